@@ -4,19 +4,18 @@
  * Each file in `commands/` exports one `Command`; help, `--json`, completion and docs are derived from it. Errors of
  * commands become one message on standard error and an exit code here.
  */
-import type { Readable } from 'node:stream';
 import { Command as Commander, CommanderError, Option as CommanderOption } from 'commander';
 import { formatLocation } from '../contract/errors.ts';
 import { COMMON_OPTIONS, type Command, ParsedArgs } from './command.ts';
 import { commands } from './command-list.ts';
-import { Context } from './context.ts';
+import { Context, type InputStream } from './context.ts';
 import { exitCodes, type Failure, INTERRUPTED, toFailure } from './failure.ts';
 import type { LocalTools } from './local-tools.ts';
 import { Output, type OutputStream } from './output.ts';
 
 interface CommandLineOptions {
   /** Undefined where no one can type. */
-  readonly stdin?: Readable | undefined;
+  readonly stdin?: InputStream | undefined;
   readonly stdout: OutputStream;
   readonly stderr: OutputStream;
   readonly env: Readonly<Record<string, string | undefined>>;

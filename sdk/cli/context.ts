@@ -1,16 +1,18 @@
 /** The environment of a command: output, working folder, accounts, and clients of the service. */
 import { createInterface } from 'node:readline';
-import type { Readable } from 'node:stream';
+import { addAbortSignal, type Readable } from 'node:stream';
 import { connect, type SessionClient } from '../session/client.ts';
-import { Transport } from '../session/transport.ts';
+import { BulkheadError, Transport } from '../session/transport.ts';
 import { Accounts, normalizeServiceUrl } from './accounts.ts';
-import { CommandError } from './failure.ts';
+import { CommandError, isUnreachable } from './failure.ts';
 import type { LocalTools } from './local-tools.ts';
 import type { Output } from './output.ts';
 import { Rest } from './rest.ts';
 
+/** Standard input, which may be a terminal. */
+export type InputStream = Readable & { readonly isTTY?: boolean | undefined };
 interface ContextOptions extends Pick<Context, 'output' | 'folder' | 'env' | 'localTools' | 'signal' | 'version'> {
-  readonly stdin?: Readable | undefined;
+  readonly stdin?: InputStream | undefined;
   /** The value of `--url`. */
   readonly url: string | undefined;
 }
@@ -26,8 +28,8 @@ export class Context {
   readonly version: string;
   readonly accounts: Accounts;
   readonly #url: string | undefined;
-  readonly #stdin: Readable | undefined;
-  #sessionUrl: Promise<string> | null = null;
+  readonly #stdin: InputStream | undefined;
+  #services = new Map<string, Promise<ServiceInfo>>();
 
   constructor(options: ContextOptions) {
     this.output = options.output;
@@ -39,6 +41,19 @@ export class Context {
     this.accounts = new Accounts(options.env);
     this.#url = options.url;
     this.#stdin = options.stdin;
+  }
+
+  /** Whether a user can answer questions: both ends are a terminal, and the output is not for programs. */
+  get canAsk(): boolean {
+    return this.output.isTerminal && this.#stdin?.isTTY === true;
+  }
+
+  /** Reads standard input to its end. @throws the signal's reason */
+  async readInput(): Promise<string> {
+    if (!this.#stdin) return '';
+    const chunks: Buffer[] = [];
+    for await (const chunk of addAbortSignal(this.signal, this.#stdin)) chunks.push(Buffer.from(chunk));
+    return Buffer.concat(chunks).toString('utf8');
   }
 
   /** Yields the lines of standard input until it ends or the command is interrupted. */
@@ -61,7 +76,7 @@ export class Context {
     return address ? normalizeServiceUrl(address) : await this.accounts.getCurrentUrl();
   }
 
-  /** Returns a REST client with `BULKHEAD_TOKEN` or the stored token. @throws CommandError */
+  /** Returns a REST client with `BULKHEAD_TOKEN` or the stored token. @throws CommandError, also if no service responds */
   async getRest(): Promise<Rest> {
     const url = await this.getUrl();
     const token = this.env.BULKHEAD_TOKEN || (await this.accounts.find(url))?.token;
@@ -69,6 +84,7 @@ export class Context {
       const message = `You are not signed in at ${url}. Run \`bulkhead login\`.`;
       throw new CommandError('unauthenticated', message);
     }
+    await this.requireService(url);
     return new Rest({ url, token, signal: this.signal });
   }
 
@@ -78,25 +94,67 @@ export class Context {
     return connect({ url: await this.getSessionUrl(), token, retryForMs: SESSION_RETRY_MS });
   }
 
-  /** Returns the address of the session API. The service is asked once. @throws CommandError */
-  getSessionUrl(): Promise<string> {
-    this.#sessionUrl ??= this.getUrl().then((service) => this.#fetchSessionUrl(service));
-    return this.#sessionUrl;
-  }
-
-  async #fetchSessionUrl(service: string): Promise<string> {
-    const transport = new Transport({ url: `${service}/api`, token: '', retryForMs: SESSION_RETRY_MS });
-    const { sessionApiUrl } = await transport.json<{ sessionApiUrl: string | null }>({
-      method: 'GET',
-      path: '/sign-in',
-      signal: this.signal,
-    });
+  /** Returns the address of the session API. @throws CommandError */
+  async getSessionUrl(): Promise<string> {
+    const service = await this.getUrl();
+    const { sessionApiUrl, refusal } = await this.requireService(service);
     const url = this.env.BULKHEAD_SESSION_URL ?? sessionApiUrl;
     if (url) return url.replace(/\/+$/, '');
+    if (refusal) throw refusal;
     const message = `${service} does not publish the address of its session API. Set BULKHEAD_SESSION_URL.`;
     throw new CommandError('unavailable', message, { exit: 'failed' });
   }
+
+  /**
+   * Asks the service who it is, once per address. Other requests may take long for good reasons; this one does not, so a
+   * wrong address is reported within seconds.
+   *
+   * @throws CommandError `away` if nothing responds, `failed` if it is no Bulkhead service
+   */
+  requireService(url: string): Promise<ServiceInfo> {
+    const known = this.#services.get(url) ?? this.#fetchServiceInfo(url);
+    this.#services.set(url, known);
+    return known;
+  }
+
+  async #fetchServiceInfo(url: string): Promise<ServiceInfo> {
+    const transport = new Transport({ url: `${url}/api`, token: '', retryForMs: SERVICE_RETRY_MS });
+    const timeout = AbortSignal.timeout(SERVICE_TIMEOUT_MS);
+    const signal = AbortSignal.any([this.signal, timeout]);
+    const path = '/sign-in';
+    try {
+      const info = await transport.json<Partial<ServiceInfo> | null>({ method: 'GET', path, signal });
+      if (info && 'sessionApiUrl' in info) return { sessionApiUrl: info.sessionApiUrl ?? null };
+    } catch (error) {
+      this.signal.throwIfAborted();
+      if (timeout.aborted || isUnreachable(error)) throw createAwayError(url, timeout.aborted);
+      // Overloaded or failing, but a service: the command's own request says what is wrong.
+      if (error instanceof BulkheadError && (error.status === 429 || error.status >= 500)) {
+        return { sessionApiUrl: null, refusal: error };
+      }
+    }
+    throw new CommandError(
+      'failed',
+      `${url} is not a Bulkhead service: it did not answer ${url}/api${path} like one. Pass its address with \`--url\`.`,
+    );
+  }
 }
 
+function createAwayError(url: string, isTimeout: boolean): CommandError {
+  const within = isTimeout ? ` within ${SERVICE_TIMEOUT_MS / 1_000} s` : '';
+  const message = `No service responds at ${url}${within}. Start it with \`npm start\`, or pass its address with \`--url\`.`;
+  return new CommandError('away', message, { exit: 'away' });
+}
+
+interface ServiceInfo {
+  readonly sessionApiUrl: string | null;
+  /** Set where the service responded, but could not answer now. */
+  readonly refusal?: BulkheadError;
+}
+
+/** A service answers in milliseconds; this allows for a busy one and a slow network. Milliseconds. */
+const SERVICE_TIMEOUT_MS = 5_000;
+/** Long enough for a restart. Milliseconds. */
+const SERVICE_RETRY_MS = 1_500;
 /** Longer than for REST, because a plugin may have to start first. Milliseconds. */
 const SESSION_RETRY_MS = 5_000;

@@ -53,6 +53,7 @@ export const INTERRUPTED: Failure = { code: 'interrupted', message: 'Interrupted
 
 const EXITS: Readonly<Record<string, ExitName>> = {
   usage: 'usage',
+  confirmation_required: 'usage',
   no_package: 'usage',
   unauthenticated: 'notSignedIn',
   invalid_package: 'invalidPackage',
@@ -103,7 +104,7 @@ function describeProblem({ code, message }: BulkheadError, url: string): string 
 }
 
 /** `fetch` throws a TypeError with the network error as its cause. */
-function isUnreachable(error: unknown): boolean {
+export function isUnreachable(error: unknown): boolean {
   if (!(error instanceof TypeError)) return false;
   return error.message === 'fetch failed' || (error.cause instanceof Error && 'code' in error.cause);
 }

@@ -1,7 +1,10 @@
 /** Prints text for people, or JSON for programs with `--json`. */
+import { randomUUID } from 'node:crypto';
 import { createColors } from 'picocolors';
+import { escapeUnsafe } from './terminal-text.ts';
 
-export type Paint = ReturnType<typeof createColors>;
+type Color = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
+export type Paint = Readonly<Record<Color, (text: string) => string>>;
 export interface OutputStream {
   write(text: string): unknown;
   readonly isTTY?: boolean | undefined;
@@ -14,6 +17,7 @@ interface OutputOptions {
 }
 
 const BAR_CHARS = 30;
+const ESCAPE = '\u001b';
 
 export class Output {
   readonly json: boolean;
@@ -21,6 +25,8 @@ export class Output {
   readonly paint: Paint;
   /** Whether a user can see progress and answer questions. */
   readonly isTerminal: boolean;
+  /** Stands for the escape character of the program's own colours, so that all others can be made visible. */
+  readonly #mark = randomUUID();
   readonly #stdout: OutputStream;
   readonly #stderr: OutputStream;
 
@@ -29,30 +35,30 @@ export class Output {
     this.#stdout = stdout;
     this.#stderr = stderr;
     this.isTerminal = stdout.isTTY === true && !json;
-    this.paint = createColors(this.isTerminal && !env.NO_COLOR && env.TERM !== 'dumb');
+    this.paint = createPaint(this.isTerminal && !env.NO_COLOR && env.TERM !== 'dumb', this.#mark);
   }
 
   /** Prints a line for people; nothing with `--json`. */
   printLine(line = ''): void {
-    if (!this.json) this.#stdout.write(`${line}\n`);
+    if (!this.json) this.#stdout.write(`${this.#toSafeText(line)}\n`);
   }
 
   /** Prints a line about the command's progress to standard error. */
   printNote(line: string): void {
-    this.#stderr.write(`${line}\n`);
+    this.#stderr.write(`${this.#toSafeText(line)}\n`);
   }
 
   /** Prints one item of a stream: a line for people, one line of JSON with `--json`. */
   printItem(value: unknown, line: string): void {
-    this.#stdout.write(this.json ? `${JSON.stringify(value)}\n` : `${line}\n`);
+    this.#stdout.write(`${this.json ? escapeUnsafe(JSON.stringify(value)) : this.#toSafeText(line)}\n`);
   }
 
   /** Prints the result of a command with `--json`. */
   printResult(value: unknown): void {
-    if (this.json && value !== undefined) this.#stdout.write(`${JSON.stringify(value, null, 2)}\n`);
+    if (this.json && value !== undefined) this.#stdout.write(`${escapeUnsafe(JSON.stringify(value, null, 2))}\n`);
   }
 
-  /** Writes text as it is, with and without `--json`. */
+  /** Writes text for programs as it is, with and without `--json`. */
   write(text: string): void {
     this.#stdout.write(text);
   }
@@ -63,6 +69,30 @@ export class Output {
     const filled = Math.round(Math.min(1, fraction) * BAR_CHARS);
     const bar = `${'█'.repeat(filled)}${'░'.repeat(BAR_CHARS - filled)}`;
     const end = fraction >= 1 ? '\n' : '';
-    this.#stderr.write(`\r${label} ${this.paint.cyan(bar)} ${Math.round(fraction * 100)} %${end}`);
+    const line = this.#toSafeText(`${label} ${this.paint.cyan(bar)} ${Math.round(fraction * 100)} %`);
+    this.#stderr.write(`\r${line}${end}`);
   }
+
+  /** Plugins write most of what is printed: their escapes become visible, only the program's own colours stay. */
+  #toSafeText(text: string): string {
+    return escapeUnsafe(text).replaceAll(this.#mark, ESCAPE);
+  }
+}
+
+function createPaint(isColored: boolean, mark: string): Paint {
+  const colors = createColors(isColored);
+  const paintWith =
+    (name: Color) =>
+    (text: string): string => {
+      const [open = '', close = ''] = colors[name]('|').split('|');
+      return `${open.replace(ESCAPE, mark)}${text}${close.replace(ESCAPE, mark)}`;
+    };
+  return {
+    bold: paintWith('bold'),
+    dim: paintWith('dim'),
+    red: paintWith('red'),
+    green: paintWith('green'),
+    yellow: paintWith('yellow'),
+    cyan: paintWith('cyan'),
+  };
 }

@@ -49,7 +49,7 @@ t.test('every mistake has a message that says what to do', async (t) => {
   await mkdir(join(home, 'first'));
   for (const [path, text] of Object.entries(GOOD)) await writeFile(join(home, 'first', path), text);
   const env = { HOME: home, BULKHEAD_URL: url, BULKHEAD_TOKEN: tokens.ann };
-  for (const args of [['publish'], ['install', 'weather']]) {
+  for (const args of [['publish'], ['install', 'weather', '--yes']]) {
     const { code, stderr } = await bulkhead(args, { folder: join(home, 'first'), env, localTools });
     t.equal(code, 0, stderr);
   }

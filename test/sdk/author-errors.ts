@@ -98,6 +98,8 @@ export const mistakes: readonly Mistake[] = [
   { title: 'Nothing has changed', args: ['publish'], exit: 1 },
   { title: 'The last version is yanked', args: ['yank', '1.0.0'], exit: 1 },
   { title: 'An unknown version is yanked', args: ['yank', '9.0.0'], exit: 1 },
+  { title: 'A plugin is installed without a terminal', args: ['install', 'weather'], exit: 2 },
+  { title: 'A token is on the command line', args: ['login', '--token', 'eyJhbGciOi'], exit: 2 },
   { title: 'The plugin is already installed', args: ['install', 'weather', '--yes'], exit: 1 },
   { title: 'An unknown plugin is installed', args: ['install', 'wether'], exit: 1 },
   { title: 'A draft is installed before it is saved', args: ['install', 'weather', '--draft'], exit: 1 },

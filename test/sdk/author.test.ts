@@ -84,7 +84,7 @@ t.test('publish, install and call', async (t) => {
   t.equal(answer(published).version.sourceSha256, dry.sourceSha256, 'what was checked is what was published');
   const again = await author.bulkhead(['publish'], here);
   t.match(again, { code: 1, stderr: /Nothing changed since 1\.0\.0/ });
-  const installed = await author.bulkhead(['install', 'word-count']);
+  const installed = await author.bulkhead(['install', 'word-count', '--yes']);
   t.match(installed, { code: 0, stdout: /installed word-count 1\.0\.0, ready/ }, installed.stderr);
   t.match(answer(await author.bulkhead(['status', '--json'])).installations, [{ versionPolicy: 'Latest' }], 'no draft');
   const called = await author.bulkhead(['call', 'word-count__count', '{"text":"five words in this sentence"}']);
@@ -115,7 +115,7 @@ t.test('configure names what is missing and requires a plugin, accept shows the 
   const channel = { in: 'inbox' };
   await typed(['init', 'inbox', '--template', 'channel']);
   t.match(await typed(['publish'], channel), { code: 0 });
-  const installed = await typed(['install', 'inbox', '--required']);
+  const installed = await typed(['install', 'inbox', '--required', '--yes']);
   t.match(installed.stdout, /needs configuration[\s\S]*apiToken/);
   const env = { BULKHEAD_SECRET_apiToken: 't' };
   const set = await typed(['configure', 'inbox', '--secret', 'webhookSecret=s', '--secret', 'apiToken'], {
@@ -133,6 +133,6 @@ t.test('accept shows an update that requests more access, and accepts it', async
   await writeFile(source, `${await readFile(source, 'utf8')}\nevents.sessionStarted = () => {};\n`);
   const next = await typed(['publish', '--json'], here);
   t.match(answer(next).version, { semVer: '1.1.0' }, 'what it may do grew');
-  const accepted = await typed(['accept', 'word-count']);
+  const accepted = await typed(['accept', 'word-count', '--yes']);
   t.match(accepted, { code: 0, stdout: /1\.1\.0 requests events\.sessionStarted[\s\S]*runs 1\.1\.0/ }, accepted.stderr);
 });

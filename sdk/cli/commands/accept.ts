@@ -10,7 +10,7 @@ export const accept: Command = {
   name: 'accept',
   summary: 'Accept an update that requests more access',
   args: [{ name: '<plugin>', doc: 'slug of the plugin, or id of the installation' }],
-  options: [{ flags: '-y, --yes', doc: 'do not ask for confirmation' }],
+  options: [{ flags: '-y, --yes', doc: 'consent to it; needed without a terminal' }],
   async run(context, args) {
     const { output } = context;
     const rest = await context.getRest();

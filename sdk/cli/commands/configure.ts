@@ -5,6 +5,7 @@ import { CommandError } from '../failure.ts';
 import { requireInstallation } from '../lookup.ts';
 import type { Installation } from '../rest-types.ts';
 import { askForSecret } from '../terminal-prompts.ts';
+import { toOneLine } from '../terminal-text.ts';
 
 export const configure: Command = {
   name: 'configure',
@@ -47,7 +48,7 @@ export const configure: Command = {
     // Required first: what is configured next may let the plugin run.
     const changed = required === undefined ? installation : await rest.patch<Installation>(path, { required });
     const updated = hasValues ? await rest.post<Installation>(`${path}/configure`, { settings, secrets }) : changed;
-    const reason = updated.statusReason ? `: ${updated.statusReason}` : '';
+    const reason = updated.statusReason ? `: ${toOneLine(updated.statusReason)}` : '';
     const label = updated.required ? 'required, ' : '';
     context.output.printLine(`${slug} is ${label}${updated.status.replaceAll('_', ' ')}${reason}`);
     return updated;

@@ -51,7 +51,7 @@ async function chooseTemplate(
     throw new CommandError('usage', `There is no template “${templateName}”. Use one of ${names}.`);
   }
   const title = slug.replaceAll('-', ' ').replace(/^./, (first) => first.toUpperCase());
-  if (!context.output.isTerminal || (found && args.text('name'))) {
+  if (!context.canAsk || (found && args.text('name'))) {
     return { template: found ?? DEFAULT_TEMPLATE, name: args.text('name') ?? title };
   }
   const { isCancel, select, text } = await import('@clack/prompts');

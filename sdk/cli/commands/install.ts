@@ -7,6 +7,7 @@ import { requirePlugin, requireVersion } from '../lookup.ts';
 import type { Rest } from '../rest.ts';
 import type { CatalogEntry, Installation } from '../rest-types.ts';
 import { askToConfirm } from '../terminal-prompts.ts';
+import { toOneLine } from '../terminal-text.ts';
 
 interface Policy {
   readonly versionPolicy: Installation['versionPolicy'];
@@ -22,7 +23,7 @@ export const install: Command = {
     { flags: '--draft', doc: 'run the draft of your own plugin' },
     { flags: '--pin <semver>', doc: 'pin this version of your own plugin' },
     { flags: '--required', doc: 'stop what its hooks have to see while it does not run, fails or is late' },
-    { flags: '-y, --yes', doc: 'do not ask for confirmation' },
+    { flags: '-y, --yes', doc: 'consent to what it can access; needed without a terminal' },
   ],
   examples: ['install weather', 'install message-guard --required', 'install my-plugin --draft'],
   async run(context, args) {
@@ -81,7 +82,7 @@ async function showAndConfirm(context: Context, args: ParsedArgs, rest: Rest, sl
     throw new CommandError('not_found', message);
   });
   const { output } = context;
-  if (entry.reach.length > 0) output.printLine(`${entry.displayName}:`);
+  if (entry.reach.length > 0) output.printLine(`${toOneLine(entry.displayName)}:`);
   for (const { sentence, risk } of entry.reach) {
     output.printLine(`  ${sentence}${risk === 'high' ? ` ${output.paint.red('(high risk)')}` : ''}`);
   }

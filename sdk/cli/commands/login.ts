@@ -1,6 +1,7 @@
 /** `bulkhead login`: checks a token and stores it. */
 import { DEFAULT_URL, normalizeServiceUrl } from '../accounts.ts';
-import type { Command } from '../command.ts';
+import type { Command, ParsedArgs } from '../command.ts';
+import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
 import { Rest } from '../rest.ts';
 import type { Me } from '../rest-types.ts';
@@ -9,15 +10,15 @@ import { askForSecret } from '../terminal-prompts.ts';
 export const login: Command = {
   name: 'login',
   summary: 'Sign in to a service and store the token',
-  args: [{ name: '[link]', doc: 'sign-in link that the service printed (…/#token=…), or a token' }],
-  options: [{ flags: '--token <token>', doc: 'token, as printed by `npm run -s token -- <user>`' }],
-  examples: ["login 'http://localhost:4000/#token=…'", 'login --url https://bulkhead.example --token "$TOKEN"'],
+  args: [
+    { name: '[link]', doc: 'sign-in link that the service printed (…/#token=…); better pasted when asked for it' },
+  ],
+  options: [{ flags: '--token <->', doc: 'read the token or link from standard input' }],
+  examples: ['login', 'npm run -s token -- ann | bulkhead login --url https://bulkhead.example --token -'],
   async run(context, args) {
-    const input =
-      args.text('token') ??
-      args.positional[0] ??
-      (await askForSecret(context, 'Paste the sign-in link or a token', NO_TERMINAL));
+    const input = await readSignIn(context, args);
     const { url, token } = parseSignInLink(input.trim(), await context.getUrl());
+    await context.requireService(url);
     const rest = new Rest({ url, token, signal: context.signal });
     const { id, name } = await rest.get<Me>('/me').catch((error: unknown) => {
       if ((error as { code?: string }).code !== 'unauthenticated') throw error;
@@ -30,8 +31,29 @@ export const login: Command = {
   },
 };
 
+const ON_COMMAND_LINE = 'Other users of this machine can read a command line.';
 const NO_TERMINAL =
-  'There is no terminal to ask for a token. Pass the sign-in link or `--token`, or set BULKHEAD_TOKEN.';
+  'There is no terminal to ask for a token. Pipe the token or the sign-in link into `bulkhead login --token -`, or set BULKHEAD_TOKEN.';
+
+/** Returns a token or a sign-in link. @throws CommandError */
+async function readSignIn(context: Context, args: ParsedArgs): Promise<string> {
+  const option = args.text('token');
+  if (option === '-') return context.readInput();
+  if (option !== undefined) {
+    const message = `${ON_COMMAND_LINE} Pipe the token into \`bulkhead login --token -\`, or run \`bulkhead login\` and paste it.`;
+    throw new CommandError('usage', message);
+  }
+  const [link] = args.positional;
+  if (link !== undefined) {
+    const { output } = context;
+    output.printNote(
+      `${output.paint.yellow('warning')} ${ON_COMMAND_LINE} Run \`bulkhead login\` and paste the link instead.`,
+    );
+    return link;
+  }
+  if (!context.canAsk && context.env.BULKHEAD_TOKEN) return context.env.BULKHEAD_TOKEN;
+  return askForSecret(context, 'Paste the sign-in link or a token', NO_TERMINAL);
+}
 
 /** A sign-in link has the address of the service and a token; a token alone is for the current service. */
 function parseSignInLink(input: string, url: string): { url: string; token: string } {

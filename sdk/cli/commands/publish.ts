@@ -47,7 +47,7 @@ export const publish: Command = {
       );
       return { dryRun: true, slug, ...proposal, files: paths, ...checked.found };
     }
-    if (args.text('version') === undefined) {
+    if (args.text('version') === undefined && context.canAsk) {
       await askToConfirm(context, args, `Publish ${proposal.semVer}?`, 'Nothing was published.');
     }
     const target = plugin ?? (await createPlugin(rest, slug, checked.found));

@@ -2,6 +2,7 @@
 import type { Command } from '../command.ts';
 import { findLatest } from '../next-version.ts';
 import type { Installation, Plugin, PluginDetail } from '../rest-types.ts';
+import { toOneLine } from '../terminal-text.ts';
 
 export const status: Command = {
   name: 'status',
@@ -27,7 +28,7 @@ export const status: Command = {
         status.replaceAll('_', ' '),
       ];
       const summary = words.join('  ');
-      output.printLine(`  ${slug}  ${summary}${statusReason === null ? '' : `: ${statusReason}`}`);
+      output.printLine(`  ${slug}  ${summary}${statusReason === null ? '' : `: ${toOneLine(statusReason)}`}`);
       if (pendingUpdate) output.printLine(`    ${pendingUpdate.semVer} needs your consent: bulkhead accept ${slug}`);
     }
     if (installations.length === 0) output.printLine('  none: bulkhead install <slug>');

@@ -1,0 +1,288 @@
+/**
+ * The command line as a program, in a real pseudo-terminal (util-linux `script`) and in a pipe: who consents, what of a
+ * plugin's text reaches the terminal, and what an interruption leaves behind.
+ */
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { createServer as createHttpServer } from 'node:http';
+import { type AddressInfo, createServer, type Server } from 'node:net';
+import { join } from 'node:path';
+import type { Readable, Writable } from 'node:stream';
+import { fileURLToPath } from 'node:url';
+import t, { type Test } from 'tap';
+import { listen, startApiFixture } from '../api/api-fixture.ts';
+import { bareEnvironment } from '../fixtures/bare-environment.ts';
+import { temporaryFolder } from '../runner/harness.ts';
+import { eventually, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+
+t.setTimeout(300_000);
+
+const PROGRAM = fileURLToPath(new URL('../../pack/bulkhead.ts', import.meta.url));
+const WAIT_MS = 60_000;
+
+const fixture = await startSupervisorFixture(t);
+await fixture.app.listen({ port: 0, host: '127.0.0.1' });
+const sessionUrl = `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`;
+const api = await startApiFixture(t, { beside: fixture });
+const url = `http://127.0.0.1:${await listen(api)}`;
+const ann = await api.user('ann');
+const home = await temporaryFolder(t);
+const env = {
+  ...bareEnvironment,
+  HOME: home,
+  TERM: 'xterm',
+  BULKHEAD_URL: url,
+  BULKHEAD_SESSION_URL: sessionUrl,
+  BULKHEAD_TOKEN: ann.token,
+};
+
+interface Program {
+  /** Everything that it wrote so far; in a terminal both streams together. */
+  output(): string;
+  write(text: string): void;
+  /** Waits for words in the output. */
+  wait(words: RegExp): Promise<void>;
+  /** @returns the exit code */
+  end(): Promise<number>;
+}
+
+interface ProgramOptions {
+  readonly cwd?: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+function start(test: Test, command: string, args: readonly string[], options: ProgramOptions): Program {
+  const child: ChildProcessByStdio<Writable, Readable, Readable> = spawn(command, [...args], {
+    cwd: options.cwd ?? home,
+    env: { ...env, ...options.env },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      output += text;
+    });
+  child.stdin.on('error', () => undefined);
+  const closed = once(child, 'close');
+  test.teardown(() => void child.kill('SIGKILL'));
+  return {
+    output: () => output,
+    write: (text) => void child.stdin.write(text),
+    wait: (words) =>
+      eventually(async () => words.test(output), WAIT_MS).then(
+        () => undefined,
+        () => void test.fail(`no ${words} in: ${output}`),
+      ),
+    async end() {
+      child.stdin.end();
+      return (await closed)[0] as number;
+    },
+  };
+}
+
+/** Without a terminal. */
+const inPipe = (test: Test, args: readonly string[], options: ProgramOptions = {}): Program =>
+  start(test, process.execPath, [PROGRAM, ...args], options);
+
+const quote = (word: string): string => `'${word.replaceAll("'", `'\\''`)}'`;
+/** In a pseudo-terminal. @param rest shell words behind the command, such as a redirection */
+const inTerminal = (test: Test, args: readonly string[], options: ProgramOptions & { rest?: string } = {}): Program => {
+  const { rest } = options;
+  const command = [process.execPath, PROGRAM, ...args].map(quote).join(' ');
+  // Without `exec`, the shell too is interrupted by Ctrl-C, and its exit code hides the program's.
+  const line = `stty columns 120 rows 40; ${rest === undefined ? `exec ${command}` : `${command} ${rest}`}`;
+  return start(test, 'script', ['--quiet', '--return', '--flush', '--command', line, '/dev/null'], options);
+};
+
+/** What a plugin may write to fool a terminal: set its clipboard, clear it, go back, forge a line, turn the text around. */
+const CLIPBOARD = '\u001b]52;c;ZXZpbA==\u0007';
+const HOSTILE = `${CLIPBOARD}\u001b[2J\u009b31m\rfine\u202e\u200b\n12:00:00 error system: forged`;
+const UNSAFE = ['\u001b]52', '\u001b[2J', '\u0007', '\u009b', '\u202e', '\u200b'];
+/** The unsafe characters in an output. A terminal ends its lines with a carriage return itself. */
+const findUnsafe = (output: string): string[] =>
+  [...UNSAFE, '\r'].filter((text) => output.replaceAll('\r\n', '\n').includes(text));
+
+const README = '---\nname: House\ndescription: Tests\n---\n';
+const source = (extra = '') => `
+  tools.speak = { description: 'x', parameters: { type: 'object' }, handler: () => { host.log(${JSON.stringify(HOSTILE)}, { h: ${JSON.stringify(HOSTILE)} }); return ${JSON.stringify(HOSTILE)}; } };
+  middleware.inboundMessage = (ctx) => ({ message: { text: ctx.message.text + '!' } });
+  middleware.outboundMessage = (ctx) => ({ message: { text: ctx.message.text + '?' } });
+  compaction.summarize = (ctx) => 'Summary of ' + ctx.messages.length;
+  ${extra}`;
+const { body: plugin } = await ann.post('/plugins', { slug: 'house', displayName: 'House' });
+// The service refuses such a name; the command line does not rely on it.
+await fixture.pool.query('UPDATE plugins SET display_name = $1 WHERE id = $2', [`House${CLIPBOARD}`, plugin.id]);
+const publish = async (semVer: string, extra?: string): Promise<void> => {
+  const files = [
+    { path: 'readme.md', contentText: README },
+    { path: 'index.ts', contentText: source(extra) },
+  ];
+  const { status } = await ann.post(`/plugins/${plugin.id}/versions`, { semVer, files });
+  if (status !== 201) throw new Error(`the version was not published: ${status}`);
+};
+await publish('1.0.0');
+const installed = async () => (await ann.get('/installations')).body.items;
+
+t.test('install: only a user at a terminal or --yes consents', async (t) => {
+  for (const args of [
+    ['install', 'house'],
+    ['install', 'house', '--required'],
+  ]) {
+    const piped = inPipe(t, args);
+    piped.write('y\n');
+    t.equal(await piped.end(), 2);
+    t.match(
+      piped.output(),
+      /Nothing was installed\. There is no terminal to confirm it\. To give your consent, pass `--yes`\./,
+    );
+  }
+  const json = inPipe(t, ['install', 'house', '--json']);
+  t.equal(await json.end(), 2);
+  t.match(JSON.parse(json.output()), { error: { code: 'confirmation_required' } });
+  for (const rest of ['| cat', '< /dev/null']) {
+    const half = inTerminal(t, ['install', 'house'], { rest });
+    await half.wait(/There is no terminal to confirm it/);
+    await half.end();
+  }
+  t.same(await installed(), [], 'nothing was installed');
+
+  const refused = inTerminal(t, ['install', 'house']);
+  await refused.wait(/Install House/);
+  t.notOk(refused.output().includes('\u001b]52'), 'the name of a plugin in the question is harmless');
+  refused.write('n');
+  await refused.wait(/Nothing was installed\./);
+  t.equal(await refused.end(), 130);
+  t.same(await installed(), []);
+  const accepted = inTerminal(t, ['install', 'house']);
+  await accepted.wait(/Install House/);
+  accepted.write('y');
+  await accepted.wait(/installed/);
+  t.equal(await accepted.end(), 0);
+  t.match(await installed(), [{ slug: 'house', currentSemVer: '1.0.0' }]);
+});
+
+t.test('accept: the same', async (t) => {
+  await publish('1.1.0', 'events.sessionStarted = () => {};');
+  const piped = inPipe(t, ['accept', 'house']);
+  piped.write('y\n');
+  t.equal(await piped.end(), 2);
+  t.match(piped.output(), /1\.1\.0 requests events\.sessionStarted[\s\S]*Nothing was accepted\. There is no terminal/);
+  t.match(await installed(), [{ currentSemVer: '1.0.0' }]);
+  const consented = inPipe(t, ['accept', 'house', '--yes']);
+  t.equal(await consented.end(), 0, consented.output());
+  t.match(await installed(), [{ currentSemVer: '1.1.0' }]);
+});
+
+t.test("a plugin's terminal escapes are shown and never sent, as JSON exactly", async (t) => {
+  const called = inTerminal(t, ['call', 'house__speak']);
+  await called.wait(/forged/);
+  t.equal(await called.end(), 0, called.output());
+  t.same(findUnsafe(called.output()), []);
+  t.match(called.output(), /\\u001b\]52;c;ZXZpbA==\\u0007/);
+
+  let logs = inTerminal(t, ['logs', 'house']);
+  await eventually(async () => {
+    await logs.end();
+    if (/ZXZpbA/.test(logs.output())) return true;
+    logs = inTerminal(t, ['logs', 'house']);
+    return null;
+  }, WAIT_MS);
+  t.same(findUnsafe(logs.output()), []);
+  t.ok(logs.output().includes('\u001b[36m'), 'the program’s own colours stay');
+  t.match(
+    logs.output(),
+    /tools\.speak: \\u001b\]52;c;ZXZpbA==\\u0007\\u001b\[2J\\u009b31m\\u000dfine\\u202e\\u200b\r?\n {4}12:00:00 error/,
+  );
+
+  for (const args of [
+    ['logs', 'house', '--json'],
+    ['call', 'house__speak', '--json'],
+  ]) {
+    const json = inTerminal(t, args);
+    t.equal(await json.end(), 0);
+    t.same(findUnsafe(json.output()), []);
+    const values =
+      args[0] === 'logs'
+        ? json
+            .output()
+            .trim()
+            .split(/\r?\n(?=\{)/)
+        : [json.output()];
+    t.ok(values.some((text) => JSON.stringify(JSON.parse(text)).includes(JSON.stringify(HOSTILE))));
+  }
+});
+
+t.test('login: a token is read from standard input or the environment, and refused on the command line', async (t) => {
+  const own = { env: { HOME: await temporaryFolder(t), BULKHEAD_TOKEN: '' } };
+  const literal = inPipe(t, ['login', '--token', ann.token], own);
+  t.equal(await literal.end(), 2);
+  t.match(
+    literal.output(),
+    /Other users of this machine can read a command line\. Pipe the token into `bulkhead login --token -`/,
+  );
+  t.notMatch(literal.output(), ann.token);
+  const piped = inPipe(t, ['login', '--token', '-'], own);
+  piped.write(`${ann.token}\n`);
+  t.equal(await piped.end(), 0, piped.output());
+  t.match(piped.output(), /Signed in as ann/);
+  const fromEnvironment = inPipe(t, ['login'], { env: { ...own.env, BULKHEAD_TOKEN: ann.token } });
+  t.equal(await fromEnvironment.end(), 0, fromEnvironment.output());
+  const link = inPipe(t, ['login', `${url}/#token=${ann.token}`], own);
+  t.equal(await link.end(), 0);
+  t.match(link.output(), /warning Other users of this machine can read a command line/);
+  const nothing = inPipe(t, ['login'], own);
+  t.equal(await nothing.end(), 2);
+  t.match(nothing.output(), /There is no terminal to ask for a token\./);
+});
+
+t.test('dev: hooks take incomplete fields, and Ctrl-C puts the installed version back', async (t) => {
+  const folder = join(home, 'house');
+  await mkdir(folder);
+  await writeFile(join(folder, 'readme.md'), README);
+  await writeFile(join(folder, 'index.ts'), source('commands.draft = { description: "x", handler: () => "d" };'));
+  const dev = inTerminal(t, ['dev'], { cwd: folder });
+  await dev.wait(/live\S* house in/);
+  t.match(await installed(), [{ versionPolicy: 'Draft' }]);
+  dev.write('hook outboundMessage {"message":{"text":"Hello"}}\r');
+  await dev.wait(/"text": "Hello\?"/);
+  dev.write('hook compaction.summarize {"focus":"bread"}\r');
+  await dev.wait(/"summary": "Summary of \d+"/);
+  dev.write('hook outboundMessage {"massage":{}}\r');
+  await dev.wait(/middleware\.outboundMessage has no field massage; it has message, target/);
+  dev.write('\u0003');
+  await dev.wait(/house runs 1\.1\.0 again \(Latest\)/);
+  t.equal(await dev.end(), 0, dev.output());
+  t.match(await installed(), [
+    { versionPolicy: 'Latest', currentSemVer: '1.1.0', pendingUpdate: null, status: 'ready' },
+  ]);
+});
+
+/** Listens on a free port. */
+async function startServer(test: Test, server: Server): Promise<string> {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  test.teardown(() => new Promise((resolve) => server.close(resolve)));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+t.test('a wrong address is reported with the address, and does not wait for an answer that never comes', async (t) => {
+  const sockets = new Set<{ destroy(): void }>();
+  const silent = await startServer(
+    t,
+    createServer((socket) => void sockets.add(socket)),
+  );
+  const waiting = inPipe(t, ['status', '--url', silent]);
+  t.equal(await waiting.end(), 5);
+  t.match(waiting.output(), `No service responds at ${silent} within 5 s.`);
+  for (const socket of sockets) socket.destroy();
+  const other = await startServer(
+    t,
+    createHttpServer((_request, response) => void response.writeHead(404).end('no')),
+  );
+  const wrong = inPipe(t, ['status', '--url', other]);
+  t.equal(await wrong.end(), 1);
+  t.match(wrong.output(), `${other} is not a Bulkhead service`);
+  const gone = inPipe(t, ['status', '--url', 'http://127.0.0.1:9']);
+  t.equal(await gone.end(), 5);
+  t.match(gone.output(), /No service responds at http:\/\/127\.0\.0\.1:9\. Start it with `npm start`/);
+});
