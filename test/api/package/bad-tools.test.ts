@@ -1,4 +1,5 @@
 /** Tools that do not pass: the refusal names the tool, the place in its schema and the line that registers it. */
+import { isDeepStrictEqual } from 'node:util';
 import t from 'tap';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, README } from './packages.ts';
@@ -135,7 +136,7 @@ t.test('schemas that are odd and harmless pass', async (t) => {
   const { status, body } = await publish(tools(Object.values(odd)));
   t.equal(status, 201, JSON.stringify(body).slice(0, 1_000));
   for (const [index, [name, parameters]] of Object.entries(odd).entries())
-    t.same(JSON.stringify(body.discovered.tools[index].parameters), JSON.stringify(parameters), name);
+    t.ok(isDeepStrictEqual(body.discovered.tools[index].parameters, parameters), name);
   t.notOk('polluted' in {});
 });
 
