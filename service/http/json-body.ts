@@ -18,6 +18,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** How the route answers a body that is not UTF-8. Default: as malformed JSON. */
     readonly refuseNonText?: () => Problem;
+    /** The body may have properties such as `__proto__`: the route passes them on and copies none of them. */
+    readonly anyPropertyNames?: true;
   }
   interface FastifyRequest {
     /** Bytes of the body that count as in flight. */
@@ -56,7 +58,8 @@ export function readJsonBodies(app: FastifyInstance, inFlight: ByteLimits): void
     if (body.byteLength === 0) return undefined;
     const isCostly = body.byteLength > COSTLY_BYTES;
     if (isCostly) await waitForLoopTurn(requireCaller(request).id);
-    const result = await parser.parse(body, bodyLimit);
+    const anyNames = config.anyPropertyNames === true;
+    const result = await parser.parse({ body, maxBytes: bodyLimit, anyNames });
     // The check of the value and the call with it take as long as the parsing.
     if (isCostly) await waitForLoopTurn(`use ${requireCaller(request).id}`);
     if ('value' in result) return result.value;

@@ -13,6 +13,8 @@ interface ParseTask {
   readonly body: Uint8Array;
   /** What the route accepts, bytes. */
   readonly maxBytes: number;
+  /** Accept the property names that change an object's prototype where code assigns them. */
+  readonly anyNames: boolean;
 }
 type ParseResult =
   | { readonly value: unknown }
@@ -25,9 +27,8 @@ export class JsonParser {
     heapMegabytes: THREAD_HEAP_MB,
   });
 
-  parse(body: Uint8Array, maxBytes: number): ParseResult | Promise<ParseResult> {
-    const task = { body, maxBytes };
-    return body.byteLength <= IN_PLACE_MAX_BYTES ? parseJson(task) : this.#thread.run(task);
+  parse(task: ParseTask): ParseResult | Promise<ParseResult> {
+    return task.body.byteLength <= IN_PLACE_MAX_BYTES ? parseJson(task) : this.#thread.run(task);
   }
 
   close(): Promise<void> {
@@ -35,11 +36,12 @@ export class JsonParser {
   }
 }
 
-/** Parses one body. Refuses the property names that change an object's prototype. */
-export function parseJson({ body, maxBytes }: ParseTask): ParseResult {
+/** Parses one body. */
+export function parseJson({ body, maxBytes, anyNames }: ParseTask): ParseResult {
   try {
     refuseCostlyJson(body, maxBytes);
-    return { value: secureJsonParse(decode(body)) };
+    const action = anyNames ? 'ignore' : 'error';
+    return { value: secureJsonParse(decode(body), { protoAction: action, constructorAction: action }) };
   } catch (error) {
     if (error instanceof TypeError) return { fault: 'not_utf8' };
     if (error instanceof Problem) return { fault: error.code, detail: error.message };

@@ -73,6 +73,7 @@ export function toolRoutes(services: SessionServices): FastifyPluginAsyncZod {
       '/sessions/:sessionId/tools/:name',
       {
         bodyLimit: CALL_BODY_MAX_BYTES,
+        config: { anyPropertyNames: true },
         schema: shapes.call,
       },
       async (request) => {

@@ -76,11 +76,11 @@ t.test('a hostile schema costs its own plugin', async (t) => {
   const fixture = shared.withNewAccount();
   const made = await fixture.install({
     slug: 'hostile',
-    code: `const tool = (parameters) => ({ description: 'd', parameters, handler: () => 'ok' });
+    code: `const tool = (parameters) => ({ description: 'd', parameters, handler: (args) => JSON.stringify(args) });
       tools.redos = tool({ type: 'object', properties: { s: { type: 'string', pattern: '^(a+)+$' } } });
       tools.loop = tool({ $ref: '#' });
       tools.remote = tool({ $ref: 'http://127.0.0.1:1/schema.json' });
-      tools.proto = tool({ type: 'object', properties: { ['__proto__']: {}, toString: { type: 'string' } }, additionalProperties: false });`,
+      tools.proto = tool({ type: 'object', properties: { ['__proto__']: { type: 'string' }, toString: { type: 'string' } }, additionalProperties: false });`,
   });
   const session = await fixture.session();
   const call = (tool: string, args: unknown) =>
@@ -92,6 +92,20 @@ t.test('a hostile schema costs its own plugin', async (t) => {
   t.match(await call('proto', {}), { status: 200, body: { isError: false } });
   t.match(await call('proto', { toString: 'x' }), { status: 200, body: { isError: false } });
   t.match(await call('proto', { toString: 1 }), { status: 422, body: { code: 'invalid_arguments' } });
+  const text = JSON.parse('{"__proto__":"x"}');
+  t.match(await call('proto', text), {
+    status: 200,
+    body: { isError: false, content: [{ text: '{"__proto__":"x"}' }] },
+  });
+  for (const bad of ['{"__proto__":1}', '{"constructor":{"prototype":{"polluted":1}}}'])
+    t.match(await call('proto', JSON.parse(bad)), { status: 422, body: { code: 'invalid_arguments' } }, bad);
+  t.notOk('polluted' in {});
+  const beside = JSON.parse('{"arguments":{},"__proto__":{"callId":"x"}}');
+  t.match(
+    await fixture.call('POST', `/sessions/${session}/tools/hostile__proto`, beside),
+    { status: 200 },
+    'it sets nothing',
+  );
 
   const other = shared.withNewAccount();
   await other.install({ slug: 'dice-3', code: dice });
