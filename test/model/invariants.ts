@@ -50,6 +50,13 @@ const queries: Readonly<Record<string, string>> = {
     AND (SELECT count(*) FROM events e WHERE e.installation_id = i.id AND e.type = 'pluginUninstalled') <> 1`,
   'what is gone left nothing': `SELECT s.installation_id FROM installation_secrets s
     WHERE NOT EXISTS (SELECT 1 FROM installations i WHERE i.id = s.installation_id)`,
+  'every live installation runs a version whose files are there': `SELECT i.id ${BASE}
+    AND NOT EXISTS (SELECT 1 FROM version_files f WHERE f.version_id = c.id)`,
+  'the ledger of bytes equals what the rows take': `SELECT account_id, kind FROM (
+      SELECT account_id, kind, stored_bytes AS bytes FROM stored_rows WHERE account_id IS NOT NULL
+      UNION ALL SELECT account_id, kind, -bytes FROM account_usage
+      UNION ALL SELECT account_id, kind, -bytes FROM account_usage_changes) balance
+    WHERE kind NOT IN ('blobs', 'workspaces') GROUP BY account_id, kind HAVING sum(bytes) <> 0`,
   'nothing waits for an installation that is gone': `SELECT e.id FROM events e WHERE e.state = 'pending'
     AND NOT EXISTS (SELECT 1 FROM installations i WHERE i.id = e.installation_id)`,
 };

@@ -1,5 +1,6 @@
 /** The service's side of one run of the model: accounts and slugs of its own in the common database. */
 import type { Pool } from 'pg';
+import { recountUsage } from '../../db/accounts/usage.ts';
 import { removeInstallation } from '../../db/installations/installation-removal.ts';
 import type { ApiFixture, Client } from '../api/api-fixture.ts';
 import type { Model } from './reference.ts';
@@ -34,6 +35,8 @@ async function emptyTables(pool: Pool): Promise<void> {
 /** Starts with empty tables, so that what an earlier run broke is not found again in this one. */
 export async function openReality(api: ApiFixture, prefix: string, count: Reality['count']): Promise<Reality> {
   await emptyTables(api.pool);
+  // TRUNCATE fires no trigger that counts bytes.
+  await recountUsage(api.pool);
   const accounts = names.map((name) => `${name}-${prefix}`);
   const clients = new Map(await Promise.all(accounts.map(async (name) => [name, await api.user(name)] as const)));
   const client = (account: string): Client => {
