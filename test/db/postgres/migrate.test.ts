@@ -1,7 +1,8 @@
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { migrate } from '../../../db/postgres/migrate.ts';
+import { readUsage } from '../../../db/accounts/usage.ts';
+import { MIGRATIONS, migrate } from '../../../db/postgres/migrate.ts';
 import { openPool } from '../../../db/postgres/pool.ts';
 import { temporaryFolder, testDatabase } from '../../runner/harness.ts';
 
@@ -38,4 +39,54 @@ t.test('a failing migration rolls back all migrations of the call', async (t) =>
   await t.rejects(migrate(empty.href, directory));
   await writeFile(join(directory, '0004_four.sql'), '-- Up Migration\nCREATE TABLE four (n int);');
   t.same(await migrate(empty.href, directory), ['0003_three', '0004_four']);
+});
+
+t.test('the ledger of bytes counts the rows that are there already', async (t) => {
+  const old = new URL(url);
+  old.pathname = `${old.pathname}_old`;
+  await admin.pool.query(`CREATE DATABASE ${old.pathname.slice(1)}`);
+  t.teardown(() => admin.pool.query(`DROP DATABASE ${old.pathname.slice(1)} WITH (FORCE)`));
+  const names = (await readdir(MIGRATIONS)).filter((name) => name.endsWith('.sql')).sort();
+  await migrate(old.href, MIGRATIONS, names.indexOf('0018_account_usage.sql'));
+  const { pool, close } = openPool(old.href, { name: 'old', connections: 1, onError: () => undefined });
+  t.teardown(close);
+  await pool.query(`
+    INSERT INTO accounts (id, name) VALUES ('a', 'ann');
+    INSERT INTO plugins (id, owner_id, slug, display_name) VALUES ('p', 'a', 'p', 'P');
+    INSERT INTO versions (id, plugin_id, semver, status, source_sha256, bundle_sha256, size_bytes, manifest, readme,
+      capabilities, added_capabilities, discovered, registrations) VALUES
+      ('v', 'p', '1.0.0', 'published', '', '', 123, '{}', '', '{}', '{}', '{}', '{}'),
+      ('d', 'p', NULL, 'draft', '', '', 45, '{}', '', '{}', '{}', '{}', '{}');
+    INSERT INTO installations (id, account_id, plugin_id, version_policy, granted_capabilities, status, hook_order)
+      VALUES ('i', 'a', 'p', 'Latest', '{}', 'ready', 1);
+    INSERT INTO sessions (id, account_id, agent_id, agent_name) VALUES ('s', 'a', 'x', 'X');
+    INSERT INTO session_messages (session_id, account_id, id, role, text, data) VALUES ('s', 'a', 'm', 'user', 'äb', '{"a":1}');
+    INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, received_at, method, query, headers, body)
+      VALUES ('d', 'c', 'i', 'a', 'r', now(), 'POST', 'q', '[]', 'body');
+    INSERT INTO events (id, installation_id, account_id, plugin_id, type, data) VALUES ('e', 'i', 'a', 'p', 'x', '{}');
+    INSERT INTO media (id, account_id, sha256, media_type, size_bytes) VALUES ('m', 'a', '', 'text/plain', 7);
+    INSERT INTO installation_storage (installation_id, key, value, size_bytes) VALUES ('i', 'k', '1', 2);
+    CREATE TABLE logs_all PARTITION OF plugin_logs DEFAULT;
+    INSERT INTO plugin_logs (id, at, level, message, installation_id, source) VALUES ('l', now(), 'info', 'hello', 'i', 'x');
+    CREATE TABLE audit_all PARTITION OF audit DEFAULT;
+    INSERT INTO audit (id, at, installation_id, member, outcome, duration_ms) VALUES ('u', now(), 'i', 'x', 'ok', 1)`);
+  t.same((await migrate(old.href))[0], '0018_account_usage');
+  const counted = {
+    versions: 123,
+    drafts: 45,
+    blobs: 0,
+    transcripts: 500 + 3 + 7 + 300,
+    deliveries: 4 + 2 + 1 + 700 + (2 + 700),
+    media: 507,
+    workspaces: 0,
+    storage: 2,
+    logs: 405,
+    audit: 400,
+  };
+  const readAll = async () =>
+    Object.fromEntries((await readUsage(pool, 'a')).map(({ kind, usedBytes }) => [kind, usedBytes]));
+  t.same(await readAll(), counted);
+  await pool.query(`DELETE FROM installations; DELETE FROM plugins; DELETE FROM sessions; DELETE FROM plugin_logs`);
+  const left = { ...counted, versions: 0, drafts: 0, transcripts: 0, storage: 0, logs: 0 };
+  t.same(await readAll(), left, 'and what cascades takes is given back');
 });
