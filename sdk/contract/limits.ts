@@ -32,7 +32,7 @@ export const limits = {
   /** One media file. Encoded as base64 it fits into one frame. */
   mediaItemBytes: 2 * MIB,
   /** The following are per account, too. */
-  versionBytes: 2 * 1024 * MIB,
+  versionBytes: 4 * 1024 * MIB,
   draftBytes: 512 * MIB,
   /** Written to the blob store within three hours. */
   blobBytes: 4 * 1024 * MIB,
