@@ -36,12 +36,19 @@ export class IncomingBodies {
    *   where too much arrives at once, and what `store` throws
    */
   async receive(request: IncomingMessage, accountId: string, store: (body: Buffer) => Promise<void>): Promise<void> {
+    const length = request.headers['content-length'];
     const chunks: Buffer[] = [];
     let bytes = 0;
+    let reserved = 0;
     let file: FileHandle | undefined;
+    const reserve = (total: number): void => {
+      if (total <= reserved) return;
+      this.#budget.reserve(accountId, total - reserved);
+      reserved = total;
+    };
     const onChunk = (chunk: Buffer): void | Promise<void> => {
-      this.#budget.reserve(accountId, chunk.byteLength);
       bytes += chunk.byteLength;
+      reserve(bytes);
       chunks.push(chunk);
       if (bytes > IN_MEMORY_MAX_BYTES) return moveToFile();
     };
@@ -50,11 +57,13 @@ export class IncomingBodies {
       await file.writev(chunks.splice(0));
     };
     try {
-      await readChunks(request, request.headers['content-length'], BODY_BOUNDS, onChunk);
+      // A body that will not fit is refused before any of it is read and written.
+      reserve(Math.min(Number(length ?? 0), BODY_BOUNDS.maxBytes));
+      await readChunks(request, length, BODY_BOUNDS, onChunk);
       if (file === undefined) await store(joinChunks(chunks));
       else await this.#storeInTurn(file, store);
     } finally {
-      this.#budget.release(accountId, bytes);
+      this.#budget.release(accountId, reserved);
       await file?.close();
     }
   }
