@@ -18,15 +18,18 @@ const code = asCommand(`const { put, name, get, remove, zeros } = args;
   const { content, mediaType } = await host.media.get(get);
   return { text: new TextDecoder().decode(content), mediaType };`);
 const as =
-  (fixture: SupervisorFixture, slug: string, account = 'ann') =>
+  (fixture: SupervisorFixture, name: string, account = fixture.account) =>
   (args: object) =>
-    runCommand(fixture, slug, args, { account });
+    runCommand(fixture, slugOf(fixture, name), args, { account });
 const capabilities = ['host.media'];
+/** A plugin of a test, each of which has an account of its own. */
+const slugOf = ({ account }: SupervisorFixture, name: string): string => `${account}-${name}`;
+const sharedFixture = await startSupervisorFixture(t, { mediaQuota: { bytes: 3 * MIB, files: 3 } });
 
 t.test('equal bytes have one id within an account and another id in other accounts', async (t) => {
-  const fixture = await startSupervisorFixture(t);
-  for (const slug of ['one', 'two']) await fixture.install({ slug, capabilities, code });
-  await fixture.install({ slug: 'bobs', account: 'bob', capabilities, code });
+  const fixture = sharedFixture.withNewAccount();
+  for (const name of ['one', 'two']) await fixture.install({ slug: slugOf(fixture, name), capabilities, code });
+  await fixture.install({ slug: slugOf(fixture, 'bobs'), account: 'bob', capabilities, code });
   const [one, two, bobs] = [as(fixture, 'one'), as(fixture, 'two'), as(fixture, 'bobs', 'bob')];
   const first = await one({ put: 'hello', name: 'a.html' });
   t.match(first, { mediaType: 'text/plain', sizeBytes: 5, id: /^[0-9a-f]{64}$/ });
@@ -45,8 +48,8 @@ t.test('equal bytes have one id within an account and another id in other accoun
 });
 
 t.test('runtimes get the bytes, and browsers only save them', async (t) => {
-  const fixture = await startSupervisorFixture(t);
-  await fixture.install({ slug: 'one', capabilities, code });
+  const fixture = sharedFixture.withNewAccount();
+  await fixture.install({ slug: slugOf(fixture, 'one'), capabilities, code });
   const { id } = await as(fixture, 'one')({ put: '<script>alert(1)</script>', name: 'é"\r\n.html' });
   const got = await fixture.call('GET', `/media/${id}`);
   t.match(got, { status: 200, body: '<script>alert(1)</script>' });
@@ -70,8 +73,8 @@ t.test('types come from the bytes', async (t) => {
 });
 
 t.test('media has a quota, and stored files can be read', async (t) => {
-  const fixture = await startSupervisorFixture(t, { mediaQuota: { bytes: 3 * MIB, files: 3 } });
-  for (const slug of ['one', 'two']) await fixture.install({ slug, capabilities, code });
+  const fixture = sharedFixture.withNewAccount();
+  for (const name of ['one', 'two']) await fixture.install({ slug: slugOf(fixture, name), capabilities, code });
   const one = as(fixture, 'one');
   const two = as(fixture, 'two');
   t.match(await one({ zeros: 2 * MIB }), { length: 2 * MIB });
@@ -83,13 +86,15 @@ t.test('media has a quota, and stored files can be read', async (t) => {
 });
 
 t.test('media is removed with its installation, and its bytes with the next sweep', async (t) => {
-  const fixture = await startSupervisorFixture(t);
-  const leaving = await fixture.install({ slug: 'one', capabilities, code });
-  await fixture.install({ slug: 'two', capabilities, code });
+  const fixture = sharedFixture.withNewAccount();
+  const leaving = await fixture.install({ slug: slugOf(fixture, 'one'), capabilities, code });
+  await fixture.install({ slug: slugOf(fixture, 'two'), capabilities, code });
   const [alone, shared] = [await as(fixture, 'one')({ put: 'alone' }), await as(fixture, 'one')({ put: 'shared' })];
   await as(fixture, 'two')({ put: 'shared' });
   const upkeep = startBlobSweeper({ pool: fixture.pool, blobs: fixture.blobs, onError: t.fail }, -60_000);
   t.teardown(() => upkeep.close());
+  // What the other tests left.
+  await upkeep.sweep();
   t.equal(await upkeep.sweep(), 0, 'all of it is used');
   await fixture.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [leaving.installationId]);
   await fixture.supervisor.fleet.retire(leaving.installationId);

@@ -19,9 +19,10 @@ const models = [
     models: [{ ...free, id: 'big', price }, free],
   },
 ];
+const unlimited = await startSupervisorFixture(t, { models });
 
 t.test('sums by model and by day, each installation’s own', async (t) => {
-  const fixture = await startSupervisorFixture(t, { models });
+  const fixture = unlimited;
   const { installationId } = await fixture.install(asker);
   const other = await fixture.install({ ...asker, slug: 'other' });
   server.answers = [openAi('hi')];
@@ -68,12 +69,12 @@ t.test('a limit per day: the refusal says when to retry, and another installatio
 });
 
 t.test('an answer that breaks off is not free, one that never came is', async (t) => {
-  const fixture = await startSupervisorFixture(t, { models });
-  const { installationId } = await fixture.install(asker);
+  const fixture = unlimited.withNewAccount();
+  const { installationId } = await fixture.install({ ...asker, slug: 'breaker' });
   server.answers = [
     (response) => void stream(response).write(openAiDelta('x'.repeat(400)), () => response.socket?.destroy()),
   ];
-  t.match(await runCommand(fixture, 'asker'), /main failed|main broke off/);
+  t.match(await runCommand(fixture, 'breaker'), /main failed|main broke off/);
   const usage = await eventually(async () => {
     const { total } = await readUsage(fixture.pool, installationId);
     return total.outputTokens > 0 && total;
@@ -81,7 +82,7 @@ t.test('an answer that breaks off is not free, one that never came is', async (t
   t.same(usage, { answers: 0, inputTokens: 2, outputTokens: 100, cost: 202 });
   server.answers = [refuse(429, 'slow down', { 'retry-after-ms': '1' })];
   t.equal(
-    await runCommand(fixture, 'asker'),
+    await runCommand(fixture, 'breaker'),
     'host.llm.complete: main accepts no more requests for now (429); try again later',
     'said when it stays busy',
   );

@@ -3,8 +3,9 @@ import t from 'tap';
 import { hooks } from '../../../sdk/contract/protocol.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
+const fixture = await startSupervisorFixture(t);
+
 t.test('requests need a token and a session of the account', async (t) => {
-  const fixture = await startSupervisorFixture(t);
   const session = await fixture.session('ann');
   for (const authorization of [undefined, '', 'Bearer', 'Bearer x', 'Basic abc', 'Bearer a.b.c']) {
     const reply = await fixture.app.inject({
@@ -50,7 +51,6 @@ t.test('requests need a token and a session of the account', async (t) => {
 });
 
 t.test('bodies and queries', async (t) => {
-  const fixture = await startSupervisorFixture(t);
   const session = await fixture.session();
   const at = (path: string) => `/sessions/${session}${path}`;
   const cases: [string, string, unknown][] = [
@@ -101,7 +101,6 @@ t.test('bodies and queries', async (t) => {
 });
 
 t.test('unknown resources and invalid JSON are rejected', async (t) => {
-  const fixture = await startSupervisorFixture(t);
   const session = await fixture.session();
   const unknown = await fixture.call('POST', `/sessions/${session}/hooks/systemPromt`, { context: {} });
   t.match(unknown, { status: 404, body: { code: 'not_found', detail: /systemPrompt/ } });

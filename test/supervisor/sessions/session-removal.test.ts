@@ -7,6 +7,7 @@ import { inTransaction } from '../../../db/postgres/pool.ts';
 import { bindConversation, deleteChannelSessions, lockChannelAgent } from '../../../db/sessions/conversations.ts';
 import { lockAccountSessions } from '../../../db/sessions/session-removal.ts';
 import { createSession } from '../../../db/sessions/sessions.ts';
+import { amount } from '../../runner/soak.ts';
 import {
   asCommand,
   eventually,
@@ -16,7 +17,8 @@ import {
   startSupervisorFixture,
 } from '../supervisor-fixture.ts';
 
-const ROUNDS = 100;
+/** Each way of ending a session six times. */
+const ROUNDS = amount({ quick: 36, soak: 1_000 });
 const capabilities = ['host.agents'];
 const code = asCommand('return host.agents[args.call](...args.given);');
 const EARS = `
@@ -24,7 +26,7 @@ const note = (event) => host.log('heard ' + event.type, event.data);
 events.sessionStarted = note;
 events.sessionDeleted = note;
 `;
-t.setTimeout(120_000);
+t.setTimeout(amount({ quick: 120_000, soak: 1_200_000 }));
 
 interface Heard {
   readonly type: string;

@@ -9,6 +9,8 @@ import { openSessionStreams } from '../../../supervisor/sessions/session-streams
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
+const shared = await startSupervisorFixture(t);
+
 interface Event {
   readonly id: string;
   readonly type: string;
@@ -69,7 +71,7 @@ class Reader {
 
 async function open(
   fixture: SupervisorFixture,
-  account = 'ann',
+  account = fixture.account,
   headers: Record<string, string> = {},
 ): Promise<Reader> {
   const { app } = fixture.supervisor;
@@ -83,7 +85,7 @@ async function open(
 }
 
 t.test('streams the account’s messages and notices in the order in which they are added', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared;
   await fixture.install({
     slug: 'guard',
     code: 'middleware.inboundMessage = (ctx) => { if (ctx.message.text === "no") ctx.cancel("not that"); };',
@@ -116,7 +118,7 @@ t.test('streams the account’s messages and notices in the order in which they 
 });
 
 t.test('a message that commits late is not passed over', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const session = await fixture.session();
   const reader = await open(fixture);
   const slow = await fixture.pool.connect();
@@ -134,7 +136,7 @@ t.test('a message that commits late is not passed over', async (t) => {
 });
 
 t.test('the stream contains changes of other supervisors', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const { pool, blobs, keys, verifier, sandbox, dataDir } = fixture;
   const second = await startSupervisor({
     ...{
@@ -152,7 +154,7 @@ t.test('the stream contains changes of other supervisors', async (t) => {
   t.teardown(() => second.stop());
   const session = await fixture.session();
   const reader = await open(fixture);
-  const authorization = `Bearer ${await fixture.issuer.issue('ann')}`;
+  const authorization = `Bearer ${await fixture.issuer.issue(fixture.account)}`;
   const there = (method: 'POST' | 'GET' | 'DELETE', url: string, payload?: object) =>
     second.app.inject({ method, url, headers: { authorization }, ...(payload ? { payload } : {}) });
   await there('POST', `/sessions/${session}/messages`, { messages: [{ role: 'user', text: 'from there' }] });
@@ -175,12 +177,12 @@ t.test('the stream contains changes of other supervisors', async (t) => {
 });
 
 t.test('a client that does not read costs one page, and too many streams are rejected', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = shared.withNewAccount();
   const session = await fixture.session();
   const { pool } = fixture;
   const { listener } = fixture.supervisor;
   const streams = openSessionStreams(listener, { heartbeatMs: 60_000 });
-  const accountId = (await fixture.pool.query('SELECT account_id FROM sessions LIMIT 1')).rows[0].account_id;
+  const accountId = (await pool.query('SELECT account_id FROM sessions WHERE id = $1', [session])).rows[0].account_id;
   const request = {
     accountId,
     key: accountId,
