@@ -22,7 +22,7 @@ const FLAGS = [
   '--disable-sigusr1',
 ];
 /** How long the helper stays without children, so that consecutive starts share it. Milliseconds. */
-const LINGER_MS = 250;
+const LINGER_MS = 1_000;
 
 export interface Pipes {
   readonly stdin: Writable;

@@ -9,6 +9,8 @@ import { isMainThread } from 'node:worker_threads';
 /** Sockets and processes take a moment to close after their close call has resolved, milliseconds. */
 const GRACE_MS = 3_000;
 const POLL_MS = 25;
+/** The process that starts jails, as the kernel shortens its name. Without a child it ends a moment later, or with this one. */
+const SPAWNER = 'bulkhead-spawner'.slice(0, 15);
 /** What is left would keep the process alive for ever: it is ended when the report has gone out, milliseconds. */
 const REPORT_MS = 1_000;
 
@@ -50,26 +52,29 @@ function leftBehind(): string[] {
 /** Direct children of this process that still run. Linux only. */
 function children(): string[] {
   const parent = String(process.pid);
-  return startedProcesses().flatMap((pid) => {
+  // All processes where the kernel does not list a process's children.
+  const candidates = listChildren('self') ?? listNumbers('/proc');
+  return candidates.flatMap((pid) => {
     try {
       // The name stands in brackets and may hold anything; state and parent follow it.
       const [, name, state, ppid] = /^\d+ \((.*)\) (\S) (\d+)/s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8')) ?? [];
-      return ppid === parent && state !== 'Z' ? [`${pid} (${name})`] : [];
+      const isLeft = ppid === parent && state !== 'Z' && !(name === SPAWNER && listChildren(pid)?.length === 0);
+      return isLeft ? [`${pid} (${name})`] : [];
     } catch {
       return [];
     }
   });
 }
 
-/** Process ids: of the children of each thread, or all where the kernel does not list those. */
-function startedProcesses(): string[] {
+/** Ids of the processes that a process has started; null where the kernel does not list them. */
+function listChildren(pid: string): string[] | null {
   try {
-    const lists = listNumbers('/proc/self/task').map((thread) =>
-      readFileSync(`/proc/self/task/${thread}/children`, 'utf8'),
+    const lists = listNumbers(`/proc/${pid}/task`).map((thread) =>
+      readFileSync(`/proc/${pid}/task/${thread}/children`, 'utf8'),
     );
     return lists.join(' ').split(' ').filter(Boolean);
   } catch {
-    return listNumbers('/proc');
+    return null;
   }
 }
 
