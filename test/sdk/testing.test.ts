@@ -39,7 +39,7 @@ t.test('a plugin reaches only granted and scripted host calls', async (t) => {
        members: Object.keys(host).sort(), key: await host.secrets.get('key'), tone: host.settings.tone,
        page: (await host.http.fetch('https://api.example.com/x')).bodyText,
      } }] }) };
-     tools.keep = { description: 'Keeps', parameters: {}, handler: async ({ n }) => {
+     tools.keep = { description: 'Keeps', parameters: { properties: { n: { type: 'integer' } } }, handler: async ({ n }) => {
        await host.storage.set('n', n); return String(await host.storage.get('n')); } };
      tools.stray = { description: 'Strays', parameters: {}, handler: async () => {
        try { await host.http.fetch('https://elsewhere.example.com/'); } catch (error) { return String(error.message); } } };`,
@@ -58,6 +58,7 @@ t.test('a plugin reaches only granted and scripted host calls', async (t) => {
   t.match(content, [{ json: { key: 's3cret', tone: 'warm', page: 'at https://api.example.com/x' } }]);
   t.notMatch(JSON.stringify(content), /"(llm|workspace)"/);
   t.same(await plugin.tool('keep', { n: 7 }), { content: [{ type: 'text', text: '7' }], isError: false });
+  await t.rejects(plugin.tool('keep', { n: 'x' }), { message: 'tools.keep: arguments.n must be integer.' });
   t.match((await plugin.tool('stray')).content, [{ text: /elsewhere\.example\.com is not a granted host/ }]);
   t.same(
     plugin.calls.map(({ name }) => name),
