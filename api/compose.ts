@@ -55,7 +55,7 @@ export async function serveApi(
   await sweepDeletedPlugins(pool);
   const upkeep = startBlobSweeper({ pool, blobs, onError });
   await saveUsageLimits(pool, usageLimits(config));
-  const usageUpkeep = startUsageUpkeep(pool, onError);
+  const stopUsageUpkeep = startUsageUpkeep(pool, onError);
   void upkeep.sweep().catch(onError);
   const bundler = startBundler({ onError });
   const metrics = createMetrics({ pool, bundler: () => bundler.load(), intake: () => ingress.load() });
@@ -90,8 +90,8 @@ export async function serveApi(
     await drainConnections(app.server);
     await app.close();
     await ingress.close();
+    stopUsageUpkeep();
     await Promise.all([bundler.close(), queues.stop(), listener.close(), operations.close(), upkeep.close()]);
-    await usageUpkeep.close();
     await Promise.all([database.close(), endTracing()]);
   });
   await app.listen(listenOptions('service', { host: config.HOST, port: config.PORT }));

@@ -30,30 +30,23 @@ const REMOVALS: Readonly<Partial<Record<UsageKind, readonly Remove[]>>> = {
   audit: [removeOldest('audit', 'audit', '1 day')],
 };
 
-interface UsageUpkeep {
-  /** Waits for the running turn. */
-  close(): Promise<void>;
-}
-
-/** Any number of processes may run it. */
-export function startUsageUpkeep(pool: Pool, onError: (error: Error) => void): UsageUpkeep {
-  let running: Promise<void> | null = null;
-  const tick = (work: (pool: Pool) => Promise<void>) => {
-    running ??= work(pool)
-      .catch(onError)
-      .finally(() => {
-        running = null;
-      });
+/** Any number of processes may run it. @returns stops it, without waiting for the running turn: the next process repeats it */
+export function startUsageUpkeep(pool: Pool, onError: (error: Error) => void): () => void {
+  let isRunning = false;
+  let isStopped = false;
+  const tick = async (work: (pool: Pool) => Promise<void>) => {
+    if (isRunning) return;
+    isRunning = true;
+    await work(pool).catch((error: Error) => isStopped || onError(error));
+    isRunning = false;
   };
   const timers = [
     setInterval(() => tick(maintainUsage), FOLD_EVERY_MS).unref(),
     setInterval(() => tick(recountUsage), RECOUNT_EVERY_MS).unref(),
   ];
-  return {
-    async close() {
-      timers.forEach(clearInterval);
-      await running;
-    },
+  return () => {
+    isStopped = true;
+    timers.forEach(clearInterval);
   };
 }
 

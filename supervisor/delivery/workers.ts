@@ -98,16 +98,17 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
     setInterval(() => heal(deps, atWork, scheduler).catch(deps.onError), HEAL_MS),
     setInterval(() => upkeep(deps).catch(deps.onError), UPKEEP_MS),
   ];
-  const usageUpkeep = startUsageUpkeep(deps.pool, deps.onError);
+  const stopUsageUpkeep = startUsageUpkeep(deps.pool, deps.onError);
   return {
     wakeChannel: (channelId) => scheduler.wake(channelId),
     handshake: (id) => void answerAsked(deps, id).catch(deps.onError),
     releaseDeliveries: (installationId) => void release(deps, scheduler, installationId).catch(deps.onError),
     heal: () => void heal(deps, atWork, scheduler).catch(deps.onError),
-    stop: async (graceMs) => {
+    stop: (graceMs) => {
       timers.forEach(clearInterval);
+      stopUsageUpkeep();
       writes.stop();
-      await Promise.all([scheduler.stop(graceMs), usageUpkeep.close()]);
+      return scheduler.stop(graceMs);
     },
   };
 }
