@@ -28,6 +28,8 @@ const MS_PER_CYCLE = 300;
 /** Noise of the garbage collector, bytes. Leaking one child’s pipes per cycle would be 40 times as much. */
 const HEAP_SLACK = 3_000_000;
 const RESIDENT_SLACK = 30_000_000;
+/** Found once, because that makes a group itself. */
+const limiterKind = findLimiter().kind;
 /** No other jail on this machine has this heap size, which identifies the processes of this test. */
 const HEAP_MEGABYTES = 100 + (process.pid % 10_000);
 
@@ -127,7 +129,7 @@ function read(pid: string, file: string): string {
 
 /** Lists the control groups of either version that this process has created. */
 function ownGroups(): string[] {
-  if (findLimiter().kind === 'rlimit') return [];
+  if (limiterKind === 'rlimit') return [];
   const lines = readFileSync('/proc/self/cgroup', 'utf8').trim().split('\n');
   return lines.flatMap((line) => {
     const [, controllers = '', path = ''] = line.split(':');
