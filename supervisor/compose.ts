@@ -15,7 +15,7 @@ import { publicUrl, SettingsError, supervisorUrl } from '../service/settings/set
 import { openLogger } from '../service/telemetry/logger.ts';
 import { startTracing } from '../service/telemetry/tracing.ts';
 import type { ChildBounds } from './children/child.ts';
-import { availableMemory, countFittingChildren } from './children/fleet-bounds.ts';
+import { availableMemory, countFittingChildren, defaultAccountMegabytes } from './children/fleet-bounds.ts';
 import type { SupervisorConfig } from './config.ts';
 import { readModels } from './host/llm/configuration.ts';
 import { readSshTargets } from './host/ssh/hosts.ts';
@@ -157,6 +157,7 @@ async function prepareSandbox(config: SupervisorConfig): Promise<Sandbox> {
     inspectedProgram,
     heapMegabytes: config.HEAP_MEGABYTES,
     residentMegabytes: config.RESIDENT_MEGABYTES,
+    accountMegabytes: config.ACCOUNT_MEGABYTES || defaultAccountMegabytes(availableMemory()),
     openFiles: config.OPEN_FILES,
     threads: config.THREADS,
     cpuWeight: config.CPU_WEIGHT,

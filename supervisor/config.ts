@@ -157,6 +157,13 @@ export const supervisorSettings = {
   MEDIA_FILES: wholeNumber(1, 1_000_000, limits.mediaFiles, 'Media files of one account.'),
   HEAP_MEGABYTES: wholeNumber(32, 8_192, limits.heapMegabytes, 'JavaScript heap of one child.', 'megabytes'),
   RESIDENT_MEGABYTES: wholeNumber(64, 16_384, limits.residentMegabytes, 'Resident memory of one child.', 'megabytes'),
+  ACCOUNT_MEGABYTES: wholeNumber(
+    0,
+    16_777_216,
+    0,
+    'Resident memory of all plugin processes of one account. 0: a third of the memory. Needs a control group.',
+    'megabytes',
+  ),
   OPEN_FILES: wholeNumber(40, 4_096, limits.openFiles, 'Open files of one child. Node itself needs about 20.'),
   THREADS: wholeNumber(12, 1_024, limits.threads, 'Threads of one child. Needs a control group.'),
   CPU_WEIGHT: wholeNumber(

@@ -245,6 +245,11 @@ export class Child {
     return this.#jailed.processorNeed();
   }
 
+  /** Limits the child together with the others of an account, where the machine can. Call it at most once. */
+  assignAccount(accountId: string): void {
+    this.#jailed.assignAccount(accountId);
+  }
+
   /** Moves the child to the idle CPU class, or back. Does nothing without a control group. */
   yieldProcessor(yields: boolean): void {
     this.#jailed.yieldProcessor(yields);

@@ -33,6 +33,9 @@ export function countFittingChildren(memoryBytes: number): number {
   return Math.min(Math.max(Math.floor(memoryBytes / 2 / PLANNED_BYTES), CHILDREN_MIN), CHILDREN_MAX);
 }
 
+/** Two thirds of the memory planned for all children, as an account gets two thirds of all places. */
+export const defaultAccountMegabytes = (memoryBytes: number): number => Math.floor(memoryBytes / 3 / MIB);
+
 /** Memory of the machine or of this process's control group, whichever is smaller, bytes. */
 export function availableMemory(): number {
   return Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);

@@ -80,7 +80,7 @@ export class Fleet implements PluginInvoker {
       invocations: options.invocations,
       logs: options.logs,
       startInTurn: (runner, start) => this.#startQueue.run(runner, start),
-      takeChild: (installationId, inspectable) => this.#takeChild(installationId, inspectable),
+      takeChild: (plugin, inspectable) => this.#takeChild(plugin, inspectable),
       onChange: (runner) => this.#scheduleSave(runner),
       onServing: (runner) => options.onServing(runner.plugin.accountId),
       onChildEnd: options.metrics.childEnded,
@@ -246,9 +246,10 @@ export class Fleet implements PluginInvoker {
     await Promise.all(blocked.map((installationId) => this.retire(installationId, 0)));
   }
 
-  #takeChild(installationId: string, inspectable: boolean): Spare {
+  #takeChild({ installationId, accountId }: InstalledPlugin, inspectable: boolean): Spare {
     const { startInspectable } = this.#options;
     const spare = inspectable && startInspectable ? makeSpare(startInspectable) : this.#spares.take();
+    spare.child.assignAccount(accountId);
     spare.child.yieldProcessor(this.#cpuScheduler.isDeprioritized(installationId, performance.now()));
     return spare;
   }

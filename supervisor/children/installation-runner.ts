@@ -24,7 +24,7 @@ export interface RunnerDeps extends LoadedChildDeps {
   readonly now: () => number;
   /** Runs a start when the start queue allows it. @throws NoRoomError if that takes too long */
   startInTurn<T>(runner: InstallationRunner, start: () => Promise<T>): Promise<T>;
-  takeChild(installationId: string, inspectable: boolean): Spare;
+  takeChild(plugin: InstalledPlugin, inspectable: boolean): Spare;
   /** Called when the runner's state changed and must be saved. */
   onChange(runner: InstallationRunner): void;
   /** Called when what `resolveServed` returns has changed, which changes the account's chains. */
@@ -331,7 +331,7 @@ export class InstallationRunner {
     try {
       const loadedChild = await this.#deps.startInTurn(this, async () => {
         const started = performance.now();
-        const spare = this.#deps.takeChild(plugin.installationId, inspector !== null);
+        const spare = this.#deps.takeChild(plugin, inspector !== null);
         const child = await LoadedChild.start(this.#deps, plugin, spare, this.#handlers);
         this.#deps.onChildStart((performance.now() - started) / 1000);
         return child;

@@ -33,6 +33,8 @@ export interface JailOptions {
   /** Limits of the JavaScript heap and of all resident memory, megabytes. */
   readonly heapMegabytes?: number;
   readonly residentMegabytes?: number;
+  /** Limit of all resident memory of one account, megabytes. Needs a control group. Default: none. */
+  readonly accountMegabytes?: number;
   readonly openFiles?: number;
   /** Limit of threads and share of the processor (100: an ordinary process). They need a writable control group. */
   readonly threads?: number;
@@ -58,6 +60,8 @@ export interface Jail {
 export interface JailedProcess extends BoxedProcess {
   /** The streams of the process. Rejects if it ended before they arrived. */
   readonly pipes: Promise<Pipes>;
+  /** Puts the process below its account's control group. Does nothing without control groups. Call it at most once. */
+  assignAccount(accountId: string): void;
 }
 
 /** `nobody` in the jail's user namespace: neither root nor the supervisor's user. */
@@ -123,6 +127,9 @@ export function makeJail(options: JailOptions): Jail {
       ]
     : [...bareLauncher(), executable, ...flags, programPath];
   const residentMegabytes = options.residentMegabytes ?? limits.residentMegabytes;
+  const { accountMegabytes } = options;
+  const accountBytes =
+    accountMegabytes === undefined ? Number.MAX_SAFE_INTEGER : Math.max(accountMegabytes, residentMegabytes) * MIB;
   const { openFiles, threads, cpuWeight } = { ...limits, ...options };
   // The inspector's thread runs a second V8, which reserves space for compiled code again.
   const reservedMegabytes = inspectable ? 2 * RESERVED_MEGABYTES : RESERVED_MEGABYTES;
@@ -144,7 +151,10 @@ export function makeJail(options: JailOptions): Jail {
       const boxed = watchProcess(spawned, walls.os, group);
       // If it ended before it was confined, the inner bubblewrap may be stuck.
       if (walls.os) void boxed.exited.then(() => boxed.pid === 0 && sweepStuckJails(directory));
-      return Object.assign(group ? boxed : watch.add(boxed), { pipes: spawned.pipes });
+      return Object.assign(group ? boxed : watch.add(boxed), {
+        pipes: spawned.pipes,
+        assignAccount: (id: string) => group?.assignAccount({ id, residentBytes: accountBytes }),
+      });
     },
   };
 }

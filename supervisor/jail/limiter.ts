@@ -12,8 +12,18 @@ export interface GroupBounds {
   /** Weight of version 2: 100 is an ordinary process. */
   readonly cpuWeight: number;
 }
+/** An account whose children share limits of their own. */
+export interface AccountBounds {
+  readonly id: string;
+  readonly residentBytes: number;
+}
 /** The control group of one child. */
 export interface LimitedGroup {
+  /**
+   * Puts the group below that of an account, which has its own memory limit and as much CPU as any other account. Has no effect
+   * where groups cannot be nested. Call it at most once.
+   */
+  assignAccount(account: AccountBounds): void;
   /** Moves a process with its threads into the group, once that has its limits. Rejects if the hierarchy is gone. */
   add(pid: number): Promise<void>;
   /** Whether the kernel has killed a process of this group for exceeding the memory limit. */
@@ -45,6 +55,10 @@ const nextName = (): string => {
 /** What the file that counts kills contains after one. */
 const KILLED = /^oom_kill [1-9]/m;
 const OWNER = /^bulkhead-(\d+)-/;
+/** CPU weight of an account with all its children: an ordinary process has as much. */
+const ACCOUNT_CPU_WEIGHT = 100;
+/** Threads of an account: each child has its own limit, and this one bounds their sum. */
+const ACCOUNT_THREADS = 32_768;
 /** Limits of the group that is made to test the hierarchy. */
 const probe: GroupBounds = { residentBytes: 67_108_864, threads: 32, cpuWeight: 100 };
 /** Mount point of the control groups, and the groups of this process. */
@@ -61,10 +75,11 @@ const ownHierarchy = (): Hierarchy => ({
 /** A writable hierarchy. */
 interface Groups {
   readonly kind: LimiterKind;
-  /** Describes the group of the next child. */
-  describe(bounds: GroupBounds): GroupDescription;
+  /** Describes the next group, below that of an account if its name is given. */
+  describe(bounds: GroupBounds, accountName?: string): GroupDescription;
 }
 interface GroupDescription {
+  readonly name: string;
   /** The group's folder in each hierarchy. */
   readonly paths: readonly string[];
   /** The memory limit, which is required, and the optional ones: the kernel may lack swap accounting and the CPU controller. */
@@ -84,7 +99,8 @@ export function findLimiter(hierarchy?: Hierarchy): Limiter {
       const groups = candidate(hierarchy ?? ownHierarchy());
       if (!groups) continue;
       tryGroup(groups.describe(probe));
-      return { kind: groups.kind, group: (bounds) => new Group(groups.describe(bounds)) };
+      const accounts = new Map<string, AccountGroup>();
+      return { kind: groups.kind, group: (bounds) => new Group(groups, accounts, bounds) };
     } catch {
       // Not writable, or a controller is missing: try the next one.
     }
@@ -110,10 +126,12 @@ function groupsOfVersion2(hierarchy: Hierarchy): Groups | null {
   sweepGroups(base);
   return {
     kind: 'cgroup2',
-    describe: ({ residentBytes, threads, cpuWeight }) => {
-      const path = join(base, nextName());
+    describe: ({ residentBytes, threads, cpuWeight }, accountName = '') => {
+      const name = nextName();
+      const path = join(base, accountName, name);
       const weight = [`${path}/cpu.weight`, cpuWeight] as const;
       return {
+        name,
         paths: [path],
         limits: [
           [`${path}/memory.max`, residentBytes],
@@ -161,13 +179,14 @@ function groupsOfVersion1(hierarchy: Hierarchy): Groups | null {
   for (const base of bases) if (base) sweepGroups(base);
   return {
     kind: 'cgroup1',
-    describe: ({ residentBytes, threads, cpuWeight }) => {
+    describe: ({ residentBytes, threads, cpuWeight }, accountName = '') => {
       const name = nextName();
-      const at = (base: string | null | undefined) => (base ? join(base, name) : null);
-      const [memoryPath, pidsPath, cpuPath] = [join(memory, name), at(pids), at(cpu)];
+      const at = (base: string | null | undefined) => (base ? join(base, accountName, name) : null);
+      const [memoryPath, pidsPath, cpuPath] = [join(memory, accountName, name), at(pids), at(cpu)];
       const shares = Math.max(SHARES_MIN, Math.round(cpuWeight * SHARES_OF_WEIGHT));
       const cpuGroup = cpuPath ? { path: cpuPath, weight: [`${cpuPath}/cpu.shares`, shares] as const } : null;
       return {
+        name,
         paths: [memoryPath, pidsPath, cpuPath].filter((path) => path !== null),
         limits: [
           [`${memoryPath}/memory.limit_in_bytes`, residentBytes],
@@ -204,30 +223,136 @@ function changeInTurn<T>(change: () => Promise<T>): Promise<T> {
   return changed;
 }
 
-class Group implements LimitedGroup {
+/** Call it in turn. */
+async function createGroup({ paths, limits }: GroupDescription): Promise<void> {
+  const [[memoryFile, memoryBytes], ...others] = limits;
+  for (const path of paths) await mkdir(path);
+  await writeFile(memoryFile, String(memoryBytes));
+  for (const [file, value] of others) await writeFile(file, String(value)).catch(() => undefined);
+}
+
+async function setIdleClass({ cpu }: GroupDescription, isIdle: boolean): Promise<void> {
+  if (!cpu) return;
+  await writeFile(`${cpu.path}/cpu.idle`, isIdle ? '1' : '0');
+  // Leaving the idle class resets the weight.
+  if (!isIdle) await writeFile(cpu.weight[0], String(cpu.weight[1]));
+}
+
+/** The group of an account, which exists while a child of the account does. */
+class AccountGroup {
   readonly #description: GroupDescription;
+  readonly #members = new Set<Group>();
+  readonly #yielding = new Set<Group>();
+  readonly #onEmpty: () => void;
+  #created: Promise<void> | null = null;
+
+  constructor(groups: Groups, residentBytes: number, onEmpty: () => void) {
+    const bounds = { residentBytes, threads: ACCOUNT_THREADS, cpuWeight: ACCOUNT_CPU_WEIGHT };
+    this.#description = groups.describe(bounds);
+    this.#onEmpty = onEmpty;
+  }
+
+  get name(): string {
+    return this.#description.name;
+  }
+
+  /** Creates the group unless it exists. Call it in turn. */
+  create(): Promise<void> {
+    this.#created ??= createGroup(this.#description).then(async () => {
+      // Version 1 has no such file.
+      const [path] = this.#description.paths;
+      for (const controller of ['memory', 'pids', 'cpu'])
+        await writeFile(`${path}/cgroup.subtree_control`, `+${controller}`, { flag: 'r+' }).catch(() => undefined);
+    });
+    return this.#created;
+  }
+
+  join(member: Group): void {
+    this.#members.add(member);
+  }
+
+  leave(member: Group): void {
+    this.setYielding(member, false);
+    if (!this.#members.delete(member) || this.#members.size > 0) return;
+    this.#onEmpty();
+    for (const path of this.#description.paths) removeGroup(path);
+  }
+
+  /** The account is in the idle class while one of its children is, so that this child yields to other accounts too. */
+  setYielding(member: Group, yields: boolean): void {
+    const before = this.#yielding.size > 0;
+    if (yields) this.#yielding.add(member);
+    else this.#yielding.delete(member);
+    const isIdle = this.#yielding.size > 0;
+    if (isIdle !== before) changeInTurn(() => setIdleClass(this.#description, isIdle)).catch(() => undefined);
+  }
+}
+
+class Group implements LimitedGroup {
+  readonly #groups: Groups;
+  readonly #accounts: Map<string, AccountGroup>;
+  readonly #bounds: GroupBounds;
+  #description: GroupDescription;
+  #account: AccountGroup | null = null;
   readonly #created: Promise<void>;
+  #isCreated = false;
+  #isRemoved = false;
+  #pid: number | null = null;
   #isIdleClass = false;
 
-  constructor(description: GroupDescription) {
-    this.#description = description;
+  constructor(groups: Groups, accounts: Map<string, AccountGroup>, bounds: GroupBounds) {
+    this.#groups = groups;
+    this.#accounts = accounts;
+    this.#bounds = bounds;
+    this.#description = groups.describe(bounds);
     this.#created = changeInTurn(() => this.#create());
     // `add` reports the error.
     this.#created.catch(() => undefined);
   }
 
+  /** Creates the group, below that of its account if the account is known by now. */
   async #create(): Promise<void> {
-    const { paths, limits } = this.#description;
-    const [[memoryFile, memoryBytes], ...others] = limits;
-    for (const path of paths) await mkdir(path);
-    await writeFile(memoryFile, String(memoryBytes));
-    for (const [file, value] of others) await writeFile(file, String(value)).catch(() => undefined);
+    this.#isCreated = true;
+    if (this.#account && (await this.#createBelow(this.#account))) return;
+    await createGroup(this.#description);
+  }
+
+  /** @returns false where groups cannot be nested */
+  async #createBelow(account: AccountGroup): Promise<boolean> {
+    const below = this.#groups.describe(this.#bounds, account.name);
+    try {
+      await account.create();
+      await createGroup(below);
+      if (this.#pid !== null) await moveProcess(this.#pid, below);
+      if (this.#isIdleClass) await setIdleClass(below, true).catch(() => undefined);
+    } catch {
+      for (const path of below.paths) removeGroup(path);
+      return false;
+    }
+    this.#description = below;
+    return true;
+  }
+
+  assignAccount({ id, residentBytes }: AccountBounds): void {
+    const known = this.#accounts.get(id);
+    const account = known ?? new AccountGroup(this.#groups, residentBytes, () => this.#accounts.delete(id));
+    this.#accounts.set(id, account);
+    this.#account = account;
+    account.join(this);
+    account.setYielding(this, this.#isIdleClass);
+    if (!this.#isCreated) return;
+    void changeInTurn(async () => {
+      const { paths } = this.#description;
+      if (this.#isRemoved || !(await this.#createBelow(account))) return;
+      for (const path of paths) removeGroup(path);
+    });
   }
 
   async add(pid: number): Promise<void> {
     await this.#created;
     await changeInTurn(async () => {
-      for (const path of this.#description.paths) await writeFile(`${path}/cgroup.procs`, String(pid));
+      await moveProcess(pid, this.#description);
+      this.#pid = pid;
     });
   }
 
@@ -240,20 +365,26 @@ class Group implements LimitedGroup {
   }
 
   yieldProcessor(yields: boolean): void {
-    const { cpu } = this.#description;
-    if (!cpu || yields === this.#isIdleClass) return;
+    if (yields === this.#isIdleClass) return;
     this.#isIdleClass = yields;
-    changeInTurn(async () => {
-      await writeFile(`${cpu.path}/cpu.idle`, yields ? '1' : '0');
-      // Leaving the idle class resets the weight.
-      if (!yields) await writeFile(cpu.weight[0], String(cpu.weight[1]));
-      // The group is removed or has no CPU controller.
-    }).catch(() => undefined);
+    // The group may be removed, or have no CPU controller.
+    changeInTurn(() => setIdleClass(this.#description, yields)).catch(() => undefined);
+    this.#account?.setYielding(this, yields);
   }
 
   remove(): void {
-    for (const path of this.#description.paths) removeGroup(path);
+    if (this.#isRemoved) return;
+    this.#isRemoved = true;
+    // In turn, because a change that has begun may still create another folder.
+    void changeInTurn(async () => {
+      for (const path of this.#description.paths) removeGroup(path);
+      this.#account?.leave(this);
+    });
   }
+}
+
+async function moveProcess(pid: number, { paths }: GroupDescription): Promise<void> {
+  for (const path of paths) await writeFile(`${path}/cgroup.procs`, String(pid));
 }
 
 /** Removes the groups of supervisors that no longer run. */
@@ -262,7 +393,11 @@ function sweepGroups(base: string): void {
     const owner = OWNER.exec(name)?.[1];
     // Process ids are reused: groups with this process's id, found before it made one, belong to a dead supervisor.
     const own = owner === String(process.pid) && serial === 0;
-    if (own || (owner !== undefined && !existsSync(`/proc/${owner}`))) removeGroup(join(base, name));
+    if (!own && (owner === undefined || existsSync(`/proc/${owner}`))) continue;
+    const path = join(base, name);
+    // The group of an account contains those of its children.
+    for (const inner of readdirSync(path)) if (OWNER.test(inner)) removeGroup(join(path, inner));
+    removeGroup(path);
   }
 }
 

@@ -23,7 +23,14 @@ export interface Sandbox {
 export interface SandboxOptions
   extends Pick<
     JailOptions,
-    'directory' | 'program' | 'heapMegabytes' | 'residentMegabytes' | 'openFiles' | 'threads' | 'cpuWeight'
+    | 'directory'
+    | 'program'
+    | 'heapMegabytes'
+    | 'residentMegabytes'
+    | 'accountMegabytes'
+    | 'openFiles'
+    | 'threads'
+    | 'cpuWeight'
   > {
   readonly mode: SandboxMode;
   /** The program of `buildInspectedChild`; null if inspection is disabled. */

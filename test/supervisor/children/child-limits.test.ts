@@ -1,6 +1,6 @@
 /** Limits of one child that an operator can set, and the memory check without control groups. */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { type Child, type ChildBounds, startChild } from '../../../supervisor/children/child.ts';
@@ -12,14 +12,15 @@ const RESIDENT_MB = 160;
 const noGroups: Limiter = { kind: 'rlimit', group: () => null };
 t.setTimeout(60_000);
 
+const quiet = { onHostCall: () => Promise.resolve(null), onLog: () => undefined, onExit: () => undefined };
+
 async function boundChild(
   test: Test,
   bounds: Partial<ChildBounds>,
   code: string,
   members: string[] = [],
 ): Promise<Child> {
-  const handlers = { onHostCall: () => Promise.resolve(null), onLog: () => undefined, onExit: () => undefined };
-  const child = startChild(await testJail(test), handlers, { ...limits, ...bounds });
+  const child = startChild(await testJail(test), quiet, { ...limits, ...bounds });
   test.teardown(() => child.kill('the test is over'));
   await child.load(bundleOf(toolOf(code), { members }));
   return child;
@@ -66,14 +67,44 @@ t.test('a spare starts with the lowest priority, and its user sets another one',
   while (isIdle() !== '0') await new Promise((resolve) => setTimeout(resolve, 5));
 });
 
-/** Reads a control group's file. `controller`: empty in version 2, where one group has all controllers. */
-function groupFile(pid: number, controller: string, file: string): string {
+t.test('children of one account have a group in common, with the memory and the weight of an account', async (t) => {
+  const { kind } = findLimiter();
+  if (kind === 'rlimit') return;
+  const isVersion1 = kind === 'cgroup1';
+  const jail = await testJail(t, { accountMegabytes: 600 });
+  const spares = new SpareChildren((handlers) => startChild(jail, handlers), 1);
+  t.teardown(() => spares.close());
+  const [spare, onDemand, other] = [spares.take().child, startChild(jail, quiet), startChild(jail, quiet)];
+  onDemand.assignAccount('ann');
+  other.assignAccount('ben');
+  await Promise.all([spare.ready, onDemand.ready, other.ready]);
+  spare.yieldProcessor(false);
+  spare.assignAccount('ann');
+  const folderOf = (child: Child) => dirname(groupPath(child.pid, isVersion1 ? 'memory' : ''));
+  const cpuOf = (child: Child) => dirname(groupPath(child.pid, isVersion1 ? 'cpu' : ''));
+  // The memory group changes first.
+  while (cpuOf(spare) !== cpuOf(onDemand)) await new Promise((resolve) => setTimeout(resolve, 5));
+  t.equal(folderOf(spare), folderOf(onDemand));
+  t.not(folderOf(other), folderOf(onDemand));
+  const memory = isVersion1 ? 'memory.limit_in_bytes' : 'memory.max';
+  t.equal(readFileSync(join(folderOf(spare), memory), 'latin1').trim(), String(600 * 1_048_576));
+  const [weight, value] = isVersion1 ? ['cpu.shares', '1024'] : ['cpu.weight', '100'];
+  t.equal(readFileSync(join(cpuOf(spare), weight), 'latin1').trim(), value);
+  const gone = [folderOf(spare), folderOf(other)];
+  await Promise.all([spare, onDemand, other].map((child) => child.kill('the test is over')));
+  while (gone.some((folder) => existsSync(folder))) await new Promise((resolve) => setTimeout(resolve, 20));
+});
+
+/** The folder of a process's control group. `controller`: empty in version 2, where one group has all controllers. */
+function groupPath(pid: number, controller: string): string {
   const lines = readFileSync(`/proc/${pid}/cgroup`, 'latin1').split('\n');
   const rows = lines.map((line) => line.split(':'));
   const [, names = '', path = ''] = rows.find(([, of = '']) => of.split(',').includes(controller)) ?? [];
-  const version1 = names === '' ? '' : controller;
-  return readFileSync(join('/sys/fs/cgroup', version1, path, file), 'latin1').trim();
+  return join('/sys/fs/cgroup', names === '' ? '' : controller, path);
 }
+
+const groupFile = (pid: number, controller: string, file: string): string =>
+  readFileSync(join(groupPath(pid, controller), file), 'latin1').trim();
 
 t.test('calls beyond those at work and those waiting are refused', async (t) => {
   const code = 'await new Promise((resolve) => setTimeout(resolve, 200)); return 1;';

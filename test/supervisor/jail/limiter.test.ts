@@ -99,6 +99,36 @@ t.test('version 1: a group in each hierarchy, and its own words', async (t) => {
   t.equal(group?.ranOutOfMemory(), true);
 });
 
+t.test('version 1: the group of an account contains those of its children, and yields with each of them', async (t) => {
+  const root = await temporaryFolder(t);
+  for (const name of ['memory/a', 'pids/b', 'cpu/c']) mkdirSync(join(root, name), { recursive: true });
+  const limiter = findLimiter({ root, memberships: '8:pids:/b\n4:memory:/a\n1:cpu:/c\n0::/\n' });
+  const account = { id: 'ann', residentBytes: 1_073_741_824 };
+  const before = groupsIn(join(root, 'memory/a'));
+  // The first is assigned before its group exists, as on demand; the second as a spare that runs already.
+  const onDemand = limiter.group(bounds);
+  onDemand?.assignAccount(account);
+  const spare = limiter.group(bounds);
+  await Promise.all([onDemand?.add(4242), spare?.add(4243)]);
+  spare?.assignAccount(account);
+  const isNew = (name: string) => !before.includes(name);
+  const all = () => groupsIn(join(root, 'memory/a')).filter(isNew);
+  const folder = () => all().find((name) => groupsIn(join(root, 'memory/a', name)).length === 2) ?? 'none';
+  while (folder() === 'none') await new Promise((resolve) => setTimeout(resolve, 5));
+  t.equal(said(join(root, 'memory/a', folder()), 'memory.limit_in_bytes'), '1073741824');
+  t.equal(said(join(root, 'cpu/c', folder()), 'cpu.shares'), '1024');
+  const children = groupsIn(join(root, 'memory/a', folder()));
+  const read = (base: string, file: string) => children.map((name) => said(join(root, base, folder(), name), file));
+  t.same(read('memory/a', 'memory.limit_in_bytes'), ['268435456', '268435456']);
+  await written(join(root, 'cpu/c', folder(), children[1] ?? '', 'cgroup.procs'), '4243');
+  t.same(read('memory/a', 'cgroup.procs'), ['4242', '4243']);
+  const idle = join(root, 'cpu/c', folder(), 'cpu.idle');
+  spare?.yieldProcessor(true);
+  await written(idle, '1');
+  spare?.yieldProcessor(false);
+  await written(idle, '0');
+});
+
 t.test('what a killed supervisor left is swept; a living one’s stays', async (t) => {
   const { root, slice } = await version2(t, 'cpu memory pids');
   // Larger than the kernel's largest process id.
