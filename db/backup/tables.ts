@@ -8,7 +8,7 @@ import { listRows } from '../postgres/rows.ts';
 import type { StoredTable } from './format.ts';
 
 /** Recreated at start, or valid for seconds only. */
-const EXCLUDED_TABLES = ['migrations', 'handshakes', 'introspections', 'installation_runtime'];
+const EXCLUDED_TABLES = ['migrations', 'handshakes', 'introspections', 'installation_runtime', 'usage_limits'];
 
 export type Table = Pick<StoredTable, 'name' | 'columns' | 'partitions'>;
 
