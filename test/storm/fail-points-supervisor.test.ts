@@ -16,11 +16,12 @@ const KILLS = amount({ quick: 2, soak: 10 });
 const ACCOUNTS = ['bob', 'cleo'];
 /** Each holds up its own channel, so there are more channels than steps. The conversations are opened before. */
 const DELIVERY_STEPS = { 'delivery.claimed': 9, 'delivery.answered': 9, 'delivery.taken': 9, 'delivery.finished': 9 };
+const EVENTS = 9;
 /** Each holds up its own installation: one of each account. */
-const EVENT_STEPS = { 'event.claimed': 9, 'event.answered': 9, 'event.finished': 9 };
+const EVENT_STEPS = { 'event.claimed': EVENTS, 'event.answered': EVENTS, 'event.finished': EVENTS };
 const REPLY_STEPS = { 'reply.claimed': 2, 'reply.answered': 2, 'reply.taken': 2, 'reply.finished': 2 };
 /** Each holds up one request, and `reply.written` its conversation: by then each conversation has a reply to send. */
-const REQUEST_STEPS = { 'events.queued': 9, 'reply.guarded': 16, 'reply.written': 13, 'session.answering': 30 };
+const REQUEST_STEPS = { 'events.queued': EVENTS, 'reply.guarded': 16, 'reply.written': 13, 'session.answering': 20 };
 const ALL_STEPS = { ...DELIVERY_STEPS, ...EVENT_STEPS, ...REPLY_STEPS, ...REQUEST_STEPS };
 const REMOVAL_STEP = 'events.all-queued';
 
@@ -39,8 +40,8 @@ t.test('work of a killed supervisor is delivered, and a removal completed', asyn
     const killed = Promise.withResolvers<void>();
     const load = [
       ...vendors.map((one) => one.sendUntil(killed.promise)),
-      // The vendors start none while many events are under way, and events are held up here.
-      ...Array.from({ length: REQUEST_STEPS['events.queued'] + kill }, () => vendor.startSession()),
+      // While events are held up the vendors begin no more. With these, each installation has enough to pass every step.
+      ...vendors.flatMap((one) => Array.from({ length: EVENTS + kill }, () => one.startSession())),
     ];
     await supervisor.stoppedAt(Object.keys(EVENT_STEPS));
     if (session !== null) {
