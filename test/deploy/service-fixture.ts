@@ -84,7 +84,12 @@ export async function startServiceFixture(
     started.kill('SIGTERM');
     await started.exited;
   });
-  await started.line(/^bulkhead ready /);
+  await started.line(/^bulkhead ready /).catch(async (error) => {
+    // A file that fails before its first test runs no teardown.
+    started.kill('SIGTERM');
+    await started.exited;
+    throw error;
+  });
   // With an issuer of tokens nobody else makes any.
   const token = env.OIDC_ISSUER ? '' : (await started.line(/^sign in: /)).replace(/^.*#token=/, '');
   return withToken(started, full, token);
