@@ -57,6 +57,8 @@ const KILLED = /^oom_kill [1-9]/m;
 const OWNER = /^bulkhead-(\d+)-/;
 /** CPU weight of an account with all its children: an ordinary process has as much. */
 const ACCOUNT_CPU_WEIGHT = 100;
+/** What remains of it while a child is CPU-bound. Not the idle class, in which the account's other children could starve. */
+const CPU_BOUND_PART = 0.2;
 /** Threads of an account: each child has its own limit, and this one bounds their sum. */
 const ACCOUNT_THREADS = 32_768;
 /** Limits of the group that is made to test the hierarchy. */
@@ -278,13 +280,17 @@ class AccountGroup {
     for (const path of this.#description.paths) removeGroup(path);
   }
 
-  /** The account is in the idle class while one of its children is, so that this child yields to other accounts too. */
+  /** The account has less weight while one of its children yields, so that this child yields to other accounts too. */
   setYielding(member: Group, yields: boolean): void {
     const before = this.#yielding.size > 0;
     if (yields) this.#yielding.add(member);
     else this.#yielding.delete(member);
-    const isIdle = this.#yielding.size > 0;
-    if (isIdle !== before) changeInTurn(() => setIdleClass(this.#description, isIdle)).catch(() => undefined);
+    const isCpuBound = this.#yielding.size > 0;
+    const { cpu } = this.#description;
+    if (!cpu || isCpuBound === before) return;
+    const [file, weight] = cpu.weight;
+    const reduced = Math.round(weight * CPU_BOUND_PART);
+    changeInTurn(() => writeFile(file, String(isCpuBound ? reduced : weight))).catch(() => undefined);
   }
 }
 

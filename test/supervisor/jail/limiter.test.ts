@@ -122,11 +122,11 @@ t.test('version 1: the group of an account contains those of its children, and y
   t.same(read('memory/a', 'memory.limit_in_bytes'), ['268435456', '268435456']);
   await written(join(root, 'cpu/c', folder(), children[1] ?? '', 'cgroup.procs'), '4243');
   t.same(read('memory/a', 'cgroup.procs'), ['4242', '4243']);
-  const idle = join(root, 'cpu/c', folder(), 'cpu.idle');
+  const weight = join(root, 'cpu/c', folder(), 'cpu.shares');
   spare?.yieldProcessor(true);
-  await written(idle, '1');
+  await written(weight, '205');
   spare?.yieldProcessor(false);
-  await written(idle, '0');
+  await written(weight, '1024');
 });
 
 t.test('what a killed supervisor left is swept; a living one’s stays', async (t) => {
