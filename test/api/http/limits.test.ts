@@ -119,7 +119,8 @@ t.test('public routes are limited by address', async (t) => {
   const ann = await api.user('ann');
   const ask = (url: string) => ann.send({ method: 'GET', url });
   t.match((await ask('/api/docs')).headers, { 'ratelimit-limit': '2' });
-  t.equal((await ask('/api/sign-in')).status, 429, 'startApiFixture has read the document');
+  t.equal((await ask('/api/sign-in')).status, 200);
+  t.equal((await ask('/api/sign-in')).status, 429);
   t.equal((await ann.get('/me')).status, 200);
 });
 
