@@ -68,7 +68,7 @@ export class FrameBuffer {
    *
    * @throws FrameError if a header announces too long a content, and what `decode` throws. The buffer is unusable afterwards
    */
-  take<T>(decode: (buffer: Buffer, start: number, end: number) => T): T | null {
+  readFrame<T>(decode: (buffer: Buffer, start: number, end: number) => T): T | null {
     if (this.bytes < this.#wantedBytes) return null;
     if (this.#laterBytes > 0) this.#join();
     const start = this.#start + HEADER_BYTES;

@@ -58,7 +58,7 @@ function postCommand(text: string): void {
 /** Handles frames of the supervisor. An empty text means that the client has changed or is gone. */
 function readChunk(chunk: Buffer): void {
   frames.push(chunk);
-  for (let text = frames.take(decodeText); text !== null; text = frames.take(decodeText)) {
+  for (let text = frames.readFrame(decodeText); text !== null; text = frames.readFrame(decodeText)) {
     if (text === '') resetSession();
     else postCommand(text);
   }

@@ -97,7 +97,7 @@ export class StdinReader extends AbstractMessageReader {
     const frames = new FrameBuffer(Number.POSITIVE_INFINITY);
     // One reused buffer, where a stream would allocate 64 KB for each read.
     const buffer = Buffer.alloc(READ_BYTES);
-    const takeMessage = (): Message | null => frames.take(decodeMessage) as unknown as Message | null;
+    const takeMessage = (): Message | null => frames.readFrame(decodeMessage) as unknown as Message | null;
     const onRead = (bytes: number): boolean => {
       frames.push(buffer, bytes);
       for (let message = takeMessage(); message !== null; message = takeMessage()) this.#receive(message, callback);

@@ -69,7 +69,7 @@ async function serve(deps: IngressDeps, request: IncomingMessage, response: Serv
   if (address === 'unknown') throw unknown();
   if (address === 'retired') throw new Problem('gone', 'This webhook address was replaced or disconnected.');
   const bucket = deps.rateLimits.get(routingId);
-  if (!bucket.take()) {
+  if (!bucket.consume()) {
     const retryAfter = bucket.secondsUntil(1);
     const detail = `Rate limit exceeded: too many requests to this webhook address. Retry after ${retryAfter} s.`;
     throw new Problem('rate_limited', detail, { retryAfter });

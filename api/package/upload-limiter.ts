@@ -15,7 +15,7 @@ export function createUploadLimiter(places: number): UploadLimiter {
   const taken = new AmountsByKey();
   return {
     pass(accountId, work) {
-      const own = taken.of(accountId);
+      const own = taken.get(accountId);
       if (mayTakePlace(own, places - taken.total)) return taken.during(accountId, work);
       const detail = `This process is receiving ${taken.total} uploads, ${own} of them from this account. Retry after ${RETRY_AFTER_S} s.`;
       return Promise.reject(new Problem('rate_limited', detail, { retryAfter: RETRY_AFTER_S }));

@@ -27,5 +27,5 @@ export async function validateZipEnd(file: FileHandle, directoryEnd: number, end
 }
 
 /** @param comment the zip comment, which follows the end record */
-export const endOf = (zipBytes: number, comment: { readonly length: number }): number =>
+export const locateEndRecord = (zipBytes: number, comment: { readonly length: number }): number =>
   zipBytes - END_BYTES - comment.length;

@@ -11,7 +11,7 @@ import { MIB } from '../../sdk/contract/limits.ts';
 import { invalidAt, invalidPackage } from './invalid-package.ts';
 import { escapePath, FILES_MAX, type PackageFile } from './package-files.ts';
 import { findClash, findWrapperFolder, isSystemFile, validatePath } from './paths.ts';
-import { endOf, validateZipEnd } from './zip-end-record.ts';
+import { locateEndRecord, validateZipEnd } from './zip-end-record.ts';
 
 /** Maximum unpacked size of a package. Bytes. */
 const UNPACKED_MAX_BYTES = 1024 * MIB;
@@ -56,7 +56,11 @@ export async function readZip(path: string, staging: Staging): Promise<PackageFi
     const { size } = await file.stat();
     const entries = await readDirectory(zip, size);
     // yauzl's types declare the cursor as a boolean; it is the offset of the next entry.
-    const fault = await validateZipEnd(file, zip.readEntryCursor as unknown as number, endOf(size, zip.comment));
+    const fault = await validateZipEnd(
+      file,
+      zip.readEntryCursor as unknown as number,
+      locateEndRecord(size, zip.comment),
+    );
     if (fault) throw invalidPackage(fault);
     return await unpack(zip, entries, staging);
   } catch (error) {

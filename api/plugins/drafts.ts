@@ -70,7 +70,7 @@ async function replaceDraft(
   // Installations being uninstalled run `pluginUninstalled` with the new draft. They get no pluginUpdated event.
   for (const id of leaving) await changeInstallation(tx, id, { currentVersionId: draft.id });
   const all = new Map([...running, ...following].map((installation) => [installation.id, installation]));
-  for (const installation of all.values()) await follow(tx, queues, installation, draft);
+  for (const installation of all.values()) await moveToDraft(tx, queues, installation, draft);
   return draft;
 }
 
@@ -78,7 +78,7 @@ async function replaceDraft(
  * Moves an installation to the new draft. A pending consent remains, unless the new draft's capabilities are all
  * granted.
  */
-async function follow(tx: ClientBase, queues: Queues, installation: Installation, draft: Version): Promise<void> {
+async function moveToDraft(tx: ClientBase, queues: Queues, installation: Installation, draft: Version): Promise<void> {
   await switchVersion(tx, queues, installation, draft);
   const { accountId, id, pendingVersionId } = installation;
   const pending = pendingVersionId === null ? null : await findVersion(tx, pendingVersionId);

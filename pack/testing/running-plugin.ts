@@ -20,7 +20,7 @@ import type { EventRow, HookRow } from '../../sdk/contract/rows.ts';
 import type { CompletionRequest, ToolResult } from '../../sdk/session/api-types.ts';
 import type { Handshake, OpenPlugin, PluginOptions, Received, VendorRequest } from '../../sdk/testing/testing.ts';
 import { foldLink, startChain } from '../../supervisor/calls/chain.ts';
-import { requestOf } from '../../supervisor/delivery/webhook-request.ts';
+import { toRequest } from '../../supervisor/delivery/webhook-request.ts';
 import { belowFrontmatter, fillPrompt } from '../../supervisor/sessions/prompt-texts.ts';
 import { failedTool, readToolResult } from '../../supervisor/sessions/tool-results.ts';
 import type { LocalBuild } from '../local-build.ts';
@@ -249,7 +249,7 @@ function foldHook(hook: HookName, context: Fields, answer: Parameters<typeof fol
 function vendorRequest(request: VendorRequest): Fields {
   const { method = 'POST', headers = {}, body = '', query = '' } = request;
   const { channelId = 'channel-1', routingId = 'routing-1', deliveryId = randomUUID(), attempt = 1 } = request;
-  return requestOf({
+  return toRequest({
     id: deliveryId,
     attempt,
     channelId,

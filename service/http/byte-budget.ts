@@ -25,7 +25,7 @@ export class ByteBudget {
    */
   reserve(accountId: string, bytes: number): void {
     const { processBytes, accountBytes } = this.#limits;
-    if (this.#used.of(accountId) + bytes > accountBytes) {
+    if (this.#used.get(accountId) + bytes > accountBytes) {
       const detail = `This account already has ${accountBytes / MIB} MiB of requests in flight. Retry after ${RETRY_AFTER_S} s.`;
       throw new Problem('rate_limited', detail, { retryAfter: RETRY_AFTER_S });
     }

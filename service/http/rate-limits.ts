@@ -68,7 +68,7 @@ export class AnonymousRateLimiter {
 
 /** @throws Problem `rate_limited` */
 function takeToken(bucket: TokenBucket, reply: FastifyReply, limit: number, rule: string): void {
-  const isAllowed = bucket.take();
+  const isAllowed = bucket.consume();
   const values = [limit, bucket.remaining(), bucket.secondsUntil(limit)];
   for (const [index, header] of HEADERS.entries()) reply.header(header, String(values[index]));
   if (isAllowed) return;

@@ -7,13 +7,13 @@ export class AmountsByKey {
     return this.#total;
   }
 
-  of(key: string): number {
+  get(key: string): number {
     return this.#amounts.get(key) ?? 0;
   }
 
   add(key: string, amount = 1): void {
     this.#total += amount;
-    const sum = this.of(key) + amount;
+    const sum = this.get(key) + amount;
     if (sum > 0) this.#amounts.set(key, sum);
     else this.#amounts.delete(key);
   }

@@ -30,7 +30,7 @@ export class FairQueue {
   /** Whether `run` would accept work of this account. */
   hasRoom(accountId: string): boolean {
     const { places, waitingPlaces } = this.#options;
-    if (this.waiting === 0 && mayTakePlace(this.#running.of(accountId), places - this.running)) return true;
+    if (this.waiting === 0 && mayTakePlace(this.#running.get(accountId), places - this.running)) return true;
     return mayTakePlace(this.#waiting.count(accountId), waitingPlaces - this.waiting);
   }
 
@@ -50,9 +50,9 @@ export class FairQueue {
 
   #startNext(): void {
     for (const accountId of this.#waiting.keys) {
-      if (!mayTakePlace(this.#running.of(accountId), this.#options.places - this.running)) continue;
+      if (!mayTakePlace(this.#running.get(accountId), this.#options.places - this.running)) continue;
       this.#running.add(accountId);
-      this.#waiting.take(accountId)?.();
+      this.#waiting.shift(accountId)?.();
     }
   }
 }

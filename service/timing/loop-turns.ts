@@ -29,7 +29,7 @@ function scheduleNext(): void {
 
 function startNext(): void {
   startedAt = performance.now();
-  waiting.take()?.();
+  waiting.shift()?.();
 }
 
 function rest(): void {

@@ -32,7 +32,7 @@ export class TokenBucket {
   }
 
   /** Takes tokens if there are enough. The clock is read only when there are not. */
-  take(tokens = 1): boolean {
+  consume(tokens = 1): boolean {
     if (this.#tokens < tokens) this.#refill();
     if (this.#tokens < tokens) return false;
     this.#tokens -= tokens;

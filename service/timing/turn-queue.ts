@@ -32,7 +32,7 @@ export class TurnQueue<Item> {
   }
 
   /** Removes the first item of a key, which is served again after all others. Default: the next key. */
-  take(key: string | undefined = this.#items.keys().next().value): Item | undefined {
+  shift(key: string | undefined = this.#items.keys().next().value): Item | undefined {
     const items = key === undefined ? undefined : this.#items.get(key);
     if (key === undefined || !items) return undefined;
     const item = items.list[items.first];

@@ -148,7 +148,7 @@ async function runCall(table: HostCallTable, rateLimits: TokenBuckets, call: Cal
   const row: HostRow = hostCalls[name];
   if (!isGranted(row, plugin.granted)) throw new Refusal('denied', `host.${name} is not granted`);
   const handler = table[name];
-  if (!rateLimits.get(plugin.installationId).take())
+  if (!rateLimits.get(plugin.installationId).consume())
     throw new Refusal('denied', `host.${name}: too many host calls per minute`);
   const args = checkArguments(name, row, request.args);
   const resume = row.pausesBudget ? invocation?.pauseBudget() : undefined;

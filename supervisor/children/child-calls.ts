@@ -188,7 +188,7 @@ class Call {
     const error = new ChildError('aborted', 'the caller aborted the call');
     if (this.#cancellation === null) this.#finish(error);
     else {
-      this.#settle(error);
+      this.#resolveCaller(error);
       this.#calls.connection.cancel(this.#cancellation, 'caller');
     }
   };
@@ -198,7 +198,7 @@ class Call {
     const error = createTimeoutError(`${kind} ${name}`, this.#budgetMs, this.deadline.elapsedMs());
     if (this.#cancellation === null) this.#finish(error);
     else {
-      this.#settle(error);
+      this.#resolveCaller(error);
       this.#calls.connection.cancel(this.#cancellation, 'deadline');
       this.#calls.killIfHung(this, error.message);
     }
@@ -206,13 +206,13 @@ class Call {
 
   /** Ends the call and frees its slot. */
   #finish(outcome: Outcome | ChildError): void {
-    this.#settle(outcome);
+    this.#resolveCaller(outcome);
     this.deadline.clear();
     this.onAnswered?.();
     this.#calls.remove(this);
   }
 
-  #settle(outcome: Outcome | ChildError): void {
+  #resolveCaller(outcome: Outcome | ChildError): void {
     if (this.isSettled) return;
     this.isSettled = true;
     this.#signal?.removeEventListener('abort', this.abandon);

@@ -66,7 +66,7 @@ export class ChildConnection {
     this.#writer = new ChildMessageWriter(output, onViolation);
     this.#reader = new ChildMessageReader(input, () => this.#writer.lastRequestId, onViolation, bounds);
     this.#connection = openConnection(this.#reader, this.#writer, this.#sendCancellations());
-    this.#connection.onRequest((method, params) => this.#answer(method, params));
+    this.#connection.onRequest((method, params) => this.#handleRequest(method, params));
     this.#connection.onNotification((method, params) => handlers.onNotification(method, params));
     this.#connection.listen();
   }
@@ -127,7 +127,7 @@ export class ChildConnection {
     this.#handlers.onViolation(reason);
   }
 
-  async #answer(method: string, params: unknown): Promise<unknown> {
+  async #handleRequest(method: string, params: unknown): Promise<unknown> {
     if (this.#answering >= REQUESTS_MAX) {
       return refusalToResponse(new HostCallRefusal('too_many_calls', 'too many calls at once'));
     }

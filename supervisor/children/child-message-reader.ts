@@ -113,7 +113,7 @@ export class ChildMessageReader extends AbstractMessageReader {
     try {
       while (this.#mayRead) {
         const bytesBefore = this.#frames.bytes;
-        const decoded = this.#frames.take(decodeUntrusted);
+        const decoded = this.#frames.readFrame(decodeUntrusted);
         if (decoded === null) return;
         const message = checkChildMessage(decoded, this.#lastRequestId());
         this.#onMessage(message);

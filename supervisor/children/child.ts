@@ -292,7 +292,7 @@ export class Child {
   async #waitForEnd(): Promise<ChildEnd> {
     const exit = await this.#jailed.exited;
     const ranMs = performance.now() - this.#startedAt;
-    await this.#stderr.ended();
+    await this.#stderr.waitForEnd();
     const end = describeEnd(exit, { why: this.#endReason, stderr: this.stderr(), ranMs });
     const error = new ChildError('dead', end.reason, { interrupted: end.interrupted });
     this.#state = 'dead';

@@ -93,7 +93,7 @@ export class Fleet implements PluginInvoker {
   /** Calls a plugin and starts its child if needed. */
   invoke(plugin: InstalledPlugin, call: PluginCall): Promise<LinkResult> {
     if (this.#closed) return Promise.resolve({ kind: 'unavailable', message: 'the supervisor is stopping' });
-    const refused = this.refusalOf(plugin);
+    const refused = this.findRefusal(plugin);
     if (refused !== null) return this.#refuseCall(plugin, refused);
     return this.#getRunner(plugin).invoke(call);
   }
@@ -115,7 +115,7 @@ export class Fleet implements PluginInvoker {
   }
 
   /** Why this machine may not run a plugin; null if it may. */
-  refusalOf(plugin: InstalledPlugin): string | null {
+  findRefusal(plugin: InstalledPlugin): string | null {
     return plugin.pluginOwnerId === plugin.accountId ? null : this.#options.degraded;
   }
 
@@ -248,7 +248,7 @@ export class Fleet implements PluginInvoker {
 
   #takeChild({ installationId, accountId }: InstalledPlugin, inspectable: boolean): Spare {
     const { startInspectable } = this.#options;
-    const spare = inspectable && startInspectable ? makeSpare(startInspectable) : this.#spares.take();
+    const spare = inspectable && startInspectable ? makeSpare(startInspectable) : this.#spares.claim();
     spare.child.assignAccount(accountId);
     spare.child.yieldProcessor(this.#cpuScheduler.isDeprioritized(installationId, performance.now()));
     return spare;

@@ -32,7 +32,7 @@ export class SpareChildren {
   }
 
   /** Returns a spare, which may still be starting in the idle CPU class, and schedules its replacement. */
-  take(): Spare {
+  claim(): Spare {
     let spare = this.#spares.shift();
     while (spare?.child.state === 'dead') spare = this.#spares.shift();
     if (!this.#timer && !this.#closed) {

@@ -48,7 +48,8 @@ interface WaitingStart {
   reject(error: Error): void;
 }
 
-const keyOf = ({ plugin: { accountId, required } }: StartOwner): string => `${accountId}${required ? ' required' : ''}`;
+const formatKey = ({ plugin: { accountId, required } }: StartOwner): string =>
+  `${accountId}${required ? ' required' : ''}`;
 
 export class StartQueue {
   readonly #places: Places;
@@ -91,7 +92,7 @@ export class StartQueue {
 
   /** Rejects the starts of an owner that wait. */
   cancel(owner: StartOwner): void {
-    const removed = this.#waiting.remove(keyOf(owner), (start) => start.owner === owner);
+    const removed = this.#waiting.remove(formatKey(owner), (start) => start.owner === owner);
     this.#reject(removed, 'it was stopped');
   }
 
@@ -102,11 +103,11 @@ export class StartQueue {
   }
 
   #waitForTurn(owner: StartOwner): Promise<void> {
-    if (this.#waiting.count(keyOf(owner)) >= WAITING_OF_ACCOUNT_MAX)
+    if (this.#waiting.count(formatKey(owner)) >= WAITING_OF_ACCOUNT_MAX)
       return Promise.reject(new NoRoomError(`${WAITING_OF_ACCOUNT_MAX} plugins of this account already wait to start`));
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#waitingOwners.add(owner);
-    this.#waiting.push(keyOf(owner), { owner, giveUpAt: this.#now() + WAIT_MAX_MS, resolve, reject });
+    this.#waiting.push(formatKey(owner), { owner, giveUpAt: this.#now() + WAIT_MAX_MS, resolve, reject });
     void this.#check();
     return promise;
   }
@@ -134,7 +135,7 @@ export class StartQueue {
       const next = this.#waiting.peek(key);
       if (!next) continue;
       const { accountId, required } = next.owner.plugin;
-      if (this.#starting.of(accountId) >= STARTS_OF_ACCOUNT_MAX) continue;
+      if (this.#starting.get(accountId) >= STARTS_OF_ACCOUNT_MAX) continue;
       if (!mayTakePlace(busyOf(accountId), (required ? max : max - reserved) - busy)) continue;
       if (total >= max) return this.#makeRoom(accountId);
       this.#begin(key);
@@ -157,7 +158,7 @@ export class StartQueue {
   }
 
   #begin(key: string): void {
-    const next = this.#waiting.take(key);
+    const next = this.#waiting.shift(key);
     if (next === undefined) return;
     this.#waitingOwners.delete(next.owner);
     this.#starting.add(next.owner.plugin.accountId);

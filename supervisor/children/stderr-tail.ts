@@ -7,7 +7,7 @@ const TAIL_BYTES = 8_192;
 export interface Tail {
   text(): string;
   /** Resolves when the stream has ended, or after `STDERR_WAIT_MS` if another process holds it open. */
-  ended(): Promise<void>;
+  waitForEnd(): Promise<void>;
 }
 
 /** The last output arrives with the exit. Longest wait for it, milliseconds. */
@@ -28,7 +28,7 @@ export function collectTail(coming: Promise<Readable>): Tail {
   coming.then(collect, () => end.resolve());
   return {
     text: () => tail.toString('utf8'),
-    async ended() {
+    async waitForEnd() {
       const timer = setTimeout(end.resolve, STDERR_WAIT_MS);
       await end.promise;
       clearTimeout(timer);

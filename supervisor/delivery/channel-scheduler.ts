@@ -22,7 +22,7 @@ interface ChannelSchedulerOptions {
   onError(error: Error): void;
 }
 
-const keyOf = ({ channelId, direction }: ReadyChannelQueue): string => `${direction} ${channelId}`;
+const formatKey = ({ channelId, direction }: ReadyChannelQueue): string => `${direction} ${channelId}`;
 
 export class ChannelScheduler {
   readonly #options: ChannelSchedulerOptions;
@@ -76,8 +76,8 @@ export class ChannelScheduler {
 
   #add(queues: readonly ReadyChannelQueue[]): void {
     for (const queue of queues) {
-      if (this.#running.has(keyOf(queue))) this.#again.add(keyOf(queue));
-      else this.#waiting.set(keyOf(queue), queue);
+      if (this.#running.has(formatKey(queue))) this.#again.add(formatKey(queue));
+      else this.#waiting.set(formatKey(queue), queue);
     }
     this.#start();
   }
@@ -86,8 +86,8 @@ export class ChannelScheduler {
     while (!this.#stopping) {
       const next = this.#findNext();
       if (!next) return;
-      this.#waiting.delete(keyOf(next));
-      this.#running.set(keyOf(next), this.#run(keyOf(next), next));
+      this.#waiting.delete(formatKey(next));
+      this.#running.set(formatKey(next), this.#run(formatKey(next), next));
     }
   }
 
@@ -96,10 +96,10 @@ export class ChannelScheduler {
     const { concurrency, perInstallation } = this.#options;
     let next: ReadyChannelQueue | null = null;
     for (const queue of this.#waiting.values()) {
-      const working = this.#ofAccount.of(queue.accountId);
-      if (next && this.#ofAccount.of(next.accountId) <= working) continue;
+      const working = this.#ofAccount.get(queue.accountId);
+      if (next && this.#ofAccount.get(next.accountId) <= working) continue;
       if (!mayTakePlace(working, concurrency - this.#running.size)) continue;
-      if (this.#ofInstallation.of(queue.installationId) < perInstallation) next = queue;
+      if (this.#ofInstallation.get(queue.installationId) < perInstallation) next = queue;
     }
     return next;
   }

@@ -32,7 +32,7 @@ export interface EventDeps {
   readonly pool: Pool;
   readonly queues: Queues;
   readonly invoker: PluginInvoker;
-  readonly fleet: Pick<Fleet, 'refusalOf'>;
+  readonly fleet: Pick<Fleet, 'findRefusal'>;
   readonly logs: LogSink;
   readonly metrics: Metrics;
   /** The supervisor's lease, which holds the claims. */
@@ -68,7 +68,7 @@ async function deliver(deps: EventDeps, eventId: string): Promise<void> {
   const isBlocked = (await findBlocked(deps.pool, [plugin.installationId])).length > 0;
   const held = isBlocked ? 'the plugin is blocked' : holdReason(plugin);
   if (held !== null) return hold(deps, event, held);
-  const refused = deps.fleet.refusalOf(plugin);
+  const refused = deps.fleet.findRefusal(plugin);
   if (refused !== null) return postpone(deps, event, { afterSeconds: REFUSED_WAIT_S, error: refused, as: 'nothing' });
   await attempt(deps, event, plugin);
 }

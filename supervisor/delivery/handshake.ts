@@ -14,7 +14,7 @@ import { mayRun } from '../../db/installations/run-rule.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { callChannelHandler } from './channel-call.ts';
-import { requestOf } from './webhook-request.ts';
+import { toRequest } from './webhook-request.ts';
 
 interface HandshakeDeps {
   readonly services: Pick<SessionServices, 'pool' | 'invoker' | 'metrics' | 'logs'>;
@@ -27,13 +27,13 @@ export async function answerAsked({ services, lease }: HandshakeDeps, id: string
   const asked = await claimHandshake(services.pool, id, lease);
   if (!asked) return;
   const plugin = await loadInstalledPlugin(services.pool, asked.installationId);
-  const reply = plugin && mayAnswer(plugin) ? await ask(services, asked, plugin) : null;
+  const reply = plugin && mayAnswer(plugin) ? await callHandshake(services, asked, plugin) : null;
   await answerHandshake(services.pool, id, reply);
 }
 
 const mayAnswer = (plugin: InstalledPlugin): boolean => mayRun(plugin) && plugin.registrations.channel.handshake;
 
-async function ask(
+async function callHandshake(
   services: HandshakeDeps['services'],
   asked: ClaimedHandshake,
   plugin: InstalledPlugin,
@@ -43,7 +43,7 @@ async function ask(
     name: 'handshake',
     invocationId,
     budgetMs: Math.min(asked.leftMs, surfaces['channel.handshake'].budgetMs),
-    fields: { request: requestOf({ ...asked, attempt: 1 }) },
+    fields: { request: toRequest({ ...asked, attempt: 1 }) },
   });
   if (result.kind === 'answered') return (result.answer as HandshakeReply | undefined) ?? null;
   const fault = result.kind === 'cancelled' ? result.reason : result.message;

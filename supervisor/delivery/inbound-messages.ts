@@ -12,24 +12,24 @@ import type { SessionServices } from '../sessions/session-services.ts';
 
 type ChannelMessage = z.infer<typeof channelMessage>;
 
-/** Adds a delivery's messages to their sessions. Idempotent: a message is identified by its delivery and position. */
 /** A required plugin did not run, so that the message could not go ahead. */
 export class RequiredPluginError extends Error {
   override readonly name = 'RequiredPluginError';
 }
 
-export async function takeMessages(
+/** Adds a delivery's messages to their sessions. Idempotent: a message is identified by its delivery and position. */
+export async function storeMessages(
   services: SessionServices,
   delivery: ClaimedDelivery,
   messages: readonly ChannelMessage[],
 ): Promise<void> {
   for (const [index, message] of messages.entries()) {
-    const session = await conversation(services, delivery, toStorable(message.conversationKey));
-    if (session) await takeMessage(services, session, delivery, `${delivery.id}:${index}`, message);
+    const session = await findOrCreateConversation(services, delivery, toStorable(message.conversationKey));
+    if (session) await storeMessage(services, session, delivery, `${delivery.id}:${index}`, message);
   }
 }
 
-async function takeMessage(
+async function storeMessage(
   services: SessionServices,
   session: Session,
   delivery: ClaimedDelivery,
@@ -57,7 +57,7 @@ async function takeMessage(
 }
 
 /** Finds the conversation's session or creates one. Null: the channel was deleted. */
-async function conversation(
+async function findOrCreateConversation(
   services: SessionServices,
   { accountId, channelId }: ClaimedDelivery,
   key: string,

@@ -20,8 +20,8 @@ import type { LinkResult } from '../calls/chain.ts';
 import type { Fleet } from '../children/fleet.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { callChannelHandler } from './channel-call.ts';
-import { RequiredPluginError, takeMessages } from './inbound-messages.ts';
-import { requestOf } from './webhook-request.ts';
+import { RequiredPluginError, storeMessages } from './inbound-messages.ts';
+import { toRequest } from './webhook-request.ts';
 import {
   type AttemptVerdict,
   DELIVERY_ATTEMPTS,
@@ -32,7 +32,7 @@ import {
 
 interface DeliveryDeps {
   readonly services: SessionServices;
-  readonly fleet: Pick<Fleet, 'refusalOf'>;
+  readonly fleet: Pick<Fleet, 'findRefusal'>;
   /** The supervisor's lease, which holds the claims. */
   readonly lease: number;
   readonly writes: Pick<RetryingWriter, 'write'>;
@@ -53,14 +53,14 @@ export async function deliverHead(deps: DeliveryDeps, queue: ChannelQueue): Prom
 
 async function deliver(deps: DeliveryDeps, queue: ChannelQueue, delivery: ClaimedDelivery): Promise<boolean> {
   const { pool } = deps.services;
-  await deps.faultPoint(stepOf(delivery, 'claimed'));
+  await deps.faultPoint(formatStep(delivery, 'claimed'));
   if (isUsedUp(delivery, DELIVERY_ATTEMPTS))
     return finishDelivery(pool, delivery.id, deps.lease, 'dead', 'the supervisor ended during each attempt');
   const plugin = await currentEntry(deps.services, delivery);
   if (!plugin) return finishDelivery(pool, delivery.id, deps.lease, 'dead', 'the installation is gone');
   const held = holdReason(plugin, queue);
   if (held !== null) return hold(deps, delivery, held);
-  const refused = deps.fleet.refusalOf(plugin);
+  const refused = deps.fleet.findRefusal(plugin);
   if (refused !== null) {
     const wait = { afterSeconds: REFUSED_WAIT_S, error: refused, as: 'nothing' } as const;
     await postponeDelivery(pool, delivery.id, deps.lease, wait);
@@ -106,27 +106,32 @@ async function attempt(deps: DeliveryDeps, delivery: ClaimedDelivery, plugin: In
     name,
     invocationId,
     budgetMs: surfaces[`channel.${name}`].budgetMs,
-    fields: name === 'receive' ? { request: requestOf(delivery) } : { message: replyOf(delivery) },
+    fields: name === 'receive' ? { request: toRequest(delivery) } : { message: parseReply(delivery) },
   });
-  await deps.faultPoint(stepOf(delivery, 'answered'));
-  const result = answered.kind === 'answered' && name === 'receive' ? await take(deps, delivery, answered) : answered;
+  await deps.faultPoint(formatStep(delivery, 'answered'));
+  const result =
+    answered.kind === 'answered' && name === 'receive' ? await storeResult(deps, delivery, answered) : answered;
   const verdict = judgeDelivery(delivery, result, plugin, Math.random());
   if (verdict.kind === 'delivered') {
-    await deps.faultPoint(stepOf(delivery, 'taken'));
-    await settle(deps, delivery, verdict);
+    await deps.faultPoint(formatStep(delivery, 'taken'));
+    await recordVerdict(deps, delivery, verdict);
     if (delivery.direction === 'in') services.metrics.webhookDelivered(Date.now() - Date.parse(delivery.receivedAt));
-    await deps.faultPoint(stepOf(delivery, 'finished'));
+    await deps.faultPoint(formatStep(delivery, 'finished'));
     return true;
   }
   const next = verdict.kind === 'dead' ? 'dead' : 'retry';
   const text = `channel.${name}, attempt ${delivery.attempt}: ${verdict.error}`;
   const data = { deliveryId: delivery.id, channelId: delivery.channelId, next };
   services.logs.system(plugin, 'error', text, { invocationId, data });
-  return settle(deps, delivery, verdict);
+  return recordVerdict(deps, delivery, verdict);
 }
 
 /** Records the result of an attempt. True: the next delivery may follow at once. */
-function settle({ services: { pool }, lease, writes }: DeliveryDeps, { id }: ClaimedDelivery, verdict: AttemptVerdict) {
+function recordVerdict(
+  { services: { pool }, lease, writes }: DeliveryDeps,
+  { id }: ClaimedDelivery,
+  verdict: AttemptVerdict,
+) {
   return writes.write(async () => {
     if (verdict.kind !== 'retry') return finishDelivery(pool, id, lease, verdict.kind, verdict.error);
     await postponeDelivery(pool, id, lease, verdict);
@@ -135,20 +140,20 @@ function settle({ services: { pool }, lease, writes }: DeliveryDeps, { id }: Cla
 }
 
 /** Name of a step for tests and traces: inbound webhook request or outbound reply. */
-const stepOf = ({ direction }: ClaimedDelivery, step: string): string =>
+const formatStep = ({ direction }: ClaimedDelivery, step: string): string =>
   `${direction === 'in' ? 'delivery' : 'reply'}.${step}`;
 
 /**
  * Stores the handler's result. A result that cannot be stored counts as a failed attempt, so that it does not block the
  * channel.
  */
-async function take(
+async function storeResult(
   { services, writes, onError }: DeliveryDeps,
   delivery: ClaimedDelivery,
   result: LinkResult & { kind: 'answered' },
 ): Promise<LinkResult> {
   try {
-    await writes.write(() => takeMessages(services, delivery, messagesOf(result)));
+    await writes.write(() => storeMessages(services, delivery, readMessages(result)));
     return result;
   } catch (error) {
     if (error instanceof RequiredPluginError || error instanceof Problem)
@@ -162,8 +167,8 @@ async function take(
 }
 
 type Answer = NonNullable<ReturnType<(typeof surfaces)['channel.receive']['result']['parse']>>;
-const messagesOf = ({ answer }: { answer: unknown }): Answer['messages'] =>
+const readMessages = ({ answer }: { answer: unknown }): Answer['messages'] =>
   (answer as Answer | undefined)?.messages ?? [];
 
 /** Replies are stored as the JSON that `channel.send` receives. */
-const replyOf = ({ body }: ClaimedDelivery): unknown => JSON.parse(Buffer.from(body).toString('utf8'));
+const parseReply = ({ body }: ClaimedDelivery): unknown => JSON.parse(Buffer.from(body).toString('utf8'));

@@ -10,7 +10,7 @@ type ReceivedRequest = Omit<
  * The argument of `channel.receive` and `channel.handshake`. The child decodes `bodyText`, so that the body is sent
  * once.
  */
-export function requestOf(delivery: ReceivedRequest): Record<string, unknown> {
+export function toRequest(delivery: ReceivedRequest): Record<string, unknown> {
   const headers: Record<string, string> = {};
   for (const [name, value] of delivery.headers) {
     const key = name.toLowerCase();

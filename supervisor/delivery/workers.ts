@@ -88,7 +88,7 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
     find: (channelIds) => findReadyChannelQueues(deps.pool, deps.lease, channelIds),
     work: (queue) => deliverHead({ ...deps, writes }, queue),
   });
-  deps.queues.work('introspect', ({ introspectionId }) => answer(deps, introspectionId));
+  deps.queues.work('introspect', ({ introspectionId }) => answerRequest(deps, introspectionId));
   const atWork = new Set<string>();
   deps.queues.work('events', ({ eventId }) => deliverEvent({ ...deps, atWork, writes }, eventId));
   deps.queues.work('uninstall', ({ installationId }) => uninstall(deps, installationId));
@@ -140,12 +140,15 @@ async function upkeep({
   await sweepUsage(pool);
 }
 
-async function answer(deps: JobDeps, introspectionId: string): Promise<void> {
+async function answerRequest(deps: JobDeps, introspectionId: string): Promise<void> {
   const question = await findIntrospection(deps.pool, introspectionId);
-  if (question) await answerIntrospection(deps.pool, introspectionId, await look(deps, question));
+  if (question) await answerIntrospection(deps.pool, introspectionId, await runIntrospection(deps, question));
 }
 
-async function look(deps: JobDeps, { bundleSha256, sourceName }: IntrospectionRequest): Promise<Introspection> {
+async function runIntrospection(
+  deps: JobDeps,
+  { bundleSha256, sourceName }: IntrospectionRequest,
+): Promise<Introspection> {
   try {
     const bundle = await deps.blobs.read(bundleSha256);
     const { registrations, places, schemaFaults } = await introspect(deps.jail, bundle.toString('utf8'), sourceName);

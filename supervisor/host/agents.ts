@@ -58,7 +58,7 @@ function createSender(deps: AgentMessageDeps): HostHandlers['agents.send'] {
     const depth = scope.session ? (depths.get(scope.session) ?? 0) : 0;
     if (depth >= AGENT_MESSAGE_DEPTH)
       throw new HostError(`messages triggered further messages ${AGENT_MESSAGE_DEPTH} times; this one was not sent`);
-    if (!rateLimits.get(plugin.accountId).take())
+    if (!rateLimits.get(plugin.accountId).consume())
       throw new HostError(`an account’s plugins send ${AGENT_MESSAGES_PER_MINUTE} messages a minute at most`);
     const opened = await openAgentSession(deps, plugin.accountId, agentId);
     if (!opened) throw new HostError('the account has no agent with this id');

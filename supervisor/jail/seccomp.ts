@@ -83,7 +83,7 @@ const FIOCLEX = 0x5451;
 const DESCRIPTOR_COMMANDS = [0, 1, 2, 3, 4, 1030];
 
 /** Allows a call only where one argument's low word is one of the values. */
-const oneOf = (index: number, values: readonly number[]): Instruction[] => [
+const allowValues = (index: number, values: readonly number[]): Instruction[] => [
   load(argument(index)),
   ...values.map((value, at) => jump(JUMP_IF_EQUAL, value, values.length - at, 0)),
   returns(EPERM),
@@ -100,10 +100,10 @@ export const guarded: Readonly<Partial<Record<CallName, readonly Instruction[]>>
     returns(EPERM),
     returns(ALLOW),
   ],
-  tgkill: oneOf(0, [SELF]),
-  prctl: oneOf(0, [PR_SET_NAME, PR_SET_VMA]),
-  ioctl: oneOf(1, [TCGETS, FIONREAD, FIONBIO, FIOCLEX]),
-  fcntl: oneOf(1, DESCRIPTOR_COMMANDS),
+  tgkill: allowValues(0, [SELF]),
+  prctl: allowValues(0, [PR_SET_NAME, PR_SET_VMA]),
+  ioctl: allowValues(1, [TCGETS, FIONREAD, FIONBIO, FIOCLEX]),
+  fcntl: allowValues(1, DESCRIPTOR_COMMANDS),
   // Reading limits is allowed. Setting them, with a pointer to new values, is not.
   prlimit64: [
     load(argument(2)),

@@ -25,17 +25,17 @@ process.on('message', (message: ToSpawner) => {
 });
 
 function start(id: number, order: SpawnOrder): void {
-  const ended = (code: number | null, signal: NodeJS.Signals | null) => {
+  const reportEnd = (code: number | null, signal: NodeJS.Signals | null) => {
     running.delete(id);
     send({ kind: 'ended', id, code, signal });
   };
   try {
     const child = launch(order);
     running.set(id, child);
-    child.once('exit', ended);
+    child.once('exit', reportEnd);
     child.once('error', (error) => {
       console.error(error);
-      ended(null, null);
+      reportEnd(null, null);
     });
     if (child.pid === undefined) return;
     const streams = detachStreams(child);
@@ -46,7 +46,7 @@ function start(id: number, order: SpawnOrder): void {
     else send({ kind: 'inside', id, pid: child.pid });
   } catch (error) {
     console.error(error);
-    ended(null, null);
+    reportEnd(null, null);
   }
 }
 

@@ -13,17 +13,17 @@ const FIRST_PROCESS = 1;
 
 /** `bwrap` arguments that mark the jail's owner. They have no effect inside: the variable is set and unset. */
 export function jailMark(directory: string): string[] {
-  return ['--setenv', MARK, markOf(directory), '--unsetenv', MARK];
+  return ['--setenv', MARK, hashDirectory(directory), '--unsetenv', MARK];
 }
 
-const markOf = (directory: string): string =>
+const hashDirectory = (directory: string): string =>
   createHash('sha256').update(resolve(directory)).digest('hex').slice(0, MARK_CHARS);
 
 /** Kills the half-built jails of killed supervisors of this directory. @returns how many there were */
 export function sweepStuckJails(directory: string): number {
   // If this is process 1 of a container, its own bubblewraps would look like orphans, and no older ones can exist.
   if (process.pid === FIRST_PROCESS) return 0;
-  const mark = `${MARK}\0${markOf(directory)}\0`;
+  const mark = `${MARK}\0${hashDirectory(directory)}\0`;
   let ended = 0;
   for (const name of readdirSync('/proc')) {
     const pid = Number(name);

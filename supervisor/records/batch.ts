@@ -65,7 +65,7 @@ export class Batch<Row> {
     const owner = this.#settings.ownerOf(row);
     const account = this.#settings.accountOf(row);
     const free = this.#settings.maxBytes - this.#ofAccount.total;
-    if (this.#ofOwner.of(owner) + this.#ofAccount.of(account) + size > free) return false;
+    if (this.#ofOwner.get(owner) + this.#ofAccount.get(account) + size > free) return false;
     this.#rows.push(account, row);
     this.#ofOwner.add(owner, size);
     this.#ofAccount.add(account, size);
@@ -122,7 +122,7 @@ export class Batch<Row> {
       if (next === undefined) break;
       bytes += this.#settings.sizeOf(next);
       if (rows.length > 0 && bytes > BATCH_BYTES) break;
-      this.#rows.take();
+      this.#rows.shift();
       rows.push(next);
     }
     return rows;

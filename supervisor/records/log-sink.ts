@@ -107,7 +107,7 @@ export class LogSink {
 
   /** Adds a plugin's line. Lines over the limit are counted, and one line reports how many were dropped. */
   write(origin: LogOrigin, line: NewLine): void {
-    const quota = this.#quotaOf(origin);
+    const quota = this.#findQuota(origin);
     const isKept = quota.lines < this.#caps.linesPerMinute;
     this.#onLine(origin.plugin.installationId, isKept);
     if (!isKept) {
@@ -161,7 +161,7 @@ export class LogSink {
     await this.flush();
   }
 
-  #quotaOf(origin: LogOrigin): Quota {
+  #findQuota(origin: LogOrigin): Quota {
     const minute = Math.floor(this.#now() / MINUTE_MS);
     const known = this.#quotas.get(origin.plugin.installationId);
     if (known?.minute === minute) {
@@ -195,7 +195,7 @@ export class LogSink {
     const data = cutData(line.data, this.#caps.dataBytes);
     const now = this.#now();
     const kept = this.#batch.add({
-      code: codeOf(origin.plugin),
+      code: findLineCode(origin.plugin),
       accountId: origin.plugin.accountId,
       line: {
         id: orderedId(now),
@@ -216,7 +216,7 @@ export class LogSink {
   }
 }
 
-const codeOf = ({ slug, semVer, sourceMapSha256 }: LogOrigin['plugin']): CodedLine['code'] =>
+const findLineCode = ({ slug, semVer, sourceMapSha256 }: LogOrigin['plugin']): CodedLine['code'] =>
   slug && sourceMapSha256 ? { sourceMapSha256, sourceName: formatSourceName({ slug, semVer }) } : null;
 
 function cutText(text: string, maxBytes: number): { text: string; cut: boolean } {

@@ -39,7 +39,7 @@ export class Rollups {
   /** Counts a call and its duration in milliseconds. */
   called(installationId: string, kind: string, name: string, outcome: CallOutcome, ms: number): void {
     const now = this.#now();
-    const minute = this.#minuteOf(now);
+    const minute = this.#formatMinute(now);
     const key = `${installationId} ${minute} ${kind} ${name}`;
     const sums =
       this.#calls.get(key) ?? this.#open(this.#calls, key, { installationId, minute, kind, name, ...none() });
@@ -56,13 +56,13 @@ export class Rollups {
 
   /** Adds to an installation's resource use. */
   used(installationId: string, field: UsageField, amount = 1): void {
-    const sums = this.#usageOf(installationId);
+    const sums = this.#openUsage(installationId);
     if (sums) sums[field] += amount;
   }
 
   /** Records resident memory, bytes; keeps the highest of each minute. */
   resident(installationId: string, bytes: number): void {
-    const sums = this.#usageOf(installationId);
+    const sums = this.#openUsage(installationId);
     if (sums) sums.memoryMax = Math.max(sums.memoryMax, bytes);
   }
 
@@ -78,8 +78,8 @@ export class Rollups {
     return this.flush();
   }
 
-  #usageOf(installationId: string): Open<UsageSums> | null {
-    const minute = this.#minuteOf(this.#now());
+  #openUsage(installationId: string): Open<UsageSums> | null {
+    const minute = this.#formatMinute(this.#now());
     const key = `${installationId} ${minute}`;
     return this.#usage.get(key) ?? this.#open(this.#usage, key, { installationId, minute, ...nothingUsed() });
   }
@@ -93,7 +93,7 @@ export class Rollups {
     return fresh;
   }
 
-  #minuteOf(now: number): string {
+  #formatMinute(now: number): string {
     const number = Math.floor(now / MINUTE_MS);
     if (this.#minute.number !== number) this.#minute = { number, text: new Date(number * MINUTE_MS).toISOString() };
     return this.#minute.text;

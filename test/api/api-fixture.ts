@@ -78,7 +78,11 @@ export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Pr
   t.teardown(() => bundler.close());
   const prepare = options.prepare ?? ((services) => services);
   const services = prepare({
-    ...{ pool, listener, queues, blobs, bundler },
+    pool,
+    listener,
+    queues,
+    blobs,
+    bundler,
     keys: await openSecretKeys(dataDir),
     webhookUrl: 'http://localhost:4000',
     introspect:

@@ -33,7 +33,10 @@ export async function startApiProcess(test: Teardown, introspection: Introspecti
   const { process: child } = await forkProcess(test, MAIN, { ...settings, ...ports }, 'SIGTERM');
   const token = await (await openIssuer(dataDir)).issue('ann');
   return {
-    ...{ port, dataDir, database, token },
+    port,
+    dataDir,
+    database,
+    token,
     memory() {
       const status = readFileSync(`/proc/${child.pid}/status`, 'utf8');
       const bytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]) * 1024;
@@ -42,7 +45,8 @@ export async function startApiProcess(test: Teardown, introspection: Introspecti
     async call(method, path, body) {
       const headers = { authorization: `Bearer ${token}`, ...(body ? { 'content-type': 'application/json' } : {}) };
       const answer = await fetch(`http://127.0.0.1:${port}/api${path}`, {
-        ...{ method, headers },
+        method,
+        headers,
         ...(body ? { body: JSON.stringify(body) } : {}),
       });
       return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };

@@ -25,8 +25,14 @@ export async function startProcesses(t: Teardown): Promise<ServiceProcesses> {
   const [api, ops, session, sessionOps] = ports;
   const chunks: string[] = [];
   const env = {
-    ...{ ...bareEnvironment, DATABASE_URL: database.url, DATA_DIR: dataDir, LOG_LEVEL: 'debug' },
-    ...{ PORT: api, API_OPS_PORT: ops, SUPERVISOR_PORT: session, SUPERVISOR_OPS_PORT: sessionOps },
+    ...bareEnvironment,
+    DATABASE_URL: database.url,
+    DATA_DIR: dataDir,
+    LOG_LEVEL: 'debug',
+    PORT: api,
+    API_OPS_PORT: ops,
+    SUPERVISOR_PORT: session,
+    SUPERVISOR_OPS_PORT: sessionOps,
   };
   await start(t, '../../supervisor/main.ts', env, chunks);
   await start(t, '../../api/main.ts', env, chunks);
@@ -43,7 +49,9 @@ export async function startProcesses(t: Teardown): Promise<ServiceProcesses> {
 async function start(t: Teardown, main: string, env: NodeJS.ProcessEnv, chunks: string[]): Promise<void> {
   // Without the test's own arguments: the leak guard is for test files.
   const child: ChildProcess = fork(fileURLToPath(new URL(main, import.meta.url)), [], {
-    ...{ env, execArgv: [], stdio: ['ignore', 'pipe', 'pipe', 'ipc'] },
+    env,
+    execArgv: [],
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   });
   for (const stream of [child.stdout, child.stderr]) {
     stream?.setEncoding('utf8').on('data', (chunk: string) => chunks.push(chunk));

@@ -207,9 +207,18 @@ async function uninstallSays(page: Page, service: ServiceFixture, id: string): P
 
 const lines = (installationId: string) =>
   Array.from({ length: LINES }, (_, at) => ({
-    ...{ id: String(LINES - at), at: new Date(1.79e12 - at).toISOString(), level: at % 50 === 0 ? 'error' : 'info' },
-    ...{ message: `line ${LINES - at} ${'x'.repeat(at % 90)}`, data: null, installationId, sessionId: null },
-    ...{ source: 'middleware.inboundMessage', invocationId: null, versionId: 'v', semVer: '1.0.0', truncated: false },
+    id: String(LINES - at),
+    at: new Date(1.79e12 - at).toISOString(),
+    level: at % 50 === 0 ? 'error' : 'info',
+    message: `line ${LINES - at} ${'x'.repeat(at % 90)}`,
+    data: null,
+    installationId,
+    sessionId: null,
+    source: 'middleware.inboundMessage',
+    invocationId: null,
+    versionId: 'v',
+    semVer: '1.0.0',
+    truncated: false,
   }));
 const rows = (page: Page): Promise<number> => page.locator('.log-line').count();
 

@@ -65,7 +65,10 @@ const settings = (redirectUri: string): ConstructorParameters<typeof Provider>[1
     resourceIndicators: {
       enabled: true,
       getResourceServerInfo: (_context, resource) => ({
-        ...{ scope: '', audience: resource, accessTokenTTL: 60, accessTokenFormat: 'jwt' },
+        scope: '',
+        audience: resource,
+        accessTokenTTL: 60,
+        accessTokenFormat: 'jwt',
         jwt: { sign: { alg: 'RS256' } },
       }),
     },

@@ -142,7 +142,8 @@ t.test('the supervisor’s pod lets jails be built, and no other does more than 
     podOf(of(manifests, 'Deployment').find(({ metadata }) => metadata.name === name) as Manifest).spec;
   t.match(security(plain, 'prod-bulkhead-api').securityContext, { seccompProfile: { type: 'RuntimeDefault' } });
   t.match(security(plain, 'prod-bulkhead-supervisor').securityContext, {
-    ...{ seccompProfile: { type: 'Unconfined' }, appArmorProfile: { type: 'Unconfined' } },
+    seccompProfile: { type: 'Unconfined' },
+    appArmorProfile: { type: 'Unconfined' },
   });
   const boxed = security(full, 'prod-bulkhead-supervisor');
   t.match(boxed, { runtimeClassName: 'gvisor', securityContext: { seccompProfile: { type: 'RuntimeDefault' } } });

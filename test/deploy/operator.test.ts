@@ -56,7 +56,8 @@ t.test('each action is recorded with operator, time and reason', async (t) => {
   await operatorProcess({ DATABASE_URL, SUDO_USER: 'olga' }, 'block', 'spy', ...reason);
   await say('unblock', 'spy');
   await run(process.execPath, [TOKEN, 'olga', '--operator'], {
-    ...{ cwd: ROOT, env: { ...bareEnvironment, DATABASE_URL, DATA_DIR: await temporaryFolder(t) } },
+    cwd: ROOT,
+    env: { ...bareEnvironment, DATABASE_URL, DATA_DIR: await temporaryFolder(t) },
   });
   const { command, actions } = JSON.parse(await say('actions', '--json'));
   t.equal(command, 'actions');

@@ -50,7 +50,12 @@ t.test('API and supervisor are ready and alive, and report their versions', asyn
   }
   t.match((await supervisor.app.inject('/healthz')).json(), { sandbox: { state: /full|degraded/ } });
   t.same((await readiness(supervisor)).checks, {
-    ...{ process: null, listener: null, database: null, migrations: null, queue: null, jail: null },
+    process: null,
+    listener: null,
+    database: null,
+    migrations: null,
+    queue: null,
+    jail: null,
   });
 });
 

@@ -146,7 +146,8 @@ function launch(env: Environment): StartedService {
   const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null;
   return {
     ...watched(child.pid ?? 0),
-    ...{ lines, stderr: () => stderr },
+    lines,
+    stderr: () => stderr,
     exited: once(child, 'close').then(([code]) => ({ code, stdout: lines.join('\n'), stderr })),
     line: (wanted) =>
       eventually(() => {

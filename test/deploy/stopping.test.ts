@@ -70,7 +70,9 @@ t.test('a stop in the middle of everything', async (t) => {
   const accepted: string[] = [];
   for (let index = 0; index < WEBHOOKS; index += 1) {
     const answer = await fetch(channel.webhookUrl, {
-      ...{ method: 'POST', body: String(index), headers: { connection: 'close' } },
+      method: 'POST',
+      body: String(index),
+      headers: { connection: 'close' },
     });
     if (answer.status === 200) accepted.push(`got ${index}`);
     await answer.arrayBuffer();

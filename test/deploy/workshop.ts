@@ -73,7 +73,8 @@ export async function buildWorkshop(service: ServiceFixture, slug = SLUG): Promi
   const installation = await made(service.call('POST', '/api/installations', { slug, versionPolicy: 'Latest' }));
   await made(
     service.call('POST', `/api/installations/${installation}/configure`, {
-      ...{ settings: { tone: 'warm' }, secrets: { key: 'k3y' } },
+      settings: { tone: 'warm' },
+      secrets: { key: 'k3y' },
     }),
   );
   const session = await made(service.session('POST', '/sessions', { agentId: 'agent-1', agentName: 'Ann' }));

@@ -32,8 +32,11 @@ export async function readExample(slug: string, given: Configuration = {}): Prom
   const readme = { path: 'readme.md', text: readFileSync(join(folder, 'readme.md'), 'utf8') };
   const { data } = readFrontmatter(readme, manifest);
   return {
-    ...{ slug, code: moved(built.bundle, given.addresses ?? {}), capabilities: data.capabilities },
-    ...{ settings: resolveSettings(data, given.settings ?? {}), secrets: given.secrets ?? {} },
+    slug,
+    code: moved(built.bundle, given.addresses ?? {}),
+    capabilities: data.capabilities,
+    settings: resolveSettings(data, given.settings ?? {}),
+    secrets: given.secrets ?? {},
   };
 }
 

@@ -46,7 +46,9 @@ export async function startExamplesFixture(
     await isHeld(fixture, installationId, settings);
   };
   return {
-    ...{ ...fixture, ann, configure },
+    ...fixture,
+    ann,
+    configure,
     publish: (slug, settings = {}, secrets = {}) => publish(fixture, ann, slug, { settings, secrets }),
     hook: (session, hook, context) => runHook(fixture, session, hook, context),
     tool: (session, name, args = {}) => callTool(fixture, session, name, args),

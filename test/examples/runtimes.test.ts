@@ -36,7 +36,10 @@ await fixture.install({
 
 const completion = (message: object, finish: string) =>
   JSON.stringify({
-    ...{ id: randomUUID(), object: 'chat.completion', created: 1_700_000_000, model: 'm' },
+    id: randomUUID(),
+    object: 'chat.completion',
+    created: 1_700_000_000,
+    model: 'm',
     choices: [{ index: 0, message: { role: 'assistant', ...message }, finish_reason: finish }],
     usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
   });
@@ -60,8 +63,11 @@ const TURNS = ['How many loafs?', 'the secret recipe', 'add 2 and 3', 'one', 'tw
 async function runExample(name: string, modelUrl: string, account = 'ann', turns = TURNS): Promise<string[]> {
   const script = fileURLToPath(new URL(`../../examples/runtimes/${name}.ts`, import.meta.url));
   const env = {
-    ...{ ...bareEnvironment, HOME: '/tmp', MODEL_URL: modelUrl },
-    ...{ BULKHEAD_URL: `http://127.0.0.1:${port}`, BULKHEAD_TOKEN: await fixture.issuer.issue(account) },
+    ...bareEnvironment,
+    HOME: '/tmp',
+    MODEL_URL: modelUrl,
+    BULKHEAD_URL: `http://127.0.0.1:${port}`,
+    BULKHEAD_TOKEN: await fixture.issuer.issue(account),
   };
   const child = spawn(process.execPath, [script], { env, stdio: ['pipe', 'pipe', 'inherit'] });
   child.stdin.end(`${turns.join('\n')}\n`);

@@ -34,7 +34,7 @@ function signed(value: unknown, { key = secrets.signingSecret, ageSeconds = 0 }:
   return { body, headers: { 'content-type': 'application/json', ...headers } };
 }
 const message = (fields: object) => ({
-  ...{ type: 'event_callback' },
+  type: 'event_callback',
   event: { type: 'message', channel: 'C1', user: 'U1', text: 'hello', ts: '1.1', ...fields },
 });
 
@@ -76,8 +76,16 @@ t.test('what came in long before the plugin could run is as genuine as it was th
   const { installationId, accountId } = installed;
   await insertDeliveries(fixture.pool, [
     {
-      ...{ id: randomUUIDv7(), channelId, routingId, installationId, accountId, method: 'POST', query: '' },
-      ...{ receivedAt: Date.now() - 3_600_000, headers: Object.entries(headers), body: Buffer.from(body) },
+      id: randomUUIDv7(),
+      channelId,
+      routingId,
+      installationId,
+      accountId,
+      method: 'POST',
+      query: '',
+      receivedAt: Date.now() - 3_600_000,
+      headers: Object.entries(headers),
+      body: Buffer.from(body),
     },
   ]);
   t.ok(await eventually(arrived));

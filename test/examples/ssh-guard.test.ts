@@ -62,7 +62,8 @@ t.test('between an agent and a machine', { skip: noSshd }, async (t) => {
   t.match(await run('sudo systemctl stop web'), /has “systemctl stop” in it/);
   t.equal(sshd.total(), before, 'it never got there');
   t.match(await run('echo token=abc; echo password: xyz >&2'), {
-    ...{ stdout: 'token=[secret]\n', stderr: 'password: [secret]\n' },
+    stdout: 'token=[secret]\n',
+    stderr: 'password: [secret]\n',
   });
   t.match(await run('wc -c', 'password=hunter2'), { stdout: `${'password=[secret]'.length}\n` });
   t.match((await service.transcript(session)).join('\n'), /ssh-guard cancelled the operation: Not on Web server/);

@@ -56,12 +56,17 @@ export function parseSource(path: string, source: string): SourceFile {
   const nodes = [...walk(program)];
   const value = nodes.flatMap((node) =>
     importOf(node).map((to) => ({
-      ...{ from: path, to: resolve(path, to), typeOnly: false },
+      from: path,
+      to: resolve(path, to),
+      typeOnly: false,
       isLazy: node.type === 'ImportExpression',
     })),
   );
   const types = typeImports(source, stripped).map((to) => ({
-    ...{ from: path, to: resolve(path, to), typeOnly: true, isLazy: false },
+    from: path,
+    to: resolve(path, to),
+    typeOnly: true,
+    isLazy: false,
   }));
   return {
     path,

@@ -88,7 +88,14 @@ export class Model {
   create(owner: string, slug: string): Outcome {
     if (this.plugins.some((plugin) => plugin.slug === slug && !plugin.deleted)) return refused(409, 'slug_taken');
     const made: ModelPlugin = {
-      ...{ id: '', owner, slug, visibility: 'private', message: null, versions: [], draft: null, deleted: false },
+      id: '',
+      owner,
+      slug,
+      visibility: 'private',
+      message: null,
+      versions: [],
+      draft: null,
+      deleted: false,
     };
     this.plugins.push(made);
     return { status: 201, made };
@@ -167,8 +174,18 @@ export class Model {
     const mine = this.installations.filter((one) => one.account === account && !one.gone);
     if (mine.some((one) => one.plugin === plugin)) return refused(409, 'already_installed');
     const made: ModelInstallation = {
-      ...{ id: '', account, plugin, policy, pinned: policy === 'Pinned' ? chosen : null, current: chosen },
-      ...{ pending: null, granted: chosen.of.capabilities, settings: {}, secrets: [], paused: false, gone: false },
+      id: '',
+      account,
+      plugin,
+      policy,
+      pinned: policy === 'Pinned' ? chosen : null,
+      current: chosen,
+      pending: null,
+      granted: chosen.of.capabilities,
+      settings: {},
+      secrets: [],
+      paused: false,
+      gone: false,
       hookOrder: (mine.length === 0 ? 0 : Math.max(...mine.map((one) => one.hookOrder))) + 1,
       required,
       events: [{ type: 'pluginInstalled', data: { reason: 'install' } }],

@@ -183,7 +183,8 @@ t.test('frames arrive whole however a pipe cuts them', async (t) => {
         memory.fill(0xff);
         chunk.copy(memory);
         frames.push(isReused ? memory.subarray(0, chunk.byteLength) : chunk);
-        for (let text = frames.take(decodeText); text !== null; text = frames.take(decodeText)) received.push(text);
+        for (let text = frames.readFrame(decodeText); text !== null; text = frames.readFrame(decodeText))
+          received.push(text);
         if (isReused) frames.copyRest();
       }
       t.same(received, sent);
@@ -196,5 +197,8 @@ t.test('frames arrive whole however a pipe cuts them', async (t) => {
 t.test('a frame that announces too much is refused at its header', async (t) => {
   const frames = new FrameBuffer(1_000);
   frames.push(encodeText('x'.repeat(1_001)).subarray(0, HEADER_BYTES));
-  t.throws(() => frames.take(decodeText), { name: 'FrameError', message: 'a frame of 1001 bytes; the limit is 1000' });
+  t.throws(() => frames.readFrame(decodeText), {
+    name: 'FrameError',
+    message: 'a frame of 1001 bytes; the limit is 1000',
+  });
 });

@@ -61,7 +61,12 @@ t.test('skills of a folder become a package, over nothing that is there', async 
 
 t.test('the next version number depends on the changes', async (t) => {
   const tool = (properties: object, required: string[] = []) => ({
-    ...{ commands: [], skills: [], middleware: [], lifecycle: [], providers: [], channel: null },
+    commands: [],
+    skills: [],
+    middleware: [],
+    lifecycle: [],
+    providers: [],
+    channel: null,
     tools: [{ name: 'a', parameters: { type: 'object', properties, required } }],
   });
   const offer = (discovered: Version['discovered'], capabilities: string[] = []) => ({ discovered, capabilities });

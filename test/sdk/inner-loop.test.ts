@@ -50,8 +50,14 @@ function start(test: Test, argv: readonly string[], folder = home): Running {
     for (const line of lines) if (/^\{.*\}$/.test(line)) items.push(JSON.parse(line));
   };
   const code = runCommandLine([...argv, '--json'], {
-    ...{ stdin, env, folder, version: '0.0.0', signal: stop.signal, localTools: { check: () => Promise.reject() } },
-    ...{ stdout: { write }, stderr: { write: (text: string) => void faults.push(text) } },
+    stdin,
+    env,
+    folder,
+    version: '0.0.0',
+    signal: stop.signal,
+    localTools: { check: () => Promise.reject() },
+    stdout: { write },
+    stderr: { write: (text: string) => void faults.push(text) },
   });
   let at = 0;
   const next = (fits: (item: Item) => boolean): Promise<Item> =>

@@ -170,7 +170,12 @@ async function takeUntil(text: string, stream: AsyncGenerator<Added>): Promise<A
 t.test('the client needs web globals only', async (t) => {
   const built = await build({
     entryPoints: [new URL('../../sdk/session/session.ts', import.meta.url).pathname],
-    ...{ bundle: true, write: false, format: 'iife', globalName: 'sdk', platform: 'browser', target: 'es2022' },
+    bundle: true,
+    write: false,
+    format: 'iife',
+    globalName: 'sdk',
+    platform: 'browser',
+    target: 'es2022',
   });
   await stopEsbuild();
   const code = built.outputFiles[0]?.text ?? '';

@@ -92,7 +92,9 @@ t.test('hooks, events and webhooks follow the rules of the service', async (t) =
   });
   await plugin.event('pluginUpdated', { toSemVer: '2.0.0' }, { attempt: 3 });
   t.match(plugin.logs[0], {
-    ...{ level: 'info', message: 'heard hi', data: { from: 'ann' } },
+    level: 'info',
+    message: 'heard hi',
+    data: { from: 'ann' },
     source: 'middleware.inboundMessage',
   });
   t.match(plugin.logs.at(-1), { level: 'warn', message: 'pluginUpdated 3 2.0.0', source: 'events.pluginUpdated' });

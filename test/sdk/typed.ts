@@ -16,13 +16,11 @@ export async function bulkhead(
 ): Promise<Said> {
   let [stdout, stderr] = ['', ''];
   const code = await runCommandLine(args, {
-    ...{
-      folder,
-      localTools,
-      env: { HOME: '/nonexistent', ...env },
-      version: '0.0.0',
-      signal: new AbortController().signal,
-    },
+    folder,
+    localTools,
+    env: { HOME: '/nonexistent', ...env },
+    version: '0.0.0',
+    signal: new AbortController().signal,
     stdout: { write: (text) => (stdout += text) },
     stderr: { write: (text) => (stderr += text) },
   });

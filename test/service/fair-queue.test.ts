@@ -26,7 +26,7 @@ t.test('keys take turns, and the items of one key keep their order', (t) => {
   queue.push('b', 11);
   t.equal(queue.peek(), 0);
   const order: (number | undefined)[] = [];
-  for (let count = 0; count < 4; count += 1) order.push(queue.take());
+  for (let count = 0; count < 4; count += 1) order.push(queue.shift());
   t.same(order, [0, 10, 20, 1]);
   t.same(queue.keys, ['b', 'a']);
   t.same([queue.size, queue.count('a'), queue.count('c'), queue.peek('a')], [4, 3, 0, 2]);
@@ -34,9 +34,9 @@ t.test('keys take turns, and the items of one key keep their order', (t) => {
     queue.remove('a', (item) => item === 3),
     [3],
   );
-  t.same([queue.take('a'), queue.take('a'), queue.take('a'), queue.size], [2, 4, undefined, 1]);
+  t.same([queue.shift('a'), queue.shift('a'), queue.shift('a'), queue.size], [2, 4, undefined, 1]);
   t.same(queue.clear(), [11]);
-  t.same([queue.take(), queue.peek(), queue.size], [undefined, undefined, 0]);
+  t.same([queue.shift(), queue.peek(), queue.size], [undefined, undefined, 0]);
   t.end();
 });
 

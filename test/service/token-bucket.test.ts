@@ -5,14 +5,14 @@ import { perMinute, TokenBucket, TokenBuckets } from '../../service/timing/token
 t.test('a full bucket allows a burst, then its rate', async (t) => {
   let now = 0;
   const bucket = new TokenBucket({ burst: 3, perSecond: 2 }, () => now);
-  t.same([bucket.take(), bucket.take(), bucket.take(), bucket.take()], [true, true, true, false]);
+  t.same([bucket.consume(), bucket.consume(), bucket.consume(), bucket.consume()], [true, true, true, false]);
   t.equal(bucket.remaining(), 0);
   t.equal(bucket.secondsUntil(1), 1);
   t.equal(bucket.secondsUntil(3), 2);
   now += 499;
-  t.notOk(bucket.take(), 'a part of a token is not enough');
+  t.notOk(bucket.consume(), 'a part of a token is not enough');
   now += 1;
-  t.ok(bucket.take());
+  t.ok(bucket.consume());
   now += 60_000;
   t.equal(bucket.remaining(), 3, 'a bucket holds no more than its burst');
 });
@@ -21,10 +21,10 @@ t.test('a refund gives back one token, and never more than the bucket holds', as
   const bucket = new TokenBucket({ burst: 2, perSecond: 0.001 }, () => 0);
   bucket.refund();
   t.equal(bucket.remaining(), 2);
-  bucket.take();
-  bucket.take();
+  bucket.consume();
+  bucket.consume();
   bucket.refund();
-  t.same([bucket.take(), bucket.take()], [true, false]);
+  t.same([bucket.consume(), bucket.consume()], [true, false]);
 });
 
 t.test('an overdrawn bucket is in debt until it has refilled', async (t) => {
@@ -41,20 +41,20 @@ t.test('an overdrawn bucket is in debt until it has refilled', async (t) => {
 t.test('a rate per minute can be used up at once', async (t) => {
   let now = 0;
   const bucket = new TokenBucket(perMinute(60), () => now);
-  t.ok(bucket.take(60));
-  t.notOk(bucket.take());
+  t.ok(bucket.consume(60));
+  t.notOk(bucket.consume());
   t.equal(bucket.secondsUntil(60), 60);
   now += 1_000;
-  t.ok(bucket.take());
-  t.notOk(new TokenBucket(perMinute(0), () => now).take());
+  t.ok(bucket.consume());
+  t.notOk(new TokenBucket(perMinute(0), () => now).consume());
 });
 
 t.test('keys have buckets of their own, and the one unused for the longest time is dropped first', async (t) => {
   const buckets = new TokenBuckets({ burst: 1, perSecond: 0.001 }, () => 0);
-  t.ok(buckets.get('first').take());
-  t.ok(buckets.get('second').take());
-  t.notOk(buckets.get('first').take());
+  t.ok(buckets.get('first').consume());
+  t.ok(buckets.get('second').consume());
+  t.notOk(buckets.get('first').consume());
   for (let index = 0; index < 49_999; index += 1) buckets.get(`other ${index}`);
-  t.notOk(buckets.get('first').take(), 'it was used after the second');
-  t.ok(buckets.get('second').take(), 'the second was dropped and starts full');
+  t.notOk(buckets.get('first').consume(), 'it was used after the second');
+  t.ok(buckets.get('second').consume(), 'the second was dropped and starts full');
 });

@@ -90,8 +90,11 @@ async function postmaster({ env }: ServiceFixture): Promise<number | null> {
 t.test('nothing that was acknowledged is lost, reordered or stuck', async (t) => {
   const ledger = new Ledger(await temporaryFolder(t));
   const service = await startServiceFixture(t, {
-    ...{ DATA_DIR: await temporaryFolder(t), MODELS_FILE: await startRecorder(t, ledger) },
-    ...{ WRITES_PER_MINUTE: '1000000', READS_PER_MINUTE: '1000000', LOG_LEVEL: 'error' },
+    DATA_DIR: await temporaryFolder(t),
+    MODELS_FILE: await startRecorder(t, ledger),
+    WRITES_PER_MINUTE: '1000000',
+    READS_PER_MINUTE: '1000000',
+    LOG_LEVEL: 'error',
   });
   const vendor = await settle(service, ledger);
   await vendor.openConversations(vendor.routingIds.slice(0, 1));

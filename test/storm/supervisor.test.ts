@@ -38,8 +38,14 @@ function acceptRequests(storage: StorageFixture, made: Installed, channels: read
       const where = { channelId: channel.id, installationId: made.installationId, accountId: made.accountId };
       await insertDeliveries(storage.pool, [
         {
-          ...{ id, ...where, routingId: channel.routingId, receivedAt: Date.now(), method: 'POST', query: '' },
-          ...{ headers: [], body: Buffer.from(id) },
+          id,
+          ...where,
+          routingId: channel.routingId,
+          receivedAt: Date.now(),
+          method: 'POST',
+          query: '',
+          headers: [],
+          body: Buffer.from(id),
         },
       ]);
       ledger.get(channel.id)?.push(id);

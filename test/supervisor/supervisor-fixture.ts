@@ -103,7 +103,11 @@ export async function openStorageFixture(test: Teardown): Promise<StorageFixture
   const base = { pool, blobs, keys, sandbox };
   const notify = (installationId: string) => notifyInstallationChanged(pool, installationId);
   return {
-    ...{ ...base, url, dataDir, verifier, issuer: await openIssuer(dataDir) },
+    ...base,
+    url,
+    dataDir,
+    verifier,
+    issuer: await openIssuer(dataDir),
     install: (source) => install({ ...base, notify }, source),
     update: (installed, source) => update({ ...base, notify }, installed, source),
   };
@@ -118,7 +122,16 @@ export async function startSupervisorFixture(
   const { pool, blobs, keys, verifier, sandbox, dataDir } = storage;
   const logger = pino({ level: process.env.TEST_LOG ?? 'silent' });
   const supervisor = await startSupervisor({
-    ...{ pool, blobs, keys, verifier, sandbox, dataDir, logger, childrenMax: 50, spares: 0, idleStopMs: 60_000 },
+    pool,
+    blobs,
+    keys,
+    verifier,
+    sandbox,
+    dataDir,
+    logger,
+    childrenMax: 50,
+    spares: 0,
+    idleStopMs: 60_000,
     ...options,
   });
   test.teardown(() => supervisor.stop());

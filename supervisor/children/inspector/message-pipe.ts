@@ -63,7 +63,7 @@ export class MessagePipe {
   #read(chunk: Buffer): void {
     try {
       this.#frames.push(chunk);
-      const takeText = (): string | null => this.#frames.take(decodeText);
+      const takeText = (): string | null => this.#frames.readFrame(decodeText);
       for (let text = takeText(); text !== null && this.#open; text = takeText()) {
         this.#handlers.message(text);
       }

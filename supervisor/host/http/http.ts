@@ -18,7 +18,7 @@ export function httpCalls(exchange: Exchange): Pick<HostHandlers, 'http.fetch'> 
   return {
     'http.fetch': async (scope, { url, init = {} }) => {
       const { installationId } = scope.plugin;
-      if (running.of(installationId) >= REQUESTS_AT_ONCE)
+      if (running.get(installationId) >= REQUESTS_AT_ONCE)
         throw new HostError(`${REQUESTS_AT_ONCE} requests are running; wait until one has ended`);
       return running.during(installationId, async () => {
         const first: HttpRequest = {

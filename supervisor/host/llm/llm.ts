@@ -54,7 +54,7 @@ export function openLlm(deps: LlmDeps): Llm {
     ...(await plugins.list(plugin)).map((offered): Found => ({ kind: 'plugin', id: offered.id, offered })),
   ];
   const askModel = async (scope: HostScope, found: Found, request: CompletionRequest): Promise<ModelAnswer> => {
-    if (found.kind === 'plugin') return plugins.ask(scope.plugin, found.offered, request);
+    if (found.kind === 'plugin') return plugins.askModel(scope.plugin, found.offered, request);
     await spending.allow(scope.plugin);
     const { askEndpoint } = await import('./endpoint.ts');
     const { provider, model } = found;
@@ -81,9 +81,9 @@ export function openLlm(deps: LlmDeps): Llm {
       'models.list': async ({ plugin }) => (await known(plugin)).filter(isShort).slice(0, LISTED_MAX).map(describe),
       'llm.complete': async (scope, args) => {
         const { installationId, accountId } = scope.plugin;
-        if (ofInstallation.of(installationId) >= COMPLETIONS_AT_ONCE)
+        if (ofInstallation.get(installationId) >= COMPLETIONS_AT_ONCE)
           throw new HostError(`more than ${COMPLETIONS_AT_ONCE} calls at once; wait until one has ended`);
-        const own = ofAccount.of(accountId);
+        const own = ofAccount.get(accountId);
         if (!mayTakePlace(own, COMPLETIONS_TOTAL - ofAccount.total))
           throw new HostError(`this account already runs ${own} model calls; wait until one has ended`);
         return ofAccount.during(accountId, () => ofInstallation.during(installationId, () => complete(scope, args)));

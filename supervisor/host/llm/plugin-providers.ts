@@ -45,7 +45,7 @@ export class PluginProviders {
   }
 
   /** Calls a model. @throws HostError without the other plugin's text, except the reason of a cancellation */
-  async ask(asking: InstalledPlugin, offered: OfferedModel, request: CompletionRequest): Promise<ModelAnswer> {
+  async askModel(asking: InstalledPlugin, offered: OfferedModel, request: CompletionRequest): Promise<ModelAnswer> {
     const depth = this.#findDepth(asking) + 1;
     if (depth > PROVIDERS_DEEP_MAX)
       throw new HostError(`more than ${PROVIDERS_DEEP_MAX} plugin providers ask each other; the call ends here`);

@@ -52,7 +52,7 @@ export class SshConnections {
    * @throws HostError when there are too many, or the host cannot be reached, shows a different key or rejects the
    *   login
    */
-  async take(installationId: string, target: SshTarget, signal: AbortSignal): Promise<SshConnection> {
+  async acquire(installationId: string, target: SshTarget, signal: AbortSignal): Promise<SshConnection> {
     for (const held of this.#held) {
       if (held.idle === null || held.installationId !== installationId || held.hostId !== target.id) continue;
       clearTimeout(held.idle);
@@ -113,7 +113,7 @@ export class SshConnections {
   /** Rejects instead of waiting: a command could wait for one whose hooks wait for it. */
   #makeRoom(installationId: string): void {
     const own = [...this.#held].filter((held) => held.installationId === installationId);
-    const starting = this.#starting.of(installationId);
+    const starting = this.#starting.get(installationId);
     if (own.length + starting >= this.#bounds.perInstallation) this.#endOldestIdle(own, this.#bounds.perInstallation);
     if (this.#held.size + this.#starting.total >= this.#bounds.total)
       this.#endOldestIdle([...this.#held], this.#bounds.total);

@@ -33,7 +33,7 @@ export class SshGuards {
   }
 
   /** Runs one hook. @param depth of the command @throws HostError when a plugin stops the command */
-  async ask(scope: HostScope, hook: SshHook, context: Fields, depth: number): Promise<ChainState> {
+  async runGuards(scope: HostScope, hook: SshHook, context: Fields, depth: number): Promise<ChainState> {
     const { plugin, session } = scope;
     const state = await this.#deps.otherPlugins.runHook({
       hook,

@@ -43,13 +43,13 @@ async function run(deps: SshDeps, scope: HostScope, args: HostArgs<'ssh.run'>): 
   const { command, options = {} } = args;
   const { cwd = null, env = {}, timeoutMs = DEFAULT_TIMEOUT_MS, input = '' } = options;
   const host = { id: target.id, name: target.name };
-  const asked = await guards.ask(scope, 'middleware.sshCommand', { host, command, cwd, env, timeoutMs }, depth);
+  const asked = await guards.runGuards(scope, 'middleware.sshCommand', { host, command, cwd, env, timeoutMs }, depth);
   const checked = read(commandContext, asked.context);
   const traces: Traces = { sshCommand: asked.trace };
   let data = input;
   if (input !== '') {
     const commandId = randomUUIDv7();
-    const typed = await guards.ask(scope, 'middleware.sshCommandInput', { commandId, data }, depth);
+    const typed = await guards.runGuards(scope, 'middleware.sshCommandInput', { commandId, data }, depth);
     traces.sshCommandInput = typed.trace;
     ({ data } = read(inputContext, typed.context));
   }
@@ -57,7 +57,7 @@ async function run(deps: SshDeps, scope: HostScope, args: HostArgs<'ssh.run'>): 
   const started = performance.now();
   const end = await runOn(deps, scope, target, { line, input: data, timeoutMs, signal: scope.signal });
   const durationMs = Math.round(performance.now() - started);
-  const shown = await guards.ask(
+  const shown = await guards.runGuards(
     scope,
     'middleware.sshCommandOutput',
     { command: checked.command, ...end, durationMs },
@@ -79,7 +79,7 @@ async function findTarget(hosts: SshHosts, { plugin }: HostScope, hostId: string
 /** Only a connection whose command exited normally is used again. */
 async function runOn(deps: SshDeps, scope: HostScope, target: SshTarget, run: RemoteRun): Promise<RemoteEnd> {
   const { connections } = deps;
-  const connection = await connections.take(scope.plugin.installationId, target, scope.signal);
+  const connection = await connections.acquire(scope.plugin.installationId, target, scope.signal);
   try {
     const end = await runRemote(connection, run);
     connections.giveBack(connection);

@@ -7,7 +7,11 @@ import { startApiFixture } from '../api-fixture.ts';
 import { fileList, readmeWith } from '../package/packages.ts';
 
 const registrations = {
-  ...{ hooks: [], events: ['sessionDeleted'], tools: {}, commands: {}, providers: {} },
+  hooks: [],
+  events: ['sessionDeleted'],
+  tools: {},
+  commands: {},
+  providers: {},
   channel: { receive: false, send: false, handshake: false, handshakeOn: null },
 };
 const api = await startApiFixture(t, { introspect: async () => ({ ok: true, registrations, places: {} }) });

@@ -41,7 +41,9 @@ async function leaf(who: Client, path: string, limit: number): Promise<string[][
 }
 
 const forecastId = await make(ann, {
-  ...{ slug: 'weather', displayName: 'Weather', description: 'Adds the forecast to every prompt' },
+  slug: 'weather',
+  displayName: 'Weather',
+  description: 'Adds the forecast to every prompt',
   readme: '# Weather\nUses barometers and satellites, for sailors.',
 });
 await make(ann, { slug: 'weather-alerts', displayName: 'Storm warner', description: 'Warns of storms' });

@@ -10,7 +10,11 @@ import { fileList, readmeWith } from '../package/packages.ts';
 const introspect: Introspect = async () => ({
   ok: true,
   registrations: {
-    ...{ hooks: [], events: ['pluginInstalled'], tools: {}, commands: {}, providers: {} },
+    hooks: [],
+    events: ['pluginInstalled'],
+    tools: {},
+    commands: {},
+    providers: {},
     channel: { receive: true, send: true, handshake: false, handshakeOn: null },
   },
   places: {},
@@ -31,15 +35,15 @@ async function take(channel: { id: string; webhookUrl: string }, body: string | 
   const id = randomUUIDv7();
   await insertDeliveries(api.pool, [
     {
-      ...{
-        id,
-        channelId: channel.id,
-        installationId: installation.id,
-        accountId: rows[0].id,
-        method: 'POST',
-        query: '',
-      },
-      ...{ routingId: routingOf(channel.webhookUrl), receivedAt: Date.now(), headers: [['X-A', 'b']] as const },
+      id,
+      channelId: channel.id,
+      installationId: installation.id,
+      accountId: rows[0].id,
+      method: 'POST',
+      query: '',
+      routingId: routingOf(channel.webhookUrl),
+      receivedAt: Date.now(),
+      headers: [['X-A', 'b']] as const,
       body: Buffer.from(body),
     },
   ]);
@@ -76,15 +80,16 @@ t.test('disconnecting a channel removes its chats and makes pending deliveries d
   );
   await insertDeliveries(api.pool, [
     {
-      ...{
-        id: 'waiting',
-        channelId: channel.id,
-        installationId,
-        accountId: me,
-        routingId: 'r',
-        receivedAt: Date.now(),
-      },
-      ...{ method: 'POST', query: '', headers: [], body: Buffer.from('x') },
+      id: 'waiting',
+      channelId: channel.id,
+      installationId,
+      accountId: me,
+      routingId: 'r',
+      receivedAt: Date.now(),
+      method: 'POST',
+      query: '',
+      headers: [],
+      body: Buffer.from('x'),
     },
   ]);
   t.equal((await ann.delete(`${at}/channels/${channel.id}`)).status, 204);
@@ -124,7 +129,9 @@ t.test('deliveries are listed newest first, by channel and state, with their pay
     { id: text, direction: 'in', state: 'dead', attempts: 6, bodyBytes: 6 },
   ]);
   t.match((await ann.get(`${at}/deliveries/${text}`)).body, {
-    ...{ body: 'héllo', bodyEncoding: 'text', bodyTruncated: false },
+    body: 'héllo',
+    bodyEncoding: 'text',
+    bodyTruncated: false,
     headers: [['X-A', 'b']],
   });
   t.match((await ann.get(`${at}/deliveries/${bytes}`)).body, { body: 'AP8B', bodyEncoding: 'base64' });

@@ -87,7 +87,9 @@ t.test('valid tokens do not count against the limit of an address', async (t) =>
 t.test('X-Forwarded-For is believed from a trusted proxy only', async (t) => {
   const ask = (user: { send(options: object): ReturnType<Client['get']> }, from: string, forwarded: string) =>
     user.send({
-      ...{ method: 'GET', url: '/api/me', remoteAddress: from },
+      method: 'GET',
+      url: '/api/me',
+      remoteAddress: from,
       headers: { authorization: 'Bearer nonsense', 'x-forwarded-for': forwarded, forwarded: `for=${forwarded}` },
     });
   const plain = await startApiFixture(t, { introspect, limits: { anonymous: 2 } });

@@ -95,7 +95,11 @@ t.test('the response check of all API tests detects undeclared responses', async
   const answer = { method: 'GET', url: '/api/me?x=1', status: 200, contentType: 'application/json; charset=utf-8' };
   const body = { id: '1', name: 'ann', operator: false };
   const problem = {
-    ...{ type: 'urn:bulkhead:problem:unauthenticated', title: 'x', status: 401, detail: 'x', requestId: 'x' },
+    type: 'urn:bulkhead:problem:unauthenticated',
+    title: 'x',
+    status: 401,
+    detail: 'x',
+    requestId: 'x',
     code: 'unauthenticated',
   };
   const refused = { ...answer, status: 401, contentType: 'application/problem+json', body: problem };

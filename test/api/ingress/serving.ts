@@ -23,9 +23,15 @@ export async function serveWebhooks(t: Teardown, served: Served): Promise<number
   const listener = await openListener(pool, onError);
   t.teardown(() => listener.close());
   const webhooks = await openWebhooks({
-    ...{ pool: intakePool, listener, onError, metrics: { webhookAnswered: () => undefined } },
+    pool: intakePool,
+    listener,
+    onError,
+    metrics: { webhookAnswered: () => undefined },
     config: {
-      ...{ DATA_DIR: dataDir, SPOOL_MEGABYTES: 64, WEBHOOKS_PER_SECOND: 100_000, WEBHOOK_BURST: 100_000 },
+      DATA_DIR: dataDir,
+      SPOOL_MEGABYTES: 64,
+      WEBHOOKS_PER_SECOND: 100_000,
+      WEBHOOK_BURST: 100_000,
       ...config,
     },
   });

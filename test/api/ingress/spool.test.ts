@@ -12,15 +12,16 @@ import { awayPool } from './webhook-fixture.ts';
 
 const ignore = () => undefined;
 const deliveryOf = (index: number, bytes = 100): NewDelivery => ({
-  ...{
-    id: randomUUIDv7(),
-    channelId: 'c',
-    installationId: 'i',
-    accountId: 'a',
-    routingId: 'r',
-    receivedAt: 1_000 + index,
-  },
-  ...{ method: 'POST', query: `n=${index}`, headers: [['x-ä', 'é']], body: randomBytes(bytes) },
+  id: randomUUIDv7(),
+  channelId: 'c',
+  installationId: 'i',
+  accountId: 'a',
+  routingId: 'r',
+  receivedAt: 1_000 + index,
+  method: 'POST',
+  query: `n=${index}`,
+  headers: [['x-ä', 'é']],
+  body: randomBytes(bytes),
 });
 const open = (folder: string, maxBytes = 100 * MIB) => Spool.open(folder, maxBytes, ignore);
 

@@ -35,13 +35,18 @@ export async function openWebhookFixture(t: Teardown, options: WebhookFixtureOpt
   const errors: Error[] = [];
   const onError = (error: Error) => void errors.push(error);
   const port = await serveWebhooks(t, {
-    ...{ pool, dataDir, onError },
+    pool,
+    dataDir,
+    onError,
     ...(options.config ? { config: options.config } : {}),
     ...(options.pool ? { intakePool: options.pool } : {}),
   });
   const accountId = await installChannelPlugin(pool, options.registrations);
   return {
-    ...{ pool, dataDir, port, errors },
+    pool,
+    dataDir,
+    port,
+    errors,
     connect: () => inTransaction(pool, (tx) => insertChannel(tx, { installationId: 'i', accountId, name: 'inbox' })),
     send: (path, { body, ...rest } = {}) => send({ port, path, agent: false, ...rest }, body),
   };
@@ -81,7 +86,9 @@ export function send(options: RequestOptions, body?: Buffer | string): Promise<A
 /** A pool that leads nowhere: every connection is refused. */
 export function awayPool(t: Teardown): Pool {
   const database = openPool('postgres://user@127.0.0.1:1/database', {
-    ...{ name: 'bulkhead-away', connections: 2, onError: () => undefined },
+    name: 'bulkhead-away',
+    connections: 2,
+    onError: () => undefined,
   });
   t.teardown(() => database.close());
   return database.pool;

@@ -16,9 +16,16 @@ t.test('calls and denials are paged, newest first, for their account alone', asy
   await maintainAudit(api.pool);
   const now = new Date().toISOString();
   const entry = (number: number): AuditEntry => ({
-    ...{ id: `0${number}`, at: now, installationId: number === 4 ? other : id },
-    ...{ sessionId: 's', invocationId: null, member: 'llm.complete', outcome: number === 2 ? 'denied' : 'ok' },
-    ...{ durationMs: 1.5, argumentsSha256: 'a'.repeat(64), detail: number === 2 ? 'not granted' : null },
+    id: `0${number}`,
+    at: now,
+    installationId: number === 4 ? other : id,
+    sessionId: 's',
+    invocationId: null,
+    member: 'llm.complete',
+    outcome: number === 2 ? 'denied' : 'ok',
+    durationMs: 1.5,
+    argumentsSha256: 'a'.repeat(64),
+    detail: number === 2 ? 'not granted' : null,
   });
   await insertAudit(api.pool, [1, 2, 3, 4].map(entry));
   const first = (await ann.get(`/installations/${id}/audit?limit=2`)).body;

@@ -44,7 +44,8 @@ t.test('an installation older than the rule keeps running with what it has, and 
   t.match(await installation.get(), { status: 'ready', currentSemVer: '1.0.0', grantedCapabilities: [] });
   const asked = await ben.patch(installation.path, { versionPolicy: 'Latest' });
   t.match(asked.body, {
-    ...{ status: 'ready', currentSemVer: '1.0.0' },
+    status: 'ready',
+    currentSemVer: '1.0.0',
     pendingUpdate: { semVer: '1.0.0', added: ['host.workspace', 'middleware.systemPrompt'], removed: [] },
   });
   const accepted = await ben.post(`${installation.path}/accept-update`, { versionId: plugin.first });
@@ -132,7 +133,14 @@ t.test('a supervisor starts with a consent pending, runs the old version, and th
   const sandbox = await openSandbox({ mode: 'auto', directory: await temporaryFolder(t), program });
   const logger = pino({ level: 'silent' });
   const supervisor = await startSupervisor({
-    ...{ pool, blobs, keys, verifier, sandbox, logger, childrenMax: 10, idleStopMs: 60_000 },
+    pool,
+    blobs,
+    keys,
+    verifier,
+    sandbox,
+    logger,
+    childrenMax: 10,
+    idleStopMs: 60_000,
     dataDir: api.dataDir,
   });
   t.teardown(() => supervisor.stop());

@@ -30,8 +30,16 @@ async function superviseBy(t: Test, api: ApiFixture, now: () => number) {
   const { blobs, keys } = api.services;
   const verifier = await openVerifier({ DATA_DIR: api.dataDir, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
   const supervisor = await startSupervisor({
-    ...{ pool: api.pool, dataDir: api.dataDir, blobs, keys, verifier, sandbox, now },
-    ...{ logger: pino({ level: 'silent' }), childrenMax: 10, idleStopMs: 60_000 },
+    pool: api.pool,
+    dataDir: api.dataDir,
+    blobs,
+    keys,
+    verifier,
+    sandbox,
+    now,
+    logger: pino({ level: 'silent' }),
+    childrenMax: 10,
+    idleStopMs: 60_000,
   });
   t.teardown(() => supervisor.stop());
   return supervisor;

@@ -33,8 +33,15 @@ t.test('an installation grants the version’s capabilities and notifies the plu
   const made = await ann.post('/installations', { slug });
   t.equal(made.status, 201, JSON.stringify(made.body));
   t.match(made.body, {
-    ...{ slug, versionPolicy: 'Latest', currentVersionId: versionId, currentSemVer: '1.0.0', status: 'ready' },
-    ...{ grantedCapabilities: ['middleware.systemPrompt'], pendingUpdate: null, secretNames: [], settings: {} },
+    slug,
+    versionPolicy: 'Latest',
+    currentVersionId: versionId,
+    currentSemVer: '1.0.0',
+    status: 'ready',
+    grantedCapabilities: ['middleware.systemPrompt'],
+    pendingUpdate: null,
+    secretNames: [],
+    settings: {},
     runtime: { state: 'stopped', restarts: 0 },
   });
   t.same(await events(made.body.id), [{ type: 'pluginInstalled', data: { reason: 'install' } }]);
@@ -229,14 +236,18 @@ t.test('log lines are paged, filtered and kept to their account', async (t) => {
   const { insertLogs, maintainLogs } = await import('../../../db/records/logs.ts');
   await maintainLogs(api.pool);
   const line = (index: number) => ({
-    ...{
-      id: `00${index}`,
-      at: new Date().toISOString(),
-      level: index % 2 ? 'warn' : ('info' as const),
-      message: `m${index}`,
-    },
-    ...{ data: null, installationId: id, sessionId: index === 4 ? 's' : null, source: 'system', invocationId: null },
-    ...{ versionId: null, semVer: null, truncated: false },
+    id: `00${index}`,
+    at: new Date().toISOString(),
+    level: index % 2 ? 'warn' : ('info' as const),
+    message: `m${index}`,
+    data: null,
+    installationId: id,
+    sessionId: index === 4 ? 's' : null,
+    source: 'system',
+    invocationId: null,
+    versionId: null,
+    semVer: null,
+    truncated: false,
   });
   await insertLogs(api.pool, [1, 2, 3, 4].map(line) as Parameters<typeof insertLogs>[1]);
   const get = (query: string) => ann.get(`/plugin-logs?installationId=${id}${query}`);

@@ -22,8 +22,18 @@ async function install(slug: string): Promise<string> {
 }
 
 const line = (message: string, more: Partial<LogLine> = {}): LogLine => ({
-  ...{ id: orderedId(Date.now()), at: new Date().toISOString(), level: 'info', message, data: null, installationId },
-  ...{ sessionId: null, source: 'tools.x', invocationId: null, versionId: null, semVer: null, truncated: false },
+  id: orderedId(Date.now()),
+  at: new Date().toISOString(),
+  level: 'info',
+  message,
+  data: null,
+  installationId,
+  sessionId: null,
+  source: 'tools.x',
+  invocationId: null,
+  versionId: null,
+  semVer: null,
+  truncated: false,
   ...more,
 });
 const write = (...lines: LogLine[]) => insertLogs(api.pool, lines);

@@ -10,7 +10,11 @@ import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, readmeWith, upload, zipOf } from '../package/packages.ts';
 
 const registrations = {
-  ...{ hooks: [], events: ['pluginInstalled'], tools: {}, commands: {}, providers: {} },
+  hooks: [],
+  events: ['pluginInstalled'],
+  tools: {},
+  commands: {},
+  providers: {},
   channel: { receive: true, send: false, handshake: false, handshakeOn: null },
 };
 const api = await startApiFixture(t, { introspect: async () => ({ ok: true, registrations, places: {} }) });
@@ -27,9 +31,16 @@ const channel = (await ann.post(`/installations/${installationId}/channels`, { n
 const deliveryId = randomUUIDv7();
 await insertDeliveries(api.pool, [
   {
-    ...{ id: deliveryId, channelId: channel.id, installationId, accountId: (await ann.get('/me')).body.id },
-    ...{ routingId: channel.webhookUrl.split('/').at(-1), receivedAt: Date.now(), method: 'POST', query: '' },
-    ...{ headers: [], body: Buffer.from('x') },
+    id: deliveryId,
+    channelId: channel.id,
+    installationId,
+    accountId: (await ann.get('/me')).body.id,
+    routingId: channel.webhookUrl.split('/').at(-1),
+    receivedAt: Date.now(),
+    method: 'POST',
+    query: '',
+    headers: [],
+    body: Buffer.from('x'),
   },
 ]);
 const agentId = randomUUIDv7();
@@ -74,7 +85,9 @@ const routes = paths.flatMap(([path, methods]) =>
     const name = `${method.toUpperCase()} ${path}`;
     const isUpload = requestBody?.content['multipart/form-data'] !== undefined;
     return {
-      ...{ name, method: method.toUpperCase() as 'GET', below: path.includes('{') || asks },
+      name,
+      method: method.toUpperCase() as 'GET',
+      below: path.includes('{') || asks,
       url: `/api${filled}${asks ? `?installationId=${installationId}` : ''}`,
       body: isUpload ? zip : bodies[name] === undefined ? {} : { payload: bodies[name] },
     };

@@ -7,7 +7,11 @@ import { startApiFixture } from '../api-fixture.ts';
 import { fileList, MINIMAL } from '../package/packages.ts';
 
 const registrations = {
-  ...{ hooks: ['middleware.systemPrompt'], events: ['pluginInstalled'], tools: {}, commands: {}, providers: {} },
+  hooks: ['middleware.systemPrompt'],
+  events: ['pluginInstalled'],
+  tools: {},
+  commands: {},
+  providers: {},
   channel: { receive: false, send: false, handshake: false, handshakeOn: null },
 };
 const api = await startApiFixture(t, { introspect: async () => ({ ok: true, registrations, places: {} }) });
@@ -22,14 +26,30 @@ const minute = new Date(Math.floor(Date.now() / 60_000 - 2) * 60_000).toISOStrin
 const buckets = createEmptyHistogram().with(1, 90).with(4, 10);
 await addCallSums(api.pool, [
   {
-    ...{ installationId, minute, kind: 'hook', name: 'middleware.systemPrompt', calls: 100, errors: 5, timeouts: 1 },
-    ...{ cancels: 2, durationMs: 400, buckets, lastAt: minute },
+    installationId,
+    minute,
+    kind: 'hook',
+    name: 'middleware.systemPrompt',
+    calls: 100,
+    errors: 5,
+    timeouts: 1,
+    cancels: 2,
+    durationMs: 400,
+    buckets,
+    lastAt: minute,
   },
 ]);
 await addUsageSums(api.pool, [
   {
-    ...{ installationId, minute, hostCalls: 7, denials: 2, logLines: 30, droppedLines: 1, restarts: 1 },
-    ...{ processorMs: 120, memoryMax: 60_000_000 },
+    installationId,
+    minute,
+    hostCalls: 7,
+    denials: 2,
+    logLines: 30,
+    droppedLines: 1,
+    restarts: 1,
+    processorMs: 120,
+    memoryMax: 60_000_000,
   },
 ]);
 

@@ -33,7 +33,11 @@ async function upload(semVer: string, zip: Buffer): Promise<{ status: number; de
   );
   const at = payload.indexOf(mark);
   const outgoing = request({
-    ...{ host: '127.0.0.1', port: api.port, method: 'POST', path: `/api/plugins/${id}/versions/zip`, agent: false },
+    host: '127.0.0.1',
+    port: api.port,
+    method: 'POST',
+    path: `/api/plugins/${id}/versions/zip`,
+    agent: false,
     headers: {
       ...headers,
       authorization: `Bearer ${api.token}`,

@@ -18,7 +18,11 @@ export const MINIMAL: Files = { 'readme.md': README, 'index.ts': INDEX };
 export const MINIMAL_INTROSPECTION = {
   ok: true,
   registrations: {
-    ...{ hooks: ['middleware.systemPrompt'], events: [], tools: {}, commands: {}, providers: {} },
+    hooks: ['middleware.systemPrompt'],
+    events: [],
+    tools: {},
+    commands: {},
+    providers: {},
     channel: { receive: false, send: false, handshake: false, handshakeOn: null },
   },
   places: {},

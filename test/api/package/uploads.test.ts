@@ -33,7 +33,10 @@ function send(
   );
   return new Promise((resolve, reject) => {
     const outgoing = request({
-      ...{ port, host: '127.0.0.1', method: 'POST', path: `/api/plugins/${id}/versions/zip` },
+      port,
+      host: '127.0.0.1',
+      method: 'POST',
+      path: `/api/plugins/${id}/versions/zip`,
       headers: {
         ...headers,
         authorization: `Bearer ${ann.token}`,
@@ -96,7 +99,10 @@ t.test('an interrupted upload leaves nothing', async (t) => {
   );
   for (let part = 1; part <= 9; part += 1) {
     const outgoing = request({
-      ...{ port, host: '127.0.0.1', method: 'POST', path: `/api/plugins/${id}/versions/zip` },
+      port,
+      host: '127.0.0.1',
+      method: 'POST',
+      path: `/api/plugins/${id}/versions/zip`,
       headers: { ...headers, authorization: `Bearer ${ann.token}`, 'content-length': payload.length },
     });
     outgoing.on('error', () => undefined);

@@ -135,7 +135,8 @@ t.test('errors about nearly valid layouts name the fault', async (t) => {
   let patch = 0;
   const publish = async (files: Record<string, string>) =>
     ann.send({
-      ...{ method: 'POST', url: `/api/plugins/${id}/versions/zip` },
+      method: 'POST',
+      url: `/api/plugins/${id}/versions/zip`,
       ...upload(await zipOf(files), `1.0.${patch++}`),
     });
   const wrong: Record<string, [Record<string, string>, RegExp]> = {

@@ -50,7 +50,10 @@ t.test('a version is exported with its skills and the way to its tools', async (
   ]);
   t.same(read(files['baker/plugin.json']), {
     $schema: 'https://agent-plugins.org/schemas/1.0.0/plugin.schema.json',
-    ...{ name: 'baker', version: '1.2.0', description: 'Bakes', author: { name: 'ann' } },
+    name: 'baker',
+    version: '1.2.0',
+    description: 'Bakes',
+    author: { name: 'ann' },
   });
   t.same(read(files['baker/mcp.json']), {
     $schema: 'https://agent-plugins.org/schemas/1.0.0/mcp.schema.json',

@@ -224,14 +224,30 @@ const steps: Readonly<Record<string, (at: Tenant, size: number) => Promise<unkno
 };
 
 const logLine = (installationId: string, size: number) => ({
-  ...{ id: randomUUIDv7(), at: new Date().toISOString(), level: 'info' as const, installationId, source: 'x' },
-  ...{ sessionId: null, invocationId: null, versionId: null, semVer: null, truncated: false },
+  id: randomUUIDv7(),
+  at: new Date().toISOString(),
+  level: 'info' as const,
+  installationId,
+  source: 'x',
+  sessionId: null,
+  invocationId: null,
+  versionId: null,
+  semVer: null,
+  truncated: false,
   message: 'ä'.repeat(size),
   data: size % 2 ? '{"a":1}' : null,
 });
 const auditEntry = (installationId: string, size: number) => ({
-  ...{ id: randomUUIDv7(), at: new Date().toISOString(), installationId, member: 'storage.get', durationMs: 1 },
-  ...{ sessionId: null, invocationId: null, outcome: 'ok' as const, argumentsSha256: null, detail: 'd'.repeat(size) },
+  id: randomUUIDv7(),
+  at: new Date().toISOString(),
+  installationId,
+  member: 'storage.get',
+  durationMs: 1,
+  sessionId: null,
+  invocationId: null,
+  outcome: 'ok' as const,
+  argumentsSha256: null,
+  detail: 'd'.repeat(size),
 });
 
 /** What the tables hold, with the constants that stand for a row. */

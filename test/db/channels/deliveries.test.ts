@@ -16,15 +16,18 @@ const connect = () =>
   inTransaction(pool, (tx) => insertChannel(tx, { installationId: 'i', accountId: account.id, name: 'inbox' }));
 
 const deliveryOf = (channelId: string, body: Buffer, id = randomUUIDv7()): NewDelivery => ({
-  ...{ id, channelId, installationId: 'i', accountId: account.id, routingId: 'r', receivedAt: 1_234_567_890_123 },
-  ...{
-    method: 'POST',
-    query: 'a=1&a=2',
-    headers: [
-      ['X-A', 'é\u0000'],
-      ['x-a', '"'],
-    ],
-  },
+  id,
+  channelId,
+  installationId: 'i',
+  accountId: account.id,
+  routingId: 'r',
+  receivedAt: 1_234_567_890_123,
+  method: 'POST',
+  query: 'a=1&a=2',
+  headers: [
+    ['X-A', 'é\u0000'],
+    ['x-a', '"'],
+  ],
   body,
 });
 

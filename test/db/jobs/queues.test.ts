@@ -127,7 +127,11 @@ t.test('a failed job is retried; a delayed job waits', async (t) => {
 t.test('an event and its job are one with the transaction', async (t) => {
   const { pool, queues } = await setUp(t);
   const event = {
-    ...{ installationId: 'i', accountId: 'a', pluginId: 'p', versionId: 'v', semVer: '1.0.0' },
+    installationId: 'i',
+    accountId: 'a',
+    pluginId: 'p',
+    versionId: 'v',
+    semVer: '1.0.0',
     type: 'pluginInstalled' as const,
     data: { reason: 'install' as const },
   };

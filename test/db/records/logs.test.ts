@@ -89,8 +89,16 @@ t.test('audit pages', async (t) => {
   await maintainAudit(pool);
   const at = new Date().toISOString();
   const entry = (n: number) => ({
-    ...{ id: `a${n}`, at, installationId: 'i1', sessionId: null, invocationId: null, member: 'storage.get' },
-    ...{ outcome: 'ok' as const, durationMs: 1.5, argumentsSha256: null, detail: null },
+    id: `a${n}`,
+    at,
+    installationId: 'i1',
+    sessionId: null,
+    invocationId: null,
+    member: 'storage.get',
+    outcome: 'ok' as const,
+    durationMs: 1.5,
+    argumentsSha256: null,
+    detail: null,
   });
   await insertAudit(pool, [entry(1), entry(2), entry(3)]);
   const first = await pageAudit(pool, { installationId: 'i1', limit: 2 });

@@ -130,14 +130,20 @@ export async function openMatrix(test: Teardown, sandbox?: SupervisorFixture['sa
   const none = { hostId: 'no-host', model: 'nobody__acme/m', url: `http://not.test:${port}/` };
   const nothing = { agentId: crypto.randomUUID(), mediaId: 'f'.repeat(64), ...named('not'), ...none };
   return {
-    ...{ fixture, ask, bobsInstallation: installationId, nobody: nothing },
+    fixture,
+    ask,
+    bobsInstallation: installationId,
+    nobody: nothing,
     ann: { ...(await make(ask, 'all', 'ann')), ...own },
     bob: { ...(await make(ask, 'bobs', 'bob')), ...theirs },
   };
 }
 
 const named = (who: string) => ({
-  ...{ canary: `canary of ${who}`, path: `${who}-folder/file.txt`, key: `${who}-key`, secret: `${who}Key` },
+  canary: `canary of ${who}`,
+  path: `${who}-folder/file.txt`,
+  key: `${who}-key`,
+  secret: `${who}Key`,
 });
 
 /** Makes what an account owns through its own plugin. */

@@ -119,7 +119,9 @@ t.test('with a forged wire', async (t) => {
     const session = await findSession(fixture.pool, await fixture.session('bob'));
     const running = fixture.supervisor.fleet.invoke(plugin, {
       target: { kind: 'tools', name: 'run' },
-      ...{ invocationId: BOBS_INVOCATION, session, deadlineAt: Date.now() + MINUTE_MS },
+      invocationId: BOBS_INVOCATION,
+      session,
+      deadlineAt: Date.now() + MINUTE_MS,
       context: { arguments: { hold: true } },
     });
     await declaredCells(t, matrix, true);

@@ -89,8 +89,13 @@ t.test('compaction asks the first plugin, and falls back with a notice', async (
   const session = await fixture.session();
   const path = `/sessions/${session}/compaction`;
   t.same((await fixture.call('POST', path, {})).body, {
-    ...{ action: 'continue', reason: null, cancelledBy: null, trace: [] },
-    ...{ summary: null, source: 'builtin', notice: null },
+    action: 'continue',
+    reason: null,
+    cancelledBy: null,
+    trace: [],
+    summary: null,
+    source: 'builtin',
+    notice: null,
   });
   const made = await fixture.install({
     slug: 'short',
@@ -103,7 +108,10 @@ t.test('compaction asks the first plugin, and falls back with a notice', async (
     ],
   });
   t.match((await fixture.call('POST', path, { focus: '?' })).body, {
-    ...{ action: 'continue', summary: 'a|b?', source: 'plugin', notice: null },
+    action: 'continue',
+    summary: 'a|b?',
+    source: 'plugin',
+    notice: null,
     trace: [{ slug: 'short', required: false, outcome: 'changed' }],
   });
   await fixture.update(made, { semVer: '2.0.0', code: 'compaction.summarize = () => "  ";' });

@@ -66,7 +66,11 @@ t.test('blocked: one line', async (t) => {
 t.test('failed: at most one line per minute, for any text', async (t) => {
   const fixture = shared.withNewAccount();
   const registrations = {
-    ...{ hooks: ['middleware.systemPrompt'], events: [], tools: {}, commands: {}, providers: {} },
+    hooks: ['middleware.systemPrompt'],
+    events: [],
+    tools: {},
+    commands: {},
+    providers: {},
     channel: { receive: false, send: false, handshake: false, handshakeOn: null },
   };
   const made = await fixture.install({ slug: 'broken', code: 'throw new Error("not today");', registrations });

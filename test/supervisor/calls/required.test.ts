@@ -7,7 +7,11 @@ import { eventually, type Installed, type Reply, startSupervisorFixture } from '
 t.setTimeout(300_000);
 const fixture = await startSupervisorFixture(t);
 const REGISTRATIONS = {
-  ...{ hooks: ['middleware.inboundMessage'], events: [], tools: {}, commands: {}, providers: {} },
+  hooks: ['middleware.inboundMessage'],
+  events: [],
+  tools: {},
+  commands: {},
+  providers: {},
   channel: { receive: false, send: false, handshake: false, handshakeOn: null },
 };
 /** A guard that does this for the message “bad”, and lets others pass. */
@@ -144,7 +148,10 @@ for (const [name, { code = guard(''), status, registrations, cold, before, durin
     count += 1;
     const slug = `guard-${count}`;
     const made = await fixture.install({
-      ...{ slug, account: slug, code, required },
+      slug,
+      account: slug,
+      code,
+      required,
       ...(status ? { status } : {}),
       ...(registrations ? { registrations } : {}),
     });
@@ -188,7 +195,10 @@ for (const [name, { code = guard(''), status, registrations, cold, before, durin
 
 t.test('required, while a version without the hook starts: the old one is asked until the new one runs', async (t) => {
   const made = await fixture.install({
-    ...{ slug: 'updated', account: 'updated', code: guard('ctx.cancel("no");'), required: true },
+    slug: 'updated',
+    account: 'updated',
+    code: guard('ctx.cancel("no");'),
+    required: true,
   });
   const sendBad = async () => (await send(made, 'bad')).body;
   t.match(await sendBad(), { action: 'cancel', reason: 'no' });
@@ -222,7 +232,10 @@ t.test('required, while a version without the hook starts: the old one is asked 
 
 t.test('required and paused by its owner: it is not called, and the message passes', async (t) => {
   const made = await fixture.install({
-    ...{ slug: 'paused', account: 'paused', code: guard('ctx.cancel("no");'), required: true },
+    slug: 'paused',
+    account: 'paused',
+    code: guard('ctx.cancel("no");'),
+    required: true,
   });
   t.match((await send(made, 'bad')).body, {
     action: 'cancel',
@@ -273,7 +286,9 @@ t.test('hooks that no plugin can cancel stop their operation too', async (t) => 
   const run = async (path: string, body: object) =>
     (await fixture.call('POST', `/sessions/${session}/${path}`, body, account)).body;
   const stopped = {
-    ...{ action: 'cancel', cancelledBy: account, reason: /failed with an error, and this account requires it/ },
+    action: 'cancel',
+    cancelledBy: account,
+    reason: /failed with an error, and this account requires it/,
     trace: [{ slug: account, required: true, outcome: 'vetoed_error' }],
   };
   t.match(await run('hooks/systemPrompt', { context: { systemPrompt: 'a', model: 'm' } }), stopped);
@@ -281,7 +296,10 @@ t.test('hooks that no plugin can cancel stop their operation too', async (t) => 
   t.match(await run('hooks/sshCommandOutput', { context: output }), stopped);
   t.match(await run('compaction', { messages: [] }), { ...stopped, summary: null, source: 'plugin', notice: null });
   t.match(await run('compaction', { messages: [], focus: 'blank' }), {
-    ...{ action: 'cancel', cancelledBy: account, summary: null, reason: /returned a blank summary, and this account/ },
+    action: 'cancel',
+    cancelledBy: account,
+    summary: null,
+    reason: /returned a blank summary, and this account/,
     trace: [{ outcome: 'changed' }],
   });
   const { items } = (await fixture.call('GET', `/sessions/${session}/messages`, undefined, account)).body;
@@ -318,7 +336,9 @@ t.test('a plugin that is uninstalled, paused or reconfigured while an earlier on
   });
   const adds = (slug: string) =>
     fixture.install({
-      ...{ slug, account, settings: { suffix: 'old' } },
+      slug,
+      account,
+      settings: { suffix: 'old' },
       code: 'middleware.inboundMessage = (ctx) => ({ message: { text: ctx.message.text + " " + ctx.settings.suffix } });',
     });
   const [gone, paused, changed] = [await adds('gone'), await adds('paused-later'), await adds('changed')];
@@ -343,7 +363,9 @@ t.test('called while the supervisor drains: the message does not pass', async (t
   await eventually(() => hasBegun(draining));
   const closed = fixture.supervisor.fleet.close(100);
   t.match((await send(draining, 'good')).body, {
-    ...{ action: 'cancel', cancelledBy: 'draining', reason: /could not run.*: the supervisor is stopping\. Try again/ },
+    action: 'cancel',
+    cancelledBy: 'draining',
+    reason: /could not run.*: the supervisor is stopping\. Try again/,
     trace: [{ required: true, outcome: 'vetoed_unavailable' }],
   });
   t.match((await under).body, { action: 'cancel', cancelledBy: 'draining', trace: [{ outcome: /^vetoed_/ }] });

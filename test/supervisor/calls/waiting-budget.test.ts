@@ -23,7 +23,9 @@ async function invoke(fixture: SupervisorFixture, budgetMs: number, warm: boolea
   if (!plugin) throw new Error('nothing is installed');
   return fixture.supervisor.fleet.invoke(plugin, {
     target: { kind: 'tools', name: 'run' },
-    ...{ invocationId: crypto.randomUUID(), session: null, deadlineAt: Date.now() + budgetMs },
+    invocationId: crypto.randomUUID(),
+    session: null,
+    deadlineAt: Date.now() + budgetMs,
     context: { arguments: { warm } },
   });
 }

@@ -98,8 +98,11 @@ t.test('a call that was on its way with old news does not leave a child behind',
   if (!stale) throw new Error('the plugin is not loaded');
   await blockPlugin(fixture.pool, 'late', 'it phones home');
   await fixture.supervisor.fleet.invoke(stale, {
-    ...{ target: { kind: 'hook', name: 'middleware.systemPrompt' }, invocationId: 'i', session: null },
-    ...{ deadlineAt: Date.now() + 3_000, context: {} },
+    target: { kind: 'hook', name: 'middleware.systemPrompt' },
+    invocationId: 'i',
+    session: null,
+    deadlineAt: Date.now() + 3_000,
+    context: {},
   });
   await eventually(async () => fixture.supervisor.fleet.getPid(spy.installationId) === null);
   await eventually(async () => {

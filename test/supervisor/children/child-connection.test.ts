@@ -51,7 +51,8 @@ function sentTo({ sent }: Peer): Record<string, unknown>[] {
   const frames = new FrameBuffer(FRAME_TO_CHILD_MAX_BYTES);
   const messages: Record<string, unknown>[] = [];
   for (const chunk of sent.splice(0)) frames.push(chunk);
-  for (let next = frames.take(decodeMessage); next !== null; next = frames.take(decodeMessage)) messages.push(next);
+  for (let next = frames.readFrame(decodeMessage); next !== null; next = frames.readFrame(decodeMessage))
+    messages.push(next);
   return messages;
 }
 
@@ -238,7 +239,8 @@ t.test('the child receives the messages of HostCallRefusal only', async (t) => {
     { jsonrpc: '2.0', id: 3, result: {} },
     { jsonrpc: '2.0', id: 4, result: { value: null } },
     {
-      ...{ jsonrpc: '2.0', id: 5 },
+      jsonrpc: '2.0',
+      id: 5,
       error: { code: 1, message: 'The result is too large for one message.', data: { code: 'too_large' } },
     },
     { jsonrpc: '2.0', id: 6, error: internal },

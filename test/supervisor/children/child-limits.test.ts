@@ -58,7 +58,7 @@ t.test('a spare starts with the lowest priority, and its user sets another one',
   const jail = await testJail(t);
   const spares = new SpareChildren((handlers) => startChild(jail, handlers), 1);
   t.teardown(() => spares.close());
-  const { child } = spares.take();
+  const { child } = spares.claim();
   t.teardown(() => child.kill('the test is over'));
   await child.ready;
   const isIdle = () => groupFile(child.pid, findLimiter().kind === 'cgroup1' ? 'cpu' : '', 'cpu.idle');
@@ -74,7 +74,7 @@ t.test('children of one account have a group in common, with the memory and the 
   const jail = await testJail(t, { accountMegabytes: 600 });
   const spares = new SpareChildren((handlers) => startChild(jail, handlers), 1);
   t.teardown(() => spares.close());
-  const [spare, onDemand, other] = [spares.take().child, startChild(jail, quiet), startChild(jail, quiet)];
+  const [spare, onDemand, other] = [spares.claim().child, startChild(jail, quiet), startChild(jail, quiet)];
   onDemand.assignAccount('ann');
   other.assignAccount('ben');
   await Promise.all([spare.ready, onDemand.ready, other.ready]);

@@ -12,7 +12,11 @@ interface Actor extends ScheduledChild {
 function actor(installationId: string): Actor {
   const said: boolean[] = [];
   const self: Actor = {
-    ...{ running: 0, hadMs: 0, waitedMs: 0, said, plugin: { installationId } },
+    running: 0,
+    hadMs: 0,
+    waitedMs: 0,
+    said,
+    plugin: { installationId },
     child: {
       processorNeed: () => ({ hadMs: self.hadMs, waitedMs: self.waitedMs }),
       yieldProcessor: (yields) => {

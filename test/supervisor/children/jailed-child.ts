@@ -36,7 +36,12 @@ export function testChild(test: Teardown, jail: Jail, handlers: Partial<ChildHan
 }
 
 export const bundleOf = (bundle: string, more: Partial<Bundle> = {}): Bundle => ({
-  ...{ bundle, sourceName: 'plugin.js', members: [], settings: {}, secretNames: [], expected: null },
+  bundle,
+  sourceName: 'plugin.js',
+  members: [],
+  settings: {},
+  secretNames: [],
+  expected: null,
   ...more,
 });
 

@@ -59,7 +59,11 @@ t.test('events', async (t) => {
     const { installationId, accountId, pluginId, versionId } = await fixture.install({ code: CODE });
     ids.push(
       await recordEvent(pool, supervisor.queues, {
-        ...{ installationId, accountId, pluginId, versionId, semVer: '1.0.0' },
+        installationId,
+        accountId,
+        pluginId,
+        versionId,
+        semVer: '1.0.0',
         type: 'pluginInstalled',
         data: { reason: 'install' },
       }),

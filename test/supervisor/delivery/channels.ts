@@ -29,9 +29,17 @@ export async function deliver(
   headers: readonly (readonly [string, string])[] = [],
 ): Promise<string[]> {
   const rows = bodies.map((body) => ({
-    ...{ id: randomUUIDv7(), channelId: channel.id, installationId: made.installationId, accountId: made.accountId },
-    ...{ routingId: channel.routingId, receivedAt: Date.now(), method: 'POST', query: 'a=1', headers },
-    ...{ body: Buffer.from(body), traceparent: currentTrace() },
+    id: randomUUIDv7(),
+    channelId: channel.id,
+    installationId: made.installationId,
+    accountId: made.accountId,
+    routingId: channel.routingId,
+    receivedAt: Date.now(),
+    method: 'POST',
+    query: 'a=1',
+    headers,
+    body: Buffer.from(body),
+    traceparent: currentTrace(),
   }));
   await insertDeliveries(fixture.pool, rows);
   return rows.map((row) => row.id);

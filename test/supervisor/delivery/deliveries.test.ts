@@ -81,7 +81,10 @@ t.test('a failed delivery blocks only its channel and is retried with the same i
 t.test('deliveries of an installation that cannot run are held without an attempt', async (t) => {
   const fixture = shared.withNewAccount();
   const made = await fixture.install({
-    ...{ slug: 'held', status: 'paused', capabilities: ['host.storage'], code: recorder() },
+    slug: 'held',
+    status: 'paused',
+    capabilities: ['host.storage'],
+    code: recorder(),
   });
   const channel = await connect(fixture, made);
   const [id = ''] = await deliver(fixture, made, channel, ['x']);

@@ -20,7 +20,10 @@ const recorder = (types: readonly string[], body = '') =>
 async function installed(fixture: SupervisorFixture, made: Installed): Promise<string> {
   const { installationId, accountId, pluginId, versionId } = made;
   return recordEvent(fixture.pool, fixture.supervisor.queues, {
-    ...{ installationId, accountId, pluginId, versionId },
+    installationId,
+    accountId,
+    pluginId,
+    versionId,
     semVer: '1.0.0',
     type: 'pluginInstalled',
     data: { reason: 'install' },
@@ -118,7 +121,10 @@ t.test('an uninstall delivers pluginUninstalled, then removes everything', async
     installationId,
   ]);
   const id = await recordEvent(fixture.pool, fixture.supervisor.queues, {
-    ...{ installationId, accountId, pluginId, versionId },
+    installationId,
+    accountId,
+    pluginId,
+    versionId,
     semVer: '1.0.0',
     type: 'pluginUninstalled',
     data: { by: 'user' },

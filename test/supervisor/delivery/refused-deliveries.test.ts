@@ -14,7 +14,10 @@ t.test('a refused plugin’s deliveries and events are held', async (t) => {
   const made = await fixture.install({ slug: 'theirs', owner: 'bob', code });
   const [first = '', second = ''] = await deliver(fixture, made, await connect(fixture, made), ['1', '2']);
   const eventId = await recordEvent(fixture.pool, fixture.supervisor.queues, {
-    ...{ ...made, semVer: '1.0.0', type: 'pluginInstalled', data: { reason: 'install' } },
+    ...made,
+    semVer: '1.0.0',
+    type: 'pluginInstalled',
+    data: { reason: 'install' },
   });
   const eventRow = async () =>
     (await fixture.pool.query('SELECT *, next_attempt_at - now() AS wait FROM events WHERE id = $1', [eventId]))

@@ -26,7 +26,9 @@ events.pluginUninstalled = async (event) => {
 
 async function uninstalled(patience: number): Promise<Installed> {
   const made = await storage.install({
-    ...{ code: LEAVING, capabilities: ['host.storage'], secrets: { key: 'x' } },
+    code: LEAVING,
+    capabilities: ['host.storage'],
+    secrets: { key: 'x' },
     settings: { patience: String(patience) },
   });
   await storage.pool.query(

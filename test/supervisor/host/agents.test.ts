@@ -66,7 +66,11 @@ t.test('a message passes agentMessage, then it is in the agent’s newest sessio
   const sent = await one('send', id, 'hello');
   t.match(await messages(fixture), [
     {
-      ...{ id: sent.id, role: 'user', text: 'hello from agent-1 to Helper', agent_id: id, agent_name: 'Helper' },
+      id: sent.id,
+      role: 'user',
+      text: 'hello from agent-1 to Helper',
+      agent_id: id,
+      agent_name: 'Helper',
       data: { kind: 'agent_message', fromAgentId: 'agent-1', plugin: 'one' },
     },
   ]);

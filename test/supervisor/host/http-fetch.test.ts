@@ -19,12 +19,16 @@ t.test('method, headers and body go out, status, headers and body come back', as
   plugin.dns.set('api.test', ['127.0.0.1']);
   plugin.allow(`api.test:${server.port}`);
   const answer = await plugin.fetch(`http://API.test.:${server.port}/a%20b?q=1#part`, {
-    ...{ method: 'PUT', body: 'grüße', headers: { 'X-Key': 'k', Authorization: 'Bearer x' } },
+    method: 'PUT',
+    body: 'grüße',
+    headers: { 'X-Key': 'k', Authorization: 'Bearer x' },
   });
   t.match(answer, { status: 201, headers: { 'x-two': 'a, b', 'content-type': 'application/json' } });
   t.notOk('keep-alive' in answer.headers);
   t.match(JSON.parse(answer.bodyText), {
-    ...{ method: 'PUT', url: '/a%20b?q=1', body: 'grüße' },
+    method: 'PUT',
+    url: '/a%20b?q=1',
+    body: 'grüße',
     headers: { host: `api.test:${server.port}`, 'x-key': 'k', authorization: 'Bearer x' },
   });
   t.equal(Buffer.from(answer.bodyBytes).toString(), answer.bodyText);

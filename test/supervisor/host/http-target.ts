@@ -76,7 +76,9 @@ export async function pluginWith(
   const installation = new LiveInstallation({ installationId: 'one', granted } as unknown as InstalledPlugin);
   const child = new AbortController();
   return {
-    ...{ dns, installation, child },
+    dns,
+    installation,
+    child,
     allow: (target) => void allowPrivate.add(target),
     fetch: (url, init) => {
       const grant = holdGrant(hostCalls['http.fetch'], installation);

@@ -22,7 +22,10 @@ const server = await startModelServer(t);
 const fixture = await startSupervisorFixture(t, {
   models: [
     {
-      ...{ name: 'main', kind: 'openai', baseUrl: server.url, structuredOutputs: true },
+      name: 'main',
+      kind: 'openai',
+      baseUrl: server.url,
+      structuredOutputs: true,
       models: [{ id: 'big', name: 'Big', contextWindow: 5, price: undefined }],
     },
   ],
@@ -67,7 +70,8 @@ t.test('a plugin’s model answers without knowing the caller', async (t) => {
   const said = await run('asker', { ...hello, model: 'maker__acme/m/1' });
   t.same(said, {
     text: 'I heard hello cancel,deadlineAt,invocationId,settings',
-    ...{ model: 'maker__acme/m/1', usage: { inputTokens: 1, outputTokens: 2 } },
+    model: 'maker__acme/m/1',
+    usage: { inputTokens: 1, outputTokens: 2 },
   });
   t.equal(server.asked.length, 0);
 });

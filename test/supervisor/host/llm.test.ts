@@ -19,7 +19,11 @@ import {
 const KEY = 'sk-very-secret-0123456789';
 const price = { inputPerMillion: 1_000_000, outputPerMillion: 2_000_000 };
 const providerOf = (server: ModelServer, more: Partial<ModelProvider> = {}): ModelProvider => ({
-  ...{ name: 'main', kind: 'openai', baseUrl: server.url, apiKey: KEY, structuredOutputs: true },
+  name: 'main',
+  kind: 'openai',
+  baseUrl: server.url,
+  apiKey: KEY,
+  structuredOutputs: true,
   models: [{ id: 'org/big', name: 'Big', contextWindow: 128_000, price }],
   ...more,
 });
@@ -59,7 +63,9 @@ t.test('without a model the error names the setting', async (t) => {
 t.test('an OpenAI-compatible model is called with streaming and answers as a whole', async (t) => {
   server.answers = [openAiInPieces(3, 'Grü', 'ße, ', '世界 🌍')];
   const said = await run(fixture, 'asker', {
-    ...{ system: 'Be brief.', maxTokens: 50, temperature: 0.5 },
+    system: 'Be brief.',
+    maxTokens: 50,
+    temperature: 0.5,
     messages: [
       { role: 'user', text: 'hi' },
       { role: 'assistant', text: 'yes?' },
@@ -222,7 +228,8 @@ t.test('an answer whose check never ends costs the plugin that asked', async (t)
 
 t.test('one installation asks for eight answers at once, no more', async (t) => {
   await fixture.install({
-    ...{ ...asker, slug: 'crowd' },
+    ...asker,
+    slug: 'crowd',
     code: tool(`
       const one = () => host.llm.complete(args).then(() => 'ok', (error) => error.message);
       return { content: [{ type: 'json', json: await Promise.all(Array.from({ length: 10 }, one)) }] };`),
@@ -249,7 +256,8 @@ t.test('one installation asks for eight answers at once, no more', async (t) => 
 
 t.test('waiting for a model does not use up a hook’s time', async (t) => {
   await fixture.install({
-    ...{ ...asker, slug: 'thinker' },
+    ...asker,
+    slug: 'thinker',
     code: `middleware.systemPrompt = async (ctx) =>
       (await host.llm.complete({ messages: [{ role: 'user', text: ctx.systemPrompt }] })).text;`,
   });

@@ -48,7 +48,10 @@ export const stream = (response: ServerResponse): ServerResponse =>
   response.writeHead(200, { 'content-type': 'text/event-stream' });
 const data = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`;
 const chunk = (delta: object, finish: string | null = null) => ({
-  ...{ id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1_700_000_000, model: 'm' },
+  id: 'chatcmpl-1',
+  object: 'chat.completion.chunk',
+  created: 1_700_000_000,
+  model: 'm',
   choices: [{ index: 0, delta, finish_reason: finish }],
 });
 /** The start of an OpenAI-compatible answer. */
@@ -100,8 +103,14 @@ export const anthropic =
   (response: ServerResponse): void => {
     const event = (value: { type: string }) => `event: ${value.type}\n${data(value)}`;
     const message = {
-      ...{ id: 'msg_1', type: 'message', role: 'assistant', content: [], model: 'claude', stop_reason: null },
-      ...{ stop_sequence: null, usage: { input_tokens: 21, output_tokens: 1 } },
+      id: 'msg_1',
+      type: 'message',
+      role: 'assistant',
+      content: [],
+      model: 'claude',
+      stop_reason: null,
+      stop_sequence: null,
+      usage: { input_tokens: 21, output_tokens: 1 },
     };
     const block = { type: 'text', text: '' };
     const parts = [

@@ -31,7 +31,8 @@ t.test('sums by model and by day, each installation’s own', async (t) => {
   const total = { answers: 3, inputTokens: 33, outputTokens: 21, cost: 50 };
   const { days, ...usage } = await readUsage(fixture.pool, installationId);
   t.same(usage, {
-    ...{ total, today: total },
+    total,
+    today: total,
     models: [
       { model: 'main/big', answers: 2, inputTokens: 22, outputTokens: 14, cost: 50 },
       { model: 'main/free', ...one, cost: 0 },

@@ -91,8 +91,12 @@ async function makeHost(test: Test): Promise<Host> {
   test.teardown(() => new Promise((resolve) => sibling.once('exit', resolve) && sibling.kill('SIGKILL')));
   const values: Record<string, string> = {
     // Reversed, so that a probe that searches its own memory for the secret does not find its own text.
-    ...{ secretFile, socket: join(folder, 's.sock'), hostname: hostname(), yranac: [...SECRET].reverse().join('') },
-    ...{ uid: String(process.getuid?.() ?? 0), foreign: 'invocation-of-another' },
+    secretFile,
+    socket: join(folder, 's.sock'),
+    hostname: hostname(),
+    yranac: [...SECRET].reverse().join(''),
+    uid: String(process.getuid?.() ?? 0),
+    foreign: 'invocation-of-another',
   };
   const host: Host = { values, sibling, connections: 0 };
   const server = await listen(test, host, 0);

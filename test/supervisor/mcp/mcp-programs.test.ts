@@ -122,7 +122,8 @@ t.test('the conformance suite passes but for what is not offered', async (t) => 
     response.once('close', () => gone.abort());
     try {
       const answer = await fetch(url, {
-        ...{ method: request.method ?? 'GET', signal: gone.signal },
+        method: request.method ?? 'GET',
+        signal: gone.signal,
         headers: { ...(Object.fromEntries(headers) as Record<string, string>), authorization },
         ...(chunks.length > 0 ? { body: toOurs(Buffer.concat(chunks).toString('utf8')) } : {}),
       });

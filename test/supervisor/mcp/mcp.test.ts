@@ -153,7 +153,9 @@ t.test('a connection belongs to its account and session, and ends on DELETE', as
   const ask = async (path: string, account: string) =>
     (
       await fixture.app.inject({
-        ...{ method: 'POST', url: path, payload: list },
+        method: 'POST',
+        url: path,
+        payload: list,
         headers: { ...headers, authorization: `Bearer ${await fixture.issuer.issue(account)}` },
       })
     ).statusCode;

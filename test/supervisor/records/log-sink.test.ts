@@ -99,7 +99,10 @@ t.test('ids sort like they were made', async (t) => {
 t.test('a statement has at most a quarter of a megabyte, and at least one row', async (t) => {
   const written: string[] = [];
   const batch = new Batch<number>({
-    ...{ maxBytes: 20_000_000, sizeOf: (size) => size, ownerOf: () => '', accountOf: () => '' },
+    maxBytes: 20_000_000,
+    sizeOf: (size) => size,
+    ownerOf: () => '',
+    accountOf: () => '',
     onError: (error) => t.fail(error.message),
     write: async (sizes) => void written.push(sizes.join(' ')),
   });
@@ -138,8 +141,11 @@ t.test('during an outage, a flooding plugin leaves room for others and for the h
 t.test('lines of a flooding account do not delay those of others, and keep their order', async (t) => {
   const written: string[][] = [];
   const batch = new Batch<string>({
-    ...{ maxBytes: 1_000_000, sizeOf: () => 100, onError: (error) => t.fail(error.message) },
-    ...{ ownerOf: (row) => row.slice(0, 2), accountOf: (row) => row.slice(0, 1) },
+    maxBytes: 1_000_000,
+    sizeOf: () => 100,
+    onError: (error) => t.fail(error.message),
+    ownerOf: (row) => row.slice(0, 2),
+    accountOf: (row) => row.slice(0, 1),
     write: async (rows) => void written.push([...rows]),
   });
   for (let n = 0; n < 3_000; n += 1) batch.add(`${n % 2 ? 'a1' : 'a2'} ${n}`);
@@ -159,7 +165,11 @@ t.test('lines of a flooding account do not delay those of others, and keep their
 t.test('a flood of lines leaves most of the database’s time to others', async (t) => {
   const spans: { from: number; to: number }[] = [];
   const batch = new Batch<string>({
-    ...{ maxBytes: 2 ** 24, sizeOf: (row) => row.length, ownerOf: () => 'one', accountOf: () => 'one', onError },
+    maxBytes: 2 ** 24,
+    sizeOf: (row) => row.length,
+    ownerOf: () => 'one',
+    accountOf: () => 'one',
+    onError,
     write: async () => {
       const from = performance.now();
       await new Promise((resolve) => setTimeout(resolve, 10));

@@ -28,7 +28,8 @@ async function startCollector() {
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
-    ...{ spans, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` },
+    spans,
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     close: () => new Promise((resolve) => server.close(resolve)),
   };
 }

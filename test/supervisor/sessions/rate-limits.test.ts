@@ -10,7 +10,9 @@ interface Asking {
 }
 const ask = async (app: FastifyInstance, { from, token, forwarded }: Asking) =>
   app.inject({
-    ...{ method: 'GET', url: '/sessions', remoteAddress: from },
+    method: 'GET',
+    url: '/sessions',
+    remoteAddress: from,
     headers: {
       ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
       ...(forwarded === undefined ? {} : { 'x-forwarded-for': forwarded }),

@@ -139,17 +139,15 @@ t.test('the stream contains changes of other supervisors', async (t) => {
   const fixture = shared.withNewAccount();
   const { pool, blobs, keys, verifier, sandbox, dataDir } = fixture;
   const second = await startSupervisor({
-    ...{
-      pool,
-      blobs,
-      keys,
-      verifier,
-      sandbox,
-      dataDir,
-      logger: pino({ level: 'silent' }),
-      childrenMax: 5,
-      idleStopMs: 60_000,
-    },
+    pool,
+    blobs,
+    keys,
+    verifier,
+    sandbox,
+    dataDir,
+    logger: pino({ level: 'silent' }),
+    childrenMax: 5,
+    idleStopMs: 60_000,
   });
   t.teardown(() => second.stop());
   const session = await fixture.session();
