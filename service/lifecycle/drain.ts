@@ -1,5 +1,6 @@
 /** Listens on a socket that the parent process holds, and drains connections so that a successor takes over without errors. */
 import type { Server } from 'node:http';
+import { Server as TcpServer } from 'node:net';
 
 /** Open connections have this long to send one more request and be told to close. Milliseconds. */
 const DRAIN_MS = 1_000;
@@ -21,11 +22,19 @@ export function listenOptions(
 }
 
 /**
- * Answers with `connection: close` until no connection is open or the time is over. Closing an idle connection at once
- * could cut off a request that its client is sending; a client that read the header opens a new connection instead.
+ * Accepts no more connections and answers with `connection: close` until none is open or the time is over. Closing an idle
+ * connection at once could cut off a request that its client is sending; a client that read the header opens a new one instead.
  */
 export async function drainConnections(server: Server, timeoutMs: number = DRAIN_MS): Promise<void> {
   server.prependListener('request', (_request, response) => response.setHeader('connection', 'close'));
+  // Not `server.close()`, which also closes idle connections, such as one that was just accepted.
+  const closed = new Promise<void>((resolve) => void TcpServer.prototype.close.call(server, () => resolve()));
+  // A later `close` still waits for the requests that are still served.
+  server.close = (callback) => {
+    server.closeIdleConnections();
+    void closed.then(() => callback?.());
+    return server;
+  };
   const endsAt = Date.now() + timeoutMs;
   while (Date.now() < endsAt && (await countConnections(server)) > 0) {
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
