@@ -23,14 +23,18 @@ export interface ApiProcess {
 }
 
 /** @param introspection what every package is said to register */
-export async function startApiProcess(test: Teardown, introspection: Introspection): Promise<ApiProcess> {
+export async function startApiProcess(
+  test: Teardown,
+  introspection: Introspection,
+  env: Readonly<Record<string, string>> = {},
+): Promise<ApiProcess> {
   const dataDir = await temporaryFolder(test);
   const database = await testDatabase(test);
   answerQuestions(test, database, introspection);
   const [port, opsPort] = [await freePort(), await freePort()];
   const settings = { DATABASE_URL: database.url, DATA_DIR: dataDir, LOG_LEVEL: 'error' };
   const ports = { PORT: String(port), API_OPS_PORT: String(opsPort) };
-  const { process: child } = await forkProcess(test, MAIN, { ...settings, ...ports }, 'SIGTERM');
+  const { process: child } = await forkProcess(test, MAIN, { ...settings, ...ports, ...env }, 'SIGTERM');
   const token = await (await openIssuer(dataDir)).issue('ann');
   return {
     port,
