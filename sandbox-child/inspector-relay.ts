@@ -17,6 +17,10 @@ interface Request {
   readonly params?: object;
 }
 
+/** Interval at which this thread wakes for answers of the inspector, as the main thread does in `inspected.ts`. Milliseconds. */
+const WAKE_EVERY_MS = 50;
+
+setInterval(() => undefined, WAKE_EVERY_MS).unref();
 const socket = new Socket({ fd: DESCRIPTOR, readable: true, writable: true });
 let session: Session | null = null;
 /** Unbounded, because the supervisor is trusted. */
