@@ -6,7 +6,7 @@ import type { Introspection, IntrospectionRequest } from '../../db/jobs/introspe
 import { isStorable } from '../../db/postgres/storable-text.ts';
 import { manifest } from '../../sdk/contract/manifest.ts';
 import { type Bundle, ENTRY } from './bundle.ts';
-import { acceptIntrospection, checkTools, discover, listCapabilities } from './discovery.ts';
+import { acceptIntrospection, checkSurfaces, discover, listCapabilities } from './discovery.ts';
 import { readFrontmatter } from './frontmatter.ts';
 import { invalidAt } from './invalid-package.ts';
 import { type Package, type PackageFile, readText } from './package-files.ts';
@@ -53,7 +53,7 @@ export async function buildPackage(
   const introspected = await introspect(services, bundle, stored.sha256, slug);
   const found = introspected.registrations;
   const discovered = discover(introspected, prompts);
-  checkTools(slug, introspected);
+  checkSurfaces(slug, introspected);
   const sourceMap = await services.blobs.put(Buffer.from(bundle.sourceMap));
   const built: StagedBuild = {
     sourceSha256: of.sourceSha256,

@@ -9,6 +9,7 @@ import { KIB, limits } from '../../sdk/contract/limits.ts';
 import type { Manifest } from '../../sdk/contract/manifest.ts';
 import { surfaceName } from '../../sdk/contract/payloads.ts';
 import { events, hooks, type Registrations, type SchemaFault, surfaces } from '../../sdk/contract/protocol.ts';
+import { describeHiddenCharacter } from '../../sdk/contract/visible-text.ts';
 import { type Bundle, ENTRY } from './bundle.ts';
 import { invalidAll, invalidAt } from './invalid-package.ts';
 import { suggestFix } from './load-hints.ts';
@@ -99,23 +100,53 @@ function nameFault(name: string): string | null {
 }
 
 /**
- * Checks what models see of the tools.
+ * Checks what models and users see of tools, commands and providers.
  *
- * @throws Problem `invalid_package` with all faults of names and of schemas
+ * @throws Problem `invalid_package` with all faults of names, texts and schemas
  */
-export function checkTools(slug: string, { registrations, schemaFaults, placeOf }: Introspected): void {
-  const faults = Object.entries(registrations.tools).flatMap(([tool, { parameters }]): ProblemLocation[] => {
-    const place = placeOf(`tools.${tool}`);
-    const field = `tools.${tool}.parameters`;
-    const nameFault = findToolNameFault({ slug }, tool);
-    if (nameFault !== null) return [{ ...place, message: `The tool “${tool}” ${nameFault}.` }];
-    if (Buffer.byteLength(JSON.stringify(parameters)) > SCHEMA_MAX_BYTES)
-      return [{ ...place, field, message: `is larger than ${SCHEMA_MAX_BYTES} bytes` }];
-    return schemaFaults
-      .filter((fault) => fault.tool === tool)
-      .map(({ at, message }) => ({ ...place, field: `${field}${at}`, message }));
-  });
+export function checkSurfaces(slug: string, { registrations, schemaFaults, placeOf }: Introspected): void {
+  const faults = Object.entries(registrations.tools).flatMap(
+    ([tool, { description, parameters }]): ProblemLocation[] => {
+      const place = placeOf(`tools.${tool}`);
+      const field = `tools.${tool}.parameters`;
+      const nameFault = findToolNameFault({ slug }, tool);
+      if (nameFault !== null) return [{ ...place, message: `The tool “${tool}” ${nameFault}.` }];
+      if (Buffer.byteLength(JSON.stringify(parameters)) > SCHEMA_MAX_BYTES)
+        return [{ ...place, field, message: `is larger than ${SCHEMA_MAX_BYTES} bytes` }];
+      const hidden = [
+        ...findHiddenTexts(description, `tools.${tool}.description`),
+        ...findHiddenTexts(parameters, field),
+      ];
+      if (hidden.length > 0) return hidden.map((fault) => ({ ...place, ...fault }));
+      return schemaFaults
+        .filter((fault) => fault.tool === tool)
+        .map(({ at, message }) => ({ ...place, field: `${field}${at}`, message }));
+    },
+  );
+  const others = [
+    ...Object.entries(registrations.commands).map(
+      ([name, { description }]) => [`commands.${name}`, description] as const,
+    ),
+    ...Object.entries(registrations.providers).map(([name, { models }]) => [`providers.${name}`, models] as const),
+  ];
+  for (const [name, shown] of others) {
+    faults.push(...findHiddenTexts(shown, name).map((fault) => ({ ...placeOf(name), ...fault })));
+  }
   if (faults.length > 0) throw invalidAll(faults);
+}
+
+/** Finds the texts of a registration that hold hidden characters, with their places in it. */
+function findHiddenTexts(value: unknown, field: string): { field: string; message: string }[] {
+  if (typeof value === 'string') {
+    const message = describeHiddenCharacter(value, 'lines');
+    return message === null ? [] : [{ field, message }];
+  }
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([key, inner]) => {
+    const message = describeHiddenCharacter(key, 'lines');
+    if (message !== null) return [{ field, message: `has a name that ${message}` }];
+    return findHiddenTexts(inner, `${field}/${key}`);
+  });
 }
 
 /**

@@ -4,12 +4,17 @@ import { readFile } from 'node:fs/promises';
 import type { StagedFile } from '../../db/files/blobs.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { decodeText } from '../../sdk/contract/text-bytes.ts';
+import { escapeCharacter, findHiddenCharacter, replaceHiddenCharacters } from '../../sdk/contract/visible-text.ts';
 import { invalidAt } from './invalid-package.ts';
 
 /** Maximum number of files in a package. */
 export const FILES_MAX = 10_000;
 /** Maximum size of a text file that is read into memory (readme, command, skill). Bytes. */
 const TEXT_MAX_BYTES = MIB / 4;
+/** The session API answers larger files with a link. Bytes. */
+const PAGE_MAX_BYTES = MIB;
+/** Some editors begin a file with it. */
+const BYTE_ORDER_MARK = '\uFEFF';
 
 /** A staged file of a package. */
 export interface PackageFile extends StagedFile {
@@ -31,7 +36,7 @@ export function hashFileTree(files: readonly { readonly path: string; readonly s
   return hash.digest('hex');
 }
 
-/** Reads a text file. @throws Problem `invalid_package` when it is not UTF-8 or too large */
+/** Reads a text file. @throws Problem `invalid_package` when it is not UTF-8, is too large or has hidden characters */
 export async function readText(file: PackageFile): Promise<string> {
   if (file.sizeBytes > TEXT_MAX_BYTES) {
     throw invalidAt({
@@ -41,9 +46,31 @@ export async function readText(file: PackageFile): Promise<string> {
   }
   const text = decodeText(await readFile(file.stagedAt));
   if (text === null) throw invalidAt({ path: file.path, message: 'is not UTF-8 text without NUL' });
+  refuseHiddenText(file.path, text);
   return text;
 }
 
-/** Makes an invalid path readable: escapes control characters and lone surrogates, and shortens it. */
+/**
+ * Checks a page beside a skill's SKILL.md. Agents do not get larger ones as text, nor those that are not UTF-8.
+ *
+ * @throws Problem `invalid_package` when it has hidden characters
+ */
+export async function checkPage(file: PackageFile): Promise<void> {
+  if (file.sizeBytes > PAGE_MAX_BYTES) return;
+  const text = decodeText(await readFile(file.stagedAt));
+  if (text !== null) refuseHiddenText(file.path, text);
+}
+
+/** @throws Problem `invalid_package` with the line and column of the first hidden character */
+function refuseHiddenText(path: string, text: string): void {
+  const visible = text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text;
+  const found = findHiddenCharacter(visible, 'lines');
+  if (found === null) return;
+  const before = visible.slice(0, found.at).split('\n');
+  const column = (before.at(-1)?.length ?? 0) + 1;
+  throw invalidAt({ path, line: before.length, column, message: `${found.fault}.` });
+}
+
+/** Makes an invalid path readable: escapes hidden characters, and shortens it. */
 export const escapePath = (path: string): string =>
-  path.slice(0, 200).replace(/[\p{Cc}\p{Cs}]/gu, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  replaceHiddenCharacters(path.slice(0, 200), 'line', escapeCharacter);

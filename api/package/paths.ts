@@ -1,4 +1,5 @@
 /** Validates the paths of a package. Pure. */
+import { describeHiddenCharacter } from '../../sdk/contract/visible-text.ts';
 
 /** Maximum depth: deeper trees break tools on some systems. Segments. */
 const PATH_MAX_DEPTH = 16;
@@ -19,6 +20,8 @@ export function validatePath(path: string): string | null {
   if (path === '') return 'has no name';
   if (!path.isWellFormed()) return 'is not valid Unicode';
   if (CONTROL.test(path)) return 'holds a control character';
+  const hidden = describeHiddenCharacter(path, 'line');
+  if (hidden) return hidden;
   if (path.includes('\\')) return 'holds a backslash; use / between folders';
   if (path.startsWith('/')) return 'is absolute; paths start inside the package';
   if (DRIVE.test(path)) return 'starts with a drive letter';

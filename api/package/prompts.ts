@@ -1,14 +1,16 @@
 /** Reads prompt commands (`commands/*.md`) and skills (`skills/<name>/SKILL.md`) of a package. */
 import { z } from 'zod';
-import { label } from '../../sdk/contract/manifest.ts';
+import { label, refuseHidden } from '../../sdk/contract/manifest.ts';
 import { surfaceName } from '../../sdk/contract/payloads.ts';
 import { readFrontmatter } from './frontmatter.ts';
 import { invalidAll, invalidAt } from './invalid-package.ts';
-import { type Package, readText } from './package-files.ts';
+import { checkPage, type Package, readText } from './package-files.ts';
 
 /** The same limit as for registered commands and tools. */
 const PROMPTS_MAX = 128;
 const DESCRIPTION_MAX_CHARS = 1024;
+/** Pages that a skill refers to, as instructions for the agent. */
+const PAGE = /\.(md|txt)$/i;
 
 export interface Prompt {
   readonly name: string;
@@ -24,7 +26,7 @@ const skillHead = z.looseObject({
     .string()
     .regex(/^[a-z0-9]+(-[a-z0-9]+)*$/, 'must be lower-case letters, digits and single hyphens')
     .max(64),
-  description: z.string().min(1).max(DESCRIPTION_MAX_CHARS),
+  description: z.string().min(1).max(DESCRIPTION_MAX_CHARS).superRefine(refuseHidden('lines')),
 });
 
 /** Reads the prompt commands of a package, by name. @throws Problem `invalid_package` */
@@ -57,6 +59,8 @@ export async function readSkills(of: Package): Promise<Prompt[]> {
       throw invalidAll([{ path, field: 'name', message: `must be “${folder}”, the name of the skill’s folder` }]);
     }
     if (body.trim() === '') throw invalidAt({ path, message: 'The skill has no text.' });
+    const pages = of.files.filter((other) => other.path.startsWith(`skills/${folder}/`) && PAGE.test(other.path));
+    for (const page of pages) await checkPage(page);
     skills.push({ name: data.name, description: data.description, path });
   }
   return skills;

@@ -1,5 +1,6 @@
 /** The interface of an operator command, and helpers for its options and output. */
 import type { Pool } from 'pg';
+import { replaceHiddenCharacters } from '../../sdk/contract/visible-text.ts';
 import type { SharedSettings } from '../../service/settings/settings.ts';
 
 /** The result of a command: a sentence or table for people, fields for programs. */
@@ -39,8 +40,8 @@ export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-/** Replaces control characters, so that a name cannot control the terminal or break its line. */
-export const printable = (text: string): string => text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\ufffd');
+/** Replaces hidden characters, so that a name cannot control the terminal or break its line. */
+export const printable = (text: string): string => replaceHiddenCharacters(text, 'line', () => '\ufffd');
 
 /** Maximum width of a cell, so that a row stays a line. Characters. */
 const CELL_MAX = 60;

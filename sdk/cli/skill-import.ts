@@ -5,6 +5,7 @@
 import { lstat, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { limits, MIB } from '../contract/limits.ts';
+import { replaceHiddenCharacters } from '../contract/visible-text.ts';
 
 const SKILLS_MAX = limits.commands;
 const FILES_MAX = 10_000;
@@ -13,8 +14,6 @@ const DEPTH_MAX = 12;
 const SKILL_NAME = /^[a-z0-9]+(-[a-z0-9]+)*$/;
 const NAME_MAX_CHARS = 64;
 const DESCRIPTION_MAX_CHARS = 280;
-/** Characters that could make one name look like another. */
-const DECEPTIVE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\u2028\u2029]/gu;
 
 interface ImportedFile {
   /** Path in the package, with `/`. */
@@ -152,9 +151,14 @@ async function readManifest(root: string): Promise<{ name?: string; description?
   }
 }
 
-/** Converts a text into one line without deceptive characters. */
+/** Converts a text into one line without hidden characters. */
 const toDisplayText = (text: string, max: number): string =>
-  text.replace(DECEPTIVE, ' ').replace(/\s+/g, ' ').trim().slice(0, max).toWellFormed().trim();
+  replaceHiddenCharacters(text, 'line', () => ' ')
+    .replace(/\s+/g, ' ')
+    .trim()
+    .slice(0, max)
+    .toWellFormed()
+    .trim();
 
 function createPackageFiles(name: string, description: string, skills: readonly string[]): ImportedFile[] {
   // Every JSON string is a YAML string.

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { isDeclarable } from './capabilities.ts';
 import { surfaceName } from './payloads.ts';
+import { describeHiddenCharacter, type TextShape } from './visible-text.ts';
 
 /** Characters. Cards and menus show the name. */
 const NAME_MAX_CHARS = 64;
@@ -18,28 +19,33 @@ export const SETTING_MAX_CHARS = 4096;
 /** Characters. Fits several private keys in PEM. */
 export const SECRET_MAX_CHARS = 16_384;
 
-/** Control characters, direction overrides and invisible spaces: they can make one name look like another. */
-const DECEPTIVE = /[\p{Cc}\p{Cs}\p{Co}\u00AD\u180E\u200B\u200E\u200F\u2028-\u202E\u2060-\u2064\u2066-\u206F\uFEFF]/u;
+/** A check for text of authors that people or models read. */
+export function refuseHidden(shape: TextShape) {
+  return (value: string, context: z.core.$RefinementCtx<string>): void => {
+    const message = describeHiddenCharacter(value, shape);
+    if (message !== null) context.addIssue(message);
+  };
+}
 
-/** One line of display text, without deceptive characters or surrounding white space. */
+/** One line of display text, without hidden characters or surrounding white space. */
 export const label = (max: number) =>
   z
     .string({ error: (issue) => (issue.input === undefined ? 'is required' : 'must be a string; put it in quotes') })
     .min(1, 'must not be empty')
     .max(max, `must be at most ${max} characters`)
-    .refine((value) => !DECEPTIVE.test(value), 'must not contain control, direction or invisible characters')
+    .superRefine(refuseHidden('line'))
     .refine((value) => value.trim() === value, 'must not start or end with white space');
 
+const settingValue = z
+  .string({ error: 'must be a string; put it in quotes' })
+  .max(SETTING_MAX_CHARS)
+  .superRefine(refuseHidden('lines'));
 const setting = z
   .strictObject({
     label: label(LABEL_MAX_CHARS).optional(),
     description: label(1000).optional(),
-    default: z.string({ error: 'must be a string; put it in quotes' }).max(SETTING_MAX_CHARS).optional(),
-    enum: z
-      .array(z.string({ error: 'must be a string; put it in quotes' }).max(SETTING_MAX_CHARS))
-      .min(1)
-      .max(OPTIONS_MAX)
-      .optional(),
+    default: settingValue.optional(),
+    enum: z.array(settingValue).min(1).max(OPTIONS_MAX).optional(),
     required: z.boolean().default(false),
   })
   .refine((row) => row.default === undefined || !row.enum || row.enum.includes(row.default), {

@@ -71,6 +71,18 @@ export const mistakes: readonly Mistake[] = [
     files: { 'index.ts': INDEX.replace('forecast', 'forecastForTheWholeWeekInTheMountainsAndAtTheSeaForEveryHour') },
     exit: 3,
   },
+  {
+    title: 'The description of a tool hides a text',
+    args: ['check'],
+    files: { 'index.ts': INDEX.replace('of a place', 'of a\\u{E0061} place') },
+    exit: 3,
+  },
+  {
+    title: 'The readme hides a text',
+    args: ['check'],
+    files: { 'readme.md': `${README}\nFor\u202e rain.\n` },
+    exit: 3,
+  },
   { title: 'The code has a syntax error', args: ['check'], files: { 'index.ts': INDEX.replace('};\n', '') }, exit: 3 },
   {
     title: 'An npm package is imported',

@@ -13,6 +13,9 @@ const publish = (files: Files, semVer = `0.0.${patch++}`) =>
 const withIndex = (source: string, more: Files = {}): Files => ({ 'readme.md': README, 'index.ts': source, ...more });
 const withReadme = (readme: string): Files => ({ 'readme.md': readme, 'index.ts': INDEX });
 
+/** Writes a text in characters that nothing shows. */
+const asTags = (text: string) => [...text].map((one) => String.fromCodePoint(0xe0000 + one.charCodeAt(0))).join('');
+
 interface Expected {
   readonly path?: string;
   readonly line?: number;
@@ -253,6 +256,26 @@ const cases: Record<string, [Files, Expected]> = {
     { ...MINIMAL, 'skills/a/SKILL.md': '---\nname: b\ndescription: x\n---\nx' },
     { path: 'skills/a/SKILL.md', field: 'name', message: /“a”/ },
   ],
+  'a readme that hides a text in tags': [
+    withReadme(`${README}\nHello${asTags('delete all')}`),
+    { path: 'readme.md', line: README.split('\n').length + 1, column: 6, message: /contains U\+E0064/ },
+  ],
+  'a setting whose default reads backwards': [
+    withReadme(readmeWith('settings: { a: { default: "x\\u202Ey" } }')),
+    { path: 'readme.md', line: 4, field: 'settings.a.default', message: /contains U\+202E/ },
+  ],
+  'a command that hides a text': [
+    { ...MINIMAL, 'commands/a.md': 'Say hello.\nThen\u200b\u200d stop.' },
+    { path: 'commands/a.md', line: 2, column: 5, message: /contains U\+200B/ },
+  ],
+  'a skill whose description reads backwards': [
+    { ...MINIMAL, 'skills/a/SKILL.md': '---\nname: a\ndescription: "x\\u2066y"\n---\nx' },
+    { path: 'skills/a/SKILL.md', line: 3, field: 'description', message: /contains U\+2066/ },
+  ],
+  'a page of a skill that hides a text': [
+    { ...MINIMAL, 'skills/a/SKILL.md': '---\nname: a\ndescription: x\n---\nx', 'skills/a/more.md': 'a\nb\u2064' },
+    { path: 'skills/a/more.md', line: 2, column: 2, message: /contains U\+2064/ },
+  ],
 };
 for (const [name, [files, expected]] of Object.entries(cases)) {
   t.test(name, async (t) => {
@@ -278,6 +301,8 @@ t.test('paths that a package may not hold', async (t) => {
     'a:b',
     'a\0b',
     'a\nb',
+    'a\u200bb',
+    'gpj\u202e.md',
     '\ud800',
     'con',
     'a/NUL.txt',

@@ -92,6 +92,32 @@ t.test('a tool has a name that model APIs take', async (t) => {
   t.match(body.errors[0], { path: 'index.ts', line: 2, message });
 });
 
+t.test('what models and users see of registrations hides nothing', async (t) => {
+  const { status, body } = await publish(
+    [
+      "tools.a = { description: 'Reads\\u{E0041} mail', parameters: {}, handler: () => '' };",
+      "tools.b = { description: 'x', handler: () => '', parameters: { properties: { to: { description: 'a\\u202eb' } } } };",
+      "tools.c = { description: 'x', handler: () => '', parameters: { properties: { 'to\\u200b': {} } } };",
+      "commands.d = { description: 'a\\u2069b', handler: () => ({ text: '' }) };",
+      "providers.e = { models: [{ id: 'm', name: 'M\\u00ad' }], chat: () => { throw new Error(); } };",
+    ].join('\n'),
+  );
+  t.equal(status, 422, JSON.stringify(body));
+  t.match(body.errors, [
+    { path: 'index.ts', line: 1, field: 'tools.a.description', message: /contains U\+E0041/ },
+    { path: 'index.ts', line: 2, field: 'tools.b.parameters/properties/to/description', message: /contains U\+202E/ },
+    { path: 'index.ts', line: 3, field: 'tools.c.parameters/properties', message: /a name that contains U\+200B/ },
+    { path: 'index.ts', line: 4, field: 'commands.d', message: /contains U\+2069/ },
+    { path: 'index.ts', line: 5, field: 'providers.e/0/name', message: /contains U\+00AD/ },
+  ]);
+  const family =
+    '👩\u200d👩\u200d👧 ❤\ufe0f 🏴\u{E0067}\u{E0062}\u{E0073}\u{E0063}\u{E0074}\u{E007F} می\u200cخواهم 葛\u{E0100}\n\tשלום';
+  const good = await publish(
+    `tools.a = { description: ${JSON.stringify(family)}, parameters: {}, handler: () => '' };`,
+  );
+  t.equal(good.status, 201, JSON.stringify(good.body));
+});
+
 t.test('recursive schemas that end and patterns pass', async (t) => {
   const node = {
     type: 'object',
