@@ -26,8 +26,10 @@ export function validatePath(path: string): string | null {
   if (path.startsWith('/')) return 'is absolute; paths start inside the package';
   if (DRIVE.test(path)) return 'starts with a drive letter';
   if (path.includes(':')) return 'holds a colon';
-  if (Buffer.byteLength(path) > PATH_MAX_BYTES) return `is longer than ${PATH_MAX_BYTES} bytes`;
   const segments = path.split('/');
+  const dots = segments.find((segment) => segment === '.' || segment === '..');
+  if (dots) return `holds “${dots}”, which leaves the package`;
+  if (Buffer.byteLength(path) > PATH_MAX_BYTES) return `is longer than ${PATH_MAX_BYTES} bytes`;
   if (segments.length > PATH_MAX_DEPTH) return `is more than ${PATH_MAX_DEPTH} folders deep`;
   for (const segment of segments) {
     const fault = segmentFault(segment);
@@ -38,7 +40,6 @@ export function validatePath(path: string): string | null {
 
 function segmentFault(segment: string): string | null {
   if (segment === '') return 'holds an empty folder name';
-  if (segment === '.' || segment === '..') return `holds “${segment}”, which leaves the package`;
   if (Buffer.byteLength(segment) > SEGMENT_MAX_BYTES) return `holds a name longer than ${SEGMENT_MAX_BYTES} bytes`;
   if (DEVICE.test(segment)) return `holds “${segment}”, a device name on Windows`;
   if (/[. ]$/.test(segment)) return `holds “${segment}”, a name that ends with a dot or a space`;
@@ -52,33 +53,55 @@ export function isSystemFile(path: string): boolean {
   return segments.includes('__MACOSX') || name === '.DS_Store' || name === 'Thumbs.db';
 }
 
-/** Paths with the same folded form are equal on file systems that ignore case or normalize names. */
-const foldPath = (path: string): string => path.normalize('NFC').toLowerCase().normalize('NFC');
+/** A path of a package, or a folder that a zip names. */
+export interface PackagePath {
+  readonly path: string;
+  readonly isFolder: boolean;
+}
+interface Taken extends PackagePath {
+  /** Only because of a path below it. */
+  readonly isImplied: boolean;
+}
 
 /**
- * Finds the first conflict between paths: equal paths (also by case or normalization), or a path that is both file and
- * folder.
+ * Finds the first conflict between paths: paths that are equal on some file system, or a path that is both file and folder.
+ * Folders take part, also those that only the paths below them name.
  *
  * @returns the later path and the reason, or null
  */
-export function findClash(paths: readonly string[]): { path: string; fault: string } | null {
-  const files = new Map<string, string>();
-  for (const path of paths) {
-    const folded = foldPath(path);
-    const other = files.get(folded);
-    if (other === path) return { path, fault: 'is duplicated' };
-    if (other !== undefined) return { path, fault: `is the same as “${other}” where letter case does not count` };
-    files.set(folded, path);
-  }
-  for (const path of paths) {
-    const segments = foldPath(path).split('/');
-    for (let depth = 1; depth < segments.length; depth += 1) {
-      const file = files.get(segments.slice(0, depth).join('/'));
-      if (file !== undefined) return { path, fault: `lies below “${file}”, which is a file` };
+export function findClash(paths: readonly PackagePath[]): { path: string; fault: string } | null {
+  const taken = new Map<string, Taken>();
+  for (const { path, isFolder } of paths) {
+    const slashes = [...path.matchAll(/\//g)].map(({ index }) => index);
+    const folders = slashes.map((end) => ({ path: path.slice(0, end), isFolder: true, isImplied: true }));
+    for (const one of [...folders, { path, isFolder, isImplied: false }]) {
+      const key = foldCase(one.path);
+      const other = taken.get(key);
+      const fault = other && findFault(one, other);
+      if (fault) return { path, fault };
+      if (!other || other.isImplied) taken.set(key, one);
     }
   }
   return null;
 }
+
+function findFault(one: Taken, other: Taken): string | null {
+  const same = one.isFolder ? 'holds a folder that is the same as' : 'is the same as';
+  if (one.path !== other.path) {
+    const isNormalized = one.path.normalize('NFC') === other.path.normalize('NFC');
+    const rule = isNormalized ? 'in another Unicode normalization (NFC)' : 'where letter case does not count';
+    return `${same} “${other.path}” ${rule}`;
+  }
+  if (one.isFolder !== other.isFolder)
+    return one.isImplied ? `lies below “${other.path}”, which is a file` : 'is both a file and a folder';
+  return one.isImplied || other.isImplied ? null : 'is duplicated';
+}
+
+/**
+ * Paths with the same folded form are equal on file systems that ignore case or normalize names. Upper case of lower case is
+ * Unicode's full folding: `ß` becomes `SS`, and both lower forms of sigma become one.
+ */
+const foldCase = (path: string): string => path.normalize('NFD').toLowerCase().toUpperCase().normalize('NFD');
 
 /** Returns the single folder that contains every path, with its `/`; empty without one. */
 export function findWrapperFolder(paths: readonly string[]): string {

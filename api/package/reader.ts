@@ -39,7 +39,7 @@ async function readList(list: readonly TextFile[], staging: Staging): Promise<Pa
     if (fault) throw invalidAt({ path: escapePath(path), message: `The path ${fault}.` });
     if (contentText.includes('\0') || !contentText.isWellFormed()) throw notText(path);
   }
-  const clash = findClash(list.map((file) => file.path));
+  const clash = findClash(list.map(({ path }) => ({ path, isFolder: false })));
   if (clash) throw invalidAt({ path: clash.path, message: `The path ${clash.fault}.` });
   const files: PackageFile[] = [];
   for (const { path, contentText } of list) {

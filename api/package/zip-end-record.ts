@@ -1,31 +1,112 @@
-/** Checks that the central directory of a zip ends where its number of entries implies. */
+/** Finds the central directory of a zip. All end records must agree, because readers differ in which of them they use. */
 import type { FileHandle } from 'node:fs/promises';
+import { invalidPackage } from './invalid-package.ts';
+import { readAt } from './zip-bytes.ts';
 
-const END_BYTES = 22;
 const END = 0x06054b50;
+const END_BYTES = 22;
+const COMMENT_MAX_BYTES = 0xffff;
 const END_64 = 0x06064b50;
-/** This field value means: see the 64-bit record. */
-const ELSEWHERE = 0xffff;
+const END_64_BYTES = 56;
+/** Its length field does not count the signature and itself. Bytes. */
+const END_64_HEAD_BYTES = 12;
+const LOCATOR = 0x07064b50;
+const LOCATOR_BYTES = 20;
+/** Maximum length of the central directory: 10,000 entries with the longest allowed paths take less. Bytes. */
+const DIRECTORY_MAX_BYTES = 16 * 1024 * 1024;
+const SIGNATURE = Buffer.from('PK\x05\x06', 'latin1');
 
-/**
- * Returns why the end of a zip is invalid, as a whole sentence; null: it is valid. Otherwise, a reader that uses the
- * directory's length and one that uses its count would see different packages.
- *
- * @param directoryEnd where the last counted entry ends in the directory
- * @param end position of the end record
- */
-export async function validateZipEnd(file: FileHandle, directoryEnd: number, end: number): Promise<string | null> {
-  const last = Buffer.alloc(END_BYTES);
-  const next = Buffer.alloc(4);
-  await file.read(last, 0, END_BYTES, end);
-  await file.read(next, 0, next.length, directoryEnd);
-  const disks = [last.readUInt16LE(4), last.readUInt16LE(6)];
-  if (!disks.every((disk) => disk === 0 || disk === ELSEWHERE)) return 'The zip is one of several disks.';
-  const follows = next.readUInt32LE(0);
-  if (follows === END_64 || (follows === END && directoryEnd === end)) return null;
-  return 'The zip’s directory contains more than the entries it counts.';
+/** The place of the central directory in the file. */
+export interface DirectoryPlace {
+  readonly entries: number;
+  readonly start: number;
+  readonly end: number;
+}
+/** The fields that both kinds of end record have. */
+interface EndFields {
+  readonly disk: number;
+  readonly directoryDisk: number;
+  readonly diskEntries: number;
+  readonly entries: number;
+  readonly directoryBytes: number;
+  readonly directoryStart: number;
+}
+type FieldName = keyof EndFields;
+/** These values mean: see the 64-bit record. */
+const SENTINELS: Readonly<Record<FieldName, number>> = {
+  disk: 0xffff,
+  directoryDisk: 0xffff,
+  diskEntries: 0xffff,
+  entries: 0xffff,
+  directoryBytes: 0xffffffff,
+  directoryStart: 0xffffffff,
+};
+const FIELD_NAMES = Object.keys(SENTINELS) as FieldName[];
+
+/** @throws Problem `invalid_package` when the file is not one whole zip, or its end records disagree */
+export async function findDirectory(file: FileHandle, size: number): Promise<DirectoryPlace> {
+  const { fields, at } = await readEnd(file, size);
+  const wide = await readEnd64(file, at);
+  const needs64 = FIELD_NAMES.some((name) => fields[name] === SENTINELS[name]);
+  if (needs64 && !wide) throw invalidPackage('The zip cannot be read: its 64-bit end record is missing.');
+  const told = wide?.fields ?? fields;
+  if (FIELD_NAMES.some((name) => fields[name] !== SENTINELS[name] && fields[name] !== told[name]))
+    throw invalidPackage('The two end records of the zip disagree, so readers would open different packages.');
+  if (told.disk !== 0 || told.directoryDisk !== 0 || told.diskEntries !== told.entries)
+    throw invalidPackage('The zip is one of several disks. Make a single file.');
+  const end = wide?.at ?? at;
+  if (told.directoryStart + told.directoryBytes !== end)
+    throw invalidPackage(
+      'The directory of the zip is not where its end record says: bytes were added before, in or after it.',
+    );
+  if (told.directoryBytes > DIRECTORY_MAX_BYTES)
+    throw invalidPackage(`The directory of the zip is larger than ${DIRECTORY_MAX_BYTES} bytes.`);
+  return { entries: told.entries, start: told.directoryStart, end };
 }
 
-/** @param comment the zip comment, which follows the end record */
-export const locateEndRecord = (zipBytes: number, comment: { readonly length: number }): number =>
-  zipBytes - END_BYTES - comment.length;
+async function readEnd(file: FileHandle, size: number): Promise<{ fields: EndFields; at: number }> {
+  const length = Math.min(size, END_BYTES + COMMENT_MAX_BYTES);
+  const tail = await readAt(file, size - length, length);
+  const found = tail.lastIndexOf(SIGNATURE);
+  if (found < 0 || tail.length - found < END_BYTES)
+    throw invalidPackage('The file is not a zip, or not a whole one: it has no end record.');
+  const record = tail.subarray(found);
+  // The last signature is the record, so a second one in the comment is refused here, too.
+  if (record.readUInt16LE(20) !== record.length - END_BYTES)
+    throw invalidPackage('The zip has bytes after its end record, or another end record in its comment.');
+  const fields = {
+    disk: record.readUInt16LE(4),
+    directoryDisk: record.readUInt16LE(6),
+    diskEntries: record.readUInt16LE(8),
+    entries: record.readUInt16LE(10),
+    directoryBytes: record.readUInt32LE(12),
+    directoryStart: record.readUInt32LE(16),
+  };
+  return { fields, at: size - record.length };
+}
+
+/** Null: there is no locator before the end record. */
+async function readEnd64(file: FileHandle, end: number): Promise<{ fields: EndFields; at: number } | null> {
+  if (end < LOCATOR_BYTES) return null;
+  const locator = await readAt(file, end - LOCATOR_BYTES, LOCATOR_BYTES);
+  if (locator.readUInt32LE(0) !== LOCATOR) return null;
+  const at = end - LOCATOR_BYTES - END_64_BYTES;
+  const record = at < 0 ? null : await readAt(file, at, END_64_BYTES);
+  const isWhole =
+    record?.readUInt32LE(0) === END_64 &&
+    Number(locator.readBigUInt64LE(8)) === at &&
+    record.readBigUInt64LE(4) === BigInt(END_64_BYTES - END_64_HEAD_BYTES);
+  if (!record || !isWhole)
+    throw invalidPackage('The zip cannot be read: its 64-bit end record is not where its locator says.');
+  if (locator.readUInt32LE(4) !== 0 || locator.readUInt32LE(16) > 1)
+    throw invalidPackage('The zip is one of several disks. Make a single file.');
+  const fields = {
+    disk: record.readUInt32LE(16),
+    directoryDisk: record.readUInt32LE(20),
+    diskEntries: Number(record.readBigUInt64LE(24)),
+    entries: Number(record.readBigUInt64LE(32)),
+    directoryBytes: Number(record.readBigUInt64LE(40)),
+    directoryStart: Number(record.readBigUInt64LE(48)),
+  };
+  return { fields, at };
+}

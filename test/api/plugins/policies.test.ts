@@ -85,7 +85,30 @@ t.test('paths', async (t) => {
   t.equal(findWrapperFolder(['p/a', 'p/b/c', 'p/']), 'p/');
   t.equal(findWrapperFolder(['p/a', 'q/b']), '');
   t.equal(findWrapperFolder(['a']), '');
-  t.equal(findClash(['a', 'b/a', 'c']), null);
-  t.match(findClash(['a/b', 'A']), { path: 'a/b' });
-  t.match(findClash(['straße', 'STRASSE']), null);
+  t.equal(validatePath('../'.repeat(20)), 'holds “..”, which leaves the package', 'before the depth');
+});
+
+t.test('paths that are one path on some file system', async (t) => {
+  const clash = (...paths: string[]) =>
+    findClash(paths.map((path) => ({ path: path.replace(/\/$/, ''), isFolder: path.endsWith('/') })));
+  const good = [['a', 'b/a', 'c'], ['b/', 'b/a'], ['b/a', 'b/'], ['b/c/', 'b/', 'b/a', 'b/c/d'], ['ı', 'j'], []];
+  for (const paths of good) t.equal(clash(...paths), null, paths.join());
+  const letterCase = /the same as “.+” where letter case does not count/;
+  const wrong: [paths: string[], says: RegExp][] = [
+    [['a/b', 'A'], letterCase],
+    [['straße', 'STRASSE'], letterCase],
+    [['ὈΔΥΣΣΕΎΣ', 'ὀδυσσεύς'], letterCase],
+    [['ὀδυσσεύς', 'ὀδυσσεύσ'], letterCase],
+    [['ﬁle', 'FILE'], letterCase],
+    [['lib/a', 'Lib/b'], /holds a folder that is the same as “lib” where/],
+    [['lib/', 'LIB/'], letterCase],
+    [['\u00e9', 'e\u0301'], /same as “é” in another Unicode normalization/],
+    [['a', 'a'], /duplicated/],
+    [['a/', 'a/'], /duplicated/],
+    [['a', 'a/'], /both a file and a folder/],
+    [['a/', 'a'], /both a file and a folder/],
+    [['a', 'a/b'], /below “a”, which is a file/],
+    [['a/b', 'a'], /both a file and a folder/],
+  ];
+  for (const [paths, says] of wrong) t.match(clash(...paths)?.fault, says, paths.join());
 });
