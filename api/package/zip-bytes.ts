@@ -15,7 +15,7 @@ export const WIDE_BYTES = 8;
 
 /** Reads exactly these bytes. @throws Problem `invalid_package` when the file ends before */
 export async function readAt(file: FileHandle, start: number, length: number): Promise<Buffer> {
-  const bytes = Buffer.alloc(length);
+  const bytes = Buffer.allocUnsafe(length);
   for (let done = 0; done < length; ) {
     const { bytesRead } = await file.read(bytes, done, length - done, start + done);
     if (bytesRead === 0) throw invalidPackage('The zip cannot be read: it ends in the middle of an entry.');

@@ -3,7 +3,6 @@ import type { FileHandle } from 'node:fs/promises';
 import { invalidPackage } from './invalid-package.ts';
 import { readAt } from './zip-bytes.ts';
 
-const END = 0x06054b50;
 const END_BYTES = 22;
 const COMMENT_MAX_BYTES = 0xffff;
 const END_64 = 0x06064b50;
@@ -14,7 +13,7 @@ const LOCATOR = 0x07064b50;
 const LOCATOR_BYTES = 20;
 /** Maximum length of the central directory: 10,000 entries with the longest allowed paths take less. Bytes. */
 const DIRECTORY_MAX_BYTES = 16 * 1024 * 1024;
-const SIGNATURE = Buffer.from('PK\x05\x06', 'latin1');
+const END_SIGNATURE = Buffer.from('PK\x05\x06', 'latin1');
 
 /** The place of the central directory in the file. */
 export interface DirectoryPlace {
@@ -67,7 +66,7 @@ export async function findDirectory(file: FileHandle, size: number): Promise<Dir
 async function readEnd(file: FileHandle, size: number): Promise<{ fields: EndFields; at: number }> {
   const length = Math.min(size, END_BYTES + COMMENT_MAX_BYTES);
   const tail = await readAt(file, size - length, length);
-  const found = tail.lastIndexOf(SIGNATURE);
+  const found = tail.lastIndexOf(END_SIGNATURE);
   if (found < 0 || tail.length - found < END_BYTES)
     throw invalidPackage('The file is not a zip, or not a whole one: it has no end record.');
   const record = tail.subarray(found);
