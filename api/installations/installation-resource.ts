@@ -1,6 +1,12 @@
 /** The representation of an installation, with the names of its secrets only. */
 
 import { z } from 'zod';
+import {
+  describeInstallation,
+  installationActions,
+  installationStates,
+  pickNotice,
+} from '../../db/installations/installation-state.ts';
 import type { Installation } from '../../db/installations/installations.ts';
 import { anyJson, timestamp } from '../../service/http/schemas.ts';
 import { channelResource, showChannel } from '../channels/channel-resource.ts';
@@ -34,6 +40,21 @@ export const installationResource = z
     reach: z.array(reachRow).describe('The meaning of the granted and requested capabilities.'),
     status: z.enum(['ready', 'needs_configuration', 'paused', 'failed', 'uninstalling']),
     statusReason: z.string().nullable(),
+    condition: z
+      .strictObject({
+        state: z.enum(installationStates).describe('What it does now, after everything that is known about it.'),
+        cause: z.string().nullable().describe('Why, in one sentence.'),
+        nextStep: z.string().nullable().describe('What to do, in one sentence.'),
+        action: z
+          .enum(installationActions)
+          .nullable()
+          .describe(
+            'The operation that does it: `configure`, `resume` or `restart` of the installation, or a new attempt at the update.',
+          ),
+      })
+      .describe('What the console and the command lines show: state, cause and next step.'),
+    account: z.string().describe('Name of the account that installed it.'),
+    own: z.boolean().describe('Whether the caller installed it. Operators read others’ and cannot change them.'),
     runtime: z.strictObject({
       state: z.enum(['stopped', 'starting', 'running', 'draining', 'backoff', 'failed']),
       restarts: z.number(),
@@ -53,8 +74,15 @@ export const installationResource = z
   })
   .meta({ id: 'Installation', description: 'One plugin installed by one account. Secrets are names only.' });
 
-/** @param webhookUrl the base address of webhooks, without a slash at the end */
-export function showInstallation(row: Installation, webhookUrl: string): z.output<typeof installationResource> {
+/**
+ * @param webhookUrl the base address of webhooks, without a slash at the end
+ * @param own whether the caller installed it
+ */
+export function showInstallation(
+  row: Installation,
+  webhookUrl: string,
+  own: boolean,
+): z.output<typeof installationResource> {
   const pendingUpdate = showPending(row);
   return {
     ...row,
@@ -63,7 +91,10 @@ export function showInstallation(row: Installation, webhookUrl: string): z.outpu
     secretNames: [...row.secretNames],
     configuration: showFields(row.currentManifest),
     reach: showReach(new Set([...row.grantedCapabilities, ...(pendingUpdate?.added ?? [])])),
-    statusReason: pickReason(row),
+    statusReason: pickNotice(row),
+    condition: describeInstallation({ ...row, failedUpdate: null }),
+    account: row.accountName,
+    own,
     runtime: {
       state: row.runtimeState ?? 'stopped',
       restarts: row.restarts ?? 0,
@@ -80,12 +111,4 @@ function showPending(row: Installation) {
   if (row.pendingVersionId === null) return null;
   const diff = diffCapabilities(row.grantedCapabilities, row.pendingCapabilities ?? []);
   return { versionId: row.pendingVersionId, semVer: row.pendingSemVer, ...diff };
-}
-
-/** The most important notice for the user: a block by the operator, then the installation's status, then a yank. */
-function pickReason(row: Installation): string | null {
-  if (row.blockedReason !== null) return `The operator blocked this plugin: ${row.blockedReason}`;
-  if (row.statusReason !== null) return row.statusReason;
-  if (row.currentStatus !== 'yanked') return null;
-  return `Version ${row.currentSemVer} was yanked by its author. It keeps running here; move to another version when you can.`;
 }

@@ -86,7 +86,7 @@ const shapes = {
 
 /** @param quota installations an account may have */
 export function installationRoutes(services: Services, quota: number): FastifyPluginAsyncZod {
-  const show = (row: Installation) => showInstallation(row, services.webhookUrl);
+  const show = (row: Installation) => showInstallation(row, services.webhookUrl, true);
   return async (app) => {
     groupRoutes(app, 'Installations');
     app.post('/installations', { schema: shapes.install }, async (request, reply) => {
@@ -99,9 +99,11 @@ export function installationRoutes(services: Services, quota: number): FastifyPl
       return { items: found.items.map(show), nextCursor: found.nextCursor };
     });
 
-    app.get('/installations/:id', { schema: shapes.one }, async (request) =>
-      show(await requireInstallation(services, requireCaller(request), request.params.id, 'read')),
-    );
+    app.get('/installations/:id', { schema: shapes.one }, async (request) => {
+      const caller = requireCaller(request);
+      const row = await requireInstallation(services, caller, request.params.id, 'read');
+      return showInstallation(row, services.webhookUrl, row.accountId === caller.id);
+    });
 
     app.get('/installations/:id/audit', { schema: shapes.audit }, async (request) => {
       const { id } = await requireInstallation(services, requireCaller(request), request.params.id, 'read');

@@ -9,7 +9,7 @@ import { idParams } from '../../service/http/schemas.ts';
 import type { Services } from '../services.ts';
 import { acceptBody, installationChanges } from './installation-input.ts';
 import { installationResource, showInstallation } from './installation-resource.ts';
-import { acceptUpdate, changePolicy, pause, resume } from './updates.ts';
+import { acceptUpdate, changePolicy, pause, restart, resume } from './updates.ts';
 
 const shapes = {
   change: {
@@ -26,10 +26,18 @@ const shapes = {
     body: acceptBody,
     response: { 200: installationResource },
   },
+  restart: {
+    summary: 'Restarts an installation',
+    details:
+      'Its process stops after its running calls and its failures are forgotten. The next call starts it again, also one that has failed too often.',
+    problems: ['not_running'],
+    params: idParams,
+    response: { 200: installationResource },
+  },
 } satisfies Record<string, FastifySchema>;
 
 export function updateRoutes(services: Services): FastifyPluginAsyncZod {
-  const show = (row: Installation) => showInstallation(row, services.webhookUrl);
+  const show = (row: Installation) => showInstallation(row, services.webhookUrl, true);
   return async (app) => {
     groupRoutes(app, 'Installations');
     app.patch('/installations/:id', { schema: shapes.change }, async (request) =>
@@ -38,6 +46,10 @@ export function updateRoutes(services: Services): FastifyPluginAsyncZod {
 
     app.post('/installations/:id/accept-update', { schema: shapes.accept }, async (request) =>
       show(await acceptUpdate(services, requireCaller(request), request.params.id, request.body.versionId)),
+    );
+
+    app.post('/installations/:id/restart', { schema: shapes.restart }, async (request) =>
+      show(await restart(services, requireCaller(request), request.params.id)),
     );
 
     for (const [name, summary, change] of [

@@ -9,7 +9,8 @@ import {
   type Installation,
   lockInstallation,
 } from '../../db/installations/installations.ts';
-import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
+import { isActive } from '../../db/installations/run-rule.ts';
+import { notifyInstallationChanged, notifyRestartRequested } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
@@ -86,6 +87,20 @@ export async function resume(services: Services, caller: Caller, installationId:
   await changeLockedInstallation(services, caller, installationId, async (tx, installation) => {
     if (installation.status !== 'paused' || !installation.currentManifest) return;
     await changeInstallation(tx, installationId, resolveStatus('ready', installation.currentManifest, installation));
+  });
+  return requireInstallation(services, caller, installationId);
+}
+
+/** Restarts an installation that may run, and forgets its failures. @throws Problem `not_running` for others */
+export async function restart(services: Services, caller: Caller, installationId: string): Promise<Installation> {
+  await changeLockedInstallation(services, caller, installationId, async (tx, installation) => {
+    const { status, blockedReason, currentManifest } = installation;
+    if (!isActive(installation) || blockedReason !== null || !currentManifest) {
+      const why = blockedReason === null ? status.replaceAll('_', ' ') : 'blocked by the operator';
+      throw new Problem('not_running', `It cannot be restarted because it is not running: ${why}.`);
+    }
+    await changeInstallation(tx, installationId, resolveStatus('ready', currentManifest, installation));
+    await notifyRestartRequested(tx, installationId);
   });
   return requireInstallation(services, caller, installationId);
 }

@@ -19,13 +19,13 @@ interface OfChannel {
 }
 
 export function ChannelsView({ installation }: { readonly installation: Installation }) {
-  const { id, channels, grantedCapabilities } = installation;
+  const { id, own, channels, grantedCapabilities } = installation;
   const receives = grantedCapabilities.some((capability) => capability.startsWith('channel'));
   if (!receives && channels.length === 0)
     return <EmptyState icon={IconWebhook}>This plugin has no channel and receives no webhooks.</EmptyState>;
   return (
     <Stack>
-      <Connect installationId={id} />
+      {own ? <Connect installationId={id} /> : null}
       {channels.length === 0 ? (
         <EmptyState icon={IconWebhook}>No channel is connected. Connect one to get its webhook address.</EmptyState>
       ) : null}

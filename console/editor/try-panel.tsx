@@ -1,7 +1,8 @@
 /** Runs the saved draft in a session beside the editor. */
-import { Alert, Code, Skeleton, Stack, Text, Title } from '@mantine/core';
+import { Code, Skeleton, Stack, Text, Title } from '@mantine/core';
 import { useState } from 'react';
 import type { SessionRecord } from '../../sdk/session/api-types.ts';
+import { ConditionAlert } from '../installations/status-badge.tsx';
 import { UpdateConsent } from '../installations/update-consent.tsx';
 import { MessageForm } from '../playground/message-form.tsx';
 import { PromptForm } from '../playground/prompt-form.tsx';
@@ -63,15 +64,11 @@ async function followDraft(slug: string, installation: Installation | undefined)
 }
 
 function DraftState({ installation }: { readonly installation: Installation }) {
-  const { id, status, statusReason } = installation;
+  const { id, condition } = installation;
   return (
     <>
       <UpdateConsent installation={installation} />
-      {statusReason ? (
-        <Alert color={status === 'failed' ? 'red' : 'yellow'} title={status.replace('_', ' ')} className="foreign">
-          {statusReason}
-        </Alert>
-      ) : null}
+      <ConditionAlert condition={condition} />
       <Text size="sm">
         <PageLink to="/installations/$id" params={{ id }} search={{ tab: 'logs' }} size="sm" underline="always">
           Its log

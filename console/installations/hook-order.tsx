@@ -67,7 +67,7 @@ async function reorder(sorted: readonly Installation[], from: number, to: number
 }
 
 function InstallationCard({ installation, children }: { installation: Installation; children: ReactNode }) {
-  const { id, slug, displayName, status, statusReason, currentSemVer, required, runtime, pendingUpdate } = installation;
+  const { id, slug, displayName, condition, currentSemVer, required, runtime, pendingUpdate } = installation;
   const { declined } = useDeclinedUpdate(id);
   return (
     <Card withBorder padding="sm" className="row-card">
@@ -81,7 +81,7 @@ function InstallationCard({ installation, children }: { installation: Installati
             <PageLink to="/installations/$id" params={{ id }} className="foreign entry-link">
               {escapeText(displayName)}
             </PageLink>
-            <StatusBadge status={status} />
+            <StatusBadge condition={condition} />
           </Group>
           <Text size="sm" c="dimmed">
             {currentSemVer ?? 'draft'} · {runtime.state}
@@ -90,11 +90,11 @@ function InstallationCard({ installation, children }: { installation: Installati
               ? ` · ${pendingUpdate.semVer ?? 'a draft'} ${describeReason(pendingUpdate)}`
               : ''}
           </Text>
-          {statusReason ? (
+          {condition.cause === null ? null : (
             <Text size="sm" c="dimmed" className="foreign">
-              {escapeText(statusReason)}
+              {escapeText(condition.cause)}
             </Text>
-          ) : null}
+          )}
         </Stack>
         <Group gap={4} wrap="nowrap">
           {children}

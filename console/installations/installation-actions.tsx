@@ -1,4 +1,4 @@
-/** Buttons that pause, resume, set up again and uninstall an installation. */
+/** Buttons that pause, resume, restart, set up again and uninstall an installation. */
 import { Group, List, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
@@ -14,6 +14,7 @@ const ICON = { size: 15, stroke: 1.8 } as const;
 
 export function InstallationActions({ installation }: { readonly installation: Installation }) {
   const navigate = useNavigate();
+  const { action } = installation.condition;
   const target = { params: { path: { id: installation.id } } };
   const uninstall = async () => {
     await rest.DELETE('/installations/{id}', target);
@@ -21,7 +22,17 @@ export function InstallationActions({ installation }: { readonly installation: I
   };
   return (
     <Group gap="xs">
-      {installation.status === 'paused' ? (
+      {action === 'restart' ? (
+        <ActionButton
+          variant="filled"
+          run={() => rest.POST('/installations/{id}/restart', target)}
+          done="Its failures are forgotten: the next call starts it"
+          leftSection={<IconRefresh {...ICON} />}
+        >
+          Restart
+        </ActionButton>
+      ) : null}
+      {action === 'resume' ? (
         <ActionButton
           variant="filled"
           run={() => rest.POST('/installations/{id}/resume', target)}

@@ -1,5 +1,5 @@
 /** The page of one installation. */
-import { Alert, Group, Skeleton, Stack, Text } from '@mantine/core';
+import { Group, Skeleton, Stack, Text } from '@mantine/core';
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { EventsView } from '../activity/events-view.tsx';
 import { HostCallsView } from '../activity/host-calls-view.tsx';
@@ -13,13 +13,13 @@ import { ErrorAlert } from '../shell/error-alert.tsx';
 import { Monospace } from '../shell/monospace.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { PluginHeader } from '../shell/plugin-header.tsx';
+import { ReadOnlyArea } from '../shell/read-only.ts';
 import { TabViews } from '../shell/tab-views.tsx';
-import { IconAlertTriangle, IconInfoCircle } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import { InstallationActions } from './installation-actions.tsx';
 import { Overview } from './overview.tsx';
 import { SettingsForm } from './settings-form.tsx';
-import { StatusBadge } from './status-badge.tsx';
+import { ConditionAlert, StatusBadge } from './status-badge.tsx';
 import { tabs } from './tabs.ts';
 import { UpdateConsent } from './update-consent.tsx';
 
@@ -29,50 +29,34 @@ export function InstallationPage() {
   if (found.error && !found.data) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={240} aria-label="Loading" />;
   return (
-    <Stack>
-      <Head installation={found.data} />
-      <UpdateConsent installation={found.data} />
-      <Parts installation={found.data} />
-    </Stack>
+    <ReadOnlyArea value={!found.data.own}>
+      <Stack>
+        <Head installation={found.data} />
+        {found.data.own ? <UpdateConsent installation={found.data} /> : null}
+        <Parts installation={found.data} />
+      </Stack>
+    </ReadOnlyArea>
   );
 }
 
 function Head({ installation }: { readonly installation: Installation }) {
-  const { slug, status, currentSemVer, runtime } = installation;
+  const { slug, condition, currentSemVer, runtime, own, account, deprecationMessage } = installation;
   return (
     <>
       <PluginHeader of={installation} actions={<InstallationActions installation={installation} />}>
         <Group gap="sm" mt={4} fz="sm" c="dimmed" style={{ rowGap: 2 }}>
           <Text span c="var(--mantine-color-text)">
-            <StatusBadge status={status} />
+            <StatusBadge condition={condition} />
           </Text>
           <Monospace>{currentSemVer ?? 'draft'}</Monospace>
-          {status === 'ready' ? <span>process {runtime.state}</span> : null}
+          {condition.state === 'ready' ? <span>process {runtime.state}</span> : null}
+          {own ? null : <span className="foreign">installed by {escapeText(account)}: you may look, not change</span>}
           <PageLink to="/catalog/$slug" params={{ slug }} size="sm">
             In the catalog
           </PageLink>
         </Group>
       </PluginHeader>
-      <Warnings installation={installation} />
-    </>
-  );
-}
-
-function Warnings({ installation }: { readonly installation: Installation }) {
-  const { status, statusReason, deprecationMessage } = installation;
-  const isTrouble = status === 'failed';
-  return (
-    <>
-      {statusReason ? (
-        <Alert
-          color={isTrouble ? 'red' : 'yellow'}
-          title={isTrouble ? 'Not running' : 'Note'}
-          className="foreign"
-          icon={isTrouble ? <IconAlertTriangle /> : <IconInfoCircle />}
-        >
-          {escapeText(statusReason)}
-        </Alert>
-      ) : null}
+      <ConditionAlert condition={condition} />
       <DeprecationAlert message={deprecationMessage} />
     </>
   );

@@ -7,6 +7,7 @@ import type { Installation } from '../rest/installations.ts';
 import { useAction } from '../rest/use-action.ts';
 import { DescriptionList } from '../shell/description-list.tsx';
 import { PreformattedText } from '../shell/preformatted-text.tsx';
+import { useReadOnly } from '../shell/read-only.ts';
 import { Section } from '../shell/section.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { formatJson } from '../style/untrusted-text.ts';
@@ -32,7 +33,7 @@ export function Overview({ installation }: { readonly installation: Installation
         />
       </Grid.Col>
       <Grid.Col span={{ base: 12, lg: 6 }}>
-        <Section title="What you have allowed">
+        <Section title={installation.own ? 'What you have allowed' : 'What its user has allowed'}>
           <ReachList reach={reach.filter(({ capability }) => grantedCapabilities.includes(capability))} />
         </Section>
       </Grid.Col>
@@ -76,5 +77,6 @@ function Required({ installation: { id, required } }: { readonly installation: I
     'Saved',
   );
   const shown = save.isPending ? save.variables : required;
-  return <RequiredCheckbox required={shown} disabled={save.isPending} onChange={save.mutate} />;
+  const disabled = useReadOnly() || save.isPending;
+  return <RequiredCheckbox required={shown} disabled={disabled} onChange={save.mutate} />;
 }

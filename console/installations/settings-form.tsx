@@ -8,6 +8,7 @@ import type { Installation } from '../rest/installations.ts';
 import { useAction } from '../rest/use-action.ts';
 import { ActionForm } from '../shell/action-form.tsx';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
+import { useReadOnly } from '../shell/read-only.ts';
 
 export function SettingsForm({ installation }: { readonly installation: Installation }) {
   const { id, configuration, settings, secretNames } = installation;
@@ -16,6 +17,7 @@ export function SettingsForm({ installation }: { readonly installation: Installa
     await saveConfiguration(id, filled, settings);
     setFilled({ ...filled, secrets: {} });
   }, 'Saved');
+  const isReadOnly = useReadOnly();
   if (configuration.settings.length + configuration.secrets.length === 0)
     return <Text>This plugin has no settings and no secrets.</Text>;
   return (
@@ -23,9 +25,11 @@ export function SettingsForm({ installation }: { readonly installation: Installa
       <Stack maw={560}>
         <FieldInputs fields={configuration} filled={filled} setFilled={setFilled} secretNames={secretNames} />
         <Group>
-          <Button type="submit" loading={save.isPending}>
-            Save
-          </Button>
+          {isReadOnly ? null : (
+            <Button type="submit" loading={save.isPending}>
+              Save
+            </Button>
+          )}
           {secretNames.map((name) => (
             <ForgetSecret key={name} id={id} name={name} />
           ))}

@@ -1,16 +1,44 @@
-/** The status of an installation as a word and a colour. */
+/** The state of an installation as a word and a colour, and why it is in that state. */
+import { Alert, Text } from '@mantine/core';
 import type { Installation } from '../rest/installations.ts';
 import { StatusDot, type Tone } from '../shell/status-dot.tsx';
+import { IconAlertTriangle, IconInfoCircle } from '../style/icons.tsx';
+import { escapeText } from '../style/untrusted-text.ts';
 
-const WORDS: Record<Installation['status'], { text: string; tone: Tone }> = {
+type Condition = Installation['condition'];
+interface OfCondition {
+  readonly condition: Condition;
+}
+
+const WORDS: Record<Condition['state'], { text: string; tone: Tone }> = {
   ready: { text: 'ready', tone: 'good' },
+  restarting: { text: 'restarting', tone: 'fair' },
+  update_failed: { text: 'update failed', tone: 'fair' },
+  failed: { text: 'failed', tone: 'bad' },
   needs_configuration: { text: 'needs settings', tone: 'fair' },
   paused: { text: 'paused', tone: 'quiet' },
-  failed: { text: 'failed', tone: 'bad' },
+  blocked: { text: 'blocked', tone: 'bad' },
   uninstalling: { text: 'uninstalling', tone: 'quiet' },
 };
 
-export function StatusBadge({ status }: Pick<Installation, 'status'>) {
-  const { text, tone } = WORDS[status];
+export function StatusBadge({ condition }: OfCondition) {
+  const { text, tone } = WORDS[condition.state];
   return <StatusDot tone={tone}>{text}</StatusDot>;
+}
+
+/** Shows cause and next step. Shows nothing if there is nothing to explain. */
+export function ConditionAlert({ condition: { state, cause, nextStep } }: OfCondition) {
+  if (cause === null) return null;
+  const isTrouble = WORDS[state].tone === 'bad';
+  return (
+    <Alert
+      color={isTrouble ? 'red' : 'yellow'}
+      title={isTrouble ? 'Not running' : 'Note'}
+      className="foreign"
+      icon={isTrouble ? <IconAlertTriangle /> : <IconInfoCircle />}
+    >
+      {escapeText(cause)}
+      {nextStep === null ? null : <Text size="sm">{nextStep}</Text>}
+    </Alert>
+  );
 }

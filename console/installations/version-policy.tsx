@@ -6,6 +6,7 @@ import { readBody, rest } from '../rest/client.ts';
 import { type Installation, useEntry } from '../rest/installations.ts';
 import { Problem } from '../rest/problem.ts';
 import { useAction } from '../rest/use-action.ts';
+import { useReadOnly } from '../shell/read-only.ts';
 
 type Policy = Installation['versionPolicy'];
 
@@ -18,6 +19,7 @@ export function VersionPolicy({ installation }: { readonly installation: Install
     (body: Change) => rest.PATCH('/installations/{id}', { params: { path: { id: installation.id } }, body }),
     'The version policy is saved',
   );
+  const isReadOnly = useReadOnly();
   return (
     <Group align="flex-end">
       <NativeSelect
@@ -25,18 +27,21 @@ export function VersionPolicy({ installation }: { readonly installation: Install
         description="To roll back, choose an earlier version. A version that requests more access needs your consent."
         data={options}
         value={chosen}
+        disabled={isReadOnly}
         onChange={(event) => setChosen(event.currentTarget.value)}
         style={{ flex: '1 1 16rem' }}
       />
-      <Button
-        variant="default"
-        disabled={chosen === now}
-        loading={save.isPending}
-        onClick={() => save.mutate(changeTo(chosen))}
-      >
-        Save
-      </Button>
-      {previous ? (
+      {isReadOnly ? null : (
+        <Button
+          variant="default"
+          disabled={chosen === now}
+          loading={save.isPending}
+          onClick={() => save.mutate(changeTo(chosen))}
+        >
+          Save
+        </Button>
+      )}
+      {previous && !isReadOnly ? (
         <Button variant="default" onClick={() => save.mutate(changeTo(previous.versionId))}>
           Go back to {previous.semVer}
         </Button>

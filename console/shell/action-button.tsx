@@ -1,6 +1,7 @@
 /** A button that runs a change at the service. */
 import { Button, type ButtonProps } from '@mantine/core';
 import { useAction } from '../rest/use-action.ts';
+import { useReadOnly } from './read-only.ts';
 
 interface ActionButtonProps extends ButtonProps {
   readonly run: () => Promise<unknown>;
@@ -11,5 +12,6 @@ interface ActionButtonProps extends ButtonProps {
 
 export function ActionButton({ run, done, ...button }: ActionButtonProps) {
   const { mutate, isPending } = useAction<void, unknown>(run, done);
+  if (useReadOnly()) return null;
   return <Button size="xs" variant="default" {...button} loading={isPending} onClick={() => mutate()} />;
 }

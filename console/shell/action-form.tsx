@@ -11,6 +11,8 @@ export function ActionForm({ onSubmit, children }: ActionFormProps) {
     <form
       onSubmit={(event) => {
         event.preventDefault();
+        // React passes it on to the form around a dialog, although the dialog is elsewhere in the page.
+        event.stopPropagation();
         onSubmit();
       }}
     >

@@ -1,16 +1,18 @@
-/** A button that asks for confirmation before it runs an irreversible change. */
+/** A button that asks for confirmation before it runs a change of consequence. */
 import { Button, type ButtonProps, Group, Stack } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import type { ReactNode } from 'react';
 import { useAction } from '../rest/use-action.ts';
+import { ActionForm } from './action-form.tsx';
 import { Dialog } from './dialog.tsx';
+import { useReadOnly } from './read-only.ts';
 
 interface ConfirmButtonProps {
   readonly label: string;
   /** A shorter label for the button itself. */
   readonly short?: string;
   readonly title: string;
-  /** The consequences of the action. */
+  /** The consequences of the action, and its inputs. The dialog stays open until what is required is filled in. */
   readonly children: ReactNode;
   readonly run: () => Promise<unknown>;
   /** Message after success. */
@@ -19,31 +21,31 @@ interface ConfirmButtonProps {
 }
 
 export function ConfirmButton({ label, short, title, children, run, done, button }: ConfirmButtonProps) {
-  const { mutate, isPending } = useAction<void, unknown>(run, done);
   const [isOpen, { open, close }] = useDisclosure(false);
+  const { mutate, isPending } = useAction<void, unknown>(async () => {
+    await run();
+    close();
+  }, done);
+  if (useReadOnly()) return null;
   return (
     <>
-      <Button size="xs" variant="default" aria-label={label} {...button} loading={isPending} onClick={open}>
+      <Button size="xs" variant="default" aria-label={label} {...button} onClick={open}>
         {short ?? label}
       </Button>
       <Dialog title={title} opened={isOpen} onClose={close}>
-        <Stack>
-          {children}
-          <Group justify="flex-end">
-            <Button variant="default" onClick={close}>
-              Cancel
-            </Button>
-            <Button
-              color="red"
-              onClick={() => {
-                close();
-                mutate();
-              }}
-            >
-              {label}
-            </Button>
-          </Group>
-        </Stack>
+        <ActionForm onSubmit={() => mutate()}>
+          <Stack>
+            {children}
+            <Group justify="flex-end">
+              <Button variant="default" onClick={close}>
+                Cancel
+              </Button>
+              <Button type="submit" color="red" loading={isPending}>
+                {label}
+              </Button>
+            </Group>
+          </Stack>
+        </ActionForm>
       </Dialog>
     </>
   );

@@ -8,13 +8,14 @@ import type { VersionStatus } from '../catalog/versions.ts';
 import type { Channel } from '../channels/channels.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { findRow, listRows, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
-import type { RuntimeState } from './installation-runtimes.ts';
+import type { LastExit, RuntimeState } from './installation-runtimes.ts';
+import type { InstallationStatus } from './installation-state.ts';
 
 export type VersionPolicy = 'Latest' | 'Pinned' | 'Draft';
-type InstallationStatus = 'ready' | 'needs_configuration' | 'paused' | 'failed' | 'uninstalling';
 export interface Installation {
   readonly id: string;
   readonly accountId: string;
+  readonly accountName: string;
   readonly pluginId: string;
   readonly pluginOwnerId: string;
   readonly slug: string;
@@ -41,7 +42,7 @@ export interface Installation {
   readonly required: boolean;
   readonly runtimeState: RuntimeState | null;
   readonly restarts: number | null;
-  readonly lastExit: unknown;
+  readonly lastExit: LastExit | null;
   readonly startedAt: string | null;
   readonly rssBytes: number | null;
   readonly inspected: boolean | null;
@@ -51,7 +52,7 @@ export interface Installation {
 }
 
 const SELECT = `
-  SELECT i.id, i.account_id AS "accountId", i.plugin_id AS "pluginId", p.owner_id AS "pluginOwnerId", p.slug,
+  SELECT i.id, i.account_id AS "accountId", a.name AS "accountName", i.plugin_id AS "pluginId", p.owner_id AS "pluginOwnerId", p.slug,
          p.display_name AS "displayName", p.visibility, p.deprecation_message AS "deprecationMessage",
          p.blocked_reason AS "blockedReason", i.version_policy AS "versionPolicy",
          i.pinned_version_id AS "pinnedVersionId", i.current_version_id AS "currentVersionId",
@@ -67,6 +68,7 @@ const SELECT = `
             FROM channels h WHERE h.installation_id = i.id) AS channels,
          i.created_at AS "createdAt", i.updated_at AS "updatedAt"
     FROM installations i
+    JOIN accounts a ON a.id = i.account_id
     JOIN plugins p ON p.id = i.plugin_id
     LEFT JOIN versions c ON c.id = i.current_version_id
     LEFT JOIN versions n ON n.id = i.pending_version_id

@@ -1,6 +1,7 @@
 /** Operator commands that list processes and installations, and restart an installation. */
 
 import { recordAction } from '../../db/accounts/operator-actions.ts';
+import { describeInstallation } from '../../db/installations/installation-state.ts';
 import { notifyInstallationChanged, notifyRestartRequested } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { listFleet } from '../../db/records/operator-overview.ts';
@@ -67,24 +68,28 @@ export const installations: OperatorCommand = {
     const { pool } = await place.database();
     const { rows } = await pool.query(
       `SELECT i.id, p.slug, a.name AS account, v.semver AS "semVer", i.version_policy AS "versionPolicy", i.status,
-              i.status_reason AS "statusReason", i.created_at AS "createdAt"
+              i.status_reason AS "statusReason", i.created_at AS "createdAt", p.blocked_reason AS "blockedReason",
+              v.semver AS "currentSemVer", v.status AS "currentStatus", r.state AS "runtimeState", r.last_exit AS "lastExit"
          FROM installations i JOIN plugins p ON p.id = i.plugin_id JOIN accounts a ON a.id = i.account_id
          LEFT JOIN versions v ON v.id = i.current_version_id
+         LEFT JOIN installation_runtime r ON r.installation_id = i.id
         WHERE ($1::text IS NULL OR p.slug = $1) AND ($2::text IS NULL OR a.name = $2) AND ($3::text IS NULL OR i.status = $3)
         ORDER BY i.id DESC LIMIT $4`,
       [...readFilters(given), readNumber(given, 'limit', LINES, LINES_MAX)],
     );
-    const heading = ['INSTALLATION', 'PLUGIN', 'VERSION', 'POLICY', 'ACCOUNT', 'STATUS', 'WHY'];
-    const lines = rows.map((row) => [
+    const heading = ['INSTALLATION', 'PLUGIN', 'VERSION', 'POLICY', 'ACCOUNT', 'STATE', 'WHY', 'NEXT STEP'];
+    const found = rows.map((row) => ({ ...row, condition: describeInstallation({ ...row, failedUpdate: null }) }));
+    const lines = found.map((row) => [
       row.id,
       row.slug,
       row.semVer,
       row.versionPolicy,
       row.account,
-      row.status,
-      row.statusReason,
+      row.condition.state,
+      row.condition.cause,
+      row.condition.nextStep,
     ]);
-    return { sentence: formatTable(heading, lines, 'No installation matches.'), fields: { installations: rows } };
+    return { sentence: formatTable(heading, lines, 'No installation matches.'), fields: { installations: found } };
   },
 };
 

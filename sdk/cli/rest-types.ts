@@ -46,6 +46,12 @@ export interface Installation {
   readonly displayName: string;
   readonly status: string;
   readonly statusReason: string | null;
+  readonly condition: {
+    readonly state: string;
+    readonly cause: string | null;
+    readonly nextStep: string | null;
+    readonly action: string | null;
+  };
   readonly versionPolicy: 'Latest' | 'Pinned' | 'Draft';
   readonly pinnedVersionId: string | null;
   readonly currentVersionId: string | null;

@@ -21,14 +21,18 @@ export interface ChildEnd {
 /** V8's messages when the heap cap is reached. */
 const HEAP_FULL = /JavaScript heap out of memory|Reached heap limit|allocation failed/i;
 
-/** `why`: the supervisor's reason for ending the child; null if it did not. */
+/**
+ * A child that runs out of memory is late first, so its memory is the reason also when the supervisor ended it.
+ *
+ * @param why the supervisor's reason for ending the child; null if it did not
+ */
 export function describeEnd(
   exit: ExitInfo,
   { why, stderr, ranMs }: { why: string | null; stderr: string; ranMs: number },
 ): ChildEnd {
-  const outOfMemory = why === null && (exit.outOfMemory || HEAP_FULL.test(stderr));
+  const outOfMemory = exit.outOfMemory || HEAP_FULL.test(stderr);
   const how = exit.signal === null ? `ended with code ${exit.code ?? 'unknown'}` : `was ended by ${exit.signal}`;
-  const reason = why ?? (outOfMemory ? 'it exceeded its memory limit' : `it ${how}`);
+  const reason = outOfMemory ? 'it exceeded its memory limit' : (why ?? `it ${how}`);
   const interrupted = why === null && !outOfMemory && exit.signal === 'SIGKILL';
   return { ...exit, outOfMemory, reason, requested: why !== null, interrupted, stderr, ranMs };
 }

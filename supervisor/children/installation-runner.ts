@@ -65,6 +65,8 @@ export class InstallationRunner {
   #refused: string | null = null;
   #inspector: Inspector | null = null;
   #failedShown = false;
+  /** Reasons of the last ends, oldest first. */
+  #endReasons: readonly string[] = [];
   #restarts = 0;
   #lastExit: LastExit | null = null;
   /** Key of what `resolveServed` returned last. */
@@ -224,6 +226,8 @@ export class InstallationRunner {
       // A new version, a configure or a resume may have fixed the failure.
       this.#policy = fresh;
       this.#refused = null;
+      this.#failedShown = plugin.status === 'failed';
+      this.#deps.onChange(this);
     }
     if (plugin.semVer !== DRAFT_SEM_VER) this.#inspector?.end('the installation has left its draft');
     const serving = this.#serving;
@@ -271,6 +275,7 @@ export class InstallationRunner {
   #describeState(): RuntimeState {
     if (this.#serving) return 'running';
     if (this.#starting) return 'starting';
+    if (this.retired) return this.#draining.size > 0 ? 'draining' : 'stopped';
     const decision = decide(this.#policy, this.#deps.now(), this.#chance);
     if (decision.kind === 'failed') return 'failed';
     if (decision.kind === 'wait') return 'backoff';
@@ -422,11 +427,18 @@ export class InstallationRunner {
     // SIGKILL from outside is not a crash of the plugin.
     if (end?.interrupted) return;
     this.#policy = afterExit(this.#policy, this.#deps.now(), ranMs);
+    this.#endReasons = [...this.#endReasons, reason].slice(-this.#policy.exits.length);
     this.#chance = randomInt(PERCENT) / PERCENT;
     if (this.#policy.phase !== 'open' || this.#failedShown) return;
     this.#failedShown = true;
-    this.#deps.onFailed(this, reason);
+    this.#deps.onFailed(this, pickMainReason(this.#endReasons));
   }
+}
+
+/** The most frequent reason; of several, the latest. One late end must not hide what the others had in common. */
+function pickMainReason(reasons: readonly string[]): string {
+  const count = (reason: string) => reasons.filter((other) => other === reason).length;
+  return reasons.reduce((best, reason) => (count(reason) >= count(best) ? reason : best), '');
 }
 
 /** Changes with what an account's chains use of the installation. */

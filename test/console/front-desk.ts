@@ -1,5 +1,7 @@
 /** What the console shows in its tests: a plugin that uses everything, by an author who tries tricks. */
 import assert from 'node:assert/strict';
+import { markFailed } from '../../db/installations/installation-runtimes.ts';
+import { openPool } from '../../db/postgres/pool.ts';
 import { type Answer, eventually, type ServiceFixture } from '../deploy/service-fixture.ts';
 
 /** Right-to-left override, a terminal's escape, a script: none may do anything. */
@@ -72,6 +74,14 @@ async function made(answer: Promise<Answer>): Promise<string> {
   const { status, body } = await answer;
   assert.ok(status < 300, JSON.stringify(body));
   return body.id;
+}
+
+/** Lets an installation fail as the supervisor does after five ends of its process, which take half a minute. */
+export async function failInstallation(service: ServiceFixture, id: string, reason: string): Promise<void> {
+  const { DATABASE_URL = '' } = service.env as { DATABASE_URL?: string };
+  const { pool, close } = openPool(DATABASE_URL, { name: 'test', connections: 1, onError: () => undefined });
+  await markFailed(pool, id, reason);
+  await close();
 }
 
 /** The account's one installation, as soon as it is as wished. */

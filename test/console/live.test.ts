@@ -4,7 +4,7 @@ import t from 'tap';
 import { eventually, type ServiceFixture, startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { amount } from '../runner/soak.ts';
 import { openConsole, startBrowser } from './browser.ts';
-import { installationThat, publish, publishFrontDesk, TRICKS } from './front-desk.ts';
+import { failInstallation, installationThat, publish, publishFrontDesk, TRICKS } from './front-desk.ts';
 import { inspect } from './pictures.ts';
 
 t.setTimeout(900_000);
@@ -76,6 +76,55 @@ t.test('pages are light, what happens elsewhere appears, and what strangers writ
     await say(service, 'crash');
     await page.getByText('How it ended last').waitFor();
     await inspect(t, page, 'crashed');
+  });
+
+  await t.test('a headline blames what the log blames, and a failed one is restarted', async (t) => {
+    const ended = (await service.call('GET', `/api/plugin-logs?installationId=${desk}&levels=error`)).body.items[0];
+    const reason = ended.message.replace("The plugin's process ended: ", '');
+    const { runtime } = (await service.call('GET', `/api/installations/${desk}`)).body;
+    t.equal(runtime.lastExit.reason, reason, 'as the log has it');
+    await failInstallation(service, desk, reason);
+    await page.getByText('failed', { exact: true }).waitFor();
+    await page.getByRole('alert').getByText(`Its process ended too often: ${reason}.`).waitFor();
+    await inspect(t, page, 'failed');
+    await page.getByRole('button', { name: 'Restart' }).click();
+    await page.getByText('ready', { exact: true }).waitFor();
+    t.equal(await page.getByRole('button', { name: 'Restart' }).count(), 0);
+  });
+
+  await t.test('a blocked plugin is shown as blocked, with the reason and what to do', async (t) => {
+    await service.call('POST', '/api/operator/plugins/front-desk/block', { reason: 'It is looked at.' });
+    await page.getByText('blocked', { exact: true }).waitFor();
+    t.equal(await page.getByText('ready', { exact: true }).count(), 0, 'not ready');
+    await page.getByRole('alert').getByText('The operator blocked this plugin: It is looked at.').waitFor();
+    await page.getByRole('alert').getByText('Ask the operator of this service').waitFor();
+    await page.getByRole('link', { name: 'Installations' }).click();
+    await page.locator('.row-card').getByText('blocked', { exact: true }).waitFor();
+    await service.call('POST', '/api/operator/plugins/front-desk/unblock');
+    await page.locator('.row-card').getByText('ready', { exact: true }).waitFor();
+  });
+
+  await t.test('an operator sees whose installation it is, and no button that would be refused', async (t) => {
+    const ben = await service.asUser('ben');
+    const theirs = await install(ben, 'front-desk', { key: 'k3y' });
+    await page.goto(`${service.url}/installations/${theirs}`);
+    await page.getByText('installed by ben').waitFor();
+    for (const name of ['Overview', 'Settings', 'Channels', 'Events']) {
+      await page.getByRole('tab', { name }).click();
+      for (const button of [
+        'Pause',
+        'Run setup again',
+        'Uninstall',
+        'Save',
+        'Connect',
+        'Replay',
+        'Replay all dead ones',
+      ])
+        t.equal(await page.getByRole('button', { name: button, exact: true }).count(), 0, `${name}: ${button}`);
+    }
+    await inspect(t, page, 'of-another');
+    await ben.call('DELETE', `/api/installations/${theirs}`);
+    await page.goto(`${service.url}/installations/${desk}`);
   });
 
   await t.test('a new version that asks for no more runs by itself, and one click goes back', async (t) => {

@@ -4,7 +4,7 @@
  */
 import { authoring, create } from './authoring-actions.ts';
 import { go, type PageAction, press, pressInDialog, tab } from './console-fixture.ts';
-import { installationThat, publish } from './front-desk.ts';
+import { failInstallation, installationThat, publish } from './front-desk.ts';
 import { figures, operating } from './operating-actions.ts';
 
 const signingIn: readonly PageAction[] = [
@@ -180,12 +180,20 @@ const agents: readonly PageAction[] = [
 
 const ending: readonly PageAction[] = [
   {
+    operation: 'POST /installations/{id}/restart',
+    where: 'Installation: Restart, of one that has failed',
+    async does({ page, service }) {
+      await tab(page, 'Overview');
+      const { id } = await installationThat(service, ({ status }) => status === 'ready');
+      await failInstallation(service, id, 'it exceeded its memory limit');
+      await press(page, 'Restart');
+      await page.getByText('Its failures are forgotten').waitFor();
+    },
+  },
+  {
     operation: 'POST /installations/{id}/pause',
     where: 'Installation: Pause',
-    async does({ page }) {
-      await tab(page, 'Overview');
-      await press(page, 'Pause');
-    },
+    does: ({ page }) => press(page, 'Pause'),
   },
   {
     operation: 'POST /installations/{id}/resume',

@@ -20,18 +20,27 @@ export const status: Command = {
     if (plugins.length === 0) output.printLine('  none: bulkhead init, then bulkhead publish');
     output.printLine(output.paint.bold('Installed'));
     for (const installation of installations) {
-      const { slug, currentSemVer, versionPolicy, required, status, statusReason, pendingUpdate } = installation;
+      const { slug, currentSemVer, versionPolicy, required, condition, pendingUpdate } = installation;
       const words = [
         currentSemVer ?? 'draft',
         versionPolicy,
         ...(required ? ['required'] : []),
-        status.replaceAll('_', ' '),
+        condition.state.replaceAll('_', ' '),
       ];
       const summary = words.join('  ');
-      output.printLine(`  ${slug}  ${summary}${statusReason === null ? '' : `: ${toOneLine(statusReason)}`}`);
+      output.printLine(`  ${slug}  ${summary}${condition.cause === null ? '' : `: ${toOneLine(condition.cause)}`}`);
+      const next = describeNext(installation);
+      if (next !== null) output.printLine(`    ${next}`);
       if (pendingUpdate) output.printLine(`    ${pendingUpdate.semVer} needs your consent: bulkhead accept ${slug}`);
     }
     if (installations.length === 0) output.printLine('  none: bulkhead install <slug>');
     return { plugins, installations };
   },
 };
+
+/** The next step as a command where there is one. */
+function describeNext({ slug, condition: { action, nextStep } }: Installation): string | null {
+  if (action === 'restart') return `${nextStep} bulkhead restart ${slug}`;
+  if (action === 'configure') return `${nextStep} bulkhead configure ${slug} --help`;
+  return nextStep;
+}

@@ -53,7 +53,7 @@ async function installed(who: Client): Promise<string> {
   return (await who.post('/installations', { slug: 'crasher' })).body.id;
 }
 
-t.test('a crash loop is failed with its reason, tried once after ten minutes, and well when it holds', async (t) => {
+t.test('a crash loop is failed with its reason, tried once after ten minutes, and well after a restart', async (t) => {
   const api = await startApiFixture(t);
   const ann = await api.user('ann');
   let ahead = 0;
@@ -80,13 +80,18 @@ t.test('a crash loop is failed with its reason, tried once after ten minutes, an
     await ask('crash');
     await eventually(async () => (await exits()) === exit, 60_000);
     if (exit === 1)
-      t.match(await shown(), { status: 'ready', runtime: { state: /backoff|stopped/, lastExit: { reason: REASON } } });
+      t.match(await shown(), {
+        status: 'ready',
+        condition: { state: /restarting|ready/ },
+        runtime: { state: /backoff|stopped/, lastExit: { reason: REASON } },
+      });
     if (exit < 5) ahead += LONGEST_PAUSE_MS;
   }
   await until('failed');
   const failed = await shown();
   t.match(failed, {
     statusReason: REASON,
+    condition: { state: 'failed', cause: REASON, nextStep: /restart it/, action: 'restart' },
     runtime: { state: 'failed', restarts: 5, lastExit: { reason: REASON } },
   });
   t.match(failed.runtime.lastExit.at, /^\d{4}-\d\d-\d\dT/);
@@ -109,9 +114,15 @@ t.test('a crash loop is failed with its reason, tried once after ten minutes, an
   t.match(await shown(), { status: 'failed', runtime: { state: 'failed' } }, 'a trial that crashes opens it again');
   t.equal((await ask('Hello.')).outcome, 'skipped_unavailable');
 
-  ahead += TEN_MINUTES_MS;
-  t.equal((await ask('Hello.')).prompt, 'Hello. Be kind.', 'a trial that holds serves');
+  t.match(await ann.post(`/installations/${id}/restart`), { status: 200, body: { status: 'ready' } });
+  await eventually(async () => (await shown()).condition.state === 'ready', 60_000);
+  t.equal((await ask('Hello.')).prompt, 'Hello. Be kind.', 'restarted by its user, it serves without waiting');
   await until('ready');
   await eventually(async () => (await shown()).runtime.state === 'running', 60_000);
-  t.match(await shown(), { statusReason: null, runtime: { lastExit: { reason: REASON } } });
+  t.match(await shown(), { statusReason: null, condition: { state: 'ready', cause: null } });
+  await ann.post(`/installations/${id}/pause`);
+  t.match(await ann.post(`/installations/${id}/restart`), {
+    status: 409,
+    body: { code: 'not_running', detail: /paused/ },
+  });
 });

@@ -1,6 +1,7 @@
 /** The restart policy over time: backoff, circuit breaker, trial. */
 import fc from 'fast-check';
 import t from 'tap';
+import { describeEnd } from '../../../supervisor/children/child-end.ts';
 import {
   afterExit,
   afterStableRun,
@@ -60,4 +61,16 @@ t.test('whatever happens, a pause is between 0.8 s and 72 s, and a start is allo
       return decide(state, now + 600_001, chance).kind === 'start';
     }),
   );
+});
+
+t.test('memory is the reason of an end, also where the deadline came first', async (t) => {
+  const exit = { code: null, signal: 'SIGKILL', outOfMemory: false, gone: true } as const;
+  const why = 'hook middleware.systemPrompt took longer than its 1000 ms (1050 ms)';
+  const full = 'FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory';
+  const reasonOf = (change: object, facts: object) =>
+    describeEnd({ ...exit, ...change }, { why: null, stderr: '', ranMs: 5, ...facts }).reason;
+  t.equal(reasonOf({}, { why }), why);
+  t.equal(reasonOf({}, { why, stderr: full }), 'it exceeded its memory limit');
+  t.equal(reasonOf({ outOfMemory: true }, { why }), 'it exceeded its memory limit');
+  t.equal(reasonOf({}, {}), 'it was ended by SIGKILL');
 });

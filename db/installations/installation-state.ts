@@ -1,0 +1,99 @@
+/**
+ * What an installation does, why, and what to do next, as one pure function. REST, the console and the command lines show
+ * its result.
+ */
+import type { VersionStatus } from '../catalog/versions.ts';
+import type { LastExit, RuntimeState } from './installation-runtimes.ts';
+
+export type InstallationStatus = 'ready' | 'needs_configuration' | 'paused' | 'failed' | 'uninstalling';
+
+/** What the function decides by. */
+export interface InstallationFacts {
+  readonly status: InstallationStatus;
+  /** The stored reason of the status. */
+  readonly statusReason: string | null;
+  /** Why an operator blocked the plugin; null: it is not blocked. */
+  readonly blockedReason: string | null;
+  readonly currentSemVer: string | null;
+  readonly currentStatus: VersionStatus | null;
+  /** Null: no child was started yet. */
+  readonly runtimeState: RuntimeState | null;
+  readonly lastExit: Pick<LastExit, 'reason'> | null;
+  /** A version that did not start, while the current one keeps running. */
+  readonly failedUpdate: { readonly semVer: string | null; readonly reason: string } | null;
+}
+
+export const installationStates = [
+  'ready',
+  'restarting',
+  'update_failed',
+  'failed',
+  'needs_configuration',
+  'paused',
+  'blocked',
+  'uninstalling',
+] as const;
+/** What the user can do about the state, each with its own operation. */
+export const installationActions = ['configure', 'resume', 'restart', 'retry_update'] as const;
+
+export interface InstallationState {
+  readonly state: (typeof installationStates)[number];
+  /** One sentence; null: there is nothing to explain. */
+  readonly cause: string | null;
+  /** One sentence; null: there is nothing to do. */
+  readonly nextStep: string | null;
+  readonly action: (typeof installationActions)[number] | null;
+}
+
+/** What keeps an installation from running is decided first, by how much of it must change before it runs. */
+export function describeInstallation(facts: InstallationFacts): InstallationState {
+  const { status, statusReason, blockedReason, runtimeState, lastExit, failedUpdate } = facts;
+  if (status === 'uninstalling') return makeState('uninstalling', 'It is being removed.', null);
+  if (blockedReason !== null)
+    return makeState('blocked', pickNotice(facts), 'Ask the operator of this service, or uninstall the plugin.');
+  if (status === 'paused') return makeState('paused', statusReason ?? 'Its user paused it.', 'Resume it.', 'resume');
+  if (status === 'needs_configuration')
+    return makeState('needs_configuration', statusReason, 'Fill in its settings.', 'configure');
+  // The child's state is newer: it is saved before the status.
+  if (status === 'failed' || runtimeState === 'failed')
+    return makeState('failed', describeFailure(statusReason ?? lastExit?.reason ?? null), FAILED_NEXT, 'restart');
+  if (failedUpdate) {
+    const { semVer, reason } = failedUpdate;
+    const cause = `${semVer ?? 'The draft'} did not start: ${endSentence(reason)}`;
+    const running = facts.currentSemVer ?? 'The previous draft';
+    return makeState('update_failed', cause, `${running} keeps running. Try the update again.`, 'retry_update');
+  }
+  if (runtimeState === 'backoff') {
+    const why = lastExit ? `Its process ended: ${endSentence(lastExit.reason)}` : 'Its process ended.';
+    return makeState('restarting', why, 'It starts again by itself within a minute.');
+  }
+  return makeState('ready', pickNotice(facts), null);
+}
+
+const FAILED_NEXT =
+  'Read its log, mend the cause, and restart it. Ten minutes after its last end, the next call tries it once more.';
+
+/** The most important notice: a block by the operator, then the stored reason, then a yank. */
+export function pickNotice({
+  blockedReason,
+  statusReason,
+  currentStatus,
+  currentSemVer,
+}: Pick<InstallationFacts, 'blockedReason' | 'statusReason' | 'currentStatus' | 'currentSemVer'>): string | null {
+  if (blockedReason !== null) return `The operator blocked this plugin: ${blockedReason}`;
+  if (statusReason !== null) return statusReason;
+  if (currentStatus !== 'yanked') return null;
+  return `Version ${currentSemVer} was yanked by its author. It keeps running here; move to another version when you can.`;
+}
+
+const makeState = (
+  state: InstallationState['state'],
+  cause: string | null,
+  nextStep: string | null,
+  action: InstallationState['action'] = null,
+): InstallationState => ({ state, cause, nextStep, action });
+
+const describeFailure = (reason: string | null): string =>
+  reason === null ? 'Its process ended too often.' : `Its process ended too often: ${endSentence(reason)}`;
+
+const endSentence = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`);
