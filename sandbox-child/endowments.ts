@@ -2,7 +2,7 @@
  * Creates the globals of a plugin besides the language's own and the registration objects. They give out strings, plain data
  * and frozen functions only, so that none of Node's objects can be reached through them.
  */
-import { AbortController } from './abort.ts';
+import { AbortController, AbortSignal } from './abort.ts';
 import { createCrypto } from './crypto.ts';
 import type { Log } from './log-lines.ts';
 import { text } from './text.ts';
@@ -64,6 +64,7 @@ export function createEndowments(log: Log, report: (error: unknown) => void): Re
     TextEncoder: PluginTextEncoder,
     TextDecoder: PluginTextDecoder,
     AbortController,
+    AbortSignal,
     crypto: createCrypto(),
     webhooks: createWebhooks(),
     atob: (data: string) => atob(data),

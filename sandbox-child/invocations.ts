@@ -34,10 +34,7 @@ export function trackInvocations(): Invocations {
     run(call, handler, cancellation) {
       const running = new RunningInvocation(call.invocationId, cancellation);
       try {
-        const context = isVetoable(call)
-          ? new VetoableContext(call.context, running)
-          : new Context(call.context, running);
-        const answer = scope.run(running, handler, context);
+        const answer = scope.run(running, handler, createContext(call, running));
         return isThenable(answer) ? running.awaitAnswer(answer) : running.applyVeto({ outcome: 'answered', answer });
       } catch (error) {
         return running.applyVeto(toFailedOutcome(error));
@@ -93,33 +90,20 @@ const isThenable = (answer: unknown): boolean => typeof answer === 'object' && a
 /** Events and webhook requests have already happened and cannot be cancelled. */
 const isVetoable = ({ target: { kind } }: Call): boolean => kind !== 'event' && kind !== 'channel';
 
-/** The context passed to a handler. Each invocation has its own copy. */
-class Context {
-  readonly #running: RunningInvocation;
-
-  constructor(fields: object, running: RunningInvocation) {
-    this.#running = running;
-    Object.assign(this, fields);
-  }
-
-  get signal(): AbortSignalLike {
-    return this.#running.signal;
-  }
-}
-
-class VetoableContext extends Context {
-  /** An own, bound property, so that `({ cancel }) => …` works. */
-  readonly cancel: (reason: unknown) => never;
-
-  constructor(fields: object, running: RunningInvocation) {
-    super(fields, running);
-    this.cancel = (reason) => {
-      running.vetoReason ??= text(reason).slice(0, REASON_MAX_CHARS) || 'no reason given';
-      throw VETO;
-    };
-  }
-}
-for (const { prototype } of [Context, VetoableContext]) {
-  Reflect.deleteProperty(prototype, 'constructor');
-  Object.freeze(prototype);
+/**
+ * The context passed to a handler. Each invocation has its own copy. `signal` and `cancel` are own properties, so that
+ * `({ signal, cancel }) => …` and `{ ...ctx }` work.
+ */
+function createContext(call: Call, running: RunningInvocation): object {
+  const context = {
+    get signal(): AbortSignalLike {
+      return running.signal;
+    },
+  };
+  if (!isVetoable(call)) return Object.assign(context, call.context);
+  const cancel = (reason: unknown): never => {
+    running.vetoReason ??= text(reason).slice(0, REASON_MAX_CHARS) || 'no reason given';
+    throw VETO;
+  };
+  return Object.assign(context, call.context, { cancel });
 }

@@ -9,6 +9,9 @@ export type Log = (level: LogLevel, message: string, data?: unknown) => void;
 /** The protocol's limits of one line, in characters. The supervisor counts bytes. */
 const MESSAGE_MAX_CHARS = 8_192;
 const DATA_MAX_CHARS = 16_384;
+/** Levels of log data that JSON cannot hold as it is; each level is copied. */
+const DEPTH_MAX = 64;
+const UNPRINTABLE = '[a value that cannot be shown]';
 
 /** `getInvocationId` returns the invocation whose code is running. */
 export function makeLog(supervisor: SupervisorConnection, getInvocationId: () => string | null): Log {
@@ -35,6 +38,32 @@ function toLoggable(data: unknown): { data: unknown; truncated: boolean } {
     if (json !== undefined && json.length <= DATA_MAX_CHARS) return { data: JSON.parse(json), truncated: false };
     return { data: (json ?? text(data)).slice(0, DATA_MAX_CHARS), truncated: json !== undefined };
   } catch {
-    return { data: text(data).slice(0, DATA_MAX_CHARS), truncated: false };
+    return toLoggable(replaceUnprintable(data, []));
+  }
+}
+
+/** Replaces what JSON cannot hold, field by field, so that one BigInt, cycle or throwing getter costs only itself. */
+function replaceUnprintable(value: unknown, ancestors: readonly object[]): unknown {
+  try {
+    if (typeof value === 'bigint') return String(value);
+    if (typeof value !== 'object' || value === null) return value;
+    if (ancestors.includes(value)) return '[a cycle]';
+    if (ancestors.length >= DEPTH_MAX) return '[nested too deeply]';
+    const path = [...ancestors, value];
+    if (value instanceof Error) return replaceUnprintable(toErrorData(value), path);
+    if ('toJSON' in value && typeof value.toJSON === 'function') return JSON.parse(JSON.stringify(value));
+    if (Array.isArray(value)) return value.map((item) => replaceUnprintable(item, path));
+    return Object.fromEntries(Object.keys(value).map((name) => [name, replaceField(value, name, path)]));
+  } catch {
+    return UNPRINTABLE;
+  }
+}
+
+/** Reading a property may run a getter of the plugin. */
+function replaceField(owner: object, name: string, path: readonly object[]): unknown {
+  try {
+    return replaceUnprintable((owner as Record<string, unknown>)[name], path);
+  } catch {
+    return UNPRINTABLE;
   }
 }

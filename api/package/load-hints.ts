@@ -16,7 +16,17 @@ const GLOBALS = [
     'crypto',
     'webhooks',
   ],
-  ...['URL', 'URLSearchParams', 'TextEncoder', 'TextDecoder', 'AbortController', 'structuredClone', 'atob', 'btoa'],
+  ...[
+    'URL',
+    'URLSearchParams',
+    'TextEncoder',
+    'TextDecoder',
+    'AbortController',
+    'AbortSignal',
+    'structuredClone',
+    'atob',
+    'btoa',
+  ],
 ];
 /** Globals of other platforms, with their replacement in plugins. */
 const ABSENT: Readonly<Record<string, string>> = {

@@ -52,7 +52,14 @@ declare function structuredClone<T>(value: T): T;
 declare function btoa(text: string): string;
 declare function atob(base64: string): string;
 
-interface AbortSignal {
+declare class AbortSignal {
+  private constructor();
+  /** A signal that is aborted already. */
+  static abort(reason?: unknown): AbortSignal;
+  /** A signal that aborts after this time, in milliseconds. */
+  static timeout(ms: number): AbortSignal;
+  /** A signal that aborts as soon as one of these does. */
+  static any(signals: Iterable<AbortSignal>): AbortSignal;
   readonly aborted: boolean;
   readonly reason: unknown;
   onabort: AbortListener | null;

@@ -206,6 +206,37 @@ t.test('a signal that is read after the deadline is already aborted', async (t) 
   t.match(child.lines, [{ message: 'TimeoutError' }]);
 });
 
+t.test('signals: in a copy of the context, and the static methods of AbortSignal', async (t) => {
+  const child = testChild(t, jail);
+  const code = `const copy = { ...ctx };
+    const mine = new AbortController();
+    const any = AbortSignal.any([copy.signal, mine.signal]);
+    const seen = new Promise((resolve) => any.addEventListener('abort', resolve));
+    mine.abort('enough');
+    await seen;
+    const late = AbortSignal.timeout(1);
+    await new Promise((resolve) => { late.onabort = resolve; });
+    const refused = [];
+    for (const wrong of [() => new AbortSignal(), () => AbortSignal.timeout(-1), () => AbortSignal.any([{}]), () => { any.aborted = false; }])
+      try { wrong(); refused.push(null); } catch (error) { refused.push(error.name); }
+    return [copy.signal === ctx.signal, copy.signal instanceof AbortSignal, any.reason, AbortSignal.abort().reason.name,
+      AbortSignal.any([AbortSignal.abort(7)]).reason, late.reason.name, refused, JSON.stringify(Object.keys(copy).includes('signal'))];`;
+  await child.load(bundleOf(toolOf(code)));
+  t.same(await callTool(child, 'run'), {
+    outcome: 'answered',
+    answer: [
+      true,
+      true,
+      'enough',
+      'AbortError',
+      7,
+      'TimeoutError',
+      ['TypeError', 'RangeError', 'TypeError', 'TypeError'],
+      'true',
+    ],
+  });
+});
+
 t.test('calls beyond what may wait are refused', async (t) => {
   const child = testChild(t, jail);
   await child.load(bundleOf(toolOf('await new Promise((resolve) => setTimeout(resolve, 100)); return 1;')));
@@ -278,7 +309,9 @@ t.test('100,000 pending host calls hurt the plugin alone', async (t) => {
 t.test('log lines: levels, cut to size, and what is thrown outside of handlers', async (t) => {
   const child = testChild(t, jail);
   const code = `console.log('a', { b: 1 }, [2]); host.log.warn('w', { n: 1 }); host.log('x'.repeat(9e3), 'y'.repeat(2e4));
-    host.log({ get toJSON() { throw 1; } }); host.log('cyclic', (() => { const a = {}; a.a = a; return a; })());
+    host.log({ get toJSON() { throw 1; } }); const odd = { n: 1, big: 2n ** 70n, date: new Date(0), list: [1n, { ok: true }],
+      get broken() { throw new Error('no'); } };
+    odd.self = odd; odd.list.push(odd); host.log('odd', odd); host.log('large', { big: 1n, text: 'x'.repeat(2e4) });
     setTimeout(() => { throw new Error('in a timer'); }); Promise.reject(new Error('nobody waits')); return 1;`;
   await child.load(bundleOf(toolOf(code)));
   await callTool(child, 'run');
@@ -288,7 +321,17 @@ t.test('log lines: levels, cut to size, and what is thrown outside of handlers',
     { level: 'warn', message: 'w', data: { n: 1 } },
     { message: 'x'.repeat(8192), data: 'y'.repeat(16384), truncated: true },
   ]);
-  t.equal(child.lines.length, 7);
+  const unprintable = '[a value that cannot be shown]';
+  t.same(child.lines[4]?.data, {
+    n: 1,
+    big: '1180591620717411303424',
+    date: '1970-01-01T00:00:00.000Z',
+    list: ['1', { ok: true }, '[a cycle]'],
+    broken: unprintable,
+    self: '[a cycle]',
+  });
+  t.match(child.lines[5], { message: 'large', data: /^\{"big":"1","text":"x+$/, truncated: true });
+  t.equal(child.lines.length, 8);
   t.ok(child.lines.some((line) => line.level === 'error' && line.message.includes('in a timer')));
   t.ok(child.lines.some((line) => line.level === 'error' && line.message.includes('nobody waits')));
   t.equal(child.state, 'loaded');
