@@ -181,6 +181,12 @@ declare namespace Bulkhead {
     id: string;
     done: boolean;
   };
+  type TodoChanges = {
+    title?: string;
+    notes?: string;
+    dueAt?: string | null;
+    assigneeAgentId?: string | null;
+  };
   type TranscriptMessage = {
     id: string;
     role: Role;
@@ -314,12 +320,7 @@ declare namespace Bulkhead {
   interface TodoUpdateContext extends HookContext {
     hook: 'middleware.todoUpdate';
     before: Todo;
-    changes: {
-      title?: string;
-      notes?: string;
-      dueAt?: string | null;
-      assigneeAgentId?: string | null;
-    };
+    changes: TodoChanges;
     /** Cancels the operation. The transcript shows the reason (1-500 characters). */
     cancel(reason: string): never;
   }
@@ -330,12 +331,7 @@ declare namespace Bulkhead {
    */
   interface TodoUpdatePatch {
     before?: never;
-    changes?: {
-      title?: string;
-      notes?: string;
-      dueAt?: string | null;
-      assigneeAgentId?: string | null;
-    };
+    changes?: TodoChanges;
   }
 
   /** The context of `middleware.todoComplete`. */
@@ -714,13 +710,13 @@ declare namespace Bulkhead {
 
   /**
    * A tool that agents can call. Arguments are validated against `parameters` before the handler runs. A returned
-   * string becomes one text part.
+   * string, or any other JSON value, becomes one text part.
    */
   interface Tool {
     description: string;
     parameters: JsonSchema;
     /** Timeout: 60 s. The result may have at most 256 KiB. */
-    handler(args: object, ctx: ToolContext): Answer<string | { content: Content[]; isError?: boolean }>;
+    handler(args: object, ctx: ToolContext): Answer<string | { content: Content[]; isError?: boolean } | Json>;
   }
 
   /** The second argument of a handler of `commands`. */
@@ -1102,7 +1098,14 @@ declare function structuredClone<T>(value: T): T;
 declare function btoa(text: string): string;
 declare function atob(base64: string): string;
 
-interface AbortSignal {
+declare class AbortSignal {
+  private constructor();
+  /** A signal that is aborted already. */
+  static abort(reason?: unknown): AbortSignal;
+  /** A signal that aborts after this time, in milliseconds. */
+  static timeout(ms: number): AbortSignal;
+  /** A signal that aborts as soon as one of these does. */
+  static any(signals: Iterable<AbortSignal>): AbortSignal;
   readonly aborted: boolean;
   readonly reason: unknown;
   onabort: AbortListener | null;

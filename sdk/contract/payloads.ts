@@ -65,14 +65,17 @@ export const transcriptMessage = z.object({
 /** A message of a model conversation. */
 export const chatMessage = z.object({ role: z.enum(['system', 'user', 'assistant']), text });
 
-export const inbound = z.object({ id, from: z.string().max(500), text, attachments });
-export const outbound = z.object({ id, text, attachments });
+export const inbound = z.object({ id, from: z.string().max(500), text, attachments: attachments.default([]) });
+export const outbound = z.object({ id, text, attachments: attachments.default([]) });
 export const todoFields = z.object({
   title: z.string().min(1).max(1000),
   notes: z.string().max(65_536),
   dueAt: timestamp.nullable(),
 });
-export const newTodo = todoFields.extend({ assigneeAgentId: id.nullable() });
+const assigneeAgentId = id.nullable();
+export const newTodo = todoFields.extend({ notes: todoFields.shape.notes.default(''), assigneeAgentId });
+/** Without defaults: a field that is left out does not change. */
+export const todoChanges = todoFields.extend({ assigneeAgentId }).partial();
 export const todo = newTodo.extend({ id, done: z.boolean() });
 export const newNotify = z.object({
   text,

@@ -61,6 +61,7 @@ export class TypePrinter {
     const { def } = (schema as z.core.$ZodTypes)._zod;
     switch (def.type) {
       case 'optional':
+      case 'default':
         return this.print(def.innerType, depth);
       case 'nullable':
         return `${this.print(def.innerType, depth)} | null`;
@@ -85,8 +86,8 @@ export class TypePrinter {
   }
 }
 
-/** Whether a property of this schema is optional. */
-export const isOptional = (schema: z.core.$ZodType): boolean => schema._zod.optin === 'optional';
+/** Whether a property of this schema may be absent. A plugin always gets one that has a default. */
+export const isOptional = (schema: z.core.$ZodType): boolean => schema._zod.optout === 'optional';
 
 const printArray = (element: string): string => (/[|{]/.test(element) ? `Array<${element}>` : `${element}[]`);
 

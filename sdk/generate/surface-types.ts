@@ -100,9 +100,10 @@ function printFirstParameter(kind: SurfaceName, row: SurfaceRow, printer: TypePr
   return `${row.first}: ${printer.print(schema)}`;
 }
 
-/** Adds the shorthands that the session API accepts: a string as a tool's or command's result, and no `isError`. */
+/** Adds the shorthands that the session API accepts: a string as a tool's or command's result, any JSON value as a tool's, and no `isError`. */
 export function printResult(kind: SurfaceName, row: SurfaceRow, printer: TypePrinter): string {
-  if (kind === 'tools') return `string | { content: ${printer.print(toolResult.shape.content)}; isError?: boolean }`;
+  if (kind === 'tools')
+    return `string | { content: ${printer.print(toolResult.shape.content)}; isError?: boolean } | Json`;
   const printed = printer.print(row.result);
   if (kind === 'commands') return `string | ${printed}`;
   return isOptional(row.result) && printed !== 'void' ? `${printed} | void` : printed;

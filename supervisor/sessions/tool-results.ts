@@ -1,4 +1,4 @@
-/** Validates the results of tool handlers. A string is a valid result. */
+/** Validates the results of tool handlers: a list of parts, a string, or any JSON value. */
 import { z } from 'zod';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { toolResult } from '../../sdk/contract/payloads.ts';
@@ -12,8 +12,11 @@ export const failedTool = (text: string): ToolResult => ({ content: [{ type: 'te
 
 /** Validates a handler's result. @throws Problem `plugin_failed` when it is malformed or too large */
 export function readToolResult(name: string, answer: unknown, maxBytes: number): ToolResult {
-  const given = typeof answer === 'string' ? { content: [{ type: 'text', text: answer }] } : answer;
-  const checked = answered.safeParse(given);
+  if (answer === undefined)
+    throw new Problem('plugin_failed', `${name} returned nothing. Return a string or a JSON value.`);
+  const checked = answered.safeParse(
+    hasContent(answer) ? answer : { content: [{ type: 'text', text: toText(answer) }] },
+  );
   if (!checked.success) {
     const issue = checked.error.issues[0];
     const where = issue?.path.length ? `${issue.path.join('.')}: ` : '';
@@ -26,3 +29,9 @@ export function readToolResult(name: string, answer: unknown, maxBytes: number):
     throw new Problem('plugin_failed', `${name} returned more than ${maxBytes} bytes.`);
   return checked.data;
 }
+
+/** Only an object with `content` is a list of parts. */
+const hasContent = (answer: unknown): boolean =>
+  typeof answer === 'object' && answer !== null && Object.hasOwn(answer, 'content');
+
+const toText = (answer: unknown): string => (typeof answer === 'string' ? answer : JSON.stringify(answer));

@@ -40,8 +40,9 @@ events.sessionCleared = async ({ data, signal }) => {
 
 // @ts-expect-error a tool without its schema
 tools.bare = { description: 'Bare', handler: () => '' };
-// @ts-expect-error a tool's answer is text or content
-tools.wrong = { description: 'Wrong', parameters: {}, handler: () => ({ text: 'x' }) };
+tools.plain = { description: 'Plain', parameters: {}, handler: () => ({ celsius: [18, null] }) };
+// @ts-expect-error a tool answers something
+tools.wrong = { description: 'Wrong', parameters: {}, handler: () => {} };
 // @ts-expect-error an event that is misspelt
 events.pluginInstaled = () => {};
 events.pluginUninstalled = (event) => {

@@ -11,7 +11,11 @@ const dice = `tools.roll = {
     host.log('rolled', { sides: args.sides, call: ctx.callId });
     if (args.sides === 13) throw new Error('unlucky');
     if (args.sides === 14) return { content: [{ type: 'text', text: 'x'.repeat(300000) }] };
-    if (args.sides === 15) return { nothing: true };
+    if (args.sides === 15) return { content: 'a text' };
+    if (args.sides === 16) return undefined;
+    if (args.sides === 17) return { nothing: true };
+    if (args.sides === 18) return 18;
+    if (args.sides === 19) return 'nineteen';
     return { content: [{ type: 'json', json: { sides: args.sides } }], isError: false };
   },
 };`;
@@ -34,10 +38,20 @@ t.test('tools are listed by slug and name, and called', async (t) => {
     status: 502,
     body: { code: 'plugin_failed' },
   });
-  t.match(await fixture.call('POST', path, { arguments: { sides: 15 } }), {
-    status: 502,
-    body: { code: 'plugin_failed' },
-  });
+  for (const sides of [15, 16])
+    t.match(await fixture.call('POST', path, { arguments: { sides } }), {
+      status: 502,
+      body: { code: 'plugin_failed' },
+    });
+  const texts = [
+    [17, '{"nothing":true}'],
+    [18, '18'],
+    [19, 'nineteen'],
+  ] as const;
+  for (const [sides, text] of texts) {
+    const { body } = await fixture.call('POST', path, { arguments: { sides } });
+    t.same(body, { content: [{ type: 'text', text }], isError: false });
+  }
   await fixture.supervisor.logs.flush();
   const { rows } = await fixture.pool.query(
     `SELECT * FROM plugin_logs WHERE installation_id = $1 AND level = 'info' ORDER BY id`,
@@ -103,7 +117,7 @@ t.test('a hostile schema costs its own plugin', async (t) => {
   const beside = JSON.parse('{"arguments":{},"__proto__":{"callId":"x"}}');
   t.match(
     await fixture.call('POST', `/sessions/${session}/tools/hostile__proto`, beside),
-    { status: 200 },
+    { status: 400, body: { code: 'bad_request', errors: [{ field: '__proto__' }] } },
     'it sets nothing',
   );
 
