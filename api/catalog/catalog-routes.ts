@@ -12,7 +12,7 @@ import { catalogEntry, catalogSummary, showEntry, showSummary } from './catalog-
 
 const shapes = {
   list: {
-    summary: 'Every listed plugin, and the caller’s own private ones',
+    summary: 'Every listed plugin, and the caller’s own private and delisted ones',
     querystring: catalogQuery,
     response: { 200: page(catalogSummary) },
   },

@@ -5,6 +5,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { pageDeliveries } from '../../db/channels/delivery-history.ts';
 import { pageEvents } from '../../db/installations/event-history.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { answerCreated } from '../../service/http/created.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams, noContent, page } from '../../service/http/schemas.ts';
 import { requireInstallation } from '../installations/installation-lookup.ts';
@@ -90,7 +91,7 @@ export function channelRoutes(services: Services): FastifyPluginAsyncZod {
     groupRoutes(app, 'Channels');
     app.post('/installations/:id/channels', { schema: shapes.connect }, async (request, reply) => {
       const channel = await connectChannel(services, requireCaller(request), request.params.id, request.body);
-      return reply.code(201).send(showChannel(channel, webhookUrl));
+      return answerCreated(request, reply, channel.id).send(showChannel(channel, webhookUrl));
     });
 
     app.delete('/installations/:id/channels/:channelId', { schema: shapes.disconnect }, async (request, reply) => {

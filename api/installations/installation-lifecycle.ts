@@ -160,4 +160,4 @@ export async function rerunSetup(services: Services, caller: Caller, installatio
 }
 
 const overQuota = (quota: number) =>
-  new Problem('rate_limited', `Your account has its maximum of ${quota} installations. Uninstall one first.`);
+  new Problem('too_many_installations', `Your account has its maximum of ${quota} installations. Uninstall one first.`);

@@ -6,6 +6,7 @@ import { readUsage } from '../../db/accounts/model-usage.ts';
 import { type Installation, pageInstallations } from '../../db/installations/installations.ts';
 import { pageAudit } from '../../db/records/audit.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { answerCreated } from '../../service/http/created.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams, noContent, page, pageQuery } from '../../service/http/schemas.ts';
 import type { Services } from '../services.ts';
@@ -25,6 +26,7 @@ const shapes = {
       'plugin_blocked',
       'draft_owner_only',
       'already_installed',
+      'too_many_installations',
       'no_draft',
       'no_published_version',
       'invalid_pin',
@@ -91,7 +93,7 @@ export function installationRoutes(services: Services, quota: number): FastifyPl
     groupRoutes(app, 'Installations');
     app.post('/installations', { schema: shapes.install }, async (request, reply) => {
       const made = await install(services, requireCaller(request), request.body, quota);
-      return reply.code(201).send(show(made));
+      return answerCreated(request, reply, made.id).send(show(made));
     });
 
     app.get('/installations', { schema: shapes.list }, async (request) => {

@@ -7,6 +7,7 @@ import { findPlugin, insertPlugin, pagePlugins } from '../../db/catalog/plugins.
 import { listFiles, listVersions } from '../../db/catalog/versions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { answerCreated } from '../../service/http/created.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams, page, pageQuery } from '../../service/http/schemas.ts';
 import { FILE_LIST_MAX_BYTES, notUtf8Problem } from '../package/file-list.ts';
@@ -70,7 +71,7 @@ export function pluginRoutes(services: Services, uploads: UploadLimiter): Fastif
     app.post('/plugins', { schema: shapes.make }, async (request, reply) => {
       const plugin = await insertPlugin(services.pool, { ...request.body, ownerId: requireCaller(request).id });
       if (!plugin) throw slugTaken(request.body.slug);
-      return reply.code(201).send(showPlugin(plugin));
+      return answerCreated(request, reply, plugin.id).send(showPlugin(plugin));
     });
 
     app.get('/plugins', { schema: shapes.list }, async (request) => {
@@ -102,7 +103,7 @@ export function pluginRoutes(services: Services, uploads: UploadLimiter): Fastif
         const { semVer, files } = request.body;
         const source = { kind: 'files', files } as const;
         const version = await publishVersion(services, requireCaller(request), request.params.id, semVer, source);
-        return reply.code(201).send(showVersion(version));
+        return answerCreated(request, reply, `${version.id}/files`).send(showVersion(version));
       },
     );
 
@@ -116,7 +117,7 @@ export function pluginRoutes(services: Services, uploads: UploadLimiter): Fastif
         const { path, semVer } = await receiveUpload(request, staging);
         return await publishVersion(services, caller, request.params.id, semVer, { kind: 'zip', path });
       });
-      return reply.code(201).send(showVersion(version));
+      return answerCreated(request, reply, `${version.id}/files`).send(showVersion(version));
     });
   };
 }

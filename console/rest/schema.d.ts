@@ -213,7 +213,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Every listed plugin, and the caller’s own private ones */
+        /** Every listed plugin, and the caller’s own private and delisted ones */
         get: operations["getMarketplace"];
         put?: never;
         post?: never;
@@ -872,7 +872,7 @@ export interface components {
             title: string;
             status: number;
             /** @enum {string} */
-            code: "bad_request" | "unauthenticated" | "not_owner" | "operators_only" | "plugin_blocked" | "inspector_off" | "draft_owner_only" | "not_found" | "method_not_allowed" | "slug_taken" | "version_exists" | "no_published_version" | "last_version" | "published_version_exists" | "required_installation" | "already_installed" | "not_pending" | "no_draft" | "not_a_draft" | "inspector_open" | "not_running" | "no_channel" | "cancelled" | "gone" | "too_large" | "quota_exceeded" | "unsupported_media_type" | "invalid_pin" | "invalid_package" | "text_files_only" | "invalid_arguments" | "rate_limited" | "internal" | "plugin_failed" | "bundler_busy" | "unavailable" | "plugin_timeout";
+            code: "bad_request" | "unauthenticated" | "not_owner" | "operators_only" | "plugin_blocked" | "inspector_off" | "draft_owner_only" | "not_found" | "method_not_allowed" | "slug_taken" | "version_exists" | "no_published_version" | "last_version" | "published_version_exists" | "required_installation" | "already_installed" | "too_many_installations" | "not_pending" | "no_draft" | "not_a_draft" | "inspector_open" | "not_running" | "no_channel" | "cancelled" | "gone" | "too_large" | "quota_exceeded" | "unsupported_media_type" | "invalid_pin" | "invalid_package" | "text_files_only" | "invalid_arguments" | "rate_limited" | "internal" | "plugin_failed" | "bundler_busy" | "unavailable" | "plugin_timeout";
             /** @description What happened, where, and what to do next. */
             detail: string;
             /** @description Also the header x-request-id. The operator finds the cause in the log by it. */
@@ -1525,6 +1525,18 @@ export interface operations {
                     "application/json": components["schemas"]["Account"];
                 };
             };
+            /** @description bad_request: The request is malformed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "bad_request";
+                    };
+                };
+            };
             /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
@@ -1603,6 +1615,18 @@ export interface operations {
                     "application/json": {
                         items: components["schemas"]["StoredKind"][];
                         nextCursor: string | null;
+                    };
+                };
+            };
+            /** @description bad_request: The request is malformed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "bad_request";
                     };
                 };
             };
@@ -1783,6 +1807,8 @@ export interface operations {
                     "ratelimit-remaining"?: number;
                     /** @description Seconds until all requests are available again. */
                     "ratelimit-reset"?: number;
+                    /** @description Path of the new resource. */
+                    location?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2189,6 +2215,8 @@ export interface operations {
                     "ratelimit-remaining"?: number;
                     /** @description Seconds until all requests are available again. */
                     "ratelimit-reset"?: number;
+                    /** @description Path of the new resource. */
+                    location?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2361,6 +2389,8 @@ export interface operations {
                     "ratelimit-remaining"?: number;
                     /** @description Seconds until all requests are available again. */
                     "ratelimit-reset"?: number;
+                    /** @description Path of the new resource. */
+                    location?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3147,6 +3177,18 @@ export interface operations {
                     };
                 };
             };
+            /** @description bad_request: The request is malformed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "bad_request";
+                    };
+                };
+            };
             /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
@@ -3480,6 +3522,18 @@ export interface operations {
                     "application/json": components["schemas"]["CatalogEntry"];
                 };
             };
+            /** @description bad_request: The request is malformed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "bad_request";
+                    };
+                };
+            };
             /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
@@ -3679,6 +3733,8 @@ export interface operations {
                     "ratelimit-remaining"?: number;
                     /** @description Seconds until all requests are available again. */
                     "ratelimit-reset"?: number;
+                    /** @description Path of the new resource. */
+                    location?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3733,7 +3789,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description already_installed: The plugin is already installed; no_draft: The plugin has no draft; no_published_version: The plugin has no published version; not_pending: The version is not pending */
+            /** @description already_installed: The plugin is already installed; no_draft: The plugin has no draft; no_published_version: The plugin has no published version; not_pending: The version is not pending; too_many_installations: The account has its maximum of installations */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -3741,7 +3797,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "already_installed" | "no_draft" | "no_published_version" | "not_pending";
+                        code?: "already_installed" | "no_draft" | "no_published_version" | "not_pending" | "too_many_installations";
                     };
                 };
             };
@@ -3847,6 +3903,18 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Installation"];
+                };
+            };
+            /** @description bad_request: The request is malformed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "bad_request";
+                    };
                 };
             };
             /** @description unauthenticated: Authentication is required */
@@ -4350,6 +4418,18 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Usage"];
+                };
+            };
+            /** @description bad_request: The request is malformed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "bad_request";
+                    };
                 };
             };
             /** @description unauthenticated: Authentication is required */
@@ -5368,6 +5448,8 @@ export interface operations {
                     "ratelimit-remaining"?: number;
                     /** @description Seconds until all requests are available again. */
                     "ratelimit-reset"?: number;
+                    /** @description Path of the new resource. */
+                    location?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5881,6 +5963,18 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DeliveryDetail"];
+                };
+            };
+            /** @description bad_request: The request is malformed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "bad_request";
+                    };
                 };
             };
             /** @description unauthenticated: Authentication is required */
@@ -6588,6 +6682,18 @@ export interface operations {
                     "application/json": components["schemas"]["Agent"];
                 };
             };
+            /** @description bad_request: The request is malformed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "bad_request";
+                    };
+                };
+            };
             /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
@@ -7023,6 +7129,18 @@ export interface operations {
                     "application/json": components["schemas"]["Fleet"];
                 };
             };
+            /** @description bad_request: The request is malformed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "bad_request";
+                    };
+                };
+            };
             /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
@@ -7215,6 +7333,18 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Queues"];
+                };
+            };
+            /** @description bad_request: The request is malformed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "bad_request";
+                    };
                 };
             };
             /** @description unauthenticated: Authentication is required */

@@ -1,4 +1,4 @@
-/** Reads pages of the catalog: every listed plugin, and the account's own private ones. */
+/** Reads pages of the catalog: every listed plugin, and the account's own private and delisted ones. */
 
 import type { Pool } from 'pg';
 import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
@@ -7,8 +7,8 @@ import { PLUGIN_COLUMNS, type Plugin } from './plugins.ts';
 
 /** Visible to every account. Must equal the condition of the catalog's partial indexes. */
 export const LISTED = `p.visibility = 'listed' AND p.blocked_reason IS NULL AND p.deleted_at IS NULL`;
-/** Visible to the account $1 in addition. */
-export const OWN = `p.visibility = 'private' AND p.deleted_at IS NULL AND p.owner_id = $1`;
+/** Visible to the account $1 in addition: its private and delisted plugins. Must equal the condition of `plugins_unlisted`. */
+export const OWN = `p.visibility <> 'listed' AND p.deleted_at IS NULL AND p.owner_id = $1`;
 
 /**
  * Reads one page, by slug. Listed and own plugins are read separately, each in index order, so that a page costs the same

@@ -35,6 +35,13 @@ export async function insertChannel(
   return made.rows[0] as Channel;
 }
 
+/** Whether the account has this channel. */
+export async function hasChannel(pool: Queryable, accountId: string, id: string): Promise<boolean> {
+  return (
+    (await pool.query('SELECT 1 FROM channels WHERE id = $2 AND account_id = $1', [accountId, id])).rows.length > 0
+  );
+}
+
 /** Gives a channel a new address; after the commit, the old one answers 410. Null: no such channel. */
 export async function replaceAddress(
   tx: ClientBase,

@@ -73,7 +73,10 @@ export class TestSession {
     const context = fillContext(full, given);
     const session = await this.getSession();
     const { signal } = this.#context;
-    if (full === 'compaction.summarize') return session.compact(context, { signal });
+    if (full === 'compaction.summarize') {
+      const { messages, focus } = context;
+      return session.compact({ messages, focus } as object, { signal });
+    }
     return session.hook(full.replace(/^middleware\./, '') as HookName, context as never, { signal });
   }
 

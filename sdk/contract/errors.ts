@@ -16,6 +16,7 @@ export const problems = {
   published_version_exists: { status: 409, title: 'The plugin has a published version' },
   required_installation: { status: 409, title: 'The account requires the plugin' },
   already_installed: { status: 409, title: 'The plugin is already installed' },
+  too_many_installations: { status: 409, title: 'The account has its maximum of installations' },
   not_pending: { status: 409, title: 'The version is not pending' },
   no_draft: { status: 409, title: 'The plugin has no draft' },
   not_a_draft: { status: 409, title: 'The installation does not run your draft' },
@@ -40,9 +41,9 @@ export const problems = {
 } as const satisfies Record<string, { status: number; title: string }>;
 export type ProblemCode = keyof typeof problems;
 
-/** The sentence for users: which plugin cancelled what they did, and why. */
-export const describeCancel = (slug: string | null, reason: string | null): string =>
-  `${slug ?? 'A plugin'} cancelled the operation: ${reason ?? 'no reason given'}`;
+/** The sentence for users: which plugin, by its display name, cancelled what they did, and why. */
+export const describeCancel = (plugin: string | null, reason: string | null): string =>
+  `${plugin ?? 'A plugin'} cancelled the operation: ${reason ?? 'no reason given'}`;
 
 /** The place of one fault in a request or a package. `line` and `column` start at 1. */
 export interface ProblemLocation {

@@ -18,6 +18,7 @@ import { answerError } from './errors.ts';
 import { readJsonBodies } from './json-body.ts';
 import { AnonymousRateLimiter } from './rate-limits.ts';
 import { traceRequests } from './request-trace.ts';
+import { refuseUnknownFields } from './unknown-fields.ts';
 import { answerUnknownRoutes } from './unknown-routes.ts';
 
 /** The longest path parameter; a longer one is answered with 404. Characters. */
@@ -84,7 +85,10 @@ export function serveAccounts(
 ): void {
   readJsonBodies(scope, bodiesInFlight);
   requireSignIn(scope, signIn, new AnonymousRateLimiter(anonymousPerMinute));
-  scope.addHook('preValidation', async ({ params }) => requireStorable(params));
+  scope.addHook('preValidation', async (request) => {
+    requireStorable(request.params);
+    refuseUnknownFields(request);
+  });
 }
 
 /** Answers 404 for an id that the database cannot store, such as one with U+0000. */

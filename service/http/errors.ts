@@ -2,7 +2,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod';
-import type { z } from 'zod';
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import { Problem, type ProblemCode, type ProblemLocation } from '../../sdk/contract/errors.ts';
 import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
@@ -45,22 +44,15 @@ function fromValidation({ validation = [], validationContext }: FastifyError): P
     field: instancePath.slice(1).replaceAll('/', '.'),
     message,
   }));
-  return badRequest(PARTS[validationContext ?? ''] ?? 'query', issues);
+  return createBadRequest(PARTS[validationContext ?? ''] ?? 'query', issues);
 }
 
-function badRequest(part: string, issues: readonly ProblemLocation[]): Problem {
+/** @param part of the request: `body`, `query` or `header` */
+export function createBadRequest(part: string, issues: readonly ProblemLocation[]): Problem {
   const [first] = issues;
   const where = part === 'body' ? '' : `${part} `;
   const field = first?.field ? `${where}${first.field}: ` : `the ${part}: `;
   return new Problem('bad_request', `${field}${first?.message}`, { errors: issues.slice(0, LOCATIONS_MAX) });
-}
-
-/** Parses a part of a body whose schema depends on the rest. @throws Problem `bad_request` that names the fields */
-export function parseInput<Schema extends z.ZodType>(schema: Schema, value: unknown, field: string): z.output<Schema> {
-  const checked = schema.safeParse(value);
-  if (checked.success) return checked.data;
-  const issues = checked.error.issues.map(({ path, message }) => ({ field: [field, ...path].join('.'), message }));
-  throw badRequest('body', issues);
 }
 
 function fromFramework(error: unknown): Problem | null {

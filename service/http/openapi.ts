@@ -73,6 +73,9 @@ const zodToJsonConfig = {
   unrepresentable: 'any' as const,
   override: ({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodType; jsonSchema: z.core.JSONSchema.BaseSchema }) => {
     if (zodSchema instanceof z.ZodUndefined) jsonSchema.type = 'null';
+    // Zod omits unknown fields; `refuseUnknownFields` refuses them, and no answer holds any.
+    if (zodSchema instanceof z.ZodObject && zodSchema.def.catchall === undefined)
+      jsonSchema.additionalProperties = false;
     delete jsonSchema.tsType;
   },
 };
@@ -147,6 +150,8 @@ const accountLimits = {
   'ratelimit-reset': count('Seconds until all requests are available again.'),
 };
 
+const location = { location: { description: 'Path of the new resource.', type: 'string' } };
+
 /** Responses that a route declares. */
 function describeResponses(declared: unknown): Record<string, Response> {
   const responses: Record<string, Response> = {};
@@ -155,7 +160,7 @@ function describeResponses(declared: unknown): Record<string, Response> {
     const isComplete = 'content' in schema || ('type' in schema && schema.type === 'null');
     responses[status] = {
       description: STATUS_WORDS[status] ?? 'Done',
-      ...(isSuccess ? { headers: accountLimits } : {}),
+      ...(isSuccess ? { headers: status === '201' ? { ...accountLimits, ...location } : accountLimits } : {}),
       ...(isComplete ? schema : { content: { [JSON_TYPE]: { schema: schema as JsonSchema } } }),
     };
   }

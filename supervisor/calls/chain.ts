@@ -124,7 +124,7 @@ function failLink(row: HookRow, state: ChainState, link: Link, failure: Failure,
     return { state: { ...state, trace: appendStep(state, link, `skipped_${kind}`, ms, why) }, fault };
   const reason = link.required
     ? describeRequiredFailure(link, describeFailure(row, failure, ms))
-    : `${link.slug} failed, so the operation was stopped`;
+    : `${link.displayName} failed, so the operation was stopped`;
   const trace = appendStep(state, link, `vetoed_${kind}`, ms, why);
   return { state: { ...state, trace, cancelled: { reason, by: link, cause: 'failure' } }, fault };
 }

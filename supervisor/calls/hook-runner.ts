@@ -27,7 +27,7 @@ export async function recordCancel(
   { reason, by, cause }: Cancel,
 ): Promise<void> {
   const data = { kind: 'cancelled', hook, installationId: by.installationId, plugin: by.slug };
-  const text = describeCancel(by.slug, toStorable(reason));
+  const text = describeCancel(by.displayName, toStorable(reason));
   // A plugin's verdict on a message is final. After a failure the message is tried again, so its own id stays free.
   const id = noticeId !== undefined && cause === 'failure' ? `${noticeId}:stopped` : noticeId;
   await appendNotice(pool, sessionId, { id, text, data });

@@ -59,7 +59,7 @@ export async function sendAgentMessage(
     context: sent,
     trigger: 'agent',
   });
-  if (cancelled) return { cancelled: describeCancel(cancelled.by.slug, cancelled.reason) };
+  if (cancelled) return { cancelled: describeCancel(cancelled.by.displayName, cancelled.reason) };
   const data = { kind: 'agent_message', fromAgentId, installationId, plugin };
   const message = context.message as typeof sent.message;
   // A hook may return text that PostgreSQL cannot store.

@@ -58,7 +58,7 @@ export async function summarizeTranscript(
     await recordCancel(services, { hook: HOOK }, session.id, cancel);
     return cancelCompaction(trace, cancel);
   }
-  const notice = `The built-in summarizer is used: ${link.slug} ${fault ?? BLANK}.`;
+  const notice = `The built-in summarizer is used: ${link.displayName} ${fault ?? BLANK}.`;
   const data = { kind: 'compaction_fallback', installationId: link.installationId, plugin: link.slug };
   await appendNotice(services.pool, session.id, { text: notice, data });
   services.logs.system(link, 'warn', notice, { sessionId: session.id });

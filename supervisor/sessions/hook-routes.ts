@@ -131,13 +131,11 @@ export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
           const caller = requireCaller(request);
           const known = services.sessions.peek(caller.id, request.params.sessionId);
           const session = known ?? (await requireSession(services, caller, request.params));
-          const { trace, ...result } = await runSessionHook(
-            services,
-            session,
-            name,
-            request.body.context,
-            request.body.trigger,
-          );
+          const {
+            trace,
+            cancel: _,
+            ...result
+          } = await runSessionHook(services, session, name, request.body.context, request.body.trigger);
           return { ...result, trace: [...trace] };
         },
       );

@@ -1,9 +1,10 @@
 /** Runs a hook for a session and builds the response of the session API. */
 import type { z } from 'zod';
 import type { Session } from '../../db/sessions/sessions.ts';
+import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
 import type { trigger } from '../../sdk/contract/payloads.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
-import type { ChainState, Fields } from '../calls/chain.ts';
+import type { Cancel, ChainState, Fields } from '../calls/chain.ts';
 import { runHook } from '../calls/hook-runner.ts';
 import type { SessionServices } from './session-services.ts';
 
@@ -13,6 +14,8 @@ interface HookAnswer {
   readonly reason: string | null;
   readonly cancelledBy: ChainState['trace'][number]['slug'] | null;
   readonly trace: ChainState['trace'];
+  /** What cancelled the operation, for this process's own texts. */
+  readonly cancel: Cancel | null;
 }
 
 /**
@@ -46,5 +49,10 @@ export async function runSessionHook(
     reason: cancelled?.reason ?? null,
     cancelledBy: cancelled?.by.slug ?? null,
     trace,
+    cancel: cancelled,
   };
 }
+
+/** The answer to an operation that a plugin cancelled. */
+export const createCancelProblem = ({ by, reason }: Cancel): Problem =>
+  new Problem('cancelled', describeCancel(by.displayName, reason));

@@ -1,17 +1,20 @@
 /** Starts, clears and deletes sessions, and records the event for the account's plugins in the same transaction. */
+import { hasChannel } from '../../db/channels/channels.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { clearSession, countMessages, createSession, deleteSession, type Session } from '../../db/sessions/sessions.ts';
-import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
 import { recordSessionEvent, requireRoomForEvent } from '../calls/session-events.ts';
-import { runSessionHook } from './hooks.ts';
+import { createCancelProblem, runSessionHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
 
-/** @throws Problem `quota_exceeded` */
+/** @throws Problem `not_found` for a channel of another account, `quota_exceeded` */
 export async function startSession(
   services: SessionServices,
   accountId: string,
   fields: { readonly agentId: string; readonly agentName: string; readonly channelId: string | null },
 ): Promise<Session> {
+  if (fields.channelId !== null && !(await hasChannel(services.pool, accountId, fields.channelId)))
+    throw new Problem('not_found', 'You have no channel with this id. Leave channelId out for a session without one.');
   const { plugins } = await services.pluginsCache.get(accountId);
   await requireRoomForEvent(services.pool, accountId, plugins, 'sessionStarted');
   const session = await inTransaction(services.pool, async (tx) => {
@@ -38,7 +41,7 @@ export async function clearTranscript(
     { ...fields, messageCount },
     'user',
   );
-  if (verdict.action === 'cancel') throw new Problem('cancelled', describeCancel(verdict.cancelledBy, verdict.reason));
+  if (verdict.cancel) throw createCancelProblem(verdict.cancel);
   const { plugins } = await services.pluginsCache.get(session.accountId);
   await requireRoomForEvent(services.pool, session.accountId, plugins, 'sessionCleared');
   const cleared = await inTransaction(services.pool, async (tx) => {

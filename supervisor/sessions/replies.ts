@@ -8,10 +8,10 @@ import { inTransaction } from '../../db/postgres/pool.ts';
 import { toStorable } from '../../db/postgres/storable-text.ts';
 import { findReplyAddress, type ReplyAddress } from '../../db/sessions/conversations.ts';
 import { appendMessages, hasMessage, lockSession, type Session } from '../../db/sessions/sessions.ts';
-import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
 import type { attachments } from '../../sdk/contract/payloads.ts';
 import { currentTrace } from '../../service/telemetry/tracing.ts';
-import { runSessionHook } from './hooks.ts';
+import { createCancelProblem, runSessionHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
 
 interface NewReply {
@@ -39,7 +39,7 @@ async function send(
 ): Promise<void> {
   const context = { message: { id, text, attachments }, target: address.conversationKey };
   const answer = await runSessionHook(services, session, 'middleware.outboundMessage', context, 'agent');
-  if (answer.action === 'cancel') throw new Problem('cancelled', describeCancel(answer.cancelledBy, answer.reason));
+  if (answer.cancel) throw createCancelProblem(answer.cancel);
   await services.faultPoint('reply.guarded');
   const { message } = answer.context as typeof context;
   const said = { ...message, text: toStorable(message.text) };

@@ -5,6 +5,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { pageSessions } from '../../db/sessions/sessions.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { answerCreated } from '../../service/http/created.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { jsonBody, noContent, page, pageQuery, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
 import { clearTranscript, removeSession, startSession } from './lifecycle.ts';
@@ -17,7 +18,7 @@ const BY_MAX_CHARS = 500;
 const newSession = jsonBody({
   agentId: storedId.describe('The runtime’s id of the agent.'),
   agentName: storedText(AGENT_NAME_MAX_CHARS).min(1).optional().describe('Default: the agent’s id.'),
-  channelId: storedId.nullable().default(null),
+  channelId: storedId.nullable().default(null).describe('A channel of the account. Default: none.'),
 });
 const clearBody = jsonBody({
   reason: storedText(REASON_MAX_CHARS).default(''),
@@ -40,7 +41,7 @@ const shapes = {
   start: {
     summary: 'Starts a session',
     details: 'Plugins that registered `sessionStarted` get the event.',
-    problems: ['quota_exceeded'],
+    problems: ['not_found', 'quota_exceeded'],
     body: newSession,
     response: { 201: sessionResource },
   },
@@ -67,7 +68,7 @@ export function sessionRoutes(services: SessionServices): FastifyPluginAsyncZod 
     app.post('/sessions', { schema: shapes.start }, async (request, reply) => {
       const { agentId, agentName = agentId, channelId } = request.body;
       const session = await startSession(services, requireCaller(request).id, { agentId, agentName, channelId });
-      return reply.code(201).send(session);
+      return answerCreated(request, reply, session.id).send(session);
     });
 
     app.get('/sessions', { schema: shapes.list }, (request) =>

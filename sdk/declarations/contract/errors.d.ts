@@ -64,6 +64,10 @@ export declare const problems: {
         readonly status: 409;
         readonly title: 'The plugin is already installed';
     };
+    readonly too_many_installations: {
+        readonly status: 409;
+        readonly title: 'The account has its maximum of installations';
+    };
     readonly not_pending: {
         readonly status: 409;
         readonly title: 'The version is not pending';
@@ -150,8 +154,8 @@ export declare const problems: {
     };
 };
 export type ProblemCode = keyof typeof problems;
-/** The sentence for users: which plugin cancelled what they did, and why. */
-export declare const describeCancel: (slug: string | null, reason: string | null) => string;
+/** The sentence for users: which plugin, by its display name, cancelled what they did, and why. */
+export declare const describeCancel: (plugin: string | null, reason: string | null) => string;
 /** The place of one fault in a request or a package. `line` and `column` start at 1. */
 export interface ProblemLocation {
     readonly path?: string | undefined;

@@ -81,22 +81,22 @@ export declare const inbound: z.ZodObject<{
     id: z.ZodString;
     from: z.ZodString;
     text: z.ZodString;
-    attachments: z.ZodArray<z.ZodObject<{
+    attachments: z.ZodDefault<z.ZodArray<z.ZodObject<{
         name: z.ZodString;
         mediaType: z.ZodString;
         mediaId: z.ZodOptional<z.ZodString>;
         url: z.ZodOptional<z.ZodURL>;
-    }, z.core.$strip>>;
+    }, z.core.$strip>>>;
 }, z.core.$strip>;
 export declare const outbound: z.ZodObject<{
     id: z.ZodString;
     text: z.ZodString;
-    attachments: z.ZodArray<z.ZodObject<{
+    attachments: z.ZodDefault<z.ZodArray<z.ZodObject<{
         name: z.ZodString;
         mediaType: z.ZodString;
         mediaId: z.ZodOptional<z.ZodString>;
         url: z.ZodOptional<z.ZodURL>;
-    }, z.core.$strip>>;
+    }, z.core.$strip>>>;
 }, z.core.$strip>;
 export declare const todoFields: z.ZodObject<{
     title: z.ZodString;
@@ -105,14 +105,21 @@ export declare const todoFields: z.ZodObject<{
 }, z.core.$strip>;
 export declare const newTodo: z.ZodObject<{
     title: z.ZodString;
-    notes: z.ZodString;
     dueAt: z.ZodNullable<z.ZodISODateTime>;
+    notes: z.ZodDefault<z.ZodString>;
     assigneeAgentId: z.ZodNullable<z.ZodString>;
+}, z.core.$strip>;
+/** Without defaults: a field that is left out does not change. */
+export declare const todoChanges: z.ZodObject<{
+    title: z.ZodOptional<z.ZodString>;
+    notes: z.ZodOptional<z.ZodString>;
+    dueAt: z.ZodOptional<z.ZodNullable<z.ZodISODateTime>>;
+    assigneeAgentId: z.ZodOptional<z.ZodNullable<z.ZodString>>;
 }, z.core.$strip>;
 export declare const todo: z.ZodObject<{
     title: z.ZodString;
-    notes: z.ZodString;
     dueAt: z.ZodNullable<z.ZodISODateTime>;
+    notes: z.ZodDefault<z.ZodString>;
     assigneeAgentId: z.ZodNullable<z.ZodString>;
     id: z.ZodString;
     done: z.ZodBoolean;

@@ -43,7 +43,7 @@ export declare const hooks: {
         readonly risk: 'medium';
         readonly context: z.ZodObject<{
             systemPrompt: z.ZodString;
-            model: z.ZodString;
+            model: z.ZodDefault<z.ZodString>;
         }, z.core.$strip>;
         readonly answers: {
             readonly kind: 'replace';
@@ -115,12 +115,12 @@ export declare const hooks: {
                 id: z.ZodString;
                 from: z.ZodString;
                 text: z.ZodString;
-                attachments: z.ZodArray<z.ZodObject<{
+                attachments: z.ZodDefault<z.ZodArray<z.ZodObject<{
                     name: z.ZodString;
                     mediaType: z.ZodString;
                     mediaId: z.ZodOptional<z.ZodString>;
                     url: z.ZodOptional<z.ZodURL>;
-                }, z.core.$strip>>;
+                }, z.core.$strip>>>;
             }, z.core.$strip>;
         }, z.core.$strip>;
         readonly answers: {
@@ -156,12 +156,12 @@ export declare const hooks: {
             message: z.ZodObject<{
                 id: z.ZodString;
                 text: z.ZodString;
-                attachments: z.ZodArray<z.ZodObject<{
+                attachments: z.ZodDefault<z.ZodArray<z.ZodObject<{
                     name: z.ZodString;
                     mediaType: z.ZodString;
                     mediaId: z.ZodOptional<z.ZodString>;
                     url: z.ZodOptional<z.ZodURL>;
-                }, z.core.$strip>>;
+                }, z.core.$strip>>>;
             }, z.core.$strip>;
             target: z.ZodString;
         }, z.core.$strip>;
@@ -232,8 +232,8 @@ export declare const hooks: {
         readonly context: z.ZodObject<{
             todo: z.ZodObject<{
                 title: z.ZodString;
-                notes: z.ZodString;
                 dueAt: z.ZodNullable<z.ZodISODateTime>;
+                notes: z.ZodDefault<z.ZodString>;
                 assigneeAgentId: z.ZodNullable<z.ZodString>;
             }, z.core.$strip>;
         }, z.core.$strip>;
@@ -269,8 +269,8 @@ export declare const hooks: {
         readonly context: z.ZodObject<{
             before: z.ZodObject<{
                 title: z.ZodString;
-                notes: z.ZodString;
                 dueAt: z.ZodNullable<z.ZodISODateTime>;
+                notes: z.ZodDefault<z.ZodString>;
                 assigneeAgentId: z.ZodNullable<z.ZodString>;
                 id: z.ZodString;
                 done: z.ZodBoolean;
@@ -319,8 +319,8 @@ export declare const hooks: {
         readonly context: z.ZodObject<{
             todo: z.ZodObject<{
                 title: z.ZodString;
-                notes: z.ZodString;
                 dueAt: z.ZodNullable<z.ZodISODateTime>;
+                notes: z.ZodDefault<z.ZodString>;
                 assigneeAgentId: z.ZodNullable<z.ZodString>;
                 id: z.ZodString;
                 done: z.ZodBoolean;
@@ -358,8 +358,8 @@ export declare const hooks: {
         readonly context: z.ZodObject<{
             todo: z.ZodObject<{
                 title: z.ZodString;
-                notes: z.ZodString;
                 dueAt: z.ZodNullable<z.ZodISODateTime>;
+                notes: z.ZodDefault<z.ZodString>;
                 assigneeAgentId: z.ZodNullable<z.ZodString>;
                 id: z.ZodString;
                 done: z.ZodBoolean;
@@ -714,7 +714,7 @@ export declare const surfaces: {
         readonly budgetMs: number;
         readonly origin: 'spec';
         readonly maxResultBytes: number;
-        readonly doc: 'A tool that agents can call. Arguments are validated against `parameters` before the handler runs. A returned string becomes one text part.';
+        readonly doc: 'A tool that agents can call. Arguments are validated against `parameters` before the handler runs. A returned string, or any other JSON value, becomes one text part.';
         readonly reach: 'Offers the tool “{name}” to your agents.';
         readonly risk: 'medium';
         readonly registration: z.ZodObject<{

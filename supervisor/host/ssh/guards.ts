@@ -50,7 +50,7 @@ export class SshGuards {
       },
     });
     if (!state.cancelled) return state;
-    throw new HostError(describeCancel(state.cancelled.by.slug, state.cancelled.reason));
+    throw new HostError(describeCancel(state.cancelled.by.displayName, state.cancelled.reason));
   }
 
   #isInHook(scope: HostScope): boolean {

@@ -50,15 +50,17 @@ await make(ann, { slug: 'weather-alerts', displayName: 'Storm warner', descripti
 await make(ann, { slug: 'sailing', displayName: 'Read/Write sails', description: 'Knots; best with weather data' });
 await make(ben, { slug: 'tides', displayName: 'Tide tables', readme: 'Ebb and flow, in any weather.' });
 await make(ann, { slug: 'anns-weather-diary', description: 'Private', listed: false });
+const withdrawnId = await make(ann, { slug: 'barometer', description: 'No longer listed' });
+await ann.delete(`/plugins/${withdrawnId}/listing`, { deprecationMessage: 'Use weather.' });
 
-t.test('the list contains listed plugins and the caller’s private ones, by slug', async (t) => {
+t.test('the list contains listed plugins and the caller’s private and delisted ones, by slug', async (t) => {
   const everybody = ['sailing', 'tides', 'weather', 'weather-alerts'];
   t.same(slugs((await ben.get('/marketplace')).body), everybody);
-  t.same(slugs((await ann.get('/marketplace')).body), ['anns-weather-diary', ...everybody]);
+  t.same(slugs((await ann.get('/marketplace')).body), ['anns-weather-diary', 'barometer', ...everybody]);
   for (const limit of [1, 2, 3])
     t.same(
       (await leaf(ann, '/marketplace?', limit)).flat(),
-      ['anns-weather-diary', ...everybody],
+      ['anns-weather-diary', 'barometer', ...everybody],
       `${limit} at a time`,
     );
 });

@@ -150,6 +150,66 @@ t.test('queries of the wrong shape', async (t) => {
   for (const path of queries) isProblem(t, await ann.get(path), 400, 'bad_request', path);
 });
 
+t.test('unknown fields and parameters are refused with the nearest name', async (t) => {
+  const at = `/installations/${installation.id}`;
+  const posts: [string, unknown, string, RegExp][] = [
+    ['/plugins', { slug: 'ok', displayName: 'X', name: 'X' }, 'name', /did you mean “displayName”/],
+    ['/plugins', { slug: 'ok', displayname: 'X' }, 'displayname', /did you mean “displayName”/],
+    ['/installations', { slug: 'mine', policy: 'Pinned' }, 'policy', /did you mean “versionPolicy”/],
+    ['/installations', { slug: 'mine', zebra: 1 }, 'zebra', /known: slug, versionPolicy, /],
+    [`${at}/configure`, { setings: { a: 'b' } }, 'setings', /did you mean “settings”/],
+    [`${at}/accept-update`, { versionId: version.id, semVer: '1.0.0' }, 'semVer', /is not known; /],
+    [`${at}/rerun-setup`, { reason: 'x' }, 'reason', /is not known; leave it out/],
+    [`/plugins/${plugin.id}/listing`, { deprecationMessage: 'x' }, 'deprecationMessage', /leave it out/],
+    [
+      `/plugins/${plugin.id}/versions`,
+      { semVer: '2.0.0', files: [{ path: 'index.ts', contentText: '', mode: '0644' }] },
+      'files.0.mode',
+      /is not known; known: path, contentText/,
+    ],
+  ];
+  for (const [path, body, field, message] of posts) {
+    const answer = await ann.post(path, body);
+    isProblem(t, answer, 400, 'bad_request', path);
+    t.match(answer.body.errors, [{ field, message }], path);
+  }
+  const patch = await ann.patch(at, { policy: 'Pinned' });
+  isProblem(t, patch, 400, 'bad_request', 'PATCH');
+  t.match(patch.body.detail, 'policy: is not known; did you mean “versionPolicy”?');
+  const both = await ann.patch(at, { versionPolicy: 'latest', hookorder: 1, x: 1 });
+  t.same(
+    both.body.errors.map(({ field }: { field: string }) => field),
+    ['hookorder', 'x'],
+    'all at once',
+  );
+  const queries: [string, RegExp][] = [
+    [`/plugin-logs?installationId=${installation.id}&levels[]=warn`, /levels\[\]: is not known; did you mean “levels”/],
+    [`/plugin-logs?installationId=${installation.id}&level=warn`, /did you mean “levels”/],
+    [`/plugins/${plugin.id}?includefiles=true`, /did you mean “includeFiles”/],
+    ['/marketplace?search=x', /known: limit, cursor, q/],
+    [`/marketplace/mine?x=1`, /query x: is not known; leave it out/],
+  ];
+  for (const [path, detail] of queries) {
+    const answer = await ann.get(path);
+    isProblem(t, answer, 400, 'bad_request', path);
+    t.match(answer.body.detail, detail, path);
+  }
+});
+
+t.test('a created resource has an address', async (t) => {
+  const located = async (answer: Answer) =>
+    (await ann.send({ method: 'GET', url: String(answer.headers.location) })).status;
+  const made = await ann.post('/plugins', { slug: 'located', displayName: 'Located' });
+  t.equal(made.headers.location, `/api/plugins/${made.body.id}`);
+  t.equal(await located(made), 200);
+  const files = fileList(MINIMAL);
+  t.equal(await located(await ann.post(`/plugins/${made.body.id}/versions`, { semVer: '1.0.0', files })), 200);
+  const zip = upload(await zipOf(MINIMAL), '1.0.1');
+  const url = `/api/plugins/${made.body.id}/versions/zip`;
+  t.equal(await located(await ann.send({ method: 'POST', url, ...zip })), 200);
+  t.equal(await located(await ann.post('/installations', { slug: 'located' })), 200);
+});
+
 t.test('addresses and methods that are not there', async (t) => {
   isProblem(t, await ann.get('/nothing'), 404, 'not_found', 'unknown');
   isProblem(t, await ann.send({ method: 'GET', url: '/elsewhere' }), 404, 'not_found', 'outside');

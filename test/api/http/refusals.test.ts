@@ -5,6 +5,7 @@ import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.
 import { saveUsageLimits } from '../../../db/accounts/usage.ts';
 import { Problem, type ProblemCode } from '../../../sdk/contract/errors.ts';
 import type { UsageKind } from '../../../sdk/contract/usage-kinds.ts';
+import type { JsonSchema, Operation } from '../../../service/http/openapi.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, MINIMAL, MINIMAL_INTROSPECTION, readmeWith, upload, zipOf } from '../package/packages.ts';
 
@@ -13,7 +14,7 @@ const introspect: Introspect = async () => {
   if (isBusy) throw new Problem('bundler_busy', 'Full.', { retryAfter: 1 });
   return MINIMAL_INTROSPECTION;
 };
-const api = await startApiFixture(t, { introspect, limits: { installationsPerAccount: 10 } });
+const api = await startApiFixture(t, { introspect, limits: { installationsPerAccount: 2 } });
 const [ann, ben] = [await api.user('ann'), await api.user('ben')];
 const files = fileList(MINIMAL);
 const make = async (slug: string): Promise<string> => (await ann.post('/plugins', { slug, displayName: slug })).body.id;
@@ -121,7 +122,8 @@ const given: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client[
     not_found: () => ann.post('/installations', { slug: 'nothing' }),
     draft_owner_only: () => ben.post('/installations', { slug: 'shown', versionPolicy: 'Draft' }),
     not_pending: () => ann.post('/installations', { slug: 'grown', versionId: small }),
-    already_installed: () => ann.post('/installations', { slug: 'shown' }),
+    already_installed: () => ben.post('/installations', { slug: 'shown' }),
+    too_many_installations: () => ann.post('/installations', { slug: 'grown' }),
     plugin_blocked: () => ann.post('/installations', { slug: 'blocked' }),
     no_draft: () => ann.post('/installations', { slug: 'draftless', versionPolicy: 'Draft' }),
     no_published_version: () => ann.post('/installations', { slug: 'bare' }),
@@ -159,6 +161,11 @@ const given: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client[
 const general: readonly string[] = ['bad_request', 'unauthenticated', 'too_large', 'unsupported_media_type'];
 const always: readonly string[] = [...general, 'rate_limited', 'internal', 'unavailable'];
 
+function listBodyFields(operation: Operation | undefined): string[] {
+  const schema = operation?.requestBody?.content['application/json']?.schema;
+  return [schema, ...(schema?.anyOf ?? [])].flatMap((part) => Object.keys((part as JsonSchema)?.properties ?? {}));
+}
+
 for (const [path, methods] of Object.entries(api.document.paths)) {
   for (const [method, { responses }] of Object.entries(methods)) {
     const route = `${method.toUpperCase()} ${path}`;
@@ -180,8 +187,9 @@ for (const [path, methods] of Object.entries(api.document.paths)) {
         state: 'dead',
         reason: 'x',
       };
-      const isRead = method === 'get';
-      const sent = route.endsWith('/zip') ? upload(zip, '1.0.0') : isRead ? {} : { payload: body };
+      const names = listBodyFields(methods[method]);
+      const payload = Object.fromEntries(Object.entries(body).filter(([name]) => names.includes(name)));
+      const sent = route.endsWith('/zip') ? upload(zip, '1.0.0') : names.length === 0 ? {} : { payload };
       const unknown = await (path.startsWith('/operator/') ? olga : ann).send({
         method: method.toUpperCase() as 'GET',
         url,

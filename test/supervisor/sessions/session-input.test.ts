@@ -1,6 +1,7 @@
 /** Bad input at every endpoint of the session API: problem+json with the right code, never a 500. */
 import t from 'tap';
 import { hooks } from '../../../sdk/contract/protocol.ts';
+import { connect } from '../delivery/channels.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const fixture = await startSupervisorFixture(t);
@@ -98,6 +99,56 @@ t.test('bodies and queries', async (t) => {
     const good = await fixture.call('POST', path, { context: hooks[name as keyof typeof hooks].example.context });
     t.match(good, { status: 200, body: { action: 'continue', trace: [] } }, name);
   }
+});
+
+t.test('unknown fields and parameters are refused with the nearest name', async (t) => {
+  const session = await fixture.session();
+  const at = (path: string) => `/sessions/${session}${path}`;
+  const cases: [string, string, unknown, RegExp][] = [
+    ['POST', '/sessions', { agentId: 'a', agent: 'a' }, /^agent: is not known; did you mean “agentId”/],
+    ['POST', at('/messages'), { messages: [{ role: 'user', text: 'x', txt: 'x' }] }, /^messages\.0\.txt: .*“text”/],
+    [
+      'POST',
+      at('/hooks/todoCreate'),
+      { context: { todo: { title: 'x', note: 'x' } } },
+      /^context\.todo\.note: .*“notes”/,
+    ],
+    ['POST', at('/hooks/systemPrompt'), { contxt: {} }, /“context”/],
+    ['POST', at('/clear'), { force: true }, /known: reason, by/],
+    ['GET', at('/messages?after=1'), undefined, /^query after: /],
+    ['GET', at('?expand=1'), undefined, /leave it out/],
+  ];
+  for (const [method, path, body, detail] of cases)
+    t.match(
+      await fixture.call(method as 'GET', path, body),
+      { status: 400, body: { code: 'bad_request', detail } },
+      path,
+    );
+});
+
+t.test('a session’s channel is one of the account', async (t) => {
+  const made = await fixture.install({ slug: 'inbox', account: 'bob', code: 'channel.receive = () => undefined;' });
+  const { id: channelId } = await connect(fixture, made);
+  const start = (account: string) => fixture.call('POST', '/sessions', { agentId: 'a', channelId }, account);
+  t.match(await start('ann'), { status: 404, body: { code: 'not_found', detail: /You have no channel/ } });
+  t.match(await start('bob'), { status: 201, body: { channelId } });
+});
+
+t.test('what a runtime may leave out', async (t) => {
+  const session = await fixture.session();
+  const run = async (hook: string, context: object) =>
+    (await fixture.call('POST', `/sessions/${session}/hooks/${hook}`, { context })).body.context;
+  t.same(await run('systemPrompt', { systemPrompt: 'x' }), { systemPrompt: 'x', model: '' });
+  t.match(await run('inboundMessage', { message: { id: 'm', from: 'a', text: 'x' } }), {
+    message: { attachments: [] },
+  });
+  t.match(await run('outboundMessage', { message: { id: 'm', text: 'x' }, target: 'a' }), {
+    message: { attachments: [] },
+  });
+  const todo = { title: 'x', dueAt: null, assigneeAgentId: null };
+  t.match(await run('todoCreate', { todo }), { todo: { notes: '' } });
+  const before = { ...todo, id: 't', done: false };
+  t.same((await run('todoUpdate', { before, changes: { title: 'y' } })).changes, { title: 'y' }, 'no change of notes');
 });
 
 t.test('unknown resources and invalid JSON are rejected', async (t) => {
