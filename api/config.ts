@@ -1,15 +1,10 @@
 /** Settings of the API process. */
-import { z } from 'zod';
+import type { z } from 'zod';
 import { parseSettings, sharedSettings, webAddress, wholeNumber } from '../service/settings/settings.ts';
 
 export const apiSettings = {
   ...sharedSettings,
   WEBHOOK_URL: webAddress('Address at which vendors reach the webhook paths. Empty: PUBLIC_URL.'),
-  OIDC_CLIENT_ID: z
-    .string()
-    .min(1)
-    .optional()
-    .describe('Client id with which the console signs in (code flow with PKCE). Empty: OIDC_AUDIENCE.'),
   READS_PER_MINUTE: wholeNumber(1, 10_000_000, 1_200, 'REST reads of one account.', 'a minute'),
   WRITES_PER_MINUTE: wholeNumber(1, 10_000_000, 600, 'REST writes of one account.', 'a minute'),
   UPLOADS_AT_ONCE: wholeNumber(1, 1_000, 10, 'Concurrent package uploads of one API process.'),

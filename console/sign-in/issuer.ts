@@ -29,10 +29,9 @@ export function finishSignIn(facts: IssuerFacts): Promise<string> {
 
 async function exchange(facts: IssuerFacts): Promise<string> {
   const manager = createUserManager(facts);
-  const { id_token, access_token, state } = await manager.signinRedirectCallback();
+  const { access_token, state } = await manager.signinRedirectCallback();
   await manager.removeUser();
-  // A token for the client itself is its ID token; for another audience it is the access token.
-  setToken((facts.audience === facts.clientId ? id_token : undefined) ?? access_token);
+  setToken(access_token);
   return typeof state === 'string' && /^\/(?![/\\])/.test(state) ? state : '/';
 }
 

@@ -1,40 +1,64 @@
-/** Accounts: one per token subject, created when first seen. */
+/** Accounts: one per issuer and subject of a token, created when first seen. */
 
-import { randomUUIDv7 } from 'node:crypto';
-import { findRow, type Queryable } from '../postgres/rows.ts';
+import { randomUUID, randomUUIDv7 } from 'node:crypto';
+import { changeRows, findRow, type Queryable } from '../postgres/rows.ts';
+
+/** The issuer of the tokens that Bulkhead signs itself. */
+export const BUILT_IN_ISSUER = 'bulkhead';
 
 export interface Account {
   readonly id: string;
-  /** The token's subject. */
+  /** The subject, unless an account of another issuer had it first. Unique. */
   readonly name: string;
   readonly operator: boolean;
   /** Non-null: an operator verified the account, and its plugins show its identity. */
   readonly verifiedAt: string | null;
   readonly createdAt: string;
+  /** `BUILT_IN_ISSUER`, or the address of an OpenID Connect issuer without a slash at the end. */
+  readonly issuer: string;
+  /** Non-null: an operator suspended the account, for this reason. */
+  readonly suspendedReason: string | null;
+  /** Non-null: tokens without a record must have been issued later. */
+  readonly tokensAfter: string | null;
 }
 
-const COLUMNS = 'id, name, operator, verified_at AS "verifiedAt", created_at AS "createdAt"';
+export const ACCOUNT_COLUMNS = `id, name, operator, verified_at AS "verifiedAt", created_at AS "createdAt", issuer,
+  suspended_reason AS "suspendedReason", tokens_after AS "tokensAfter"`;
 
 /**
- * Finds the account of a token subject and creates it if it is new. Safe for concurrent calls.
+ * Finds the account of a token and creates it if it is new. Safe for concurrent calls.
  *
- * @param name a validated user name
+ * @param subject a validated user name
  */
-export async function findOrCreateAccount(db: Queryable, name: string): Promise<Account> {
-  const found = await findAccount(db, name);
-  if (found !== null) return found;
-  await db.query('INSERT INTO accounts (id, name) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING', [
-    randomUUIDv7(),
-    name,
-  ]);
-  const made = await findAccount(db, name);
-  if (made === null) throw new Error('The account was not inserted.');
-  return made;
+export async function findOrCreateAccount(
+  db: Queryable,
+  subject: string,
+  issuer: string = BUILT_IN_ISSUER,
+): Promise<Account> {
+  const known = await findAccount(db, subject, issuer);
+  if (known !== null) return known;
+  for (const name of listNames(subject, issuer)) {
+    // Nothing is inserted if the name is taken, or if another process was faster.
+    await db.query('INSERT INTO accounts (id, name, issuer, subject) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING', [
+      randomUUIDv7(),
+      name,
+      issuer,
+      subject,
+    ]);
+    const found = await findAccount(db, subject, issuer);
+    if (found !== null) return found;
+  }
+  throw new Error('The account was not inserted.');
 }
 
-export async function setOperator(db: Queryable, id: string, operator: boolean): Promise<void> {
-  await db.query('UPDATE accounts SET operator = $2 WHERE id = $1', [id, operator]);
+/** The names that an account may get, in order. */
+function listNames(subject: string, issuer: string): string[] {
+  const qualified = `${subject}@${URL.canParse(issuer) ? new URL(issuer).host : issuer}`;
+  return [subject, qualified, `${qualified}-${randomUUID().slice(0, 8)}`];
 }
 
-const findAccount = (db: Queryable, name: string): Promise<Account | null> =>
-  findRow(db, `SELECT ${COLUMNS} FROM accounts WHERE name = $1`, [name]);
+const findAccount = (db: Queryable, subject: string, issuer: string): Promise<Account | null> =>
+  findRow(db, `SELECT ${ACCOUNT_COLUMNS} FROM accounts WHERE issuer = $1 AND subject = $2`, [issuer, subject]);
+
+export const setOperator = async (db: Queryable, id: string, operator: boolean): Promise<void> =>
+  void (await changeRows(db, 'UPDATE accounts SET operator = $2 WHERE id = $1', [id, operator]));

@@ -5,7 +5,7 @@ import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod';
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import { Problem, type ProblemCode, type ProblemLocation } from '../../sdk/contract/errors.ts';
 import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
-import { InvalidTokenError, IssuerUnavailableError } from '../identity/tokens.ts';
+import { InvalidTokenError, IssuerUnavailableError, WrongTokenError } from '../identity/tokens.ts';
 
 /** Maximum number of error locations in one response. */
 const LOCATIONS_MAX = 50;
@@ -26,6 +26,7 @@ const FRAMEWORK: Readonly<Record<string, [ProblemCode, string]>> = {
 /** Turns any thrown value into a problem that may be shown. The caller logs `internal` and `unavailable`. */
 function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
+  if (error instanceof WrongTokenError) return new Problem('unauthenticated', error.message);
   if (error instanceof InvalidTokenError) {
     return new Problem('unauthenticated', 'The token is invalid or expired. Sign in again.');
   }

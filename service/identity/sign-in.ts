@@ -14,7 +14,7 @@ const CACHE_MAX = 10_000;
 
 export interface SignIn {
   /**
-   * Returns the account of a token; creates it if the subject is new.
+   * Returns the account of a token; creates it if issuer and subject are new.
    *
    * @throws InvalidTokenError (401), IssuerUnavailableError (503), or the database's error
    */
@@ -36,9 +36,9 @@ export function openSignIn(pool: Pool, verifier: TokenVerifier, now: () => numbe
   const verifyToken = (token: string, wasValid: boolean): CachedAccount => {
     const entry: CachedAccount = { account: load(), until: now() + CACHE_MS, wasValid };
     async function load(): Promise<Account> {
-      const { subject, expiresAt } = await verifier.verify(token);
-      entry.until = Math.min(entry.until, expiresAt);
-      const account = await findOrCreateAccount(pool, subject);
+      const identity = await verifier.verify(token);
+      entry.until = Math.min(entry.until, identity.expiresAt);
+      const account = await findOrCreateAccount(pool, identity.subject, identity.issuer);
       entry.wasValid = true;
       return account;
     }

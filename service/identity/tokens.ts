@@ -2,18 +2,21 @@
 import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import { link, mkdir, open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createLocalJWKSet, importJWK, type JWTPayload, type JWTVerifyGetKey, jwtVerify, SignJWT } from 'jose';
+import { createLocalJWKSet, importJWK, type JWTVerifyGetKey, type JWTVerifyResult, jwtVerify, SignJWT } from 'jose';
 import { z } from 'zod';
+import { BUILT_IN_ISSUER } from '../../db/accounts/accounts.ts';
+import { describeHiddenCharacter } from '../../sdk/contract/visible-text.ts';
 import type { SharedSettings } from '../settings/settings.ts';
+import { ACCESS_TOKEN_TYPE, type AccessTokenRule, findAccessTokenFault } from './access-token.ts';
 import { IssuerUnavailableError, openIssuerKeys } from './oidc.ts';
 
 export { IssuerUnavailableError } from './oidc.ts';
 
 const ALGORITHM = 'EdDSA';
-/** Issuer and audience of Bulkhead's tokens. Tokens that the same key signed for another purpose are rejected. */
-const BULKHEAD = 'bulkhead';
+/** Audience of Bulkhead's tokens. Tokens that the same key signed for another purpose are rejected. */
+const BUILT_IN_AUDIENCE = 'bulkhead';
 /** 30 days, in seconds: short enough that a lost token expires, long enough not to annoy users. */
-const TOKEN_LIFETIME_S = 30 * 24 * 3_600;
+export const TOKEN_LIFETIME_S = 30 * 24 * 3_600;
 /** Tolerated clock difference between two machines. Seconds. */
 const CLOCK_TOLERANCE_S = 5;
 /** Longer tokens are rejected before any work. Characters. */
@@ -28,33 +31,54 @@ const privateJwk = z.object({
 });
 type PrivateJwk = z.infer<typeof privateJwk>;
 
-/** A valid user name: 1-200 characters without control characters. */
+/** A valid user name: one line of 1-200 visible characters. */
 export const userName = z
   .string()
   .min(1)
   .max(200)
-  .regex(/^[^\p{Cc}\p{Cs}]+$/u);
+  .refine((name) => describeHiddenCharacter(name, 'line') === null);
 
 /** The token lacks a claim, is expired or forged, or is for another audience. */
 export class InvalidTokenError extends Error {
   override readonly name = 'InvalidTokenError';
 }
 
-interface Identity {
+/** The issuer's token is valid and made for something else. The message may be shown: it says what to change. */
+export class WrongTokenError extends InvalidTokenError {
+  override readonly name = 'InvalidTokenError';
+}
+
+/** What a verified token says. */
+export interface Identity {
+  /** `BUILT_IN_ISSUER`, or the address of the OpenID Connect issuer without a slash at the end. */
+  readonly issuer: string;
   /** The token's `sub`. */
   readonly subject: string;
+  /** The token's `jti`, if Bulkhead issued it and has a record of it. */
+  readonly tokenId: string | null;
+  /** Milliseconds since 1970; null: the token does not say. */
+  readonly issuedAt: number | null;
   /** Milliseconds since 1970. */
   readonly expiresAt: number;
 }
 
 export interface TokenVerifier {
   /**
-   * Checks signature, issuer, audience and expiry.
+   * Checks signature, issuer, audience and expiry, and that it is an access token for an accepted client.
    *
    * @throws InvalidTokenError (401) or IssuerUnavailableError (503)
    */
   verify(token: string): Promise<Identity>;
 }
+
+type IdentitySettings = Pick<SharedSettings, 'DATA_DIR' | 'OIDC_ISSUER' | 'OIDC_AUDIENCE'> &
+  Partial<Omit<AccessTokenRule, 'OIDC_AUDIENCE'>>;
+/** The defaults of the settings. */
+const STRICT: Omit<AccessTokenRule, 'OIDC_AUDIENCE'> = {
+  OIDC_ACCESS_TOKENS: 'at+jwt',
+  OIDC_CLIENTS: [],
+  OIDC_CLIENT_ID: undefined,
+};
 
 /**
  * Creates the verifier that the settings select. Without OIDC_ISSUER, creates a missing signing key. With it, fetches the
@@ -62,25 +86,36 @@ export interface TokenVerifier {
  *
  * @param now clock for the age of the issuer's keys, milliseconds since 1970
  */
-export async function openVerifier(
-  settings: Pick<SharedSettings, 'DATA_DIR' | 'OIDC_ISSUER' | 'OIDC_AUDIENCE'>,
-  now: () => number = Date.now,
-): Promise<TokenVerifier> {
-  if (settings.OIDC_ISSUER !== undefined && settings.OIDC_AUDIENCE !== undefined) {
-    const readKeys = openIssuerKeys(settings.OIDC_ISSUER, now);
-    const audience = settings.OIDC_AUDIENCE;
-    return {
-      async verify(token) {
-        requireShortToken(token);
-        const { keys, issuer, algorithms } = await readKeys();
-        return verifyClaims(token, keys, { issuer, audience, algorithms });
-      },
-    };
-  }
+export async function openVerifier(settings: IdentitySettings, now: () => number = Date.now): Promise<TokenVerifier> {
+  const { OIDC_ISSUER, OIDC_AUDIENCE } = settings;
+  if (OIDC_ISSUER !== undefined && OIDC_AUDIENCE !== undefined)
+    return openIssuerVerifier(OIDC_ISSUER, { ...STRICT, ...settings, OIDC_AUDIENCE }, now);
   const { d: _, ...publicKey } = await readKey(settings.DATA_DIR);
   const keys = createLocalJWKSet({ keys: [publicKey] });
+  const expected = { issuer: BUILT_IN_ISSUER, audience: BUILT_IN_AUDIENCE, algorithms: [ALGORITHM] };
   return {
-    verify: (token) => verifyClaims(token, keys, { issuer: BULKHEAD, audience: BULKHEAD, algorithms: [ALGORITHM] }),
+    async verify(token) {
+      const verified = await verifyClaims(token, keys, expected);
+      // Tokens from before the records have no type and no id.
+      const { typ } = verified.protectedHeader;
+      if (typ !== undefined && typ !== ACCESS_TOKEN_TYPE) throw new InvalidTokenError('not an access token');
+      return { ...readIdentity(verified, BUILT_IN_ISSUER), tokenId: verified.payload.jti ?? null };
+    },
+  };
+}
+
+/** @param address of the issuer, without a slash at the end */
+function openIssuerVerifier(address: string, rule: AccessTokenRule, now: () => number): TokenVerifier {
+  const readKeys = openIssuerKeys(address, now);
+  return {
+    async verify(token) {
+      requireShortToken(token);
+      const { keys, issuer, algorithms } = await readKeys();
+      const verified = await verifyClaims(token, keys, { issuer, audience: rule.OIDC_AUDIENCE, algorithms });
+      const fault = findAccessTokenFault(verified.protectedHeader, verified.payload, rule);
+      if (fault !== null) throw new WrongTokenError(`The token ${fault}.`);
+      return { ...readIdentity(verified, address), tokenId: null };
+    },
   };
 }
 
@@ -90,8 +125,9 @@ export interface TokenIssuer {
    *
    * @param subject the user's name
    * @param lifetime seconds until it expires
+   * @param id of the token's record; default: the token has no record, and can only be revoked with all others
    */
-  issue(subject: string, lifetime?: number): Promise<string>;
+  issue(subject: string, lifetime?: number, id?: string): Promise<string>;
 }
 
 /** Opens the signing key of a data directory, and creates a missing one. */
@@ -99,13 +135,13 @@ export async function openIssuer(dataDir: string): Promise<TokenIssuer> {
   const jwk = await readKey(dataDir);
   const key = await importJWK(jwk, ALGORITHM);
   return {
-    async issue(subject, lifetime = TOKEN_LIFETIME_S) {
+    async issue(subject, lifetime = TOKEN_LIFETIME_S, id = undefined) {
       const now = Math.floor(Date.now() / 1000);
-      return new SignJWT()
-        .setProtectedHeader({ alg: ALGORITHM, kid: jwk.kid })
+      return new SignJWT(id === undefined ? {} : { jti: id })
+        .setProtectedHeader({ alg: ALGORITHM, kid: jwk.kid, typ: ACCESS_TOKEN_TYPE })
         .setSubject(userName.parse(subject))
-        .setIssuer(BULKHEAD)
-        .setAudience(BULKHEAD)
+        .setIssuer(BUILT_IN_ISSUER)
+        .setAudience(BUILT_IN_AUDIENCE)
         .setIssuedAt(now)
         .setExpirationTime(now + lifetime)
         .sign(key);
@@ -123,20 +159,21 @@ interface Expected {
   readonly algorithms: string[];
 }
 
-async function verifyClaims(token: string, keys: JWTVerifyGetKey, expected: Expected): Promise<Identity> {
+async function verifyClaims(token: string, keys: JWTVerifyGetKey, expected: Expected): Promise<JWTVerifyResult> {
   requireShortToken(token);
   const options = { ...expected, requiredClaims: ['sub', 'exp'], clockTolerance: CLOCK_TOLERANCE_S };
-  const payload = await jwtVerify(token, keys, options).then(
-    (verified): JWTPayload => verified.payload,
-    (error: unknown) => {
-      // Any other error means that the token is invalid: its key may not fit its algorithm, for example.
-      if (error instanceof IssuerUnavailableError) throw error;
-      throw new InvalidTokenError(error instanceof Error ? error.message : String(error));
-    },
-  );
+  return jwtVerify(token, keys, options).catch((error: unknown) => {
+    // Any other error means that the token is invalid: its key may not fit its algorithm, for example.
+    if (error instanceof IssuerUnavailableError) throw error;
+    throw new InvalidTokenError(error instanceof Error ? error.message : String(error));
+  });
+}
+
+function readIdentity({ payload }: JWTVerifyResult, issuer: string): Omit<Identity, 'tokenId'> {
   const subject = userName.safeParse(payload.sub);
   if (!subject.success) throw new InvalidTokenError('the subject is not a user name');
-  return { subject: subject.data, expiresAt: (payload.exp ?? 0) * 1000 };
+  const issuedAt = payload.iat === undefined ? null : payload.iat * 1000;
+  return { issuer, subject: subject.data, issuedAt, expiresAt: (payload.exp ?? 0) * 1000 };
 }
 
 async function readKey(dataDir: string): Promise<PrivateJwk> {

@@ -127,6 +127,24 @@ export const sharedSettings = {
   ),
   OIDC_ISSUER: webAddress('OpenID Connect issuer whose tokens are accepted instead of those that Bulkhead signs.'),
   OIDC_AUDIENCE: z.string().min(1).optional().describe('Audience of the issuer’s tokens. Required with OIDC_ISSUER.'),
+  OIDC_CLIENT_ID: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('Client id with which the console signs in (code flow with PKCE). Empty: OIDC_AUDIENCE.'),
+  OIDC_CLIENTS: z
+    .string()
+    .transform((list) => list.split(',').map((one) => one.trim()))
+    .transform((list) => list.filter((one) => one !== ''))
+    .prefault('')
+    .describe(
+      'Client ids whose access tokens are accepted beside those of the console, separated by commas: agent runtimes, for example. *: those of every client to which the issuer gives tokens for OIDC_AUDIENCE.',
+    ),
+  OIDC_ACCESS_TOKENS: oneOf(
+    ['at+jwt', 'jwt'],
+    'at+jwt',
+    'How the issuer marks access tokens. at+jwt: by their type (RFC 9068). jwt: not; then a token must have a scope or another mark of an access token and none of an ID, refresh or logout token, and OIDC_AUDIENCE must not be a client id.',
+  ),
   DATABASE_CONNECTIONS: wholeNumber(2, 500, 20, 'Maximum number of database connections of each process.'),
   VERSION_BYTES: quota(limits.versionBytes, 'Published versions'),
   DRAFT_BYTES: quota(limits.draftBytes, 'Drafts'),
@@ -172,7 +190,19 @@ export function parseSettings<Shape extends z.ZodRawShape>(
   if (present.OIDC_ISSUER !== undefined && present.OIDC_AUDIENCE === undefined && 'OIDC_AUDIENCE' in shape) {
     throw new SettingsError('OIDC_AUDIENCE must be set when OIDC_ISSUER is set.');
   }
+  refuseClientAudience(present);
   return parsed.data;
+}
+
+/** Without a type, only the audience tells an ID token: it is the client id. */
+function refuseClientAudience(present: Readonly<Record<string, string | undefined>>): void {
+  const { OIDC_ACCESS_TOKENS: form, OIDC_AUDIENCE: audience, OIDC_CLIENT_ID, OIDC_CLIENTS = '' } = present;
+  if (form !== 'jwt' || audience === undefined) return;
+  const others = OIDC_CLIENTS.split(',').map((client) => client.trim());
+  if (OIDC_CLIENT_ID !== undefined && ![OIDC_CLIENT_ID, ...others].includes(audience)) return;
+  throw new SettingsError(
+    'OIDC_ACCESS_TOKENS=jwt needs an OIDC_CLIENT_ID, and an OIDC_AUDIENCE that is no client id: ID tokens have the client id as audience.',
+  );
 }
 
 /** Returns the environment, plus variables from a file `.env` in the working directory. Existing variables win. */

@@ -80,14 +80,15 @@ t.test('tokens of an OpenID Connect issuer are verified against its keys', async
   t.teardown(() => server.closeAllConnections());
   const OIDC_ISSUER = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const DATA_DIR = await temporaryFolder(t);
-  const verifier = await openVerifier({ DATA_DIR, OIDC_ISSUER, OIDC_AUDIENCE: 'us' });
+  const verifier = await openVerifier({ DATA_DIR, OIDC_ISSUER, OIDC_AUDIENCE: 'us', OIDC_CLIENTS: ['*'] });
   const sign = (claims: JWTPayload): Promise<string> =>
-    new SignJWT({ iss: `${OIDC_ISSUER}/`, aud: 'us', sub: 'ann', exp: Math.floor(Date.now() / 1000) + 60, ...claims })
-      .setProtectedHeader({ alg: 'RS256', kid: 'one' })
+    new SignJWT({ iss: `${OIDC_ISSUER}/`, aud: 'us', sub: 'ann', azp: 'x', exp: inOneMinute(), ...claims })
+      .setProtectedHeader({ alg: 'RS256', kid: 'one', typ: 'at+jwt' })
       .sign(privateKey);
+  const inOneMinute = () => Math.floor(Date.now() / 1000) + 60;
   await t.rejects(verifier.verify(await sign({})), IssuerUnavailableError, 'while the issuer is away');
   up = true;
-  t.equal((await verifier.verify(await sign({}))).subject, 'ann');
+  t.match(await verifier.verify(await sign({})), { subject: 'ann', issuer: OIDC_ISSUER }, 'without the slash');
   await t.rejects(verifier.verify(await sign({ aud: 'others' })), InvalidTokenError);
   await t.rejects(verifier.verify(await sign({ iss: 'https://else.example' })), InvalidTokenError);
   await t.rejects(verifier.verify(await sign({ exp: 1 })), InvalidTokenError);

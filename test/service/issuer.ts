@@ -8,14 +8,19 @@ import type { Teardown } from '../runner/harness.ts';
 
 export const AUDIENCE = 'urn:bulkhead:test';
 const OTHER_AUDIENCE = 'urn:another:service';
-const CLIENT = { id: 'ann', secret: 'a secret of the test that is long enough' };
+const SECRET = 'a secret of the test that is long enough';
+/** Clients of the issuer: each gets tokens about itself, so its id is the subject. */
+export const CLIENT = 'ann';
+export const OTHER_CLIENT = 'mallory';
 
 export interface Issuer {
   readonly url: string;
   /** Times the keys were asked for. */
   readonly asked: () => number;
   /** A token as the issuer's own token endpoint gives it: client credentials, JWT, for our audience. */
-  token(audience?: string): Promise<string>;
+  token(audience?: string, client?: string): Promise<string>;
+  /** A token for a client whose id is our audience. */
+  tokenForClient(use: 'idtoken' | 'logout'): Promise<string>;
   /** Signs with these keys from now on, the first for new tokens, and publishes no others. */
   useKeys(...keys: JWK[]): void;
   /** Breaks every connection until `comeBack`. */
@@ -45,15 +50,24 @@ export async function startIssuer(test: Teardown, ...keys: JWK[]): Promise<Issue
     server.close();
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  let current: Provider | null = null;
   const useKeys = (...used: JWK[]) => {
-    handle = provider(url, used).callback();
+    current = provider(url, used);
+    handle = current.callback();
   };
   useKeys(...keys);
   return {
     url,
     asked: () => asked,
     useKeys,
-    token: (audience = AUDIENCE) => requestToken(url, audience),
+    token: (audience = AUDIENCE, client = CLIENT) => requestToken(url, audience, client),
+    async tokenForClient(use) {
+      const client = await current?.Client.find(AUDIENCE);
+      if (!current || !client) throw new Error('the issuer does not run');
+      const token = new current.IdToken({ sub: CLIENT }, { client } as never);
+      if (use === 'logout') token.set('events', { 'http://schemas.openid.net/event/backchannel-logout': {} });
+      return token.issue({ use } as never);
+    },
     goAway() {
       away = true;
       server.closeAllConnections();
@@ -69,16 +83,14 @@ export { OTHER_AUDIENCE };
 function provider(url: string, keys: JWK[]): Provider {
   const made = new Provider(url, {
     jwks: { keys } as never,
-    clients: [
-      {
-        client_id: CLIENT.id,
-        client_secret: CLIENT.secret,
-        id_token_signed_response_alg: (keys[0]?.alg ?? 'RS256') as 'RS256',
-        grant_types: ['client_credentials'],
-        redirect_uris: [],
-        response_types: [],
-      },
-    ],
+    clients: [CLIENT, OTHER_CLIENT, AUDIENCE].map((id) => ({
+      client_id: id,
+      client_secret: SECRET,
+      id_token_signed_response_alg: (keys[0]?.alg ?? 'RS256') as 'RS256',
+      grant_types: ['client_credentials'],
+      redirect_uris: [],
+      response_types: [],
+    })),
     features: {
       devInteractions: { enabled: false },
       clientCredentials: { enabled: true },
@@ -98,10 +110,10 @@ function provider(url: string, keys: JWK[]): Provider {
   return made;
 }
 
-async function requestToken(url: string, resource: string): Promise<string> {
+async function requestToken(url: string, resource: string, client: string): Promise<string> {
   const response = await fetch(`${url}/token`, {
     method: 'POST',
-    headers: { authorization: `Basic ${btoa(`${CLIENT.id}:${encodeURIComponent(CLIENT.secret)}`)}` },
+    headers: { authorization: `Basic ${btoa(`${client}:${encodeURIComponent(SECRET)}`)}` },
     body: new URLSearchParams({ grant_type: 'client_credentials', resource }),
   });
   const answer = (await response.json()) as { access_token?: string };

@@ -4,7 +4,7 @@ import t from 'tap';
 import { IssuerUnavailableError } from '../../service/identity/oidc.ts';
 import { InvalidTokenError, openVerifier, type TokenVerifier } from '../../service/identity/tokens.ts';
 import { temporaryFolder } from '../runner/harness.ts';
-import { AUDIENCE, type Issuer, makeKey, OTHER_AUDIENCE, startIssuer } from './issuer.ts';
+import { AUDIENCE, CLIENT, type Issuer, makeKey, OTHER_AUDIENCE, OTHER_CLIENT, startIssuer } from './issuer.ts';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
@@ -23,10 +23,18 @@ interface IssuerFixture {
   /** A token with the issuer's claims, these ones changed, signed by whatever key. */
   forge(claims?: JWTPayload, key?: JWK, header?: object): Promise<string>;
 }
+/** How the fixture's verifier is set up, beside issuer and audience. */
+const SETTINGS = { OIDC_CLIENTS: [CLIENT] };
+
 async function startIssuerFixture(test: Parameters<typeof temporaryFolder>[0], ...keys: JWK[]): Promise<IssuerFixture> {
   const issuer = await startIssuer(test, ...keys);
   let now = Date.now();
-  const settings = { DATA_DIR: await temporaryFolder(test), OIDC_ISSUER: issuer.url, OIDC_AUDIENCE: AUDIENCE };
+  const settings = {
+    DATA_DIR: await temporaryFolder(test),
+    OIDC_ISSUER: issuer.url,
+    OIDC_AUDIENCE: AUDIENCE,
+    ...SETTINGS,
+  };
   return {
     issuer,
     verifier: await openVerifier(settings, () => now),
@@ -35,8 +43,8 @@ async function startIssuerFixture(test: Parameters<typeof temporaryFolder>[0], .
     },
     async forge(claims = {}, key = first, header = {}) {
       const exp = Math.floor(Date.now() / SECOND) + 60;
-      return new SignJWT({ iss: issuer.url, aud: AUDIENCE, sub: 'ann', exp, ...claims })
-        .setProtectedHeader({ alg: key.alg ?? 'RS256', ...(key.kid ? { kid: key.kid } : {}), ...header })
+      return new SignJWT({ iss: issuer.url, aud: AUDIENCE, sub: 'ann', client_id: CLIENT, exp, ...claims })
+        .setProtectedHeader({ typ: 'at+jwt', alg: key.alg ?? 'RS256', ...(key.kid ? { kid: key.kid } : {}), ...header })
         .sign(await importJWK(key), { crit: { x: true } });
     },
   };
@@ -46,8 +54,9 @@ t.test('a token that the issuer gave is believed', async (t) => {
   const { issuer, verifier } = await startIssuerFixture(t, first);
   const token = await issuer.token();
   t.equal(decodeProtectedHeader(token).kid, 'first', 'it is signed by the issuer’s key');
-  const { subject, expiresAt } = await verifier.verify(token);
+  const { subject, expiresAt, ...others } = await verifier.verify(token);
   t.equal(subject, 'ann');
+  t.match(others, { issuer: issuer.url, tokenId: null });
   t.ok(expiresAt > Date.now() && expiresAt <= Date.now() + 61 * SECOND);
   for (let count = 0; count < 50; count += 1) await verifier.verify(await issuer.token());
   t.equal(issuer.asked(), 1, 'and its keys are asked for once');
@@ -86,6 +95,60 @@ t.test('a token for another audience or from another issuer is not', async (t) =
     await t.rejects(verifier.verify(token), InvalidTokenError, name);
   }
   t.equal((await verifier.verify(await forge())).subject, 'ann', 'afterwards as before');
+});
+
+t.test('what the issuer signed for another purpose or client is no access token', async (t) => {
+  const { issuer, verifier, forge } = await startIssuerFixture(t, first);
+  const refused: Record<string, [token: string, message: RegExp]> = {
+    'an ID token whose client id is our audience': [await issuer.tokenForClient('idtoken'), /type “JWT”.*at\+jwt/],
+    'a logout token': [await issuer.tokenForClient('logout'), /type “logout\+jwt”/],
+    'an access token of another client': [await issuer.token(AUDIENCE, OTHER_CLIENT), /“mallory”.*OIDC_CLIENTS/],
+    'another azp': [await forge({ azp: OTHER_CLIENT }), /“mallory”/],
+    'a client beside ours': [await forge({ azp: CLIENT, client_id: OTHER_CLIENT }), /“mallory”/],
+    'no client': [await forge({ client_id: undefined }), /does not name the client/],
+    'a token that is bound to a key': [await forge({ cnf: { jkt: 'x' } }), /DPoP/],
+    'a refresh token': [await forge({ typ: 'Refresh' }, first, { typ: 'JWT' }), /type “JWT”/],
+  };
+  for (const [name, [token, message]] of Object.entries(refused)) {
+    await t.rejects(verifier.verify(token), { name: 'InvalidTokenError', message }, name);
+  }
+  t.equal((await verifier.verify(await forge({}, first, { typ: 'application/AT+JWT' }))).subject, 'ann');
+  const settings = { DATA_DIR: '', OIDC_ISSUER: issuer.url, OIDC_AUDIENCE: AUDIENCE };
+  const ours = await openVerifier({ ...settings, OIDC_CLIENT_ID: OTHER_CLIENT });
+  t.equal((await ours.verify(await issuer.token(AUDIENCE, OTHER_CLIENT))).subject, OTHER_CLIENT, 'the console’s');
+  const any = await openVerifier({ ...settings, OIDC_CLIENTS: ['*'] });
+  t.equal((await any.verify(await issuer.token(AUDIENCE, OTHER_CLIENT))).subject, OTHER_CLIENT, 'any client');
+  await t.rejects(any.verify(await issuer.tokenForClient('idtoken')), InvalidTokenError);
+});
+
+t.test('an issuer that does not mark its access tokens', async (t) => {
+  const { issuer, forge } = await startIssuerFixture(t, first);
+  const settings = { DATA_DIR: '', OIDC_ISSUER: issuer.url, OIDC_AUDIENCE: AUDIENCE, ...SETTINGS };
+  const { verify } = await openVerifier({ ...settings, OIDC_ACCESS_TOKENS: 'jwt', OIDC_CLIENT_ID: 'console' });
+  const plain = (claims: JWTPayload, header = {}) => forge(claims, first, { typ: 'JWT', ...header });
+  const accepted: Record<string, string> = {
+    'a scope': await plain({ scope: 'openid profile' }),
+    'a list of scopes': await plain({ scp: ['read'] }),
+    'no type': await plain({ scope: '' }, { typ: undefined }),
+    'a Bearer of Keycloak': await plain({ typ: 'Bearer', azp: 'console' }),
+    'one of Cognito': await plain({ token_use: 'access' }),
+    'a marked one': await issuer.token(),
+  };
+  for (const [name, token] of Object.entries(accepted)) t.equal((await verify(token)).subject, 'ann', name);
+  const refused: Record<string, [token: string, message: RegExp]> = {
+    'the issuer’s ID token': [await issuer.tokenForClient('idtoken'), /does not say/],
+    'the issuer’s logout token': [await issuer.tokenForClient('logout'), /logout\+jwt/],
+    'an ID token with a nonce': [await plain({ scope: 'openid', nonce: 'x' }), /“nonce”/],
+    'an ID token with a hash': [await plain({ scope: 'openid', at_hash: 'x' }), /“at_hash”/],
+    'a logout token without a type': [await plain({ scope: 'x', events: {} }, { typ: undefined }), /“events”/],
+    'an ID token of Keycloak': [await plain({ typ: 'ID', scope: 'openid' }), /“ID”/],
+    'a refresh token of Keycloak': [await plain({ typ: 'Refresh', scope: 'openid' }), /“Refresh”/],
+    'an offline token': [await plain({ typ: 'Offline', scope: 'offline_access' }), /“Offline”/],
+    'an ID token of Cognito': [await plain({ token_use: 'id', scope: 'openid' }), /“id”/],
+    'no mark of an access token': [await plain({}), /no scope/],
+    'another client': [await plain({ scope: 'x', azp: OTHER_CLIENT }), /“mallory”/],
+  };
+  for (const [name, [token, message]] of Object.entries(refused)) await t.rejects(verify(token), { message }, name);
 });
 
 t.test('several audiences are fine when ours is among them', async (t) => {

@@ -11,6 +11,16 @@ import {
 
 const parse = (env: Record<string, string>): SharedSettings => parseSettings(sharedSettings, env);
 
+t.test('without marked access tokens, the audience must not be a client id', async (t) => {
+  const env = { OIDC_ISSUER: 'https://issuer.example', OIDC_AUDIENCE: 'api', OIDC_ACCESS_TOKENS: 'jwt' };
+  const message = /^OIDC_ACCESS_TOKENS=jwt needs an OIDC_CLIENT_ID, and an OIDC_AUDIENCE that is no client id: /;
+  t.throws(() => parse(env), { message });
+  t.throws(() => parse({ ...env, OIDC_CLIENT_ID: 'api' }), { message });
+  t.throws(() => parse({ ...env, OIDC_CLIENT_ID: 'console', OIDC_CLIENTS: 'runtime, api' }), { message });
+  t.match(parse({ ...env, OIDC_CLIENT_ID: 'console', OIDC_CLIENTS: 'one, two,' }), { OIDC_CLIENTS: ['one', 'two'] });
+  t.match(parse({ ...env, OIDC_ACCESS_TOKENS: '' }), { OIDC_ACCESS_TOKENS: 'at+jwt', OIDC_CLIENTS: [] });
+});
+
 t.test('everything has a default; an empty variable counts as absent', async (t) => {
   const settings = parse({ PORT: '', DATABASE_URL: '', UNRELATED: 'x' });
   t.equal(settings.PORT, 4000);

@@ -1,8 +1,9 @@
 import t from 'tap';
 import { findOrCreateAccount, setOperator } from '../../db/accounts/accounts.ts';
 import { openSignIn } from '../../service/identity/sign-in.ts';
-import { InvalidTokenError, type TokenVerifier } from '../../service/identity/tokens.ts';
+import { InvalidTokenError, openVerifier, type TokenVerifier } from '../../service/identity/tokens.ts';
 import { testDatabase } from '../runner/harness.ts';
+import { AUDIENCE, CLIENT, makeKey, startIssuer } from './issuer.ts';
 
 const { pool } = await testDatabase(t);
 
@@ -15,6 +16,30 @@ t.test('an account is made once, also when it is first seen many times at once',
   t.equal((await findOrCreateAccount(pool, 'ann')).operator, true);
 });
 
+t.test('accounts of two issuers are two, and their names differ', async (t) => {
+  const issuer = 'https://issuer.example/tenant';
+  const [built, other] = [await findOrCreateAccount(pool, 'local'), await findOrCreateAccount(pool, 'local', issuer)];
+  t.not(other.id, built.id);
+  t.equal(other.name, 'local@issuer.example');
+  t.equal((await findOrCreateAccount(pool, 'local', issuer)).id, other.id);
+  t.equal((await findOrCreateAccount(pool, 'local@issuer.example')).name, 'local@issuer.example@bulkhead');
+  const first = await findOrCreateAccount(pool, 'eve', issuer);
+  t.equal(first.name, 'eve', 'nobody had the name');
+  const raced = await Promise.all(Array.from({ length: 20 }, () => findOrCreateAccount(pool, 'eve')));
+  t.same([...new Set(raced.map(({ name }) => name))], ['eve@bulkhead']);
+});
+
+t.test('a token of an issuer is not the account of the same name from before', async (t) => {
+  const issuer = await startIssuer(t, await makeKey('RS256', 'one'));
+  const local = await findOrCreateAccount(pool, CLIENT);
+  await setOperator(pool, local.id, true);
+  const settings = { DATA_DIR: '', OIDC_ISSUER: issuer.url, OIDC_AUDIENCE: AUDIENCE, OIDC_CLIENTS: [CLIENT] };
+  const { signIn } = openSignIn(pool, await openVerifier(settings));
+  const account = await signIn(await issuer.token());
+  t.match(account, { operator: false, issuer: issuer.url, name: `${CLIENT}@${new URL(issuer.url).host}` });
+  t.not(account.id, local.id);
+});
+
 t.test('a verified token is cached until its expiry at most; a rejected one is verified again', async (t) => {
   let time = 1_000_000;
   const asked: string[] = [];
@@ -22,7 +47,8 @@ t.test('a verified token is cached until its expiry at most; a rejected one is v
     async verify(token) {
       asked.push(token);
       if (token === 'bad') throw new InvalidTokenError('no');
-      return { subject: token, expiresAt: token === 'short' ? time + 5_000 : time + 1e9 };
+      const expiresAt = token === 'short' ? time + 5_000 : time + 1e9;
+      return { issuer: 'bulkhead', subject: token, tokenId: null, issuedAt: null, expiresAt };
     },
   };
   const { signIn } = openSignIn(pool, verifier, () => time);

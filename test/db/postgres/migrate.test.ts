@@ -41,7 +41,7 @@ t.test('a failing migration rolls back all migrations of the call', async (t) =>
   t.same(await migrate(empty.href, directory), ['0003_three', '0004_four']);
 });
 
-t.test('the ledger of bytes counts the rows that are there already', async (t) => {
+t.test('bytes and accounts of the rows that are there already', async (t) => {
   const old = new URL(url);
   old.pathname = `${old.pathname}_old`;
   await admin.pool.query(`CREATE DATABASE ${old.pathname.slice(1)}`);
@@ -71,6 +71,13 @@ t.test('the ledger of bytes counts the rows that are there already', async (t) =
     CREATE TABLE audit_all PARTITION OF audit DEFAULT;
     INSERT INTO audit (id, at, installation_id, member, outcome, duration_ms) VALUES ('u', now(), 'i', 'x', 'ok', 1)`);
   t.same((await migrate(old.href))[0], '0018_account_usage');
+  await pool.query(`INSERT INTO accounts (id, name) VALUES ('b', 'bob')`);
+  const { rows: accounts } = await pool.query('SELECT name, issuer, subject FROM accounts ORDER BY id');
+  t.same(
+    accounts,
+    ['ann', 'bob'].map((name) => ({ name, issuer: 'bulkhead', subject: name })),
+    'of before, and by the release before',
+  );
   const counted = {
     versions: 123,
     drafts: 45,
