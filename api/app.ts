@@ -5,6 +5,7 @@ import multipart from '@fastify/multipart';
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
 import { MIB } from '../sdk/contract/limits.ts';
 import { createApplication, serveAccounts } from '../service/http/application.ts';
+import { uncheckedHost } from '../service/http/client-errors.ts';
 import { DOCUMENTATION_GROUP, documentationRoutes } from '../service/http/documentation-routes.ts';
 import { documentRoutes } from '../service/http/openapi.ts';
 import { type AccountLimits, limitAccounts, limitAnonymous } from '../service/http/rate-limits.ts';
@@ -125,7 +126,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
 /** Passes webhook requests around the framework, which would decode their bodies. */
 function withWebhooks(webhooks: RequestListener) {
   return (framework: RequestListener) => {
-    const server = createServer((request, response) => {
+    const server = createServer(uncheckedHost, (request, response) => {
       (isWebhook(request.url) ? webhooks : framework)(request, response);
     });
     server.requestTimeout = REQUEST_TIMEOUT_MS;

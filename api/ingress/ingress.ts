@@ -12,6 +12,7 @@ import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { KIB } from '../../sdk/contract/limits.ts';
 import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
+import { findHostFault } from '../../service/http/client-errors.ts';
 import { currentTrace, traced } from '../../service/telemetry/tracing.ts';
 import type { TokenBuckets } from '../../service/timing/token-bucket.ts';
 import type { Addresses } from './address-cache.ts';
@@ -63,6 +64,8 @@ function tracedServe(deps: IngressDeps, request: IncomingMessage, response: Serv
 }
 
 async function serve(deps: IngressDeps, request: IncomingMessage, response: ServerResponse, id: string): Promise<void> {
+  const fault = findHostFault(request);
+  if (fault) throw fault;
   const [, routingId, query = ''] = PATH.exec(request.url ?? '') ?? [];
   if (routingId === undefined) throw unknown();
   const address = await deps.addresses.find(routingId);

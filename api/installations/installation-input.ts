@@ -1,7 +1,7 @@
 /** Validates the bodies of requests about installations. */
 import { z } from 'zod';
-import { isStorable } from '../../db/postgres/storable-text.ts';
-import { storedId, storedText, UNSTORABLE } from '../../service/http/schemas.ts';
+import { isStorable, UNSTORABLE } from '../../db/postgres/storable-json.ts';
+import { storedId, storedText } from '../../service/http/schemas.ts';
 
 const SLUG_MAX_CHARS = 200;
 const SETTINGS_MAX = 1000;

@@ -1,7 +1,7 @@
 /** Requests and representations of the operator routes. */
 
 import { z } from 'zod';
-import { isStorable } from '../../db/postgres/storable-text.ts';
+import { isStorable } from '../../db/postgres/storable-json.ts';
 import { timestamp } from '../../service/http/schemas.ts';
 
 /** Maximum number of rows in an answer: a summary for people, not an export. */

@@ -3,7 +3,7 @@
 import type { BuiltPackage } from '../../db/catalog/versions.ts';
 import type { Blobs, Staging } from '../../db/files/blobs.ts';
 import type { Introspection, IntrospectionRequest } from '../../db/jobs/introspections.ts';
-import { isStorable } from '../../db/postgres/storable-text.ts';
+import { isStorable } from '../../db/postgres/storable-json.ts';
 import { manifest } from '../../sdk/contract/manifest.ts';
 import { type Bundle, ENTRY } from './bundle.ts';
 import { acceptIntrospection, checkSurfaces, discover, listCapabilities } from './discovery.ts';

@@ -8,6 +8,7 @@ import type { Pool } from 'pg';
 import { z } from 'zod';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { registrations, schemaFault } from '../../sdk/contract/protocol.ts';
+import { isRejectedRow } from '../postgres/database-errors.ts';
 import type { Listener, Subscription } from '../postgres/listener.ts';
 import { notifyIntrospectionAnswered, subscribeToIntrospections } from '../postgres/notifications.ts';
 import { findRow } from '../postgres/rows.ts';
@@ -54,6 +55,8 @@ export interface NewIntrospection extends IntrospectionRequest {
   /** The author, whose requests take turns with those of other accounts. */
   readonly accountId: string;
 }
+const REJECTED_ANSWER =
+  'The package registers what the database cannot store. Shorten its names, descriptions and schemas, and publish again.';
 /** The account of requests that a restarted supervisor queues again, which share the turns of one account. */
 const RECOVERED = 'recovered';
 
@@ -134,12 +137,18 @@ export const findIntrospection = (pool: Pool, id: string): Promise<Introspection
 
 /** For supervisors: stores the answer and notifies the API process that waits. */
 export async function answerIntrospection(pool: Pool, id: string, result: Introspection): Promise<void> {
-  await pool.query('UPDATE introspections SET result = $2, answered_at = now() WHERE id = $1', [
-    id,
-    JSON.stringify(result),
-  ]);
+  try {
+    await saveAnswer(pool, id, result);
+  } catch (error) {
+    // The same answer is rejected for ever, and the author would wait for it.
+    if (!isRejectedRow(error)) throw error;
+    await saveAnswer(pool, id, { ok: false, message: REJECTED_ANSWER });
+  }
   await notifyIntrospectionAnswered(pool, id);
 }
+
+const saveAnswer = (pool: Pool, id: string, result: Introspection) =>
+  pool.query('UPDATE introspections SET result = $2, answered_at = now() WHERE id = $1', [id, JSON.stringify(result)]);
 
 /** Queues open requests again and deletes expired ones. */
 export async function sweepIntrospections(pool: Pool, queues: Queues): Promise<void> {

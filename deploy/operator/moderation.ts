@@ -1,7 +1,7 @@
 /** Operator commands that verify authors and block plugins, and list these actions. */
 import { blockPlugin, unblockPlugin, verifyAuthor } from '../../db/accounts/moderation.ts';
 import { listActions } from '../../db/accounts/operator-actions.ts';
-import { isStorable } from '../../db/postgres/storable-text.ts';
+import { isStorable } from '../../db/postgres/storable-json.ts';
 import { type Given, type OperatorCommand, printable, readNumber, UsageError } from './command.ts';
 
 /** Maximum length of a reason, which users see in one line. Characters. */

@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 import type { Pool } from 'pg';
 import { migrate } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
-import { isStorable } from '../../db/postgres/storable-text.ts';
+import { isStorable } from '../../db/postgres/storable-json.ts';
 import {
   parseSettings,
   type readEnvironment,

@@ -8,12 +8,12 @@ import fastify, {
   type RawServerDefault,
 } from 'fastify';
 import { serializerCompiler, validatorCompiler } from 'fastify-type-provider-zod';
-import { isStorable } from '../../db/postgres/storable-text.ts';
+import { isStorable } from '../../db/postgres/storable-json.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { SignIn } from '../identity/sign-in.ts';
 import { requireSignIn } from './authentication.ts';
 import type { ByteLimits } from './byte-budget.ts';
-import { answerClientError } from './client-errors.ts';
+import { answerClientError, answerUnroutable, findHostFault, uncheckedHost } from './client-errors.ts';
 import { answerError } from './errors.ts';
 import { readJsonBodies } from './json-body.ts';
 import { AnonymousRateLimiter } from './rate-limits.ts';
@@ -46,6 +46,7 @@ declare module 'fastify' {
 export function createApplication(options: ApplicationOptions): FastifyInstance {
   const app = fastify({
     ...options.server,
+    http: { ...options.server.http, ...uncheckedHost },
     loggerInstance: options.logger,
     genReqId: () => randomUUIDv7(),
     bodyLimit: options.bodyMaxBytes,
@@ -62,7 +63,12 @@ export function createApplication(options: ApplicationOptions): FastifyInstance 
   app.setSerializerCompiler(serializerCompiler);
   app.setErrorHandler(answerError);
   answerUnknownRoutes(app);
-  app.addHook('onRequest', async (request, reply) => void reply.header('x-request-id', request.id));
+  answerUnroutable(app.server);
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id);
+    const fault = findHostFault(request.raw);
+    if (fault) throw fault;
+  });
   traceRequests(app);
   app.addHook('onResponse', async ({ method, routeOptions }, reply) => {
     options.onResponse(method, routeOptions.config.label ?? routeOptions.url, reply.statusCode, reply.elapsedTime);

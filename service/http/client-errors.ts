@@ -1,6 +1,8 @@
-/** Answers on the bare socket when the received bytes are not an HTTP request. */
+/** Answers what Node answers without a body, or not at all: bytes that are no HTTP, and requests that no route can get. */
 import { randomUUIDv7 } from 'node:crypto';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { Problem, problems } from '../../sdk/contract/errors.ts';
 import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
 
@@ -17,12 +19,44 @@ export function answerClientError(error: ClientError, socket: Socket): void {
     error.code === 'HPE_HEADER_OVERFLOW'
       ? new Problem('too_large', 'The request headers are too large.')
       : new Problem('bad_request', 'The request is not valid HTTP.');
+  answerOnSocket(socket, problem);
+  // Close the socket without waiting for the client: a request with a broken body would stay open forever.
+  socket.destroySoon();
+}
+
+/** Answers a request whose connection has left the HTTP server, and ends the connection. */
+export function answerOnSocket(socket: Duplex, problem: Problem): void {
   const requestId = randomUUIDv7();
   const body = JSON.stringify(problemBody(problem, requestId));
   socket.end(
     `HTTP/1.1 ${problem.status} ${problems[problem.code].title}\r\nconnection: close\r\nx-request-id: ${requestId}\r\n` +
       `content-type: ${PROBLEM_TYPE}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   );
-  // Close the socket without waiting for the client: a request with a broken body would stay open forever.
-  socket.destroySoon();
+}
+
+/** Options of a server whose requests `findHostFault` checks: Node's own check answers without a body. */
+export const uncheckedHost = { requireHostHeader: false } as const;
+
+/** Why the `Host` of a request cannot be used; null: it can. Node joins repeated headers or takes the first. */
+export function findHostFault({ httpVersion, rawHeaders }: IncomingMessage): Problem | null {
+  let hosts = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) if (rawHeaders[at]?.toLowerCase() === 'host') hosts += 1;
+  if (hosts > 1) return new Problem('bad_request', 'The request has more than one Host header. Send one.');
+  if (hosts === 1 || httpVersion === '1.0') return null;
+  return new Problem('bad_request', 'The request has no Host header, which HTTP/1.1 requires.');
+}
+
+/** Answers requests that Node handles itself: an unknown `Expect`, and CONNECT. */
+export function answerUnroutable(server: Server): void {
+  server.on('checkExpectation', (_request: IncomingMessage, response: ServerResponse) => {
+    const problem = new Problem('bad_request', 'The header Expect may only be 100-continue.');
+    const requestId = randomUUIDv7();
+    const body = JSON.stringify(problemBody(problem, requestId));
+    const headers = { 'content-type': PROBLEM_TYPE, 'x-request-id': requestId, connection: 'close' };
+    response.writeHead(problem.status, { ...headers, 'content-length': Buffer.byteLength(body) }).end(body);
+  });
+  server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
+    socket.on('error', () => socket.destroy());
+    answerOnSocket(socket, new Problem('method_not_allowed', 'CONNECT is not supported: this is not a proxy.'));
+  });
 }

@@ -1,12 +1,14 @@
 /** Reads JSON bodies: bounded in bytes, values and depth, and refused rather than repaired where they are not UTF-8. */
 import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { UNSTORABLE } from '../../db/postgres/storable-json.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { KIB, SECOND } from '../../sdk/contract/limits.ts';
 import { waitForLoopTurn } from '../timing/loop-turns.ts';
 import { requireCaller } from './authentication.ts';
 import { joinChunks, readChunks } from './body-reader.ts';
 import { ByteBudget, type ByteLimits } from './byte-budget.ts';
+import { createBadRequest } from './errors.ts';
 import { JsonParser } from './json-parser.ts';
 
 /** Enough for the largest body over a slow line. Milliseconds. */
@@ -16,7 +18,10 @@ const COSTLY_BYTES = 16 * KIB;
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** How the route answers a body that is not UTF-8. Default: as malformed JSON. */
+    /**
+     * How the route answers a body that is not UTF-8. It also checks the texts of the body itself, because it names the file
+     * that holds one. Default: as malformed JSON.
+     */
     readonly refuseNonText?: () => Problem;
     /** The body may have properties such as `__proto__`: the route passes them on and copies none of them. */
     readonly anyPropertyNames?: true;
@@ -59,10 +64,12 @@ export function readJsonBodies(app: FastifyInstance, inFlight: ByteLimits): void
     const isCostly = body.byteLength > COSTLY_BYTES;
     if (isCostly) await waitForLoopTurn(requireCaller(request).id);
     const anyNames = config.anyPropertyNames === true;
-    const result = await parser.parse({ body, maxBytes: bodyLimit, anyNames });
+    const anyTexts = config.refuseNonText !== undefined;
+    const result = await parser.parse({ body, maxBytes: bodyLimit, anyNames, anyTexts });
     // The check of the value and the call with it take as long as the parsing.
     if (isCostly) await waitForLoopTurn(`use ${requireCaller(request).id}`);
     if ('value' in result) return result.value;
+    if (result.fault === 'unstorable') throw createBadRequest('body', [{ field: result.field, message: UNSTORABLE }]);
     if (result.fault !== 'not_utf8') throw new Problem(result.fault, result.detail);
     throw config.refuseNonText?.() ?? new Problem('bad_request', 'The body is not valid JSON: it is not UTF-8.');
   });

@@ -1,5 +1,6 @@
 /** Parses the JSON of bodies: small ones at once, large ones in a thread, so that no other request waits. */
 import secureJsonParse from 'secure-json-parse';
+import { findUnstorable, isSuspectJson } from '../../db/postgres/storable-json.ts';
 import { Problem, type ProblemCode } from '../../sdk/contract/errors.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { singleWorkerPool } from '../timing/single-worker-pool.ts';
@@ -15,10 +16,13 @@ interface ParseTask {
   readonly maxBytes: number;
   /** Accept the property names that change an object's prototype where code assigns them. */
   readonly anyNames: boolean;
+  /** Accept texts that PostgreSQL cannot store. */
+  readonly anyTexts: boolean;
 }
 type ParseResult =
   | { readonly value: unknown }
   | { readonly fault: 'not_utf8' }
+  | { readonly fault: 'unstorable'; readonly field: string }
   | { readonly fault: ProblemCode; readonly detail: string };
 
 export class JsonParser {
@@ -37,11 +41,15 @@ export class JsonParser {
 }
 
 /** Parses one body. */
-export function parseJson({ body, maxBytes, anyNames }: ParseTask): ParseResult {
+export function parseJson({ body, maxBytes, anyNames, anyTexts }: ParseTask): ParseResult {
   try {
     refuseCostlyJson(body, maxBytes);
     const action = anyNames ? 'ignore' : 'error';
-    return { value: secureJsonParse(decode(body), { protoAction: action, constructorAction: action }) };
+    const json = decode(body);
+    const value: unknown = secureJsonParse(json, { protoAction: action, constructorAction: action });
+    // Both need an escape: UTF-8 encodes no surrogates, and JSON no raw U+0000.
+    const field = !anyTexts && isSuspectJson(json) ? findUnstorable(value) : null;
+    return field === null ? { value } : { fault: 'unstorable', field };
   } catch (error) {
     if (error instanceof TypeError) return { fault: 'not_utf8' };
     if (error instanceof Problem) return { fault: error.code, detail: error.message };

@@ -1,13 +1,11 @@
 /** Schemas that the routes of both applications share: pages, ids, texts and times. */
 import { z } from 'zod';
-import { isStorable } from '../../db/postgres/storable-text.ts';
+import { isStorable, UNSTORABLE } from '../../db/postgres/storable-json.ts';
 
 const LIMIT_DEFAULT = 100;
 const LIMIT_MAX = 1000;
 const CURSOR_MAX_CHARS = 1000;
 const ID_MAX_CHARS = 200;
-
-export const UNSTORABLE = 'must not contain U+0000 or lone surrogates';
 
 /** A text that the database can store. */
 export const storedText = (maxChars: number) =>

@@ -1,6 +1,6 @@
 /** Runs a hook over the plugins of an account and records a cancel in the session's transcript. */
 import type { Pool } from 'pg';
-import { toStorable } from '../../db/postgres/storable-text.ts';
+import { replaceUnstorable } from '../../db/postgres/storable-json.ts';
 import { appendNotice } from '../../db/sessions/sessions.ts';
 import { describeCancel } from '../../sdk/contract/errors.ts';
 import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
@@ -27,7 +27,7 @@ export async function recordCancel(
   { reason, by, cause }: Cancel,
 ): Promise<void> {
   const data = { kind: 'cancelled', hook, installationId: by.installationId, plugin: by.slug };
-  const text = describeCancel(by.displayName, toStorable(reason));
+  const text = describeCancel(by.displayName, replaceUnstorable(reason));
   // A plugin's verdict on a message is final. After a failure the message is tried again, so its own id stays free.
   const id = noticeId !== undefined && cause === 'failure' ? `${noticeId}:stopped` : noticeId;
   await appendNotice(pool, sessionId, { id, text, data });

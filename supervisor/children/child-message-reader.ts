@@ -2,11 +2,12 @@
 import type { Readable } from 'node:stream';
 import { AbstractMessageReader, type DataCallback, type Disposable, type Message } from 'vscode-jsonrpc';
 import { FrameBuffer, FrameError } from '../../sandbox-child/frame.ts';
-import { decodeUntrusted } from '../../sandbox-child/message.ts';
+import { decodeUntrusted, isSuspect } from '../../sandbox-child/message.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { perSecond, TokenBucket } from '../../service/timing/token-bucket.ts';
 import { checkChildMessage } from './child-message.ts';
+import { admitText } from './child-text.ts';
 
 /** Pause of reading when the output bucket is empty, milliseconds. The child's responses are delayed by its own output. */
 const EMPTY_BUCKET_PAUSE_MS = 100;
@@ -38,6 +39,11 @@ export interface ReadBounds {
 }
 
 let readers = 0;
+
+function decodeChildMessage(buffer: Buffer, start: number, end: number): Record<string, unknown> {
+  const message = decodeUntrusted(buffer, start, end);
+  return isSuspect(buffer, start, end) ? admitText(message) : message;
+}
 
 export class ChildMessageReader extends AbstractMessageReader {
   readonly #input: Readable;
@@ -113,7 +119,7 @@ export class ChildMessageReader extends AbstractMessageReader {
     try {
       while (this.#mayRead) {
         const bytesBefore = this.#frames.bytes;
-        const decoded = this.#frames.readFrame(decodeUntrusted);
+        const decoded = this.#frames.readFrame(decodeChildMessage);
         if (decoded === null) return;
         const message = checkChildMessage(decoded, this.#lastRequestId());
         this.#onMessage(message);

@@ -2,7 +2,6 @@
 import type { z } from 'zod';
 import type { ClaimedDelivery } from '../../db/channels/delivery-queue.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
-import { toStorable } from '../../db/postgres/storable-text.ts';
 import { bindConversation, findConversation, lockChannelAgent } from '../../db/sessions/conversations.ts';
 import { appendMessages, createSession, hasMessage, type Session } from '../../db/sessions/sessions.ts';
 import type { channelMessage } from '../../sdk/contract/payloads.ts';
@@ -24,7 +23,7 @@ export async function storeMessages(
   messages: readonly ChannelMessage[],
 ): Promise<void> {
   for (const [index, message] of messages.entries()) {
-    const session = await findOrCreateConversation(services, delivery, toStorable(message.conversationKey));
+    const session = await findOrCreateConversation(services, delivery, message.conversationKey);
     if (session) await storeMessage(services, session, delivery, `${delivery.id}:${index}`, message);
   }
 }
@@ -37,7 +36,7 @@ async function storeMessage(
   { conversationKey, from, text, attachments = [] }: ChannelMessage,
 ): Promise<void> {
   if (await hasMessage(services.pool, session.id, id)) return;
-  const context = { message: { id, from: toStorable(from), text: toStorable(text), attachments } };
+  const context = { message: { id, from, text, attachments } };
   const answer = await runSessionHook(services, session, 'middleware.inboundMessage', context, 'channel', id);
   if (answer.action === 'cancel') {
     // A plugin's own cancel is final. A required plugin that did not run judged nothing: the delivery is tried again.
@@ -51,9 +50,9 @@ async function storeMessage(
     attachments: message.attachments,
     channelId,
     deliveryId,
-    conversationKey: toStorable(conversationKey),
+    conversationKey,
   };
-  await appendMessages(services.pool, session.id, [{ id, role: 'user', text: toStorable(message.text), data }]);
+  await appendMessages(services.pool, session.id, [{ id, role: 'user', text: message.text, data }]);
 }
 
 /** Finds the conversation's session or creates one. Null: the channel was deleted. */

@@ -3,7 +3,6 @@ import type { Pool } from 'pg';
 import { lockAgent } from '../../db/accounts/agents.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
-import { toStorable } from '../../db/postgres/storable-text.ts';
 import { appendMessages, createSession, findAgentSession, type Session } from '../../db/sessions/sessions.ts';
 import { describeCancel } from '../../sdk/contract/errors.ts';
 import type { PluginPort } from '../calls/plugin-port.ts';
@@ -62,8 +61,6 @@ export async function sendAgentMessage(
   if (cancelled) return { cancelled: describeCancel(cancelled.by.displayName, cancelled.reason) };
   const data = { kind: 'agent_message', fromAgentId, installationId, plugin };
   const message = context.message as typeof sent.message;
-  // A hook may return text that PostgreSQL cannot store.
-  const storable = toStorable(message.text);
-  const [added] = await appendMessages(pool, session.id, [{ role: 'user', text: storable, data }]);
+  const [added] = await appendMessages(pool, session.id, [{ role: 'user', text: message.text, data }]);
   return added ? { id: added.id } : { cancelled: 'the session was deleted meanwhile' };
 }

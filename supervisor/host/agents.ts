@@ -7,7 +7,7 @@ import {
   listAgents,
   updateAgent,
 } from '../../db/accounts/agents.ts';
-import { isStorable } from '../../db/postgres/storable-text.ts';
+import { isStorable } from '../../db/postgres/storable-json.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { perMinute, TokenBuckets } from '../../service/timing/token-bucket.ts';
 import { type AgentMessageDeps, openAgentSession, sendAgentMessage } from './agent-messages.ts';

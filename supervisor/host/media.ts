@@ -4,7 +4,7 @@ import type { Pool } from 'pg';
 import { findMedia, type MediaQuota, releaseMedia, saveMedia } from '../../db/accounts/media.ts';
 import { addBlobBytes } from '../../db/accounts/usage.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
-import { isStorable } from '../../db/postgres/storable-text.ts';
+import { isStorable } from '../../db/postgres/storable-json.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import { HostError, type HostHandlers } from './host-call.ts';
 

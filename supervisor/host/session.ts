@@ -1,7 +1,7 @@
 /** `host.session`: the transcript of the running handler's session only. */
 import type { Pool } from 'pg';
 import { inTransaction } from '../../db/postgres/pool.ts';
-import { isStorable } from '../../db/postgres/storable-text.ts';
+import { isStorable } from '../../db/postgres/storable-json.ts';
 import { appendMessages, lastMessages, type NewMessage } from '../../db/sessions/sessions.ts';
 import { HostError, type HostHandlers, type HostScope, requireScopeSession } from './host-call.ts';
 

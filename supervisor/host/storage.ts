@@ -6,7 +6,7 @@ import {
   readStorageValue,
   writeStorageValue,
 } from '../../db/installations/plugin-storage.ts';
-import { isStorable } from '../../db/postgres/storable-text.ts';
+import { isStorable } from '../../db/postgres/storable-json.ts';
 import { HostError, type HostHandlers } from './host-call.ts';
 
 type Calls = 'storage.get' | 'storage.set' | 'storage.delete' | 'storage.list';

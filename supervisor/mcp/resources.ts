@@ -7,7 +7,7 @@ import {
   type Resource,
 } from '@modelcontextprotocol/sdk/types.js';
 import { findMedia } from '../../db/accounts/media.ts';
-import { isStorable } from '../../db/postgres/storable-text.ts';
+import { isStorable } from '../../db/postgres/storable-json.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { formatFullName } from '../../sdk/contract/full-names.ts';

@@ -1,7 +1,7 @@
 /** Writes the audit log of host calls in batches: digests instead of contents. */
 import { createHash } from 'node:crypto';
 import type { Pool } from 'pg';
-import { toStorable } from '../../db/postgres/storable-text.ts';
+import { replaceUnstorable } from '../../db/postgres/storable-json.ts';
 import { type AuditEntry, insertAudit } from '../../db/records/audit.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { Batch } from './batch.ts';
@@ -46,9 +46,9 @@ export class AuditSink {
       at: new Date(now).toISOString(),
       ...call,
       // Denied calls may name anything, so the stored text is shortened and made storable.
-      member: toStorable(member.slice(0, 100), '\u{fffd}'),
+      member: replaceUnstorable(member.slice(0, 100)),
       argumentsSha256: digest(args),
-      detail: detail == null ? null : toStorable(detail.slice(0, DETAIL_MAX_CHARS), '\u{fffd}'),
+      detail: detail == null ? null : replaceUnstorable(detail.slice(0, DETAIL_MAX_CHARS)),
     });
   }
 

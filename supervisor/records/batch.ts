@@ -23,6 +23,11 @@ const BATCH_BYTES = MIB / 4;
 const REST_TIMES = 3;
 /** Delay after a failed write. Milliseconds. */
 const RETRY_AFTER_MS = 1_000;
+/**
+ * Statements that look for the rejected rows of one account in a batch, whose other rows wait meanwhile. Enough for six bad
+ * rows in a full batch; then the rest is dropped.
+ */
+const SEARCH_STATEMENTS_MAX = 64;
 
 interface BatchSettings<Row> {
   /** Maximum bytes in memory. Further rows are dropped and counted, so an unavailable database costs no memory. */
@@ -34,6 +39,8 @@ interface BatchSettings<Row> {
   ownerOf(row: Row): string;
   write(rows: readonly Row[]): Promise<void>;
   onError(error: Error): void;
+  /** Called with the rows that PostgreSQL rejected, and those dropped with them. They are not tried again. */
+  onRejected?(rows: readonly Row[]): void;
 }
 
 export class Batch<Row> {
@@ -128,27 +135,67 @@ export class Batch<Row> {
     return rows;
   }
 
+  /** Writes one statement. False: the database is unavailable, so the rows wait. */
   async #writeSome(): Promise<boolean> {
     if (this.#batch.length === 0) this.#batch = this.#takeBatch();
-    const rows = this.#batch;
+    try {
+      if (!(await this.#isWritten(this.#batch))) await this.#writeByAccount();
+      return true;
+    } catch (error) {
+      this.#settings.onError(error as Error);
+      return false;
+    }
+  }
+
+  /** After PostgreSQL rejected a row: writes the rows of each account apart, then searches those that were rejected again. */
+  async #writeByAccount(): Promise<void> {
+    const accounts = [...Map.groupBy(this.#batch, this.#settings.accountOf).values()];
+    const rejected: Row[][] = [];
+    for (const rows of accounts) if (accounts.length === 1 || !(await this.#isWritten(rows))) rejected.push(rows);
+    for (const rows of rejected) await this.#dropRejected(rows);
+  }
+
+  /** Splits rows in halves, in their order, until the rejected ones are alone. */
+  async #dropRejected(rows: readonly Row[]): Promise<void> {
+    const dropped: Row[] = [];
+    const pieces = splitInHalves(rows);
+    for (let statements = 0; pieces.length > 0; statements += 1) {
+      const piece = pieces.pop() ?? [];
+      const isSearched = statements < SEARCH_STATEMENTS_MAX;
+      if (isSearched && (await this.#isWritten(piece))) continue;
+      if (isSearched && piece.length > 1) pieces.push(...splitInHalves(piece));
+      else dropped.push(...piece);
+    }
+    this.#remove(dropped);
+    this.#settings.onRejected?.(dropped);
+  }
+
+  /** Writes rows and removes them from the batch. False: PostgreSQL rejects one of them. */
+  async #isWritten(rows: readonly Row[]): Promise<boolean> {
     try {
       await this.#settings.write(rows);
     } catch (error) {
-      this.#settings.onError(error as Error);
-      if (!isRejectedRow(error)) return false;
-      await this.#writeEach(rows);
+      if (!isRejectedRow(error)) throw error;
+      if (rows.length === 1) this.#settings.onError(error as Error);
+      return false;
     }
-    this.#batch = [];
+    this.#remove(rows);
+    return true;
+  }
+
+  #remove(rows: readonly Row[]): void {
     const { ownerOf, accountOf, sizeOf } = this.#settings;
     for (const row of rows) {
       this.#ofOwner.subtract(ownerOf(row), sizeOf(row));
       this.#ofAccount.subtract(accountOf(row), sizeOf(row));
     }
-    return true;
+    const removed = new Set(rows);
+    this.#batch = rows.length === this.#batch.length ? [] : this.#batch.filter((row) => !removed.has(row));
   }
+}
 
-  /** If PostgreSQL rejects a row, tries each row alone and drops the bad one. */
-  async #writeEach(rows: readonly Row[]): Promise<void> {
-    for (const row of rows) await this.#settings.write([row]).catch(() => undefined);
-  }
+/** The halves, the first one last, where it is taken first. A single row is its own half. */
+function splitInHalves<Row>(rows: readonly Row[]): Row[][] {
+  const middle = Math.ceil(rows.length / 2);
+  return [rows.slice(middle), rows.slice(0, middle)].filter((half) => half.length > 0);
 }

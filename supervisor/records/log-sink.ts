@@ -1,7 +1,7 @@
 /** Log lines of plugins and of the host about them: rate-limited per installation, truncated, written in batches. */
 import type { Pool } from 'pg';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
-import { toStorable } from '../../db/postgres/storable-text.ts';
+import { mapTexts, replaceUnstorable } from '../../db/postgres/storable-json.ts';
 import { insertLogs } from '../../db/records/logs.ts';
 import { limits, MIB } from '../../sdk/contract/limits.ts';
 import type { LogLevel } from '../../sdk/contract/protocol.ts';
@@ -97,6 +97,7 @@ export class LogSink {
         this.#onLines(lines.length, 0);
       },
       onError: options.onError,
+      onRejected: (lines) => this.#reportRejected(lines),
     });
     this.#timer = setInterval(() => this.#closeMinutes(), MINUTE_MS / 6).unref();
   }
@@ -190,8 +191,21 @@ export class LogSink {
     this.system(quota.origin.plugin, 'warn', message);
   }
 
+  /** Lines of the host are not reported: a report that is rejected as well would be reported for ever. */
+  #reportRejected(lines: readonly WaitingLine[]): void {
+    this.#onLines(0, lines.length);
+    const ofPlugins = lines.filter(({ line }) => line.source !== SYSTEM_SOURCE);
+    for (const [installationId, own] of Map.groupBy(ofPlugins, ({ line }) => line.installationId)) {
+      const [first] = own;
+      if (!first) continue;
+      const { versionId, semVer } = first.line;
+      const plugin = { installationId, accountId: first.accountId, versionId: versionId ?? '', semVer: semVer ?? '' };
+      this.system(plugin, 'error', `${own.length} lines dropped: the database rejects them`);
+    }
+  }
+
   #add(origin: LogOrigin, line: NewLine): void {
-    const message = cutText(toStorable(line.message, '\u{fffd}'), this.#caps.messageBytes);
+    const message = cutText(replaceUnstorable(line.message), this.#caps.messageBytes);
     const data = cutData(line.data, this.#caps.dataBytes);
     const now = this.#now();
     const kept = this.#batch.add({
@@ -229,18 +243,13 @@ function cutText(text: string, maxBytes: number): { text: string; cut: boolean }
 function cutData(data: unknown, maxBytes: number): { text: string | null; cut: boolean } {
   if (data === undefined) return { text: null, cut: false };
   const text = toJson(data);
-  // jsonb would still reject the escape of U+0000 in a key.
-  const safe = text.includes('\\u0000') ? text.replaceAll('\\u0000', '\\ufffd') : text;
-  if (Buffer.byteLength(safe) <= maxBytes) return { text: safe, cut: false };
-  return { text: JSON.stringify(cutText(safe, Math.floor(maxBytes / 2)).text), cut: true };
+  if (Buffer.byteLength(text) <= maxBytes) return { text, cut: false };
+  return { text: JSON.stringify(cutText(text, Math.floor(maxBytes / 2)).text), cut: true };
 }
 
 function toJson(data: unknown): string {
   try {
-    return (
-      JSON.stringify(data, (_key, value) => (typeof value === 'string' ? toStorable(value, '\u{fffd}') : value)) ??
-      'null'
-    );
+    return JSON.stringify(mapTexts(data, replaceUnstorable)) ?? 'null';
   } catch {
     // Nested deeper than the stack: keep the line without its data.
     return '"[data nested too deeply]"';

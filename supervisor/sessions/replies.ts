@@ -5,7 +5,6 @@ import type { z } from 'zod';
 import { requireRoom } from '../../db/accounts/usage.ts';
 import { insertReply } from '../../db/channels/deliveries.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
-import { toStorable } from '../../db/postgres/storable-text.ts';
 import { findReplyAddress, type ReplyAddress } from '../../db/sessions/conversations.ts';
 import { appendMessages, hasMessage, lockSession, type Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -42,14 +41,13 @@ async function send(
   if (answer.cancel) throw createCancelProblem(answer.cancel);
   await services.faultPoint('reply.guarded');
   const { message } = answer.context as typeof context;
-  const said = { ...message, text: toStorable(message.text) };
   const { conversationKey, ...to } = address;
   await inTransaction(services.pool, async (tx) => {
     // The second of two concurrent calls with the same id finds the first one's rows.
     if (!(await lockSession(tx, session.id)) || (await hasMessage(tx, session.id, id))) return;
-    const data = { channelId: address.channelId, attachments: said.attachments };
-    await appendMessages(tx, session.id, [{ id, role: 'assistant', text: said.text, data }]);
-    const body = Buffer.from(JSON.stringify({ conversationKey, text: said.text, attachments: said.attachments }));
+    const data = { channelId: address.channelId, attachments: message.attachments };
+    await appendMessages(tx, session.id, [{ id, role: 'assistant', text: message.text, data }]);
+    const body = Buffer.from(JSON.stringify({ conversationKey, text: message.text, attachments: message.attachments }));
     await requireRoom(tx, session.accountId, 'deliveries', body.byteLength);
     await insertReply(tx, {
       ...to,

@@ -56,8 +56,24 @@ t.test('bytes survive exactly, wherever the protocol has them', async (t) => {
   t.equal(found.body.deep.bytes.byteLength, 0);
 });
 
-t.test('half characters become whole ones', async (t) => {
-  t.same(roundTrip({ a: '\ud800', b: `${'x'.repeat(600)}\udc00` }), { a: '\ufffd', b: `${'x'.repeat(600)}\ufffd` });
+t.test('no text is altered: half characters, U+0000, escapes as text, and odd names', async (t) => {
+  const long = 'x'.repeat(600);
+  const texts = ['\ud800', '\0', '\\u0000', '\\ud800', '\ufffd', `${long}\udc00`, `${long}\0`, `${long}\ufffd`];
+  for (const text of texts) t.strictSame(roundTrip({ a: text, [text]: 1 }), { a: text, [text]: 1 });
+  for (const name of ['__proto__', 'constructor', 'toString']) {
+    const fields = JSON.parse(`{"${name}": {"${name}": "${long}"}, "a": "${long}"}`);
+    t.equal(JSON.stringify(roundTrip(fields)), JSON.stringify(fields), name);
+  }
+});
+
+t.test('bytes that are not UTF-8 are refused, in the head and in a part', async (t) => {
+  const broken = Buffer.from([0x61, 0xc3, 0x28]).toString('latin1');
+  const latin = (frame: Buffer): Buffer => Buffer.from(frame.toString('latin1').replace('NOT', broken), 'latin1');
+  for (const frame of [forge('{"a":"NOT"}'), forge('{"params":{"a":null},"parts":[1,"a",0,3]}', 'NOT')]) {
+    t.doesNotThrow(() => decode(frame));
+    t.throws(() => decode(latin(frame)), { name: 'FrameError', message: 'a message that is not UTF-8' });
+  }
+  t.doesNotThrow(() => decode(forge('{"a":"\ufffd"}')), 'the replacement character itself');
 });
 
 t.test('a head of characters that are several bytes each', async (t) => {

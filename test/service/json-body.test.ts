@@ -28,6 +28,7 @@ await app.register(async (scope) => {
   // After the budget's own listener.
   scope.addHook('onRequest', async (_request, { raw }) => void raw.once('close', () => progress.emit('closed')));
   scope.post('/echo', async ({ body }) => ({ body }));
+  scope.post('/names', { config: { anyPropertyNames: true } }, async ({ body }) => ({ json: JSON.stringify(body) }));
   scope.post('/long', { bodyLimit: 2 * MIB }, async ({ body }) => ({ body }));
 });
 const url = await app.listen({ port: 0, host: '127.0.0.1' });
@@ -54,6 +55,31 @@ async function sendPart(account: string, bytes: number): Promise<Socket> {
   }
   return socket;
 }
+
+t.test('a text that PostgreSQL cannot store is refused by the name of its field, and nothing is altered', async (t) => {
+  const refused: readonly [body: string, field: string][] = [
+    ['{"a": [1, {"b": "x\\u0000"}]}', 'a.1.b'],
+    ['{"a": {"b\\ud83d": 1}}', 'a.b\ufffd'],
+    ['{"a": "\\uDC00 \\uD83D"}', 'a'],
+    ['{"\\u0000": 1}', '\ufffd'],
+    [`{"a": "${'x'.repeat(2_000)}\\ud800"}`, 'a'],
+    ['"\\udfff"', ''],
+  ];
+  for (const [body, field] of refused) {
+    const answer = await post(body);
+    const errors = [{ field, message: 'must not contain U+0000 or lone surrogates' }];
+    t.match(answer, { status: 400, body: { code: 'bad_request', errors } }, body.slice(-40));
+  }
+  const texts = ['\\u0000', '\\ud800', '\u{1f600}', '\ufffd', '\u0001\u007f\u2028\ufeff', 'e\u0301'];
+  for (const text of texts) {
+    const body = { [text]: [text, { a: text }] };
+    t.strictSame((await post(JSON.stringify(body))).body, { body });
+  }
+  const escaped = '{"a":"\\ud83d\\ude00 \\\\u0000"}';
+  t.strictSame((await post(escaped)).body, { body: { a: '\u{1f600} \\u0000' } });
+  const names = '{"__proto__":{"constructor":{"prototype":1}},"toString":1}';
+  t.equal((await post(names, '/names')).body.json, names);
+});
 
 t.test('a body with too many values or levels is refused before it is parsed', async (t) => {
   const values = (count: number) => `[${'1,'.repeat(count - 2)}1]`;

@@ -9,7 +9,9 @@ import { PassThrough } from 'node:stream';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import type { WebSocketServer } from 'ws';
 import { z } from 'zod';
+import { Problem } from '../../../sdk/contract/errors.ts';
 import { requireCaller } from '../../../service/http/authentication.ts';
+import { answerOnSocket } from '../../../service/http/client-errors.ts';
 import { formatEvent, HEARTBEAT_TEXT } from '../../../service/http/event-text.ts';
 import { groupRoutes } from '../../../service/http/route-schema.ts';
 import { eventStreamHeaders } from '../../../service/http/row-streams.ts';
@@ -70,7 +72,7 @@ function serveSockets(server: Server, sockets: WebSocketServer, inspections: Ins
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     const inspection = inspections.find(SOCKET_PATH.exec(request.url ?? '')?.[1] ?? '');
     socket.on('error', () => socket.destroy());
-    if (!inspection) socket.end('HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n');
+    if (!inspection) answerOnSocket(socket, new Problem('not_found', 'This address of an inspector is not open.'));
     else sockets.handleUpgrade(request, socket, head, (client) => inspection.attach(client));
   });
 }

@@ -70,6 +70,25 @@ t.test('the stack of a mistake names the author’s line', async (t) => {
   t.match(late.pluginStack, 'weather/index.js:3:');
 });
 
+t.test('a text that cannot be stored is refused with the line of its assignment', async (t) => {
+  const tool = (fields: string): string =>
+    `\n\n  tools.x = { description: 'd', parameters: {}, handler() {}, ${fields} };`;
+  const faults: readonly [code: string, field: RegExp][] = [
+    [tool('description: "a\\0b"'), /^tools\.x\.description must not contain U\+0000/],
+    [tool('description: "\\ud800"'), /^tools\.x\.description must not contain/],
+    [tool(`description: "${'x'.repeat(600)}\\0"`), /^tools\.x\.description must not contain/],
+    [tool('parameters: { properties: { "a\\0": {} } }'), /^tools\.x\.parameters\.properties\.a\ufffd must not contain/],
+    [tool('parameters: { enum: [1, "\\udc00"] }'), /^tools\.x\.parameters\.enum\.1 must not contain/],
+    ['\n\n  throw new Error("a\\0b \\ud800 \\\\u0000");', /^a\ufffdb \ufffd \\u0000$/],
+  ];
+  for (const [code, message] of faults) {
+    const error = await read(code).catch((thrown) => thrown);
+    t.match(error, { kind: 'load', message });
+    t.match(error.pluginStack, 'weather/index.js:3:');
+    t.ok(error.pluginStack.isWellFormed() && !error.pluginStack.includes('\0'));
+  }
+});
+
 t.test('names that objects have anyway are names like any other', async (t) => {
   const names = ['__proto__', 'constructor', 'toString', 'hasOwnProperty'];
   const code = names.map(

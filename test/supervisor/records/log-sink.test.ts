@@ -41,7 +41,11 @@ t.test('long messages and data are cut, at whole characters', async (t) => {
   t.teardown(() => sink.close());
   sink.write(origin, { level: 'info', message: '€'.repeat(10_000), data: { a: 1 } });
   sink.write(origin, { level: 'info', message: 'data', data: { big: 'x'.repeat(20_000) } });
-  sink.write(origin, { level: 'warn', message: 'odd \0 \ud800', data: { 'k\0': '\0\ud800' } });
+  sink.write(origin, {
+    level: 'warn',
+    message: 'odd \0 \ud800',
+    data: { 'k\0\ud800': ['\0\ud800', '\\u0000 \\ud800'] },
+  });
   sink.write(origin, { level: 'warn', message: 'deep', data: nested(200_000) });
   sink.write(origin, { level: 'debug', message: 'fine', data: [1, null] });
   await sink.flush();
@@ -49,6 +53,7 @@ t.test('long messages and data are cut, at whole characters', async (t) => {
   t.match(fine, { message: 'fine', data: [1, null], truncated: false, level: 'debug' });
   t.match(deep, { message: 'deep' });
   t.match(odd, { message: 'odd \ufffd \ufffd', truncated: false });
+  t.strictSame(odd?.data, { 'k\ufffd\ufffd': ['\ufffd\ufffd', '\\u0000 \\ud800'] }, 'an escape as text stays text');
   t.equal(data?.truncated, true);
   t.ok(JSON.stringify(data?.data).length <= 16_384);
   t.equal(long?.truncated, true);
@@ -85,6 +90,77 @@ t.test('an unavailable database loses no line and needs limited memory', async (
     lines.filter((line) => line.message.length < 8).map((line) => line.message),
     Array.from({ length: 2_500 }, (_, n) => String(2_499 - n)),
     'all of them, in order',
+  );
+});
+
+const rejection = Object.assign(new Error('unsupported Unicode escape sequence'), { code: '22P05' });
+
+t.test('a row that PostgreSQL rejects costs its account that row, and other accounts nothing', async (t) => {
+  const statements: (readonly string[])[] = [];
+  const rejected: string[] = [];
+  let isAway = false;
+  const batch = new Batch<string>({
+    maxBytes: 1_000_000,
+    sizeOf: () => 100,
+    ownerOf: (row) => row.slice(0, 1),
+    accountOf: (row) => row.slice(0, 1),
+    onError,
+    onRejected: (rows) => rejected.push(...rows),
+    write: async (rows) => {
+      statements.push(rows);
+      if (isAway) throw new Error('away');
+      if (rows.some((row) => row.endsWith('bad'))) throw rejection;
+    },
+  });
+  for (let n = 0; n < 990; n += 1) batch.add(`a ${n}${n === 500 ? ' bad' : ''}`);
+  for (let n = 0; n < 5; n += 1) batch.add(`b ${n}`);
+  await batch.flush();
+  t.strictSame(rejected, ['a 500 bad']);
+  t.strictSame(
+    statements.findIndex((rows) => rows.every((row) => row.startsWith('b'))),
+    2,
+    'the other account is written by the third statement',
+  );
+  t.ok(statements.length < 30, `${statements.length} statements`);
+  const numbers = statements.flatMap((rows) => (rows.every((row) => !row.endsWith('bad')) ? rows : []));
+  t.strictSame(
+    numbers.filter((row) => row.startsWith('a')),
+    Array.from({ length: 990 }, (_, n) => `a ${n}`).toSpliced(500, 1),
+    'each row once, in order',
+  );
+  t.equal(batch.length, 0);
+
+  statements.length = 0;
+  rejected.length = 0;
+  for (let n = 0; n < 900; n += 1) batch.add(`a ${n} bad`);
+  await batch.flush();
+  t.ok(statements.length < 70, `many bad rows: ${statements.length} statements`);
+  t.equal(rejected.length, 900);
+
+  isAway = true;
+  batch.add('a 1');
+  await batch.flush();
+  isAway = false;
+  await batch.flush();
+  t.equal(rejected.length, 900, 'a database that is away rejects nothing');
+  t.equal(batch.length, 0);
+});
+
+t.test('lines that the database rejects are counted in a line', async (t) => {
+  const { pool } = await testDatabase(t);
+  await maintainLogs(pool);
+  const query = (sql: string, values: unknown[][]) =>
+    values?.[3]?.some((message) => String(message).startsWith('bad'))
+      ? Promise.reject(rejection)
+      : pool.query(sql, values);
+  const sink = new LogSink({ query } as unknown as Pool, { onError });
+  t.teardown(() => sink.close());
+  for (const message of ['one', 'bad 1', 'two', 'bad 2']) sink.write(origin, { level: 'info', message });
+  await sink.flush();
+  await sink.flush();
+  t.strictSame(
+    (await all(pool)).map((line) => line.message),
+    ['2 lines dropped: the database rejects them', 'two', 'one'],
   );
 });
 

@@ -78,7 +78,7 @@ t.test('transcripts: pages, ids that come twice, lists of sessions', async (t) =
     id: `m${n}`,
     role: 'user',
     text: String(n),
-    data: { n, odd: 'a\0b' },
+    data: { n, odd: '\\u0000 \\ud800 \u{1f600}' },
   }));
   t.equal((await fixture.call('POST', at, { messages })).status, 200);
   await fixture.call('POST', at, { messages: [{ id: 'm0', role: 'user', text: 'again' }] });
@@ -87,7 +87,7 @@ t.test('transcripts: pages, ids that come twice, lists of sessions', async (t) =
     first.items.map((item: { text: string }) => item.text),
     ['0', '1', '2'],
   );
-  t.same(first.items[0].data, { n: 0, odd: 'a\0b' });
+  t.same(first.items[0].data, { n: 0, odd: '\\u0000 \\ud800 \u{1f600}' }, 'escapes as text stay text');
   const second = (await fixture.call('GET', `${at}?limit=3&cursor=${first.nextCursor}`)).body;
   t.strictSame(
     second.items.map((item: { text: string }) => item.text),

@@ -67,6 +67,10 @@ t.test('bodies and queries', async (t) => {
     ['POST', at('/messages'), { messages: [] }],
     ['POST', at('/messages'), { messages: [{ role: 'king', text: 'x' }] }],
     ['POST', at('/messages'), { messages: [{ role: 'user', text: 'a\0' }] }],
+    ['POST', at('/messages'), { messages: [{ role: 'user', text: 'x', data: { deep: ['a\0b'] } }] }],
+    ['POST', at('/messages'), { messages: [{ role: 'user', text: 'x', data: { 'a\ud800': 1 } }] }],
+    ['POST', at('/hooks/systemPrompt'), { context: { systemPrompt: 'a\0', model: 'm' } }],
+    ['POST', at('/tools/a__b'), { arguments: { 'a\0': 1 } }],
     ['POST', at('/messages'), { messages: [{ role: 'user', text: 'x'.repeat(262_145) }] }],
     ['POST', at('/messages'), { messages: Array(1001).fill({ role: 'user', text: 'x' }) }],
     ['POST', at('/compaction'), { focus: 3 }],
@@ -159,14 +163,14 @@ t.test('unknown resources and invalid JSON are rejected', async (t) => {
     t.match(await fixture.call('POST', `/sessions/${session}/hooks/${hook}`, { context: {} }), { status: 404 }, hook);
   t.match(await fixture.call('POST', `/sessions/${session}/tools/nope__nope`, {}), { status: 404 });
   t.match(await fixture.call('GET', '/nowhere'), { status: 404, body: { code: 'not_found' } });
-  const raw = (payload: string | Buffer, type: string) =>
-    fixture.call('GET', '/sessions').then(() =>
-      fixture.app.inject({
-        method: 'POST',
-        url: '/sessions',
-        payload,
-        headers: { 'content-type': type, authorization: `Bearer ${'x'}` },
-      }),
-    );
-  t.equal((await raw('{', 'application/json')).statusCode, 401, 'authentication comes before the body');
+  const raw = (payload: string | Buffer, token: string) =>
+    fixture.app.inject({
+      method: 'POST',
+      url: '/sessions',
+      payload,
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
+    });
+  t.equal((await raw('{', 'x')).statusCode, 401, 'authentication comes before the body');
+  const notUtf8 = await raw(Buffer.from('{"agentId":"\xff"}', 'latin1'), await fixture.issuer.issue('ann'));
+  t.match(notUtf8.json(), { status: 400, code: 'bad_request', detail: /not UTF-8/ });
 });

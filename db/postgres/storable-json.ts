@@ -1,0 +1,66 @@
+/**
+ * Text of JSON that can be stored. PostgreSQL rejects U+0000, and a lone surrogate has no UTF-8 encoding: both in values and
+ * in property names. Bodies of requests, frames of children and what plugins register are checked here, and nowhere else.
+ */
+
+/** What a refusal says after the name of a field. */
+export const UNSTORABLE = 'must not contain U+0000 or lone surrogates';
+const REPLACEMENT = '\u{fffd}';
+/** Length of a field's name in a refusal, characters. */
+const FIELD_MAX_CHARS = 200;
+
+/** Whether PostgreSQL can store a text. */
+export const isStorable = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
+
+/** Shows what cannot be stored as U+FFFD. For diagnostic text only: anything else is refused rather than altered. */
+export const replaceUnstorable = (text: string): string => text.replaceAll('\0', REPLACEMENT).toWellFormed();
+
+/** Escapes in JSON text that may stand for U+0000 or a lone surrogate. */
+const SUSPECT_ESCAPE = /\\u(?:0000|[dD][89a-fA-F])/;
+
+/** Whether JSON text may hold what `findUnstorable` finds. A cheap test: most texts contain no escape at all. */
+export const isSuspectJson = (json: string): boolean => json.includes('\\') && SUSPECT_ESCAPE.test(json);
+
+/**
+ * Finds a text that PostgreSQL cannot store.
+ *
+ * @param value of JSON, nested no deeper than the stack allows
+ * @param accepts which texts are fine. Default: those that PostgreSQL can store
+ * @returns the path of the value or property, such as `messages.0.text`; null: there is none
+ */
+export function findUnstorable(value: unknown, accepts: (text: string) => boolean = isStorable): string | null {
+  const path = findPath(value, accepts);
+  return path === null ? null : replaceUnstorable(path.join('.')).slice(0, FIELD_MAX_CHARS);
+}
+
+function findPath(value: unknown, accepts: (text: string) => boolean): string[] | null {
+  if (typeof value === 'string') return accepts(value) ? null : [];
+  if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return null;
+  for (const [key, inner] of Object.entries(value)) {
+    const path = accepts(key) ? findPath(inner, accepts) : [];
+    if (path !== null) return [key, ...path];
+  }
+  return null;
+}
+
+/** Changes every text of a JSON value: strings and property names. Returns the same value where nothing changes. */
+export function mapTexts<T>(value: T, change: (text: string) => string): T;
+export function mapTexts(value: unknown, change: (text: string) => string): unknown {
+  if (typeof value === 'string') return change(value);
+  if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return value;
+  if (Array.isArray(value)) return mapItems(value, change);
+  let isChanged = false;
+  const entries = Object.entries(value).map(([key, inner]): [string, unknown] => {
+    const name = change(key);
+    const mapped = mapTexts(inner, change);
+    isChanged ||= name !== key || mapped !== inner;
+    return [name, mapped];
+  });
+  // Defines own properties, also for a name such as `__proto__`.
+  return isChanged ? Object.fromEntries(entries) : value;
+}
+
+function mapItems(items: readonly unknown[], change: (text: string) => string): readonly unknown[] {
+  const mapped = items.map((item) => mapTexts(item, change));
+  return mapped.some((item, index) => item !== items[index]) ? mapped : items;
+}

@@ -1,0 +1,36 @@
+/** Admits the texts of a child's messages: what PostgreSQL cannot store is shown in its log, and refused in its answers. */
+import { findUnstorable, mapTexts, replaceUnstorable, UNSTORABLE } from '../../db/postgres/storable-json.ts';
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/**
+ * Returns the message with diagnostic text made storable, or with an answer replaced by a failure that names the text. A host
+ * call stays as it is: the router refuses its arguments by name.
+ */
+export function admitText(message: Record<string, unknown>): Record<string, unknown> {
+  const { method, params, result } = message;
+  if (method === 'log') return { ...message, params: mapTexts(params, replaceUnstorable) };
+  if (method !== undefined || typeof result !== 'object' || result === null) return message;
+  return { ...message, result: admitResult(result as Fields) };
+}
+
+function admitResult(result: Fields): Fields {
+  if (result.outcome === 'answered') {
+    const field = findUnstorable(result.answer);
+    return field === null ? result : failed(`it returned a text that ${UNSTORABLE}${field === '' ? '' : `: ${field}`}`);
+  }
+  if (result.outcome !== 'loaded') return mapTexts(result, replaceUnstorable);
+  const field = findUnstorable(result.registrations);
+  const shown = mapTexts(result, replaceUnstorable);
+  return field === null ? shown : failed(`${field} ${UNSTORABLE}`, findPlace(shown.places, field));
+}
+
+/** An outcome of the protocol, as a child reports an exception of the plugin. */
+const failed = (message: string, stack = ''): Fields => ({ outcome: 'failed', message, stack });
+
+/** The stack of the assignment of `tools.x`, for the field `tools.x.description`. */
+function findPlace(places: unknown, field: string): string {
+  const name = field.split('.', 2).join('.');
+  const stack = typeof places === 'object' && places !== null ? (places as Fields)[name] : undefined;
+  return typeof stack === 'string' ? stack : '';
+}
