@@ -58,9 +58,15 @@ export async function serveApi(
   const stopUsageUpkeep = startUsageUpkeep(pool, onError);
   void upkeep.sweep().catch(onError);
   const bundler = startBundler({ onError });
-  const metrics = createMetrics({ pool, bundler: () => bundler.load(), intake: () => ingress.load() });
+  const metrics = createMetrics({
+    pool,
+    dataDir: config.DATA_DIR,
+    bundler: () => bundler.load(),
+    intake: () => ingress.load(),
+  });
   let stopping = false;
-  const operations = buildOperations({ pool, metrics, isStopping: () => stopping });
+  const dataDir = { path: config.DATA_DIR, minFreeMegabytes: config.MIN_FREE_MEGABYTES };
+  const operations = buildOperations({ pool, dataDir, metrics, isStopping: () => stopping });
   const ingress = await openWebhooks({ pool, listener, metrics, config, onError, faultPoint });
   const app = await buildApp({
     webhooks: ingress.serve,

@@ -63,6 +63,7 @@ const metrics = createMetrics({
   pool,
   rollups: new Rollups(pool, { flushMs: 3_600_000, onError: () => undefined }),
   gauges: {
+    dataDir: directory,
     children: () => ({}),
     memory: () => new Map(),
     logQueue: () => 0,

@@ -69,7 +69,8 @@ export async function serveSupervisor(
   });
   let stopping = false;
   const { listener, metrics, app } = supervisor;
-  const health = buildHealth({ pool: database.pool, listener, metrics, sandbox, isStopping: () => stopping });
+  const dataDir = { path: config.DATA_DIR, minFreeMegabytes: config.MIN_FREE_MEGABYTES };
+  const health = buildHealth({ pool: database.pool, dataDir, listener, metrics, sandbox, isStopping: () => stopping });
   stopWithParent(async () => {
     stopping = true;
     await drainConnections(app.server);

@@ -194,6 +194,7 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, onError }: A
   const { pool, blobs, keys, sandbox } = options;
   const rollups = new Rollups(pool, { onError, ...(options.rollupsMs ? { flushMs: options.rollupsMs } : {}) });
   const gauges: Gauges = {
+    dataDir: options.dataDir,
     children: () => fleet.countByState(),
     memory: () => fleet.measureMemory(),
     sandbox: () => sandbox,

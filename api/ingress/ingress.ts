@@ -137,7 +137,8 @@ function isHandshake({ handshake }: Address, { method, body }: NewDelivery): boo
 
 function toProblem(deps: IngressDeps, error: unknown): Problem {
   if (error instanceof Problem) return error;
-  if (classifyDatabaseError(error) === null) deps.onError(error as Error);
+  const kind = classifyDatabaseError(error);
+  if (kind === null || kind === 'rejected_row') deps.onError(error as Error);
   return new Problem('unavailable', 'Webhook requests cannot be stored now. Send it again later.', {
     retryAfter: RETRY_AFTER_S,
   });

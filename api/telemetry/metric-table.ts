@@ -1,4 +1,6 @@
 /** Declares every metric of the API process. A test compares docs/operating.md with this table. */
+
+import { diskMetrics } from '../../service/telemetry/disk-use.ts';
 import type { MetricTable } from '../../service/telemetry/meters.ts';
 import { poolMetrics } from '../../service/telemetry/pool-use.ts';
 
@@ -31,4 +33,5 @@ export const apiMetrics = {
   bulkhead_bundler_busy: { type: 'gauge', help: 'Builds under way.', labels: [] },
   bulkhead_bundler_queue: { type: 'gauge', help: 'Builds that wait for a thread.', labels: [] },
   ...poolMetrics,
+  ...diskMetrics,
 } as const satisfies MetricTable;

@@ -1,6 +1,7 @@
 /** Metrics of the API process, labelled by route pattern and never by caller input. */
 import type { Pool } from 'pg';
 import { collectDefaultMetrics, Registry } from 'prom-client';
+import { diskReaders } from '../../service/telemetry/disk-use.ts';
 import { openMeters } from '../../service/telemetry/meters.ts';
 import { readPoolUse } from '../../service/telemetry/pool-use.ts';
 import { apiMetrics } from './metric-table.ts';
@@ -12,9 +13,10 @@ export interface Metrics {
   /** @param ms from the arrival of a webhook request to its response */
   webhookAnswered(status: number, ms: number): void;
 }
-/** Values that are read at each scrape. */
+/** Sources of the values that are read at each scrape. */
 interface Gauges {
   readonly pool: Pick<Pool, 'totalCount' | 'idleCount' | 'waitingCount'>;
+  readonly dataDir: string;
   bundler(): { readonly busy: number; readonly waiting: number };
   intake(): { readonly waiting: number; readonly spoolBytes: number };
 }
@@ -29,6 +31,7 @@ export function createMetrics(gauges: Gauges): Metrics {
     bulkhead_bundler_busy: (gauge) => gauge.set(gauges.bundler().busy),
     bulkhead_bundler_queue: (gauge) => gauge.set(gauges.bundler().waiting),
     bulkhead_database_connections: readPoolUse(gauges.pool),
+    ...diskReaders(gauges.dataDir),
   });
   return {
     registry,

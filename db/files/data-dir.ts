@@ -1,5 +1,5 @@
 /** DATA_DIR, the folder of all state on disk, and the lock that reserves it for one service. */
-import { mkdir, open, readFile, rename, writeFile } from 'node:fs/promises';
+import { mkdir, open, readFile, rename, statfs, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -56,6 +56,14 @@ export async function lockDataDir(dataDir: string, purpose: Purpose): Promise<Da
     }
     await sleep(POLL_MS);
   }
+}
+
+/** Free and total space of the file system that holds a folder, as an ordinary user may use it. Bytes. */
+export async function readFreeSpace(
+  folder: string,
+): Promise<{ readonly freeBytes: number; readonly totalBytes: number }> {
+  const { bavail, blocks, bsize } = await statfs(folder);
+  return { freeBytes: bavail * bsize, totalBytes: blocks * bsize };
 }
 
 /** Replaces a private file atomically. */

@@ -1,23 +1,52 @@
 /** Classifies errors of PostgreSQL and its driver: the only place that knows SQLSTATEs. */
 
 type DatabaseErrorKind =
-  /** The server cannot be reached or is shutting down. Retry. */
+  /** The server cannot be reached, does not let this process in, or accepts no writes. Retry. */
   | 'unavailable'
   /** A lock or statement timeout, a deadlock, a serialization failure, or no free connection. Retry. */
   | 'busy'
   /** A text holds a character that PostgreSQL cannot store. */
-  | 'unstorable_text';
+  | 'unstorable_text'
+  /** The same row fails again. */
+  | 'rejected_row';
 
-/** SQLSTATEs or their classes (connection exception, insufficient resources, operator intervention), and socket errors. */
-const UNAVAILABLE = /^(08|53|57P0|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH)/;
+/** The kind of each SQLSTATE, or of all that begin like it: the longest entry that fits decides. */
+const KINDS: Readonly<Record<string, DatabaseErrorKind>> = {
+  // Connection exception.
+  '08': 'unavailable',
+  // Data exception.
+  '22': 'rejected_row',
+  '22021': 'unstorable_text',
+  '22P05': 'unstorable_text',
+  // Integrity constraint violation.
+  '23': 'rejected_row',
+  // Read-only transaction: a standby, or a server that its operator or a full disk made read-only.
+  '25006': 'unavailable',
+  // Invalid authorization: the password was changed, or the role may not log in now.
+  '28': 'unavailable',
+  // The database does not exist: it is being restored or renamed.
+  '3D000': 'unavailable',
+  '40001': 'busy',
+  '40P01': 'busy',
+  // Insufficient resources: disk, memory or connections.
+  '53': 'unavailable',
+  // Program limit exceeded.
+  '54': 'rejected_row',
+  '55P03': 'busy',
+  '57014': 'busy',
+  // Operator intervention: the server shuts down, starts, or ended the connection.
+  '57P': 'unavailable',
+  // System error, such as a failed read or write of a file.
+  '58': 'unavailable',
+};
+const LONGEST_ENTRY = 5;
+const SQLSTATE = /^[0-9A-Z]{5}$/;
+/** Errors of the socket. */
+const SOCKET = /^(ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH)/;
 /** The driver has no codes for these. */
 const UNAVAILABLE_MESSAGE =
   /^(Connection terminated|Client has encountered a connection error|Cannot use a pool after calling end|Client was closed|timeout expired)/;
 const BUSY_MESSAGE = 'timeout exceeded when trying to connect';
-const BUSY: readonly string[] = ['40001', '40P01', '55P03', '57014'];
-const UNSTORABLE_TEXT: readonly string[] = ['22021', '22P05'];
-/** Data exception, integrity constraint violation and program limit exceeded: the same row fails again. */
-const REJECTED_ROW = /^(22|23|54)/;
 /** Raised by the trigger `refuse_over_limit`. */
 const QUOTA_EXCEEDED = 'BH413';
 const DUPLICATE_TABLE: readonly string[] = ['42P07', '42P17', '23505'];
@@ -26,18 +55,31 @@ const DUPLICATE_TABLE: readonly string[] = ['42P07', '42P17', '23505'];
 export function classifyDatabaseError(error: unknown): DatabaseErrorKind | null {
   if (!(error instanceof Error)) return null;
   const code = readCode(error);
-  if (BUSY.includes(code) || error.message === BUSY_MESSAGE) return 'busy';
-  if (UNSTORABLE_TEXT.includes(code)) return 'unstorable_text';
-  if (UNAVAILABLE.test(code) || UNAVAILABLE_MESSAGE.test(error.message)) return 'unavailable';
+  if (error.message === BUSY_MESSAGE) return 'busy';
+  if (SOCKET.test(code) || UNAVAILABLE_MESSAGE.test(error.message)) return 'unavailable';
+  const kind = findKind(code);
+  if (kind !== null) return kind;
   // Node tries every address of a host name and reports the errors together.
   const isUnavailable = error instanceof AggregateError && error.errors.some(isDatabaseUnavailable);
   return isUnavailable ? 'unavailable' : null;
 }
 
+function findKind(code: string): DatabaseErrorKind | null {
+  if (!SQLSTATE.test(code)) return null;
+  for (let length = LONGEST_ENTRY; length > 0; length -= 1) {
+    const kind = KINDS[code.slice(0, length)];
+    if (kind !== undefined) return kind;
+  }
+  return null;
+}
+
 export const isDatabaseUnavailable = (error: unknown): boolean => classifyDatabaseError(error) === 'unavailable';
 
 /** Whether PostgreSQL rejected the values of a row, so that a retry fails as well. */
-export const isRejectedRow = (error: unknown): boolean => REJECTED_ROW.test(readCode(error));
+export function isRejectedRow(error: unknown): boolean {
+  const kind = classifyDatabaseError(error);
+  return kind === 'rejected_row' || kind === 'unstorable_text';
+}
 
 /** `CREATE TABLE IF NOT EXISTS` fails like this when two processes create the same table at once. */
 export const isDuplicateTable = (error: unknown): boolean => DUPLICATE_TABLE.includes(readCode(error));

@@ -108,7 +108,11 @@ class ListeningConnection implements Listener {
       HEARTBEAT_MS / 2,
     );
     client
-      .query('SELECT 1')
+      .query<{ standby: boolean }>('SELECT pg_is_in_recovery() AS standby')
+      .then(({ rows }) => {
+        // A standby delivers no notifications, and its connections survive a failover.
+        if (rows[0]?.standby === true) this.#handleLoss(client, new Error('The LISTEN connection leads to a standby'));
+      })
       .catch((error: Error) => this.#handleLoss(client, error))
       .finally(() => clearTimeout(timer));
   }

@@ -1,6 +1,8 @@
 /** Applies the numbered SQL migrations, forward only. */
+import { readdir } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { withConnection } from './dedicated-connection.ts';
+import type { Queryable } from './rows.ts';
 
 /** Folder of this release's migrations. */
 export const MIGRATIONS = fileURLToPath(new URL('../migrations', import.meta.url));
@@ -35,4 +37,18 @@ export async function migrate(url: string, directory: string = MIGRATIONS, count
     });
     return applied.map((migration) => migration.name);
   });
+}
+
+let ofThisRelease: Promise<string[]> | undefined;
+
+/**
+ * Lists the migrations of this release that a database lacks, oldest first.
+ *
+ * The folder is read once: a newer release may replace it while this process runs.
+ */
+export async function listMissingMigrations(database: Queryable): Promise<string[]> {
+  ofThisRelease ??= readdir(MIGRATIONS).then((files) => files.map((file) => file.replace(/\.sql$/, '')).sort());
+  const applied = await database.query<{ name: string }>('SELECT name FROM migrations');
+  const names = new Set(applied.rows.map(({ name }) => name));
+  return (await ofThisRelease).filter((name) => !names.has(name));
 }

@@ -1,5 +1,6 @@
 /** The connection pool, transactions, and advisory locks that end with a transaction. */
 import { Client, type ClientConfig, Pool, type PoolClient, types } from 'pg';
+import { isDatabaseUnavailable } from './database-errors.ts';
 
 /** A server that does not accept a connection in this time is unavailable. Milliseconds. */
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -105,6 +106,8 @@ export async function inTransaction<T>(
     await client.query('ROLLBACK').catch((failure: Error) => {
       broken = failure;
     });
+    // After a failover this connection may lead to a server that accepts no writes: the next one finds the new server.
+    if (isDatabaseUnavailable(error)) broken = error as Error;
     throw error;
   } finally {
     client.release(broken);

@@ -78,6 +78,7 @@ function fromDatabase(error: unknown): Problem | null {
       });
     case 'unstorable_text':
       return new Problem('bad_request', 'A text contains U+0000 or a lone surrogate, which cannot be stored.');
+    case 'rejected_row':
     case null:
       return null;
   }

@@ -3,29 +3,39 @@ import fastify, { type FastifyInstance } from 'fastify';
 import type { Pool } from 'pg';
 import type { Registry } from 'prom-client';
 import { RELEASE } from '../settings/release.ts';
-import { buildReadiness, type Checks, checkDatabase } from './readiness.ts';
+import {
+  buildReadiness,
+  type Checks,
+  createDatabaseCheck,
+  createDataDirCheck,
+  type DataDirSpace,
+} from './readiness.ts';
 
 export interface OperationsDeps {
   readonly pool: Pool;
+  readonly dataDir: DataDirSpace;
   readonly metrics: { readonly registry: Registry };
   /** Whether the process drains: it finishes running work and must get no new work. */
   isStopping(): boolean;
   /** Fields that `/healthz` reports in addition to the version. */
   readonly health?: object;
-  /** Checks in addition to those of the database. */
+  /** Checks in addition to those of database and DATA_DIR. */
   runChecks?(): Promise<Checks>;
 }
 
 /** Builds the server; the caller listens and closes. */
 export function buildOperations(deps: OperationsDeps): FastifyInstance {
   const { pool, metrics, health } = deps;
+  const checkDatabase = createDatabaseCheck(pool);
+  const checkDataDir = createDataDirCheck(deps.dataDir);
   const app = fastify({ forceCloseConnections: true });
   app.get('/healthz', async () => ({ status: 'ok', version: RELEASE, ...health }));
   app.get('/readyz', async (_request, reply) => {
     const { code, body } = buildReadiness({
       process: deps.isStopping() ? 'stopping' : null,
       ...(await deps.runChecks?.()),
-      ...(await checkDatabase(pool)),
+      dataDir: await checkDataDir(),
+      ...(await checkDatabase()),
     });
     return reply.code(code).send(body);
   });

@@ -145,6 +145,13 @@ export const sharedSettings = {
     'at+jwt',
     'How the issuer marks access tokens. at+jwt: by their type (RFC 9068). jwt: not; then a token must have a scope or another mark of an access token and none of an ID, refresh or logout token, and OIDC_AUDIENCE must not be a client id.',
   ),
+  MIN_FREE_MEGABYTES: wholeNumber(
+    0,
+    1_000_000,
+    64,
+    'A process is not ready (/readyz) while the file system of DATA_DIR has less free space. 0: any free space will do.',
+    'megabytes',
+  ),
   DATABASE_CONNECTIONS: wholeNumber(2, 500, 20, 'Maximum number of database connections of each process.'),
   VERSION_BYTES: quota(limits.versionBytes, 'Published versions'),
   DRAFT_BYTES: quota(limits.draftBytes, 'Drafts'),

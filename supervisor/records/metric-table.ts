@@ -1,5 +1,6 @@
 /** Declares every metric of the supervisor. A test compares docs/operating.md with this table. */
 import { backlogMetrics } from '../../service/telemetry/backlogs.ts';
+import { diskMetrics } from '../../service/telemetry/disk-use.ts';
 import type { MetricTable } from '../../service/telemetry/meters.ts';
 import { poolMetrics } from '../../service/telemetry/pool-use.ts';
 
@@ -110,4 +111,5 @@ export const supervisorMetrics = {
     buckets: CALL_BUCKETS,
   },
   ...poolMetrics,
+  ...diskMetrics,
 } as const satisfies MetricTable;

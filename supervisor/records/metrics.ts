@@ -3,6 +3,7 @@ import type { Pool } from 'pg';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { limits } from '../../sdk/contract/limits.ts';
 import { backlogReaders } from '../../service/telemetry/backlogs.ts';
+import { diskReaders } from '../../service/telemetry/disk-use.ts';
 import { type Meters, openMeters, SlugLabels } from '../../service/telemetry/meters.ts';
 import { readPoolUse } from '../../service/telemetry/pool-use.ts';
 import type { LinkOutcome } from '../calls/chain.ts';
@@ -46,6 +47,7 @@ interface ModelUsage {
   readonly outputTokens: number;
 }
 export interface Gauges {
+  readonly dataDir: string;
   children(): Record<string, number>;
   /** Resident bytes by slug. */
   memory(): ReadonlyMap<string, number>;
@@ -150,6 +152,7 @@ function createReaders(pool: Pool, gauges: Gauges, rollups: Rollups, labels: Slu
     bulkhead_rollups_dropped: (gauge) => gauge.set(rollups.dropped),
     bulkhead_database_connections: readPoolUse(pool),
     ...backlogReaders(pool),
+    ...diskReaders(gauges.dataDir),
   } satisfies Parameters<typeof openMeters<typeof supervisorMetrics>>[2];
 }
 

@@ -2,23 +2,25 @@
 import type { FastifyInstance } from 'fastify';
 import type { Listener } from '../../db/postgres/listener.ts';
 import { buildOperations, type OperationsDeps } from '../../service/lifecycle/operations.ts';
+import { reuseResult } from '../../service/lifecycle/readiness.ts';
 import { type Sandbox, tryOut } from '../jail/sandbox.ts';
 
 /** How long a result of the jail check is reused. Milliseconds. */
 const PROVEN_MS = 30_000;
 const FAILED_MS = 2_000;
 
-interface HealthDeps extends Pick<OperationsDeps, 'pool' | 'metrics' | 'isStopping'> {
+interface HealthDeps extends Pick<OperationsDeps, 'pool' | 'dataDir' | 'metrics' | 'isStopping'> {
   readonly listener: Pick<Listener, 'isConnected'>;
   readonly sandbox: Pick<Sandbox, 'state' | 'missing' | 'limiter' | 'runAs' | 'jail'>;
 }
 
 /** Builds the server; the caller listens and closes. */
-export function buildHealth({ pool, listener, metrics, sandbox, isStopping }: HealthDeps): FastifyInstance {
+export function buildHealth({ pool, dataDir, listener, metrics, sandbox, isStopping }: HealthDeps): FastifyInstance {
   const { state, missing, limiter, runAs } = sandbox;
-  const checkJail = createJailCheck(() => tryOut(sandbox.jail));
+  const checkJail = reuseResult(() => checkJailNow(sandbox), { passedMs: PROVEN_MS, failedMs: FAILED_MS });
   return buildOperations({
     pool,
+    dataDir,
     metrics,
     isStopping,
     health: { sandbox: { state, missing, limiter, runAs } },
@@ -30,17 +32,7 @@ export function buildHealth({ pool, listener, metrics, sandbox, isStopping }: He
   });
 }
 
-/** Builds a jail with a child in it, as for a plugin, and ends it. At most one at a time; results are reused for a while. */
-function createJailCheck(build: () => Promise<string | null>): () => Promise<string | null> {
-  let last: { reuseUntil: number; result: Promise<string | null> } | null = null;
-  return () => {
-    if (last !== null && performance.now() < last.reuseUntil) return last.result;
-    const check = { reuseUntil: Number.POSITIVE_INFINITY, result: build().then(judge) };
-    function judge(fault: string | null): string | null {
-      check.reuseUntil = performance.now() + (fault === null ? PROVEN_MS : FAILED_MS);
-      return fault === null ? null : 'no jail can be built now: no plugin process starts';
-    }
-    last = check;
-    return check.result;
-  };
+/** Builds a jail with a child in it, as for a plugin, and ends it. */
+async function checkJailNow(sandbox: Pick<Sandbox, 'jail'>): Promise<string | null> {
+  return (await tryOut(sandbox.jail)) === null ? null : 'no jail can be built now: no plugin process starts';
 }

@@ -1,5 +1,6 @@
 /** `/readyz` of both processes: each reason why one cannot serve, brought about for real. */
-import { rm } from 'node:fs/promises';
+import { readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { Registry } from 'prom-client';
@@ -9,6 +10,7 @@ import { openPool } from '../../db/postgres/pool.ts';
 import { buildOperations } from '../../service/lifecycle/operations.ts';
 import { openSandbox } from '../../supervisor/jail/sandbox.ts';
 import { buildHealth } from '../../supervisor/records/operations.ts';
+import { mountSmallDisk, NO_DISK } from '../fixtures/small-disk.ts';
 import { childProgram } from '../runner/child-program.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
 
@@ -36,8 +38,12 @@ async function makeProcesses(t: Teardown) {
   const state = { stopping: false, listening: true };
   const isStopping = () => state.stopping;
   const listener = { isConnected: () => state.listening };
-  const api = { name: 'API', app: buildOperations({ pool, metrics, isStopping }) };
-  const supervisor = { name: 'supervisor', app: buildHealth({ pool, metrics, listener, sandbox, isStopping }) };
+  const dataDir = { path: directory, minFreeMegabytes: 1 };
+  const api = { name: 'API', app: buildOperations({ pool, dataDir, metrics, isStopping }) };
+  const supervisor = {
+    name: 'supervisor',
+    app: buildHealth({ pool, dataDir, metrics, listener, sandbox, isStopping }),
+  };
   return { pool, directory, sandbox, state, api, supervisor, both: [api, supervisor] };
 }
 
@@ -55,6 +61,8 @@ t.test('API and supervisor are ready and alive, and report their versions', asyn
     database: null,
     migrations: null,
     queue: null,
+    write: null,
+    dataDir: null,
     jail: null,
   });
 });
@@ -87,8 +95,50 @@ t.test('an unavailable database is not ready', async (t) => {
   // Nobody listens there.
   const lost = openPool('postgres://user@127.0.0.1:1/database', { name: 'test', onError: () => undefined });
   t.teardown(() => lost.close());
-  const app = buildOperations({ pool: lost.pool, metrics, isStopping: () => false });
+  const dataDir = { path: tmpdir(), minFreeMegabytes: 0 };
+  const app = buildOperations({ pool: lost.pool, dataDir, metrics, isStopping: () => false });
   t.match(await readiness({ name: 'API', app }), { code: 503, reason: 'the database is unavailable' });
+});
+
+t.test('a database that accepts no writes is not ready', async (t) => {
+  const { pool, url } = await testDatabase(t);
+  const isReady = async () => {
+    const { pool, close } = openPool(url, { name: 'test', connections: 3, onError: () => undefined });
+    const dataDir = { path: tmpdir(), minFreeMegabytes: 0 };
+    const answer = await readiness({
+      name: 'API',
+      app: buildOperations({ pool, dataDir, metrics, isStopping: () => false }),
+    });
+    await close();
+    return answer;
+  };
+  t.match(await isReady(), { code: 200 });
+  const name = new URL(url).pathname.slice(1);
+  await pool.query(`ALTER DATABASE ${name} SET default_transaction_read_only = on`);
+  const reason = 'the database accepts no writes: cannot execute INSERT in a read-only transaction';
+  t.match(await isReady(), { code: 503, reason });
+});
+
+const disk = await mountSmallDisk(t, 8);
+t.test('a DATA_DIR that is almost full, full, or gone is not ready', { skip: disk === null && NO_DISK }, async (t) => {
+  if (disk === null) return;
+  const { pool } = await testDatabase(t);
+  const isReady = (minFreeMegabytes: number, path = disk.folder) => {
+    const app = buildOperations({ pool, dataDir: { path, minFreeMegabytes }, metrics, isStopping: () => false });
+    return readiness({ name: 'API', app });
+  };
+  t.match(await isReady(4), { code: 200 });
+  t.match(await isReady(9), {
+    code: 503,
+    reason: `DATA_DIR ${disk.folder} has 8 MB of free space, less than MIN_FREE_MEGABYTES (9)`,
+  });
+  await disk.fill();
+  t.match(await isReady(4), { code: 503, reason: /has 0 MB of free space/ });
+  t.match(await isReady(0), { code: 503, reason: `DATA_DIR ${disk.folder} accepts no writes (ENOSPC)` });
+  await disk.empty();
+  t.match(await isReady(4), { code: 200 });
+  t.same(await readdir(disk.folder), ['filler'], 'the checks leave no file');
+  t.match(await isReady(0, join(disk.folder, 'gone')), { code: 503, reason: /^DATA_DIR .*gone is unavailable$/ });
 });
 
 t.test('a jail that cannot be built any more', async (t) => {

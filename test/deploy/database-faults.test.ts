@@ -1,0 +1,159 @@
+/**
+ * The database refuses this service in each way that passes by itself: another password, a read-only server, a missing
+ * database, a full disk. Callers are told to retry, webhooks are accepted and delivered afterwards, and nothing is restarted.
+ */
+import { randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Client } from 'pg';
+import t from 'tap';
+import { startEmbedded } from '../../db/postgres/embedded.ts';
+import { fileList } from '../api/package/packages.ts';
+import { mountSmallDisk, NO_DISK } from '../fixtures/small-disk.ts';
+import { temporaryFolder } from '../runner/harness.ts';
+import { type Answer, eventually, startServiceFixture } from './service-fixture.ts';
+
+t.setTimeout(300_000);
+/** PostgreSQL's own files take 60 MB of it. */
+const DISK_MEGABYTES = 200;
+
+const README = `---
+name: Inbox
+description: Writes down what it receives
+capabilities: [host.storage]
+---
+`;
+const INDEX = `
+channel.receive = async (request) => { await host.storage.set('got ' + request.bodyText, true); };
+tools.got = {
+  description: 'What was received',
+  parameters: { type: 'object' },
+  handler: async () => JSON.stringify(await host.storage.list()),
+};
+`;
+
+const disk = await mountSmallDisk(t, DISK_MEGABYTES);
+const dataDir = disk === null ? await temporaryFolder(t) : join(disk.folder, 'database');
+const postgres = await startEmbedded({ dataDir, throwAway: true });
+t.teardown(() => postgres.stop());
+const { superuser } = JSON.parse(await readFile(join(dataDir, 'postgres.secret.json'), 'utf8'));
+
+/** Runs statements as PostgreSQL's administrator, in the database of that name. */
+async function administer(database: string, ...statements: string[]): Promise<void> {
+  const url = new URL(postgres.url);
+  Object.assign(url, { username: 'postgres', password: superuser, pathname: `/${database}` });
+  const client = new Client({ connectionString: url.href });
+  await client.connect();
+  try {
+    for (const statement of statements) await client.query(statement);
+  } finally {
+    await client.end();
+  }
+}
+const RENAME = 'ALTER DATABASE bulkhead RENAME TO restoring';
+const CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'bulkhead'";
+const password = decodeURIComponent(new URL(postgres.url).password);
+
+interface Fault {
+  readonly name: string;
+  readonly skip?: string | false;
+  begin(): Promise<void>;
+  end(): Promise<void>;
+  readonly readyz: RegExp;
+  /** What callers are answered: OK or unavailable, never 500. */
+  readonly answers: { readonly read: readonly number[]; readonly write: readonly number[] };
+}
+const faults: readonly Fault[] = [
+  {
+    name: 'the password was changed',
+    readyz: /(the|to the) database is (unavailable|lost)/,
+    answers: { read: [503], write: [503] },
+    begin: () => administer('postgres', "ALTER ROLE bulkhead PASSWORD 'another'", CUT),
+    end: () => administer('postgres', `ALTER ROLE bulkhead PASSWORD '${password}'`),
+  },
+  {
+    name: 'the server became read-only',
+    readyz: /accepts no writes: .*read-only/,
+    answers: { read: [200], write: [503] },
+    begin: () =>
+      administer('postgres', 'ALTER SYSTEM SET default_transaction_read_only = on', 'SELECT pg_reload_conf()'),
+    end: () =>
+      administer(
+        'postgres',
+        'SET default_transaction_read_only = off',
+        'ALTER SYSTEM RESET default_transaction_read_only',
+        'SELECT pg_reload_conf()',
+      ),
+  },
+  {
+    name: 'the database is being restored under another name',
+    readyz: /(the|to the) database is (unavailable|lost)/,
+    answers: { read: [503], write: [503] },
+    begin: () => administer('postgres', 'ALTER DATABASE bulkhead ALLOW_CONNECTIONS false', CUT, RENAME),
+    end: () =>
+      administer(
+        'postgres',
+        'ALTER DATABASE restoring RENAME TO bulkhead',
+        'ALTER DATABASE bulkhead ALLOW_CONNECTIONS true',
+      ),
+  },
+  {
+    name: 'the disk of the database is full',
+    skip: disk === null && NO_DISK,
+    readyz: /accepts no writes: .*No space left/,
+    // Small rows still fit into pages with free space.
+    answers: { read: [200], write: [201, 503] },
+    begin: async () => disk?.fill(),
+    end: async () => disk?.empty(),
+  },
+];
+
+const service = await startServiceFixture(t, { DATA_DIR: await temporaryFolder(t), DATABASE_URL: postgres.url });
+const made = async (answer: Promise<Answer>): Promise<Answer['body']> => (await answer).body;
+const { id: plugin } = await made(service.call('POST', '/api/plugins', { slug: 'inbox', displayName: 'Inbox' }));
+const files = fileList({ 'readme.md': README, 'index.ts': INDEX });
+await made(service.call('POST', `/api/plugins/${plugin}/versions`, { semVer: '1.0.0', files }));
+const { id: installation } = await made(service.call('POST', '/api/installations', { slug: 'inbox' }));
+const channel = await made(service.call('POST', `/api/installations/${installation}/channels`, { name: 'Inbox' }));
+const { id: session } = await made(service.session('POST', '/sessions', { agentId: 'a' }));
+
+const receive = async (body: string): Promise<number> =>
+  (await fetch(channel.webhookUrl, { method: 'POST', body, headers: { connection: 'close' } })).status;
+const ready = (port: string) => service.call('GET', `http://127.0.0.1:${port}/readyz`);
+const opsPorts = [service.env.API_OPS_PORT, service.env.SUPERVISOR_OPS_PORT];
+/** A call that writes, and one that only reads, on both interfaces. */
+const calls: readonly [string, () => Promise<Answer>][] = [
+  ['REST, write', () => service.call('POST', '/api/plugins', { slug: `p-${randomUUID()}`, displayName: 'P' })],
+  ['session, write', () => service.session('POST', '/sessions', { agentId: 'a' })],
+  ['REST, read', () => service.call('GET', '/api/plugins')],
+  ['session, read', () => service.session('GET', '/sessions')],
+];
+async function received(): Promise<string[]> {
+  const call = { callId: 'c', arguments: {} };
+  const { body } = await service.session('POST', `/sessions/${session}/tools/inbox__got`, call);
+  return body.isError === false ? JSON.parse(body.content[0].text) : [];
+}
+
+t.equal(await receive('before'), 200);
+for (const { name, skip = false, readyz, answers, begin, end } of faults)
+  t.test(name, { skip }, async (t) => {
+    await begin();
+    for (const port of opsPorts) {
+      const { reason } = await eventually(async () => {
+        const { status, body } = await ready(port);
+        return status === 503 && body;
+      });
+      t.match(reason, readyz, `not ready: ${reason}`);
+    }
+    for (const [what, call] of calls) {
+      const { status, body } = await call();
+      const expected = answers[what.endsWith('read') ? 'read' : 'write'];
+      t.ok(expected.includes(status), `${what}: ${status} ${JSON.stringify(body).slice(0, 100)}`);
+    }
+    t.equal(await receive(name), 200, 'a webhook request is accepted');
+    await end();
+    for (const port of opsPorts) await eventually(async () => (await ready(port)).status === 200);
+    await eventually(async () => (await received()).includes(`got ${name}`));
+    for (const [what, call] of calls) t.ok((await call()).status < 300, `${what}: works again`);
+    t.notMatch(service.lines.join('\n'), /Restarting it/, 'no process was restarted');
+  });
