@@ -3,8 +3,8 @@ import { globSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { inc, rsort } from 'semver';
 import { ZipFile } from 'yazl';
+import { comparePrecedence, raiseVersion } from '../sdk/contract/version-numbers.ts';
 import { eventually } from './demo-checks.ts';
 import { Refusal, type Service } from './demo-service.ts';
 
@@ -53,7 +53,8 @@ export async function readPackage(slug: string): Promise<Package> {
 /** Finds the plugin of a slug, or creates it. */
 export async function ensurePlugin(api: Service, slug: string): Promise<Plugin> {
   try {
-    return await api.post<Plugin>('/plugins', { slug, displayName: slug, description: 'An example of Bulkhead' });
+    // Its readme names and describes the plugin from the first version on.
+    return await api.post<Plugin>('/plugins', { slug, displayName: slug });
   } catch (error) {
     if (!isRefusal(error, 'slug_taken')) throw error;
   }
@@ -66,8 +67,11 @@ export async function ensurePlugin(api: Service, slug: string): Promise<Plugin> 
 /** Returns the next unused version number, because a number can never be reused. */
 export async function nextSemVer(api: Service, plugin: Plugin): Promise<string> {
   const { versions = [] } = await api.get<Plugin>(`/plugins/${plugin.id}`);
-  const [highest] = rsort(versions.map((version) => version.semVer));
-  return (highest && inc(highest, 'patch')) || '1.0.0';
+  const highest = versions
+    .map(({ semVer }) => semVer)
+    .toSorted(comparePrecedence)
+    .at(-1);
+  return highest === undefined ? '1.0.0' : raiseVersion(highest, 'patch');
 }
 
 /** Publishes as a list of text files. */

@@ -6,7 +6,7 @@ import type { FastifyRequest } from 'fastify';
 import type { Staging } from '../../db/files/blobs.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { KIB, MIB } from '../../sdk/contract/limits.ts';
-import { SEM_VER_MAX_CHARS } from '../plugins/version-order.ts';
+import { SEM_VER_MAX_CHARS } from '../../sdk/contract/version-numbers.ts';
 
 /** Maximum size of an upload, from the specification. Bytes. */
 const UPLOAD_MAX_BYTES = 256 * MIB;

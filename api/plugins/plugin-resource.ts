@@ -3,8 +3,8 @@
 import { z } from 'zod';
 import type { Plugin } from '../../db/catalog/plugins.ts';
 import type { Version } from '../../db/catalog/versions.ts';
+import { comparePrecedence } from '../../sdk/contract/version-numbers.ts';
 import { anyJson, timestamp } from '../../service/http/schemas.ts';
-import { comparePrecedence } from './version-order.ts';
 
 const capabilities = z.array(z.string());
 /** Read from the database, where a newer release may have stored more hooks and events; unknown ones are dropped. */

@@ -12,6 +12,7 @@ import {
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { validateSemVer } from '../../sdk/contract/version-numbers.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { rollOutLatestVersion } from '../installations/version-rollout.ts';
 import { type BuildServices, buildPackage, type StagedBuild } from '../package/builder.ts';
@@ -19,7 +20,7 @@ import { invalidAt } from '../package/invalid-package.ts';
 import type { PackageSource } from '../package/reader.ts';
 import type { Services } from '../services.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
-import { findLatestVersion, findPreviousVersion, validateSemVer } from './version-order.ts';
+import { findLatestVersion, findPreviousVersion } from './version-order.ts';
 
 /**
  * Publishes a version.

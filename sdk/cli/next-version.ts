@@ -1,5 +1,5 @@
 /** Proposes the next version number from what changed for users of the plugin. */
-import { inc, rsort } from 'semver';
+import { comparePrecedence, isPreRelease, raiseVersion } from '../contract/version-numbers.ts';
 import { listDiscovered } from './discovered.ts';
 import type { Discovered, Version } from './rest-types.ts';
 
@@ -33,7 +33,7 @@ export function proposeVersion(versions: readonly Version[], previous: Version |
     return { semVer: findFreeNumber(wanted, taken), changes, because: 'the first version' };
   }
   const changes = compareVersions(previous, next);
-  const semVer = findFreeNumber(inc(previous.semVer, chooseStep(changes, previous.semVer)) ?? FIRST, taken);
+  const semVer = findFreeNumber(raiseVersion(previous.semVer, chooseStep(changes, previous.semVer)), taken);
   return { semVer, changes, because: describeChanges(changes) };
 }
 
@@ -96,18 +96,17 @@ function describeChanges({ added, removed, narrowed, requested }: Changes): stri
   return parts.length > 0 ? parts.join('; ') : 'no change for users';
 }
 
-const findHighest = (taken: readonly string[]): string => rsort([...taken])[0] ?? FIRST;
+const findHighest = (taken: readonly string[]): string => taken.toSorted(comparePrecedence).at(-1) ?? FIRST;
 
 function findFreeNumber(wanted: string, taken: readonly string[]): string {
   let semVer = wanted;
-  while (taken.includes(semVer)) semVer = inc(semVer, 'patch') ?? `${semVer}-1`;
+  while (taken.includes(semVer)) semVer = raiseVersion(semVer, 'patch');
   return semVer;
 }
 
 /** Returns the highest published version; a pre-release only if there is no other. */
 export function findLatest(versions: readonly Version[]): Version | null {
   const published = versions.filter(({ status }) => status === 'published');
-  const stable = published.filter(({ semVer }) => !semVer.includes('-'));
-  const [latest] = rsort((stable.length > 0 ? stable : published).map(({ semVer }) => semVer));
-  return published.find(({ semVer }) => semVer === latest) ?? null;
+  const inOrder = published.toSorted((a, b) => comparePrecedence(a.semVer, b.semVer));
+  return inOrder.findLast(({ semVer }) => !isPreRelease(semVer)) ?? inOrder.at(-1) ?? null;
 }
