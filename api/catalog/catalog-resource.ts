@@ -58,8 +58,6 @@ export function showSummary(plugin: Plugin, facts: CatalogFacts): z.output<typeo
   const { latest, installationId, installCount } = facts;
   return {
     ...plugin,
-    // The plugin's description may be empty; then use the newest manifest's.
-    description: plugin.description || (latest?.manifest.description ?? ''),
     tier: getTier(plugin),
     author: { name: plugin.ownerName, verified: plugin.ownerVerified },
     latest: latest?.semVer ? { versionId: latest.id, semVer: latest.semVer, publishedAt: latest.createdAt } : null,

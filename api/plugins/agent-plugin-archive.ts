@@ -3,9 +3,9 @@
  * client reaches its code over the Model Context Protocol. Clients of that format never run the plugin's code.
  */
 import type { Readable } from 'node:stream';
-import { ZipFile } from 'yazl';
 import type { Version, VersionFile } from '../../db/catalog/versions.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
+import { packBlobs } from './blob-archive.ts';
 
 const SCHEMAS = 'https://agent-plugins.org/schemas/1.0.0';
 const SKILL = /^skills\/[^/]+\/.+$/;
@@ -30,27 +30,21 @@ export function packAgentPlugin(
   files: readonly VersionFile[],
   addresses: Addresses,
 ): Readable {
-  const zip = new ZipFile();
-  const output = zip.outputStream as unknown as Readable;
-  let source: Readable | null = null;
-  zip.on('error', (error: Error) => output.destroy(error));
-  // A client that disconnects must not leave a file open.
-  output.once('close', () => source?.destroy());
-  // A fixed time, so that the same version packs to the same bytes.
-  const options = { mtime: new Date(version.createdAt) };
-  const add = (name: string, value: object): void =>
-    zip.addBuffer(Buffer.from(`${JSON.stringify(value, null, 2)}\n`), `${plugin.slug}/${name}`, options);
-  add('plugin.json', createManifest(plugin, version.semVer));
-  add('mcp.json', createServers(addresses));
-  for (const { path, sha256, sizeBytes } of files) {
-    if (!SKILL.test(path)) continue;
-    zip.addReadStreamLazy(`${plugin.slug}/${path}`, { ...options, size: sizeBytes }, (give) => {
-      source = blobs.stream(sha256);
-      give(null, source);
-    });
-  }
-  zip.end();
-  return output;
+  const make = (name: string, value: object) => ({
+    path: `${plugin.slug}/${name}`,
+    bytes: Buffer.from(`${JSON.stringify(value, null, 2)}\n`),
+  });
+  const skills = files.filter(({ path }) => SKILL.test(path));
+  return packBlobs(
+    blobs,
+    [
+      make('plugin.json', createManifest(plugin, version.semVer)),
+      make('mcp.json', createServers(addresses)),
+      ...skills.map((file) => ({ ...file, path: `${plugin.slug}/${file.path}` })),
+    ],
+    // A fixed time, so that the same version packs to the same bytes.
+    { mtime: new Date(version.createdAt) },
+  );
 }
 
 function createManifest({ slug, description, author }: Named, semVer: string | null): object {

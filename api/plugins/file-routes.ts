@@ -1,6 +1,8 @@
-/** The route of a version's files. */
+/** The routes of a version's files: as a list, and as one archive. */
 
+import type { FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
 import { findPlugin } from '../../db/catalog/plugins.ts';
 import { listFiles } from '../../db/catalog/versions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -8,6 +10,7 @@ import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { page } from '../../service/http/schemas.ts';
 import type { Services } from '../services.ts';
+import { packTree } from './blob-archive.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
 import { versionParams } from './plugin-input.ts';
 import { fileResource } from './plugin-resource.ts';
@@ -16,6 +19,17 @@ import { findVersionOrDraft, readVersionFiles } from './version-files.ts';
 export function fileRoutes(services: Services): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Authoring');
+    const findFiles = async (request: FastifyRequest, { id, versionId }: z.output<typeof versionParams>) => {
+      const plugin = requireOwnedPlugin(await findPlugin(services.pool, id), requireCaller(request), 'read');
+      const version = await findVersionOrDraft(services.pool, plugin.id, versionId);
+      if (version?.pluginId !== plugin.id)
+        throw new Problem('not_found', `“${plugin.slug}” has no version with this id.`);
+      const files = await listFiles(services.pool, version.id);
+      if (files.length === 0)
+        throw new Problem('gone', `${version.semVer} is yanked and no installation uses it, so its files are removed.`);
+      return { plugin, version, files };
+    };
+
     app.get(
       '/plugins/:id/versions/:versionId/files',
       {
@@ -28,21 +42,30 @@ export function fileRoutes(services: Services): FastifyPluginAsyncZod {
         },
       },
       async (request) => {
-        const plugin = requireOwnedPlugin(
-          await findPlugin(services.pool, request.params.id),
-          requireCaller(request),
-          'read',
-        );
-        const version = await findVersionOrDraft(services.pool, plugin.id, request.params.versionId);
-        if (version?.pluginId !== plugin.id)
-          throw new Problem('not_found', `“${plugin.slug}” has no version with this id.`);
-        const files = await listFiles(services.pool, version.id);
-        if (files.length === 0)
-          throw new Problem(
-            'gone',
-            `${version.semVer} is yanked and no installation uses it, so its files are removed.`,
-          );
+        const { files } = await findFiles(request, request.params);
         return { items: await readVersionFiles(services.blobs, files), nextCursor: null };
+      },
+    );
+
+    app.get(
+      '/plugins/:id/versions/:versionId/archive',
+      {
+        schema: {
+          summary: 'The files of a version as a zip',
+          details:
+            'The accepted tree, not the bytes that were uploaded: without wrapper folder, sorted, not compressed. The same tree is the same archive, so its ETag is sourceSha256. With “draft” for versionId: the saved draft.',
+          problems: ['not_owner', 'gone'],
+          params: versionParams,
+          response: { 200: { content: { 'application/zip': { schema: z.string() } } } },
+        },
+      },
+      async (request, reply) => {
+        const { plugin, version, files } = await findFiles(request, request.params);
+        const name = `${plugin.slug}-${version.semVer ?? 'draft'}-source.zip`;
+        reply.type('application/zip').header('content-disposition', `attachment; filename="${name}"`);
+        reply.header('etag', `"${version.sourceSha256}"`);
+        // A stream bypasses the serializer, so the response type does not match.
+        return reply.send(packTree(services.blobs, files) as never);
       },
     );
   };

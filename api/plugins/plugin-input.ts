@@ -19,6 +19,10 @@ export const newPlugin = z.object({
   displayName: label(DISPLAY_NAME_MAX_CHARS),
   description: storedText(DESCRIPTION_MAX_CHARS).default(''),
 });
+export const changedPlugin = z.object({
+  displayName: label(DISPLAY_NAME_MAX_CHARS).optional(),
+  description: storedText(DESCRIPTION_MAX_CHARS).optional(),
+});
 
 const flag = z.enum(['true', 'false'], 'must be true or false').transform((value) => value === 'true');
 export const pluginQuery = z.object({ includeFiles: flag.default(false) });

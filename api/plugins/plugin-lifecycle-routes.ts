@@ -8,8 +8,8 @@ import { idParams, noContent } from '../../service/http/schemas.ts';
 import { FILE_LIST_MAX_BYTES, notUtf8Problem } from '../package/file-list.ts';
 import type { Services } from '../services.ts';
 import { saveDraft } from './drafts.ts';
-import { delistBody, filesBody, versionParams } from './plugin-input.ts';
-import { delistPlugin, listPlugin, removePlugin, yankVersion } from './plugin-lifecycle.ts';
+import { changedPlugin, delistBody, filesBody, versionParams } from './plugin-input.ts';
+import { changeNames, delistPlugin, listPlugin, removePlugin, yankVersion } from './plugin-lifecycle.ts';
 import { pluginResource, savedDraft, showDraft, showPlugin, showVersion, versionResource } from './plugin-resource.ts';
 
 const shapes = {
@@ -20,6 +20,14 @@ const shapes = {
     params: idParams,
     body: filesBody,
     response: { 200: savedDraft },
+  },
+  rename: {
+    summary: 'Names and describes a plugin without published versions',
+    details: 'Once a version is published, the frontmatter of the latest one is the name and description.',
+    problems: ['not_owner', 'published_version_exists'],
+    params: idParams,
+    body: changedPlugin,
+    response: { 200: pluginResource },
   },
   list: {
     summary: 'Lists a plugin in the catalog',
@@ -64,6 +72,10 @@ export function pluginLifecycleRoutes(services: Services): FastifyPluginAsyncZod
         const { draft, warnings } = await saveDraft(services, requireCaller(request), request.params.id, source);
         return { ...showDraft(draft), warnings: [...warnings] };
       },
+    );
+
+    app.patch('/plugins/:id', { schema: shapes.rename }, async (request) =>
+      showPlugin(await changeNames(services, requireCaller(request), request.params.id, request.body)),
     );
 
     app.post('/plugins/:id/listing', { schema: shapes.list }, async (request) =>

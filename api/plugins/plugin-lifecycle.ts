@@ -5,6 +5,7 @@ import {
   findPlugin,
   lockPlugin,
   type Plugin,
+  renamePlugin,
   setVisibility,
   sweepDeletedPlugins,
 } from '../../db/catalog/plugins.ts';
@@ -24,6 +25,22 @@ import { beginUninstall } from '../installations/installation-lifecycle.ts';
 import type { Services } from '../services.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
 import { updateLatestVersion } from './publishing.ts';
+
+/** Names and describes a plugin until its first version does. */
+export async function changeNames(
+  services: Services,
+  caller: Caller,
+  pluginId: string,
+  names: { displayName?: string | undefined; description?: string | undefined },
+): Promise<Plugin> {
+  return changePlugin(services, caller, pluginId, async (tx, plugin) => {
+    if (plugin.latestVersionId !== null) {
+      const detail = `“${plugin.slug}” has a published version, whose readme.md names and describes the plugin. Publish a version with another name or description.`;
+      throw new Problem('published_version_exists', detail);
+    }
+    await renamePlugin(tx, plugin.id, names);
+  });
+}
 
 /** Shows a plugin in the catalog. Idempotent. */
 export async function listPlugin(services: Services, caller: Caller, pluginId: string): Promise<Plugin> {

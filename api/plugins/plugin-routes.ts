@@ -32,6 +32,7 @@ const publishProblems = ['not_owner', 'version_exists', 'invalid_package', 'bund
 const shapes = {
   make: {
     summary: 'Creates a plugin',
+    details: 'displayName and description hold until the first version is published; then its frontmatter does.',
     problems: ['slug_taken'],
     body: newPlugin,
     response: { 201: pluginResource },

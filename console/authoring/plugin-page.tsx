@@ -14,6 +14,7 @@ import { StatusDot } from '../shell/status-dot.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { ListingButtons } from './listing-buttons.tsx';
 import { PublishForm } from './publish-form.tsx';
+import { RenameButton } from './rename-button.tsx';
 import { VersionTable } from './version-table.tsx';
 
 export type Plugin = components['schemas']['PluginDetail'];
@@ -51,9 +52,17 @@ export function PluginPage() {
 }
 
 function Head({ plugin }: { readonly plugin: Plugin }) {
-  const { id, slug, visibility } = plugin;
+  const { id, slug, visibility, versions } = plugin;
   return (
-    <PluginHeader of={plugin} actions={<ListingButtons plugin={plugin} />}>
+    <PluginHeader
+      of={plugin}
+      actions={
+        <Group gap="xs">
+          {versions.some(({ status }) => status === 'published') ? null : <RenameButton plugin={plugin} />}
+          <ListingButtons plugin={plugin} />
+        </Group>
+      }
+    >
       <Group gap="sm" mt={4} style={{ rowGap: 2 }}>
         <StatusDot tone={visibility === 'listed' ? 'good' : 'quiet'}>{visibility}</StatusDot>
         <PageLink to="/catalog/$slug" params={{ slug }} size="sm">

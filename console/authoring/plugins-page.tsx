@@ -109,7 +109,7 @@ function NewPlugin() {
         />
         <TextInput
           label="Description"
-          description="Optional. Default: the description in the readme."
+          description="Optional. Name and description hold until the first version; then its readme.md does."
           value={description}
           onChange={(event) => setDescription(event.currentTarget.value)}
         />

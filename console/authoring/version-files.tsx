@@ -38,27 +38,39 @@ export function VersionFiles({ pluginId, versionId }: Props) {
       ) : (
         <PreformattedText>{escapeText(file.contentText)}</PreformattedText>
       )}
-      <AgentPlugin pluginId={pluginId} versionId={versionId} />
+      <Group>
+        <ArchiveButton pluginId={pluginId} versionId={versionId} kind="archive" />
+        <ArchiveButton pluginId={pluginId} versionId={versionId} kind="agentPlugin" />
+      </Group>
     </Stack>
   );
 }
 
-/** Downloads the version in the Agent Plugins format. */
-function AgentPlugin({ pluginId, versionId }: Props) {
+const ARCHIVES = {
+  archive: { label: 'Save files', path: '/plugins/{id}/versions/{versionId}/archive', name: 'source' },
+  agentPlugin: {
+    label: 'Save as agent plugin',
+    path: '/plugins/{id}/versions/{versionId}/agent-plugin',
+    name: 'agent-plugin',
+  },
+} as const;
+
+/** Downloads the version: its files, or in the Agent Plugins format. */
+function ArchiveButton({ pluginId, versionId, kind }: Props & { readonly kind: keyof typeof ARCHIVES }) {
+  const { label, path, name } = ARCHIVES[kind];
   const save = useMutation({
     mutationFn: async () => {
       const params = { path: { id: pluginId, versionId } };
-      const path = '/plugins/{id}/versions/{versionId}/agent-plugin';
       const archive = await readBody(rest.GET(path, { params, parseAs: 'blob' }));
-      downloadFile(`agent-plugin-${versionId}.zip`, archive);
+      downloadFile(`${name}-${versionId}.zip`, archive);
     },
   });
   return (
-    <Group>
+    <>
       <Button variant="default" loading={save.isPending} onClick={() => save.mutate()}>
-        Save as agent plugin
+        {label}
       </Button>
       {save.error && <ErrorAlert error={save.error} />}
-    </Group>
+    </>
   );
 }

@@ -80,9 +80,32 @@ export async function reserveSlug(tx: ClientBase, slug: string): Promise<void> {
   await tx.query('INSERT INTO reserved_slugs (slug) VALUES ($1) ON CONFLICT DO NOTHING', [slug]);
 }
 
-/** @param versionId null: no published version is left */
+/**
+ * Records the latest version, whose frontmatter names and describes the plugin.
+ *
+ * @param versionId null: no published version is left; the plugin keeps its name
+ */
 export async function setLatestVersion(tx: ClientBase, id: string, versionId: string | null): Promise<void> {
-  await tx.query('UPDATE plugins SET latest_version_id = $2, updated_at = now() WHERE id = $1', [id, versionId]);
+  await tx.query(
+    `UPDATE plugins p SET latest_version_id = $2, updated_at = now(),
+       display_name = coalesce((SELECT v.manifest ->> 'name' FROM versions v WHERE v.id = $2), p.display_name),
+       description = coalesce((SELECT v.manifest ->> 'description' FROM versions v WHERE v.id = $2), p.description)
+      WHERE p.id = $1`,
+    [id, versionId],
+  );
+}
+
+/** Names and describes a plugin that has no published version. Undefined: as before. */
+export async function renamePlugin(
+  tx: ClientBase,
+  id: string,
+  { displayName, description }: { displayName?: string | undefined; description?: string | undefined },
+): Promise<void> {
+  await tx.query(
+    `UPDATE plugins SET display_name = coalesce($2, display_name), description = coalesce($3, description),
+       updated_at = now() WHERE id = $1`,
+    [id, displayName, description],
+  );
 }
 
 export async function setVisibility(

@@ -34,6 +34,17 @@ export const authoring: readonly PageAction[] = [
     },
   },
   {
+    operation: 'PATCH /plugins/{id}',
+    where: 'Plugin without versions: Rename',
+    async does({ page }) {
+      await press(page, 'Rename');
+      const dialog = page.getByRole('dialog');
+      await dialog.getByLabel('Name').fill('Reception');
+      await pressInDialog(page, 'Rename');
+      await page.getByRole('heading', { level: 1, name: 'Reception' }).waitFor();
+    },
+  },
+  {
     operation: 'POST /plugins/{id}/versions',
     where: 'Plugin: drop a folder, Publish',
     async does(fixture) {
@@ -65,6 +76,15 @@ export const authoring: readonly PageAction[] = [
     async does({ page }) {
       await press(page, 'Files');
       await page.getByRole('dialog').getByText('inboundMessage').waitFor();
+    },
+  },
+  {
+    operation: 'GET /plugins/{id}/versions/{versionId}/archive',
+    where: 'Plugin: Files of a version, Save files',
+    async does({ page }) {
+      const saved = page.waitForEvent('download');
+      await pressInDialog(page, 'Save files');
+      await saved;
     },
   },
   {

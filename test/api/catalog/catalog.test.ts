@@ -19,7 +19,7 @@ interface Made {
 }
 async function make(owner: Client, { slug, displayName = slug, description = '', readme = '', listed = true }: Made) {
   const { id } = (await owner.post('/plugins', { slug, displayName, description })).body;
-  const text = `---\nname: ${displayName}\ndescription: Says of itself nothing\n---\n${readme}\n`;
+  const text = `---\nname: ${displayName}\ndescription: ${description || 'Says of itself nothing'}\n---\n${readme}\n`;
   const files = fileList({ 'readme.md': text, 'index.ts': INDEX });
   const version = await owner.post(`/plugins/${id}/versions`, { semVer: '1.0.0', files });
   if (version.status !== 201) throw new Error(JSON.stringify(version.body));

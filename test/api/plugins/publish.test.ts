@@ -114,6 +114,79 @@ t.test('added capabilities are those against the previous version by precedence'
   t.same(newer.body.addedCapabilities, ['events.pluginInstalled']);
 });
 
+t.test(
+  'the frontmatter of the latest version names the plugin, in lists, catalog, search and installations',
+  async (t) => {
+    const bob = await api.user('bob');
+    const made = await ann.post('/plugins', { slug: 'named', displayName: 'Working title', description: 'Soon' });
+    const path = `/plugins/${made.body.id}`;
+    const renamed = await ann.patch(path, { displayName: 'Quokkas' });
+    t.match(renamed, { status: 200, body: { displayName: 'Quokkas', description: 'Soon' } });
+    t.match(await ann.patch(path, { description: '' }), {
+      status: 200,
+      body: { displayName: 'Quokkas', description: '' },
+    });
+    t.equal((await bob.patch(path, { displayName: 'Mine' })).status, 404);
+    t.equal((await ann.patch(path, { displayName: '\u202eReversed' })).status, 400);
+    const publish = (semVer: string, name: string) => {
+      const readme = `---\nname: ${name}\ndescription: Facts for ${name.toLowerCase()}\n---\n`;
+      return ann.post(`${path}/versions`, { semVer, files: fileList({ ...MINIMAL, 'readme.md': readme }) });
+    };
+    const shown = async () => {
+      const entry = (await bob.get('/marketplace/named')).body;
+      const { displayName, description } = (await ann.get(path)).body;
+      t.match(entry, { displayName, description });
+      return displayName;
+    };
+    const find = async (q: string) =>
+      (await bob.get(`/marketplace?q=${q}`)).body.items.map(({ slug }: { slug: string }) => slug);
+    await publish('1.0.0', 'Wombats');
+    await ann.post(`${path}/listing`);
+    t.equal(await shown(), 'Wombats');
+    t.same([await find('wombats'), await find('quokkas')], [['named'], []]);
+    const { body: second } = await publish('1.1.0', 'Numbats');
+    t.equal(await shown(), 'Numbats');
+    t.same([await find('numbats'), await find('facts')], [['named'], ['named']]);
+    t.equal((await bob.post('/installations', { slug: 'named' })).body.displayName, 'Numbats');
+    await publish('1.0.1', 'Bilbies');
+    t.equal(await shown(), 'Numbats', 'an older number changes nothing');
+    t.match(await ann.patch(path, { displayName: 'Other' }), {
+      status: 409,
+      body: { code: 'published_version_exists', detail: /readme\.md/ },
+    });
+    await ann.post(`${path}/versions/${second.id}/yank`);
+    t.equal(await shown(), 'Bilbies', 'the new latest version names it');
+    t.same([await find('bilbies'), await find('numbats')], [['named'], []]);
+  },
+);
+
+t.test('the archive of a version depends on its tree alone', async (t) => {
+  const id = await newPlugin();
+  const files = { ...MINIMAL, 'assets/ä/pixel.bin': Buffer.from([0, 255, 1]), 'assets/empty': '' };
+  const reversed = Object.fromEntries(Object.entries(files).reverse());
+  const wrapped = Object.entries(reversed).map(([path, content]) => [`p/${path}`, content]);
+  await zip(id, await zipOf(files), '1.0.0');
+  const { body: version } = await zip(id, await zipOf(Object.fromEntries(wrapped), { compress: false }), '1.0.1');
+  const { versions } = (await ann.get(`/plugins/${id}`)).body;
+  const archives = [];
+  for (const { id: versionId } of versions) {
+    const url = `/api/plugins/${id}/versions/${versionId}/archive`;
+    const headers = { authorization: `Bearer ${ann.token}` };
+    archives.push(await api.app.inject({ method: 'GET', url, headers }));
+  }
+  const [newest, first] = archives;
+  t.equal(newest?.headers.etag, `"${version.sourceSha256}"`);
+  t.match(newest?.headers['content-disposition'], /plugin-\d+-1\.0\.1-source\.zip/);
+  t.ok(newest && first && newest.rawPayload.equals(first.rawPayload), 'byte by byte');
+  const again = await zip(id, newest?.rawPayload ?? Buffer.alloc(0), '1.0.2');
+  t.equal(again.body.sourceSha256, version.sourceSha256, 'it is a package itself');
+  const saved = await ann.post(`/plugins/${id}/draft`, { files: fileList(MINIMAL) });
+  t.equal(saved.status, 200);
+  const draft = await ann.get(`/plugins/${id}/versions/draft/archive`);
+  t.equal(draft.headers.etag, `"${saved.body.sourceSha256}"`);
+  t.equal((await ann.get(`/plugins/${id}/versions/none/archive`)).status, 404);
+});
+
 t.test('of many publishes of one number exactly one wins', async (t) => {
   const id = await newPlugin();
   const body = { semVer: '1.0.0', files: fileList(MINIMAL) };
