@@ -3492,6 +3492,18 @@ export interface operations {
                     "application/zip": string;
                 };
             };
+            /** @description bad_request: The request is malformed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "bad_request";
+                    };
+                };
+            };
             /** @description unauthenticated: Authentication is required */
             401: {
                 headers: {
