@@ -1,7 +1,8 @@
 /** The version field, the buttons that publish or save a draft, and the result. */
 import { Button, Group, Progress, Stack, Text, TextInput } from '@mantine/core';
 import type { Ref } from 'react';
-import { type OnPlace, PublishFaults } from './publish-faults.tsx';
+import type { OnPlace } from './fault-list.tsx';
+import { PublishFaults } from './publish-faults.tsx';
 import type { Publishing } from './use-publishing.ts';
 
 interface Props {
@@ -12,7 +13,7 @@ interface Props {
 }
 
 export function PublishButtons({ publishing, onPlace, first }: Props) {
-  const { semVer, setSemVer, part, publish, draft, canPublish, canSave } = publishing;
+  const { dropped, semVer, setSemVer, part, publish, draft, canPublish, canSave } = publishing;
   const error = publish.error ?? draft.error;
   return (
     <Stack>
@@ -24,10 +25,10 @@ export function PublishButtons({ publishing, onPlace, first }: Props) {
           value={semVer}
           onChange={(event) => setSemVer(event.currentTarget.value)}
         />
-        <Button disabled={!canPublish} loading={publish.isPending} onClick={() => publish.mutate()}>
+        <Button disabled={!canPublish} loading={publish.isPending} onClick={() => publish.mutate(dropped)}>
           Publish
         </Button>
-        <Button variant="default" disabled={!canSave} loading={draft.isPending} onClick={() => draft.mutate()}>
+        <Button variant="default" disabled={!canSave} loading={draft.isPending} onClick={() => draft.mutate(dropped)}>
           Save as draft
         </Button>
       </Group>

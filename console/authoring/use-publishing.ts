@@ -9,8 +9,8 @@ interface PublishingOptions {
   readonly pluginId: string;
   /** Null until the user has chosen a package. */
   readonly dropped: Dropped | null;
-  /** Called after each request with its error or null. */
-  readonly onAnswer?: (refusal: Error | null) => void;
+  /** Called after each request with its error or null, and with what was sent, which may be older than `dropped`. */
+  readonly onAnswer?: (refusal: Error | null, sent: Dropped | null) => void;
   /** Whether faults stay visible while the user edits. */
   readonly keepsFaults?: boolean;
 }
@@ -20,21 +20,23 @@ export function usePublishing({ pluginId, dropped, onAnswer, keepsFaults = false
   const [semVer, setSemVer] = useState('');
   const [part, setPart] = useState(0);
   const publish = useMutation({
-    mutationFn: () => publishVersion(pluginId, semVer.trim(), dropped, setPart),
-    onSettled: (_none, refusal) => onAnswer?.(refusal),
+    mutationFn: (sent: Dropped | null) => publishVersion(pluginId, semVer.trim(), sent, setPart),
+    onSettled: (_none, refusal, sent) => onAnswer?.(refusal, sent),
     onSuccess: () => queryClient.invalidateQueries(),
   });
   const draft = useMutation({
-    mutationFn: () => saveDraft(pluginId, dropped),
-    onSettled: (_saved, refusal) => onAnswer?.(refusal),
+    mutationFn: (sent: Dropped | null) => saveDraft(pluginId, sent),
+    onSettled: (_saved, refusal, sent) => onAnswer?.(refusal, sent),
     onSuccess: () => queryClient.invalidateQueries(),
   });
   const forget = useEffectEvent(() => {
-    for (const sent of [publish, draft]) if (!(keepsFaults && sent.isError)) sent.reset();
+    for (const request of [publish, draft])
+      if (!request.isPending && !(keepsFaults && request.isError)) request.reset();
   });
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new package clears the result of the previous one
   useEffect(() => forget(), [dropped]);
   return {
+    dropped,
     semVer,
     setSemVer,
     part,

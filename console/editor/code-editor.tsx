@@ -2,9 +2,10 @@
 import { useComputedColorScheme } from '@mantine/core';
 import { useEffect, useRef } from 'react';
 import type { TextFile } from '../authoring/package-files.ts';
-import { getModel, markFaults, syncModels } from './editor-models.ts';
+import { getFile, getModel, markFaults, readErrors, syncModels } from './editor-models.ts';
 import type { Fault, Place } from './faults.ts';
 import { editor, KeyCode, KeyMod } from './monaco.ts';
+import { recheckFiles } from './typescript.ts';
 
 /** Escape leaves the editor only if there is no widget for it to close. */
 const NO_WIDGET_OPEN = [
@@ -21,6 +22,10 @@ const NO_WIDGET_OPEN = [
   '!messageVisible',
   '!codeActionMenuVisible',
 ].join(' && ');
+/** After a change, the files that import the changed one are checked again. Longer than Monaco waits for the changed one. Milliseconds. */
+const RECHECK_MS = 700;
+/** Markers disappear while a file is checked again. Milliseconds. */
+const MARKERS_SETTLE_MS = 300;
 const FONT = '"JetBrains Mono Variable", ui-monospace, Menlo, Consolas, monospace';
 const OPTIONS: editor.IStandaloneEditorConstructionOptions = {
   automaticLayout: true,
@@ -48,6 +53,8 @@ interface CodeEditorProps {
   /** The place to reveal. A new object reveals it again. */
   readonly place: Place | null;
   readonly onText: (path: string, contentText: string) => void;
+  /** Called with the errors that the compiler found in all files. */
+  readonly onErrors: (errors: readonly Fault[]) => void;
   readonly onSave: () => void;
   /** Moves the focus out of the editor, in which Tab indents. */
   readonly onLeave: () => void;
@@ -64,7 +71,12 @@ export function CodeEditor({ files, path, faults, place, ...handlers }: CodeEdit
     const made = editor.create(box.current, OPTIONS);
     made.onDidChangeModelContent(() => {
       const model = made.getModel();
-      if (model) latest.current.onText(model.uri.path.replace('/plugin/', ''), model.getValue());
+      if (model) latest.current.onText(getFile(model.uri), model.getValue());
+    });
+    let settling: ReturnType<typeof setTimeout>;
+    const following = editor.onDidChangeMarkers(() => {
+      clearTimeout(settling);
+      settling = setTimeout(() => latest.current.onErrors(readErrors()), MARKERS_SETTLE_MS);
     });
     made.addCommand(KeyMod.CtrlCmd | KeyCode.KeyS, () => latest.current.onSave());
     made.addCommand(KeyCode.Escape, () => latest.current.onLeave(), NO_WIDGET_OPEN);
@@ -72,6 +84,8 @@ export function CodeEditor({ files, path, faults, place, ...handlers }: CodeEdit
     // The font may load after the editor, which computes pointer positions from character widths.
     void document.fonts.load(`13px ${FONT}`).then(() => editor.remeasureFonts());
     return () => {
+      clearTimeout(settling);
+      following.dispose();
       made.dispose();
       syncModels([]);
     };
@@ -83,6 +97,11 @@ export function CodeEditor({ files, path, faults, place, ...handlers }: CodeEdit
     shown.current?.setModel(file ? getModel(file) : null);
     shown.current?.updateOptions({ ariaLabel: `${path}. Escape leaves the editor, Control M makes Tab leave it.` });
   }, [files, path]);
+  useEffect(() => {
+    if (files.filter((one) => one.path.endsWith('.ts')).length < 2) return;
+    const timer = setTimeout(recheckFiles, RECHECK_MS);
+    return () => clearTimeout(timer);
+  }, [files]);
   useEffect(() => markFaults(files, faults), [files, faults]);
   useEffect(() => {
     if (!place || place.path !== path) return;

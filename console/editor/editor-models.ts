@@ -8,7 +8,12 @@ const OWNER = 'bulkhead';
 /** A marker without a column covers its whole line. */
 const LINE_END = Number.MAX_SAFE_INTEGER;
 
-const createUri = (path: string): Uri => Uri.from({ scheme: 'file', path: `/plugin/${path}` });
+const ROOT = '/plugin/';
+
+const createUri = (path: string): Uri => Uri.from({ scheme: 'file', path: ROOT + path });
+
+/** Returns the path of a model's file in its package. */
+export const getFile = ({ path }: Uri): string => path.slice(ROOT.length);
 
 /** Returns the model of a file, and creates it if necessary. */
 export function getModel({ path, contentText }: TextFile): editor.ITextModel {
@@ -16,14 +21,28 @@ export function getModel({ path, contentText }: TextFile): editor.ITextModel {
   return editor.getModel(uri) ?? editor.createModel(contentText, detectLanguage(path), uri);
 }
 
-/** Creates and disposes models, so that the compiler sees exactly these files. */
+/**
+ * Creates and disposes models, so that the compiler sees exactly these files. An existing model keeps its text: the user
+ * types into it, and the files of the state are older.
+ */
 export function syncModels(files: readonly TextFile[]): void {
   const wanted = new Set(files.map(({ path }) => createUri(path).toString()));
   for (const model of editor.getModels()) if (!wanted.has(model.uri.toString())) model.dispose();
-  for (const file of files) {
-    const model = getModel(file);
-    if (model.getValue() !== file.contentText) model.setValue(file.contentText);
-  }
+  for (const file of files) getModel(file);
+}
+
+/** Returns what the compiler found wrong in all files, by file and line. */
+export function readErrors(): Fault[] {
+  const errors = editor
+    .getModelMarkers({})
+    .filter(({ owner, severity }) => owner !== OWNER && severity === MarkerSeverity.Error)
+    .map(({ resource, startLineNumber, startColumn, message }) => ({
+      path: getFile(resource),
+      line: startLineNumber,
+      column: startColumn,
+      message,
+    }));
+  return errors.sort((a, b) => a.path.localeCompare(b.path) || a.line - b.line || a.column - b.column);
 }
 
 /** Shows the service's faults as markers. */
@@ -44,7 +63,8 @@ export function markFaults(files: readonly TextFile[], faults: readonly Fault[])
 }
 
 function detectLanguage(path: string): string {
-  if (/\.tsx?$/.test(path)) return 'typescript';
+  // The compiler also checks JSON files, which the others import.
+  if (/\.(tsx?|json)$/.test(path)) return 'typescript';
   if (/\.m?js$/.test(path)) return 'javascript';
   return path.endsWith('.md') ? 'markdown' : 'plaintext';
 }

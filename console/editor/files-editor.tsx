@@ -1,12 +1,26 @@
 /** Edits the files of a package, saves them as a draft and publishes them. */
-import { Skeleton, Stack, Text } from '@mantine/core';
-import { lazy, Suspense, useCallback, useEffect, useEffectEvent, useMemo, useRef, useState } from 'react';
+import { Alert, Button, Group, Skeleton, Stack, Text } from '@mantine/core';
+import {
+  lazy,
+  type ReactNode,
+  Suspense,
+  useCallback,
+  useEffect,
+  useEffectEvent,
+  useMemo,
+  useRef,
+  useState,
+} from 'react';
 import type { TextFile } from '../authoring/package-files.ts';
 import { PublishButtons } from '../authoring/publish-buttons.tsx';
 import { usePublishing } from '../authoring/use-publishing.ts';
+import { Timestamp } from '../shell/timestamp.tsx';
+import { CompilerErrors } from './compiler-errors.tsx';
 import { type Fault, getFaults, type Place } from './faults.ts';
 import { FileTabs } from './file-tabs.tsx';
+import { forgetFiles, readKeptFiles } from './kept-files.ts';
 import { UnsavedGuard } from './unsaved-guard.tsx';
+import { useKeptFiles } from './use-kept-files.ts';
 
 const CodeEditor = lazy(() => import('./code-editor.tsx').then(({ CodeEditor }) => ({ default: CodeEditor })));
 const HELP =
@@ -14,18 +28,64 @@ const HELP =
 
 interface FilesEditorProps {
   readonly pluginId: string;
+  /** The files as they are stored. */
   readonly given: readonly TextFile[];
 }
 
+/** Starts with the unsaved files that this browser kept, if there are any. */
 export function FilesEditor({ pluginId, given }: FilesEditorProps) {
-  const [files, setFiles] = useState(given);
+  const [kept, setKept] = useState(() => readKeptFiles(pluginId));
+  const discard = () => {
+    forgetFiles(pluginId);
+    setKept(null);
+  };
+  const start = kept?.files ?? given;
+  return (
+    <EditedFiles key={kept?.keptAt ?? 'stored'} pluginId={pluginId} given={given} start={start}>
+      {kept === null ? null : <KeptNotice keptAt={kept.keptAt} onDiscard={discard} />}
+    </EditedFiles>
+  );
+}
+
+function KeptNotice({ keptAt, onDiscard }: { readonly keptAt: number; readonly onDiscard: () => void }) {
+  return (
+    <Alert color="yellow" title="These are your unsaved changes" role="status">
+      <Group>
+        <Text size="sm">
+          This browser kept them <Timestamp at={new Date(keptAt).toISOString()} />. They are not in the draft.
+        </Text>
+        <Button size="xs" variant="default" onClick={onDiscard}>
+          Discard them
+        </Button>
+      </Group>
+    </Alert>
+  );
+}
+
+interface EditedFilesProps extends FilesEditorProps {
+  readonly start: readonly TextFile[];
+  /** Shown as long as something is unsaved. */
+  readonly children: ReactNode;
+}
+
+function EditedFiles({ pluginId, given, start, children }: EditedFilesProps) {
+  const [files, setFiles] = useState(start);
   const [saved, setSaved] = useState(given);
-  const [path, setPath] = useState(given.some((file) => file.path === 'index.ts') ? 'index.ts' : given[0]?.path);
+  const [path, setPath] = useState(start.some((file) => file.path === 'index.ts') ? 'index.ts' : start[0]?.path);
   const [faults, setFaults] = useState<readonly Fault[]>([]);
+  const [errors, setErrors] = useState<readonly Fault[]>([]);
   const [place, setPlace] = useState<Place | null>(null);
   const first = useRef<HTMLInputElement>(null);
   const newest = useRef(files);
   const [wantsSave, setWantsSave] = useState(false);
+  const isUnsaved = !isSame(files, saved);
+  const keep = useKeptFiles(pluginId, { files, isUnsaved }, () =>
+    isSame(newest.current, saved) ? null : newest.current,
+  );
+  const onPlace = (there: Place) => {
+    setPath(there.path);
+    setPlace({ ...there });
+  };
   const onText = useCallback((of: string, contentText: string) => {
     newest.current = withText(newest.current, of, contentText);
     setFiles(newest.current);
@@ -39,12 +99,12 @@ export function FilesEditor({ pluginId, given }: FilesEditorProps) {
     pluginId,
     dropped,
     keepsFaults: true,
-    onAnswer: (refusal) => {
+    onAnswer: (refusal, sent) => {
       setFaults(getFaults(refusal));
-      if (refusal === null) setSaved(files);
+      if (refusal === null && sent !== null && 'files' in sent) setSaved(sent.files);
     },
   });
-  const saveDraft = useEffectEvent(() => publishing.draft.mutate());
+  const saveDraft = useEffectEvent(() => publishing.draft.mutate(dropped));
   const isSaving = publishing.draft.isPending;
   // Saves after the last keystrokes have reached the state, and one save at a time.
   useEffect(() => {
@@ -54,8 +114,9 @@ export function FilesEditor({ pluginId, given }: FilesEditorProps) {
   }, [wantsSave, isSaving, files]);
   return (
     <Stack gap="sm">
-      <UnsavedGuard isUnsaved={!isSame(files, saved)} />
-      <FileTabs files={files} path={path ?? ''} faults={faults} onPath={setPath} onFiles={onFiles} />
+      <UnsavedGuard isUnsaved={isUnsaved} keep={keep} />
+      {isUnsaved ? children : null}
+      <FileTabs files={files} path={path ?? ''} faults={[...faults, ...errors]} onPath={setPath} onFiles={onFiles} />
       <Suspense fallback={<Skeleton height={420} aria-label="Loading the editor" />}>
         <CodeEditor
           files={files}
@@ -63,6 +124,7 @@ export function FilesEditor({ pluginId, given }: FilesEditorProps) {
           faults={faults}
           place={place}
           onText={onText}
+          onErrors={setErrors}
           onSave={() => setWantsSave(true)}
           onLeave={() => first.current?.focus()}
         />
@@ -70,14 +132,8 @@ export function FilesEditor({ pluginId, given }: FilesEditorProps) {
       <Text size="xs" c="dimmed">
         {HELP}
       </Text>
-      <PublishButtons
-        publishing={publishing}
-        first={first}
-        onPlace={(there) => {
-          setPath(there.path);
-          setPlace({ ...there });
-        }}
-      />
+      <CompilerErrors errors={errors} onPlace={onPlace} />
+      <PublishButtons publishing={publishing} first={first} onPlace={onPlace} />
     </Stack>
   );
 }

@@ -2,12 +2,12 @@
 
 import EditorWorker from 'monaco-editor/editor/editor.worker.js?worker';
 import { editor, KeyCode, KeyMod, MarkerSeverity, Uri } from 'monaco-editor/editor.js';
-import TypeScriptWorker from 'monaco-editor/languages/features/typescript/ts.worker.js?worker';
 import 'monaco-editor/features/register.all.js';
 import 'monaco-editor/languages/definitions/javascript/register.js';
 import 'monaco-editor/languages/definitions/markdown/register.js';
 import 'monaco-editor/languages/definitions/typescript/register.js';
 import { configureTypeScript } from './typescript.ts';
+import TypeScriptWorker from './typescript-worker.ts?worker';
 
 // Workers from files, because the content security policy forbids Monaco's default of workers from blobs.
 self.MonacoEnvironment = {

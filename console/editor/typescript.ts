@@ -8,7 +8,8 @@ import globals from '../../sdk/globals.d.ts?raw';
 import project from '../../sdk/tsconfig.plugin.json?raw';
 
 type Options = Parameters<typeof typescriptDefaults.setCompilerOptions>[0];
-/** The compiler API needs numbers instead of the names in a tsconfig. */
+type Project = Options & { readonly lib: readonly string[] };
+/** The compiler API needs numbers instead of the names in a tsconfig, and file names instead of library names. */
 const NAMED: Readonly<Record<string, Readonly<Record<string, number>>>> = {
   target: { es2024: 11 },
   module: { esnext: ModuleKind.ESNext },
@@ -27,9 +28,16 @@ export function configureTypeScript(): void {
   typescriptDefaults.setEagerModelSync(true);
 }
 
+let checks = 0;
+
+/** Checks all files. Monaco itself checks only the file that changed, and all when a library changes. */
+export function recheckFiles(): void {
+  checks += 1;
+  typescriptDefaults.addExtraLib(`// Check ${checks}`, 'file:///sdk/checks.d.ts');
+}
+
 function readOptions(text: string): Options {
-  const { compilerOptions } = JSON.parse(text.replaceAll(/^\s*\/\/.*$/gm, '')) as { compilerOptions: Options };
-  return Object.fromEntries(
-    Object.entries(compilerOptions).map(([name, value]) => [name, NAMED[name]?.[String(value)] ?? value]),
-  );
+  const { compilerOptions } = JSON.parse(text.replaceAll(/^\s*\/\/.*$/gm, '')) as { compilerOptions: Project };
+  const named = Object.entries(compilerOptions).map(([name, value]) => [name, NAMED[name]?.[String(value)] ?? value]);
+  return { ...Object.fromEntries(named), lib: compilerOptions.lib.map((name) => `lib.${name}.d.ts`) };
 }

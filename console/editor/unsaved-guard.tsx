@@ -3,16 +3,26 @@ import { Button, Group, Stack, Text } from '@mantine/core';
 import { useBlocker } from '@tanstack/react-router';
 import { Dialog } from '../shell/dialog.tsx';
 
-export function UnsavedGuard({ isUnsaved }: { readonly isUnsaved: boolean }) {
+interface UnsavedGuardProps {
+  readonly isUnsaved: boolean;
+  /** Keeps the changes in this browser. False: they would be lost with the page. */
+  readonly keep: () => boolean;
+}
+
+export function UnsavedGuard({ isUnsaved, keep }: UnsavedGuardProps) {
   const { status, proceed, reset } = useBlocker({
     shouldBlockFn: () => isUnsaved,
-    enableBeforeUnload: () => isUnsaved,
+    // The browser's own question, only if the text would be lost.
+    enableBeforeUnload: () => isUnsaved && !keep(),
     withResolver: true,
   });
   return (
     <Dialog title="Unsaved changes" opened={status === 'blocked'} onClose={() => reset?.()}>
       <Stack>
-        <Text>Your changes are lost if you leave this page. To keep them, stay and save them as a draft.</Text>
+        <Text>
+          Your changes are not in the draft. This browser keeps them and offers them when you open this page again. To
+          run them, stay and save them as a draft.
+        </Text>
         <Group justify="flex-end">
           <Button variant="default" onClick={() => reset?.()}>
             Stay

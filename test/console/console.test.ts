@@ -3,13 +3,17 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import t from 'tap';
+import { listExamples, readPackage } from '../../examples/demo-packages.ts';
 import { eventually, startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 // With --soak, `inspect` looks at every page in every look.
-import '../runner/soak.ts';
+import { amount } from '../runner/soak.ts';
 import { LOOKS, openConsole, startBrowser } from './browser.ts';
+import { compile } from './compiler.ts';
+import { composeText, editDraft, listErrors, openEditor, readDraftFile, typeKeys, write } from './editor-actions.ts';
 import { installationThat, publish, publishFrontDesk } from './front-desk.ts';
 import { inspect } from './pictures.ts';
+import { wrongPrograms } from './wrong-programs.ts';
 
 t.setTimeout(900_000);
 
@@ -288,7 +292,7 @@ t.test('a plugin is written, mended and tried without leaving the page', async (
   await t.test('what the service refuses is marked at its line, and a click goes there', async (t) => {
     await write(page, "host.log('one');\nimport('x');\n");
     await page.keyboard.press('Control+s');
-    const fault = page.getByRole('button', { name: /^index\.ts:2/ });
+    const fault = page.getByRole('alert').getByRole('button', { name: /^index\.ts:2/ });
     await fault.waitFor();
     await page.locator('.squiggly-error').first().waitFor();
     await inspect(t, page, 'editor-faults');
@@ -347,6 +351,87 @@ t.test('a plugin is written, mended and tried without leaving the page', async (
   t.same(complaints, [], 'the browser complains about nothing, its policy included');
 });
 
+t.test('the editor’s compiler is the authors’ compiler', async (t) => {
+  const { page, context } = await openConsole(browser, `${service.url}/#token=${service.token}`);
+  await page.getByRole('link', { name: 'My plugins' }).waitFor();
+
+  await t.test('every example is clean', async (t) => {
+    const examples = await Promise.all(listExamples().map(readPackage));
+    // An error of the test's own in each file: what is listed was checked.
+    const files = examples.flatMap((example) =>
+      example.files
+        .filter(({ path }) => /\.(ts|json)$/.test(path))
+        .map(({ path, bytes }) => ({
+          path: `${example.slug}/${path}`,
+          contentText: `${bytes}${path.endsWith('.ts') ? "\nexport const wrong: number = 'text';\n" : ''}`,
+        })),
+    );
+    const checked = files.filter(({ path }) => path.endsWith('.ts'));
+    await editDraft(page, service, 'all-examples', [INDEX, ...files]);
+    const listed = await listErrors(page, checked.length);
+    t.same(
+      listed.map((line) => line.replace(/:.*/, '')),
+      checked.map(({ path }) => path).toSorted(),
+    );
+    t.same(
+      listed.filter((line) => !line.endsWith("Type 'string' is not assignable to type 'number'.")),
+      [],
+    );
+  });
+
+  await t.test('wrong programs are red, with the words of the authors’ compiler', async (t) => {
+    const files = wrongPrograms.map(({ code }, at) => ({ path: `wrong-${at}.ts`, contentText: code }));
+    const expected = compile(files);
+    await editDraft(page, service, 'all-wrong', [INDEX, ...files]);
+    t.same(await listErrors(page, expected.length), expected);
+    for (const [at, { title, error }] of wrongPrograms.entries()) {
+      const first = expected.find((line) => line.startsWith(`wrong-${at}.ts:`)) ?? '';
+      t.match(first.replace(/^\S+ /, ''), error, title);
+    }
+  });
+
+  await t.test('what is typed fast arrives as it was typed', async (t) => {
+    const typed = composeText(amount({ quick: 160, soak: 2_000 }));
+    const id = await editDraft(page, service, 'fast-typist', [INDEX]);
+    const ms = await typeKeys(page, typed);
+    t.comment(`${typed.length} keys, ${(ms / typed.length).toFixed(1)} ms each`);
+    await page.keyboard.press('Control+s');
+    await page.getByText('The draft is saved.').waitFor();
+    t.equal(await readDraftFile(service, id, 'index.ts'), INDEX.contentText + typed);
+  });
+
+  await t.test('unsaved text survives the page, its last keys included, and can be discarded', async (t) => {
+    const id = await editDraft(page, service, 'closed-page', [INDEX]);
+    const typed = composeText(60);
+    await typeKeys(page, typed);
+    const closed = page.waitForEvent('close');
+    await page.close({ runBeforeUnload: true });
+    await closed;
+    const reopened = await context.newPage();
+    await reopened.goto(`${service.url}/#token=${service.token}`);
+    await reopened.getByRole('link', { name: 'My plugins' }).waitFor();
+    await openEditor(reopened, service, id);
+    await reopened.getByText('These are your unsaved changes').waitFor();
+    await inspect(t, reopened, 'editor-kept');
+    await reopened.locator('.monaco-editor .view-lines').first().click();
+    await reopened.keyboard.press('Control+s');
+    await reopened.getByText('The draft is saved.').waitFor();
+    t.equal(await readDraftFile(service, id, 'index.ts'), INDEX.contentText + typed);
+    await write(reopened, '// to be discarded');
+    await reopened.locator('.view-line').getByText('to be discarded').waitFor();
+    await reopened.goto('about:blank');
+    await openEditor(reopened, service, id);
+    await reopened.getByRole('button', { name: 'Discard them' }).click();
+    await reopened.locator('.view-line').getByText('word.trim').first().waitFor();
+    await reopened.getByText('These are your unsaved changes').waitFor({ state: 'detached' });
+    await reopened.reload();
+    await reopened.locator('.view-line').getByText('word.trim').first().waitFor();
+    t.equal(await reopened.getByText('These are your unsaved changes').count(), 0);
+  });
+  await context.close();
+});
+
+const INDEX = { path: 'index.ts', contentText: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt;\n' };
 const PLUGIN = `import { words } from './words.ts';
 middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' ' + words;
 tools.greet = { description: 'Greets', parameters: { type: 'object' }, handler: () => 'good day' };
@@ -368,13 +453,6 @@ const isOffered = (page: Page, after: string, name: RegExp): Promise<boolean> =>
 
 const nothingIsRed = (page: Page): Promise<boolean> =>
   eventually(async () => (await page.locator('.squiggly-error').count()) === 0);
-
-/** Puts the text in place of what the editor holds. */
-async function write(page: Page, text: string): Promise<void> {
-  await page.locator('.monaco-editor .view-lines').first().click();
-  await page.keyboard.press('Control+a');
-  await page.keyboard.insertText(text);
-}
 
 /** A save is in the session a moment later: the tool is called until it answers with it. */
 async function untilCalled(page: Page, said: string): Promise<void> {

@@ -1,0 +1,46 @@
+/** Keeps unsaved files in this browser while the user types, and when the page goes away. */
+import { useEffect, useEffectEvent, useRef } from 'react';
+import type { TextFile } from '../authoring/package-files.ts';
+import { forgetFiles, keepFiles } from './kept-files.ts';
+
+/** Pause after a keystroke: long packages are not written at each of a fast series. Milliseconds. */
+const PAUSE_MS = 200;
+
+/**
+ * @param files the files as they are
+ * @param isUnsaved whether the files differ from the stored ones
+ * @param readUnsaved returns the files with the last keystrokes, which `files` may not have yet; null: nothing is unsaved
+ * @returns a function that keeps the newest files now; false: they could not be kept
+ */
+export function useKeptFiles(
+  pluginId: string,
+  { files, isUnsaved }: { readonly files: readonly TextFile[]; readonly isUnsaved: boolean },
+  readUnsaved: () => readonly TextFile[] | null,
+): () => boolean {
+  const kept = useRef(files);
+  const keep = useEffectEvent((): boolean => {
+    const unsaved = readUnsaved();
+    if (unsaved === null) {
+      forgetFiles(pluginId);
+      return true;
+    }
+    if (unsaved === kept.current) return true;
+    if (!keepFiles(pluginId, unsaved)) return false;
+    kept.current = unsaved;
+    return true;
+  });
+  // biome-ignore lint/correctness/useExhaustiveDependencies: keeps each change of the files
+  useEffect(() => {
+    const timer = setTimeout(keep, PAUSE_MS);
+    return () => clearTimeout(timer);
+  }, [files, isUnsaved]);
+  useEffect(() => {
+    const flush = () => void keep();
+    addEventListener('pagehide', flush);
+    return () => {
+      removeEventListener('pagehide', flush);
+      flush();
+    };
+  }, []);
+  return keep;
+}
