@@ -8,6 +8,7 @@ import { startUsageUpkeep } from '../db/accounts/usage-upkeep.ts';
 import { sweepDeletedPlugins } from '../db/catalog/plugins.ts';
 import { type Blobs, openBlobs } from '../db/files/blobs.ts';
 import { openSecretKeys } from '../db/files/secrets.ts';
+import { waitForUpdate } from '../db/installations/updates.ts';
 import { requestIntrospection } from '../db/jobs/introspections.ts';
 import { startQueues } from '../db/jobs/queues.ts';
 import { openListener } from '../db/postgres/listener.ts';
@@ -31,6 +32,9 @@ import { createMetrics } from './telemetry/metrics.ts';
 
 /** Minimum age of files left by killed processes; a running upload is younger. Milliseconds. */
 const STAGING_MAX_AGE_MS = 60 * 60_000;
+
+/** How long a request that begins an update waits for its end: twice the time of an ordinary start on a busy machine. */
+const UPDATE_WAIT_MS = 3_000;
 
 /**
  * Starts all parts and announces readiness to the parent process.
@@ -79,6 +83,7 @@ export async function serveApi(
       keys: await openSecretKeys(config.DATA_DIR),
       bundler,
       introspect: (request) => requestIntrospection({ pool, queues, listener }, request),
+      finishUpdate: (installationId) => waitForUpdate({ pool, listener }, installationId, UPDATE_WAIT_MS),
       webhookUrl: config.WEBHOOK_URL ?? publicUrl(config),
     },
     signIn: openSignIn(pool, await openVerifier(config)),

@@ -18,6 +18,8 @@ export interface Services {
   readonly keys: SecretKeys;
   readonly bundler: Bundler;
   readonly introspect: Introspect;
+  /** Waits until no update of an installation is under way, at most for some seconds. */
+  readonly finishUpdate: (installationId: string) => Promise<void>;
   /** The base address of webhooks as vendors reach it, without a slash at the end. */
   readonly webhookUrl: string;
   /** Called after a plugin was deleted, because its files may be unused now. */

@@ -68,10 +68,29 @@ function validateSecret(manifest: Manifest, name: string, value: string | null):
 const describeNames = (names: readonly string[]): string =>
   names.length === 0 ? '; the plugin has none' : `; known are ${names.join(', ')}`;
 
+/** Names of required settings and secrets that a version lacks, and the current version does not. */
+export function findNewlyMissing(
+  { currentManifest, settings, secretNames }: Stored & { readonly currentManifest: Manifest | null },
+  manifest: Manifest,
+): string[] {
+  const known = currentManifest ? findMissingConfiguration(currentManifest, settings, secretNames) : [];
+  return findMissingConfiguration(manifest, settings, secretNames).filter((name) => !known.includes(name));
+}
+
+/** What can be configured: the fields of the current version, and those of the version that an update moves to. */
+export function mergeManifests(current: Manifest, target: Manifest | null): Manifest {
+  if (!target) return current;
+  return {
+    ...current,
+    settings: { ...current.settings, ...target.settings },
+    secrets: { ...current.secrets, ...target.secrets },
+  };
+}
+
 type Status = 'ready' | 'needs_configuration' | 'paused' | 'failed' | 'uninstalling';
 
 /**
- * Returns the status after a change of version or configuration. A pause remains; a failed installation becomes ready,
+ * Returns the status after a change of configuration. A pause remains; a failed installation becomes ready,
  * because the cause may be gone.
  */
 export function resolveStatus(

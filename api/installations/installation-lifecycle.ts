@@ -12,6 +12,7 @@ import {
   insertInstallation,
   lockAccountInstallations,
 } from '../../db/installations/installations.ts';
+import { queueUpdate } from '../../db/installations/updates.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
@@ -20,7 +21,13 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { requireNotBlocked, requireVisiblePlugin } from '../plugins/plugin-access.ts';
 import type { Services } from '../services.ts';
-import { type ConfigurationInput, checkConfiguration, mergeSettings, resolveStatus } from './configuration.ts';
+import {
+  type ConfigurationInput,
+  checkConfiguration,
+  mergeManifests,
+  mergeSettings,
+  resolveStatus,
+} from './configuration.ts';
 import { recordInstallationEvent } from './installation-events.ts';
 import type { newInstallation } from './installation-input.ts';
 import { changeLockedInstallation, requireInstallation } from './installation-lookup.ts';
@@ -112,7 +119,7 @@ export async function configure(
   await changeLockedInstallation(services, caller, installationId, async (tx, installation) => {
     const manifest = installation.currentManifest;
     if (!manifest) throw new Error(`installation ${installationId} has no version`);
-    checkConfiguration(manifest, installation, input);
+    checkConfiguration(mergeManifests(manifest, installation.targetManifest), installation, input);
     for (const [name, value] of Object.entries(input.secrets ?? {})) {
       if (value === null) await deleteSecret(tx, installationId, name);
       else await saveSecret(tx, services.keys, installationId, name, value);
@@ -121,7 +128,9 @@ export async function configure(
     const secretNames = await listSecretNames(tx, installationId);
     const settled = resolveStatus(installation.status, manifest, { settings, secretNames });
     await changeInstallation(tx, installationId, { settings, ...settled });
+    if (installation.targetVersionId !== null) await queueUpdate(tx, services.queues, installation);
   });
+  await services.finishUpdate(installationId);
   return requireInstallation(services, caller, installationId);
 }
 

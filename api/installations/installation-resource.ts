@@ -12,7 +12,9 @@ import { anyJson, timestamp } from '../../service/http/schemas.ts';
 import { channelResource, showChannel } from '../channels/channel-resource.ts';
 import { configurationFields, reachRow, showFields, showReach } from '../plugins/manifest-resource.ts';
 import { diffCapabilities } from './capability-diff.ts';
+import { findNewlyMissing, mergeManifests } from './configuration.ts';
 import { versionPolicy } from './installation-input.ts';
+import { describeUpdateWait } from './update-wait.ts';
 
 /** Selects the fields of a row that its user sees. */
 export const installationResource = z
@@ -32,11 +34,33 @@ export const installationResource = z
         semVer: z.string().nullable(),
         added: z.array(z.string()),
         removed: z.array(z.string()),
+        missing: z.array(z.string()).describe('Settings and secrets that it needs and the running version does not.'),
       })
       .nullable(),
+    updateUnderWay: z
+      .strictObject({
+        versionId: z.string(),
+        semVer: z.string().nullable().describe('Null: the draft.'),
+        since: timestamp,
+        waitsFor: z.string().nullable().describe('What the user must do before it can start. Null: it is starting.'),
+      })
+      .nullable()
+      .describe('The version becomes current when it has started with its grants and answered.'),
+    failedUpdate: z
+      .strictObject({
+        versionId: z.string(),
+        semVer: z.string().nullable().describe('Null: the draft.'),
+        reason: z.string(),
+        at: timestamp,
+        rolledBack: z.boolean().describe('Whether the version had become current before it failed.'),
+      })
+      .nullable()
+      .describe('The last update, if it failed. `POST /installations/{id}/retry-update` tries it again.'),
     settings: z.record(z.string(), z.string()),
     secretNames: z.array(z.string()),
-    configuration: configurationFields.describe('Settings and secrets of the running version.'),
+    configuration: configurationFields.describe(
+      'Settings and secrets of the running version, and of the one that an update under way moves to.',
+    ),
     reach: z.array(reachRow).describe('The meaning of the granted and requested capabilities.'),
     status: z.enum(['ready', 'needs_configuration', 'paused', 'failed', 'uninstalling']),
     statusReason: z.string().nullable(),
@@ -84,15 +108,19 @@ export function showInstallation(
   own: boolean,
 ): z.output<typeof installationResource> {
   const pendingUpdate = showPending(row);
+  const failedUpdate = showFailedUpdate(row);
+  const facts = { ...row, failedUpdate, updateWait: describeUpdateWait(row) };
   return {
     ...row,
     grantedCapabilities: [...row.grantedCapabilities],
     pendingUpdate,
     secretNames: [...row.secretNames],
-    configuration: showFields(row.currentManifest),
+    updateUnderWay: showUpdate(row),
+    failedUpdate,
+    configuration: showFields(row.currentManifest && mergeManifests(row.currentManifest, row.targetManifest)),
     reach: showReach(new Set([...row.grantedCapabilities, ...(pendingUpdate?.added ?? [])])),
-    statusReason: pickNotice(row),
-    condition: describeInstallation({ ...row, failedUpdate: null }),
+    statusReason: pickNotice(facts),
+    condition: describeInstallation(facts),
     account: row.accountName,
     own,
     runtime: {
@@ -110,5 +138,16 @@ export function showInstallation(
 function showPending(row: Installation) {
   if (row.pendingVersionId === null) return null;
   const diff = diffCapabilities(row.grantedCapabilities, row.pendingCapabilities ?? []);
-  return { versionId: row.pendingVersionId, semVer: row.pendingSemVer, ...diff };
+  const missing = row.pendingManifest ? findNewlyMissing(row, row.pendingManifest) : [];
+  return { versionId: row.pendingVersionId, semVer: row.pendingSemVer, ...diff, missing };
+}
+
+function showUpdate(row: Installation) {
+  const { targetVersionId: versionId, targetSemVer: semVer, targetSince: since } = row;
+  return versionId === null || since === null ? null : { versionId, semVer, since, waitsFor: describeUpdateWait(row) };
+}
+
+function showFailedUpdate(row: Installation) {
+  const { failedVersionId: versionId, failedSemVer: semVer, failedReason: reason, failedAt: at, rolledBack } = row;
+  return versionId === null || reason === null || at === null ? null : { versionId, semVer, reason, at, rolledBack };
 }

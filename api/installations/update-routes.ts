@@ -9,7 +9,7 @@ import { idParams } from '../../service/http/schemas.ts';
 import type { Services } from '../services.ts';
 import { acceptBody, installationChanges } from './installation-input.ts';
 import { installationResource, showInstallation } from './installation-resource.ts';
-import { acceptUpdate, changePolicy, pause, restart, resume } from './updates.ts';
+import { acceptUpdate, changePolicy, pause, restart, resume, retryUpdate } from './updates.ts';
 
 const shapes = {
   change: {
@@ -19,8 +19,17 @@ const shapes = {
     body: installationChanges,
     response: { 200: installationResource },
   },
+  retry: {
+    summary: 'Tries a failed update again',
+    details: 'Answers when the version runs or has failed again, at the latest after a few seconds.',
+    problems: ['not_pending'],
+    params: idParams,
+    response: { 200: installationResource },
+  },
   accept: {
     summary: 'Accepts the pending update',
+    details:
+      'The version becomes current when it has started and answered. Answers then, at the latest after a few seconds.',
     problems: ['not_pending'],
     params: idParams,
     body: acceptBody,
@@ -52,9 +61,13 @@ export function updateRoutes(services: Services): FastifyPluginAsyncZod {
       show(await restart(services, requireCaller(request), request.params.id)),
     );
 
+    app.post('/installations/:id/retry-update', { schema: shapes.retry }, async (request) =>
+      show(await retryUpdate(services, requireCaller(request), request.params.id)),
+    );
+
     for (const [name, summary, change] of [
       ['pause', 'Stops an installation', pause],
-      ['resume', 'Lets a paused installation run again', resume],
+      ['resume', 'Lets a paused or failed installation run again', resume],
     ] as const) {
       app.post(
         `/installations/:id/${name}`,

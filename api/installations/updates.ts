@@ -10,6 +10,7 @@ import {
   lockInstallation,
 } from '../../db/installations/installations.ts';
 import { isActive } from '../../db/installations/run-rule.ts';
+import { beginUpdate, cancelUpdate, queueUpdate } from '../../db/installations/updates.ts';
 import { notifyInstallationChanged, notifyRestartRequested } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -19,7 +20,7 @@ import { resolveStatus } from './configuration.ts';
 import type { installationChanges } from './installation-input.ts';
 import { changeLockedInstallation, requireInstallation } from './installation-lookup.ts';
 import { chooseVersion } from './version-choice.ts';
-import { offerVersion, switchVersion } from './version-rollout.ts';
+import { moveToVersion, offerVersion } from './version-rollout.ts';
 
 /**
  * Changes policy, pin, hook order, or whether the installation is required. A version with more capabilities waits for
@@ -50,12 +51,13 @@ export async function changePolicy(
     );
     const pinnedVersionId = policy === 'Pinned' ? version.id : null;
     await changeInstallation(tx, installation.id, { versionPolicy: policy, pinnedVersionId });
+    if (installation.targetVersionId !== version.id) await cancelUpdate(tx, installation.id);
     // A draft is the caller's code, so saving it was the consent.
     const { queues } = services;
-    const isOther = installation.currentVersionId !== version.id;
-    if (policy === 'Draft' && isOther) await switchVersion(tx, queues, installation, version);
+    if (policy === 'Draft') await moveToVersion(tx, queues, installation, version.id);
     else await offerVersion(tx, queues, installation, version);
   });
+  await services.finishUpdate(installationId);
   return requireInstallation(services, caller, installationId);
 }
 
@@ -69,8 +71,25 @@ export async function acceptUpdate(
   await withPlugin(services, caller, installationId, async (tx, installation) => {
     const version = installation.pendingVersionId === versionId ? await findVersion(tx, versionId) : null;
     if (version?.status !== 'published') throw notPending(installation);
-    await switchVersion(tx, services.queues, installation, version);
+    await beginUpdate(tx, services.queues, installation, version.id);
   });
+  await services.finishUpdate(installationId);
+  return requireInstallation(services, caller, installationId);
+}
+
+/** Tries the update that failed again. */
+export async function retryUpdate(services: Services, caller: Caller, installationId: string): Promise<Installation> {
+  await withPlugin(services, caller, installationId, async (tx, installation) => {
+    const { failedVersionId } = installation;
+    const version = failedVersionId === null ? null : await findVersion(tx, failedVersionId);
+    if (!version) throw new Problem('not_pending', 'No update has failed, so there is nothing to try again.');
+    if (version.status === 'yanked' || version.status === 'replaced') {
+      const name = version.semVer ?? 'The draft';
+      throw new Problem('not_pending', `${name} was withdrawn by its author since. Wait for the next version.`);
+    }
+    await moveToVersion(tx, services.queues, installation, version.id);
+  });
+  await services.finishUpdate(installationId);
   return requireInstallation(services, caller, installationId);
 }
 
@@ -82,12 +101,15 @@ export async function pause(services: Services, caller: Caller, installationId: 
   return requireInstallation(services, caller, installationId);
 }
 
-/** Resumes a paused installation, which may then need configuration. Others stay unchanged. */
+/** Resumes a paused installation, which may then need configuration, and lets a failed one start again. */
 export async function resume(services: Services, caller: Caller, installationId: string): Promise<Installation> {
   await changeLockedInstallation(services, caller, installationId, async (tx, installation) => {
-    if (installation.status !== 'paused' || !installation.currentManifest) return;
-    await changeInstallation(tx, installationId, resolveStatus('ready', installation.currentManifest, installation));
+    const { status, currentManifest, targetVersionId } = installation;
+    if ((status !== 'paused' && status !== 'failed') || !currentManifest) return;
+    await changeInstallation(tx, installationId, resolveStatus('ready', currentManifest, installation));
+    if (targetVersionId !== null) await queueUpdate(tx, services.queues, installation);
   });
+  await services.finishUpdate(installationId);
   return requireInstallation(services, caller, installationId);
 }
 

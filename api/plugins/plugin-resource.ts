@@ -3,6 +3,7 @@
 import { z } from 'zod';
 import type { Plugin } from '../../db/catalog/plugins.ts';
 import type { Version } from '../../db/catalog/versions.ts';
+import type { VersionRollback } from '../../db/installations/updates.ts';
 import { comparePrecedence } from '../../sdk/contract/version-numbers.ts';
 import { anyJson, timestamp } from '../../service/http/schemas.ts';
 
@@ -70,9 +71,19 @@ const draftResource = draft.meta({ id: 'Draft', description: 'The saved draft of
 export const savedDraft = draft
   .extend({ warnings: z.array(z.string()) })
   .meta({ id: 'SavedDraft', description: 'A draft that was just saved.' });
+const rollback = z
+  .strictObject({
+    versionId: z.string(),
+    semVer: z.string().nullable().describe('Null: a draft.'),
+    cause: z.enum(['crashed', 'memory', 'killed', 'not_started']).describe('`killed`: it did not answer in time.'),
+    count: z.int().describe('Installations that returned to the version before.'),
+    lastAt: timestamp,
+  })
+  .meta({ id: 'VersionRollback', description: 'A version that crash-looped in its first ten minutes.' });
 export const pluginDetail = plugin
   .extend({
     versions: z.array(versionResource),
+    rollbacks: z.array(rollback).describe('Newest first.'),
     draft: draftResource.nullable(),
     files: z.array(fileResource).optional(),
   })
@@ -85,10 +96,11 @@ export function showPlugin(plugin: Plugin): z.output<typeof pluginResource> {
   return { ...plugin, tier: getTier(plugin), owner: { id: plugin.ownerId, name: plugin.ownerName } };
 }
 
-/** Represents a published version. @throws Error for a draft */
+/** Represents a published version. @throws Error for a draft, also a replaced one */
 export function showVersion(version: Version): z.output<typeof versionResource> {
   const { semVer, status } = version;
-  if (semVer === null || status === 'draft') throw new Error(`version ${version.id} is a draft`);
+  if (semVer === null || status === 'draft' || status === 'replaced')
+    throw new Error(`version ${version.id} is a draft`);
   return {
     ...version,
     semVer,
@@ -99,17 +111,23 @@ export function showVersion(version: Version): z.output<typeof versionResource> 
   };
 }
 
+interface PluginContents {
+  readonly versions: readonly Version[];
+  readonly rollbacks: readonly VersionRollback[];
+  readonly files: FileResource[] | null;
+}
+
 /** Represents a plugin with all versions, highest precedence first. */
 export function showPluginDetail(
   plugin: Plugin,
-  versions: readonly Version[],
-  files: FileResource[] | null,
+  { versions, rollbacks, files }: PluginContents,
 ): z.output<typeof pluginDetail> {
   const draft = versions.find((version) => version.status === 'draft');
   const numbered = versions.filter((version) => version.status !== 'draft').map(showVersion);
   return {
     ...showPlugin(plugin),
     versions: numbered.sort((a, b) => comparePrecedence(b.semVer, a.semVer)),
+    rollbacks: [...rollbacks],
     draft: draft ? showDraft(draft) : null,
     ...(files ? { files } : {}),
   };

@@ -5,6 +5,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { requireRoom } from '../../db/accounts/usage.ts';
 import { findPlugin, insertPlugin, pagePlugins } from '../../db/catalog/plugins.ts';
 import { listFiles, listVersions } from '../../db/catalog/versions.ts';
+import { listRollbacks } from '../../db/installations/updates.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
@@ -89,8 +90,11 @@ export function pluginRoutes(services: Services, uploads: UploadLimiter): Fastif
       const versions = await listVersions(services.pool, plugin.id);
       const newest = plugin.latestVersionId ?? versions.find((version) => version.status === 'draft')?.id;
       const files = request.query.includeFiles && newest ? await listFiles(services.pool, newest) : [];
-      const shown = request.query.includeFiles ? await readVersionFiles(services.blobs, files) : null;
-      return showPluginDetail(plugin, versions, shown);
+      return showPluginDetail(plugin, {
+        versions,
+        rollbacks: await listRollbacks(services.pool, plugin.id),
+        files: request.query.includeFiles ? await readVersionFiles(services.blobs, files) : null,
+      });
     });
 
     app.post(

@@ -9,6 +9,7 @@ import {
   type Version,
   versionExists,
 } from '../../db/catalog/versions.ts';
+import { findInstallationOfPlugin } from '../../db/installations/installations.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -40,12 +41,20 @@ export async function publishVersion(
   await requireRoom(services.pool, plugin.ownerId, 'versions', 1);
   // Checked early to save a build, and again under the lock, where the result counts.
   if (await versionExists(services.pool, plugin.id, semVer)) throw taken(semVer);
-  return withBuild(services, source, plugin, (built) =>
+  const published = await withBuild(services, source, plugin, (built) =>
     inTransaction(services.pool, async (tx) => {
       const locked = requireOwnedPlugin(await lockPlugin(tx, plugin.id, 'exclusive'), caller);
       return addVersion(tx, services, locked, semVer, built);
     }),
   );
+  await finishOwnUpdate(services, caller, plugin.id);
+  return published;
+}
+
+/** Waits for the update of the caller's own installation, so that its author sees what was just published. */
+export async function finishOwnUpdate(services: Services, caller: Caller, pluginId: string): Promise<void> {
+  const installation = await findInstallationOfPlugin(services.pool, caller.id, pluginId);
+  if (installation) await services.finishUpdate(installation.id);
 }
 
 /**

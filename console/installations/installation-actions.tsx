@@ -32,6 +32,16 @@ export function InstallationActions({ installation }: { readonly installation: I
           Restart
         </ActionButton>
       ) : null}
+      {action === 'retry_update' ? (
+        <ActionButton
+          variant="filled"
+          run={() => rest.POST('/installations/{id}/retry-update', target)}
+          done="The update is tried again"
+          leftSection={<IconRefresh {...ICON} />}
+        >
+          Try again
+        </ActionButton>
+      ) : null}
       {action === 'resume' ? (
         <ActionButton
           variant="filled"

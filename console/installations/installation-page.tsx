@@ -40,7 +40,8 @@ export function InstallationPage() {
 }
 
 function Head({ installation }: { readonly installation: Installation }) {
-  const { slug, condition, currentSemVer, runtime, own, account, deprecationMessage } = installation;
+  const { slug, condition, currentSemVer, runtime, own, account } = installation;
+  const { updateUnderWay, deprecationMessage } = installation;
   return (
     <>
       <PluginHeader of={installation} actions={<InstallationActions installation={installation} />}>
@@ -49,6 +50,7 @@ function Head({ installation }: { readonly installation: Installation }) {
             <StatusBadge condition={condition} />
           </Text>
           <Monospace>{currentSemVer ?? 'draft'}</Monospace>
+          {updateUnderWay ? <span>moves to {updateUnderWay.semVer ?? 'the draft'} when it has started</span> : null}
           {condition.state === 'ready' ? <span>process {runtime.state}</span> : null}
           {own ? null : <span className="foreign">installed by {escapeText(account)}: you may look, not change</span>}
           <PageLink to="/catalog/$slug" params={{ slug }} size="sm">

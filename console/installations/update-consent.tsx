@@ -52,7 +52,7 @@ export function UpdateConsent({ installation }: { readonly installation: Install
               run={() =>
                 rest.POST('/installations/{id}/accept-update', { params: { path: { id } }, body: { versionId } })
               }
-              done="Accepted: the new version starts"
+              done="Accepted: the new version runs when it has started and answered"
             >
               Allow this and update to {semVer ?? 'the draft'}
             </ActionButton>
@@ -66,9 +66,11 @@ export function UpdateConsent({ installation }: { readonly installation: Install
   );
 }
 
-/** Without new access, consent is needed because the account requires the plugin. */
-export const describeReason = ({ added }: Pending): string =>
-  added.length > 0 ? 'asks for more access' : 'drops a hook of a plugin that you require';
+/** Without new access, consent is needed for new configuration, or because the account requires the plugin. */
+export function describeReason({ added, missing }: Pending): string {
+  if (added.length > 0) return 'asks for more access';
+  return missing.length > 0 ? `needs ${missing.join(', ')}` : 'drops a hook of a plugin that you require';
+}
 
 function Difference({ pending: { added, removed }, reach }: { readonly pending: Pending; readonly reach: Reach }) {
   const sentences = (capabilities: readonly string[]) =>

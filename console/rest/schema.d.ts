@@ -407,7 +407,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Accepts the pending update */
+        /**
+         * Accepts the pending update
+         * @description The version becomes current when it has started and answered. Answers then, at the latest after a few seconds.
+         */
         post: operations["postInstallationsByIdAcceptUpdate"];
         delete?: never;
         options?: never;
@@ -429,6 +432,26 @@ export interface paths {
          * @description Its process stops after its running calls and its failures are forgotten. The next call starts it again, also one that has failed too often.
          */
         post: operations["postInstallationsByIdRestart"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/installations/{id}/retry-update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Tries a failed update again
+         * @description Answers when the version runs or has failed again, at the latest after a few seconds.
+         */
+        post: operations["postInstallationsByIdRetryUpdate"];
         delete?: never;
         options?: never;
         head?: never;
@@ -461,7 +484,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Lets a paused installation run again */
+        /** Lets a paused or failed installation run again */
         post: operations["postInstallationsByIdResume"];
         delete?: never;
         options?: never;
@@ -967,6 +990,8 @@ export interface components {
             /** Format: date-time */
             updatedAt: string;
             versions: components["schemas"]["Version"][];
+            /** @description Newest first. */
+            rollbacks: components["schemas"]["VersionRollback"][];
             draft: components["schemas"]["Draft"] | null;
             files?: components["schemas"]["File"][];
         };
@@ -1021,6 +1046,21 @@ export interface components {
                 send: boolean;
                 handshake: boolean;
             } | null;
+        };
+        /** @description A version that crash-looped in its first ten minutes. */
+        VersionRollback: {
+            versionId: string;
+            /** @description Null: a draft. */
+            semVer: string | null;
+            /**
+             * @description `killed`: it did not answer in time.
+             * @enum {string}
+             */
+            cause: "crashed" | "memory" | "killed" | "not_started";
+            /** @description Installations that returned to the version before. */
+            count: number;
+            /** Format: date-time */
+            lastAt: string;
         };
         /** @description The saved draft of a plugin. */
         Draft: {
@@ -1170,12 +1210,35 @@ export interface components {
                 semVer: string | null;
                 added: string[];
                 removed: string[];
+                /** @description Settings and secrets that it needs and the running version does not. */
+                missing: string[];
+            } | null;
+            /** @description The version becomes current when it has started with its grants and answered. */
+            updateUnderWay: {
+                versionId: string;
+                /** @description Null: the draft. */
+                semVer: string | null;
+                /** Format: date-time */
+                since: string;
+                /** @description What the user must do before it can start. Null: it is starting. */
+                waitsFor: string | null;
+            } | null;
+            /** @description The last update, if it failed. `POST /installations/{id}/retry-update` tries it again. */
+            failedUpdate: {
+                versionId: string;
+                /** @description Null: the draft. */
+                semVer: string | null;
+                reason: string;
+                /** Format: date-time */
+                at: string;
+                /** @description Whether the version had become current before it failed. */
+                rolledBack: boolean;
             } | null;
             settings: {
                 [key: string]: string;
             };
             secretNames: string[];
-            /** @description Settings and secrets of the running version. */
+            /** @description Settings and secrets of the running version, and of the one that an update under way moves to. */
             configuration: components["schemas"]["ConfigurationFields"];
             /** @description The meaning of the granted and requested capabilities. */
             reach: {
@@ -5408,6 +5471,146 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
                         code?: "not_running";
+                    };
+                };
+            };
+            /** @description too_large: The content is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "too_large";
+                    };
+                };
+            };
+            /** @description unsupported_media_type: The content type is not supported */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unsupported_media_type";
+                    };
+                };
+            };
+            /** @description rate_limited: Too many requests */
+            429: {
+                headers: {
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    };
+                };
+            };
+            /** @description internal: Internal error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "internal";
+                    };
+                };
+            };
+            /** @description unavailable: A part of Bulkhead is unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unavailable";
+                    };
+                };
+            };
+        };
+    };
+    postInstallationsByIdRetryUpdate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Installation"];
+                };
+            };
+            /** @description bad_request: The request is malformed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "bad_request";
+                    };
+                };
+            };
+            /** @description unauthenticated: Authentication is required */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unauthenticated";
+                    };
+                };
+            };
+            /** @description not_found: The resource does not exist */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "not_found";
+                    };
+                };
+            };
+            /** @description not_pending: The version is not pending */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "not_pending";
                     };
                 };
             };

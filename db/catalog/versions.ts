@@ -7,7 +7,8 @@ import type { Registrations } from '../../sdk/contract/protocol.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
 
-export type VersionStatus = 'published' | 'yanked' | 'draft';
+/** `replaced`: a draft that is no longer the plugin's, but that an installation still runs. */
+export type VersionStatus = 'published' | 'yanked' | 'draft' | 'replaced';
 /** The result of building a package. */
 export interface BuiltPackage {
   readonly sourceSha256: string;
@@ -57,7 +58,7 @@ const COLUMNS = `v.id, v.plugin_id AS "pluginId", v.semver AS "semVer", v.status
 /**
  * Inserts a version with its files, in the transaction that has locked the plugin's row.
  *
- * @param semVer null: a draft; the previous one must be deleted already
+ * @param semVer null: a draft; the previous one must be replaced already
  * @throws Problem `quota_exceeded`
  */
 export async function insertVersion(
@@ -114,9 +115,11 @@ export async function findVersions(pool: Queryable, ids: readonly string[]): Pro
   return listRows(pool, `SELECT ${COLUMNS} FROM versions v WHERE v.id = ANY ($1)`, [ids]);
 }
 
-/** Oldest first, including the draft. */
+/** Oldest first, including the draft, without replaced drafts. */
 export const listVersions = (pool: Queryable, pluginId: string): Promise<Version[]> =>
-  listRows(pool, `SELECT ${COLUMNS} FROM versions v WHERE v.plugin_id = $1 ORDER BY v.id`, [pluginId]);
+  listRows(pool, `SELECT ${COLUMNS} FROM versions v WHERE v.plugin_id = $1 AND v.status <> 'replaced' ORDER BY v.id`, [
+    pluginId,
+  ]);
 
 /** A version that can be pinned. */
 export interface PublishedVersion {
@@ -197,16 +200,26 @@ export async function releaseYankedVersions(tx: ClientBase | Pool, pluginId: str
        SELECT v.id FROM versions v
         WHERE v.status = 'yanked' AND v.stored_bytes > 0 AND ($1::text IS NULL OR v.plugin_id = $1)
           AND NOT ${isUsedAs('current_version_id')} AND NOT ${isUsedAs('pinned_version_id')}
-          AND NOT ${isUsedAs('pending_version_id')}),
+          AND NOT ${isUsedAs('pending_version_id')} AND NOT ${isUsedAs('target_version_id')}
+          AND NOT ${isUsedAs('previous_version_id')}),
      emptied AS (DELETE FROM version_files WHERE version_id IN (SELECT id FROM unused))
      UPDATE versions SET stored_bytes = 0 WHERE id IN (SELECT id FROM unused)`,
     [pluginId],
   );
 }
 
-/** No installation may run the draft any more. */
-export async function deleteDraft(tx: ClientBase, pluginId: string): Promise<void> {
-  await tx.query(`DELETE FROM versions WHERE plugin_id = $1 AND status = 'draft'`, [pluginId]);
+/** Makes room for another draft. The row stays until `deleteReplacedDrafts`. */
+export async function replaceDraft(tx: ClientBase, pluginId: string): Promise<void> {
+  await tx.query(`UPDATE versions SET status = 'replaced' WHERE plugin_id = $1 AND status = 'draft'`, [pluginId]);
+}
+
+/** Deletes the replaced drafts of a plugin that no installation runs or may return to. */
+export async function deleteReplacedDrafts(tx: ClientBase, pluginId: string): Promise<void> {
+  await tx.query(
+    `DELETE FROM versions v WHERE v.plugin_id = $1 AND v.status = 'replaced' AND NOT EXISTS (
+       SELECT 1 FROM installations i WHERE v.id IN (i.current_version_id, i.target_version_id, i.previous_version_id))`,
+    [pluginId],
+  );
 }
 
 /** False: `releaseYankedVersions` gave up the version's content. */

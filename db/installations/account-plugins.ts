@@ -1,11 +1,14 @@
 /** Loads an account's plugins with everything that a supervisor needs to run them. */
 
-import { type Manifest, resolveSettings } from '../../sdk/contract/manifest.ts';
+import { findMissingConfiguration, type Manifest, resolveSettings } from '../../sdk/contract/manifest.ts';
 import { type Registrations, registrations } from '../../sdk/contract/protocol.ts';
 import type { Queryable } from '../postgres/rows.ts';
 
 /** The version number of drafts in envelopes and log lines. No published version has it. */
 export const DRAFT_SEM_VER = '0.0.0-draft';
+
+/** A version that crash-loops this soon after it became current is rolled back. Seconds. */
+const PROBATION_SECONDS = 600;
 
 /** One installation with the version it runs. */
 export interface InstalledPlugin {
@@ -33,6 +36,8 @@ export interface InstalledPlugin {
   /** Paths of `commands/*.md` and `skills/<name>/SKILL.md`, with the blobs that hold them. */
   readonly texts: Readonly<Record<string, string>>;
   readonly discovered: unknown;
+  /** Until then a crash loop returns to the version before. Null: there is none. */
+  readonly rollbackUntil: string | null;
   /** Changes with the installation; supervisors then retry a failed one. */
   readonly updatedAt: string;
 }
@@ -45,19 +50,27 @@ interface Row extends Omit<InstalledPlugin, 'semVer' | 'settings' | 'registratio
   readonly texts: Record<string, string> | null;
 }
 
-const SELECT = `
+const selectSql = (versionId: string, granted: string): string => `
   SELECT i.id AS "installationId", i.account_id AS "accountId", i.plugin_id AS "pluginId",
          p.owner_id AS "pluginOwnerId", p.slug, p.display_name AS "displayName", v.id AS "versionId",
          v.semver AS "semVer",
          v.bundle_sha256 AS "bundleSha256", v.source_map_sha256 AS "sourceMapSha256", v.registrations, v.manifest,
-         v.discovered, i.granted_capabilities AS granted, i.settings AS given, i.status, i.hook_order AS "hookOrder", i.required,
+         v.discovered, ${granted} AS granted, i.settings AS given, i.status, i.hook_order AS "hookOrder", i.required,
          p.blocked_reason AS "blockedReason", i.updated_at AS "updatedAt",
+         CASE WHEN i.previous_version_id IS NOT NULL
+              THEN i.moved_at + make_interval(secs => ${PROBATION_SECONDS}) END AS "rollbackUntil",
          ARRAY(SELECT s.name FROM installation_secrets s WHERE s.installation_id = i.id ORDER BY s.name) AS "secretNames",
          (SELECT jsonb_object_agg(f.path, f.sha256) FROM version_files f
            WHERE f.version_id = v.id AND (f.path LIKE 'commands/%.md' OR f.path LIKE 'skills/%/SKILL.md')) AS texts
     FROM installations i
     JOIN plugins p ON p.id = i.plugin_id
-    JOIN versions v ON v.id = i.current_version_id`;
+    JOIN versions v ON v.id = ${versionId}`;
+const SELECT = selectSql('i.current_version_id', 'i.granted_capabilities');
+/** The version that an update moves to, with the grants that it will have. */
+const SELECT_TARGET = selectSql(
+  'i.target_version_id',
+  'CASE WHEN i.rollback_reason IS NULL THEN v.capabilities ELSE coalesce(i.previous_grants, v.capabilities) END',
+);
 
 /**
  * Loads the account's installations in hook order, except those being uninstalled. Includes those that cannot run (paused,
@@ -76,6 +89,24 @@ export async function loadAccountPlugins(pool: Queryable, accountId: string): Pr
 export async function loadInstalledPlugin(pool: Queryable, installationId: string): Promise<InstalledPlugin | null> {
   const found = await pool.query<Row>(`${SELECT} WHERE i.id = $1`, [installationId]);
   return found.rows[0] ? toInstalledPlugin(found.rows[0]) : null;
+}
+
+/** The version that an installation is being updated to. */
+export interface UpdateTarget {
+  readonly plugin: InstalledPlugin;
+  /** Names of the settings and secrets that the version requires and the installation lacks. */
+  readonly missing: readonly string[];
+}
+
+/** Loads the update under way. Null: there is none. */
+export async function loadUpdateTarget(pool: Queryable, installationId: string): Promise<UpdateTarget | null> {
+  const found = await pool.query<Row>(`${SELECT_TARGET} WHERE i.id = $1`, [installationId]);
+  const [row] = found.rows;
+  if (!row) return null;
+  return {
+    plugin: toInstalledPlugin(row),
+    missing: findMissingConfiguration(row.manifest, row.given, row.secretNames),
+  };
 }
 
 /** Which of these installations the operator has blocked. */

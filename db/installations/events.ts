@@ -57,6 +57,27 @@ export async function recordEvent<Type extends EventName>(
   return id;
 }
 
+interface UpdateOrigin {
+  readonly versionId: string;
+  readonly semVer: string;
+}
+
+/**
+ * Skips the `pluginUpdated` events of an installation that no supervisor has begun to deliver.
+ *
+ * @returns the version that the oldest of them came from; null: there were none
+ */
+export async function mergePendingUpdates(tx: Queryable, installationId: string): Promise<UpdateOrigin | null> {
+  const merged = await tx.query<UpdateOrigin & { id: string }>(
+    `UPDATE events SET state = 'skipped', last_error = 'a later update replaced it', finished_at = now()
+      WHERE installation_id = $1 AND type = 'pluginUpdated' AND state = 'pending' AND claimed_by IS NULL
+      RETURNING id, data ->> 'fromVersionId' AS "versionId", data ->> 'fromSemVer' AS "semVer"`,
+    [installationId],
+  );
+  const [oldest] = merged.rows.sort((one, other) => (one.id < other.id ? -1 : 1));
+  return oldest ?? null;
+}
+
 /**
  * Claims one attempt. Null: the event is finished, not due, or claimed by another running supervisor.
  *

@@ -7,6 +7,13 @@ import type { LastExit, RuntimeState } from './installation-runtimes.ts';
 
 export type InstallationStatus = 'ready' | 'needs_configuration' | 'paused' | 'failed' | 'uninstalling';
 
+interface FailedUpdate {
+  readonly semVer: string | null;
+  readonly reason: string;
+  /** Whether the version had been current. */
+  readonly rolledBack: boolean;
+}
+
 /** What the function decides by. */
 export interface InstallationFacts {
   readonly status: InstallationStatus;
@@ -19,8 +26,10 @@ export interface InstallationFacts {
   /** Null: no child was started yet. */
   readonly runtimeState: RuntimeState | null;
   readonly lastExit: Pick<LastExit, 'reason'> | null;
-  /** A version that did not start, while the current one keeps running. */
-  readonly failedUpdate: { readonly semVer: string | null; readonly reason: string } | null;
+  /** A version that did not start, or was rolled back, while the current one keeps running. */
+  readonly failedUpdate: FailedUpdate | null;
+  /** What the user must do before an update under way can start, one sentence; null: nothing. */
+  readonly updateWait: string | null;
 }
 
 export const installationStates = [
@@ -58,10 +67,13 @@ export function describeInstallation(facts: InstallationFacts): InstallationStat
   if (status === 'failed' || runtimeState === 'failed')
     return makeState('failed', describeFailure(statusReason ?? lastExit?.reason ?? null), FAILED_NEXT, 'restart');
   if (failedUpdate) {
-    const { semVer, reason } = failedUpdate;
-    const cause = `${semVer ?? 'The draft'} did not start: ${endSentence(reason)}`;
     const running = facts.currentSemVer ?? 'The previous draft';
-    return makeState('update_failed', cause, `${running} keeps running. Try the update again.`, 'retry_update');
+    return makeState(
+      'update_failed',
+      describeFailedUpdate(failedUpdate),
+      `${running} keeps running. Try the update again.`,
+      'retry_update',
+    );
   }
   if (runtimeState === 'backoff') {
     const why = lastExit ? `Its process ended: ${endSentence(lastExit.reason)}` : 'Its process ended.';
@@ -70,18 +82,28 @@ export function describeInstallation(facts: InstallationFacts): InstallationStat
   return makeState('ready', pickNotice(facts), null);
 }
 
+const describeFailedUpdate = ({ semVer, reason, rolledBack }: FailedUpdate): string =>
+  `${semVer ?? 'The draft'} ${rolledBack ? 'was rolled back' : 'did not start'}: ${endSentence(reason)}`;
+
 const FAILED_NEXT =
   'Read its log, mend the cause, and restart it. Ten minutes after its last end, the next call tries it once more.';
 
-/** The most important notice: a block by the operator, then the stored reason, then a yank. */
+/** The most important notice: a block by the operator, the stored reason, an update that failed or waits, then a yank. */
 export function pickNotice({
   blockedReason,
   statusReason,
+  failedUpdate,
+  updateWait,
   currentStatus,
   currentSemVer,
-}: Pick<InstallationFacts, 'blockedReason' | 'statusReason' | 'currentStatus' | 'currentSemVer'>): string | null {
+}: Omit<InstallationFacts, 'status' | 'runtimeState' | 'lastExit'>): string | null {
   if (blockedReason !== null) return `The operator blocked this plugin: ${blockedReason}`;
   if (statusReason !== null) return statusReason;
+  if (failedUpdate) {
+    const running = currentSemVer ?? 'The previous draft';
+    return `${describeFailedUpdate(failedUpdate)} ${running} keeps running. Try the update again, or wait for the next version.`;
+  }
+  if (updateWait !== null) return updateWait;
   if (currentStatus !== 'yanked') return null;
   return `Version ${currentSemVer} was yanked by its author. It keeps running here; move to another version when you can.`;
 }

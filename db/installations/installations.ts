@@ -32,6 +32,21 @@ export interface Installation {
   readonly pendingVersionId: string | null;
   readonly pendingSemVer: string | null;
   readonly pendingCapabilities: readonly string[] | null;
+  readonly pendingManifest: Manifest | null;
+  /** The update under way. */
+  readonly targetVersionId: string | null;
+  readonly targetSemVer: string | null;
+  readonly targetManifest: Manifest | null;
+  readonly targetSince: string | null;
+  /** Why the update under way is a rollback; null: it is none. */
+  readonly rollbackReason: string | null;
+  /** The last update, if it failed. */
+  readonly failedVersionId: string | null;
+  readonly failedSemVer: string | null;
+  readonly failedReason: string | null;
+  readonly failedAt: string | null;
+  /** Whether the failed version had been current. */
+  readonly rolledBack: boolean;
   readonly grantedCapabilities: readonly string[];
   /** Values set by the user, without the manifest's defaults. */
   readonly settings: Readonly<Record<string, string>>;
@@ -58,7 +73,11 @@ const SELECT = `
          i.pinned_version_id AS "pinnedVersionId", i.current_version_id AS "currentVersionId",
          c.semver AS "currentSemVer", c.status AS "currentStatus", c.manifest AS "currentManifest",
          i.pending_version_id AS "pendingVersionId", n.semver AS "pendingSemVer",
-         n.capabilities AS "pendingCapabilities", i.granted_capabilities AS "grantedCapabilities", i.settings,
+         n.capabilities AS "pendingCapabilities", n.manifest AS "pendingManifest",
+         i.target_version_id AS "targetVersionId", g.semver AS "targetSemVer", g.manifest AS "targetManifest",
+         i.target_since AS "targetSince", i.rollback_reason AS "rollbackReason",
+         i.failed_version_id AS "failedVersionId", f.semver AS "failedSemVer", i.failed_reason AS "failedReason",
+         i.failed_at AS "failedAt", i.rolled_back AS "rolledBack", i.granted_capabilities AS "grantedCapabilities", i.settings,
          ARRAY(SELECT s.name FROM installation_secrets s WHERE s.installation_id = i.id ORDER BY s.name) AS "secretNames",
          i.status, i.status_reason AS "statusReason", i.hook_order AS "hookOrder", i.required, r.state AS "runtimeState",
          r.restarts, r.last_exit AS "lastExit", r.started_at AS "startedAt", r.rss_bytes::float8 AS "rssBytes", r.inspected,
@@ -72,6 +91,8 @@ const SELECT = `
     JOIN plugins p ON p.id = i.plugin_id
     LEFT JOIN versions c ON c.id = i.current_version_id
     LEFT JOIN versions n ON n.id = i.pending_version_id
+    LEFT JOIN versions g ON g.id = i.target_version_id
+    LEFT JOIN versions f ON f.id = i.failed_version_id
     LEFT JOIN installation_runtime r ON r.installation_id = i.id`;
 /** Its user no longer sees an installation that is being uninstalled. */
 const LIVE = `i.status <> 'uninstalling'`;
@@ -192,12 +213,15 @@ const COLUMNS: Readonly<Record<keyof InstallationChanges, string>> = {
   required: 'required',
 };
 
-/** Updates a row that the transaction has locked. A new `updatedAt` makes supervisors retry a failed installation. */
+/**
+ * Updates a row that the transaction has locked. A new `updatedAt` makes supervisors retry a failed installation. It is
+ * the clock under the lock, not the start of the transaction, so that a later row is never older.
+ */
 export async function changeInstallation(tx: ClientBase, id: string, changes: InstallationChanges): Promise<void> {
   const keys = (Object.keys(COLUMNS) as (keyof InstallationChanges)[]).filter((key) => changes[key] !== undefined);
   const columns = keys.map((key, index) => `${COLUMNS[key]} = $${index + 2}, `).join('');
   const values = keys.map((key) => (key === 'settings' ? JSON.stringify(changes[key]) : changes[key]));
-  await tx.query(`UPDATE installations SET ${columns}updated_at = now() WHERE id = $1`, [id, ...values]);
+  await tx.query(`UPDATE installations SET ${columns}updated_at = clock_timestamp() WHERE id = $1`, [id, ...values]);
 }
 
 /** Locks the live installations of a plugin that have these values, in the order of their ids. */
@@ -212,19 +236,6 @@ export async function lockInstallations(
   const values = [pluginId, ...fields.map((field) => filter[field])];
   await tx.query(`SELECT 1 FROM installations i ${where} FOR UPDATE`, values);
   return listRows(tx, `${SELECT} ${where}`, values);
-}
-
-/**
- * Clears the current version of all installations of a version that is about to be deleted. Live ones are locked already.
- *
- * @returns the ids of those being uninstalled
- */
-export async function detachInstallations(tx: ClientBase, versionId: string): Promise<string[]> {
-  const detached = await tx.query<{ id: string; status: InstallationStatus }>(
-    'UPDATE installations SET current_version_id = NULL WHERE current_version_id = $1 RETURNING id, status',
-    [versionId],
-  );
-  return detached.rows.filter(({ status }) => status === 'uninstalling').map(({ id }) => id);
 }
 
 /** Counts the live installations of each plugin. Plugins without any may be missing. */

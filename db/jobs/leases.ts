@@ -1,5 +1,6 @@
 /** Supervisor leases: each supervisor holds an advisory lock on its lease id; Postgres releases it when the process dies. */
 import { randomInt } from 'node:crypto';
+import type { Queryable } from '../postgres/rows.ts';
 
 /** First half of the two-part lock key: separates these locks from all others. */
 const LEASE_CLASS = 0x62756c6b;
@@ -14,9 +15,14 @@ export function createLeaseId(): number {
 export const holdLeaseSql = (lease: number): string =>
   `SELECT pg_advisory_lock_shared(${LEASE_CLASS}, ${Math.trunc(lease)})`;
 
-/** Condition: the lease id in this column belongs to a running supervisor. False for NULL. */
-export const isLeaseHeldSql = (column: string): string => `EXISTS (
-  SELECT 1 FROM pg_locks
+const HELD_LEASES = `SELECT 1 FROM pg_locks
    WHERE locktype = 'advisory' AND classid = ${LEASE_CLASS} AND objsubid = 2 AND granted
-     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-     AND objid::bigint = ${column})`;
+     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
+
+/** Condition: the lease id in this column belongs to a running supervisor. False for NULL. */
+export const isLeaseHeldSql = (column: string): string => `EXISTS (${HELD_LEASES} AND objid::bigint = ${column})`;
+
+export async function isSupervisorRunning(db: Queryable): Promise<boolean> {
+  const found = await db.query(`${HELD_LEASES} LIMIT 1`);
+  return found.rows.length > 0;
+}

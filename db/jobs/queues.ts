@@ -62,6 +62,15 @@ export const queues = {
     // An attempt takes at most 30 s plus the start of a child.
     options: { ...defaults, expireInSeconds: 120, retentionSeconds: 14 * DAY, deleteAfterSeconds: HOUR },
   },
+  updates: {
+    doc: 'Starts the version that an installation is being updated to, and makes it current.',
+    payload: z.object({ installationId: id }),
+    perGroup: 1,
+    concurrency: 8,
+    pollSeconds: 2,
+    // A start waits at most a minute for room, then loads and answers within seconds.
+    options: { ...defaults, expireInSeconds: 180, retentionSeconds: 14 * DAY, deleteAfterSeconds: HOUR },
+  },
   uninstall: {
     doc: 'Waits for pluginUninstalled, then removes the installation and everything it owns.',
     payload: z.object({ installationId: id }),

@@ -78,7 +78,10 @@ export const installations: OperatorCommand = {
       [...readFilters(given), readNumber(given, 'limit', LINES, LINES_MAX)],
     );
     const heading = ['INSTALLATION', 'PLUGIN', 'VERSION', 'POLICY', 'ACCOUNT', 'STATE', 'WHY', 'NEXT STEP'];
-    const found = rows.map((row) => ({ ...row, condition: describeInstallation({ ...row, failedUpdate: null }) }));
+    const found = rows.map((row) => ({
+      ...row,
+      condition: describeInstallation({ ...row, failedUpdate: null, updateWait: null }),
+    }));
     const lines = found.map((row) => [
       row.id,
       row.slug,

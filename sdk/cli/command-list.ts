@@ -19,6 +19,7 @@ import { mcp } from './commands/mcp.ts';
 import { publish } from './commands/publish.ts';
 import { replay } from './commands/replay.ts';
 import { restart } from './commands/restart.ts';
+import { retry } from './commands/retry.ts';
 import { status } from './commands/status.ts';
 import { usage } from './commands/usage.ts';
 import { whoami } from './commands/whoami.ts';
@@ -36,6 +37,7 @@ export const commands: readonly Command[] = [
   install,
   configure,
   accept,
+  retry,
   status,
   restart,
   logs,

@@ -64,7 +64,11 @@ export interface Installation {
     readonly semVer: string;
     readonly added: readonly string[];
     readonly removed: readonly string[];
+    /** Settings and secrets that it needs and the running version does not. */
+    readonly missing: readonly string[];
   } | null;
+  readonly updateUnderWay: { readonly semVer: string | null; readonly waitsFor: string | null } | null;
+  readonly failedUpdate: { readonly semVer: string | null; readonly reason: string } | null;
 }
 export interface CatalogEntry {
   readonly slug: string;

@@ -707,6 +707,8 @@ export const control = {
       z.object({ outcome: z.literal('failed'), message: z.string(), stack: z.string() }),
     ]),
   },
+  /** Answered after a full turn of the event loop: the code that loading left behind has run, and does not block. */
+  health: { by: 'supervisor', form: 'request', params: z.object({}), result: z.object({ healthy: z.literal(true) }) },
   configure: {
     by: 'supervisor',
     form: 'notification',

@@ -153,6 +153,21 @@ export class Child {
     }
   }
 
+  /** Resolves when a loaded child answers. Rejects with `ChildError`. A child that does not answer in time is killed. */
+  async checkHealth(budgetMs: number): Promise<void> {
+    const timeout = createTimeoutError('its health check', budgetMs);
+    const timer = setTimeout(() => this.kill(timeout.message), budgetMs);
+    try {
+      const answer = await this.#pipes?.connection.request('health', {});
+      if (control.health.result.safeParse(answer).success) return;
+      throw new ChildError('broken', 'it answered the health check with a malformed result');
+    } catch (error) {
+      throw this.#endReason === timeout.message ? timeout : error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
   /** Charges the child's output to this bucket from now on. The child's successors may share the bucket. */
   chargeOutputTo(bucket: TokenBucket): void {
     this.#pipes?.connection.chargeOutputTo(bucket);

@@ -2,14 +2,23 @@
 import type { Pool } from 'pg';
 import { findBlocked, type InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { markFailed, type Runtime, saveRuntimes } from '../../db/installations/installation-runtimes.ts';
+import { beginRollback } from '../../db/installations/updates.ts';
+import type { Queues } from '../../db/jobs/queues.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import type { PluginCall, PluginInvoker } from '../calls/plugin-call.ts';
 import type { Metrics } from '../records/metrics.ts';
 import type { Child, ChildHandlers } from './child.ts';
 import { CpuScheduler, type ScheduledChild, UPDATE_EVERY_MS } from './cpu-scheduler.ts';
-import { DRAIN_MS, IDLE_STOP_MS, SAVE_MS, SPARES, STOP_GRACE_MS, SWEEP_MS } from './fleet-bounds.ts';
-import { type Inspector, InstallationRunner, type RunnerDeps } from './installation-runner.ts';
+import { DRAIN_MS, IDLE_STOP_MS, ROLLBACK_EXITS, SAVE_MS, SPARES, STOP_GRACE_MS, SWEEP_MS } from './fleet-bounds.ts';
+import {
+  type CrashLoop,
+  type Inspector,
+  InstallationRunner,
+  type RecordUpdate,
+  type RunnerDeps,
+  type UpdateOutcome,
+} from './installation-runner.ts';
 import type { LoadedChild, LoadedChildDeps } from './loaded-child.ts';
 import { makeSpare, type Spare, SpareChildren } from './spare-children.ts';
 import { type Places, StartQueue } from './start-queue.ts';
@@ -19,6 +28,7 @@ export interface FleetOptions extends LoadedChildDeps {
   /** Id of this supervisor's lease. */
   readonly lease: number;
   readonly metrics: Metrics;
+  readonly queues: Queues;
   /** Starts a jailed child. */
   start(handlers: ChildHandlers): Child;
   /** Starts a child that can be inspected; absent if inspection is disabled. */
@@ -87,6 +97,7 @@ export class Fleet implements PluginInvoker {
       onChildStart: options.metrics.childStarted,
       onRestart: (runner, reason) => options.metrics.childRestarted(runner.plugin, reason),
       onFailed: (runner, reason) => this.#recordFailed(runner, reason),
+      onCrashLoop: (runner, loop) => this.#rollBack(runner, loop).catch(options.onError),
     };
   }
 
@@ -101,6 +112,17 @@ export class Fleet implements PluginInvoker {
   /** Starts the child of an installation that was just read. @returns why it does not run; null if it does */
   async wake(plugin: InstalledPlugin): Promise<string | null> {
     return this.#closed ? 'the supervisor is stopping' : this.#getRunner(plugin).wake();
+  }
+
+  /**
+   * Moves an installation to a version whose update is under way.
+   *
+   * @param target the installation with the new version and its grants
+   */
+  async update(plugin: InstalledPlugin, target: InstalledPlugin, record: RecordUpdate): Promise<UpdateOutcome> {
+    if (this.#closed) return { kind: 'dropped' };
+    const refused = this.findRefusal(target);
+    return refused === null ? this.#getRunner(plugin).moveTo(target, record) : { kind: 'postponed', reason: refused };
   }
 
   /**
@@ -140,6 +162,8 @@ export class Fleet implements PluginInvoker {
   }
 
   #stopRemoved(runner: InstallationRunner): void {
+    // One that lacked configuration is not among the account's plugins until its update is carried out.
+    if (runner.isUpdating && runner.pid === null) return;
     if (isUninstalling(runner)) this.#endIfBlocked(runner.installationId);
     else void this.retire(runner.installationId);
   }
@@ -199,6 +223,7 @@ export class Fleet implements PluginInvoker {
     clearInterval(this.#sweeper);
     clearInterval(this.#cpuTimer);
     this.#startQueue.close();
+    for (const runner of this.#runners.values()) runner.closing = true;
     await this.#spares.close();
     await Promise.all([...this.#runners.values()].map((runner) => runner.stop(graceMs)));
     await this.#flush();
@@ -306,6 +331,16 @@ export class Fleet implements PluginInvoker {
     const text = reason === null ? 'It runs again' : `It failed too often and is stopped: ${reason}`;
     this.#options.logs.system(runner.plugin, reason === null ? 'info' : 'error', text);
     markFailed(this.#options.pool, runner.installationId, reason).catch(this.#options.onError);
+  }
+
+  async #rollBack(
+    { installationId, plugin }: InstallationRunner,
+    { versionId, reason, cause }: CrashLoop,
+  ): Promise<void> {
+    const text = `it ended ${ROLLBACK_EXITS} times soon after the update: ${reason}`;
+    const update = { installationId, versionId };
+    if (await beginRollback(this.#options.pool, this.#options.queues, update, { reason: text, cause }))
+      this.#options.logs.system(plugin, 'error', `${plugin.semVer} returns to the version before: ${text}`);
   }
 
   #scheduleSave(runner: InstallationRunner): void {

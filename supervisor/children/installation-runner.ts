@@ -2,6 +2,7 @@
 import { randomInt } from 'node:crypto';
 import { DRAFT_SEM_VER, type InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { LastExit, Runtime, RuntimeState } from '../../db/installations/installation-runtimes.ts';
+import type { RollbackCause } from '../../db/installations/updates.ts';
 import { stalledMs } from '../../service/timing/loop-stalls.ts';
 import { perSecond, TokenBucket } from '../../service/timing/token-bucket.ts';
 import type { LinkResult } from '../calls/chain.ts';
@@ -9,8 +10,16 @@ import type { PluginCall } from '../calls/plugin-call.ts';
 import { LiveInstallation } from '../host/live-installation.ts';
 import type { Child } from './child.ts';
 import type { ChildEnd } from './child-end.ts';
+import { ChildError } from './child-errors.ts';
 import { withinBudget } from './deadline.ts';
-import { DRAIN_MS, STABLE_AFTER_MS, WAIT_OUT_MS } from './fleet-bounds.ts';
+import {
+  DRAIN_MS,
+  HANDOVER_WAIT_MS,
+  HEALTH_WITHIN_MS,
+  ROLLBACK_EXITS,
+  STABLE_AFTER_MS,
+  WAIT_OUT_MS,
+} from './fleet-bounds.ts';
 import { LoadedChild, type LoadedChildDeps, type LoadedChildHandlers } from './loaded-child.ts';
 import { afterExit, afterStableRun, afterStart, decide, fresh, type RestartState } from './restart-policy.ts';
 import type { Spare } from './spare-children.ts';
@@ -33,6 +42,8 @@ export interface RunnerDeps extends LoadedChildDeps {
   onChildStart(seconds: number): void;
   /** Called for an exit or a failed start that counts against the plugin. */
   onRestart(runner: InstallationRunner, reason: string): void;
+  /** Called when a version crash-loops that may still be rolled back. */
+  onCrashLoop(runner: InstallationRunner, loop: CrashLoop): void;
   /** Called when the installation has failed too often, with the reason for its user; with null when it works again. */
   onFailed(runner: InstallationRunner, reason: string | null): void;
 }
@@ -45,20 +56,49 @@ export interface Inspector {
   end(reason: string): void;
 }
 
+export interface CrashLoop {
+  readonly versionId: string;
+  /** One sentence for the user. */
+  readonly reason: string;
+  readonly cause: RollbackCause;
+}
+
+/** Makes a version current. @returns the row's new `updatedAt`; null: the update no longer counts */
+export type RecordUpdate = () => Promise<string | null>;
+
+/**
+ * `moved`: the new version serves. `failed`: it did not start, with the reason for its user. `dropped`: the update no
+ * longer counts. `postponed`: it could not be tried now.
+ */
+export type UpdateOutcome =
+  | { readonly kind: 'moved' | 'dropped' }
+  | { readonly kind: 'failed' | 'postponed'; readonly reason: string };
+
+/** A new version that runs and has answered, while it becomes current. */
+interface Handover {
+  readonly loadedChild: LoadedChild;
+  /** Resolves when it serves, or never will. */
+  readonly ended: Promise<void>;
+}
+
 type Acquired = { readonly loadedChild: LoadedChild } | { readonly refusal: string };
 const PERCENT = 100;
 
 export class InstallationRunner {
   readonly installationId: string;
   retired = false;
-  readonly #installation: LiveInstallation;
+  /** The supervisor is stopping: no update is carried out any more. */
+  closing = false;
+  #installation: LiveInstallation;
   readonly #deps: RunnerDeps;
-  readonly #handlers: LoadedChildHandlers;
+  readonly #output: TokenBucket;
   #serving: LoadedChild | null = null;
   /** Calls that run or wait for a child. */
   #calls = 0;
   readonly #draining = new Set<LoadedChild>();
   #starting: Promise<string | null> | null = null;
+  #updating: Promise<UpdateOutcome> | null = null;
+  #handover: Handover | null = null;
   #policy: RestartState = fresh;
   #chance = 0.5;
   /** Key of the version whose start failed while another one served. It is not tried again until the row changes. */
@@ -75,11 +115,7 @@ export class InstallationRunner {
   constructor(deps: RunnerDeps, plugin: InstalledPlugin) {
     this.#deps = deps;
     this.#installation = new LiveInstallation(plugin);
-    this.#handlers = {
-      installation: this.#installation,
-      output: new TokenBucket(perSecond(deps.outputBytesPerSecond)),
-      onExit: (loadedChild, end) => this.#handleExit(loadedChild, end),
-    };
+    this.#output = new TokenBucket(perSecond(deps.outputBytesPerSecond));
     this.installationId = plugin.installationId;
     this.#failedShown = plugin.status === 'failed';
     this.#resolvedKey = chainKey(plugin);
@@ -91,11 +127,17 @@ export class InstallationRunner {
   }
   /** Number of children, including starting and draining ones. */
   get children(): number {
-    return (this.#serving ? 1 : 0) + (this.#starting ? 1 : 0) + this.#draining.size;
+    return (this.#serving ? 1 : 0) + (this.#starting ? 1 : 0) + (this.#updating ? 1 : 0) + this.#draining.size;
   }
   get busy(): boolean {
     // A child with a debugger attached counts as busy even between calls, and one that has just started for a call before it.
-    return this.#starting !== null || this.#inspector !== null || this.#calls > 0;
+    return this.#starting !== null || this.#updating !== null || this.#inspector !== null || this.#calls > 0;
+  }
+  get isUpdating(): boolean {
+    return this.#updating !== null;
+  }
+  get #isLeaving(): boolean {
+    return this.retired || this.closing;
   }
   get lastUsedAt(): number {
     return this.#serving?.lastUsedAt ?? 0;
@@ -153,6 +195,9 @@ export class InstallationRunner {
 
   async #invoke(call: PluginCall): Promise<LinkResult> {
     const stalledBefore = stalledMs();
+    // What only the old version registers is answered by it at once.
+    if (this.#handover?.loadedChild.registers(call))
+      await withinBudget(this.#handover.ended, Math.min(HANDOVER_WAIT_MS, call.deadlineAt - Date.now()));
     const serving = this.#serving;
     if (serving && this.#isCurrent(serving)) return serving.invoke(call);
     if (serving?.hangCheck) await serving.hangCheck;
@@ -218,9 +263,104 @@ export class InstallationRunner {
     this.#deps.onChange(this);
   }
 
+  /**
+   * Starts a version beside the one that serves, has it recorded as current, and moves the traffic to it. Until then the
+   * old version answers. One update at a time.
+   *
+   * @param target the installation with the new version and its grants
+   * @param record makes the version current, and returns the row's new `updatedAt`; null: the update no longer counts
+   */
+  async moveTo(target: InstalledPlugin, record: RecordUpdate): Promise<UpdateOutcome> {
+    await this.#starting;
+    // In a later microtask, after `#updating` is set: the start queue counts this runner as starting.
+    this.#updating = Promise.resolve()
+      .then(() => this.#tryUpdate(target, record))
+      .finally(() => {
+        this.#updating = null;
+        this.#deps.onChange(this);
+      });
+    return this.#updating;
+  }
+
+  async #tryUpdate(target: InstalledPlugin, record: RecordUpdate): Promise<UpdateOutcome> {
+    let loadedChild: LoadedChild;
+    try {
+      loadedChild = await this.#startHealthy(target);
+    } catch (error) {
+      const reason = describeStartFailure(error);
+      const isInterrupted =
+        this.#isLeaving || error instanceof NoRoomError || (error instanceof ChildError && error.interrupted);
+      if (isInterrupted) return { kind: 'postponed', reason };
+      this.#deps.logs.system(target, 'error', `${target.semVer} does not start: ${reason}`, pickPluginStack(error));
+      return { kind: 'failed', reason };
+    }
+    const { promise: ended, resolve: end } = Promise.withResolvers<void>();
+    this.#handover = { loadedChild, ended };
+    try {
+      const updatedAt = this.#isLeaving ? null : await record();
+      if (updatedAt === null) {
+        await loadedChild.discard();
+        return this.#isLeaving ? { kind: 'postponed', reason: 'it was stopped' } : { kind: 'dropped' };
+      }
+      if (this.#handover) this.#adopt({ ...target, status: 'ready', updatedAt });
+      return { kind: 'moved' };
+    } catch (error) {
+      // If it was recorded after all, the row is read again and starts the version once more.
+      if (this.#handover) await loadedChild.discard();
+      throw error;
+    } finally {
+      this.#handover = null;
+      end();
+    }
+  }
+
+  /** Starts a version with grants of its own. Its end counts as a failure of the installation only once it serves. */
+  async #startHealthy(target: InstalledPlugin): Promise<LoadedChild> {
+    const handlers = {
+      installation: new LiveInstallation(target),
+      output: this.#output,
+      onExit: (loadedChild: LoadedChild, end: ChildEnd) => {
+        if (loadedChild.installation === this.#installation) this.#handleExit(loadedChild, end);
+        else this.#deps.onChildEnd(classifyExit(loadedChild, end));
+      },
+    };
+    const loadedChild = await this.#startInTurn(target, this.#inspector !== null, handlers);
+    try {
+      await loadedChild.child.checkHealth(HEALTH_WITHIN_MS);
+      return loadedChild;
+    } catch (error) {
+      await loadedChild.discard();
+      throw error;
+    }
+  }
+
+  /** Moves the traffic to the version that has become current. */
+  #adopt(plugin: InstalledPlugin): void {
+    const loadedChild = this.#handover?.loadedChild;
+    this.#handover = null;
+    if (!loadedChild) return;
+    this.#installation = loadedChild.installation;
+    this.#installation.update(plugin);
+    this.#policy = fresh;
+    this.#refused = null;
+    this.#endInspectionOfDraft(plugin);
+    this.#switchTo(loadedChild);
+  }
+
+  #endInspectionOfDraft({ semVer }: InstalledPlugin): void {
+    if (semVer !== DRAFT_SEM_VER) this.#inspector?.end('the installation has left its draft');
+  }
+
   /** Applies the current row. */
   update(plugin: InstalledPlugin): void {
     const before = this.plugin;
+    // Read before a change that this runner knows already.
+    if (plugin.updatedAt < before.updatedAt) return;
+    // The row was read before the update that wrote it has heard of its commit.
+    if (this.#handover && versionKey(this.#handover.loadedChild.plugin) === versionKey(plugin)) {
+      this.#adopt(plugin);
+      return;
+    }
     this.#installation.update(plugin);
     if (before.updatedAt !== plugin.updatedAt) {
       // A new version, a configure or a resume may have fixed the failure.
@@ -229,7 +369,7 @@ export class InstallationRunner {
       this.#failedShown = plugin.status === 'failed';
       this.#deps.onChange(this);
     }
-    if (plugin.semVer !== DRAFT_SEM_VER) this.#inspector?.end('the installation has left its draft');
+    this.#endInspectionOfDraft(plugin);
     const serving = this.#serving;
     if (!serving) return;
     if (startKey(serving.plugin, serving.inspectable) !== this.#wanted) this.#replace();
@@ -240,12 +380,14 @@ export class InstallationRunner {
   withdraw(): void {
     this.retired = true;
     this.#installation.withdraw();
+    for (const { installation } of this.#draining) installation.withdraw();
     this.#inspector?.end('the plugin was stopped or uninstalled');
   }
 
   /** Stops the children. Running calls may end within the grace. */
   async stop(graceMs: number): Promise<void> {
-    if (this.#starting) await this.#starting;
+    await this.#starting;
+    if (this.closing) await this.#updating?.catch(() => undefined);
     const serving = this.#serving;
     this.#setServing(null);
     if (serving) await this.#drain(serving, graceMs);
@@ -334,18 +476,30 @@ export class InstallationRunner {
     const inspector = this.#inspector;
     this.#policy = afterStart(this.#policy);
     try {
-      const loadedChild = await this.#deps.startInTurn(this, async () => {
-        const started = performance.now();
-        const spare = this.#deps.takeChild(plugin, inspector !== null);
-        const child = await LoadedChild.start(this.#deps, plugin, spare, this.#handlers);
-        this.#deps.onChildStart((performance.now() - started) / 1000);
-        return child;
+      const loadedChild = await this.#startInTurn(plugin, inspector !== null, {
+        installation: this.#installation,
+        output: this.#output,
+        onExit: (child, end) => this.#handleExit(child, end),
       });
-      this.#switchTo(loadedChild);
+      const serving = this.#serving;
+      // An update was carried out meanwhile.
+      if (serving && versionKey(plugin) !== versionKey(this.plugin) && this.#isCurrent(serving))
+        await this.#drain(loadedChild, 0);
+      else this.#switchTo(loadedChild);
       return null;
     } catch (error) {
       return this.#handleFailedStart(plugin, inspector !== null, error);
     }
+  }
+
+  #startInTurn(plugin: InstalledPlugin, inspected: boolean, handlers: LoadedChildHandlers): Promise<LoadedChild> {
+    return this.#deps.startInTurn(this, async () => {
+      const started = performance.now();
+      const spare = this.#deps.takeChild(plugin, inspected);
+      const child = await LoadedChild.start(this.#deps, plugin, spare, handlers);
+      this.#deps.onChildStart((performance.now() - started) / 1000);
+      return child;
+    });
   }
 
   /** Moves the traffic to a child that has just started and drains the previous one. */
@@ -398,7 +552,7 @@ export class InstallationRunner {
     if (error instanceof NoRoomError) return reason;
     this.#deps.logs.system(plugin, 'error', `It does not start: ${reason}`, pickPluginStack(error));
     this.#deps.onRestart(this, 'not_started');
-    this.#recordFailure(reason, null, 0);
+    this.#recordFailure(reason, null, { ranMs: 0, cause: 'not_started' });
     return reason;
   }
 
@@ -417,17 +571,30 @@ export class InstallationRunner {
         ...(excerpt ? { stderr: excerpt } : {}),
       },
     });
-    this.#recordFailure(end.reason, end, end.ranMs);
+    this.#recordFailure(end.reason, end, { ranMs: end.ranMs, cause: kind });
     this.#deps.onChange(this);
   }
 
-  #recordFailure(reason: string, end: ChildEnd | null, ranMs: number): void {
+  /** A version that became current lately returns to the one before. */
+  #reportCrashLoop(reason: string, cause: RollbackCause): void {
+    const { rollbackUntil, versionId } = this.plugin;
+    const now = this.#deps.now();
+    if (rollbackUntil === null || Date.parse(rollbackUntil) < now || this.#policy.exits.length < ROLLBACK_EXITS) return;
+    this.#deps.onCrashLoop(this, { versionId, reason, cause });
+  }
+
+  #recordFailure(
+    reason: string,
+    end: ChildEnd | null,
+    { ranMs, cause }: { ranMs: number; cause: RollbackCause },
+  ): void {
     this.#restarts += 1;
     this.#lastExit = { at: new Date().toISOString(), reason, code: end?.code ?? null, signal: end?.signal ?? null };
     // SIGKILL from outside is not a crash of the plugin.
     if (end?.interrupted) return;
     this.#policy = afterExit(this.#policy, this.#deps.now(), ranMs);
     this.#endReasons = [...this.#endReasons, reason].slice(-this.#policy.exits.length);
+    this.#reportCrashLoop(reason, cause);
     this.#chance = randomInt(PERCENT) / PERCENT;
     if (this.#policy.phase !== 'open' || this.#failedShown) return;
     this.#failedShown = true;

@@ -43,6 +43,8 @@ export class LoadedChild {
   /** The installation at the time of the load. */
   readonly plugin: InstalledPlugin;
   readonly child: Child;
+  /** Its grants and settings. An update gives each version its own. */
+  readonly installation: LiveInstallation;
   readonly startedAt = Date.now();
   lastUsedAt = Date.now();
   running = 0;
@@ -61,6 +63,7 @@ export class LoadedChild {
     this.#deps = deps;
     this.plugin = plugin;
     this.child = spare.child;
+    this.installation = handlers.installation;
     spare.adopt({
       onHostCall: (call) => {
         const { invocationId } = call;
@@ -109,6 +112,13 @@ export class LoadedChild {
       await loadedChild.child.kill('it did not start');
       throw error;
     }
+  }
+
+  /** Kills the child of an update that is not carried out. */
+  async discard(): Promise<void> {
+    this.isStopping = true;
+    this.installation.withdraw();
+    await this.child.kill('its update was not carried out');
   }
 
   /** Whether this version registers the target of a call. */

@@ -77,6 +77,7 @@ function skipReason(event: ClaimedEvent, plugin: InstalledPlugin): string | null
   if (!plugin.registrations.events.includes(event.type)) return 'the version has no handler for it';
   if (plugin.status === 'uninstalling' && event.type !== 'pluginUninstalled')
     return 'the installation is being removed';
+  if (event.type === 'pluginUpdated' && event.versionId !== plugin.versionId) return 'a later update replaced it';
   return null;
 }
 

@@ -16,6 +16,7 @@ import {
   requeueRemovals,
 } from '../../db/installations/installation-removal.ts';
 import { resetRuntimes } from '../../db/installations/installation-runtimes.ts';
+import { requeueUpdates } from '../../db/installations/updates.ts';
 import {
   answerIntrospection,
   findIntrospection,
@@ -36,6 +37,7 @@ import { ChannelScheduler } from './channel-scheduler.ts';
 import { deliverEvent, type EventDeps } from './event-delivery.ts';
 import { LAST_WORD_MS } from './event-retry-policy.ts';
 import { answerAsked } from './handshake.ts';
+import { updateInstallation } from './update-worker.ts';
 import { deliverHead } from './webhook-delivery.ts';
 
 /** Interval of comparing rows with the queue, in case a notification was lost. Milliseconds. */
@@ -91,11 +93,16 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
   deps.queues.work('introspect', ({ introspectionId }) => answerRequest(deps, introspectionId));
   const atWork = new Set<string>();
   deps.queues.work('events', ({ eventId }) => deliverEvent({ ...deps, atWork, writes }, eventId));
+  const updating = new Set<string>();
+  deps.queues.work('updates', ({ installationId }) =>
+    updateInstallation({ ...deps, updating, writes }, installationId),
+  );
   deps.queues.work('uninstall', ({ installationId }) => uninstall(deps, installationId));
   await sweepIntrospections(deps.pool, deps.queues);
-  await heal(deps, atWork, scheduler);
+  const work = { atWork, updating, scheduler };
+  await heal(deps, work);
   const timers = [
-    setInterval(() => heal(deps, atWork, scheduler).catch(deps.onError), HEAL_MS),
+    setInterval(() => heal(deps, work).catch(deps.onError), HEAL_MS),
     setInterval(() => upkeep(deps).catch(deps.onError), UPKEEP_MS),
   ];
   const stopUsageUpkeep = startUsageUpkeep(deps.pool, deps.onError);
@@ -103,7 +110,7 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
     wakeChannel: (channelId) => scheduler.wake(channelId),
     handshake: (id) => void answerAsked(deps, id).catch(deps.onError),
     releaseDeliveries: (installationId) => void release(deps, scheduler, installationId).catch(deps.onError),
-    heal: () => void heal(deps, atWork, scheduler).catch(deps.onError),
+    heal: () => void heal(deps, work).catch(deps.onError),
     stop: (graceMs) => {
       timers.forEach(clearInterval);
       stopUsageUpkeep();
@@ -113,7 +120,15 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
   };
 }
 
-async function heal(deps: JobDeps, atWork: ReadonlySet<string>, scheduler: ChannelScheduler): Promise<void> {
+interface RunningWork {
+  /** Ids of the events being delivered. */
+  readonly atWork: ReadonlySet<string>;
+  /** Ids of the installations being updated. */
+  readonly updating: ReadonlySet<string>;
+  readonly scheduler: ChannelScheduler;
+}
+
+async function heal(deps: JobDeps, { atWork, updating, scheduler }: RunningWork): Promise<void> {
   const { pool, queues, lease } = deps;
   await resetRuntimes(pool);
   await requeueStrandedEvents(pool, queues, { lease, atWork });
@@ -122,6 +137,7 @@ async function heal(deps: JobDeps, atWork: ReadonlySet<string>, scheduler: Chann
   await release(deps, scheduler, null);
   scheduler.wake(null);
   await requeueRemovals(pool, queues);
+  await requeueUpdates(pool, queues, updating);
 }
 
 async function release({ pool }: JobDeps, scheduler: ChannelScheduler, installationId: string | null): Promise<void> {

@@ -8,9 +8,13 @@ import { startBundler } from '../../api/package/bundler.ts';
 import type { Introspect, Services } from '../../api/services.ts';
 import { type Blobs, openBlobs } from '../../db/files/blobs.ts';
 import { openSecretKeys } from '../../db/files/secrets.ts';
+import { loadUpdateTarget } from '../../db/installations/account-plugins.ts';
+import { mayUpdate } from '../../db/installations/run-rule.ts';
+import { completeUpdate, waitForUpdate } from '../../db/installations/updates.ts';
 import { type Introspection, requestIntrospection } from '../../db/jobs/introspections.ts';
-import { startQueues } from '../../db/jobs/queues.ts';
-import { openListener } from '../../db/postgres/listener.ts';
+import { isSupervisorRunning } from '../../db/jobs/leases.ts';
+import { type Queues, startQueues } from '../../db/jobs/queues.ts';
+import { type Listener, openListener } from '../../db/postgres/listener.ts';
 import type { OpenApiDocument } from '../../service/http/openapi.ts';
 import { openSignIn } from '../../service/identity/sign-in.ts';
 import { openIssuer, openVerifier } from '../../service/identity/tokens.ts';
@@ -77,7 +81,9 @@ export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Pr
   const bundler = startBundler(options.bundler);
   t.teardown(() => bundler.close());
   const prepare = options.prepare ?? ((services) => services);
+  const finishUpdate = finishesUpdates(pool, queues, listener);
   const services = prepare({
+    finishUpdate,
     pool,
     listener,
     queues,
@@ -116,13 +122,17 @@ export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Pr
   const issuer = await openIssuer(dataDir);
   const document = await loadDocument(app, '/api/openapi.json');
   const answers = checkAnswers(document);
+  const finishUpdates = async () => {
+    const found = await pool.query('SELECT id FROM installations WHERE target_version_id IS NOT NULL ORDER BY id');
+    for (const { id } of found.rows) await finishUpdate(id);
+  };
   return {
     app,
     pool,
     services,
     dataDir,
     document,
-    user: async (name) => client(app, answers, await issuer.issue(name)),
+    user: async (name) => client({ app, answers, finishUpdates }, await issuer.issue(name)),
   };
 }
 
@@ -146,7 +156,26 @@ async function jailedIntrospect(directory: string, blobs: Blobs): Promise<Intros
   };
 }
 
-function client(app: FastifyInstance, answers: AnswerCheck, token: string): Client {
+/** Longer than any update of these tests takes. */
+const UPDATE_MS = 30_000;
+
+/** Waits for the supervisor; where none runs, does what it does when the new version starts. */
+const finishesUpdates =
+  (pool: Pool, queues: Queues, listener: Listener): Services['finishUpdate'] =>
+  async (installationId) => {
+    if (await isSupervisorRunning(pool)) return waitForUpdate({ pool, listener }, installationId, UPDATE_MS);
+    const target = await loadUpdateTarget(pool, installationId);
+    if (target && mayUpdate(target))
+      await completeUpdate(pool, queues, { installationId, versionId: target.plugin.versionId });
+  };
+
+interface Connection {
+  readonly app: FastifyInstance;
+  readonly answers: AnswerCheck;
+  finishUpdates(): Promise<void>;
+}
+
+function client({ app, answers, finishUpdates }: Connection, token: string): Client {
   const send = async (options: InjectOptions): Promise<Answer> => {
     const headers = { authorization: `Bearer ${token}`, ...options.headers };
     const answer = await app.inject({ ...options, headers });
@@ -159,6 +188,8 @@ function client(app: FastifyInstance, answers: AnswerCheck, token: string): Clie
     const asked = { method: String(options.method ?? 'GET'), url: String(options.url) };
     const fault = answers.faultOf({ ...asked, ...seen, contentType: type });
     if (fault !== null) throw new Error(fault);
+    // Also of other accounts, whose requests do not wait for it.
+    if (asked.method !== 'GET' && seen.status < 400) await finishUpdates();
     return seen;
   };
   const withBody = (method: 'POST' | 'PATCH' | 'DELETE') => (path: string, body?: unknown) =>

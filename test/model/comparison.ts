@@ -2,7 +2,7 @@
 import { deepEqual, equal } from 'node:assert/strict';
 import { isWithin, numbers } from './packages.ts';
 import type { Reality } from './reality.ts';
-import { latestOf, type Model, type ModelInstallation, type ModelPlugin, statusOf } from './reference.ts';
+import { latestOf, type Model, type ModelInstallation, type ModelPlugin, newlyLacks, statusOf } from './reference.ts';
 
 /** Compares the installations of all accounts, the changed plugin for its owner, and the catalog for the actor. */
 export async function compare(
@@ -77,20 +77,26 @@ async function compareInstallations(model: Model, real: Reality, account: string
   const { body } = await real.client(account).get('/installations');
   const expected = model.installations.filter((one) => one.account === account && !one.gone).map(expectedView);
   const shown = body.items.map((item: Record<string, unknown>) =>
-    Object.fromEntries(Object.keys(expected[0] ?? {}).map((key) => [key, item[key]])),
+    Object.fromEntries(
+      Object.keys(expected[0] ?? {}).map((key) => [key, key === 'underWay' ? underWay(item) : item[key]]),
+    ),
   );
   deepEqual(shown, expected);
   for (const item of body.items)
     equal(/yanked/.test(item.statusReason ?? ''), isStranded(model, item.id), 'yank notice');
 }
 
+/** The version that an update under way moves to. */
+const underWay = ({ updateUnderWay }: { readonly updateUnderWay?: unknown }): string | null =>
+  (updateUnderWay as { readonly versionId: string } | null)?.versionId ?? null;
+
 const isStranded = (model: Model, id: string): boolean => {
   const one = model.installations.find((each) => each.id === id);
-  return one?.current.yanked === true && statusOf(one) !== 'needs_configuration';
+  return one?.current.yanked === true && statusOf(one) !== 'needs_configuration' && one.target === null;
 };
 
 function expectedView(one: ModelInstallation) {
-  const { plugin, current, pending, granted } = one;
+  const { plugin, current, pending, target, granted } = one;
   return {
     id: one.id,
     slug: plugin.slug,
@@ -104,7 +110,9 @@ function expectedView(one: ModelInstallation) {
       semVer: pending.semVer,
       added: pending.of.capabilities.filter((capability) => !isWithin(granted, capability)),
       removed: granted.filter((capability) => !pending.of.capabilities.includes(capability)),
+      missing: newlyLacks(one, pending),
     },
+    underWay: target?.id ?? null,
     settings: one.settings,
     secretNames: one.secrets,
     status: statusOf(one),

@@ -31,6 +31,8 @@ export interface ModelInstallation {
   pinned: ModelVersion | null;
   current: ModelVersion;
   pending: ModelVersion | null;
+  /** What it moves to once it may run it. */
+  target: ModelVersion | null;
   granted: readonly string[];
   settings: Record<string, string>;
   secrets: string[];
@@ -39,6 +41,8 @@ export interface ModelInstallation {
   required: boolean;
   gone: boolean;
   readonly events: ModelEvent[];
+  /** What the last undelivered move came from: later moves merge with it. */
+  movedFrom: ModelVersion | null;
 }
 export interface ModelEvent {
   readonly type: string;
@@ -73,12 +77,18 @@ export const latestOf = (plugin: ModelPlugin): ModelVersion | null => {
   return published.sort((a, b) => rank(a) - rank(b)).at(-1) ?? null;
 };
 
-export const statusOf = ({ paused, current, settings, secrets }: ModelInstallation): string => {
-  if (paused) return 'paused';
-  const lacksSetting = Object.entries(current.of.settings).some(
-    ([name, values]) => !values.includes(settings[name] ?? ''),
-  );
-  return lacksSetting || current.of.secrets.some((name) => !secrets.includes(name)) ? 'needs_configuration' : 'ready';
+/** What a version needs and the installation lacks. */
+const lacksOf = ({ settings, secrets }: ModelInstallation, { of }: ModelVersion): string[] => [
+  ...Object.keys(of.settings).filter((name) => !of.settings[name]?.includes(settings[name] ?? '')),
+  ...of.secrets.filter((name) => !secrets.includes(name)),
+];
+/** What a version lacks that the running one does not. */
+export const newlyLacks = (one: ModelInstallation, version: ModelVersion): string[] =>
+  lacksOf(one, version).filter((name) => !lacksOf(one, one.current).includes(name));
+
+export const statusOf = (one: ModelInstallation): string => {
+  if (one.paused) return 'paused';
+  return lacksOf(one, one.current).length > 0 ? 'needs_configuration' : 'ready';
 };
 
 export class Model {
@@ -116,16 +126,9 @@ export class Model {
     const wrong = this.#owned(account, plugin);
     if (wrong) return wrong;
     if (of.capabilities.length === 0) return refused(422, 'invalid_package');
-    const before = plugin.draft;
     const draft: ModelVersion = { id: '', semVer: null, of, yanked: false };
     plugin.draft = draft;
-    for (const one of this.live(plugin)) {
-      if (one.policy !== 'Draft' && one.current !== before) continue;
-      const { pending } = one;
-      this.#move(one, draft);
-      // It left the draft and waits for consent: it still does, unless what was saved grants what is asked.
-      if (pending) this.#offer(one, pending);
-    }
+    for (const one of this.live(plugin)) if (one.policy === 'Draft') this.#begin(one, draft);
     return { status: 200, made: draft };
   }
 
@@ -181,6 +184,8 @@ export class Model {
       pinned: policy === 'Pinned' ? chosen : null,
       current: chosen,
       pending: null,
+      target: null,
+      movedFrom: null,
       granted: chosen.of.capabilities,
       settings: {},
       secrets: [],
@@ -209,7 +214,8 @@ export class Model {
     one.required = change.required ?? one.required;
     one.policy = policy;
     one.pinned = policy === 'Pinned' ? chosen : null;
-    if (policy === 'Draft' && one.current !== chosen) this.#move(one, chosen);
+    if (one.target !== chosen) one.target = null;
+    if (policy === 'Draft') this.#moveTo(one, chosen);
     else this.#offer(one, chosen);
     return ok;
   }
@@ -217,13 +223,16 @@ export class Model {
   accept(account: string, one: ModelInstallation, version: ModelVersion | undefined): Outcome {
     if (this.#hidden(account, one)) return unknown;
     if (!version || one.pending !== version) return refused(409, 'not_pending');
-    this.#move(one, version);
+    this.#begin(one, version);
     return ok;
   }
 
   configure(account: string, one: ModelInstallation, { settings, secrets }: Configuration): Outcome {
     if (this.#hidden(account, one)) return unknown;
-    const of = one.current.of;
+    const of = {
+      settings: { ...one.current.of.settings, ...one.target?.of.settings },
+      secrets: [...one.current.of.secrets, ...(one.target?.of.secrets ?? [])],
+    };
     // What is stored can always be forgotten, also after a version that no longer knows it.
     const fits = (name: string, value: string | null) =>
       value === null ? name in of.settings || name in one.settings : of.settings[name]?.includes(value);
@@ -239,12 +248,14 @@ export class Model {
       one.secrets = one.secrets.filter((known) => known !== name);
       if (value !== null) one.secrets = [...one.secrets, name].sort();
     }
+    this.#finish(one);
     return ok;
   }
 
   setPaused(account: string, one: ModelInstallation, paused: boolean): Outcome {
     if (this.#hidden(account, one)) return unknown;
     one.paused = paused;
+    this.#finish(one);
     return ok;
   }
 
@@ -291,15 +302,32 @@ export class Model {
   }
 
   #offer(one: ModelInstallation, version: ModelVersion): void {
-    if (one.current === version) one.pending = null;
-    else if (version.of.capabilities.every((capability) => isWithin(one.granted, capability))) this.#move(one, version);
+    const isCovered = version.of.capabilities.every((capability) => isWithin(one.granted, capability));
+    if (one.current === version || (isCovered && newlyLacks(one, version).length === 0)) this.#moveTo(one, version);
     else one.pending = version;
   }
 
-  #move(one: ModelInstallation, version: ModelVersion): void {
-    const data = { fromSemVer: draftName(one.current), toSemVer: draftName(version) };
-    one.events.push({ type: 'pluginUpdated', data });
-    Object.assign(one, { current: version, pending: null, granted: version.of.capabilities });
+  #moveTo(one: ModelInstallation, version: ModelVersion): void {
+    if (one.current === version) Object.assign(one, { pending: null, target: null });
+    else this.#begin(one, version);
+  }
+
+  #begin(one: ModelInstallation, version: ModelVersion): void {
+    Object.assign(one, { pending: null, target: version });
+    this.#finish(one);
+  }
+
+  /** The move, once the version may start. No event is delivered here, so a later move merges with the one before. */
+  #finish(one: ModelInstallation): void {
+    const { target } = one;
+    if (!target || one.paused || one.gone || lacksOf(one, target).length > 0) return;
+    const from = one.movedFrom ?? one.current;
+    const last = one.events.findIndex(({ type }) => type === 'pluginUpdated');
+    if (last >= 0) one.events.splice(last, 1);
+    one.movedFrom = from === target ? null : from;
+    if (from !== target)
+      one.events.push({ type: 'pluginUpdated', data: { fromSemVer: draftName(from), toSemVer: draftName(target) } });
+    Object.assign(one, { current: target, target: null, granted: target.of.capabilities });
   }
 
   #end(one: ModelInstallation, by: string): void {

@@ -9,8 +9,11 @@ import t from 'tap';
 import { findOrCreateAccount } from '../../db/accounts/accounts.ts';
 import { type Blobs, openBlobs } from '../../db/files/blobs.ts';
 import { openSecretKeys, type SecretKeys, saveSecret } from '../../db/files/secrets.ts';
+import { beginUpdate } from '../../db/installations/updates.ts';
+import type { Queues } from '../../db/jobs/queues.ts';
 import type { Listener } from '../../db/postgres/listener.ts';
 import { notifyInstallationChanged, subscribeToInstallations } from '../../db/postgres/notifications.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
 import { openRegistry } from '../../sandbox-child/registry.ts';
 import { listRegisteredCapabilities } from '../../sdk/contract/capabilities.ts';
 import type { Registrations } from '../../sdk/contract/protocol.ts';
@@ -60,8 +63,10 @@ export interface StorageFixture {
   readonly issuer: TokenIssuer;
   readonly verifier: TokenVerifier;
   install(source: PluginSource): Promise<Installed>;
-  /** Publishes another version and moves the installation to it. */
+  /** Publishes another version and makes it current, as if it had started. */
   update(installed: Installed, source: PluginSource): Promise<string>;
+  /** Publishes another version and lets a supervisor move the installation to it. */
+  beginUpdate(installed: Installed, source: PluginSource, queues: Queues): Promise<string>;
 }
 export interface SupervisorFixture extends StorageFixture {
   readonly supervisor: Supervisor;
@@ -110,6 +115,7 @@ export async function openStorageFixture(test: Teardown): Promise<StorageFixture
     issuer: await openIssuer(dataDir),
     install: (source) => install({ ...base, notify }, source),
     update: (installed, source) => update({ ...base, notify }, installed, source),
+    beginUpdate: (installed, source, queues) => beginUpdateTo(base, installed, source, queues),
   };
 }
 
@@ -240,6 +246,20 @@ async function update(base: Base, installed: Installed, source: PluginSource): P
     [installed.installationId, versionId, capabilities],
   );
   await base.notify(installed.installationId);
+  return versionId;
+}
+
+async function beginUpdateTo(
+  base: Omit<Base, 'notify'>,
+  { pluginId, installationId, accountId }: Installed,
+  source: PluginSource,
+  queues: Queues,
+): Promise<string> {
+  const { versionId } = await addVersion(base, pluginId, source);
+  await inTransaction(base.pool, async (tx) => {
+    await beginUpdate(tx, queues, { id: installationId, accountId }, versionId);
+    await notifyInstallationChanged(tx, installationId);
+  });
   return versionId;
 }
 

@@ -5,6 +5,7 @@ import { CommandError } from '../failure.ts';
 import { requireInstallation } from '../lookup.ts';
 import type { Installation } from '../rest-types.ts';
 import { askToConfirm } from '../terminal-prompts.ts';
+import { describeUpdate } from '../update-text.ts';
 
 export const accept: Command = {
   name: 'accept',
@@ -16,12 +17,13 @@ export const accept: Command = {
     const rest = await context.getRest();
     const { id, slug, pendingUpdate } = await requireInstallation(rest, args.positional[0] ?? '');
     if (!pendingUpdate) throw new CommandError('not_pending', `“${slug}” has no update that needs your consent.`);
-    output.printLine(`${slug} ${pendingUpdate.semVer} requests ${pendingUpdate.added.join(', ')}`);
+    const requests = [...pendingUpdate.added, ...pendingUpdate.missing].join(', ') || 'to drop a hook that you require';
+    output.printLine(`${slug} ${pendingUpdate.semVer} requests ${requests}`);
     await askToConfirm(context, args, 'Accept it?', 'Nothing was accepted.');
     // Names the version that was shown, so that a later one is not accepted with it.
     const body = { versionId: pendingUpdate.versionId };
     const updated = await rest.post<Installation>(`/installations/${id}/accept-update`, body);
-    output.printLine(`${slug} now runs ${updated.currentSemVer}.`);
+    output.printLine(describeUpdate(updated));
     return updated;
   },
 };

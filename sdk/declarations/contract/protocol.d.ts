@@ -1710,6 +1710,15 @@ export declare const control: {
             stack: z.ZodString;
         }, z.core.$strip>]>;
     };
+    /** Answered after a full turn of the event loop: the code that loading left behind has run, and does not block. */
+    readonly health: {
+        readonly by: 'supervisor';
+        readonly form: 'request';
+        readonly params: z.ZodObject<{}, z.core.$strip>;
+        readonly result: z.ZodObject<{
+            healthy: z.ZodLiteral<true>;
+        }, z.core.$strip>;
+    };
     readonly configure: {
         readonly by: 'supervisor';
         readonly form: 'notification';

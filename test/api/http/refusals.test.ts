@@ -138,6 +138,9 @@ const given: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client[
   'POST /installations/{id}/accept-update': {
     not_pending: () => ann.post(`/installations/${installed}/accept-update`, { versionId: version }),
   },
+  'POST /installations/{id}/retry-update': {
+    not_pending: () => ann.post(`/installations/${installed}/retry-update`),
+  },
   'POST /installations/{id}/rerun-setup': {
     quota_exceeded: () => full('deliveries', () => ann.post(`/installations/${installed}/rerun-setup`)),
   },

@@ -1,6 +1,6 @@
 /** Installing, configuring and uninstalling. */
 import t from 'tap';
-import { loadInstalledPlugin } from '../../../db/installations/account-plugins.ts';
+import { loadInstalledPlugin, loadUpdateTarget } from '../../../db/installations/account-plugins.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL, readmeWith } from '../package/packages.ts';
 
@@ -169,11 +169,24 @@ t.test('null deletes a value, and an update requires the values it needs', async
   const picky = readmeWith('settings: { city: { required: true, enum: [Rome] } }');
   const files = fileList({ 'readme.md': picky, 'index.ts': INDEX });
   t.equal((await ann.post(`/plugins/${id}/versions`, { semVer: '2.0.0', files })).status, 201);
-  t.match((await ann.get(path)).body, { currentSemVer: '2.0.0', status: 'needs_configuration', statusReason: /city/ });
-  const plugin = await loadInstalledPlugin(api.pool, body.id);
-  t.same(plugin?.settings, {}, 'a value that the version rules out does not reach the plugin');
+  const asked = (await ann.get(path)).body;
+  t.match(asked, { currentSemVer: '1.0.0', status: 'ready', pendingUpdate: { semVer: '2.0.0', missing: ['city'] } });
+  const accepted = await ann.post(`${path}/accept-update`, { versionId: asked.pendingUpdate.versionId });
+  t.match(accepted.body, {
+    currentSemVer: '1.0.0',
+    status: 'ready',
+    statusReason: 'Set city, so that 2.0.0 can start.',
+    updateUnderWay: { semVer: '2.0.0', waitsFor: 'Set city, so that 2.0.0 can start.' },
+  });
+  t.same(accepted.body.configuration.settings.map(({ name }: { name: string }) => name).sort(), ['city', 'units']);
+  const target = await loadUpdateTarget(api.pool, body.id);
+  t.same(target?.plugin.settings, {}, 'a value that the version rules out does not reach the plugin');
   const stale = await configure({ settings: { city: 'Rome', units: null }, secrets: { apiKey: null, other: null } });
-  t.match(stale.body, { status: 'ready', settings: { city: 'Rome' } }, 'what only the old version knew is forgotten');
+  t.match(
+    stale.body,
+    { currentSemVer: '2.0.0', status: 'ready', settings: { city: 'Rome' } },
+    'what only the old version knew is forgotten',
+  );
   t.same(stale.body.secretNames, []);
   t.equal((await configure({ settings: { units: null } })).status, 400, 'and is then unknown');
   t.equal((await ann.delete(path)).status, 204);

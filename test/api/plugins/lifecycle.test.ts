@@ -161,8 +161,20 @@ t.test('pause holds, resume lets go', async (t) => {
   const installation = await installs(ben, plugin.slug);
   t.equal((await ben.post(`${installation.path}/pause`)).body.status, 'paused');
   await plugin.publish('1.1.0');
-  t.match(await installation.get(), { status: 'paused', currentSemVer: '1.1.0' });
-  t.equal((await ben.post(`${installation.path}/resume`)).body.status, 'ready');
+  t.match(
+    await installation.get(),
+    {
+      status: 'paused',
+      currentSemVer: '1.0.0',
+      updateUnderWay: { semVer: '1.1.0', waitsFor: 'Resume it, so that 1.1.0 can start.' },
+    },
+    'an update does not start meanwhile',
+  );
+  t.match((await ben.post(`${installation.path}/resume`)).body, {
+    status: 'ready',
+    currentSemVer: '1.1.0',
+    updateUnderWay: null,
+  });
   t.equal((await ben.post(`${installation.path}/resume`)).body.status, 'ready');
 });
 

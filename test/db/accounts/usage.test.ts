@@ -18,11 +18,12 @@ import { maintainUsage } from '../../../db/accounts/usage-upkeep.ts';
 import { deletePlugin, insertPlugin, sweepDeletedPlugins } from '../../../db/catalog/plugins.ts';
 import {
   type BuiltPackage,
-  deleteDraft,
+  deleteReplacedDrafts,
   insertVersion,
   listVersions,
   markYanked,
   releaseYankedVersions,
+  replaceDraft,
 } from '../../../db/catalog/versions.ts';
 import { insertChannel } from '../../../db/channels/channels.ts';
 import { insertDeliveries, insertReply, type NewDelivery } from '../../../db/channels/deliveries.ts';
@@ -117,7 +118,8 @@ const steps: Readonly<Record<string, (at: Tenant, size: number) => Promise<unkno
     inTransaction(pool, (tx) => insertVersion(tx, pluginId, `1.0.${nextNumber()}`, built(size), [])),
   draft: ({ pluginId }, size) =>
     inTransaction(pool, async (tx) => {
-      await deleteDraft(tx, pluginId);
+      await replaceDraft(tx, pluginId);
+      await deleteReplacedDrafts(tx, pluginId);
       await insertVersion(tx, pluginId, null, built(size), []);
     }),
   yank: ({ pluginId }) =>

@@ -11,10 +11,11 @@ const well: InstallationFacts = {
   runtimeState: 'running',
   lastExit: null,
   failedUpdate: null,
+  updateWait: null,
 };
 const memory = { reason: 'it exceeded its memory limit' };
 const late = 'hook middleware.systemPrompt took longer than its 1000 ms (1050 ms)';
-const failedUpdate = { semVer: '2.0.0', reason: 'index.ts:3: no key' };
+const failedUpdate = { semVer: '2.0.0', reason: 'index.ts:3: no key', rolledBack: false };
 const missing = 'Set key before it can run.';
 
 const rows: readonly [
@@ -49,6 +50,21 @@ const rows: readonly [
       nextStep: /1\.2\.0 keeps running/,
       action: 'retry_update',
     },
+  ],
+  [
+    'an update that was rolled back',
+    { failedUpdate: { ...failedUpdate, rolledBack: true } },
+    {
+      state: 'update_failed',
+      cause: /^2\.0\.0 was rolled back: index/,
+      nextStep: /1\.2\.0 keeps running/,
+      action: 'retry_update',
+    },
+  ],
+  [
+    'an update that waits',
+    { updateWait: 'Set key, so that 2.0.0 can start.' },
+    { state: 'ready', cause: /^Set key/, nextStep: null, action: null },
   ],
   [
     'failed',

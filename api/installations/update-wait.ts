@@ -1,0 +1,19 @@
+/** Says what an update under way waits for. Pure. */
+import type { Installation } from '../../db/installations/installations.ts';
+import { findMissingConfiguration } from '../../sdk/contract/manifest.ts';
+
+type Facts = Pick<
+  Installation,
+  'targetVersionId' | 'targetSemVer' | 'targetManifest' | 'status' | 'settings' | 'secretNames' | 'blockedReason'
+>;
+
+/** What the user must do before the update under way can start. Null: nothing, or no update is under way. */
+export function describeUpdateWait(facts: Facts): string | null {
+  const { targetVersionId, targetManifest, status, settings, secretNames } = facts;
+  if (targetVersionId === null || targetManifest === null) return null;
+  const name = facts.targetSemVer ?? 'the draft';
+  if (status === 'paused') return `Resume it, so that ${name} can start.`;
+  const missing = findMissingConfiguration(targetManifest, settings, secretNames);
+  if (missing.length > 0) return `Set ${missing.join(', ')}, so that ${name} can start.`;
+  return facts.blockedReason === null ? null : `The operator must unblock the plugin before ${name} can start.`;
+}

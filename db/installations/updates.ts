@@ -1,0 +1,275 @@
+/**
+ * Updates of installations as transactions. The API records the version to move to; a supervisor starts it and then makes
+ * it current. After a crash, what is recorded is tried again.
+ */
+import type { ClientBase, Pool } from 'pg';
+import { deleteReplacedDrafts } from '../catalog/versions.ts';
+import { isSupervisorRunning } from '../jobs/leases.ts';
+import type { Queues } from '../jobs/queues.ts';
+import type { Listener } from '../postgres/listener.ts';
+import { notifyInstallationChanged, subscribeToInstallations } from '../postgres/notifications.ts';
+import { inTransaction } from '../postgres/pool.ts';
+import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
+import { DRAFT_SEM_VER, loadUpdateTarget } from './account-plugins.ts';
+import { mergePendingUpdates, recordEvent } from './events.ts';
+import { mayUpdate } from './run-rule.ts';
+
+interface Updated {
+  readonly id: string;
+  readonly accountId: string;
+}
+/** One update of an installation. A later one of the same installation has another version. */
+export interface UpdateKey {
+  readonly installationId: string;
+  readonly versionId: string;
+}
+export type RollbackCause = 'crashed' | 'memory' | 'killed' | 'not_started';
+
+const ENDED_SQL = 'target_version_id = NULL, target_since = NULL, rollback_reason = NULL';
+const NOT_FAILED_SQL = 'failed_version_id = NULL, failed_reason = NULL, failed_at = NULL, rolled_back = false';
+/** Limits one sweep; the next sweep handles the rest. */
+const SWEEP_LIMIT = 1_000;
+
+/** Records that an installation moves to a version. @param tx has locked the installation's row, and notifies of it */
+export async function beginUpdate(
+  tx: ClientBase,
+  queues: Queues,
+  installation: Updated,
+  versionId: string,
+): Promise<void> {
+  await tx.query(
+    `UPDATE installations SET target_version_id = $2, target_since = clock_timestamp(), rollback_reason = NULL,
+            ${NOT_FAILED_SQL}, pending_version_id = NULL, updated_at = clock_timestamp()
+      WHERE id = $1`,
+    [installation.id, versionId],
+  );
+  await queueUpdate(tx, queues, installation);
+}
+
+/** Lets a supervisor try the update under way now. */
+export const queueUpdate = (tx: Queryable, queues: Queues, { id, accountId }: Updated): Promise<void> =>
+  queues.send(tx, 'updates', { installationId: id }, { group: { id, accountId } });
+
+/** Ends the update under way without a result. @param tx has locked the installation's row, and notifies of it */
+export async function cancelUpdate(tx: ClientBase, installationId: string): Promise<void> {
+  await tx.query(
+    `UPDATE installations SET ${ENDED_SQL}, updated_at = clock_timestamp()
+      WHERE id = $1 AND target_version_id IS NOT NULL`,
+    [installationId],
+  );
+}
+
+interface LockedUpdate {
+  readonly accountId: string;
+  readonly pluginId: string;
+  readonly fromVersionId: string | null;
+  readonly fromSemVer: string | null;
+  readonly toSemVer: string | null;
+}
+
+/** Locks the row of an update that may end now. Null: it was replaced or cancelled, or the installation may not run. */
+async function lockUpdate(tx: ClientBase, { installationId, versionId }: UpdateKey): Promise<LockedUpdate | null> {
+  await tx.query('SELECT 1 FROM installations WHERE id = $1 FOR UPDATE', [installationId]);
+  return findRow(
+    tx,
+    `SELECT i.account_id AS "accountId", i.plugin_id AS "pluginId", i.current_version_id AS "fromVersionId",
+            c.semver AS "fromSemVer", v.semver AS "toSemVer"
+       FROM installations i JOIN versions v ON v.id = i.target_version_id
+       LEFT JOIN versions c ON c.id = i.current_version_id
+      WHERE i.id = $1 AND i.target_version_id = $2 AND i.status NOT IN ('paused', 'uninstalling')`,
+    [installationId, versionId],
+  );
+}
+
+/**
+ * Makes the version of an update current, grants exactly its capabilities, and records `pluginUpdated` for it. Call it
+ * when the version runs and has answered.
+ *
+ * @returns the new `updatedAt`; null when the update no longer counts: the version must be stopped
+ */
+export async function completeUpdate(pool: Pool, queues: Queues, update: UpdateKey): Promise<string | null> {
+  return inTransaction(pool, async (tx) => {
+    const locked = await lockUpdate(tx, update);
+    if (!locked) return null;
+    const moved = await tx.query<{ updatedAt: string }>(
+      `UPDATE installations i
+          SET failed_version_id = CASE WHEN i.rollback_reason IS NOT NULL THEN i.current_version_id END,
+              failed_reason = i.rollback_reason, rolled_back = i.rollback_reason IS NOT NULL,
+              failed_at = CASE WHEN i.rollback_reason IS NOT NULL THEN clock_timestamp() END,
+              previous_version_id = CASE WHEN i.rollback_reason IS NULL
+                                         THEN nullif(i.current_version_id, i.target_version_id) END,
+              previous_grants = CASE WHEN i.rollback_reason IS NULL THEN i.granted_capabilities END,
+              granted_capabilities = CASE WHEN i.rollback_reason IS NULL THEN v.capabilities
+                                          ELSE coalesce(i.previous_grants, v.capabilities) END,
+              current_version_id = i.target_version_id, status = 'ready', status_reason = NULL,
+              moved_at = clock_timestamp(), updated_at = clock_timestamp(), ${ENDED_SQL}
+         FROM versions v WHERE i.id = $1 AND v.id = i.target_version_id
+        RETURNING i.updated_at AS "updatedAt"`,
+      [update.installationId],
+    );
+    await recordUpdated(tx, queues, update, locked);
+    await deleteReplacedDrafts(tx, locked.pluginId);
+    await notifyInstallationChanged(tx, update.installationId);
+    return moved.rows[0]?.updatedAt ?? null;
+  });
+}
+
+/** An undelivered `pluginUpdated` was for a version that is no longer current, so the new event starts where it did. */
+async function recordUpdated(
+  tx: ClientBase,
+  queues: Queues,
+  { installationId, versionId }: UpdateKey,
+  { accountId, pluginId, fromVersionId, fromSemVer, toSemVer }: LockedUpdate,
+): Promise<void> {
+  const from = (await mergePendingUpdates(tx, installationId)) ?? {
+    versionId: fromVersionId ?? versionId,
+    semVer: fromSemVer ?? DRAFT_SEM_VER,
+  };
+  if (from.versionId === versionId) return;
+  const semVer = toSemVer ?? DRAFT_SEM_VER;
+  await recordEvent(tx, queues, {
+    installationId,
+    accountId,
+    pluginId,
+    versionId,
+    semVer,
+    type: 'pluginUpdated',
+    data: { fromVersionId: from.versionId, toVersionId: versionId, fromSemVer: from.semVer, toSemVer: semVer },
+  });
+}
+
+/**
+ * Records that the version of an update did not start. After a failed rollback the current version goes on as before.
+ *
+ * @returns whether the update still counted
+ */
+export async function failUpdate(pool: Pool, update: UpdateKey, reason: string): Promise<boolean> {
+  return inTransaction(pool, async (tx) => {
+    if (!(await lockUpdate(tx, update))) return false;
+    await tx.query(
+      `UPDATE installations
+          SET failed_version_id = CASE WHEN rollback_reason IS NULL THEN target_version_id END,
+              failed_reason = $2, failed_at = clock_timestamp(), rolled_back = false,
+              previous_version_id = CASE WHEN rollback_reason IS NULL THEN previous_version_id END, ${ENDED_SQL}
+        WHERE id = $1`,
+      [update.installationId, reason],
+    );
+    await notifyInstallationChanged(tx, update.installationId);
+    return true;
+  });
+}
+
+/**
+ * Begins the return to the version before, if the current one became current lately and nothing else is under way. Counts
+ * it for the author.
+ *
+ * @param reason shown to the user
+ */
+export async function beginRollback(
+  pool: Pool,
+  queues: Queues,
+  { installationId, versionId }: UpdateKey,
+  { reason, cause }: { readonly reason: string; readonly cause: RollbackCause },
+): Promise<boolean> {
+  return inTransaction(pool, async (tx) => {
+    const changed = await listRows<Updated>(
+      tx,
+      `UPDATE installations SET target_version_id = previous_version_id, target_since = clock_timestamp(),
+              rollback_reason = $3
+        WHERE id = $1 AND current_version_id = $2 AND previous_version_id IS NOT NULL AND target_version_id IS NULL
+          AND status IN ('ready', 'failed')
+        RETURNING id, account_id AS "accountId"`,
+      [installationId, versionId, reason],
+    );
+    const [installation] = changed;
+    if (!installation) return false;
+    await tx.query(
+      `INSERT INTO version_rollbacks AS r (version_id, cause, count, last_at) VALUES ($1, $2, 1, clock_timestamp())
+       ON CONFLICT (version_id, cause) DO UPDATE SET count = r.count + 1, last_at = excluded.last_at`,
+      [versionId, cause],
+    );
+    await queueUpdate(tx, queues, installation);
+    await notifyInstallationChanged(tx, installationId);
+    return true;
+  });
+}
+
+/** A kind of crash loop that returned installations of a version to the version before. */
+export interface VersionRollback {
+  readonly versionId: string;
+  /** Null: a draft. */
+  readonly semVer: string | null;
+  readonly cause: RollbackCause;
+  readonly count: number;
+  readonly lastAt: string;
+}
+
+export const listRollbacks = (pool: Queryable, pluginId: string): Promise<VersionRollback[]> =>
+  listRows(
+    pool,
+    `SELECT r.version_id AS "versionId", v.semver AS "semVer", r.cause, r.count, r.last_at AS "lastAt"
+       FROM version_rollbacks r JOIN versions v ON v.id = r.version_id WHERE v.plugin_id = $1
+      ORDER BY r.last_at DESC, r.version_id, r.cause`,
+    [pluginId],
+  );
+
+/**
+ * Queues the updates under way that no job waits for: after a kill, an unblock, or a start that found no room.
+ *
+ * @param atWork installations that the caller is updating now
+ */
+export async function requeueUpdates(pool: Pool, queues: Queues, atWork: ReadonlySet<string>): Promise<number> {
+  const waiting = await listRows<Updated>(
+    pool,
+    `SELECT i.id, i.account_id AS "accountId" FROM installations i JOIN plugins p ON p.id = i.plugin_id
+      WHERE i.target_version_id IS NOT NULL AND i.status NOT IN ('paused', 'uninstalling') AND p.blocked_reason IS NULL
+        AND NOT i.id = ANY ($1)
+        AND NOT EXISTS (SELECT 1 FROM pgboss.job j
+                         WHERE j.name = 'updates' AND j.state < 'active' AND j.data ->> 'installationId' = i.id)
+      ORDER BY i.target_since LIMIT ${SWEEP_LIMIT}`,
+    [[...atWork]],
+  );
+  for (const installation of waiting) await queueUpdate(pool, queues, installation);
+  return waiting.length;
+}
+
+/** Poll interval: covers notifications lost during a reconnect. Milliseconds. */
+const POLL_MS = 500;
+
+/**
+ * Waits until no update of an installation is under way, or the one under way cannot end now: it waits for its user, or no
+ * supervisor runs.
+ */
+export async function waitForUpdate(
+  { pool, listener }: { readonly pool: Pool; readonly listener: Listener },
+  installationId: string,
+  timeoutMs: number,
+): Promise<void> {
+  if (!(await isUpdateRunning(pool, installationId))) return;
+  const giveUpAt = Date.now() + timeoutMs;
+  let wake = (): void => undefined;
+  const subscription = await subscribeToInstallations(
+    listener,
+    (change) => {
+      if (change.installationId === installationId) wake();
+    },
+    () => wake(),
+  );
+  try {
+    for (let left = timeoutMs; left > 0; left = giveUpAt - Date.now()) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      wake = resolve;
+      if (!(await isUpdateRunning(pool, installationId))) return;
+      const timer = setTimeout(resolve, Math.min(left, POLL_MS));
+      await promise;
+      clearTimeout(timer);
+    }
+  } finally {
+    await subscription.close();
+  }
+}
+
+async function isUpdateRunning(pool: Pool, installationId: string): Promise<boolean> {
+  const target = await loadUpdateTarget(pool, installationId);
+  return target !== null && mayUpdate(target) && (await isSupervisorRunning(pool));
+}

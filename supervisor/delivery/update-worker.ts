@@ -1,0 +1,69 @@
+/** Carries out updates of installations: starts the new version, makes it current, or records why it did not start. */
+import type { Pool } from 'pg';
+import { loadInstalledPlugin, loadUpdateTarget } from '../../db/installations/account-plugins.ts';
+import { mayUpdate } from '../../db/installations/run-rule.ts';
+import { completeUpdate, failUpdate, type UpdateKey } from '../../db/installations/updates.ts';
+import type { Queues } from '../../db/jobs/queues.ts';
+import type { RetryingWriter } from '../../service/timing/retrying-writer.ts';
+import type { Fleet } from '../children/fleet.ts';
+import type { UpdateOutcome } from '../children/installation-runner.ts';
+
+/** Delay after an update could not be tried: no room, or a refusal of this machine. Seconds. */
+const POSTPONED_S = 5;
+
+export interface UpdateDeps {
+  readonly pool: Pool;
+  readonly queues: Queues;
+  readonly fleet: Pick<Fleet, 'update'>;
+  readonly writes: Pick<RetryingWriter, 'write'>;
+  /** Ids of the installations that this supervisor is updating. */
+  readonly updating: Set<string>;
+  /** Called at each step. A test may stop the step there. */
+  faultPoint(step: string): Promise<void> | undefined;
+}
+
+/** Handles one job of the `updates` queue. */
+export async function updateInstallation(deps: UpdateDeps, installationId: string): Promise<void> {
+  const { updating } = deps;
+  // A duplicated job. The first one also carries out an update that begins meanwhile.
+  if (updating.has(installationId)) return;
+  updating.add(installationId);
+  try {
+    while (await carryOutUpdate(deps, installationId));
+  } finally {
+    updating.delete(installationId);
+  }
+}
+
+/** @returns whether another update may be under way */
+async function carryOutUpdate(deps: UpdateDeps, installationId: string): Promise<boolean> {
+  const { pool, queues, faultPoint } = deps;
+  const plugin = await loadInstalledPlugin(pool, installationId);
+  const target = await loadUpdateTarget(pool, installationId);
+  if (!plugin || !target || !mayUpdate(target)) return false;
+  const update = { installationId, versionId: target.plugin.versionId };
+  const outcome = await deps.fleet.update(plugin, target.plugin, async () => {
+    await faultPoint('update.started');
+    const updatedAt = await completeUpdate(pool, queues, update);
+    await faultPoint('update.recorded');
+    return updatedAt;
+  });
+  return concludeUpdate(deps, { ...update, accountId: plugin.accountId }, outcome);
+}
+
+async function concludeUpdate(
+  { pool, queues, writes, faultPoint }: UpdateDeps,
+  update: UpdateKey & { readonly accountId: string },
+  outcome: UpdateOutcome,
+): Promise<boolean> {
+  if (outcome.kind === 'dropped') return false;
+  if (outcome.kind === 'failed') {
+    await faultPoint('update.failed');
+    await writes.write(async () => void (await failUpdate(pool, update, outcome.reason)));
+  }
+  if (outcome.kind !== 'postponed') return true;
+  const { installationId, accountId } = update;
+  const group = { id: installationId, accountId };
+  await queues.send(pool, 'updates', { installationId }, { delaySeconds: POSTPONED_S, group });
+  return false;
+}

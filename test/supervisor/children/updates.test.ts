@@ -1,0 +1,217 @@
+/** Updates are transactions: what the API calls current is what answers, whatever the new version does. */
+import t from 'tap';
+import { startApiFixture } from '../../api/api-fixture.ts';
+import {
+  eventually,
+  type Installed,
+  type PluginSource,
+  type SupervisorFixture,
+  startSupervisorFixture,
+} from '../supervisor-fixture.ts';
+
+t.setTimeout(120_000);
+/** Past every backoff of the first exits, and far from the end of the first ten minutes. */
+const AFTER_BACKOFF_MS = 10_000;
+let passedMs = 0;
+const shared = await startSupervisorFixture(t, { now: () => Date.now() + passedMs });
+const api = await startApiFixture(t, { beside: shared });
+const context = { systemPrompt: 'a', model: 'm' };
+
+const nothing = { commands: [], skills: [], middleware: [], lifecycle: [], tools: [], providers: [], channel: null };
+const answering = (semVer: string, more = ''): PluginSource => ({
+  semVer,
+  // The author's page reads it.
+  discovered: nothing,
+  code: `middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' ${semVer}';
+    events.pluginUpdated = (event) => host.log('updated ' + event.data.fromSemVer + ' > ' + event.data.toSemVer);
+    ${more}`,
+});
+/** It publishes, because only a real start has the grant. */
+const throwing = (semVer: string): PluginSource => ({
+  ...answering(semVer, `if (host.storage) throw new Error('no start with ' + Object.keys(host.storage).length);`),
+  capabilities: ['host.storage'],
+});
+
+async function openCase() {
+  const fixture = shared.withNewAccount();
+  const made = await fixture.install(answering('1.0.0'));
+  const user = await api.user(fixture.account);
+  const path = `/installations/${made.installationId}`;
+  const session = await fixture.session();
+  return {
+    fixture,
+    made,
+    user,
+    path,
+    get: async () => (await user.get(path)).body,
+    begin: (source: PluginSource) => fixture.beginUpdate(made, source, fixture.supervisor.queues),
+    call: async () => (await fixture.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context })).body,
+    ended: () => eventually(async () => (await user.get(path)).body.updateUnderWay === null),
+  };
+}
+
+async function listLines({ supervisor, pool }: SupervisorFixture, { installationId }: Installed): Promise<string[]> {
+  await supervisor.logs.flush();
+  const { rows } = await pool.query('SELECT message FROM plugin_logs WHERE installation_id = $1 ORDER BY id', [
+    installationId,
+  ]);
+  return rows.map(({ message }) => message);
+}
+const listEvents = async ({ pool }: SupervisorFixture, { installationId }: Installed) =>
+  (await pool.query('SELECT state, semver, data FROM events WHERE installation_id = $1 ORDER BY id', [installationId]))
+    .rows;
+
+t.test('a version that throws with its real grants leaves the old one current and answering', async (t) => {
+  const { fixture, made, user, path, get, begin, call, ended } = await openCase();
+  t.equal((await call()).context.systemPrompt, 'a 1.0.0');
+  const versionId = await begin(throwing('2.0.0'));
+  await ended();
+  const failed = await get();
+  t.match(failed, {
+    status: 'ready',
+    currentSemVer: '1.0.0',
+    grantedCapabilities: ['events.pluginUpdated', 'middleware.systemPrompt'],
+    failedUpdate: { versionId, semVer: '2.0.0', reason: /no start with 4/, rolledBack: false },
+    statusReason: /^2\.0\.0 did not start: .*no start with 4.* 1\.0\.0 keeps running\. Try the update again/,
+  });
+  t.equal((await call()).context.systemPrompt, 'a 1.0.0');
+  t.same(await listEvents(fixture, made), [], 'no event moves');
+  await user.post(`${path}/pause`);
+  await user.post(`${path}/resume`);
+  t.equal((await call()).context.systemPrompt, 'a 1.0.0', 'after a pause the old version starts');
+  t.match((await user.post(`${path}/retry-update`)).body, { currentSemVer: '1.0.0', failedUpdate: { versionId } });
+  t.ok((await listLines(fixture, made)).some((line) => /^2\.0\.0 does not start: .*no start/.test(line)));
+  await begin(answering('3.0.0'));
+  await eventually(async () => (await get()).currentSemVer === '3.0.0');
+  t.match(await get(), { failedUpdate: null, statusReason: null, updateUnderWay: null });
+  t.equal((await call()).context.systemPrompt, 'a 3.0.0');
+  t.equal((await user.post(`${path}/retry-update`)).body.code, 'not_pending', 'nothing is left to try');
+  await eventually(async () => (await listLines(fixture, made)).includes('updated 1.0.0 > 3.0.0'));
+  t.match(await listEvents(fixture, made), [{ semver: '3.0.0', data: { fromSemVer: '1.0.0', toSemVer: '3.0.0' } }]);
+});
+
+t.test('a version that loads and then blocks does not become current', async (t) => {
+  const { get, begin, call, ended } = await openCase();
+  await begin({
+    ...answering('2.0.0', `if (host.storage) setTimeout(() => { for (;;); }, 0);`),
+    capabilities: ['host.storage'],
+  });
+  await ended();
+  t.match(await get(), {
+    currentSemVer: '1.0.0',
+    failedUpdate: { reason: /health check took longer than its 3000 ms/ },
+  });
+  t.equal((await call()).context.systemPrompt, 'a 1.0.0');
+});
+
+t.test('calls go on during an update, and each is answered by what is current', async (t) => {
+  const { get, begin, call } = await openCase();
+  let done = false;
+  const seen = new Set<string>();
+  const load = (async () => {
+    while (!done) {
+      const before = (await get()).currentSemVer;
+      const { context: answered, trace } = await call();
+      const after = (await get()).currentSemVer;
+      if (trace[0].outcome !== 'changed') t.fail(JSON.stringify(trace));
+      if (![`a ${before}`, `a ${after}`].includes(answered.systemPrompt))
+        t.fail(`${answered.systemPrompt} between ${before} and ${after}`);
+      seen.add(answered.systemPrompt);
+    }
+  })();
+  for (const semVer of ['2.0.0', '3.0.0', '4.0.0']) {
+    await begin(answering(semVer));
+    await eventually(async () => (await get()).currentSemVer === semVer);
+  }
+  done = true;
+  await load;
+  t.ok(seen.size > 1, `answered: ${[...seen].join(', ')}`);
+});
+
+t.test('a paused one is updated when it resumes', async (t) => {
+  const { fixture, made, user, path, get, begin, call } = await openCase();
+  await user.post(`${path}/pause`);
+  await begin(answering('2.0.0'));
+  t.match(await get(), { status: 'paused', currentSemVer: '1.0.0', updateUnderWay: { waitsFor: /Resume it/ } });
+  t.match((await user.post(`${path}/resume`)).body, { currentSemVer: '2.0.0', updateUnderWay: null });
+  t.equal((await call()).context.systemPrompt, 'a 2.0.0');
+  await eventually(async () => (await listLines(fixture, made)).includes('updated 1.0.0 > 2.0.0'));
+});
+
+t.test('one that lacks configuration is updated to a version that needs none', async (t) => {
+  const { fixture, made, get, begin, call } = await openCase();
+  await fixture.pool.query(`UPDATE installations SET status = 'needs_configuration' WHERE id = $1`, [
+    made.installationId,
+  ]);
+  await fixture.notify(made.installationId);
+  await begin(answering('2.0.0'));
+  await eventually(async () => (await get()).currentSemVer === '2.0.0');
+  t.match(await get(), { status: 'ready', statusReason: null });
+  t.equal((await call()).context.systemPrompt, 'a 2.0.0');
+});
+
+t.test('undelivered events of updates merge into one to the version that is current', async (t) => {
+  const { fixture, made, begin, get } = await openCase();
+  const release = await blockEvents(fixture, made);
+  for (const semVer of ['2.0.0', '3.0.0']) {
+    await begin(answering(semVer));
+    await eventually(async () => (await get()).currentSemVer === semVer);
+  }
+  await release();
+  await eventually(async () => (await listLines(fixture, made)).includes('updated 1.0.0 > 3.0.0'));
+  const lines = (await listLines(fixture, made)).filter((line) => line.startsWith('updated'));
+  t.same(lines, ['updated 1.0.0 > 3.0.0'], 'and 3.0.0 alone is told');
+});
+
+/** Holds back what is recorded for an installation. @returns a function that lets it go */
+async function blockEvents({ pool, supervisor }: SupervisorFixture, { installationId }: Installed) {
+  await pool.query(
+    `CREATE OR REPLACE FUNCTION hold_event() RETURNS trigger LANGUAGE plpgsql AS
+       $$ BEGIN NEW.next_attempt_at := now() + interval '1 hour'; RETURN NEW; END $$`,
+  );
+  await pool.query(
+    `CREATE TRIGGER hold BEFORE INSERT ON events FOR EACH ROW
+       WHEN (NEW.installation_id = '${installationId}') EXECUTE FUNCTION hold_event()`,
+  );
+  return async () => {
+    await pool.query('DROP TRIGGER hold ON events');
+    const { rows } = await pool.query(
+      `UPDATE events SET next_attempt_at = now() WHERE installation_id = $1 AND state = 'pending' RETURNING id`,
+      [installationId],
+    );
+    for (const { id: eventId } of rows) await supervisor.queues.send(pool, 'events', { eventId, installationId });
+  };
+}
+
+t.test('a version that crash-loops soon after its update is rolled back, and its author sees it', async (t) => {
+  const { fixture, made, user, get, begin, call } = await openCase();
+  const crashing = answering(
+    '2.0.0',
+    `middleware.inboundMessage = () => { const all = []; for (;;) all.push(new Array(1e7).fill(all.length)); };`,
+  );
+  const versionId = await begin(crashing);
+  await eventually(async () => (await get()).currentSemVer === '2.0.0');
+  t.equal((await call()).context.systemPrompt, 'a 2.0.0');
+  const session = await fixture.session();
+  const crash = async () => {
+    const message = { id: 'm', from: 'x', text: 'x', attachments: [] };
+    await fixture.call('POST', `/sessions/${session}/hooks/inboundMessage`, { context: { message } });
+    passedMs += AFTER_BACKOFF_MS;
+    return (await get()).currentSemVer === '1.0.0';
+  };
+  await eventually(crash, 60_000);
+  const rolledBack = await get();
+  t.match(rolledBack, {
+    status: 'ready',
+    failedUpdate: { versionId, semVer: '2.0.0', reason: /ended 3 times soon after the update/, rolledBack: true },
+    statusReason: /^2\.0\.0 was rolled back: .* 1\.0\.0 keeps running/,
+  });
+  t.equal((await call()).context.systemPrompt, 'a 1.0.0');
+  const lines = await listLines(fixture, made);
+  t.ok(
+    lines.some((line) => /^2\.0\.0 returns to the version before: it ended 3 times/.test(line)),
+    lines.join('\n'),
+  );
+  const { rollbacks } = (await user.get(`/plugins/${made.pluginId}`)).body;
+  t.match(rollbacks, [{ versionId, semVer: '2.0.0', count: 1, cause: /memory|killed|crashed/, lastAt: String }]);
+});
