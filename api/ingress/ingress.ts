@@ -11,6 +11,7 @@ import type { HandshakeReply } from '../../db/channels/handshakes.ts';
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { KIB } from '../../sdk/contract/limits.ts';
+import { HANDSHAKE_HEADERS } from '../../sdk/contract/payloads.ts';
 import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
 import { findHostFault } from '../../service/http/client-errors.ts';
 import { currentTrace, traced } from '../../service/telemetry/tracing.ts';
@@ -106,10 +107,10 @@ async function serve(deps: IngressDeps, request: IncomingMessage, response: Serv
 
 /**
  * The address shares its origin with the console, so a plugin's response must never run as a page of it. The browser
- * sandboxes every response, and plugins cannot set cookies or a content policy.
+ * sandboxes every response, and plugins cannot set cookies, a content policy or instructions to a proxy.
  */
 function safeHeaders({ headers = {} }: HandshakeReply): Record<string, string> {
-  const allowed = Object.entries(headers).filter(([name]) => /^(content-type|x-[\w-]+)$/i.test(name));
+  const allowed = Object.entries(headers).filter(([name]) => HANDSHAKE_HEADERS.includes(name.toLowerCase()));
   return {
     'content-type': 'text/plain; charset=utf-8',
     ...Object.fromEntries(allowed.map(([name, value]) => [name.toLowerCase(), value])),

@@ -138,6 +138,16 @@ export const channelMessage = z.object({
   attachments: attachments.optional(),
 });
 export const channelReply = z.object({ conversationKey: z.string(), text, attachments });
+/**
+ * The headers that a handshake's response may have: those that vendors ask for (Asana, CloudEvents). Others would be
+ * instructions to a proxy in front of the service, such as X-Accel-Redirect, or would replace the service's own.
+ */
+export const HANDSHAKE_HEADERS: readonly string[] = [
+  'content-type',
+  'x-hook-secret',
+  'webhook-allowed-origin',
+  'webhook-allowed-rate',
+];
 export const handshakeAnswer = z.object({
   status: z.number().int().min(200).max(599),
   headers: z.record(z.string(), z.string().max(8192)).optional(),

@@ -11,6 +11,7 @@ import {
 } from '../../db/channels/handshakes.ts';
 import { type InstalledPlugin, loadInstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { mayRun } from '../../db/installations/run-rule.ts';
+import { HANDSHAKE_HEADERS } from '../../sdk/contract/payloads.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { callChannelHandler } from './channel-call.ts';
@@ -45,7 +46,15 @@ async function callHandshake(
     budgetMs: Math.min(asked.leftMs, surfaces['channel.handshake'].budgetMs),
     fields: { request: toRequest({ ...asked, attempt: 1 }) },
   });
-  if (result.kind === 'answered') return (result.answer as HandshakeReply | undefined) ?? null;
+  if (result.kind === 'answered') {
+    const reply = (result.answer as HandshakeReply | undefined) ?? null;
+    const dropped = Object.keys(reply?.headers ?? {}).filter((name) => !HANDSHAKE_HEADERS.includes(name.toLowerCase()));
+    if (dropped.length > 0) {
+      const text = `channel.handshake: not sent: ${dropped.join(', ')}. Allowed headers: ${HANDSHAKE_HEADERS.join(', ')}.`;
+      services.logs.system(plugin, 'warn', text, { invocationId });
+    }
+    return reply;
+  }
   const fault = result.kind === 'cancelled' ? result.reason : result.message;
   const data = { channelId: asked.channelId, next: 'queued' };
   services.logs.system(plugin, 'error', `channel.handshake: ${fault}`, { invocationId, data });

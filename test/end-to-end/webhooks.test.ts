@@ -119,13 +119,18 @@ t.test('a check of the address is answered at once, and nothing is queued', asyn
     channel.handshake = (request) => {
       if (request.method === 'GET') {
         const challenge = new URL('http://x/?' + request.query).searchParams.get('challenge');
-        return challenge ? { status: 200, headers: { 'Content-Type': 'text/html', 'Set-Cookie': 'a=b', 'X-Own': '1' }, body: challenge } : undefined;
+        return challenge ? { status: 200, headers: { 'Content-Type': 'text/html', 'X-Hook-Secret': 's', 'Set-Cookie': 'a=b', 'X-Accel-Redirect': '/secret', 'X-Sendfile': '/etc/passwd', 'X-Request-Id': 'mine' }, body: challenge } : undefined;
       }
       return { status: 200, headers: { 'content-type': 'application/json' }, body: JSON.stringify({ challenge: JSON.parse(request.bodyText).challenge }) };
     };`);
   const checked = await get('challenge=abc');
-  t.match(checked, { status: 200, body: 'abc', headers: { 'x-own': '1', 'content-security-policy': /sandbox/ } });
-  t.notOk('set-cookie' in checked.headers, 'the console shares this origin');
+  t.match(checked, {
+    status: 200,
+    body: 'abc',
+    headers: { 'x-hook-secret': 's', 'content-security-policy': /sandbox/ },
+  });
+  t.match(checked.headers['x-request-id'], /^[0-9a-f-]{36}$/, 'the service’s own');
+  for (const name of ['set-cookie', 'x-accel-redirect', 'x-sendfile']) t.notOk(name in checked.headers, name);
   t.match(await post(JSON.stringify({ type: 'url_verification', challenge: 'q' })), { body: { challenge: 'q' } });
   t.match(await get('nothing=1'), { status: 200, body: { ok: true } }, 'no answer: queued as usual');
   t.match(await post(JSON.stringify({ type: 'message' })), { status: 200, body: { ok: true } });

@@ -240,6 +240,11 @@ export declare const channelReply: z.ZodObject<{
         url: z.ZodOptional<z.ZodURL>;
     }, z.core.$strip>>;
 }, z.core.$strip>;
+/**
+ * The headers that a handshake's response may have: those that vendors ask for (Asana, CloudEvents). Others would be
+ * instructions to a proxy in front of the service, such as X-Accel-Redirect, or would replace the service's own.
+ */
+export declare const HANDSHAKE_HEADERS: readonly string[];
 export declare const handshakeAnswer: z.ZodObject<{
     status: z.ZodNumber;
     headers: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodString>>;
