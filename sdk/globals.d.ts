@@ -785,7 +785,8 @@ declare namespace Bulkhead {
     send?(message: ChannelReply, ctx: ChannelContext): Answer<void>;
     /**
      * Responds immediately to a vendor that verifies the webhook address. Return nothing to queue the request for
-     * `channel.receive`.
+     * `channel.receive`. Of `headers`, only `content-type`, `x-hook-secret`, `webhook-allowed-origin` and
+     * `webhook-allowed-rate` are sent.
      * Timeout: 2.5 s. The result may have at most 1 MiB.
      */
     handshake?(request: ChannelRequest, ctx: ChannelContext): Answer<HandshakeAnswer | void>;

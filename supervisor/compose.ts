@@ -59,6 +59,7 @@ export async function serveSupervisor(
     childrenMax: config.CHILDREN || countFittingChildren(availableMemory()),
     idleStopMs: config.IDLE_STOP_SECONDS * SECOND,
     deliveryDays: config.DELIVERY_DAYS,
+    deliveryWaits: config.DELIVERY_WAITS,
     http: { allowPrivate: config.HTTP_ALLOW_PRIVATE },
     ...quotas(config),
     toolResultBytes: config.TOOL_RESULT_BYTES,

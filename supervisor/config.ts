@@ -5,6 +5,8 @@ import { oneOf, parseSettings, sharedSettings, wholeNumber } from '../service/se
 
 /** A host name with a port. */
 const PRIVATE_TARGET = /^[a-z0-9.-]+:\d{1,5}$/;
+/** Enough for a delivery that is tried for weeks. */
+const DELIVERY_WAITS_MAX = 20;
 
 export const supervisorSettings = {
   ...sharedSettings,
@@ -110,6 +112,21 @@ export const supervisorSettings = {
     'Time without calls after which a plugin process is stopped.',
     'seconds',
   ),
+  DELIVERY_WAITS: z
+    .string()
+    .transform((list) => list.split(',').map((wait) => wait.trim()))
+    .refine(
+      (waits) => waits.length <= DELIVERY_WAITS_MAX && waits.every((wait) => /^[1-9]\d{0,5}$/.test(wait)),
+      `must be 1 to ${DELIVERY_WAITS_MAX} whole numbers from 1 to 999999, separated by commas`,
+    )
+    .transform((waits): readonly number[] => waits.map(Number))
+    .prefault(limits.deliveryWaits.join())
+    .meta({
+      description:
+        'Waits after the failed attempts at a webhook request or reply, each ± 20 %. The failure after the last wait makes it a dead letter.',
+      values: 'whole numbers, separated by commas',
+      unit: 'seconds',
+    }),
   DELIVERY_DAYS: wholeNumber(
     1,
     3_650,

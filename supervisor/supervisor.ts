@@ -77,6 +77,8 @@ export interface SupervisorOptions {
   readonly hostCallsPerMinute?: number;
   readonly storageBytes?: number;
   readonly deliveryDays?: number;
+  /** Delays after failed attempts at a delivery, seconds. */
+  readonly deliveryWaits?: readonly number[];
   /** Retention of rollups. */
   readonly metricsDays?: number;
   /** Maximum number of slugs in metrics. */
@@ -158,6 +160,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     onError,
     jail: sandbox.jail,
     deliveryDays: options.deliveryDays ?? limits.deliveryDays,
+    deliveryWaits: options.deliveryWaits ?? limits.deliveryWaits,
     metricsDays: options.metricsDays ?? limits.metricsDays,
   });
   await subscribeToChanges({ listener, pluginsCache, fleet, ssh, sessions, pool, queues, onError, jobs });

@@ -3,6 +3,7 @@
 import { z } from 'zod';
 import type { Delivery } from '../../db/channels/delivery-history.ts';
 import { anyJson, timestamp } from '../../service/http/schemas.ts';
+import { describeWait } from './delivery-wait.ts';
 
 /** Maximum bytes of a body in a response. */
 export const BODY_SHOWN_BYTES = 65_536;
@@ -41,6 +42,10 @@ const deliveryFields = {
     .describe('Null while the delivery waits for its installation, and after it is finished.'),
   lastError: z.string().nullable(),
   finishedAt: timestamp.nullable(),
+  attempting: z.boolean().describe('Whether an attempt is under way.'),
+  setAside: z.boolean().describe('It failed twice: others pass it, and it is retried on its own schedule.'),
+  waitReason: z.string().nullable().describe('Why a pending delivery waits, in one sentence.'),
+  waitsFor: z.string().nullable().describe('The delivery that comes first.'),
   method: z.string(),
   query: z.string(),
   bodyBytes: z.number(),
@@ -58,11 +63,15 @@ export const deliveryDetail = z
   })
   .meta({ id: 'DeliveryDetail', description: 'A delivery with its headers and body.' });
 
+export function showDelivery(row: Delivery): z.output<typeof deliveryResource> {
+  return { ...row, waitReason: describeWait(row, Date.now()), waitsFor: row.waitsFor?.id ?? null };
+}
+
 export function showDeliveryDetail(row: Delivery & { readonly body: Buffer }): z.output<typeof deliveryDetail> {
   const truncated = row.bodyBytes > row.body.byteLength;
   const text = decodeBody(row.body, truncated);
   return {
-    ...row,
+    ...showDelivery(row),
     headers: row.headers.map(([name, value]) => [name, value]),
     body: text ?? row.body.toString('base64'),
     bodyEncoding: text === null ? 'base64' : 'text',

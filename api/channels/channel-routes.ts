@@ -27,9 +27,17 @@ import {
   eventResource,
   replayed,
   showChannel,
+  showDelivery,
   showDeliveryDetail,
 } from './channel-resource.ts';
-import { replayDelivery, replayInstallationEvent, replayManyDeliveries, requireDelivery } from './replays.ts';
+import {
+  giveUp,
+  replayDelivery,
+  replayInstallationEvent,
+  replayManyDeliveries,
+  requireDelivery,
+  tryNow,
+} from './replays.ts';
 
 const shapes = {
   connect: {
@@ -64,14 +72,30 @@ const shapes = {
     response: { 200: deliveryDetail },
   },
   replay: {
-    summary: 'Replays a delivery',
-    problems: ['no_channel'],
+    summary: 'Replays a finished delivery',
+    details: 'It is delivered after those that are pending, with all attempts left.',
+    problems: ['no_channel', 'delivery_state'],
+    params: deliveryParams,
+    response: { 200: deliveryDetail },
+  },
+  tryNow: {
+    summary: 'Attempts a waiting delivery at once',
+    details: 'Refused for one that waits for another delivery or for its installation.',
+    problems: ['delivery_state'],
+    params: deliveryParams,
+    response: { 200: deliveryDetail },
+  },
+  giveUp: {
+    summary: 'Makes a pending delivery a dead letter',
+    details: 'The next one follows. Replay it to deliver it after all.',
+    problems: ['delivery_state'],
     params: deliveryParams,
     response: { 200: deliveryDetail },
   },
   replayManyDeliveries: {
     summary: 'Replays many deliveries',
-    details: 'Oldest first, at most 10,000 at once. Skips those of disconnected channels.',
+    details:
+      'Oldest first, after those that are pending, at most 10,000 at once. Skips those of disconnected channels.',
     params: idParams,
     body: replayBody,
     response: { 200: replayed },
@@ -82,7 +106,12 @@ const shapes = {
     querystring: eventQuery,
     response: { 200: page(eventResource) },
   },
-  replayEvent: { summary: 'Replays an event', params: eventParams, response: { 200: eventResource } },
+  replayEvent: {
+    summary: 'Replays a finished event',
+    problems: ['delivery_state'],
+    params: eventParams,
+    response: { 200: eventResource },
+  },
 } satisfies Record<string, FastifySchema>;
 
 export function channelRoutes(services: Services): FastifyPluginAsyncZod {
@@ -107,7 +136,8 @@ export function channelRoutes(services: Services): FastifyPluginAsyncZod {
 
     app.get('/installations/:id/deliveries', { schema: shapes.deliveries }, async (request) => {
       const { id } = await requireInstallation(services, requireCaller(request), request.params.id, 'read');
-      return pageDeliveries(pool, { installationId: id, ...request.query });
+      const found = await pageDeliveries(pool, { installationId: id, ...request.query });
+      return { items: found.items.map(showDelivery), nextCursor: found.nextCursor };
     });
 
     app.get('/installations/:id/deliveries/:deliveryId', { schema: shapes.delivery }, async (request) => {
@@ -119,6 +149,16 @@ export function channelRoutes(services: Services): FastifyPluginAsyncZod {
       const { id, deliveryId } = request.params;
       return showDeliveryDetail(await replayDelivery(services, requireCaller(request), id, deliveryId));
     });
+
+    for (const [name, shape, change] of [
+      ['try-now', shapes.tryNow, tryNow],
+      ['give-up', shapes.giveUp, giveUp],
+    ] as const) {
+      app.post(`/installations/:id/deliveries/:deliveryId/${name}`, { schema: shape }, async (request) => {
+        const { id, deliveryId } = request.params;
+        return showDeliveryDetail(await change(services, requireCaller(request), id, deliveryId));
+      });
+    }
 
     app.post('/installations/:id/deliveries/replay', { schema: shapes.replayManyDeliveries }, async (request) => ({
       replayed: await replayManyDeliveries(services, requireCaller(request), request.params.id, request.body),

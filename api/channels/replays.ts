@@ -1,12 +1,19 @@
-/** Replays deliveries and events of an installation. */
-import { type Delivery, findDelivery, replayDeliveries } from '../../db/channels/delivery-history.ts';
-import { type RecordedEvent, replayEvent } from '../../db/installations/event-history.ts';
+/** Replays deliveries and events of an installation, and decides on deliveries that wait. */
+import {
+  type Delivery,
+  findDelivery,
+  giveUpDelivery,
+  makeDeliveryDue,
+  replayDeliveries,
+} from '../../db/channels/delivery-history.ts';
+import { findEvent, type RecordedEvent, replayEvent } from '../../db/installations/event-history.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { requireInstallation } from '../installations/installation-lookup.ts';
 import type { Services } from '../services.ts';
 import { BODY_SHOWN_BYTES } from './channel-resource.ts';
+import { describeWait } from './delivery-wait.ts';
 
 /** Maximum number of deliveries replayed by one call. */
 const REPLAY_MAX = 10_000;
@@ -22,7 +29,7 @@ export async function requireDelivery(
   return delivery;
 }
 
-/** Replays one delivery. A pending one stays as it is. */
+/** Replays one finished delivery. @throws Problem `delivery_state` for a pending one */
 export async function replayDelivery(
   services: Services,
   caller: Caller,
@@ -31,11 +38,51 @@ export async function replayDelivery(
 ): Promise<Delivery & { readonly body: Buffer }> {
   await requireInstallation(services, caller, installationId);
   const before = await requireDelivery(services, installationId, deliveryId);
-  if (before.state === 'pending') return before;
+  if (before.state === 'pending')
+    throw wrongState(before, 'Only finished deliveries are replayed. Try it now, or give it up.');
   const of = { installationId, id: deliveryId, limit: 1 };
   const count = await inTransaction(services.pool, (tx) => replayDeliveries(tx, of));
   if (count === 0) throw new Problem('no_channel', 'Its channel is disconnected, so it cannot be delivered again.');
   return requireDelivery(services, installationId, deliveryId);
+}
+
+/** Makes a waiting delivery due. @throws Problem `delivery_state` if it waits for something else than its time */
+export async function tryNow(
+  services: Services,
+  caller: Caller,
+  installationId: string,
+  deliveryId: string,
+): Promise<Delivery & { readonly body: Buffer }> {
+  await requireInstallation(services, caller, installationId);
+  const before = await requireDelivery(services, installationId, deliveryId);
+  if (before.waitsFor) throw wrongState(before, 'Try that one now, or give it up.');
+  if (!(await makeDeliveryDue(services.pool, installationId, deliveryId)))
+    throw wrongState(await requireDelivery(services, installationId, deliveryId), 'It cannot be tried now.');
+  return requireDelivery(services, installationId, deliveryId);
+}
+
+/** Makes a pending delivery dead. @throws Problem `delivery_state` for one that is finished or being attempted */
+export async function giveUp(
+  services: Services,
+  caller: Caller,
+  installationId: string,
+  deliveryId: string,
+): Promise<Delivery & { readonly body: Buffer }> {
+  await requireInstallation(services, caller, installationId);
+  await requireDelivery(services, installationId, deliveryId);
+  if (!(await giveUpDelivery(services.pool, installationId, deliveryId)))
+    throw wrongState(
+      await requireDelivery(services, installationId, deliveryId),
+      'It cannot be given up: wait for the end of the attempt.',
+    );
+  return requireDelivery(services, installationId, deliveryId);
+}
+
+function wrongState(delivery: Delivery, next: string): Problem {
+  const { state } = delivery;
+  if (state !== 'pending') return new Problem('delivery_state', `It is ${state}. Replay it to deliver it again.`);
+  const why = (describeWait(delivery, Date.now()) ?? '').replace(/[^.]$/, '$&.');
+  return new Problem('delivery_state', `It is pending. ${why} ${next}`);
 }
 
 /** Replays many deliveries, oldest first, at most `REPLAY_MAX`. @returns how many */
@@ -51,7 +98,7 @@ export async function replayManyDeliveries(
   return inTransaction(services.pool, (tx) => replayDeliveries(tx, wanted));
 }
 
-/** Replays an event. A pending one stays as it is. */
+/** Replays a finished event. @throws Problem `delivery_state` for a pending one */
 export async function replayInstallationEvent(
   services: Services,
   caller: Caller,
@@ -61,6 +108,12 @@ export async function replayInstallationEvent(
   await requireInstallation(services, caller, installationId);
   const { pool, queues } = services;
   const event = await inTransaction(pool, (tx) => replayEvent(tx, queues, installationId, eventId));
-  if (!event) throw new Problem('not_found', 'The installation has no event with this id.');
-  return event;
+  if (event) return event;
+  const pending = await findEvent(pool, installationId, eventId);
+  if (!pending) throw new Problem('not_found', 'The installation has no event with this id.');
+  const why = pending.lastError === null ? '' : ` Its last attempt: ${pending.lastError}.`;
+  throw new Problem(
+    'delivery_state',
+    `It is pending and is delivered by itself.${why} Only finished events are replayed.`,
+  );
 }

@@ -57,9 +57,13 @@ function EventTable({ items, installationId }: { readonly items: readonly Event[
       <AttemptState key="state" {...event} />,
       event.attempts,
       <Monospace key="data">{escapeText(JSON.stringify(event.data))}</Monospace>,
-      <ActionButton key="again" run={() => replay(event.id)} done="The event is queued for delivery">
-        Replay
-      </ActionButton>,
+      event.state === 'pending' ? (
+        'by itself'
+      ) : (
+        <ActionButton key="again" run={() => replay(event.id)} done="The event is queued for delivery">
+          Replay
+        </ActionButton>
+      ),
     ],
   }));
   return <DataTable label="Events" titles={TITLES} rows={rows} numeric={['Attempts']} />;

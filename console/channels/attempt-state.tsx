@@ -9,12 +9,22 @@ const TONES: Record<State, Tone> = { pending: 'fair', delivered: 'good', dead: '
 interface Props {
   readonly state: State;
   readonly lastError: string | null;
+  /** Others pass it. */
+  readonly setAside?: boolean;
+  /** Why a pending one waits. */
+  readonly waitReason?: string | null;
 }
 
-export function AttemptState({ state, lastError }: Props) {
+export function AttemptState({ state, lastError, setAside = false, waitReason = null }: Props) {
+  const isAside = setAside && state === 'pending';
   return (
     <>
-      <StatusDot tone={TONES[state]}>{state}</StatusDot>
+      <StatusDot tone={isAside ? 'bad' : TONES[state]}>{isAside ? 'set aside' : state}</StatusDot>
+      {waitReason === null ? null : (
+        <Text size="xs" c="dimmed" className="foreign">
+          {escapeText(waitReason)}
+        </Text>
+      )}
       {lastError && state !== 'delivered' ? (
         <Text size="xs" c="dimmed" className="foreign">
           {escapeText(lastError)}

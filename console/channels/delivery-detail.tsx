@@ -3,7 +3,9 @@
 import { Group, Skeleton, Stack, Text, Title } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { readBody, rest } from '../rest/client.ts';
+import { FOLLOW_MS } from '../rest/installations.ts';
 import { ActionButton } from '../shell/action-button.tsx';
+import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { DescriptionList } from '../shell/description-list.tsx';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { PreformattedText } from '../shell/preformatted-text.tsx';
@@ -21,15 +23,17 @@ export function DeliveryDetail({ installationId, deliveryId }: Props) {
   const found = useQuery({
     queryKey: ['deliveries', installationId, 'one', deliveryId],
     queryFn: () => readBody(rest.GET('/installations/{id}/deliveries/{deliveryId}', target)),
+    refetchInterval: ({ state }) => (state.data?.state === 'pending' ? FOLLOW_MS : false),
   });
   if (found.error) return <ErrorAlert error={found.error} />;
   if (!found.data) return <Skeleton height={160} aria-label="Loading" />;
   const { headers, body, bodyEncoding, bodyTruncated, lastError, ...delivery } = found.data;
+  const isPending = delivery.state === 'pending';
   return (
     <Stack>
       <DescriptionList
         rows={[
-          ['State', <AttemptState key="state" state={delivery.state} lastError={null} />],
+          ['State', <AttemptState key="state" {...delivery} lastError={null} />],
           ['Attempts', delivery.attempts],
           ['Received', <Timestamp key="received" at={delivery.receivedAt} />],
           ['Next attempt', <Timestamp key="next" at={delivery.nextAttemptAt} none="none" />],
@@ -47,13 +51,34 @@ export function DeliveryDetail({ installationId, deliveryId }: Props) {
       <PreformattedText>{escapeText(body)}</PreformattedText>
       {bodyTruncated ? <Text size="sm">The payload is truncated.</Text> : null}
       <Group justify="flex-end">
-        <ActionButton
-          size="sm"
-          run={() => rest.POST('/installations/{id}/deliveries/{deliveryId}/replay', target)}
-          done="It is delivered again"
-        >
-          Replay
-        </ActionButton>
+        {isPending ? (
+          <>
+            <ConfirmButton
+              label="Give up"
+              title="Give up this delivery"
+              run={() => rest.POST('/installations/{id}/deliveries/{deliveryId}/give-up', target)}
+              done="It is a dead letter: the next one follows"
+              button={{ size: 'sm' }}
+            >
+              <Text>It becomes a dead letter and the next one follows. You can replay it later.</Text>
+            </ConfirmButton>
+            <ActionButton
+              size="sm"
+              run={() => rest.POST('/installations/{id}/deliveries/{deliveryId}/try-now', target)}
+              done="It is attempted now"
+            >
+              Try now
+            </ActionButton>
+          </>
+        ) : (
+          <ActionButton
+            size="sm"
+            run={() => rest.POST('/installations/{id}/deliveries/{deliveryId}/replay', target)}
+            done="It is delivered again, after those that wait"
+          >
+            Replay
+          </ActionButton>
+        )}
       </Group>
     </Stack>
   );

@@ -595,8 +595,51 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Replays a delivery */
+        /**
+         * Replays a finished delivery
+         * @description It is delivered after those that are pending, with all attempts left.
+         */
         post: operations["postInstallationsByIdDeliveriesByDeliveryIdReplay"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/installations/{id}/deliveries/{deliveryId}/try-now": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Attempts a waiting delivery at once
+         * @description Refused for one that waits for another delivery or for its installation.
+         */
+        post: operations["postInstallationsByIdDeliveriesByDeliveryIdTryNow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/installations/{id}/deliveries/{deliveryId}/give-up": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Makes a pending delivery a dead letter
+         * @description The next one follows. Replay it to deliver it after all.
+         */
+        post: operations["postInstallationsByIdDeliveriesByDeliveryIdGiveUp"];
         delete?: never;
         options?: never;
         head?: never;
@@ -614,7 +657,7 @@ export interface paths {
         put?: never;
         /**
          * Replays many deliveries
-         * @description Oldest first, at most 10,000 at once. Skips those of disconnected channels.
+         * @description Oldest first, after those that are pending, at most 10,000 at once. Skips those of disconnected channels.
          */
         post: operations["postInstallationsByIdDeliveriesReplay"];
         delete?: never;
@@ -649,7 +692,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Replays an event */
+        /** Replays a finished event */
         post: operations["postInstallationsByIdEventsByEventIdReplay"];
         delete?: never;
         options?: never;
@@ -922,7 +965,7 @@ export interface components {
             title: string;
             status: number;
             /** @enum {string} */
-            code: "bad_request" | "unauthenticated" | "not_owner" | "operators_only" | "plugin_blocked" | "inspector_off" | "draft_owner_only" | "not_found" | "method_not_allowed" | "slug_taken" | "version_exists" | "no_published_version" | "last_version" | "published_version_exists" | "required_installation" | "already_installed" | "too_many_installations" | "not_pending" | "no_draft" | "not_a_draft" | "inspector_open" | "not_running" | "no_channel" | "cancelled" | "gone" | "too_large" | "quota_exceeded" | "unsupported_media_type" | "invalid_pin" | "invalid_package" | "text_files_only" | "invalid_arguments" | "rate_limited" | "internal" | "plugin_failed" | "bundler_busy" | "unavailable" | "plugin_timeout";
+            code: "bad_request" | "unauthenticated" | "not_owner" | "operators_only" | "plugin_blocked" | "inspector_off" | "draft_owner_only" | "not_found" | "method_not_allowed" | "slug_taken" | "version_exists" | "no_published_version" | "last_version" | "published_version_exists" | "required_installation" | "already_installed" | "too_many_installations" | "not_pending" | "no_draft" | "not_a_draft" | "inspector_open" | "not_running" | "delivery_state" | "no_channel" | "cancelled" | "gone" | "too_large" | "quota_exceeded" | "unsupported_media_type" | "invalid_pin" | "invalid_package" | "text_files_only" | "invalid_arguments" | "rate_limited" | "internal" | "plugin_failed" | "bundler_busy" | "unavailable" | "plugin_timeout";
             /** @description What happened, where, and what to do next. */
             detail: string;
             /** @description Also the header x-request-id. The operator finds the cause in the log by it. */
@@ -1418,6 +1461,14 @@ export interface components {
             nextAttemptAt: string | null;
             lastError: string | null;
             finishedAt: string | null;
+            /** @description Whether an attempt is under way. */
+            attempting: boolean;
+            /** @description It failed twice: others pass it, and it is retried on its own schedule. */
+            setAside: boolean;
+            /** @description Why a pending delivery waits, in one sentence. */
+            waitReason: string | null;
+            /** @description The delivery that comes first. */
+            waitsFor: string | null;
             method: string;
             query: string;
             bodyBytes: number;
@@ -1440,6 +1491,14 @@ export interface components {
             nextAttemptAt: string | null;
             lastError: string | null;
             finishedAt: string | null;
+            /** @description Whether an attempt is under way. */
+            attempting: boolean;
+            /** @description It failed twice: others pass it, and it is retried on its own schedule. */
+            setAside: boolean;
+            /** @description Why a pending delivery waits, in one sentence. */
+            waitReason: string | null;
+            /** @description The delivery that comes first. */
+            waitsFor: string | null;
             method: string;
             query: string;
             bodyBytes: number;
@@ -6624,7 +6683,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description no_channel: The installation has no channel */
+            /** @description delivery_state: The delivery is in another state; no_channel: The installation has no channel */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -6632,7 +6691,289 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "no_channel";
+                        code?: "delivery_state" | "no_channel";
+                    };
+                };
+            };
+            /** @description too_large: The content is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "too_large";
+                    };
+                };
+            };
+            /** @description unsupported_media_type: The content type is not supported */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unsupported_media_type";
+                    };
+                };
+            };
+            /** @description rate_limited: Too many requests */
+            429: {
+                headers: {
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    };
+                };
+            };
+            /** @description internal: Internal error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "internal";
+                    };
+                };
+            };
+            /** @description unavailable: A part of Bulkhead is unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unavailable";
+                    };
+                };
+            };
+        };
+    };
+    postInstallationsByIdDeliveriesByDeliveryIdTryNow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                deliveryId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryDetail"];
+                };
+            };
+            /** @description bad_request: The request is malformed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "bad_request";
+                    };
+                };
+            };
+            /** @description unauthenticated: Authentication is required */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unauthenticated";
+                    };
+                };
+            };
+            /** @description not_found: The resource does not exist */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "not_found";
+                    };
+                };
+            };
+            /** @description delivery_state: The delivery is in another state */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "delivery_state";
+                    };
+                };
+            };
+            /** @description too_large: The content is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "too_large";
+                    };
+                };
+            };
+            /** @description unsupported_media_type: The content type is not supported */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unsupported_media_type";
+                    };
+                };
+            };
+            /** @description rate_limited: Too many requests */
+            429: {
+                headers: {
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    };
+                };
+            };
+            /** @description internal: Internal error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "internal";
+                    };
+                };
+            };
+            /** @description unavailable: A part of Bulkhead is unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unavailable";
+                    };
+                };
+            };
+        };
+    };
+    postInstallationsByIdDeliveriesByDeliveryIdGiveUp: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                deliveryId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryDetail"];
+                };
+            };
+            /** @description bad_request: The request is malformed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "bad_request";
+                    };
+                };
+            };
+            /** @description unauthenticated: Authentication is required */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unauthenticated";
+                    };
+                };
+            };
+            /** @description not_found: The resource does not exist */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "not_found";
+                    };
+                };
+            };
+            /** @description delivery_state: The delivery is in another state */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "delivery_state";
                     };
                 };
             };
@@ -7009,6 +7350,18 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
                         code?: "not_found";
+                    };
+                };
+            };
+            /** @description delivery_state: The delivery is in another state */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "delivery_state";
                     };
                 };
             };

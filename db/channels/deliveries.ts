@@ -57,16 +57,18 @@ export async function insertDeliveries(tx: Queryable, group: readonly NewDeliver
   });
 }
 
+type NewReply = Pick<
+  NewDelivery,
+  'id' | 'channelId' | 'installationId' | 'accountId' | 'routingId' | 'body' | 'traceparent'
+> & { readonly conversationKey: string };
+
 /** Inserts an agent's reply for `channel.send`: an outbound delivery. Skips an existing id. */
-export async function insertReply(
-  tx: Queryable,
-  reply: Pick<NewDelivery, 'id' | 'channelId' | 'installationId' | 'accountId' | 'routingId' | 'body' | 'traceparent'>,
-): Promise<void> {
+export async function insertReply(tx: Queryable, reply: NewReply): Promise<void> {
   await tx.query(
     `WITH written AS (
        INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, received_at, method, query,
-         headers, body, direction, traceparent)
-       VALUES ($1, $2, $3, $4, $5, now(), 'SEND', '', '[]', $6, 'out', $7) ON CONFLICT (id) DO NOTHING
+         headers, body, direction, traceparent, conversation_key)
+       VALUES ($1, $2, $3, $4, $5, now(), 'SEND', '', '[]', $6, 'out', $7, $8) ON CONFLICT (id) DO NOTHING
      ) ${notifyDeliveriesSql('SELECT $2::text AS channel_id')}`,
     [
       reply.id,
@@ -76,6 +78,7 @@ export async function insertReply(
       reply.routingId,
       reply.body,
       reply.traceparent ?? null,
+      reply.conversationKey,
     ],
   );
 }

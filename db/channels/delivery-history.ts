@@ -1,10 +1,12 @@
-/** Lists and replays deliveries for their user. `delivery-queue.ts` processes them. */
+/** Lists deliveries and changes their fate for their user. `delivery-queue.ts` processes them. */
 
 import type { ClientBase, Pool } from 'pg';
+import { isLeaseHeldSql } from '../jobs/leases.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { notifyDeliveriesSql } from '../postgres/notifications.ts';
-import { findRow, type PageQuery, readPage } from '../postgres/rows.ts';
+import { findRow, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 import type { RawHeader } from './deliveries.ts';
+import { isHeldUpSql } from './delivery-queue.ts';
 
 type DeliveryState = 'pending' | 'delivered' | 'dead';
 export interface Delivery {
@@ -18,15 +20,34 @@ export interface Delivery {
   readonly nextAttemptAt: string | null;
   readonly lastError: string | null;
   readonly finishedAt: string | null;
+  /** It failed twice: others pass it. */
+  readonly setAside: boolean;
+  /** A supervisor is attempting it. */
+  readonly attempting: boolean;
+  /** The delivery that comes first, and its last error; null: it is first. */
+  readonly waitsFor: { readonly id: string; readonly lastError: string | null } | null;
   readonly method: string;
   readonly query: string;
   readonly headers: readonly RawHeader[];
   readonly bodyBytes: number;
 }
 
+/** What comes before a pending delivery: one of its conversation that is set aside, or the head of its queue. */
+const WAITS_FOR = `CASE WHEN d.state = 'pending' AND NOT d.set_aside THEN (
+    SELECT json_build_object('id', b.id, 'lastError', b.last_error) FROM (
+      (SELECT s.id, s.last_error FROM deliveries s
+        WHERE s.channel_id = d.channel_id AND s.direction = d.direction AND s.state = 'pending' AND s.set_aside
+          AND s.conversation_key = d.conversation_key LIMIT 1)
+      UNION ALL
+      (SELECT h.id, h.last_error FROM deliveries h
+        WHERE h.channel_id = d.channel_id AND h.direction = d.direction AND h.state = 'pending' AND NOT h.set_aside
+          AND h.position < d.position AND NOT ${isHeldUpSql('h')} ORDER BY h.position LIMIT 1)) b LIMIT 1) END`;
+const IS_ATTEMPTED = `(d.state = 'pending' AND d.claimed_by IS NOT NULL AND ${isLeaseHeldSql('d.claimed_by')})`;
+
 const COLUMNS = `id, channel_id AS "channelId", direction, state, attempts, received_at AS "receivedAt",
   CASE WHEN state = 'pending' AND next_attempt_at < 'infinity' THEN next_attempt_at END AS "nextAttemptAt",
-  last_error AS "lastError", finished_at AS "finishedAt", method, query, headers, octet_length(body) AS "bodyBytes"`;
+  last_error AS "lastError", finished_at AS "finishedAt", method, query, headers, octet_length(body) AS "bodyBytes", set_aside AS "setAside",
+  ${IS_ATTEMPTED} AS attempting, ${WAITS_FOR} AS "waitsFor"`;
 
 interface DeliveryQuery extends PageQuery {
   readonly installationId: string;
@@ -38,7 +59,7 @@ interface DeliveryQuery extends PageQuery {
 export const pageDeliveries = (pool: Pool, query: DeliveryQuery): Promise<Page<Delivery>> =>
   readPage(
     pool,
-    `SELECT ${COLUMNS} FROM deliveries
+    `SELECT ${COLUMNS} FROM deliveries d
       WHERE installation_id = $1 AND ($2::text IS NULL OR channel_id = $2) AND ($3::text IS NULL OR state = $3)
         AND ($4::text IS NULL OR id < $4)
       ORDER BY id DESC LIMIT $5`,
@@ -56,13 +77,39 @@ export const findDelivery = (
 ): Promise<(Delivery & { readonly body: Buffer }) | null> =>
   findRow<Delivery & { body: Buffer }>(
     pool,
-    `SELECT ${COLUMNS}, substring(body FROM 1 FOR $3) AS body FROM deliveries WHERE id = $1 AND installation_id = $2`,
+    `SELECT ${COLUMNS}, substring(body FROM 1 FOR $3) AS body FROM deliveries d WHERE id = $1 AND installation_id = $2`,
     [id, installationId, bodyBytesMax],
   );
 
+/** Part of an UPDATE: the delivery is pending and no supervisor is attempting it. */
+const WAITS = `d.id = $1 AND d.installation_id = $2 AND d.state = 'pending' AND NOT ${IS_ATTEMPTED}`;
+
+/** Makes a waiting delivery due. False: it is finished, held or being attempted. */
+export const makeDeliveryDue = (tx: Queryable, installationId: string, id: string): Promise<boolean> =>
+  changeWaiting(tx, `next_attempt_at = now() WHERE ${WAITS} AND d.next_attempt_at < 'infinity'`, installationId, id);
+
+/** Makes a waiting delivery dead, so that the next one follows. False: it is finished or being attempted. */
+export const giveUpDelivery = (tx: Queryable, installationId: string, id: string): Promise<boolean> =>
+  changeWaiting(
+    tx,
+    `state = 'dead', finished_at = now(), claimed_by = NULL,
+     last_error = concat_ws(': ', 'given up by its user', d.last_error) WHERE ${WAITS}`,
+    installationId,
+    id,
+  );
+
+async function changeWaiting(tx: Queryable, change: string, installationId: string, id: string): Promise<boolean> {
+  const changed = await tx.query(
+    `WITH changed AS (UPDATE deliveries d SET ${change} RETURNING d.channel_id)
+     ${notifyDeliveriesSql('SELECT channel_id FROM changed')}`,
+    [id, installationId],
+  );
+  return changed.rows.length > 0;
+}
+
 /**
- * Makes finished deliveries pending again, at their old positions and with all attempts left. Skips deliveries whose
- * channel was disconnected.
+ * Makes finished deliveries pending again, behind those that are pending and with all attempts left. Skips deliveries
+ * whose channel was disconnected.
  *
  * @param filter one delivery by its id, or all of a state
  * @returns how many
@@ -72,14 +119,18 @@ export async function replayDeliveries(
   filter: { installationId: string; id?: string; state?: 'delivered' | 'dead'; channelId?: string; limit: number },
 ): Promise<number> {
   const replayed = await tx.query(
-    `WITH replayed AS (
+    `WITH oldest AS (
+       SELECT r.id FROM deliveries r
+        WHERE r.installation_id = $1 AND ($2::text IS NULL OR r.id = $2) AND r.state <> 'pending'
+          AND ($3::text IS NULL OR r.state = $3) AND ($4::text IS NULL OR r.channel_id = $4)
+          AND EXISTS (SELECT 1 FROM channels c WHERE c.id = r.channel_id)
+        ORDER BY r.position LIMIT $5 FOR UPDATE
+     ), behind AS (
+       SELECT id, nextval(pg_get_serial_sequence('deliveries', 'position')) AS position FROM oldest
+     ), replayed AS (
        UPDATE deliveries d SET state = 'pending', attempts = 0, interruptions = 0, next_attempt_at = now(), claimed_by = NULL,
-              finished_at = NULL
-        WHERE d.id IN (SELECT r.id FROM deliveries r
-                        WHERE r.installation_id = $1 AND ($2::text IS NULL OR r.id = $2) AND r.state <> 'pending'
-                          AND ($3::text IS NULL OR r.state = $3) AND ($4::text IS NULL OR r.channel_id = $4)
-                          AND EXISTS (SELECT 1 FROM channels c WHERE c.id = r.channel_id)
-                        ORDER BY r.position LIMIT $5 FOR UPDATE)
+              finished_at = NULL, set_aside = false, position = b.position
+         FROM behind b WHERE d.id = b.id
         RETURNING d.channel_id
      ) ${notifyDeliveriesSql('SELECT channel_id FROM replayed')}`,
     [filter.installationId, filter.id ?? null, filter.state ?? null, filter.channelId ?? null, filter.limit],

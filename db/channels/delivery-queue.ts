@@ -1,6 +1,7 @@
 /**
- * Claims and finishes deliveries. A channel queue is one direction of one channel. Only its oldest pending delivery (the
- * head) is attempted; the next one follows when the head is delivered or dead.
+ * Claims and finishes deliveries. Only the head of a channel queue is attempted: the oldest pending delivery. The next one
+ * follows when the head is delivered, dead or set aside. Deliveries that were set aside are a queue of their own, which
+ * holds no other delivery up but those of the same conversation.
  */
 
 import type { Pool } from 'pg';
@@ -13,6 +14,8 @@ export interface ChannelQueue {
   readonly channelId: string;
   /** `in`: a webhook request for `channel.receive`; `out`: an agent's reply for `channel.send`. */
   readonly direction: 'in' | 'out';
+  /** Whether it is the queue of the deliveries that were set aside. */
+  readonly setAside: boolean;
 }
 export interface ReadyChannelQueue extends ChannelQueue {
   readonly installationId: string;
@@ -35,8 +38,23 @@ export interface ClaimedDelivery extends ReadyChannelQueue {
   readonly traceparent: string | null;
 }
 
-const HEAD = `SELECT h.* FROM deliveries h
-   WHERE h.channel_id = c.id AND h.direction = l.direction AND h.state = 'pending' ORDER BY h.position LIMIT 1`;
+/** Condition: a delivery of the same conversation that was set aside holds `alias` up. Never true without a conversation. */
+export const isHeldUpSql = (alias: string): string => `EXISTS (
+  SELECT 1 FROM deliveries a
+   WHERE a.channel_id = ${alias}.channel_id AND a.direction = ${alias}.direction AND a.state = 'pending' AND a.set_aside
+     AND a.conversation_key = ${alias}.conversation_key)`;
+
+/** The heads of the queues of a direction of a channel: in order, and of those set aside the one that is due first. */
+const selectHeads = (channel: string, direction: string) => ({
+  ordered: `SELECT h.* FROM deliveries h
+    WHERE h.channel_id = ${channel} AND h.direction = ${direction} AND h.state = 'pending' AND NOT h.set_aside
+      AND NOT ${isHeldUpSql('h')} ORDER BY h.position LIMIT 1`,
+  setAside: `SELECT h.* FROM deliveries h
+    WHERE h.channel_id = ${channel} AND h.direction = ${direction} AND h.state = 'pending' AND h.set_aside
+    ORDER BY h.next_attempt_at, h.position LIMIT 1`,
+});
+const polled = selectHeads('c.id', 'l.direction');
+const claimed = selectHeads('$1', '$2');
 const isFree = (column: string, lease: string) =>
   `(${column} IS NULL OR ${column} = ${lease} OR NOT ${isLeaseHeldSql(column)})`;
 
@@ -53,9 +71,10 @@ export const findReadyChannelQueues = (
 ): Promise<ReadyChannelQueue[]> =>
   listRows(
     pool,
-    `SELECT d.channel_id AS "channelId", d.direction, d.installation_id AS "installationId",
-            d.account_id AS "accountId"
-       FROM channels c CROSS JOIN (VALUES ('in'), ('out')) AS l(direction) CROSS JOIN LATERAL (${HEAD}) d
+    `SELECT d.channel_id AS "channelId", d.direction, d.set_aside AS "setAside",
+            d.installation_id AS "installationId", d.account_id AS "accountId"
+       FROM channels c CROSS JOIN (VALUES ('in'), ('out')) AS l(direction)
+            CROSS JOIN LATERAL ((${polled.ordered}) UNION ALL (${polled.setAside})) d
       WHERE ($2::text[] IS NULL OR c.id = ANY ($2)) AND d.next_attempt_at <= now()
         AND ${isFree('d.claimed_by', '$1')}
       ORDER BY d.position`,
@@ -70,11 +89,9 @@ export const claimNextDelivery = (pool: Pool, queue: ChannelQueue, lease: number
   findRow(
     pool,
     `UPDATE deliveries d SET attempts = d.attempts + 1, ${countInterruptionSql}, claimed_by = $3
-      WHERE d.id = (SELECT h.id FROM deliveries h
-                     WHERE h.channel_id = $1 AND h.direction = $2 AND h.state = 'pending'
-                     ORDER BY h.position LIMIT 1)
+      WHERE d.id = (SELECT head.id FROM (${queue.setAside ? claimed.setAside : claimed.ordered}) head)
         AND d.state = 'pending' AND d.next_attempt_at <= now() AND ${isFree('d.claimed_by', '$3')}
-      RETURNING d.id, d.channel_id AS "channelId", d.direction, d.installation_id AS "installationId",
+      RETURNING d.id, d.channel_id AS "channelId", d.direction, d.set_aside AS "setAside", d.installation_id AS "installationId",
         d.account_id AS "accountId", d.routing_id AS "routingId", d.received_at AS "receivedAt", d.method, d.query,
         d.headers, d.body, d.attempts AS attempt, d.interruptions, d.traceparent`,
     [queue.channelId, queue.direction, lease],
@@ -101,20 +118,22 @@ interface Postponement {
   readonly afterSeconds: number | null;
   readonly error: string;
   readonly as: AttemptResult;
+  /** Whether others pass it from now on. Once set aside, it stays so. */
+  readonly setAside?: boolean | undefined;
 }
 
-/** Puts a delivery back for a later attempt. Its channel queue waits with it. */
+/** Puts a delivery back for a later attempt. Its channel queue waits with it unless it is set aside. */
 export async function postponeDelivery(
   pool: Pool,
   id: string,
   lease: number,
-  { afterSeconds, error, as }: Postponement,
+  { afterSeconds, error, as, setAside = false }: Postponement,
 ): Promise<void> {
   await pool.query(
-    `UPDATE deliveries SET claimed_by = NULL, last_error = $4, ${countAttemptSql('$5')},
+    `UPDATE deliveries SET claimed_by = NULL, last_error = $4, ${countAttemptSql('$5')}, set_aside = set_aside OR $6,
             next_attempt_at = CASE WHEN $3::float8 IS NULL THEN 'infinity' ELSE now() + make_interval(secs => $3) END
       WHERE id = $1 AND claimed_by = $2 AND state = 'pending'`,
-    [id, lease, afterSeconds, error, as],
+    [id, lease, afterSeconds, error, as, setAside],
   );
 }
 

@@ -21,7 +21,7 @@ export interface HandshakeReply {
   readonly body?: string | undefined;
 }
 export interface ClaimedHandshake
-  extends Omit<ClaimedDelivery, 'direction' | 'accountId' | 'attempt' | 'interruptions' | 'traceparent'> {
+  extends Omit<ClaimedDelivery, 'direction' | 'setAside' | 'accountId' | 'attempt' | 'interruptions' | 'traceparent'> {
   /** Time left, milliseconds. */
   readonly leftMs: number;
 }

@@ -3,7 +3,7 @@
 import type { ClientBase, Pool } from 'pg';
 import type { Queues } from '../jobs/queues.ts';
 import type { Page } from '../postgres/cursors.ts';
-import { findRow, type PageQuery, readPage } from '../postgres/rows.ts';
+import { findRow, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 
 type EventState = 'pending' | 'delivered' | 'skipped' | 'dead';
 export interface RecordedEvent {
@@ -36,7 +36,7 @@ export const pageEvents = (
     (row) => row.id,
   );
 
-/** Makes a finished event pending again with all attempts left; leaves a pending one as it is. Null: no such event. */
+/** Makes a finished event pending again with all attempts left. Null: no finished event has this id. */
 export async function replayEvent(
   tx: ClientBase,
   queues: Queues,
@@ -48,7 +48,12 @@ export async function replayEvent(
       WHERE id = $1 AND installation_id = $2 AND state <> 'pending' RETURNING account_id AS "accountId"`,
     [eventId, installationId],
   );
-  for (const { accountId } of changed.rows)
-    await queues.send(tx, 'events', { eventId, installationId }, { group: { id: installationId, accountId } });
-  return findRow(tx, `SELECT ${COLUMNS} FROM events WHERE id = $1 AND installation_id = $2`, [eventId, installationId]);
+  const [row] = changed.rows;
+  if (!row) return null;
+  const { accountId } = row;
+  await queues.send(tx, 'events', { eventId, installationId }, { group: { id: installationId, accountId } });
+  return findEvent(tx, installationId, eventId);
 }
+
+export const findEvent = (db: Queryable, installationId: string, eventId: string): Promise<RecordedEvent | null> =>
+  findRow(db, `SELECT ${COLUMNS} FROM events WHERE id = $1 AND installation_id = $2`, [eventId, installationId]);

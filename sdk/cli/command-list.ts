@@ -6,8 +6,10 @@ import { check } from './commands/check.ts';
 import { createCompletionCommand } from './commands/completion.ts';
 import { configure } from './commands/configure.ts';
 import { delist } from './commands/delist.ts';
+import { deliveries } from './commands/deliveries.ts';
 import { dev } from './commands/dev.ts';
 import { fire } from './commands/fire.ts';
+import { giveUp } from './commands/give-up.ts';
 import { importSkills } from './commands/import-skills.ts';
 import { init } from './commands/init.ts';
 import { install } from './commands/install.ts';
@@ -21,6 +23,7 @@ import { replay } from './commands/replay.ts';
 import { restart } from './commands/restart.ts';
 import { retry } from './commands/retry.ts';
 import { status } from './commands/status.ts';
+import { tryNow } from './commands/try-now.ts';
 import { usage } from './commands/usage.ts';
 import { whoami } from './commands/whoami.ts';
 import { yank } from './commands/yank.ts';
@@ -43,7 +46,10 @@ export const commands: readonly Command[] = [
   logs,
   call,
   fire,
+  deliveries,
   replay,
+  tryNow,
+  giveUp,
   mcp,
   login,
   logout,

@@ -70,6 +70,16 @@ export interface Installation {
   readonly updateUnderWay: { readonly semVer: string | null; readonly waitsFor: string | null } | null;
   readonly failedUpdate: { readonly semVer: string | null; readonly reason: string } | null;
 }
+export interface Delivery {
+  readonly id: string;
+  readonly direction: 'in' | 'out';
+  readonly state: 'pending' | 'delivered' | 'dead';
+  readonly attempts: number;
+  readonly receivedAt: string;
+  readonly setAside: boolean;
+  readonly waitReason: string | null;
+  readonly lastError: string | null;
+}
 export interface CatalogEntry {
   readonly slug: string;
   readonly displayName: string;

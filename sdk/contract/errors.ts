@@ -22,6 +22,7 @@ export const problems = {
   not_a_draft: { status: 409, title: 'The installation does not run your draft' },
   inspector_open: { status: 409, title: 'The inspector is already open' },
   not_running: { status: 409, title: 'The installation is not running' },
+  delivery_state: { status: 409, title: 'The delivery is in another state' },
   no_channel: { status: 409, title: 'The installation has no channel' },
   cancelled: { status: 409, title: 'A plugin cancelled the operation' },
   gone: { status: 410, title: 'The resource was removed' },

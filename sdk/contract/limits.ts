@@ -18,6 +18,8 @@ export const limits = {
   toolResultBytes: 256 * KIB,
   storageBytes: MIB,
   deliveryDays: 14,
+  /** Delays after the failed attempts at a delivery, seconds; the failure after the last one makes it dead. */
+  deliveryWaits: [5, 15, 60, 600, 3_600],
   /** Days that per-minute metrics of installations are kept. */
   metricsDays: 14,
   /** Slugs that operator metrics label separately; all others are labelled `other`. */

@@ -363,7 +363,7 @@ export const surfaces = {
     ...surface,
     origin: 'ours',
     budgetMs: 2_500,
-    doc: 'Responds immediately to a vendor that verifies the webhook address. Return nothing to queue the request for `channel.receive`.',
+    doc: 'Responds immediately to a vendor that verifies the webhook address. Return nothing to queue the request for `channel.receive`. Of `headers`, only `content-type`, `x-hook-secret`, `webhook-allowed-origin` and `webhook-allowed-rate` are sent.',
     reach: 'Responds to vendors that verify its webhook address.',
     risk: 'low',
     registration: null,

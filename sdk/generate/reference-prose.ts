@@ -19,8 +19,10 @@ export const surfaceFailures: Readonly<Record<SurfaceName, string>> = {
     'a thrown error becomes a result with `isError` and its message, so that the agent can correct its call; a malformed result or a timeout fails the call',
   commands: 'the call fails with the message of the thrown error',
   providers: 'the call fails without a reason; the plugin’s log has the reason',
-  'channel.receive': 'the request is retried, up to 6 attempts in 80 minutes, then kept for a manual replay',
-  'channel.send': 'the reply is retried, up to 6 attempts in 80 minutes, then kept for a manual replay',
+  'channel.receive':
+    'the request is retried, up to 6 attempts in 80 minutes, then kept for a manual replay; after two failures the channel’s later requests pass it',
+  'channel.send':
+    'the reply is retried, up to 6 attempts in 80 minutes, then kept for a manual replay; after two failures replies of other conversations pass it',
   'channel.handshake': 'the request is queued for `channel.receive`',
 };
 

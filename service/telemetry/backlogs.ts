@@ -26,11 +26,12 @@ const selectJobs = (name: string) => `SELECT '${name}' AS name, count(*)::int AS
     NULL::int AS dead
   FROM (SELECT greatest(created_on, start_after) AS at FROM pgboss.job
          WHERE name = '${name}' AND state < 'active' AND start_after <= now() LIMIT ${COUNT_MAX}) j`;
-const selectRows = (name: string, table: string, at: string, where: string) => `
+/** @param waits further condition of waiting rows */
+const selectRows = (name: string, table: string, at: string, where: string, waits = '') => `
   SELECT '${name}', count(*)::int, ${AGE_SQL},
     (SELECT count(*)::int FROM (SELECT 1 FROM ${table} WHERE state = 'dead' ${where} LIMIT ${COUNT_MAX}) d)
   FROM (SELECT ${at} AS at FROM ${table}
-         WHERE state = 'pending' AND next_attempt_at <> 'infinity' ${where} LIMIT ${COUNT_MAX}) p`;
+         WHERE state = 'pending' AND next_attempt_at <> 'infinity' ${where} ${waits} LIMIT ${COUNT_MAX}) p`;
 
 const BACKLOGS = [
   // The jobs of this queue only trigger rows of the events table, which are counted below.
@@ -38,11 +39,11 @@ const BACKLOGS = [
     .filter((name) => name !== 'events')
     .map(selectJobs),
   selectRows('events', 'events', 'occurred_at', ''),
-  selectRows('webhooks', 'deliveries', 'received_at', "AND direction = 'in'"),
-  selectRows('replies', 'deliveries', 'received_at', "AND direction = 'out'"),
+  selectRows('webhooks', 'deliveries', 'received_at', "AND direction = 'in'", 'AND NOT set_aside'),
+  selectRows('replies', 'deliveries', 'received_at', "AND direction = 'out'", 'AND NOT set_aside'),
 ].join(' UNION ALL ');
 
-/** Reads all backlogs. Work that waits for its user (a paused installation) does not count. */
+/** Reads all backlogs. Work that waits for its user (a paused installation) or is set aside does not count. */
 export async function readBacklogs(pool: Pool): Promise<Backlog[]> {
   return (await pool.query<Backlog>(BACKLOGS)).rows;
 }

@@ -22,7 +22,8 @@ interface ChannelSchedulerOptions {
   onError(error: Error): void;
 }
 
-const formatKey = ({ channelId, direction }: ReadyChannelQueue): string => `${direction} ${channelId}`;
+const formatKey = ({ channelId, direction, setAside }: ReadyChannelQueue): string =>
+  `${direction} ${setAside} ${channelId}`;
 
 export class ChannelScheduler {
   readonly #options: ChannelSchedulerOptions;

@@ -58,9 +58,10 @@ async function storeMessage(
 /** Finds the conversation's session or creates one. Null: the channel was deleted. */
 async function findOrCreateConversation(
   services: SessionServices,
-  { accountId, channelId }: ClaimedDelivery,
+  delivery: ClaimedDelivery,
   key: string,
 ): Promise<Session | null> {
+  const { accountId, channelId } = delivery;
   const known = await findConversation(services.pool, channelId, key);
   if (known !== null) return services.sessions.get(accountId, known);
   const { plugins } = await services.pluginsCache.get(accountId);
@@ -69,13 +70,19 @@ async function findOrCreateConversation(
     if (!agent) return null;
     const made = { accountId, agentId: agent.id, agentName: agent.name, channelId };
     const session = await createSession(tx, made);
-    // Only the channel queue's worker creates conversations. If one exists nevertheless, this session is rolled back.
-    if (!(await bindConversation(tx, { channelId, key, sessionId: session.id })))
-      throw new Error('The conversation has a session already.');
+    if (!(await bindConversation(tx, { channelId, key, sessionId: session.id }))) throw new ConversationExistsError();
     const data = { sessionId: session.id, agentId: session.agentId, channelId };
     await recordSessionEvent(tx, services.queues, plugins, 'sessionStarted', data);
     return session;
+  }).catch((error: unknown) => {
+    if (error instanceof ConversationExistsError) return findOrCreateConversation(services, delivery, key);
+    throw error;
   });
   if (started) services.sessions.put(started);
   return started;
+}
+
+/** Two deliveries, one of them set aside, started the conversation at once. Rolls the second session back. */
+class ConversationExistsError extends Error {
+  override readonly name = 'ConversationExistsError';
 }

@@ -22,13 +22,7 @@ import type { SessionServices } from '../sessions/session-services.ts';
 import { callChannelHandler } from './channel-call.ts';
 import { RequiredPluginError, storeMessages } from './inbound-messages.ts';
 import { toRequest } from './webhook-request.ts';
-import {
-  type AttemptVerdict,
-  DELIVERY_ATTEMPTS,
-  isUsedUp,
-  judgeDelivery,
-  REFUSED_WAIT_S,
-} from './webhook-retry-policy.ts';
+import { type AttemptVerdict, isUsedUp, judgeDelivery, REFUSED_WAIT_S } from './webhook-retry-policy.ts';
 
 interface DeliveryDeps {
   readonly services: SessionServices;
@@ -36,6 +30,8 @@ interface DeliveryDeps {
   /** The supervisor's lease, which holds the claims. */
   readonly lease: number;
   readonly writes: Pick<RetryingWriter, 'write'>;
+  /** Delays after failed attempts, seconds. */
+  readonly deliveryWaits: readonly number[];
   /** Called at each step. A test may stop the step there. */
   faultPoint(step: string): Promise<void> | undefined;
   onError(error: Error): void;
@@ -54,7 +50,7 @@ export async function deliverHead(deps: DeliveryDeps, queue: ChannelQueue): Prom
 async function deliver(deps: DeliveryDeps, queue: ChannelQueue, delivery: ClaimedDelivery): Promise<boolean> {
   const { pool } = deps.services;
   await deps.faultPoint(formatStep(delivery, 'claimed'));
-  if (isUsedUp(delivery, DELIVERY_ATTEMPTS))
+  if (isUsedUp(delivery, deps.deliveryWaits.length + 1))
     return finishDelivery(pool, delivery.id, deps.lease, 'dead', 'the supervisor ended during each attempt');
   const plugin = await currentEntry(deps.services, delivery);
   if (!plugin) return finishDelivery(pool, delivery.id, deps.lease, 'dead', 'the installation is gone');
@@ -111,7 +107,7 @@ async function attempt(deps: DeliveryDeps, delivery: ClaimedDelivery, plugin: In
   await deps.faultPoint(formatStep(delivery, 'answered'));
   const result =
     answered.kind === 'answered' && name === 'receive' ? await storeResult(deps, delivery, answered) : answered;
-  const verdict = judgeDelivery(delivery, result, plugin, Math.random());
+  const verdict = judgeDelivery(delivery, result, plugin, deps.deliveryWaits, Math.random());
   if (verdict.kind === 'delivered') {
     await deps.faultPoint(formatStep(delivery, 'taken'));
     await recordVerdict(deps, delivery, verdict);
@@ -119,7 +115,8 @@ async function attempt(deps: DeliveryDeps, delivery: ClaimedDelivery, plugin: In
     await deps.faultPoint(formatStep(delivery, 'finished'));
     return true;
   }
-  const next = verdict.kind === 'dead' ? 'dead' : 'retry';
+  const isAside = verdict.kind === 'retry' && (delivery.setAside || verdict.setAside === true);
+  const next = verdict.kind === 'dead' ? 'dead' : isAside ? 'set aside' : 'retry';
   const text = `channel.${name}, attempt ${delivery.attempt}: ${verdict.error}`;
   const data = { deliveryId: delivery.id, channelId: delivery.channelId, next };
   services.logs.system(plugin, 'error', text, { invocationId, data });
@@ -129,13 +126,13 @@ async function attempt(deps: DeliveryDeps, delivery: ClaimedDelivery, plugin: In
 /** Records the result of an attempt. True: the next delivery may follow at once. */
 function recordVerdict(
   { services: { pool }, lease, writes }: DeliveryDeps,
-  { id }: ClaimedDelivery,
+  { id, setAside }: ClaimedDelivery,
   verdict: AttemptVerdict,
 ) {
   return writes.write(async () => {
     if (verdict.kind !== 'retry') return finishDelivery(pool, id, lease, verdict.kind, verdict.error);
     await postponeDelivery(pool, id, lease, verdict);
-    return verdict.afterSeconds === 0;
+    return setAside || verdict.setAside === true || verdict.afterSeconds === 0;
   });
 }
 

@@ -3,12 +3,8 @@ import type { InstalledPlugin } from '../../db/installations/account-plugins.ts'
 import { type AttemptResult, INTERRUPTIONS_MAX } from '../../db/jobs/interruptions.ts';
 import type { LinkResult } from '../calls/chain.ts';
 
-/**
- * Delays after the failed attempts 1 to 5; the sixth failure is the last. A delivery blocks its channel queue for at
- * most 78 minutes. Seconds.
- */
-const WAITS_S = [5, 15, 60, 600, 3_600] as const;
-export const DELIVERY_ATTEMPTS = WAITS_S.length + 1;
+/** After this many failures a delivery is set aside: others pass it, and it is retried on its own schedule. */
+const SET_ASIDE_AFTER = 2;
 /** Random share added to or subtracted from a delay, so that failed attempts are not all retried at once. */
 const JITTER = 0.2;
 /** Delay when the plugin was temporarily unavailable. Seconds. */
@@ -19,7 +15,14 @@ export const REFUSED_WAIT_S = 60;
 /** What follows an attempt at a delivery or an event. */
 export type AttemptVerdict =
   | { readonly kind: 'delivered'; readonly error?: undefined }
-  | { readonly kind: 'retry'; readonly afterSeconds: number; readonly error: string; readonly as: AttemptResult }
+  | {
+      readonly kind: 'retry';
+      readonly afterSeconds: number;
+      readonly error: string;
+      readonly as: AttemptResult;
+      /** Whether others pass the delivery from now on; absent: nothing changes. */
+      readonly setAside?: boolean;
+    }
   | { readonly kind: 'dead'; readonly error: string };
 
 /**
@@ -44,7 +47,11 @@ export const isUsedUp = ({ attempt, interruptions }: Attempted, attemptsMax: num
   attempt - interruptions > attemptsMax;
 
 /** Schedules another attempt after a failure. @param chance a number from 0 to 1 */
-export const retryFailure = (waitSeconds: number, error: string, chance: number): AttemptVerdict => ({
+export const retryFailure = (
+  waitSeconds: number,
+  error: string,
+  chance: number,
+): AttemptVerdict & { readonly kind: 'retry' } => ({
   kind: 'retry',
   afterSeconds: waitSeconds * (1 + JITTER * (2 * chance - 1)),
   error,
@@ -52,22 +59,26 @@ export const retryFailure = (waitSeconds: number, error: string, chance: number)
 });
 
 /**
- * Decides what follows an attempt.
+ * Decides what follows an attempt. A plugin that could not be called has judged no delivery, so none is set aside for it.
  *
  * @param delivery its attempts including this one, and how many were interrupted
+ * @param waits delays after the failed attempts, seconds; the failure after the last one makes the delivery dead
  * @param chance a number from 0 to 1
  */
 export function judgeDelivery(
   { attempt, interruptions }: Attempted,
   result: LinkResult,
   plugin: Pick<InstalledPlugin, 'status'>,
+  waits: readonly number[],
   chance: number,
 ): AttemptVerdict {
   if (result.kind === 'answered') return { kind: 'delivered' };
   const error = result.kind === 'cancelled' ? `cancelled: ${result.reason}` : `${result.kind}: ${result.message}`;
   if (isTransient(result, plugin)) return { kind: 'retry', afterSeconds: TRANSIENT_WAIT_S, error, as: 'nothing' };
   if (isInterrupted(result, interruptions)) return { kind: 'retry', afterSeconds: 0, error, as: 'interruption' };
-  const wait = WAITS_S[attempt - interruptions - 1];
+  const failures = attempt - interruptions;
+  const wait = waits[failures - 1];
   if (wait === undefined) return { kind: 'dead', error };
-  return retryFailure(wait, error, chance);
+  const setAside = failures >= SET_ASIDE_AFTER && result.kind !== 'unavailable';
+  return { ...retryFailure(wait, error, chance), setAside };
 }

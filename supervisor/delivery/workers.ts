@@ -56,6 +56,8 @@ interface JobDeps extends Omit<EventDeps, 'atWork' | 'writes'> {
   readonly blobs: Blobs;
   readonly fleet: Fleet;
   readonly jail: Jail;
+  /** Delays after failed attempts at a delivery, seconds. */
+  readonly deliveryWaits: readonly number[];
   /** Retention of finished deliveries with their bodies. Days. */
   readonly deliveryDays: number;
   /** Retention of rollups. Days. */

@@ -52,6 +52,7 @@ async function send(
     await insertReply(tx, {
       ...to,
       id: randomUUIDv7(),
+      conversationKey,
       body,
       traceparent: currentTrace(),
     });

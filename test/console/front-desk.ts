@@ -44,7 +44,10 @@ tools.bell = { description: 'Rings the bell', parameters: { type: 'object' }, ha
   await host.storage.set('rung', true);
   return 'ding';
 } };
-channel.receive = (request) => { host.log('received ' + request.bodyText); };
+channel.receive = (request) => {
+  if (request.bodyText.includes('poison')) throw new Error('it cannot be read');
+  host.log('received ' + request.bodyText);
+};
 `;
 
 export const packageFiles = (capabilities = 'host.storage') => [

@@ -20,7 +20,8 @@ const JUMP_MAX_MS = 2_000;
 const FRAMES = amount({ quick: 30, soak: 150 });
 
 t.test('pages are light, what happens elsewhere appears, and what strangers write does nothing', async (t) => {
-  const service = await startServiceOnTestDatabase(t);
+  // A delivery that failed waits until it is tried on its page.
+  const service = await startServiceOnTestDatabase(t, { DELIVERY_WAITS: '600,600' });
   const plugin = await publishFrontDesk(service, 'host.storage, host.agents');
   const desk = await install(service, 'front-desk', { key: 'k3y' });
   const browser = await startBrowser(t);
@@ -79,7 +80,9 @@ t.test('pages are light, what happens elsewhere appears, and what strangers writ
   });
 
   await t.test('a headline blames what the log blames, and a failed one is restarted', async (t) => {
-    const ended = (await service.call('GET', `/api/plugin-logs?installationId=${desk}&levels=error`)).body.items[0];
+    const ended = (await service.call('GET', `/api/plugin-logs?installationId=${desk}&levels=error`)).body.items.find(
+      ({ message }: { message: string }) => message.startsWith("The plugin's process ended"),
+    );
     const reason = ended.message.replace("The plugin's process ended: ", '');
     const { runtime } = (await service.call('GET', `/api/installations/${desk}`)).body;
     t.equal(runtime.lastExit.reason, reason, 'as the log has it');
@@ -102,6 +105,38 @@ t.test('pages are light, what happens elsewhere appears, and what strangers writ
     await page.locator('.row-card').getByText('blocked', { exact: true }).waitFor();
     await service.call('POST', '/api/operator/plugins/front-desk/unblock');
     await page.locator('.row-card').getByText('ready', { exact: true }).waitFor();
+  });
+
+  await t.test('a poisoned delivery: those behind say why they wait, until it is set aside or given up', async (t) => {
+    const { body: channel } = await service.call('POST', `/api/installations/${desk}/channels`, { name: 'Mail' });
+    await page.goto(`${service.url}/installations/${desk}?tab=channels`);
+    for (const text of ['poison', 'hello']) await service.call('POST', channel.webhookUrl, { text });
+    const rows = page.getByRole('table', { name: 'Deliveries' }).locator('tbody tr');
+    await rows.nth(1).getByText('It failed once and is attempted again').waitFor();
+    await rows
+      .nth(0)
+      .getByText(/It waits for delivery .*it cannot be read/)
+      .waitFor();
+    await inspect(t, page, 'deliveries-waiting');
+    await rows.nth(0).getByRole('button', { name: 'Open' }).click();
+    const dialog = page.getByRole('dialog');
+    t.equal(await dialog.getByRole('button', { name: 'Replay' }).count(), 0, 'a pending one is not replayed');
+    await dialog.getByRole('button', { name: 'Try now' }).click();
+    await page.getByText('Try that one now, or give it up').waitFor();
+    await dialog.getByRole('button', { name: 'Close' }).click();
+    await page.getByText('Try that one now, or give it up').waitFor({ state: 'detached' });
+    await rows.nth(1).getByRole('button', { name: 'Open' }).click();
+    await dialog.getByRole('button', { name: 'Give up' }).waitFor();
+    await inspect(t, page, 'delivery-failed');
+    await dialog.getByRole('button', { name: 'Try now' }).click();
+    await rows.nth(1).getByText('set aside', { exact: true }).waitFor();
+    await rows.nth(0).getByText('delivered', { exact: true }).waitFor();
+    await dialog.getByRole('button', { name: 'Give up' }).click();
+    const sure = page.getByRole('dialog', { name: 'Give up this delivery' });
+    await sure.getByRole('button', { name: 'Give up' }).click();
+    await rows.nth(1).getByText('dead', { exact: true }).waitFor();
+    await service.call('DELETE', `/api/installations/${desk}/channels/${channel.id}`);
+    await page.goto(`${service.url}/installations/${desk}`);
   });
 
   await t.test('an operator sees whose installation it is, and no button that would be refused', async (t) => {

@@ -114,6 +114,32 @@ const watching: readonly PageAction[] = [
     },
   },
   {
+    operation: 'POST /installations/{id}/deliveries/{deliveryId}/try-now',
+    where: 'Delivery: Try now, of one that failed',
+    async does({ page, service }) {
+      const address = await page.getByLabel('Webhook address for the vendor').inputValue();
+      await service.call('POST', address, { a: 'poison' });
+      await page.getByText('It failed once').waitFor();
+      await press(page, 'Open');
+      await pressInDialog(page, 'Try now');
+      await page.getByText('It is attempted now').waitFor();
+    },
+  },
+  {
+    operation: 'POST /installations/{id}/deliveries/{deliveryId}/give-up',
+    where: 'Delivery: Give up, of one that is set aside',
+    async does({ page }) {
+      await page.getByRole('dialog').getByText('set aside', { exact: true }).waitFor();
+      await pressInDialog(page, 'Give up');
+      await page
+        .getByRole('dialog', { name: 'Give up this delivery' })
+        .getByRole('button', { name: 'Give up' })
+        .click();
+      await page.getByText('It is a dead letter').waitFor();
+      await pressInDialog(page, 'Close');
+    },
+  },
+  {
     operation: 'POST /installations/{id}/deliveries/replay',
     where: 'Installation: Channels, Replay all dead ones',
     does: ({ page }) => press(page, 'Replay all dead ones'),

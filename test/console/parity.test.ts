@@ -16,7 +16,8 @@ import { pageActions } from './page-actions.ts';
 t.setTimeout(900_000);
 
 t.test('every operation of the OpenAPI document has its place on a page, and works there', async (t) => {
-  const service = await startServiceOnTestDatabase(t);
+  // A delivery that failed waits until it is tried on its page.
+  const service = await startServiceOnTestDatabase(t, { DELIVERY_WAITS: '600,600' });
   const { paths } = (await service.call('GET', '/api/openapi.json')).body;
   const operations = Object.entries<object>(paths).flatMap(([path, methods]) =>
     Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),

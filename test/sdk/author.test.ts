@@ -1,9 +1,13 @@
 /** From nothing to a published plugin, as a new author does it: the packed command line in an empty folder. */
+import { randomUUIDv7 } from 'node:crypto';
 import { readFile, stat, writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
+import { insertChannel } from '../../db/channels/channels.ts';
+import { insertDeliveries } from '../../db/channels/deliveries.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
 import { localTools } from '../../pack/local-tools.ts';
 import { listen, startApiFixture } from '../api/api-fixture.ts';
 import { eventually, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
@@ -89,6 +93,40 @@ t.test('publish, install and call', async (t) => {
   t.match(answer(await author.bulkhead(['status', '--json'])).installations, [{ versionPolicy: 'Latest' }], 'no draft');
   const called = await author.bulkhead(['call', 'word-count__count', '{"text":"five words in this sentence"}']);
   t.match(called, { code: 0, stdout: /5 words/ }, called.stderr);
+});
+
+t.test('deliveries: why one waits, try it now, give it up, replay it', async (t) => {
+  const { id: installationId, accountId } = (
+    await api.pool.query(`SELECT i.id, i.account_id AS "accountId" FROM installations i`)
+  ).rows[0];
+  const channel = await inTransaction(api.pool, (tx) =>
+    insertChannel(tx, { installationId, accountId, name: 'inbox' }),
+  );
+  const id = randomUUIDv7();
+  await insertDeliveries(api.pool, [
+    {
+      id,
+      channelId: channel.id,
+      installationId,
+      accountId,
+      routingId: channel.routingId,
+      receivedAt: Date.now(),
+      method: 'POST',
+      query: '',
+      headers: [],
+      body: Buffer.from('x'),
+    },
+  ]);
+  const listed = () => typed(['deliveries', 'word-count', '--state', 'pending']);
+  await eventually(async () => /waits until.*has no channel\.receive/.test((await listed()).stdout));
+  t.match(await typed(['try-now', id]), { code: 1, stderr: /It waits until the installation can run/ });
+  t.match(await typed(['replay', id]), { code: 1, stderr: /Only finished deliveries are replayed/ });
+  t.match(await typed(['give-up', id]), { code: 0, stdout: `given up ${id} for word-count\n` });
+  t.match(await listed(), { code: 0, stdout: 'none\n' });
+  t.match(await typed(['replay', id, '--slug', 'word-count']), { code: 0, stdout: `queued ${id} for word-count\n` });
+  t.match(await typed(['give-up', 'nothing']), { code: 1, stderr: /No installed plugin has a delivery nothing/ });
+  t.match(await typed(['status']), { stdout: /word-count {2}1\.0\.0 {2}Latest {2}ready/ });
+  t.match(await typed(['restart', 'word-count']), { code: 0, stdout: /The next call starts it again/ });
 });
 
 t.test('usage shows what the account keeps', async (t) => {

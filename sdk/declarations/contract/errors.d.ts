@@ -88,6 +88,10 @@ export declare const problems: {
         readonly status: 409;
         readonly title: 'The installation is not running';
     };
+    readonly delivery_state: {
+        readonly status: 409;
+        readonly title: 'The delivery is in another state';
+    };
     readonly no_channel: {
         readonly status: 409;
         readonly title: 'The installation has no channel';

@@ -18,6 +18,8 @@ export declare const limits: {
     readonly toolResultBytes: number;
     readonly storageBytes: number;
     readonly deliveryDays: 14;
+    /** Delays after the failed attempts at a delivery, seconds; the failure after the last one makes it dead. */
+    readonly deliveryWaits: readonly [5, 15, 60, 600, 3600];
     /** Days that per-minute metrics of installations are kept. */
     readonly metricsDays: 14;
     /** Slugs that operator metrics label separately; all others are labelled `other`. */

@@ -902,7 +902,7 @@ export declare const surfaces: {
         readonly maxResultBytes: number;
         readonly origin: 'ours';
         readonly budgetMs: 2500;
-        readonly doc: 'Responds immediately to a vendor that verifies the webhook address. Return nothing to queue the request for `channel.receive`.';
+        readonly doc: 'Responds immediately to a vendor that verifies the webhook address. Return nothing to queue the request for `channel.receive`. Of `headers`, only `content-type`, `x-hook-secret`, `webhook-allowed-origin` and `webhook-allowed-rate` are sent.';
         readonly reach: 'Responds to vendors that verify its webhook address.';
         readonly risk: 'low';
         readonly registration: null;

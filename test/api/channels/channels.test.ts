@@ -149,11 +149,61 @@ t.test('one is replayed, or all that are dead', async (t) => {
   ];
   const one = await ann.post(`${at}/deliveries/${ids[2]}/replay`);
   t.match(one, { status: 200, body: { id: ids[2], state: 'pending', attempts: 0 } });
-  t.match(await ann.post(`${at}/deliveries/${ids[2]}/replay`), { status: 200, body: { state: 'pending' } });
+  t.match(await ann.post(`${at}/deliveries/${ids[2]}/replay`), {
+    status: 409,
+    body: { code: 'delivery_state', detail: /It is pending\. It is next\. Only finished deliveries are replayed/ },
+  });
   const many = await ann.post(`${at}/deliveries/replay`, { state: 'dead', channelId: channel.id });
   t.match(many, { status: 200, body: { replayed: 2 } });
   const pending = (await ann.get(`${at}/deliveries?channelId=${channel.id}&state=pending`)).body.items;
   t.equal(pending.length, 3);
+});
+
+t.test('those behind say what they wait for; one is tried now or given up', async (t) => {
+  const channel = await connect('waiting');
+  const [first, second] = [await take(channel, '1'), await take(channel, '2')];
+  await api.pool.query(
+    `UPDATE deliveries SET attempts = 1, last_error = 'error: no', next_attempt_at = now() + interval '1 hour' WHERE id = $1`,
+    [first],
+  );
+  const shown = async () =>
+    (await ann.get(`${at}/deliveries?channelId=${channel.id}`)).body.items.map(
+      ({ waitReason, waitsFor }: { waitReason: string; waitsFor: string | null }) => [waitsFor, waitReason],
+    );
+  t.same(await shown(), [
+    [first, `It waits for delivery ${first}, which comes first, whose last attempt failed: error: no`],
+    [null, 'It failed once and is attempted again. Later deliveries of the channel wait for it.'],
+  ]);
+  const tryNow = (id: string) => ann.post(`${at}/deliveries/${id}/try-now`);
+  const giveUp = (id: string) => ann.post(`${at}/deliveries/${id}/give-up`);
+  t.match(await tryNow(second), {
+    status: 409,
+    body: {
+      code: 'delivery_state',
+      detail: new RegExp(`It waits for delivery ${first}.*Try that one now, or give it up`),
+    },
+  });
+  t.match(await tryNow(first), { status: 200, body: { state: 'pending', attempts: 1, waitReason: 'It is next.' } });
+  await api.pool.query(
+    `UPDATE deliveries SET attempts = 2, set_aside = true, next_attempt_at = now() + interval '1 hour' WHERE id = $1`,
+    [first],
+  );
+  t.match(await shown(), [
+    [null, 'It is next.'],
+    [null, 'It failed 2 times and is attempted again. Later deliveries pass it.'],
+  ]);
+  t.match(await giveUp(first), { status: 200, body: { state: 'dead', lastError: 'given up by its user: error: no' } });
+  t.match(await giveUp(first), { status: 409, body: { detail: 'It is dead. Replay it to deliver it again.' } });
+  t.match(await tryNow(first), { status: 409, body: { detail: 'It is dead. Replay it to deliver it again.' } });
+  await api.pool.query(`UPDATE deliveries SET next_attempt_at = 'infinity', last_error = 'paused' WHERE id = $1`, [
+    second,
+  ]);
+  t.match((await tryNow(second)).body, {
+    detail: /It waits until the installation can run: paused\. It cannot be tried/,
+  });
+  t.match(await giveUp(second), { status: 200, body: { state: 'dead' } });
+  for (const call of [tryNow, giveUp]) t.equal((await call('nothing')).status, 404);
+  t.equal((await ben.post(`${at}/deliveries/${first}/give-up`)).status, 404);
 });
 
 t.test('events are listed and replayed', async (t) => {
@@ -163,6 +213,7 @@ t.test('events are listed and replayed', async (t) => {
   await api.pool.query(`UPDATE events SET state = 'dead', attempts = 8, finished_at = now() WHERE id = $1`, [id]);
   t.match((await ann.get(`${at}/events?state=dead`)).body.items, [{ id, attempts: 8 }]);
   t.match(await ann.post(`${at}/events/${id}/replay`), { status: 200, body: { id, state: 'pending', attempts: 0 } });
+  t.match(await ann.post(`${at}/events/${id}/replay`), { status: 409, body: { detail: /It is pending/ } });
   t.equal((await ann.post(`${at}/events/nothing/replay`)).status, 404);
 });
 

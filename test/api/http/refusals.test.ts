@@ -65,9 +65,18 @@ const noText = [{ path: 'readme.md', contentText: 'a\0b' }];
 
 await api.pool.query(
   `INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, received_at, method, query, headers,
-     body, state) VALUES ('gone', 'c', $1, 'a', 'r', now(), 'POST', '', '[]', '', 'dead')`,
+     body, state)
+   SELECT id, 'c', $1, 'a', 'r', now(), 'POST', '', '[]', '', state
+     FROM (VALUES ('gone', 'dead'), ('waiting', 'pending')) AS given (id, state)`,
   [installed],
 );
+await api.pool.query(
+  `INSERT INTO events (id, installation_id, account_id, plugin_id, type, data) VALUES ('coming', $1, 'a', $2, 'sessionStarted', '{}')`,
+  [installed, shown],
+);
+await ben.post(`/installations/${bens}/pause`);
+const decide = (delivery: string, what: string) =>
+  ann.post(`/installations/${installed}/deliveries/${delivery}/${what}`);
 
 const given: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client['get']>>>> = {
   'POST /plugins': { slug_taken: () => ann.post('/plugins', { slug: 'shown', displayName: 'x' }) },
@@ -148,8 +157,15 @@ const given: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client[
     no_channel: () => ann.post(`/installations/${installed}/channels`, { name: 'x' }),
   },
   'POST /installations/{id}/deliveries/{deliveryId}/replay': {
-    no_channel: () => ann.post(`/installations/${installed}/deliveries/gone/replay`),
+    no_channel: () => decide('gone', 'replay'),
+    delivery_state: () => decide('waiting', 'replay'),
   },
+  'POST /installations/{id}/deliveries/{deliveryId}/try-now': { delivery_state: () => decide('gone', 'try-now') },
+  'POST /installations/{id}/deliveries/{deliveryId}/give-up': { delivery_state: () => decide('gone', 'give-up') },
+  'POST /installations/{id}/events/{eventId}/replay': {
+    delivery_state: () => ann.post(`/installations/${installed}/events/coming/replay`),
+  },
+  'POST /installations/{id}/restart': { not_running: () => ben.post(`/installations/${bens}/restart`) },
   'GET /operator/fleet': forOperators('/operator/fleet'),
   'GET /operator/plugins': forOperators('/operator/plugins'),
   'GET /operator/queues': forOperators('/operator/queues'),

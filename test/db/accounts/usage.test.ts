@@ -165,7 +165,7 @@ const steps: Readonly<Record<string, (at: Tenant, size: number) => Promise<unkno
     await insertDeliveries(pool, group);
     await insertDeliveries(pool, group);
   },
-  reply: async (at, size) => insertReply(pool, delivery(at, await channelOf(at), size)),
+  reply: async (at, size) => insertReply(pool, { ...delivery(at, await channelOf(at), size), conversationKey: 'k' }),
   'end deliveries': (at, size) => finish('deliveries', size % 2 ? 'delivered' : 'dead', at),
   replay: ({ installationId }) =>
     inTransaction(pool, (tx) => replayDeliveries(tx, { installationId, state: 'dead', limit: 3 })),

@@ -65,14 +65,16 @@ t.test(
   },
 );
 
+const WAITS = [5, 15];
+
 t.test('interruptions cost no wait, and beyond so many they count', async (t) => {
   const killed = { kind: 'error', message: 'it was ended by SIGKILL', interrupted: true } as const;
   const once = { attempt: 3, interruptions: 2 };
-  t.match(judgeDelivery(once, killed, READY, 0.5), { kind: 'retry', afterSeconds: 0, as: 'interruption' });
+  t.match(judgeDelivery(once, killed, READY, WAITS, 0.5), { kind: 'retry', afterSeconds: 0, as: 'interruption' });
   t.match(judgeAttempt('sessionStarted', once, killed, 0.5), { kind: 'retry', afterSeconds: 0, as: 'interruption' });
   const often = { attempt: INTERRUPTIONS_MAX + 1, interruptions: INTERRUPTIONS_MAX };
-  t.match(judgeDelivery(often, killed, READY, 0.5), { kind: 'retry', afterSeconds: 5, as: 'failure' });
+  t.match(judgeDelivery(often, killed, READY, WAITS, 0.5), { kind: 'retry', afterSeconds: 5, as: 'failure' });
   t.match(judgeAttempt('sessionStarted', often, killed, 0.5), { kind: 'retry', afterSeconds: 5, as: 'failure' });
   const failed = { kind: 'error', message: 'x' } as const;
-  t.match(judgeDelivery(once, failed, READY, 0.5), { afterSeconds: 5, as: 'failure' }, 'the first real failure');
+  t.match(judgeDelivery(once, failed, READY, WAITS, 0.5), { afterSeconds: 5, as: 'failure' }, 'the first real failure');
 });

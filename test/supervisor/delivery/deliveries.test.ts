@@ -1,14 +1,24 @@
 /** Webhook requests reach `channel.receive`: exactly, in order, again where it failed, and held where it cannot run. */
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUIDv7 } from 'node:crypto';
 import t from 'tap';
+import { insertReply } from '../../../db/channels/deliveries.ts';
+import {
+  findDelivery,
+  giveUpDelivery,
+  makeDeliveryDue,
+  replayDeliveries,
+} from '../../../db/channels/delivery-history.ts';
 import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
+import { inTransaction } from '../../../db/postgres/pool.ts';
+import { limits } from '../../../sdk/contract/limits.ts';
 import { judgeDelivery } from '../../../supervisor/delivery/webhook-retry-policy.ts';
 import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { connect, deliver, recorder, rowOf } from './channels.ts';
 
 t.setTimeout(120_000);
-const shared = await startSupervisorFixture(t);
+// Longer than any test: what is due earlier is made due.
+const shared = await startSupervisorFixture(t, { deliveryWaits: [600, 600, 600, 600] });
 const seen = async (
   fixture: SupervisorFixture,
   made: Installed,
@@ -71,10 +81,107 @@ t.test('a failed delivery blocks only its channel and is retried with the same i
   const [other = ''] = await deliver(fixture, made, second, ['other']);
   await eventually(async () => (await stateOf(fixture, other)) === 'delivered');
   t.equal(await stateOf(fixture, after), 'pending');
+  await makeDeliveryDue(fixture.pool, made.installationId, bad);
   await eventually(async () => (await stateOf(fixture, after)) === 'delivered', 20_000);
   t.same(
     (await seen(fixture, made)).map(({ text, attempt }) => `${text} ${attempt}`),
     ['bad 1', 'other 1', 'bad 2', 'after 1'],
+  );
+});
+
+/** Makes a delivery due and waits until it has so many attempts and is not being attempted. */
+async function attemptAgain(fixture: SupervisorFixture, made: Installed, id: string, attempts: number) {
+  await eventually(() => makeDeliveryDue(fixture.pool, made.installationId, id));
+  await eventually(async () => {
+    const row = await rowOf(fixture, id);
+    return row.attempts === attempts && row.claimed_by === null;
+  });
+}
+
+t.test('after two failures the others pass a poisoned delivery, which is retried on its own schedule', async (t) => {
+  const fixture = shared.withNewAccount();
+  const code = recorder(`if (request.bodyText === 'bad' && request.attempt < 4) throw new Error('not yet');`);
+  const made = await fixture.install({ slug: 'poison', capabilities: ['host.storage'], code });
+  const channel = await connect(fixture, made);
+  const [bad = '', one = '', two = ''] = await deliver(fixture, made, channel, ['bad', 'one', 'two']);
+  await eventually(async () => (await rowOf(fixture, bad)).last_error !== null);
+  t.match(await findDelivery(fixture.pool, made.installationId, two, 1), {
+    state: 'pending',
+    waitsFor: { id: bad, lastError: /not yet/ },
+  });
+  await attemptAgain(fixture, made, bad, 2);
+  await eventually(async () => (await stateOf(fixture, two)) === 'delivered');
+  t.equal(await stateOf(fixture, one), 'delivered');
+  t.match(await rowOf(fixture, bad), { state: 'pending', set_aside: true });
+  await attemptAgain(fixture, made, bad, 3);
+  const [three = ''] = await deliver(fixture, made, channel, ['three']);
+  await eventually(async () => (await stateOf(fixture, three)) === 'delivered');
+  await makeDeliveryDue(fixture.pool, made.installationId, bad);
+  await eventually(async () => (await stateOf(fixture, bad)) === 'delivered');
+  t.same(
+    (await seen(fixture, made)).map(({ text, attempt }) => `${text} ${attempt}`),
+    ['bad 1', 'bad 2', 'one 1', 'two 1', 'bad 3', 'three 1', 'bad 4'],
+  );
+});
+
+t.test('replies of the conversation of a poisoned one keep their order, those of others pass', async (t) => {
+  const fixture = shared.withNewAccount();
+  const code = `channel.receive = () => undefined;
+    channel.send = async ({ conversationKey, text }) => {
+      if (text === 'bad') throw new Error('not deliverable');
+      await host.storage.set('seen', [...((await host.storage.get('seen')) ?? []), { text: conversationKey + ' ' + text }]);
+    };`;
+  const made = await fixture.install({ slug: 'outbox', capabilities: ['host.storage'], code });
+  const { id: channelId, routingId } = await connect(fixture, made);
+  const { installationId, accountId } = made;
+  const reply = async (conversationKey: string, text: string): Promise<string> => {
+    const id = randomUUIDv7();
+    const body = Buffer.from(JSON.stringify({ conversationKey, text, attachments: [] }));
+    await insertReply(fixture.pool, { id, channelId, installationId, accountId, routingId, conversationKey, body });
+    return id;
+  };
+  const bad = await reply('ann', 'bad');
+  const [after, other] = [await reply('ann', 'after'), await reply('ben', 'other')];
+  await eventually(async () => (await rowOf(fixture, bad)).last_error !== null);
+  await attemptAgain(fixture, made, bad, 2);
+  await eventually(async () => (await stateOf(fixture, other)) === 'delivered');
+  t.match(await findDelivery(fixture.pool, installationId, after, 1), { state: 'pending', waitsFor: { id: bad } });
+  t.equal(await giveUpDelivery(fixture.pool, installationId, bad), true);
+  await eventually(async () => (await stateOf(fixture, after)) === 'delivered');
+  t.match(await rowOf(fixture, bad), { state: 'dead', last_error: /^given up by its user: .*not deliverable/ });
+  t.same(
+    (await seen(fixture, made)).map(({ text }) => text),
+    ['ben other', 'ann after'],
+  );
+});
+
+t.test('dead letters are replayed behind the living, oldest first', async (t) => {
+  const fixture = shared.withNewAccount();
+  const made = await fixture.install({
+    slug: 'behind',
+    status: 'paused',
+    capabilities: ['host.storage'],
+    code: recorder(),
+  });
+  const { installationId } = made;
+  const channel = await connect(fixture, made);
+  const dead = await deliver(fixture, made, channel, ['dead 1', 'dead 2', 'dead 3']);
+  for (const id of dead) await eventually(() => giveUpDelivery(fixture.pool, installationId, id));
+  const [living = ''] = await deliver(fixture, made, channel, ['living']);
+  t.equal(
+    await inTransaction(fixture.pool, (tx) => replayDeliveries(tx, { installationId, state: 'dead', limit: 10 })),
+    3,
+  );
+  const [last = ''] = await deliver(fixture, made, channel, ['last']);
+  t.match(await findDelivery(fixture.pool, installationId, dead[0] ?? '', 1), { waitsFor: { id: living } });
+  await fixture.pool.query(`UPDATE installations SET status = 'ready', updated_at = now() WHERE id = $1`, [
+    installationId,
+  ]);
+  await notifyInstallationChanged(fixture.pool, installationId);
+  await eventually(async () => (await stateOf(fixture, last)) === 'delivered');
+  t.same(
+    (await seen(fixture, made)).map(({ text }) => text),
+    ['living', 'dead 1', 'dead 2', 'dead 3', 'last'],
   );
 });
 
@@ -142,20 +249,28 @@ t.test('messages go through inboundMessage into a session of their conversation,
 
 t.test('the waits grow from 5 s to an hour, and end', async (t) => {
   const failed = { kind: 'error', message: 'x' } as const;
+  const away = { kind: 'unavailable', message: 'starting again' } as const;
   const tried = (attempt: number, interruptions = 0) => ({ attempt, interruptions });
-  const waits = [1, 2, 3, 4, 5].map((attempt) => judgeDelivery(tried(attempt), failed, { status: 'ready' }, 0.5));
+  const judge = (attempt: number, result: typeof failed | typeof away, status: 'ready' | 'failed' = 'ready') =>
+    judgeDelivery(tried(attempt), result, { status }, limits.deliveryWaits, 0.5);
+  const waits = [1, 2, 3, 4, 5].map((attempt) => judge(attempt, failed));
   t.match(
     waits,
     [5, 15, 60, 600, 3_600].map((afterSeconds) => ({ kind: 'retry', afterSeconds, as: 'failure' })),
   );
-  t.match(judgeDelivery(tried(6), failed, { status: 'ready' }, 0.5), { kind: 'dead', error: 'error: x' });
-  const away = { kind: 'unavailable', message: 'starting again' } as const;
-  t.match(judgeDelivery(tried(6), away, { status: 'ready' }, 0.5), { kind: 'retry', as: 'nothing' });
-  t.match(judgeDelivery(tried(6), away, { status: 'failed' }, 0.5), { kind: 'dead' });
+  t.match(judge(6, failed), { kind: 'dead', error: 'error: x' });
+  t.match(judge(6, away), { kind: 'retry', as: 'nothing' });
+  t.match(judge(6, away, 'failed'), { kind: 'dead' });
+  t.same(
+    [1, 2].map((attempt) => judge(attempt, failed)).map((verdict) => verdict.kind === 'retry' && verdict.setAside),
+    [false, true],
+    'set aside after the second',
+  );
+  t.match(judge(2, away, 'failed'), { setAside: false }, 'but not for a plugin that could not be called');
 });
 
 t.test('a message that a required plugin did not see stays out, and comes again', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = await startSupervisorFixture(t, { deliveryWaits: [1, 1, 1, 1, 1, 1] });
   const code = `channel.receive = (request) => ({ messages: [
     { conversationKey: 'k', from: 'v', text: 'first' }, { conversationKey: 'k', from: 'v', text: request.bodyText }] });`;
   const made = await fixture.install({ slug: 'inbox', code });
