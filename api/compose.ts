@@ -16,8 +16,8 @@ import { openPool } from '../db/postgres/pool.ts';
 import { openSignIn } from '../service/identity/sign-in.ts';
 import { openVerifier } from '../service/identity/tokens.ts';
 import { drainConnections, listenOptions } from '../service/lifecycle/drain.ts';
-import { buildOperations } from '../service/lifecycle/operations.ts';
-import { announceReady, stopWithParent } from '../service/lifecycle/parent.ts';
+import { buildOperations, readReadiness } from '../service/lifecycle/operations.ts';
+import { announceReady, stopWithParent, waitForTurn } from '../service/lifecycle/parent.ts';
 import { publicUrl, SettingsError, supervisorUrl } from '../service/settings/settings.ts';
 import { openLogger } from '../service/telemetry/logger.ts';
 import { startTracing } from '../service/telemetry/tracing.ts';
@@ -105,6 +105,7 @@ export async function serveApi(
     await Promise.all([bundler.close(), queues.stop(), listener.close(), operations.close(), upkeep.close()]);
     await Promise.all([database.close(), endTracing()]);
   });
+  await waitForTurn(() => readReadiness(operations));
   await app.listen(listenOptions('service', { host: config.HOST, port: config.PORT }));
   await operations.listen(listenOptions('operations', { host: config.OPS_HOST, port: config.API_OPS_PORT }));
   announceReady(publicUrl(config));

@@ -24,6 +24,7 @@ import { keepDatabase } from './database.ts';
 import { fetchBubblewrap } from './debian-packages.ts';
 import { holdSocket } from './listening-sockets.ts';
 import { refuseTakenPorts } from './ports.ts';
+import { replaceServices } from './replacement.ts';
 import { ServiceProcess } from './service-process.ts';
 
 /** The user of the sign-in link. */
@@ -52,13 +53,16 @@ const logs = process.stderr.isTTY ? pretty({ destination: 2, sync: true }) : pro
 
 /** Started parts in order; stopped in reverse order, PostgreSQL last. */
 const running: { name: string; stop(force: AbortSignal): Promise<void> }[] = [];
-/** API and supervisor, in the order they are replaced. */
+/** Supervisor and API. */
 const services: ServiceProcess[] = [];
 const force = new AbortController();
 /** Aborted when everything must stop. */
 const starting = new AbortController();
 let stopping: Promise<void> | undefined;
 let signalledAt = 0;
+/** What a replacement needs; null until the service is ready. */
+let replaceable: Pick<Parameters<typeof replaceServices>[0], 'env' | 'readyTimeoutMs'> | null = null;
+let replacing: Promise<void> = Promise.resolve();
 
 const [argument] = process.argv.slice(2);
 if (argument !== undefined) {
@@ -108,6 +112,7 @@ async function start(): Promise<void> {
   const supervisorEnv = { ...childEnv, PATH: await searchPath };
   await startChild('supervisor', script('supervisor/main.ts'), supervisorEnv, settings, supervisorPorts);
   await startChild('API', script('api/main.ts'), childEnv, settings, [settings.PORT, settings.API_OPS_PORT]);
+  replaceable = { env: childEnv, readyTimeoutMs: settings.READY_SECONDS * 1_000 };
   const link = await signInLink(settings, url);
   if (stopping === undefined)
     printLine(`bulkhead ready ${publicUrl(settings)}/${link === null ? '' : `\nsign in: ${link}`}`);
@@ -177,11 +182,18 @@ async function startChild(
   await service.start();
 }
 
-/** One after the other, so that a bad build stops at the first, whose old process keeps running. */
-async function replaceAll(): Promise<void> {
+/** One replacement after the other. */
+function replaceAll(): Promise<void> {
+  replacing = replacing.then(replaceOnce);
+  return replacing;
+}
+
+async function replaceOnce(): Promise<void> {
+  if (stopping !== undefined) return;
   try {
-    for (const service of services) await service.replace();
-    printLine('replaced: API and supervisor run the new code');
+    if (replaceable === null) throw new Error('the service is still starting.');
+    const migrated = await replaceServices({ services, ...replaceable, signal: starting.signal });
+    printLine(`replaced: API and supervisor run the new code (${migrated})`);
   } catch (error) {
     printLine(`not replaced: ${error instanceof Error ? error.message : String(error)}`);
   }

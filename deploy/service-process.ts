@@ -2,7 +2,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parentMessage } from '../service/lifecycle/parent.ts';
+import {
+  type ChildMessage,
+  type ParentMessage,
+  parentMessage,
+  SUCCESSOR_VARIABLE,
+} from '../service/lifecycle/parent.ts';
 import { computeBackoff, LONG_RUN_MS } from './backoff.ts';
 import type { HeldSocket } from './listening-sockets.ts';
 
@@ -37,6 +42,18 @@ interface ServiceOptions {
 interface Run {
   readonly child: ChildProcess;
   readonly ended: Promise<void>;
+  /** The line of its output that says best why it ended. */
+  lastWords: string;
+}
+
+/** A ready process beside the one that it may replace. */
+export interface Successor {
+  /** Lets it accept connections, as the other one does. @throws Error with one sentence when it cannot */
+  serve(): Promise<void>;
+  /** Drains and ends the other one. */
+  takeOver(): Promise<void>;
+  /** Drains and ends it; the other one goes on. */
+  withdraw(): Promise<void>;
 }
 
 /** Created, started and stopped once each. `stop` may be called during the start. */
@@ -64,20 +81,40 @@ export class ServiceProcess {
   }
 
   /**
-   * Starts a new process and stops the old one when the new one is ready. The parent holds the sockets, so no
-   * connection is refused.
+   * Starts a process of the code on disk beside the running one, and resolves when its own `/readyz` is 200. It accepts
+   * no connections yet.
    *
-   * @throws Error with one sentence when the new process does not start; the old one keeps running
+   * @param readyTimeoutMs from the start of its parts until it is ready
+   * @throws Error with one sentence when it does not start or is not ready in time
    */
-  replace(): Promise<void> {
-    const replaced = this.#replacing.then(async () => {
-      if (this.#stopping.signal.aborted) return;
-      const before = this.#current;
-      this.#current = await this.#launch();
-      if (before) await end(before, new AbortController().signal);
-    });
-    this.#replacing = replaced.catch(() => undefined);
-    return replaced;
+  async startSuccessor(readyTimeoutMs: number): Promise<Successor> {
+    if (this.#stopping.signal.aborted) throw new Error(`The ${this.#options.name} is stopping.`);
+    const over = Promise.withResolvers<void>();
+    this.#replacing = over.promise;
+    try {
+      const run = await this.#spawn({ [SUCCESSOR_VARIABLE]: 'yes' });
+      await this.#orEnd(run, waitForReadiness(this.#options.name, run, readyTimeoutMs));
+      return {
+        serve: () => {
+          // A process that ended cannot be told: its end is the outcome.
+          run.child.send({ serve: true } satisfies ChildMessage, () => undefined);
+          return this.#orEnd(run, this.#waitForAnnouncement(run));
+        },
+        takeOver: async () => {
+          const before = this.#current;
+          this.#current = run;
+          over.resolve();
+          if (before) await end(before, new AbortController().signal);
+        },
+        withdraw: async () => {
+          await end(run, new AbortController().signal);
+          over.resolve();
+        },
+      };
+    } catch (error) {
+      over.resolve();
+      throw error;
+    }
   }
 
   /** Drains and stops it, by SIGKILL after a time-out or when `force` is aborted. It is not restarted. */
@@ -89,33 +126,44 @@ export class ServiceProcess {
   }
 
   async #launch(): Promise<Run> {
-    const { main, env, sockets = [], onLine, onNotice } = this.#options;
+    const run = await this.#spawn({});
+    await this.#orEnd(run, this.#waitForAnnouncement(run));
+    return run;
+  }
+
+  async #spawn(extra: Readonly<Record<string, string>>): Promise<Run> {
+    const { main, env, sockets = [], onLine } = this.#options;
     const names = sockets.map((socket) => socket.name).join(':');
     const handed = sockets.length === 0 ? {} : { LISTEN_FDS: String(sockets.length), LISTEN_FDNAMES: names };
     // Detached: Ctrl-C in a terminal signals the whole process group, but the parent must control the order of
     // stopping.
     const child = spawn(process.execPath, [...HEAP_FLAGS, main], {
-      env: { ...env, ...handed },
+      env: { ...env, ...handed, ...extra },
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe', ...sockets.map((socket) => socket.fd), 'ipc'],
     });
-    const run = { child, ended: waitForEnd(child) };
+    const run: Run = { child, ended: waitForEnd(child), lastWords: '' };
     this.#runs.add(run);
     void run.ended.then(() => this.#runs.delete(run));
-    let reason = '';
     for (const input of [child.stdout, child.stderr]) {
       if (input === null) continue;
       createInterface({ input }).on('line', (line) => {
         // A crash prints its stack and the Node version below the line with the error.
-        if (/Error\b.*:/.test(line) || (reason === '' && line.trim() !== '' && !line.startsWith('{'))) reason = line;
+        const isFirst = run.lastWords === '' && line.trim() !== '' && !line.startsWith('{');
+        if (/Error\b.*:/.test(line) || isFirst) run.lastWords = line;
         onLine(line);
       });
     }
-    const failure = await this.#outcome(child, onNotice);
-    if (failure === null) return run;
-    child.kill('SIGKILL');
+    return run;
+  }
+
+  /** @throws Error with the reason, after the end of the process */
+  async #orEnd(run: Run, outcome: Promise<string | null>): Promise<void> {
+    const failure = await outcome;
+    if (failure === null) return;
+    run.child.kill('SIGKILL');
     await run.ended;
-    throw new Error(failure === '' ? `The ${this.#options.name} ended while starting: ${reason}` : failure);
+    throw new Error(failure === '' ? `The ${this.#options.name} ended while starting: ${run.lastWords}` : failure);
   }
 
   async #restartForever(): Promise<void> {
@@ -143,30 +191,65 @@ export class ServiceProcess {
     }
   }
 
-  /** @returns null when ready, else the reason; empty when the process exited without one */
-  #outcome(child: ChildProcess, onNotice: (sentence: string) => void): Promise<string | null> {
-    const { name } = this.#options;
-    return new Promise((resolve) => {
-      const timer = setTimeout(
-        () => resolve(`The ${name} did not start within ${READY_TIMEOUT_MS / 1000} seconds.`),
-        READY_TIMEOUT_MS,
-      );
-      const settleStart = (outcome: string | null): void => {
-        clearTimeout(timer);
-        resolve(outcome);
-      };
-      child.on('message', (raw) => {
-        const message = parentMessage.safeParse(raw).data;
-        if (message === undefined) return;
-        if ('failed' in message) return settleStart(message.failed);
-        if (message.notice !== undefined) onNotice(message.notice);
-        settleStart(null);
-      });
-      // 'close' follows the last line of output; 'exit' may precede it.
-      child.once('close', () => settleStart(''));
-      child.once('error', (error) => settleStart(`The ${name} cannot be started: ${error.message}`));
+  #waitForAnnouncement(run: Run): Promise<string | null> {
+    const { name, onNotice } = this.#options;
+    const late = `The ${name} did not start within ${READY_TIMEOUT_MS / 1000} seconds.`;
+    return waitForOutcome(name, run, { timeoutMs: READY_TIMEOUT_MS, late: () => late }, (message, settle) => {
+      if (!('ready' in message)) return;
+      if (message.notice !== undefined) onNotice(message.notice);
+      settle(null);
     });
   }
+}
+
+/** Waits until a successor's `/readyz` is 200. */
+async function waitForReadiness(name: string, run: Run, readyTimeoutMs: number): Promise<string | null> {
+  const late = `The ${name} did not start within ${READY_TIMEOUT_MS / 1000} seconds.`;
+  let reason: string | null = null;
+  const onPrepared = { timeoutMs: READY_TIMEOUT_MS, late: () => late };
+  const failure = await waitForOutcome(name, run, onPrepared, (message, settle) => {
+    if (!('prepared' in message)) return;
+    reason = message.notReady;
+    settle(null);
+  });
+  if (failure !== null || reason === null) return failure;
+  const notReady = (): string =>
+    `The new ${name} was not ready within ${readyTimeoutMs / 1000} seconds (READY_SECONDS): ${reason}.`;
+  return waitForOutcome(name, run, { timeoutMs: readyTimeoutMs, late: notReady }, (message, settle) => {
+    if (!('prepared' in message)) return;
+    reason = message.notReady;
+    if (reason === null) settle(null);
+  });
+}
+
+type Settle = (outcome: string | null) => void;
+
+/** @returns null when `onMessage` settles so, else the reason; empty when the process exited without one */
+function waitForOutcome(
+  name: string,
+  { child }: Run,
+  limit: { readonly timeoutMs: number; late(): string },
+  onMessage: (message: ParentMessage, settle: Settle) => void,
+): Promise<string | null> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => settle(limit.late()), limit.timeoutMs);
+    const settle: Settle = (outcome) => {
+      clearTimeout(timer);
+      child.off('message', read);
+      resolve(outcome);
+    };
+    const read = (raw: unknown): void => {
+      const message = parentMessage.safeParse(raw).data;
+      if (message === undefined) return;
+      if ('failed' in message) settle(message.failed);
+      else onMessage(message, settle);
+    };
+    child.on('message', read);
+    // 'close' follows the last line of output; 'exit' may precede it.
+    child.once('close', () => settle(''));
+    child.once('error', (error) => settle(`The ${name} cannot be started: ${error.message}`));
+    if (child.exitCode !== null || child.signalCode !== null) settle('');
+  });
 }
 
 async function end({ child, ended }: Run, force: AbortSignal): Promise<void> {

@@ -10,7 +10,8 @@ import { buildChild, buildInspectedChild } from '../sandbox-child/build-child.ts
 import { SECOND } from '../sdk/contract/limits.ts';
 import { openVerifier } from '../service/identity/tokens.ts';
 import { drainConnections, listenOptions } from '../service/lifecycle/drain.ts';
-import { announceReady, stopWithParent } from '../service/lifecycle/parent.ts';
+import { readReadiness } from '../service/lifecycle/operations.ts';
+import { announceReady, stopWithParent, waitForTurn } from '../service/lifecycle/parent.ts';
 import { publicUrl, SettingsError, supervisorUrl } from '../service/settings/settings.ts';
 import { openLogger } from '../service/telemetry/logger.ts';
 import { startTracing } from '../service/telemetry/tracing.ts';
@@ -79,6 +80,7 @@ export async function serveSupervisor(
     await health.close();
     await Promise.all([database.close(), endTracing()]);
   });
+  await waitForTurn(() => readReadiness(health));
   await app.listen(listenOptions('service', { host: config.HOST, port: config.SUPERVISOR_PORT }));
   await health.listen(listenOptions('operations', { host: config.OPS_HOST, port: config.SUPERVISOR_OPS_PORT }));
   announceReady(supervisorUrl(config), sandbox.missing ?? undefined);

@@ -49,6 +49,7 @@ const UNAVAILABLE_MESSAGE =
 const BUSY_MESSAGE = 'timeout exceeded when trying to connect';
 /** Raised by the trigger `refuse_over_limit`. */
 const QUOTA_EXCEEDED = 'BH413';
+const MISSING_OBJECT: readonly string[] = ['3F000', '42P01', '42703', '42883'];
 const DUPLICATE_TABLE: readonly string[] = ['42P07', '42P17', '23505'];
 
 /** Null: not an error of the database, or one that the statement itself caused. */
@@ -83,6 +84,9 @@ export function isRejectedRow(error: unknown): boolean {
 
 /** `CREATE TABLE IF NOT EXISTS` fails like this when two processes create the same table at once. */
 export const isDuplicateTable = (error: unknown): boolean => DUPLICATE_TABLE.includes(readCode(error));
+
+/** Whether a statement names a table or column that the database lacks. */
+export const isMissingObject = (error: unknown): boolean => MISSING_OBJECT.includes(readCode(error));
 
 /** The exceeded quota as the trigger `refuse_over_limit` describes it; null: another error. */
 export function readExceededQuota(error: unknown): unknown {

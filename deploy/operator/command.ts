@@ -18,11 +18,20 @@ export interface Given {
   readonly subjects: readonly string[];
   readonly options: Readonly<Record<string, string | boolean | undefined>>;
 }
+export interface CommandDatabase {
+  readonly pool: Pool;
+  readonly url: string;
+}
 /** The context of a running command. */
 export interface Place {
   readonly settings: SharedSettings;
-  /** The migrated database of the running service, or of an embedded PostgreSQL started for this command. */
-  database(): Promise<{ readonly pool: Pool; readonly url: string }>;
+  /**
+   * The database of the running service, or of an embedded PostgreSQL started for this command. Its tables may be those of
+   * another release: a command that only reads changes nothing.
+   */
+  database(): Promise<CommandDatabase>;
+  /** The same with the tables of this release. */
+  migratedDatabase(): Promise<CommandDatabase>;
   /** Writes a line of progress to standard error, unless `--json` is set. */
   printProgress(line: string): void;
 }

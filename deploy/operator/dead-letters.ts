@@ -41,7 +41,7 @@ export const replay: OperatorCommand = {
     all: { type: 'boolean', doc: 'all dead letters' },
   },
   async run(given, place) {
-    const { pool } = await place.database();
+    const { pool } = await place.migratedDatabase();
     const of = readText(given, 'installation');
     const ways = [given.subjects.length > 0, of !== null, given.options.all === true].filter(Boolean).length;
     if (ways !== 1) throw new UsageError('Give ids, --installation or --all.');

@@ -102,7 +102,7 @@ export const restart: OperatorCommand = {
   subjects: ['installation'],
   doc: 'stop its process after its running calls and reset its failures; the next call starts it again',
   async run({ subjects: [installationId = ''] }, place) {
-    const { pool } = await place.database();
+    const { pool } = await place.migratedDatabase();
     const slug = await inTransaction(pool, async (tx) => {
       const found = await tx.query<{ slug: string; status: string }>(
         `SELECT p.slug, i.status FROM installations i JOIN plugins p ON p.id = i.plugin_id WHERE i.id = $1 FOR UPDATE OF i`,

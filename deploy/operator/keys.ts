@@ -7,7 +7,7 @@ export const rotateKey: OperatorCommand = {
   subjects: [],
   doc: 'create a new key and encrypt all stored secrets with it, while the service runs',
   async run(_given, place) {
-    const { pool } = await place.database();
+    const { pool } = await place.migratedDatabase();
     const keys = await openSecretKeys(place.settings.DATA_DIR);
     const done = await rotate(pool, keys, (sealed) => place.printProgress(`${sealed} secrets sealed`));
     const begun = done.resumed ? 'Finished the interrupted rotation to key' : 'Created the key';

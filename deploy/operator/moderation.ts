@@ -13,7 +13,7 @@ const verification = (verified: boolean, doc: string): OperatorCommand => ({
   subjects: ['user'],
   doc,
   async run({ subjects: [user = ''] }, place) {
-    if (!(await verifyAuthor((await place.database()).pool, user, verified))) {
+    if (!(await verifyAuthor((await place.migratedDatabase()).pool, user, verified))) {
       throw new Error(`No account is named “${user}”. The first sign-in creates it.`);
     }
     const sentence = verified
@@ -32,7 +32,7 @@ export const block: OperatorCommand = {
   async run(given, place) {
     const [slug = ''] = given.subjects;
     const reason = readReason(given);
-    const done = await blockPlugin((await place.database()).pool, slug, reason);
+    const done = await blockPlugin((await place.migratedDatabase()).pool, slug, reason);
     if (!done) throw unknownPlugin(slug);
     return { sentence: `“${slug}” is blocked; ${countNotified(done.installations)}: ${reason}`, fields: { ...done } };
   },
@@ -42,7 +42,7 @@ export const unblock: OperatorCommand = {
   subjects: ['slug'],
   doc: 'allow a blocked plugin to run again',
   async run({ subjects: [slug = ''] }, place) {
-    const done = await unblockPlugin((await place.database()).pool, slug);
+    const done = await unblockPlugin((await place.migratedDatabase()).pool, slug);
     if (!done) throw unknownPlugin(slug);
     return { sentence: `“${slug}” is not blocked; ${countNotified(done.installations)}.`, fields: { ...done } };
   },

@@ -30,7 +30,7 @@ export const prune: OperatorCommand = {
     const isTrial = given.options['dry-run'] === true;
     const deliveries = await (isTrial ? countOld : removeOld)(place, 'deliveries', of);
     const events = await (isTrial ? countOld : removeOld)(place, 'events', of);
-    const { pool } = await place.database();
+    const { pool } = await (isTrial ? place.database() : place.migratedDatabase());
     const store = await openBlobs(place.settings.DATA_DIR);
     const blobs = await sweepBlobs(pool, store, undefined, isTrial);
     if (!isTrial) {
@@ -61,7 +61,7 @@ async function countOld(place: Place, table: Table, { states, days }: Old): Prom
 }
 
 async function removeOld(place: Place, table: Table, { states, days }: Old): Promise<number> {
-  const { pool } = await place.database();
+  const { pool } = await place.migratedDatabase();
   for (let removed = 0; ; ) {
     const { rowCount } = await pool.query(
       `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table} WHERE ${OLD} LIMIT ${BATCH})`,

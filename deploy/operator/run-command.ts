@@ -1,7 +1,8 @@
 /** Parses an operator's command line, runs the command and prints its result. */
 import { parseArgs } from 'node:util';
 import type { Pool } from 'pg';
-import { migrate } from '../../db/postgres/migrate.ts';
+import { isMissingObject } from '../../db/postgres/database-errors.ts';
+import { listMissingMigrations, migrate } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { isStorable } from '../../db/postgres/storable-json.ts';
 import {
@@ -12,7 +13,14 @@ import {
 } from '../../service/settings/settings.ts';
 import { locateDatabase } from '../command-database.ts';
 import { backup, checkBackupFile, restore } from './backups.ts';
-import { type Given, type OperatorCommand, type Outcome, type Place, UsageError } from './command.ts';
+import {
+  type CommandDatabase,
+  type Given,
+  type OperatorCommand,
+  type Outcome,
+  type Place,
+  UsageError,
+} from './command.ts';
 import { deadLetters, replay } from './dead-letters.ts';
 import { fleet, installations, restart } from './fleet.ts';
 import { rotateKey } from './keys.ts';
@@ -112,16 +120,25 @@ async function inPlace(
 ): Promise<Outcome> {
   const settings = parseSettings(sharedSettings, readEnvironment());
   const closers: (() => Promise<void>)[] = [];
-  let opened: Promise<{ pool: Pool; url: string }> | undefined;
+  let opened: Promise<CommandDatabase> | undefined;
+  let migrated: Promise<unknown> | undefined;
   const database = () => {
     opened ??= openDatabase(settings, closers);
     return opened;
+  };
+  const migratedDatabase = async () => {
+    const found = await database();
+    migrated ??= migrate(found.url);
+    await migrated;
+    return found;
   };
   const printProgress = (line: string) => {
     if (!asJson) printError(line);
   };
   try {
-    return await work({ settings, database, printProgress });
+    return await work({ settings, database, migratedDatabase, printProgress });
+  } catch (error) {
+    throw isMissingObject(error) && opened !== undefined ? await explainOldTables((await opened).pool) : error;
   } finally {
     for (const close of closers.reverse()) await close();
   }
@@ -130,10 +147,19 @@ async function inPlace(
 async function openDatabase(settings: SharedSettings, closers: (() => Promise<void>)[]) {
   const located = await locateDatabase(settings);
   closers.push(located.release);
-  await migrate(located.url);
   const database = openPool(located.url, { name: 'bulkhead-operator', connections: 2, onError: () => undefined });
   closers.push(database.close);
   return { pool: database.pool, url: located.url };
+}
+
+/** For a command that does not migrate. */
+async function explainOldTables(pool: Pool): Promise<Error> {
+  const missing = await listMissingMigrations(pool).catch(() => null);
+  return new Error(
+    missing === null
+      ? 'The database has no tables of Bulkhead yet. npm start creates them.'
+      : `The tables are those of an older release: migrations are missing (${missing.join(', ')}). npm start applies them.`,
+  );
 }
 
 const formatSynopsis = (name: string, subjects: readonly string[]): string =>

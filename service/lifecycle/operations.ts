@@ -44,3 +44,9 @@ export function buildOperations(deps: OperationsDeps): FastifyInstance {
   );
   return app;
 }
+
+/** Asks `/readyz` without a connection: the port may still lead to the process that this one replaces. */
+export async function readReadiness(operations: FastifyInstance): Promise<string | null> {
+  const answer = await operations.inject('/readyz');
+  return answer.statusCode === 200 ? null : (answer.json<{ reason?: string }>().reason ?? 'unknown');
+}

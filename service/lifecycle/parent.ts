@@ -1,4 +1,5 @@
 /** Messages from API and supervisor to the process that started them (`npm start`). */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 
 /** All messages, from child to parent. */
@@ -14,8 +15,21 @@ export const parentMessage = z.union([
     /** One sentence: why the process cannot start. */
     failed: z.string(),
   }),
+  z.object({
+    /** A successor has started all its parts except its servers. `notReady`: the first failed check of `/readyz`. */
+    prepared: z.literal(true),
+    notReady: z.string().nullable(),
+  }),
 ]);
-type ParentMessage = z.infer<typeof parentMessage>;
+export type ParentMessage = z.infer<typeof parentMessage>;
+/** Messages from parent to child. */
+const childMessage = z.object({ serve: z.literal(true) });
+export type ChildMessage = z.infer<typeof childMessage>;
+
+/** Set for a process that may replace another: it serves when the parent says so. */
+export const SUCCESSOR_VARIABLE = 'BULKHEAD_SUCCESSOR';
+/** Interval between two reports of a successor. Milliseconds. */
+const REPORT_EVERY_MS = 200;
 
 /**
  * Reports to the parent that this process is ready. Does nothing without a parent. Call `stopWithParent` before: from
@@ -23,6 +37,24 @@ type ParentMessage = z.infer<typeof parentMessage>;
  */
 export function announceReady(url: string, notice?: string): void {
   sendToParent(notice === undefined ? { ready: true, url } : { ready: true, url, notice });
+}
+
+/**
+ * A successor shares its sockets with the process that it may replace. So it listens only when the parent says so, after
+ * `/readyz` was 200. Resolves at once in any other process.
+ *
+ * @param readReadiness the first failed check of this process's `/readyz`; null: it is ready
+ */
+export async function waitForTurn(readReadiness: () => Promise<string | null>): Promise<void> {
+  if (process.env[SUCCESSOR_VARIABLE] === undefined) return;
+  const turn = new AbortController();
+  process.on('message', (raw) => {
+    if (childMessage.safeParse(raw).success) turn.abort();
+  });
+  while (!turn.signal.aborted) {
+    sendToParent({ prepared: true, notReady: await readReadiness() });
+    await sleep(REPORT_EVERY_MS, undefined, { signal: turn.signal }).catch(() => undefined);
+  }
 }
 
 /**

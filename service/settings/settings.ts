@@ -167,6 +167,13 @@ export const sharedSettings = {
 
 /** Settings of `npm start` only. */
 export const localSettings = {
+  READY_SECONDS: wholeNumber(
+    1,
+    3_600,
+    30,
+    'At a replacement (SIGUSR2): the time in which a new process that has started must answer /readyz with 200. Otherwise the old processes go on.',
+    'seconds',
+  ),
   SANDBOX_FETCH: oneOf(
     ['on', 'off'],
     'on',

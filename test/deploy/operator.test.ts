@@ -1,11 +1,13 @@
 import { execFile } from 'node:child_process';
+import { readdir } from 'node:fs/promises';
 import { hostname, userInfo } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { findOrCreateAccount } from '../../db/accounts/accounts.ts';
 import { findPluginBySlug, insertPlugin } from '../../db/catalog/plugins.ts';
-import { migrate } from '../../db/postgres/migrate.ts';
+import { MIGRATIONS, migrate } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
@@ -104,6 +106,38 @@ t.test('errors are printed as a sentence, or as JSON with --json', async (t) => 
   const wrongProcess = await operatorProcess({ DATABASE_URL }, 'verify');
   t.match(wrongProcess, { code: 2, stdout: '', stderr: /^Usage: verify <user>/ });
   t.match(await operator({ DATABASE_URL }, '--help'), { code: 0, stdout: /^Usage: npm run -s operator/ });
+});
+
+t.test('a command that only reads never migrates', async (t) => {
+  const { url, pool } = await testDatabase(t);
+  const name = `${new URL(url).pathname.slice(1)}_older`;
+  await pool.query(`CREATE DATABASE ${name}`);
+  t.teardown(() => pool.query(`DROP DATABASE ${name} WITH (FORCE)`));
+  const older = new URL(url);
+  older.pathname = `/${name}`;
+  const env = { DATABASE_URL: older.href, DATA_DIR: await temporaryFolder(t) };
+  const admin = openPool(older.href, { name: 'admin', connections: 1, onError: () => undefined });
+  t.teardown(() => admin.close());
+  const readers = [['fleet'], ['installations'], ['dead-letters'], ['actions'], ['prune', '--dry-run']];
+  const listTables = () => admin.pool.query("SELECT 1 FROM pg_tables WHERE schemaname = 'public'");
+  const none = 'The database has no tables of Bulkhead yet. npm start creates them.\n';
+  for (const words of readers) t.match(await operator(env, ...words), { code: 1, stderr: none }, words.join(' '));
+  t.equal((await listTables()).rows.length, 0);
+  const all = (await readdir(MIGRATIONS)).length;
+  await migrate(older.href, MIGRATIONS, all - 1);
+  for (const words of readers) t.match(await operator(env, ...words), { code: 0 }, words.join(' '));
+  const file = join(env.DATA_DIR, 'one.backup');
+  t.match(await operator(env, 'backup', file), { code: 0 }, 'a backup before an upgrade');
+  await admin.pool.query('ALTER TABLE operator_actions RENAME TO from_another_release');
+  t.match(await operator(env, 'actions'), {
+    code: 1,
+    stderr: /^The tables are those of an older release: .* npm start/,
+  });
+  await admin.pool.query('ALTER TABLE from_another_release RENAME TO operator_actions');
+  const countApplied = async () => (await admin.pool.query('SELECT 1 FROM migrations')).rows.length;
+  t.equal(await countApplied(), all - 1);
+  t.match(await operator(env, 'verify', 'nobody'), { code: 1, stderr: /No account/ });
+  t.equal(await countApplied(), all, 'a command that writes does');
 });
 
 t.test('for a role that may not create pg_trgm, the error says what to do', async (t) => {

@@ -1,13 +1,15 @@
 /**
- * API and supervisor are replaced under load: no request is refused or gets anything but a good answer, and no forbidden
+ * API and supervisor are replaced under load, also over migrations and by releases that do not work: no request is refused or gets anything but a good answer, and no forbidden
  * message passes a required plugin. Where the supervisor is killed instead, a client that repeats its call is answered.
  */
+import { rm } from 'node:fs/promises';
 import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { fileList, MINIMAL } from '../api/package/packages.ts';
 import { killProcess } from '../runner/harness.ts';
 import { amount } from '../runner/soak.ts';
+import { copyRelease, type ReleaseCopy, release } from './release-copy.ts';
 import { type ServiceFixture, startServiceOnTestDatabase } from './service-fixture.ts';
 
 t.setTimeout(600_000);
@@ -31,33 +33,83 @@ function ask(url: string, token: string, tally: Tally): void {
   call.end();
 }
 
-t.test('requests go on through one replacement after another', async (t) => {
-  const service = await startServiceOnTestDatabase(t, { READS_PER_MINUTE: '1000000' });
+/** Releases from which the service is upgraded to the newest one. */
+const NEWEST = 3;
+const OLDER = amount({ quick: 1, soak: NEWEST });
+
+/** A new release that must not take over: what is wrong with it, and what `npm start` says. */
+const broken: readonly [string, RegExp, (copy: ReleaseCopy) => Promise<() => Promise<void>>][] = [
+  [
+    'code that does not start',
+    /^not replaced: The API ended while starting: .*nothing there/,
+    (copy) => copy.patch('api/main.ts', 'try {', "throw new Error('nothing there');\ntry {"),
+  ],
+  [
+    'a migration that fails',
+    /^not replaced: The migrations failed and were rolled back: .*nonsense/,
+    async (copy) => {
+      await copy.write('db/migrations/9000_broken.sql', '-- Up Migration\nSELECT nonsense;');
+      return () => rm(copy.pathOf('db/migrations/9000_broken.sql'));
+    },
+  ],
+  [
+    'a successor that is never ready',
+    /^not replaced: The new (API|supervisor) was not ready within 2 seconds \(READY_SECONDS\): it stays so\.$/,
+    (copy) =>
+      copy.patch(
+        'service/lifecycle/readiness.ts',
+        'return missing.length === 0\n    ? null',
+        "return missing.length < 99\n    ? 'it stays so'",
+      ),
+  ],
+];
+
+/** Sends the signal and waits for the outcome. @returns its line */
+async function replace(service: ServiceFixture): Promise<string> {
+  const outcomes = () => service.lines.filter((line) => /^(not )?replaced:/.test(line));
+  const before = outcomes().length;
+  service.kill('SIGUSR2');
+  for (;;) {
+    const line = outcomes()[before];
+    if (line !== undefined) return line;
+    await sleep(50);
+  }
+}
+
+async function listServices(service: ServiceFixture): Promise<number[]> {
+  const processes = await service.processes();
+  return processes.filter(({ command }) => /(api|supervisor)\/main\.ts/.test(command)).map(({ pid }) => pid);
+}
+
+t.test('requests go on through replacements that fail, an upgrade over migrations, and one more', async (t) => {
+  const copy = await copyRelease(t);
+  const env = { READS_PER_MINUTE: '1000000', SESSION_READS_PER_MINUTE: '1000000', READY_SECONDS: '2' };
+  const service = await startServiceOnTestDatabase(t, env, copy.main);
   const tally: Tally = { good: 0, bad: [] };
   const urls = [`${service.url}/api/me`, `http://localhost:${service.env.SUPERVISOR_PORT}/sessions`];
-  let sent = 0;
-  const timer = setInterval(() => ask(urls[sent++ % 2] as string, service.token, tally), 1000 / PER_SECOND);
-  const kept = keepAsking(urls, service.token, tally);
+  const load = startLoad(urls, service.token, tally);
   const guard = await startGuard(service);
-  const before = await service.processes();
-  for (let round = 1; round <= RESTARTS; round += 1) {
-    service.kill('SIGUSR2');
-    while (service.lines.filter((line) => line.startsWith('replaced:')).length < round) {
-      const failed = service.lines.find((line) => line.startsWith('not replaced'));
-      if (failed) throw new Error(failed);
-      await sleep(50);
-    }
+  const before = await listServices(service);
+  t.equal(before.length, 2);
+  for (const [what, outcome, breakRelease] of broken) {
+    const mend = await breakRelease(copy);
+    t.match(await replace(service), outcome, what);
+    await mend();
+    t.same(await listServices(service), before, `${what}: the old processes go on, and no other is left`);
   }
-  clearInterval(timer);
-  await kept.stop();
+  await release(copy, NEWEST);
+  t.match(await replace(service), /^replaced: .*migrations applied: 9001_release, 9002_release, 9003_release\)$/);
+  for (let round = 1; round < RESTARTS; round += 1) t.match(await replace(service), /^replaced: /);
+  await load.stop();
   const { passed, stopped, other } = await guard.stop();
   t.same(tally.bad, []);
   t.same(other, [], 'forbidden messages are cancelled by the plugin, the others go on');
   t.ok(passed > 20 && stopped > 20, `${stopped} forbidden messages stopped, ${passed} others passed`);
   t.ok(tally.good > 50, `${tally.good} answers over ${RESTARTS} replacements`);
   t.comment(`${tally.good} good answers, ${tally.bad.length} bad, ${RESTARTS} replacements`);
-  const after = new Set((await service.processes()).map((seen) => seen.pid));
-  t.ok(before.some((seen) => !after.has(seen.pid)));
+  const after = await listServices(service);
+  t.equal(after.length, 2);
+  t.notOk(after.some((pid) => before.includes(pid)));
 
   const supervisor = (await service.processes()).find(({ command }) => command.includes('supervisor/main.ts'));
   const asking = Array.from({ length: 20 }, () => askAgain(urls[1] as string, service.token));
@@ -65,6 +117,34 @@ t.test('requests go on through one replacement after another', async (t) => {
   asking.push(...Array.from({ length: 20 }, () => askAgain(urls[1] as string, service.token)));
   t.ok((await Promise.all(asking)).every((status) => status === 200));
 });
+
+for (let from = NEWEST - OLDER + 1; from < NEWEST; from += 1)
+  t.test(`an upgrade over ${NEWEST - from} migrations`, async (t) => {
+    const copy = await copyRelease(t);
+    await release(copy, from);
+    const service = await startServiceOnTestDatabase(t, { READS_PER_MINUTE: '1000000' }, copy.main);
+    const tally: Tally = { good: 0, bad: [] };
+    const urls = [`${service.url}/api/me`, `http://localhost:${service.env.SUPERVISOR_PORT}/sessions`];
+    const load = startLoad(urls, service.token, tally);
+    await release(copy, NEWEST);
+    t.match(await replace(service), /^replaced: /);
+    await load.stop();
+    t.same(tally.bad, []);
+    t.comment(`${tally.good} good answers, ${tally.bad.length} bad`);
+  });
+
+/** Asks both processes, on new connections and on kept ones. */
+function startLoad(urls: readonly string[], token: string, tally: Tally): { stop(): Promise<void> } {
+  let sent = 0;
+  const timer = setInterval(() => ask(urls[sent++ % urls.length] as string, token, tally), 1000 / PER_SECOND);
+  const kept = keepAsking(urls, token, tally);
+  return {
+    stop: async () => {
+      clearInterval(timer);
+      await kept.stop();
+    },
+  };
+}
 
 interface Guard {
   /** Sends no more messages and waits for the answers. */

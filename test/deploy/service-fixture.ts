@@ -73,13 +73,18 @@ export async function freePorts(): Promise<Ports> {
   };
 }
 
-/** Starts it and waits until it is ready. It is stopped with the test. */
+/**
+ * Starts it and waits until it is ready. It is stopped with the test.
+ *
+ * @param main another release's program
+ */
 export async function startServiceFixture(
   t: Teardown,
   env: Environment & { DATA_DIR: string },
+  main = MAIN,
 ): Promise<ServiceFixture> {
   const full = { ...(await freePorts()), ...env };
-  const started = launch(full);
+  const started = launch(full, main);
   t.teardown(async () => {
     started.kill('SIGTERM');
     await started.exited;
@@ -111,9 +116,14 @@ function withToken(started: StartedService, env: Environment & Ports & { DATA_DI
 }
 
 /** Starts it on a database of the tests' PostgreSQL: for tests that are not about the embedded one. */
-export async function startServiceOnTestDatabase(t: Teardown, env: Environment = {}): Promise<ServiceFixture> {
+export async function startServiceOnTestDatabase(
+  t: Teardown,
+  env: Environment = {},
+  main = MAIN,
+): Promise<ServiceFixture> {
   const { url } = await testDatabase(t);
-  return startServiceFixture(t, { DATA_DIR: join(await temporaryFolder(t), 'data'), DATABASE_URL: url, ...env });
+  const DATA_DIR = join(await temporaryFolder(t), 'data');
+  return startServiceFixture(t, { DATA_DIR, DATABASE_URL: url, ...env }, main);
 }
 
 /** Starts one that is not expected to be ready. */
@@ -131,12 +141,12 @@ export async function eventually<T>(look: () => Promise<T | null | undefined | f
   }
 }
 
-function launch(env: Environment): StartedService {
+function launch(env: Environment, main = MAIN): StartedService {
   const inherited = { ...process.env };
   for (const name of FOREIGN) delete inherited[name];
   // Its own process group, as in a terminal; a folder without a developer's `.env`.
   const options = { cwd: '/', env: { ...inherited, ...env }, detached: true };
-  const child = spawn(process.execPath, [MAIN], { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, [main], { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
   const lines: string[] = [];
   let stderr = '';
   createInterface({ input: child.stdout }).on('line', (text) => lines.push(text));

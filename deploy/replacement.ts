@@ -1,0 +1,56 @@
+/** Replaces API and supervisor by the code on disk: all of them, or none. */
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import type { ServiceProcess, Successor } from './service-process.ts';
+
+const MIGRATE = fileURLToPath(new URL('./migrate.ts', import.meta.url));
+
+interface Replacement {
+  readonly services: readonly Pick<ServiceProcess, 'startSuccessor'>[];
+  /** The environment of `deploy/migrate.ts`. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** From the start of a process's parts until its `/readyz` is 200. */
+  readonly readyTimeoutMs: number;
+  /** Ends the migration. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Migrates, starts a successor of each service, and ends the old processes when every successor is ready and serves.
+ * Until then they serve alone: a release works on the tables of the next one.
+ *
+ * @returns what the migration said
+ * @throws Error with one sentence; the old processes go on
+ */
+export async function replaceServices({ services, env, readyTimeoutMs, signal }: Replacement): Promise<string> {
+  const migrated = await migrateByNewCode(env, signal);
+  const started = await Promise.allSettled(services.map((service) => service.startSuccessor(readyTimeoutMs)));
+  const successors = started.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+  try {
+    for (const one of started) if (one.status === 'rejected') throw one.reason;
+    // One after the other, so that a failure of the first withdraws the second before it has served.
+    for (const successor of successors) await successor.serve();
+  } catch (error) {
+    await withdrawAll(successors);
+    throw error;
+  }
+  for (const successor of successors) await successor.takeOver();
+  return migrated;
+}
+
+async function withdrawAll(successors: readonly Successor[]): Promise<void> {
+  await Promise.all(successors.map((successor) => successor.withdraw()));
+}
+
+/** In a process of its own: this one still has the old code in memory. */
+async function migrateByNewCode(env: Replacement['env'], signal: AbortSignal): Promise<string> {
+  try {
+    const { stdout } = await promisify(execFile)(process.execPath, [MIGRATE], { env: { ...env }, signal });
+    return stdout.trim();
+  } catch (error) {
+    const lines = String((error as { stderr?: string }).stderr ?? '').split('\n');
+    const reason = lines.find((line) => /Error\b.*:/.test(line)) ?? lines.find((line) => line.trim() !== '');
+    throw new Error(`The migrations failed and were rolled back: ${reason ?? (error as Error).message}`);
+  }
+}
