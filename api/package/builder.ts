@@ -12,6 +12,7 @@ import { invalidAt } from './invalid-package.ts';
 import { type Package, type PackageFile, readText } from './package-files.ts';
 import { readCommands, readSkills } from './prompts.ts';
 import { type PackageSource, readPackage } from './reader.ts';
+import { findUnusedFiles } from './unused-files.ts';
 import { findWarnings } from './warnings.ts';
 
 const README = 'readme.md';
@@ -67,7 +68,12 @@ export async function buildPackage(
     discovered,
     registrations: found,
     files: of.files,
-    warnings: findWarnings({ manifest: head.data, code: bundle.text, commands: prompts.commands }),
+    warnings: findWarnings({
+      manifest: head.data,
+      code: bundle.text,
+      commands: prompts.commands,
+      unusedFiles: await findUnusedFiles(of),
+    }),
   };
   refuseUnstorable(README, built.manifest);
   refuseUnstorable(ENTRY, [discovered, found]);

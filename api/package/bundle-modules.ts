@@ -1,5 +1,6 @@
 /** The virtual file system of esbuild: the files of one package, reachable by relative imports only. */
 import { readFile } from 'node:fs/promises';
+import { isBuiltin } from 'node:module';
 import { posix } from 'node:path';
 import {
   type Loader,
@@ -13,7 +14,7 @@ import {
 import { closest } from 'fastest-levenshtein';
 import { mapPosition, NAMESPACE } from '../../db/records/source-maps.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
-import { type ForbiddenPlace, findForbidden } from './forbidden-syntax.ts';
+import { type ForbiddenPlace, findForbidden, findImports } from './forbidden-syntax.ts';
 
 /**
  * Maximum size of a package's code: more takes seconds to build and makes a bundle that is too large to load. Bytes.
@@ -24,6 +25,10 @@ const LOADERS: Readonly<Record<string, Loader>> = { '.ts': 'ts', '.js': 'js', '.
 /** Extensions tried, in order, for an import without one. */
 const ENDINGS = ['', '.ts', '.js', '.json', '/index.ts', '/index.js'] as const;
 const ALLOWED = 'A plugin imports .ts, .js and .json files of its own package by relative path, and nothing else';
+/** TypeScript drops imports that only types use. This keeps those that are not marked as types. */
+const KEEPING_IMPORTS = '{"compilerOptions":{"verbatimModuleSyntax":true}}';
+/** A first look, because few files import anything but files. */
+const FOREIGN_IMPORT = /\b(?:from|import)\s*['"](?!\.)/;
 
 /** Maps paths in the package to the staged files. */
 export type ModulePaths = Readonly<Record<string, string>>;
@@ -65,25 +70,41 @@ async function load(path: string, bytes: Buffer): Promise<OnLoadResult> {
 /** Compiles each file alone first, without its imports, so that forbidden syntax never reaches the bundling. */
 async function compile(path: string, source: string, loader: Loader): Promise<OnLoadResult> {
   try {
-    // esbuild uses the last such comment of a file, so this one overrides a source map in the package.
-    const { code, map } = await transform(`${source}\n//# sourceMappingURL=none`, {
-      loader,
-      sourcefile: `${NAMESPACE}:${path}`,
-      sourcemap: 'external',
-      sourcesContent: false,
-      target: 'es2024',
-      charset: 'utf8',
-      tsconfigRaw: '{}',
-      logLevel: 'silent',
-    });
-    const forbidden = findForbidden(code);
-    if (forbidden.length > 0) return { errors: forbidden.map((place) => forbiddenAt(map, path, place)) };
+    const { code, map } = await transformFile(path, source, loader);
+    const forbidden = findForbidden(code).map((place) => forbiddenAt(map, path, place));
+    if (forbidden.length === 0 && FOREIGN_IMPORT.test(source))
+      forbidden.push(...(await refuseBuiltins(path, source, loader)));
+    if (forbidden.length > 0) return { errors: forbidden };
     const url = `data:application/json;base64,${Buffer.from(map).toString('base64')}`;
     return { contents: `${code}\n//# sourceMappingURL=${url}`, loader: 'js' };
   } catch (error) {
     if (error instanceof Error && 'errors' in error) return { errors: error.errors as PartialMessage[] };
     throw error;
   }
+}
+
+/** @param tsconfig as JSON */
+const transformFile = (path: string, source: string, loader: Loader, tsconfig = '{}') =>
+  // esbuild uses the last such comment of a file, so this one overrides a source map in the package.
+  transform(`${source}\n//# sourceMappingURL=none`, {
+    loader,
+    sourcefile: `${NAMESPACE}:${path}`,
+    sourcemap: 'external',
+    sourcesContent: false,
+    target: 'es2024',
+    charset: 'utf8',
+    tsconfigRaw: tsconfig,
+    logLevel: 'silent',
+  });
+
+/** Refuses imports of Node's modules, also those whose names no code uses. */
+async function refuseBuiltins(path: string, source: string, loader: Loader): Promise<PartialMessage[]> {
+  const { code, map } = await transformFile(path, source, loader, KEEPING_IMPORTS);
+  return findImports(code)
+    .filter(({ from }) => isBuiltin(from))
+    .map(({ from, line, column }) =>
+      forbiddenAt(map, path, { line, column, message: `“${from}” cannot be imported. ${ALLOWED}` }),
+    );
 }
 
 function forbiddenAt(map: string, path: string, place: ForbiddenPlace): PartialMessage {
@@ -102,11 +123,12 @@ function resolve(files: ModulePaths, args: OnResolveArgs): OnResolveResult {
   if (target.startsWith('..')) return refusal(`“${path}” leaves the package. ${ALLOWED}`);
   const found = findModule(files, target);
   if (found === undefined) return refusal(`“${path}” is not in the package.${suggestion(files, importer, target)}`);
-  if (LOADERS[posix.extname(found)] === undefined) return refusal(`“${path}” is not a code file. ${ALLOWED}`);
+  if (!isCode(found)) return refusal(`“${path}” is not a code file. ${ALLOWED}`);
   return { path: found, namespace: NAMESPACE };
 }
 
-function findModule(files: ModulePaths, target: string): string | undefined {
+/** Resolves a path in the package as an import does. */
+export function findModule(files: ModulePaths, target: string): string | undefined {
   const candidates = ENDINGS.map((ending) => `${target}${ending}`);
   // As in TypeScript, an import may name the .js that a build would make of the .ts.
   if (target.endsWith('.js')) candidates.push(`${target.slice(0, -'.js'.length)}.ts`);
@@ -114,11 +136,12 @@ function findModule(files: ModulePaths, target: string): string | undefined {
 }
 
 function suggestion(files: ModulePaths, importer: string, target: string): string {
-  const code = Object.keys(files).filter((path) => path !== importer && LOADERS[posix.extname(path)] !== undefined);
+  const code = Object.keys(files).filter((path) => path !== importer && isCode(path));
   if (code.length === 0) return '';
   const relative = posix.relative(posix.dirname(importer), closest(target, code));
   return ` The nearest is “${relative.startsWith('.') ? relative : `./${relative}`}”`;
 }
 
+export const isCode = (path: string): boolean => LOADERS[posix.extname(path)] !== undefined;
 const refusal = (text: string): OnResolveResult => ({ errors: [{ text }] });
 const at = (file: string, text: string): PartialMessage => ({ text, location: { file: `${NAMESPACE}:${file}` } });

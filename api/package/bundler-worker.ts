@@ -6,6 +6,7 @@ import * as esbuild from 'esbuild';
 import { mapPosition, NAMESPACE } from '../../db/records/source-maps.ts';
 import type { ProblemLocation } from '../../sdk/contract/errors.ts';
 import { within } from '../../service/timing/within.ts';
+import { rewordBuildMessage } from './build-messages.ts';
 import { type ModulePaths, packageModules } from './bundle-modules.ts';
 import { escapeForSes } from './ses-source.ts';
 
@@ -101,7 +102,7 @@ function isBuildFailure(error: unknown): error is esbuild.BuildFailure {
 
 function toLocation(message: esbuild.Message): ProblemLocation {
   const { location } = message;
-  const { text } = message;
+  const text = rewordBuildMessage(message.text);
   if (!location) return { message: text };
   const path = location.file.startsWith(`${NAMESPACE}:`) ? location.file.slice(NAMESPACE.length + 1) : location.file;
   if (location.line === 0) return { path, message: text };

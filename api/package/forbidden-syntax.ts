@@ -28,6 +28,17 @@ export function findForbidden(code: string): ForbiddenPlace[] {
   return walk(tree);
 }
 
+/** Lists the import statements of an ES module, with the position of the imported path. */
+export function findImports(code: string): { from: string; line: number; column: number }[] {
+  const { body } = parse(code, { ecmaVersion: 'latest', sourceType: 'module', locations: true, allowHashBang: true });
+  return body.flatMap((node) => {
+    const source = 'source' in node ? node.source : null;
+    if (!source?.loc || typeof source.value !== 'string') return [];
+    const { line, column } = source.loc.start;
+    return [{ from: source.value, line, column }];
+  });
+}
+
 /** Not recursive, because a hostile tree could exhaust the stack. */
 function walk(root: AnyNode): ForbiddenPlace[] {
   const found: ForbiddenPlace[] = [];

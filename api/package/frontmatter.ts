@@ -4,6 +4,7 @@ import { type Document, isAlias, isCollection, isMap, isNode, isScalar, LineCoun
 import type { z } from 'zod';
 import type { ProblemLocation } from '../../sdk/contract/errors.ts';
 import { KIB } from '../../sdk/contract/limits.ts';
+import { describeIssue, describeYamlFault } from './frontmatter-messages.ts';
 import { invalidAll, invalidAt } from './invalid-package.ts';
 
 /** Checked before parsing, because the cost of YAML grows faster than its length. Bytes. */
@@ -46,7 +47,7 @@ export function readFrontmatter<Schema extends z.ZodType>(
   }
   const lines = new LineCounter();
   const document = parseYaml(file.path, yaml ?? '', lines);
-  const checked = schema.safeParse(document.toJS({ maxAliasCount: 0 }) ?? {});
+  const checked = schema.safeParse(document.toJS({ maxAliasCount: 0 }) ?? {}, { error: describeIssue });
   if (checked.success) return { data: checked.data, body };
   throw invalidAll(checked.error.issues.flatMap((issue) => locateIssue(file.path, issue, document, lines)));
 }
@@ -82,7 +83,7 @@ function parseYaml(path: string, yaml: string, lines: LineCounter): Document.Par
   }
   const faults: ProblemLocation[] = [...document.errors, ...document.warnings].map((fault) => ({
     ...locate(path, lines, fault.pos[0]),
-    message: takeFirstLine(fault.message),
+    message: `${describeYamlFault(fault.code)}.`,
   }));
   if (faults.length === 0) faults.push(...findTreeFaults(path, document, lines));
   if (faults.length > 0) throw invalidAll(faults);
@@ -165,5 +166,3 @@ function locate(path: string, lines: LineCounter, offset: number): Omit<ProblemL
   const { line, col } = lines.linePos(offset);
   return { path, line: Math.max(1, line) + 1, column: Math.max(1, col) };
 }
-
-const takeFirstLine = (text: string): string => text.split('\n', 1)[0] ?? text;

@@ -49,8 +49,8 @@ function segmentFault(segment: string): string | null {
 /** Files that operating systems add automatically; not part of the package. */
 export function isSystemFile(path: string): boolean {
   const segments = path.split('/');
-  const name = segments.at(-1);
-  return segments.includes('__MACOSX') || name === '.DS_Store' || name === 'Thumbs.db';
+  const name = segments.at(-1) ?? '';
+  return segments.includes('__MACOSX') || name === '.DS_Store' || name === 'Thumbs.db' || name.startsWith('._');
 }
 
 /** A path of a package, or a folder that a zip names. */

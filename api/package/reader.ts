@@ -3,7 +3,7 @@ import type { Staging } from '../../db/files/blobs.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { invalidAt, invalidPackage } from './invalid-package.ts';
 import { escapePath, FILES_MAX, hashFileTree, type Package, type PackageFile } from './package-files.ts';
-import { comparePathBytes, findClash, validatePath } from './paths.ts';
+import { comparePathBytes, findClash, isSystemFile, validatePath } from './paths.ts';
 import { readZip } from './zip-reader.ts';
 
 /** A file in the body of a file-list publish. */
@@ -42,7 +42,7 @@ async function readList(list: readonly TextFile[], staging: Staging): Promise<Pa
   const clash = findClash(list.map(({ path }) => ({ path, isFolder: false })));
   if (clash) throw invalidAt({ path: clash.path, message: `The path ${clash.fault}.` });
   const files: PackageFile[] = [];
-  for (const { path, contentText } of list) {
+  for (const { path, contentText } of list.filter((file) => !isSystemFile(file.path))) {
     files.push({ path, ...(await staging.add([Buffer.from(contentText, 'utf8')])) });
   }
   return files;

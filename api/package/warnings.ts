@@ -1,9 +1,9 @@
-/** Finds likely mistakes in a package. They are shown with a draft and never prevent a publish. */
+/** Finds likely mistakes in a package. Draft, publish and check show them; they never prevent a publish. */
 import type { Manifest } from '../../sdk/contract/manifest.ts';
 import { capabilities } from '../../sdk/contract/protocol.ts';
 import type { Prompt } from './prompts.ts';
 
-/** Maximum number of warnings for one draft. */
+/** Maximum number of warnings for one package. */
 const WARNINGS_MAX = 20;
 /** Code that uses `host` as a value may use any member, so nothing is reported. */
 const WHOLE_HOST = /\bhost\b(?!\s*\.\s*[A-Za-z_$])/;
@@ -14,10 +14,12 @@ interface Warned {
   /** The bundle, without comments. */
   readonly code: string;
   readonly commands: readonly Prompt[];
+  /** Sentences about files that nothing uses. */
+  readonly unusedFiles: readonly string[];
 }
 
 /** Returns one sentence per warning: declared but unused, used but undeclared, or without a description. */
-export function findWarnings({ manifest, code, commands }: Warned): string[] {
+export function findWarnings({ manifest, code, commands, unusedFiles }: Warned): string[] {
   const found = [
     ...(WHOLE_HOST.test(code) ? [] : memberWarnings(manifest.capabilities, usedMembers(code))),
     ...unread('setting', Object.keys(manifest.settings ?? {}), code),
@@ -25,6 +27,7 @@ export function findWarnings({ manifest, code, commands }: Warned): string[] {
     ...commands
       .filter(({ description }) => description === '')
       .map(({ path }) => `${path} has no description: menus show its name alone.`),
+    ...unusedFiles,
   ];
   return found.slice(0, WARNINGS_MAX);
 }

@@ -38,6 +38,12 @@ export const versionResource = z
     yankedAt: timestamp.nullable(),
   })
   .meta({ id: 'Version', description: 'A published version. Only its status can change.' });
+const warnings = z
+  .array(z.string())
+  .describe('Likely mistakes, such as a declared capability or a file that nothing uses. They prevent nothing.');
+export const publishedVersion = versionResource
+  .extend({ warnings })
+  .meta({ id: 'PublishedVersion', description: 'A version that was just published.' });
 /** Selects the fields of a row that its owner sees. */
 const plugin = z.object({
   id: z.string(),
@@ -69,7 +75,7 @@ export const fileResource = z
 const draft = z.strictObject({ sourceSha256: z.string(), savedAt: timestamp, discovered });
 const draftResource = draft.meta({ id: 'Draft', description: 'The saved draft of a plugin.' });
 export const savedDraft = draft
-  .extend({ warnings: z.array(z.string()) })
+  .extend({ warnings })
   .meta({ id: 'SavedDraft', description: 'A draft that was just saved.' });
 const rollback = z
   .strictObject({
@@ -115,6 +121,16 @@ interface PluginContents {
   readonly versions: readonly Version[];
   readonly rollbacks: readonly VersionRollback[];
   readonly files: FileResource[] | null;
+}
+
+export function showPublished({
+  version,
+  warnings,
+}: {
+  readonly version: Version;
+  readonly warnings: readonly string[];
+}): z.output<typeof publishedVersion> {
+  return { ...showVersion(version), warnings: [...warnings] };
 }
 
 /** Represents a plugin with all versions, highest precedence first. */

@@ -20,10 +20,10 @@ import { newPlugin, pluginQuery, publishBody, uploadParts } from './plugin-input
 import {
   pluginDetail,
   pluginResource,
+  publishedVersion,
   showPlugin,
   showPluginDetail,
-  showVersion,
-  versionResource,
+  showPublished,
 } from './plugin-resource.ts';
 import { publishVersion } from './publishing.ts';
 import { readVersionFiles } from './version-files.ts';
@@ -55,14 +55,14 @@ const shapes = {
     problems: [...publishProblems, 'text_files_only'],
     params: idParams,
     body: publishBody,
-    response: { 201: versionResource },
+    response: { 201: publishedVersion },
   },
   publishZip: {
     summary: 'Publishes a version from a zip',
     problems: publishProblems,
     params: idParams,
     multipart: uploadParts,
-    response: { 201: versionResource },
+    response: { 201: publishedVersion },
   },
 } satisfies Record<string, FastifySchema>;
 
@@ -107,8 +107,8 @@ export function pluginRoutes(services: Services, uploads: UploadLimiter): Fastif
       async (request, reply) => {
         const { semVer, files } = request.body;
         const source = { kind: 'files', files } as const;
-        const version = await publishVersion(services, requireCaller(request), request.params.id, semVer, source);
-        return answerCreated(request, reply, `${version.id}/files`).send(showVersion(version));
+        const published = await publishVersion(services, requireCaller(request), request.params.id, semVer, source);
+        return answerCreated(request, reply, `${published.version.id}/files`).send(showPublished(published));
       },
     );
 
@@ -117,12 +117,12 @@ export function pluginRoutes(services: Services, uploads: UploadLimiter): Fastif
       // Check before receiving up to 256 MB.
       requireOwnedPlugin(await findPlugin(services.pool, request.params.id), caller);
       await requireRoom(services.pool, caller.id, 'versions', 1);
-      const version = await uploads.pass(caller.id, async () => {
+      const published = await uploads.pass(caller.id, async () => {
         await using staging = await services.blobs.stage();
         const { path, semVer } = await receiveUpload(request, staging);
         return await publishVersion(services, caller, request.params.id, semVer, { kind: 'zip', path });
       });
-      return answerCreated(request, reply, `${version.id}/files`).send(showVersion(version));
+      return answerCreated(request, reply, `${published.version.id}/files`).send(showPublished(published));
     });
   };
 }

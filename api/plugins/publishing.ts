@@ -23,6 +23,12 @@ import type { Services } from '../services.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
 import { findLatestVersion, findPreviousVersion } from './version-order.ts';
 
+interface PublishedVersion {
+  readonly version: Version;
+  /** Warnings about likely mistakes. */
+  readonly warnings: readonly string[];
+}
+
 /**
  * Publishes a version.
  *
@@ -34,7 +40,7 @@ export async function publishVersion(
   pluginId: string,
   semVer: string,
   source: PackageSource,
-): Promise<Version> {
+): Promise<PublishedVersion> {
   const plugin = requireOwnedPlugin(await findPlugin(services.pool, pluginId), caller);
   const fault = validateSemVer(semVer);
   if (fault) throw invalidAt({ field: 'semVer', message: `The version number ${fault}.` });
@@ -44,7 +50,7 @@ export async function publishVersion(
   const published = await withBuild(services, source, plugin, (built) =>
     inTransaction(services.pool, async (tx) => {
       const locked = requireOwnedPlugin(await lockPlugin(tx, plugin.id, 'exclusive'), caller);
-      return addVersion(tx, services, locked, semVer, built);
+      return { version: await addVersion(tx, services, locked, semVer, built), warnings: built.warnings };
     }),
   );
   await finishOwnUpdate(services, caller, plugin.id);

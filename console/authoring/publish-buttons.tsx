@@ -1,6 +1,7 @@
 /** The version field, the buttons that publish or save a draft, and the result. */
 import { Button, Group, Progress, Stack, Text, TextInput } from '@mantine/core';
 import type { Ref } from 'react';
+import { escapeText } from '../style/untrusted-text.ts';
 import type { OnPlace } from './fault-list.tsx';
 import { PublishFaults } from './publish-faults.tsx';
 import type { Publishing } from './use-publishing.ts';
@@ -34,8 +35,10 @@ export function PublishButtons({ publishing, onPlace, first }: Props) {
       </Group>
       {publish.isPending ? <Progress value={part * 100} aria-label="Sent" /> : null}
       <div role="status">
-        {publish.isSuccess ? <Text>Published. To change it, publish a new version.</Text> : null}
-        {draft.data ? <Text>The draft is saved. {draft.data.warnings.join(' ')}</Text> : null}
+        {publish.data ? (
+          <Text>Published. To change it, publish a new version. {publish.data.warnings.map(escapeText).join(' ')}</Text>
+        ) : null}
+        {draft.data ? <Text>The draft is saved. {draft.data.warnings.map(escapeText).join(' ')}</Text> : null}
       </div>
       {error ? <PublishFaults error={error} {...(onPlace ? { onPlace } : {})} /> : null}
     </Stack>

@@ -1,27 +1,32 @@
 /** Sends a package to the service as a version or as a draft. */
 import { readBody, rest } from '../rest/client.ts';
+import type { components } from '../rest/schema.d.ts';
 import { uploadForm } from '../rest/upload.ts';
 import type { Dropped } from './package-files.ts';
 
-/** @param onProgress called with the fraction of a zip that was sent */
+type Published = components['schemas']['PublishedVersion'];
+
+/**
+ * @param onProgress called with the fraction of a zip that was sent
+ * @returns the version, with warnings
+ */
 export async function publishVersion(
   id: string,
   semVer: string,
   dropped: Dropped | null,
   onProgress: (part: number) => void,
-): Promise<void> {
-  if (dropped === null) return;
+): Promise<Published> {
+  if (dropped === null) throw new Error('Choose a package first.');
   onProgress(0);
   if ('files' in dropped) {
     const body = { semVer, files: [...dropped.files] };
-    await rest.POST('/plugins/{id}/versions', { params: { path: { id } }, body });
-    return;
+    return readBody(rest.POST('/plugins/{id}/versions', { params: { path: { id } }, body }));
   }
   const form = new FormData();
   // The service reads the form as a stream and needs the fields before the file.
   form.set('semVer', semVer);
   form.set('file', dropped.zip);
-  await uploadForm(`/api/plugins/${encodeURIComponent(id)}/versions/zip`, form, onProgress);
+  return (await uploadForm(`/api/plugins/${encodeURIComponent(id)}/versions/zip`, form, onProgress)) as Published;
 }
 
 export async function saveDraft(id: string, dropped: Dropped | null) {

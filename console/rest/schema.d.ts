@@ -1119,12 +1119,31 @@ export interface components {
             sizeBytes: number;
             sha256: string;
         };
+        /** @description A version that was just published. */
+        PublishedVersion: {
+            id: string;
+            semVer: string;
+            /** @enum {string} */
+            status: "published" | "yanked";
+            sourceSha256: string;
+            bundleSha256: string;
+            sizeBytes: number;
+            capabilities: string[];
+            addedCapabilities: string[];
+            discovered: components["schemas"]["Discovered"];
+            /** Format: date-time */
+            createdAt: string;
+            yankedAt: string | null;
+            /** @description Likely mistakes, such as a declared capability or a file that nothing uses. They prevent nothing. */
+            warnings: string[];
+        };
         /** @description A draft that was just saved. */
         SavedDraft: {
             sourceSha256: string;
             /** Format: date-time */
             savedAt: string;
             discovered: components["schemas"]["Discovered"];
+            /** @description Likely mistakes, such as a declared capability or a file that nothing uses. They prevent nothing. */
             warnings: string[];
         };
         /** @description A plugin in the catalog. */
@@ -2528,7 +2547,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Version"];
+                    "application/json": components["schemas"]["PublishedVersion"];
                 };
             };
             /** @description bad_request: The request is malformed */
@@ -2702,7 +2721,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Version"];
+                    "application/json": components["schemas"]["PublishedVersion"];
                 };
             };
             /** @description bad_request: The request is malformed */

@@ -1,7 +1,7 @@
-/** Warnings of a draft: mistakes that are allowed. */
+/** Warnings of drafts and versions: mistakes that are allowed. */
 import t from 'tap';
 import { startApiFixture } from '../api-fixture.ts';
-import { fileList, readmeWith } from './packages.ts';
+import { fileList, readmeWith, upload, zipOf } from './packages.ts';
 
 const api = await startApiFixture(t);
 const ann = await api.user('ann');
@@ -38,4 +38,55 @@ t.test('no warning about computed accesses', async (t) => {
   const index = hook('const { llm, secrets } = host; await secrets.get("k" + "ey"); Object.keys(ctx.settings); llm;');
   t.same(await warnings(head, index), []);
   t.same(await warnings([], hook("host.log('hello');")), []);
+});
+
+t.test('files that nothing uses', async (t) => {
+  const index =
+    "import type { A } from './lib/types';\nimport './lib/used.js';\nmiddleware.systemPrompt = () => 'x' as A;";
+  const files = {
+    'lib/used.ts': "import data from './data.json';\nconsole.log(data);",
+    'lib/data.json': '1',
+    'lib/types.ts': "export type A = import('./more.ts').B;",
+    'lib/more.ts': 'export type B = string;',
+    'skills/tidy/SKILL.md': '---\nname: tidy\ndescription: Tidies\n---\nTidy.',
+    'skills/tidy/reference/a.md': 'More',
+    'assets/a.bin': 'x',
+    LICENSE: 'MIT',
+    'package.json': '{}',
+    'globals.d.ts': '',
+    'lib/used.test.ts': '',
+    '._index.ts': 'dropped, as in a zip',
+  };
+  t.same(await warnings([], index, files), [], 'what is used, and what is usual beside it');
+  const unused = {
+    'command/review.md': 'x',
+    'Skill/tidy/SKILL.md': 'x',
+    'commands/deep/review.md': 'x',
+    'commands/review.txt': 'x',
+    'skills/tidy.md': 'x',
+    'lib/old.ts': 'x',
+    'notes.txt': 'x',
+    '.git/HEAD': 'x',
+    '.git/config': 'x',
+    '.git/index': 'x',
+    '.git/objects/0': 'x',
+    'node_modules/a/package.json': '{}',
+  };
+  const expected = [
+    '.git/HEAD, .git/config, .git/index and 2 more: each belongs to your tools. Leave it out of the package.',
+    'Skill/tidy/SKILL.md is used by nothing. Did you mean the folder skills/?',
+    'command/review.md is used by nothing. Did you mean the folder commands/?',
+    'commands/deep/review.md, commands/review.txt: each is no command: commands are files commands/<name>.md, without folders.',
+    'lib/old.ts is imported by nothing. Import it, or leave it out of the package.',
+    'notes.txt is used by nothing. Put it below assets/, or leave it out of the package.',
+    'skills/tidy.md is no skill: a skill is a folder skills/<name>/ with a SKILL.md.',
+  ];
+  t.same(await warnings([], index, { ...files, ...unused }), expected, 'in a draft');
+  const all = { 'readme.md': readmeWith(), 'index.ts': index, ...files, ...unused };
+  const listed = await ann.post(`/plugins/${id}/versions`, { semVer: '1.0.0', files: fileList(all) });
+  t.same(listed.body.warnings, expected, 'in a version of files');
+  const url = `/api/plugins/${id}/versions/zip`;
+  const zipped = await ann.send({ method: 'POST', url, ...upload(await zipOf(all), '1.0.1') });
+  t.same(zipped.body.warnings, expected, 'in a version of a zip');
+  t.equal(zipped.body.sourceSha256, listed.body.sourceSha256);
 });

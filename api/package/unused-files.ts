@@ -1,0 +1,76 @@
+/** Finds files of a package that nothing uses: usually a folder with the wrong name, or a file of the author's tools. */
+import { readFile } from 'node:fs/promises';
+import { posix } from 'node:path';
+import { closest, distance } from 'fastest-levenshtein';
+import { ENTRY } from './bundle.ts';
+import { findModule, isCode } from './bundle-modules.ts';
+import type { Package } from './package-files.ts';
+
+/** Folders of the package format. */
+const FOLDERS = ['commands', 'skills', 'assets'];
+/** Edits between a folder's name and one of the format, at most. */
+const EDITS_MAX = 2;
+/** Files named in one warning. */
+const NAMED_MAX = 3;
+/** What common tools put beside the code: expected in a package, and harmless. */
+const COMPANION =
+  /^(licen[cs]e|notice|authors|changelog|contributing|security|readme)(\.\w+)?$|\.d\.ts$|\.(test|spec)\.[jt]s$|^(package|package-lock|tsconfig[\w.-]*|biome|deno)\.jsonc?$|^\.(gitignore|gitattributes|editorconfig|npmignore|prettierrc)$/i;
+/** A string with a relative path. Finds more than imports, which only spares a warning. */
+const RELATIVE = /['"](\.{1,2}\/[^'"\n]*)['"]/g;
+
+/** Returns one sentence per kind of unused file. */
+export async function findUnusedFiles(of: Package): Promise<string[]> {
+  const imported = await findImported(of);
+  const unused = of.files.map(({ path }) => path).filter((path) => !imported.has(path) && !isUsed(path));
+  const [beside, companions] = [new Map<string, string[]>(), new Set<string>()];
+  for (const path of unused) {
+    if (COMPANION.test(posix.basename(path)) && !isHidden(path)) companions.add(path);
+    const kind = describeUse(path);
+    if (!companions.has(path)) beside.set(kind, [...(beside.get(kind) ?? []), path]);
+  }
+  return [...beside].map(([kind, paths]) => `${listPaths(paths)} ${kind}`);
+}
+
+const isUsed = (path: string): boolean =>
+  path === 'readme.md' ||
+  /^commands\/[^/]+\.md$/.test(path) ||
+  /^skills\/[^/]+\//.test(path) ||
+  path.startsWith('assets/');
+
+const isHidden = (path: string): boolean => /(^|\/)(\.[^/]+|node_modules)\//.test(path);
+
+/** The end of the sentence about files of one kind. */
+function describeUse(path: string): string {
+  const [folder = '', ...rest] = path.split('/');
+  if (rest.length === 0) return isCode(path) ? NOT_IMPORTED : NOT_READ;
+  if (isHidden(path)) return 'belongs to your tools. Leave it out of the package.';
+  if (folder === 'commands') return 'is no command: commands are files commands/<name>.md, without folders.';
+  if (folder === 'skills') return 'is no skill: a skill is a folder skills/<name>/ with a SKILL.md.';
+  const near = closest(folder.toLowerCase(), FOLDERS);
+  if (distance(folder.toLowerCase(), near) <= EDITS_MAX) return `is used by nothing. Did you mean the folder ${near}/?`;
+  return isCode(path) ? NOT_IMPORTED : NOT_READ;
+}
+const NOT_IMPORTED = 'is imported by nothing. Import it, or leave it out of the package.';
+const NOT_READ = 'is used by nothing. Put it below assets/, or leave it out of the package.';
+
+function listPaths(paths: readonly string[]): string {
+  const more = paths.length - NAMED_MAX;
+  return (
+    paths.slice(0, NAMED_MAX).join(', ') + (more > 0 ? ` and ${more} more: each` : paths.length > 1 ? ': each' : '')
+  );
+}
+
+/** The files that index.ts names, directly or through others; those with types only are among them. */
+async function findImported({ files }: Package): Promise<Set<string>> {
+  const stagedAt = Object.fromEntries(files.map((file) => [file.path, file.stagedAt]));
+  const imported = new Set([ENTRY]);
+  for (const path of imported) {
+    if (!isCode(path) || stagedAt[path] === undefined) continue;
+    const source = await readFile(stagedAt[path], 'latin1');
+    for (const [, target = ''] of source.matchAll(RELATIVE)) {
+      const found = findModule(stagedAt, posix.join(posix.dirname(path), Buffer.from(target, 'latin1').toString()));
+      if (found !== undefined) imported.add(found);
+    }
+  }
+  return imported;
+}
