@@ -48,6 +48,7 @@ import { tuneGc } from './records/gc-tuning.ts';
 import { defaultLogCaps, type LogCaps, LogSink } from './records/log-sink.ts';
 import { createMetrics, type Gauges, type Metrics } from './records/metrics.ts';
 import { Rollups } from './records/rollups.ts';
+import { SecretMasks } from './records/secret-mask.ts';
 import { Stacks } from './records/stacks.ts';
 import { buildSessionApi, type SessionApiOptions } from './sessions/session-api.ts';
 import { SessionCache } from './sessions/session-cache.ts';
@@ -207,15 +208,17 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, onError }: A
   const metrics = createMetrics({ pool, gauges, rollups, slugs: options.metricSlugs ?? limits.metricSlugs });
   const { logLines: onLines, lineTaken: onLine } = metrics;
   const stacks = new Stacks(blobs);
-  const logs = new LogSink(pool, { caps: options.logCaps ?? defaultLogCaps, onError, onLines, onLine, stacks });
-  const audit = new AuditSink(pool, { onError });
+  const masks = new SecretMasks();
+  const caps = options.logCaps ?? defaultLogCaps;
+  const logs = new LogSink(pool, { caps, masks, onError, onLines, onLine, stacks });
+  const audit = new AuditSink(pool, masks, { onError });
   const invocations = new Invocations();
   const otherPlugins: PluginPort = {
     loadPlugins: (accountId) => pluginsCache.get(accountId),
     runHook: (request) => runHook({ pool, logs, metrics, invoker: fleet, pluginsCache }, request),
     callSurface: (request) => callSurface({ logs, metrics, invoker: fleet }, request),
   };
-  const shared = { pool, blobs, queues, audit, logs, metrics, invocations, otherPlugins, onError };
+  const shared = { pool, blobs, queues, masks, audit, logs, metrics, invocations, otherPlugins, onError };
   const llm = openLlm({
     ...shared,
     models: options.models ?? [],

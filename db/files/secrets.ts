@@ -150,6 +150,25 @@ export async function listSecretNames(tx: Queryable, installationId: string): Pr
   return found.rows.map((row) => row.name);
 }
 
+/** Decrypts all secrets of an installation, by name. */
+export async function readSecrets(
+  pool: Queryable,
+  keys: SecretKeys,
+  installationId: string,
+): Promise<ReadonlyMap<string, string>> {
+  const found = await pool.query<{ name: string; key_id: string; sealed: Buffer }>(
+    'SELECT name, key_id, sealed FROM installation_secrets WHERE installation_id = $1',
+    [installationId],
+  );
+  const opened = found.rows.map(
+    async ({ name, key_id: keyId, sealed }): Promise<[string, string]> => [
+      name,
+      await keys.open(installationId, name, { keyId, sealed }),
+    ],
+  );
+  return new Map(await Promise.all(opened));
+}
+
 /** Decrypts one secret, only for the host call of the child that owns it. Null: the installation has no such secret. */
 export async function readSecret(
   pool: Queryable,

@@ -451,6 +451,7 @@ const call = {
   timeoutMs: 10 * SECOND,
   maxBytes: MIB,
   audit: 'digest',
+  secrets: 'sent',
   pausesBudget: false,
 } as const;
 const read = { ...call, readable: true } as const;
@@ -484,6 +485,7 @@ export const hostCalls = {
   },
   'session.post': {
     ...call,
+    secrets: 'masked',
     capability: 'session',
     doc: 'Adds a message to the session as the plugin.',
     params: { text: p.text.min(1) },
@@ -491,6 +493,7 @@ export const hostCalls = {
   },
   'session.notice': {
     ...call,
+    secrets: 'masked',
     capability: 'session',
     doc: 'Adds a notice to the transcript. Models do not see it.',
     params: { text: p.text.min(1) },
@@ -505,6 +508,7 @@ export const hostCalls = {
   },
   'agents.create': {
     ...call,
+    secrets: 'masked',
     capability: 'agents',
     doc: 'Creates an agent. It is removed together with this installation.',
     params: { agent: p.agentFields },
@@ -512,6 +516,7 @@ export const hostCalls = {
   },
   'agents.update': {
     ...call,
+    secrets: 'masked',
     capability: 'agents',
     doc: 'Changes an agent that this installation created.',
     params: { agentId: p.id, changes: p.agentFields.partial() },
@@ -526,6 +531,7 @@ export const hostCalls = {
   },
   'agents.send': {
     ...call,
+    secrets: 'masked',
     capability: 'agents',
     doc: 'Sends a message to an agent. `middleware.agentMessage` runs first.',
     params: { agentId: p.id, text: p.text.min(1) },
@@ -578,6 +584,7 @@ export const hostCalls = {
   'workspace.remove': { ...call, capability: 'workspace', doc: 'Removes a file.', params: { path }, result: noResult },
   'media.put': {
     ...call,
+    secrets: 'refused',
     capability: 'media',
     doc: 'Stores a media file and returns its id. The same bytes have the same id.',
     params: { content: p.bytes, name: z.string().max(255).optional() },
@@ -623,6 +630,7 @@ export const hostCalls = {
   },
   'storage.set': {
     ...call,
+    secrets: 'refused',
     capability: 'storage',
     doc: 'Stores a JSON value.',
     params: { key, value: p.json },

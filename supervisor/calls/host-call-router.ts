@@ -5,7 +5,7 @@
 import type { Pool } from 'pg';
 import type { MediaQuota } from '../../db/accounts/media.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
-import type { SecretKeys } from '../../db/files/secrets.ts';
+import { readSecrets, type SecretKeys } from '../../db/files/secrets.ts';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import type { AuditOutcome } from '../../db/records/audit.ts';
@@ -18,7 +18,7 @@ import { traced } from '../../service/telemetry/tracing.ts';
 import { perMinute, TokenBuckets } from '../../service/timing/token-bucket.ts';
 import { HostCallRefusal } from '../children/child-errors.ts';
 import { agentCalls } from '../host/agents.ts';
-import { checkArguments, checkResult, Refusal } from '../host/call-checks.ts';
+import { admitSecrets, checkArguments, checkResult, Refusal } from '../host/call-checks.ts';
 import { type HeldGrant, holdGrant } from '../host/held-grant.ts';
 import { HostError, type HostHandlers, type HostScope } from '../host/host-call.ts';
 import type { Exchange } from '../host/http/exchange.ts';
@@ -35,6 +35,7 @@ import type { Workspaces } from '../host/workspace/workspaces.ts';
 import type { AuditSink } from '../records/audit-sink.ts';
 import type { LogSink } from '../records/log-sink.ts';
 import type { Metrics } from '../records/metrics.ts';
+import type { SecretMasks } from '../records/secret-mask.ts';
 import type { Invocation, Invocations } from './invocations.ts';
 import type { PluginPort } from './plugin-port.ts';
 
@@ -43,6 +44,7 @@ type HostCallTable = { readonly [Name in HostCallName]: HostHandlers[Name] };
 interface HostCallRouterDeps {
   readonly pool: Pool;
   readonly keys: SecretKeys;
+  readonly masks: SecretMasks;
   readonly audit: AuditSink;
   readonly logs: LogSink;
   readonly metrics: Metrics;
@@ -57,6 +59,7 @@ interface HostCallRouterDeps {
   readonly callsPerMinute?: number | undefined;
   readonly storageBytes?: number | undefined;
   readonly http?: Partial<Exchange> | undefined;
+  onError(error: Error): void;
 }
 interface HostCallRequest {
   readonly member: string;
@@ -66,6 +69,8 @@ interface HostCallRequest {
 export interface HostCallRouter {
   /** Names of the host calls that a child with these grants has. */
   listMembers(granted: readonly string[]): string[];
+  /** Reads the secrets of an installation, so that they are masked in what its child says. Never rejects. */
+  maskSecrets(plugin: InstalledPlugin): Promise<void>;
   /**
    * Handles one call of a child.
    *
@@ -78,7 +83,7 @@ export interface HostCallRouter {
 function createTable(deps: HostCallRouterDeps): HostCallTable {
   return {
     ...httpCalls({ allowPrivate: new Set(), dnsServers: [], ...deps.http }),
-    ...secretCalls(deps.pool, deps.keys),
+    ...secretCalls(deps.pool, deps.keys, deps.masks),
     ...sessionCalls(deps.pool),
     ...storageCalls(deps.pool, deps.storageBytes ?? limits.storageBytes),
     ...deps.llm.calls,
@@ -94,6 +99,7 @@ export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
   const rateLimits = new TokenBuckets(perMinute(deps.callsPerMinute ?? limits.hostCallsPerMinute));
   return {
     listMembers: (granted) => listGrantedCalls(granted),
+    maskSecrets: (plugin) => maskSecrets(deps, plugin).catch(deps.onError),
     handleCall: async (installation, request, childGone) => {
       const { plugin } = installation;
       const started = performance.now();
@@ -102,7 +108,7 @@ export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
         recordCall(deps, plugin, request, invocation, { outcome, detail, durationMs: performance.now() - started });
       try {
         const answer = await traceCall(request, invocation, () =>
-          runCall(table, rateLimits, { installation, plugin, request, invocation, childGone }),
+          runCall(deps, { table, rateLimits }, { installation, plugin, request, invocation, childGone }),
         );
         finish('ok', null);
         return answer;
@@ -141,7 +147,19 @@ interface Call {
   readonly childGone: AbortSignal;
 }
 
-async function runCall(table: HostCallTable, rateLimits: TokenBuckets, call: Call): Promise<unknown> {
+/** @throws Error when a key is missing; the plugin cannot read the secret either then */
+async function maskSecrets({ pool, keys, masks }: HostCallRouterDeps, plugin: InstalledPlugin): Promise<void> {
+  if (plugin.secretNames.length === 0) return;
+  const mask = masks.open(plugin.installationId);
+  for (const [name, value] of await readSecrets(pool, keys, plugin.installationId)) mask.add(name, value);
+}
+
+interface Routes {
+  readonly table: HostCallTable;
+  readonly rateLimits: TokenBuckets;
+}
+
+async function runCall({ masks }: HostCallRouterDeps, { table, rateLimits }: Routes, call: Call): Promise<unknown> {
   const { plugin, request, invocation } = call;
   if (!Object.hasOwn(hostCalls, request.member)) throw new Refusal('denied', 'there is no such host call');
   const name = request.member as HostCallName;
@@ -150,7 +168,8 @@ async function runCall(table: HostCallTable, rateLimits: TokenBuckets, call: Cal
   const handler = table[name];
   if (!rateLimits.get(plugin.installationId).consume())
     throw new Refusal('denied', `host.${name}: too many host calls per minute`);
-  const args = checkArguments(name, row, request.args);
+  const mask = masks.get(plugin.installationId);
+  const args = admitSecrets(name, row, mask, checkArguments(name, row, request.args));
   const resume = row.pausesBudget ? invocation?.pauseBudget() : undefined;
   try {
     const grant = holdGrant(row, call.installation);

@@ -89,6 +89,7 @@ export class Fleet implements PluginInvoker {
       hostCallRouter: options.hostCallRouter,
       invocations: options.invocations,
       logs: options.logs,
+      masks: options.masks,
       startInTurn: (runner, start) => this.#startQueue.run(runner, start),
       takeChild: (plugin, inspectable) => this.#takeChild(plugin, inspectable),
       onChange: (runner) => this.#scheduleSave(runner),
@@ -192,6 +193,7 @@ export class Fleet implements PluginInvoker {
     runner.withdraw();
     this.#startQueue.cancel(runner);
     await runner.stop(graceMs);
+    if (!this.#runners.has(installationId)) this.#options.masks.drop(installationId);
   }
 
   /** Process id of the child that serves an installation. */

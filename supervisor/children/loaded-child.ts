@@ -11,6 +11,7 @@ import type { Invocations } from '../calls/invocations.ts';
 import { describeArgumentFault, formatSource, formatSourceName, type PluginCall } from '../calls/plugin-call.ts';
 import type { LiveInstallation } from '../host/live-installation.ts';
 import type { LogSink } from '../records/log-sink.ts';
+import type { SecretMask, SecretMasks } from '../records/secret-mask.ts';
 import type { Child, ChildLogLine } from './child.ts';
 import type { Outcome } from './child-calls.ts';
 import type { ChildEnd } from './child-end.ts';
@@ -24,6 +25,7 @@ export interface LoadedChildDeps {
   readonly hostCallRouter: HostCallRouter;
   readonly invocations: Invocations;
   readonly logs: LogSink;
+  readonly masks: SecretMasks;
 }
 export interface LoadedChildHandlers {
   /** The current installation: grants and settings may have changed since the load. */
@@ -75,7 +77,7 @@ export class LoadedChild {
       onLog: (line) => this.#writeLog(line),
       onExit: (end) => {
         this.#gone.abort();
-        handlers.onExit(this, end);
+        handlers.onExit(this, this.#mask.isEmpty ? end : this.#maskEnd(end));
       },
     });
   }
@@ -94,7 +96,10 @@ export class LoadedChild {
     const loadedChild = new LoadedChild(deps, plugin, spare, handlers);
     try {
       // Read at every start, because the read checks the hash: a bundle damaged on disk must not run.
-      const bundle = await deps.blobs.read(plugin.bundleSha256);
+      const [bundle] = await Promise.all([
+        deps.blobs.read(plugin.bundleSha256),
+        deps.hostCallRouter.maskSecrets(plugin),
+      ]);
       await loadedChild.child.ready;
       loadedChild.child.chargeOutputTo(handlers.output);
       await loadedChild.child.load({
@@ -110,7 +115,7 @@ export class LoadedChild {
     } catch (error) {
       loadedChild.isStopping = true;
       await loadedChild.child.kill('it did not start');
-      throw error;
+      throw error instanceof ChildError ? loadedChild.#maskError(error) : error;
     }
   }
 
@@ -174,16 +179,47 @@ export class LoadedChild {
         deadlineAt: call.deadlineAt,
         ...(call.signal ? { signal: call.signal } : {}),
       });
-      return fromOutcome(outcome);
+      return this.#maskResult(fromOutcome(outcome));
     } catch (error) {
       if (error instanceof ChildError && error.kind === 'timeout') this.#startHangCheck();
-      return fromError(error);
+      return this.#maskResult(fromError(error));
     } finally {
       this.running -= 1;
       this.lastUsedAt = Date.now();
       this.#deps.invocations.end(invocationId);
       (over as AbortController | null)?.abort(HANDLER_ENDED);
     }
+  }
+
+  /** Looked up each time: the secrets are read while the child starts. */
+  get #mask(): SecretMask {
+    return this.#deps.masks.get(this.plugin.installationId);
+  }
+
+  /** Masks what the plugin says: its answer, its reasons, and what it threw. */
+  #maskResult(result: LinkResult): LinkResult {
+    const mask = this.#mask;
+    if (mask.isEmpty) return result;
+    if (result.kind === 'answered') return { ...result, answer: mask.mask(result.answer) };
+    if (result.kind === 'cancelled') return { ...result, reason: mask.maskText(result.reason, true) };
+    return {
+      ...result,
+      message: mask.maskText(result.message, true),
+      ...(result.stack === undefined ? {} : { stack: mask.maskText(result.stack, true) }),
+      ...(result.invalidArguments ? { invalidArguments: mask.mask(result.invalidArguments) } : {}),
+    };
+  }
+
+  #maskEnd(end: ChildEnd): ChildEnd {
+    return { ...end, reason: this.#mask.maskText(end.reason), stderr: this.#mask.maskText(end.stderr) };
+  }
+
+  #maskError(error: ChildError): ChildError {
+    const pluginStack = this.#mask.maskText(error.pluginStack, true);
+    return new ChildError(error.kind, this.#mask.maskText(error.message, true), {
+      pluginStack,
+      interrupted: error.interrupted,
+    });
   }
 
   /** Returns the CPU time used since the last call of this method, milliseconds. */

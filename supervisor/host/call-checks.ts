@@ -1,6 +1,9 @@
 /** Validates arguments and results of host calls against their rows. */
+
+import { findUnstorable } from '../../db/postgres/storable-json.ts';
 import type { AuditOutcome } from '../../db/records/audit.ts';
 import type { HostRow } from '../../sdk/contract/rows.ts';
+import type { SecretMask } from '../records/secret-mask.ts';
 import { HostError } from './host-call.ts';
 
 export class Refusal extends HostError {
@@ -31,7 +34,26 @@ export function checkArguments(name: string, row: HostRow, given: readonly unkno
     }
     args[param] = checked.data;
   }
+  const field = findUnstorable(args, (text) => text.isWellFormed());
+  if (field !== null) throw new Refusal('failed', `host.${name}: ${field}: must not contain lone surrogates`);
   return args;
+}
+
+/** Masks or refuses values of secrets in arguments, as the row says. @throws Refusal that names the argument */
+export function admitSecrets(
+  name: string,
+  row: HostRow,
+  mask: SecretMask,
+  args: Record<string, unknown>,
+): Record<string, unknown> {
+  if (mask.isEmpty || row.secrets === 'sent') return args;
+  const admitted: Record<string, unknown> = {};
+  for (const [param, value] of Object.entries(args)) {
+    if (row.secrets === 'refused' && mask.isFoundIn(value))
+      throw new Refusal('failed', `host.${name}: ${param}: holds a secret, which would be stored in plain text`);
+    admitted[param] = mask.mask(value);
+  }
+  return admitted;
 }
 
 /** @throws Refusal when a result does not match its row or is too large */

@@ -6,11 +6,13 @@ import { type AuditEntry, insertAudit } from '../../db/records/audit.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { Batch } from './batch.ts';
 import { orderedId } from './ordered-id.ts';
+import type { SecretMasks } from './secret-mask.ts';
 
 const QUEUE_BYTES = 16 * MIB;
 const ENTRY_BYTES = 500;
 /** Maximum length of an entry's explanation. Characters. */
 const DETAIL_MAX_CHARS = 500;
+const MEMBER_MAX_CHARS = 100;
 
 interface WaitingEntry extends AuditEntry {
   readonly accountId: string;
@@ -22,8 +24,10 @@ interface AuditedCall extends Omit<WaitingEntry, 'id' | 'at' | 'argumentsSha256'
 
 export class AuditSink {
   readonly #batch: Batch<WaitingEntry>;
+  readonly #masks: SecretMasks;
 
-  constructor(pool: Pool, options: { onError(error: Error): void }) {
+  constructor(pool: Pool, masks: SecretMasks, options: { onError(error: Error): void }) {
+    this.#masks = masks;
     this.#batch = new Batch<WaitingEntry>({
       maxBytes: QUEUE_BYTES,
       sizeOf: () => ENTRY_BYTES,
@@ -41,14 +45,15 @@ export class AuditSink {
   /** Adds one call. */
   write({ args, member, detail, ...call }: AuditedCall): void {
     const now = Date.now();
+    const mask = this.#masks.get(call.installationId);
     this.#batch.add({
       id: orderedId(now),
       at: new Date(now).toISOString(),
       ...call,
-      // Denied calls may name anything, so the stored text is shortened and made storable.
-      member: replaceUnstorable(member.slice(0, 100)),
+      // Denied calls may name anything, so the stored text is made storable and shortened.
+      member: shorten(mask.maskText(replaceUnstorable(member)), MEMBER_MAX_CHARS),
       argumentsSha256: digest(args),
-      detail: detail == null ? null : replaceUnstorable(detail.slice(0, DETAIL_MAX_CHARS)),
+      detail: detail == null ? null : shorten(mask.maskText(replaceUnstorable(detail)), DETAIL_MAX_CHARS),
     });
   }
 
@@ -57,6 +62,9 @@ export class AuditSink {
     return this.#batch.flush();
   }
 }
+
+/** Shortened after masking, so that no part of a secret is left, and again to whole characters. */
+const shorten = (text: string, maxChars: number): string => replaceUnstorable(text.slice(0, maxChars));
 
 function digest(args: unknown): string {
   const hash = createHash('sha256');

@@ -9,6 +9,7 @@ import { formatSourceName } from '../calls/plugin-call.ts';
 import { Batch } from './batch.ts';
 import { LogDeduplicator } from './log-deduplicator.ts';
 import { orderedId } from './ordered-id.ts';
+import { type SecretMask, SecretMasks } from './secret-mask.ts';
 import type { CodedLine, Stacks } from './stacks.ts';
 
 const MINUTE_MS = 60_000;
@@ -62,6 +63,7 @@ export class LogSink {
   readonly #batch: Batch<WaitingLine>;
   readonly #quotas = new Map<string, Quota>();
   readonly #deduplicator = new LogDeduplicator();
+  readonly #masks: SecretMasks;
   readonly #now: () => number;
   readonly #onLines: (written: number, dropped: number) => void;
   readonly #onLine: (installationId: string, isKept: boolean) => void;
@@ -76,11 +78,14 @@ export class LogSink {
       onLines?(written: number, dropped: number): void;
       /** Called for every line of a plugin, written or dropped. */
       onLine?(installationId: string, isKept: boolean): void;
+      /** Masks the secrets of installations. Default: none has any. */
+      masks?: SecretMasks;
       /** Maps stack traces to the authors' files. Default: no mapping. */
       stacks?: Stacks;
     },
   ) {
     this.#caps = options.caps ?? defaultLogCaps;
+    this.#masks = options.masks ?? new SecretMasks();
     this.#now = options.now ?? Date.now;
     this.#onLines = options.onLines ?? (() => undefined);
     this.#onLine = options.onLine ?? (() => undefined);
@@ -205,8 +210,12 @@ export class LogSink {
   }
 
   #add(origin: LogOrigin, line: NewLine): void {
-    const message = cutText(replaceUnstorable(line.message), this.#caps.messageBytes);
-    const data = cutData(line.data, this.#caps.dataBytes);
+    const { installationId } = origin.plugin;
+    const mask = this.#masks.get(installationId);
+    const isCut = line.truncated === true;
+    // Masked before it is cut, so that no part of a secret is left.
+    const message = cutText(mask.maskText(replaceUnstorable(line.message), isCut), this.#caps.messageBytes);
+    const data = cutData(line.data, mask, this.#caps.dataBytes, isCut);
     const now = this.#now();
     const kept = this.#batch.add({
       code: findLineCode(origin.plugin),
@@ -217,13 +226,13 @@ export class LogSink {
         level: line.level,
         message: message.text,
         data: data.text,
-        installationId: origin.plugin.installationId,
+        installationId,
         sessionId: origin.sessionId,
         source: origin.source,
         invocationId: origin.invocationId,
         versionId: origin.plugin.versionId,
         semVer: origin.plugin.semVer,
-        truncated: line.truncated === true || message.cut || data.cut,
+        truncated: isCut || message.cut || data.cut,
       },
     });
     if (!kept) this.#onLines(0, 1);
@@ -240,16 +249,21 @@ function cutText(text: string, maxBytes: number): { text: string; cut: boolean }
   return { text: bytes.toString('utf8').replace(/\u{fffd}+$/u, ''), cut: true };
 }
 
-function cutData(data: unknown, maxBytes: number): { text: string | null; cut: boolean } {
+function cutData(
+  data: unknown,
+  mask: SecretMask,
+  maxBytes: number,
+  isCut: boolean,
+): { text: string | null; cut: boolean } {
   if (data === undefined) return { text: null, cut: false };
-  const text = toJson(data);
+  const text = toJson(data, mask, isCut);
   if (Buffer.byteLength(text) <= maxBytes) return { text, cut: false };
   return { text: JSON.stringify(cutText(text, Math.floor(maxBytes / 2)).text), cut: true };
 }
 
-function toJson(data: unknown): string {
+function toJson(data: unknown, mask: SecretMask, isCut: boolean): string {
   try {
-    return JSON.stringify(mapTexts(data, replaceUnstorable)) ?? 'null';
+    return JSON.stringify(mask.mask(mapTexts(data, replaceUnstorable), isCut)) ?? 'null';
   } catch {
     // Nested deeper than the stack: keep the line without its data.
     return '"[data nested too deeply]"';

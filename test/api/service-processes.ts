@@ -11,6 +11,8 @@ export interface ServiceProcesses extends TestDatabase {
   readonly dataDir: string;
   readonly apiUrl: string;
   readonly sessionUrl: string;
+  /** The metrics of both. */
+  readonly metricsUrls: readonly string[];
   /** Standard output and error of both until now. */
   output(): string;
   token(user: string): Promise<string>;
@@ -41,6 +43,7 @@ export async function startProcesses(t: Teardown): Promise<ServiceProcesses> {
     dataDir,
     apiUrl: `http://127.0.0.1:${api}/api`,
     sessionUrl: `http://127.0.0.1:${session}`,
+    metricsUrls: [ops, sessionOps].map((port) => `http://127.0.0.1:${port}/metrics`),
     output: () => chunks.join(''),
     token: (user) => issuer.issue(user),
   };

@@ -1051,6 +1051,7 @@ export declare const hostCalls: {
         readonly origin: 'ours';
         readonly timeoutMs: number;
         readonly maxBytes: number;
+        readonly secrets: 'sent';
         readonly pausesBudget: false;
         readonly readable: true;
         readonly capability: null;
@@ -1067,6 +1068,7 @@ export declare const hostCalls: {
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
+        readonly secrets: 'sent';
         readonly pausesBudget: false;
         readonly readable: true;
         readonly capability: 'session';
@@ -1084,6 +1086,7 @@ export declare const hostCalls: {
         readonly origin: 'ours';
         readonly timeoutMs: number;
         readonly audit: 'digest';
+        readonly secrets: 'sent';
         readonly pausesBudget: false;
         readonly readable: true;
         readonly capability: 'session';
@@ -1114,6 +1117,7 @@ export declare const hostCalls: {
         readonly maxBytes: number;
         readonly audit: 'digest';
         readonly pausesBudget: false;
+        readonly secrets: 'masked';
         readonly capability: 'session';
         readonly doc: 'Adds a message to the session as the plugin.';
         readonly params: {
@@ -1131,6 +1135,7 @@ export declare const hostCalls: {
         readonly maxBytes: number;
         readonly audit: 'digest';
         readonly pausesBudget: false;
+        readonly secrets: 'masked';
         readonly capability: 'session';
         readonly doc: 'Adds a notice to the transcript. Models do not see it.';
         readonly params: {
@@ -1146,6 +1151,7 @@ export declare const hostCalls: {
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
+        readonly secrets: 'sent';
         readonly pausesBudget: false;
         readonly readable: true;
         readonly capability: 'agents';
@@ -1166,6 +1172,7 @@ export declare const hostCalls: {
         readonly maxBytes: number;
         readonly audit: 'digest';
         readonly pausesBudget: false;
+        readonly secrets: 'masked';
         readonly capability: 'agents';
         readonly doc: 'Creates an agent. It is removed together with this installation.';
         readonly params: {
@@ -1190,6 +1197,7 @@ export declare const hostCalls: {
         readonly maxBytes: number;
         readonly audit: 'digest';
         readonly pausesBudget: false;
+        readonly secrets: 'masked';
         readonly capability: 'agents';
         readonly doc: 'Changes an agent that this installation created.';
         readonly params: {
@@ -1214,6 +1222,7 @@ export declare const hostCalls: {
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
+        readonly secrets: 'sent';
         readonly pausesBudget: false;
         readonly capability: 'agents';
         readonly doc: 'Removes an agent that this installation created.';
@@ -1230,6 +1239,7 @@ export declare const hostCalls: {
         readonly maxBytes: number;
         readonly audit: 'digest';
         readonly pausesBudget: false;
+        readonly secrets: 'masked';
         readonly capability: 'agents';
         readonly doc: 'Sends a message to an agent. `middleware.agentMessage` runs first.';
         readonly params: {
@@ -1246,6 +1256,7 @@ export declare const hostCalls: {
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
+        readonly secrets: 'sent';
         readonly pausesBudget: false;
         readonly readable: true;
         readonly capability: 'models';
@@ -1263,6 +1274,7 @@ export declare const hostCalls: {
         readonly readable: false;
         readonly maxBytes: number;
         readonly audit: 'digest';
+        readonly secrets: 'sent';
         readonly capability: 'llm';
         readonly pausesBudget: true;
         readonly timeoutMs: number;
@@ -1300,6 +1312,7 @@ export declare const hostCalls: {
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
+        readonly secrets: 'sent';
         readonly pausesBudget: false;
         readonly readable: true;
         readonly capability: 'workspace';
@@ -1319,6 +1332,7 @@ export declare const hostCalls: {
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
+        readonly secrets: 'sent';
         readonly pausesBudget: false;
         readonly readable: true;
         readonly capability: 'workspace';
@@ -1334,6 +1348,7 @@ export declare const hostCalls: {
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
+        readonly secrets: 'sent';
         readonly pausesBudget: false;
         readonly readable: true;
         readonly capability: 'workspace';
@@ -1350,6 +1365,7 @@ export declare const hostCalls: {
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
+        readonly secrets: 'sent';
         readonly pausesBudget: false;
         readonly capability: 'workspace';
         readonly doc: 'Writes a file and creates its directories.';
@@ -1366,6 +1382,7 @@ export declare const hostCalls: {
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
+        readonly secrets: 'sent';
         readonly pausesBudget: false;
         readonly capability: 'workspace';
         readonly doc: 'Removes a file.';
@@ -1382,6 +1399,7 @@ export declare const hostCalls: {
         readonly maxBytes: number;
         readonly audit: 'digest';
         readonly pausesBudget: false;
+        readonly secrets: 'refused';
         readonly capability: 'media';
         readonly doc: 'Stores a media file and returns its id. The same bytes have the same id.';
         readonly params: {
@@ -1399,6 +1417,7 @@ export declare const hostCalls: {
         readonly origin: 'ours';
         readonly timeoutMs: number;
         readonly audit: 'digest';
+        readonly secrets: 'sent';
         readonly pausesBudget: false;
         readonly readable: true;
         readonly capability: 'media';
@@ -1419,6 +1438,7 @@ export declare const hostCalls: {
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
+        readonly secrets: 'sent';
         readonly pausesBudget: false;
         readonly capability: 'media';
         readonly doc: 'Removes a media file.';
@@ -1433,6 +1453,7 @@ export declare const hostCalls: {
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
+        readonly secrets: 'sent';
         readonly pausesBudget: false;
         readonly readable: true;
         readonly capability: 'ssh';
@@ -1449,6 +1470,7 @@ export declare const hostCalls: {
         readonly readable: false;
         readonly maxBytes: number;
         readonly audit: 'digest';
+        readonly secrets: 'sent';
         readonly capability: 'ssh';
         readonly pausesBudget: true;
         readonly timeoutMs: number;
@@ -1475,6 +1497,7 @@ export declare const hostCalls: {
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
+        readonly secrets: 'sent';
         readonly pausesBudget: false;
         readonly readable: true;
         readonly capability: 'storage';
@@ -1492,6 +1515,7 @@ export declare const hostCalls: {
         readonly maxBytes: number;
         readonly audit: 'digest';
         readonly pausesBudget: false;
+        readonly secrets: 'refused';
         readonly capability: 'storage';
         readonly doc: 'Stores a JSON value.';
         readonly params: {
@@ -1507,6 +1531,7 @@ export declare const hostCalls: {
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
+        readonly secrets: 'sent';
         readonly pausesBudget: false;
         readonly capability: 'storage';
         readonly doc: 'Deletes a value.';
@@ -1521,6 +1546,7 @@ export declare const hostCalls: {
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
+        readonly secrets: 'sent';
         readonly pausesBudget: false;
         readonly readable: true;
         readonly capability: 'storage';
@@ -1535,6 +1561,7 @@ export declare const hostCalls: {
         readonly origin: 'ours';
         readonly readable: false;
         readonly audit: 'digest';
+        readonly secrets: 'sent';
         readonly pausesBudget: false;
         readonly capability: 'http';
         readonly timeoutMs: number;

@@ -72,6 +72,11 @@ export interface HostRow<Member extends string = string> extends Row {
     readonly maxBytes: number;
     /** `digest`: outcome, duration and a digest of the arguments are recorded; `none`: nothing is recorded. */
     readonly audit: 'digest' | 'none';
+    /**
+     * What happens to values of the installation's secrets in the arguments. `sent`: they stay, because the call takes them where the
+     * plugin says. `masked`: users would see them. `refused`: they would be stored in plain text.
+     */
+    readonly secrets: 'sent' | 'masked' | 'refused';
     /** Whether waiting for the result stops the clock of the handler's budget. */
     readonly pausesBudget: boolean;
 }

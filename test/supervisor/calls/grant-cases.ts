@@ -18,6 +18,7 @@ export interface Things {
   readonly path: string;
   readonly key: string;
   readonly secret: string;
+  readonly secretValue: string;
   readonly model: string;
   readonly url: string;
 }
@@ -111,7 +112,7 @@ export async function openMatrix(test: Teardown, sandbox?: SupervisorFixture['sa
     ...(sandbox ? { sandbox } : {}),
   });
   const plugin = { code: CALLING, registrations: registered };
-  const secret = (who: string) => ({ secrets: { [`${who}Key`]: `canary of ${who}` } });
+  const secret = (who: string) => ({ secrets: { [`${who}Key`]: `secret of ${who}` } });
   await fixture.install({ ...plugin, ...secret('ann'), slug: 'all', capabilities: [...WHOLE, 'host.http:ann.test'] });
   await fixture.install({ ...plugin, slug: 'reads', capabilities: declarable.filter(isRead) });
   await fixture.install({ ...plugin, slug: 'none' });
@@ -144,6 +145,7 @@ const named = (who: string) => ({
   path: `${who}-folder/file.txt`,
   key: `${who}-key`,
   secret: `${who}Key`,
+  secretValue: `secret of ${who}`,
 });
 
 /** Makes what an account owns through its own plugin. */

@@ -67,7 +67,8 @@ async function intact(t: Test, { fixture, bob, ask }: MatrixFixture): Promise<vo
   const look = async (member: HostCallName) =>
     JSON.stringify(await ask('bobs', { member, args: argumentsAbout[member](bob) }));
   t.match(await look('media.get'), `"content":"${canary}"`);
-  for (const member of ['secrets.get', 'storage.get', 'workspace.readText'] as const)
+  t.match(await look('secrets.get'), '"value":"[secret bobKey]"', 'read, and masked in the answer');
+  for (const member of ['storage.get', 'workspace.readText'] as const)
     t.equal(await look(member), JSON.stringify({ ok: true, value: canary }), `${member} of Bob’s`);
   t.match(await look('agents.list'), `"name":"${canary}","instructions":""`);
   const posted = 'SELECT 1 FROM session_messages m JOIN accounts a ON a.id = m.account_id WHERE a.name = $1';

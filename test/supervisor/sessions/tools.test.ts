@@ -16,6 +16,9 @@ const dice = `tools.roll = {
     if (args.sides === 17) return { nothing: true };
     if (args.sides === 18) return 18;
     if (args.sides === 19) return 'nineteen';
+    if (args.sides === 20) return { content: [{ type: 'text', text: 'a\\0b' }] };
+    if (args.sides === 21) throw new Error('a\\ud800b');
+    if (args.sides === 22) host.log('odd', { ['a\\ud800']: '\\0' });
     return { content: [{ type: 'json', json: { sides: args.sides } }], isError: false };
   },
 };`;
@@ -34,6 +37,17 @@ t.test('tools are listed by slug and name, and called', async (t) => {
   t.same(answer.body, { content: [{ type: 'json', json: { sides: 6 } }], isError: false });
   const thrown = await fixture.call('POST', path, { arguments: { sides: 13 } });
   t.match(thrown, { status: 200, body: { isError: true, content: [{ type: 'text', text: /unlucky/ }] } });
+  const odd = await fixture.call('POST', path, { arguments: { sides: 20 } });
+  t.match(odd.body, {
+    isError: true,
+    content: [{ text: /must not contain U\+0000 or lone surrogates: content\.0\.text/ }],
+  });
+  const shown = await fixture.call('POST', path, { arguments: { sides: 21 } });
+  t.match(shown.body, { isError: true, content: [{ text: /a\ufffdb/ }] });
+  await fixture.call('POST', path, { arguments: { sides: 22 } });
+  await fixture.supervisor.logs.flush();
+  const oddLines = await fixture.pool.query(`SELECT data FROM plugin_logs WHERE message = 'odd'`);
+  t.same(oddLines.rows, [{ data: { 'a\ufffd': '\ufffd' } }]);
   t.match(await fixture.call('POST', path, { arguments: { sides: 14 } }), {
     status: 502,
     body: { code: 'plugin_failed' },

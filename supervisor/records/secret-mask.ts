@@ -1,0 +1,202 @@
+/**
+ * Replaces the values of an installation's secrets in what leaves its child: log lines, errors, answers and posted messages. A
+ * plugin that logs a key by mistake then logs `[secret apiKey]`. It is no wall against a plugin that hides a value on purpose:
+ * secrets with a `use` never reach the child.
+ */
+import { mapTexts } from '../../db/postgres/storable-json.ts';
+
+/** Shorter values are not masked: they occur in texts by chance. Characters. */
+const VALUE_MIN_CHARS = 6;
+/** A secret of several lines, such as a private key, is also masked line by line. Characters. */
+const LINE_MIN_CHARS = 16;
+/** The frame of a PEM file is no secret. */
+const PEM_FRAME = /^-----/;
+
+/** The search compares blocks of two characters by their hash. */
+const BLOCK_CHARS = 2;
+const HASHES = 4_096;
+/** Characters of a form that are kept. The rest of a longer one is encoded again when its head is found. */
+const HEAD_CHARS = 64;
+
+/** One way to write a secret. */
+interface Form {
+  readonly head: string;
+  readonly chars: number;
+  readonly replacement: string;
+  /** The whole form. */
+  read(): string;
+}
+
+export class SecretMask {
+  readonly #values = new Map<string, string>();
+  readonly #forms: Form[] = [];
+  #search: FormSearch | null = null;
+
+  /** Whether there is nothing to mask. */
+  get isEmpty(): boolean {
+    return this.#forms.length === 0;
+  }
+
+  /** Masks a value from now on. Earlier values of the secret stay masked, because a running child may know them. */
+  add(name: string, value: string): void {
+    if (this.#values.get(name) === value) return;
+    this.#values.set(name, value);
+    this.#forms.push(...listForms(name, value));
+    this.#search = this.isEmpty ? null : new FormSearch(this.#forms);
+  }
+
+  /** @param isCut whether the text may end within a value, because it was shortened */
+  maskText(text: string, isCut = false): string {
+    const masked = this.#search?.replace(text) ?? text;
+    return isCut ? this.#maskEnd(masked) : masked;
+  }
+
+  /** Masks every text of a JSON value, property names as well. Returns the same value where nothing is found. */
+  mask<T>(value: T, isCut = false): T {
+    return this.isEmpty ? value : mapTexts(value, (text) => this.maskText(text, isCut));
+  }
+
+  /** Whether a text or the bytes of a JSON value hold a secret. */
+  isFoundIn(value: unknown): boolean {
+    if (value instanceof Uint8Array) return this.isFoundIn(Buffer.from(value).toString('latin1'));
+    return this.mask(value) !== value;
+  }
+
+  #maskEnd(text: string): string {
+    for (const form of this.#forms) {
+      const whole = form.read();
+      for (let chars = Math.min(form.chars, text.length); chars >= VALUE_MIN_CHARS; chars -= 1)
+        if (text.endsWith(whole.slice(0, chars))) return text.slice(0, -chars) + form.replacement;
+    }
+    return text;
+  }
+}
+
+/** The masks of all installations whose secrets this supervisor has read. */
+export class SecretMasks {
+  readonly #byInstallation = new Map<string, SecretMask>();
+
+  /** The mask of an installation; an empty one if none of its secrets was read. */
+  get(installationId: string): SecretMask {
+    return this.#byInstallation.get(installationId) ?? EMPTY;
+  }
+
+  /** Returns the mask that the installation's values are added to. */
+  open(installationId: string): SecretMask {
+    const known = this.#byInstallation.get(installationId) ?? new SecretMask();
+    this.#byInstallation.set(installationId, known);
+    return known;
+  }
+
+  /** Forgets the values of an installation that has no child any more. */
+  drop(installationId: string): void {
+    this.#byInstallation.delete(installationId);
+  }
+}
+const EMPTY = new SecretMask();
+
+function listForms(name: string, value: string): Form[] {
+  const replacement = `[secret ${name}]`;
+  const forms = new Map<string, Form>();
+  const add = (encode: () => string): void => {
+    const whole = encode();
+    if (whole.length < VALUE_MIN_CHARS) return;
+    const isShort = whole.length <= HEAD_CHARS;
+    const head = isShort ? whole : whole.slice(0, HEAD_CHARS);
+    forms.set(whole, { head, chars: whole.length, replacement, read: isShort ? () => head : encode });
+  };
+  if (value.length >= VALUE_MIN_CHARS) {
+    add(() => value);
+    for (const encode of ENCODINGS) add(() => encode(value));
+  }
+  const lines = value.split(/\r?\n/).map((line) => line.trim());
+  if (lines.length > 1)
+    for (const line of lines) if (line.length >= LINE_MIN_CHARS && !PEM_FRAME.test(line)) add(() => line);
+  return [...forms.values()];
+}
+
+const hex = (value: string): string => Buffer.from(value).toString('hex');
+const percent = (value: string): string => encodeURIComponent(value.toWellFormed());
+
+const escapeJson = (value: string): string => JSON.stringify(value).slice(1, -1);
+
+const ENCODINGS: readonly ((value: string) => string)[] = [
+  escapeJson,
+  // In JSON inside a text of JSON, such as data of a log line that the child has shortened.
+  (value) => escapeJson(escapeJson(value)),
+  percent,
+  (value) => percent(value).replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase()),
+  // As a form encodes it, with + for a blank.
+  (value) => new URLSearchParams([['', value]]).toString().slice(1),
+  hex,
+  (value) => hex(value).toUpperCase(),
+  ...(['base64', 'base64url'] as const).flatMap((encoding) => [
+    (value: string) => Buffer.from(value).toString(encoding).replace(/=+$/, ''),
+    // Inside a longer text, such as `user:password`, a value begins at any of three places of a group of four characters.
+    ...[0, 1, 2].map((offset) => (value: string) => encodeWithin(value, encoding, offset)),
+  ]),
+];
+
+const BYTE_BITS = 8;
+const BASE64_BITS = 6;
+/** The characters that depend on the value alone when `offset` bytes come before it. */
+function encodeWithin(value: string, encoding: 'base64' | 'base64url', offset: number): string {
+  const bytes = Buffer.concat([Buffer.alloc(offset), Buffer.from(value)]);
+  const start = Math.ceil((offset * BYTE_BITS) / BASE64_BITS);
+  return bytes.toString(encoding).slice(start, Math.floor((bytes.byteLength * BYTE_BITS) / BASE64_BITS));
+}
+
+/**
+ * Finds many texts in one pass (Wu and Manber): the last block of a window as long as the shortest form says how far no form can
+ * begin. A prompt of 4 KB without a secret takes a few microseconds, however many forms there are.
+ */
+class FormSearch {
+  readonly #windowChars: number;
+  /** By the hash of a block: characters to skip; 0: a form may begin here. */
+  readonly #skips: Uint8Array;
+  /** By the hash of the last block of a form's window: the forms, the longest first. */
+  readonly #candidates = new Map<number, Form[]>();
+
+  constructor(forms: readonly Form[]) {
+    this.#windowChars = Math.min(...forms.map(({ head }) => head.length));
+    const skipMax = this.#windowChars - BLOCK_CHARS + 1;
+    this.#skips = new Uint8Array(HASHES).fill(skipMax);
+    for (const form of forms.toSorted((one, other) => other.chars - one.chars)) this.#add(form);
+  }
+
+  #add(form: Form): void {
+    const last = this.#windowChars - 1;
+    for (let at = BLOCK_CHARS - 1; at <= last; at += 1) {
+      const hash = hashBlock(form.head, at);
+      this.#skips[hash] = Math.min(this.#skips[hash] ?? 0, last - at);
+    }
+    const hash = hashBlock(form.head, last);
+    const known = this.#candidates.get(hash);
+    if (known) known.push(form);
+    else this.#candidates.set(hash, [form]);
+  }
+
+  replace(text: string): string {
+    let replaced = '';
+    let copiedTo = 0;
+    for (let at = this.#windowChars - 1; at < text.length; ) {
+      const hash = hashBlock(text, at);
+      const skip = this.#skips[hash] ?? 1;
+      const start = at - this.#windowChars + 1;
+      const found = skip > 0 ? undefined : this.#candidates.get(hash)?.find((form) => isAt(text, start, form));
+      if (found) {
+        replaced += text.slice(copiedTo, start) + found.replacement;
+        copiedTo = start + found.chars;
+        at = copiedTo + this.#windowChars - 1;
+      } else at += Math.max(skip, 1);
+    }
+    return copiedTo === 0 ? text : replaced + text.slice(copiedTo);
+  }
+}
+
+const isAt = (text: string, start: number, form: Form): boolean =>
+  text.startsWith(form.head, start) && (form.chars === form.head.length || text.startsWith(form.read(), start));
+
+/** Hashes the block that ends at a character. */
+const hashBlock = (text: string, at: number): number =>
+  ((text.charCodeAt(at - 1) << 5) ^ text.charCodeAt(at)) & (HASHES - 1);

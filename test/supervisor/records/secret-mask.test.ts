@@ -1,0 +1,106 @@
+/** Values of secrets are found in every usual encoding, wherever they are, and nothing else is changed. */
+import fc from 'fast-check';
+import t from 'tap';
+import { SecretMask, SecretMasks } from '../../../supervisor/records/secret-mask.ts';
+import { amount, seed } from '../../runner/soak.ts';
+
+const RUNS = amount({ quick: 200, soak: 20_000 });
+const VALUE = 'sk_"Ä\\/+ =?&\n🙂>>>???-1234567890';
+
+const maskOf = (secrets: Readonly<Record<string, string>>): SecretMask => {
+  const mask = new SecretMask();
+  for (const [name, value] of Object.entries(secrets)) mask.add(name, value);
+  return mask;
+};
+
+const encodings: Readonly<Record<string, (value: string) => string>> = {
+  plain: (value) => value,
+  base64: (value) => Buffer.from(value).toString('base64'),
+  base64url: (value) => Buffer.from(value).toString('base64url'),
+  'base64 after one byte': (value) => Buffer.from(`:${value}`).toString('base64'),
+  'base64 between other bytes': (value) => Buffer.from(`ab${value}xyz`).toString('base64url'),
+  percent: encodeURIComponent,
+  form: (value) => new URLSearchParams({ value }).toString(),
+  JSON: (value) => JSON.stringify({ value }),
+  'JSON in JSON': (value) => JSON.stringify({ text: JSON.stringify({ value }) }),
+  hex: (value) => Buffer.from(value).toString('hex'),
+  'upper-case hex': (value) => Buffer.from(value).toString('hex').toUpperCase(),
+};
+
+t.test('a value is masked in every usual encoding', async (t) => {
+  const mask = maskOf({ apiKey: VALUE });
+  for (const [name, encode] of Object.entries(encodings)) {
+    const masked = mask.maskText(`before ${encode(VALUE)} after`);
+    t.match(masked, /^before .*\[secret apiKey\].* after$/, name);
+    t.notMatch(masked, '1234567890', name);
+  }
+  t.equal(mask.maskText(`${VALUE}${VALUE} ${VALUE}`), '[secret apiKey][secret apiKey] [secret apiKey]');
+});
+
+t.test('strings and property names of JSON are masked, and what holds no secret is the same value', async (t) => {
+  const mask = maskOf({ apiKey: VALUE });
+  const data = { a: [1, VALUE, { [VALUE]: null }], ['__proto__']: `x${VALUE}` };
+  t.equal(
+    JSON.stringify(mask.mask(data)),
+    '{"a":[1,"[secret apiKey]",{"[secret apiKey]":null}],"__proto__":"x[secret apiKey]"}',
+  );
+  const clean = { a: [1, 'two', { three: true }] };
+  t.equal(mask.mask(clean), clean);
+  t.equal(mask.isFoundIn(Buffer.from(`x${encodeURIComponent(VALUE)}`)), true);
+  t.equal(mask.isFoundIn({ clean, bytes: Buffer.from('clean') }), false);
+});
+
+t.test('short values are not masked, long ones as a whole, keys in PEM also line by line', async (t) => {
+  t.ok(maskOf({ pin: '12345' }).isEmpty);
+  t.equal(maskOf({ pin: '123456' }).maskText('the 123456th'), 'the [secret pin]th');
+  const long = Array.from({ length: 16_000 }, (_, index) => index % 10).join('');
+  const mask = maskOf({ long });
+  t.equal(mask.maskText(`a ${long} b ${Buffer.from(long).toString('hex')}`), 'a [secret long] b [secret long]');
+  const lines = [
+    '-----BEGIN PRIVATE KEY-----',
+    'MIIEvQIBADANBgkqhkiG9w0B',
+    'AQEFAASCBKcwggSj',
+    '-----END PRIVATE KEY-----',
+  ];
+  const pem = maskOf({ key: lines.join('\n') });
+  t.equal(pem.maskText(`bad line: ${lines[1]}`), 'bad line: [secret key]');
+  t.equal(pem.maskText(`${lines[0]}`), lines[0]);
+});
+
+t.test('a text that was cut keeps no part of a value at its end', async (t) => {
+  const mask = maskOf({ apiKey: VALUE });
+  for (const name of ['plain', 'base64url', 'percent', 'hex', 'upper-case hex']) {
+    const whole = encodings[name]?.(VALUE) ?? '';
+    for (let chars = 6; chars < whole.length; chars += 1)
+      t.equal(mask.maskText(`x ${whole.slice(0, chars)}`, true), 'x [secret apiKey]', `${name}, ${chars}`);
+  }
+  t.equal(mask.maskText(`x${VALUE.slice(0, 12)}`), `x${VALUE.slice(0, 12)}`, 'only where the text was cut');
+});
+
+t.test('many secrets are found like one by one', async (t) => {
+  const word = fc.string({ unit: fc.constantFrom('a', 'b', 'c'), minLength: 6, maxLength: 12 });
+  const noise = fc.string({ unit: fc.constantFrom('a', 'b', 'c', ' '), maxLength: 30 });
+  fc.assert(
+    fc.property(fc.array(word, { minLength: 1, maxLength: 8 }), fc.array(noise, { maxLength: 10 }), (values, parts) => {
+      const mask = maskOf(Object.fromEntries(values.map((value, index) => [`k${index}`, value])));
+      const text = parts.map((part, index) => part + (values[index] ?? '')).join('');
+      const masked = mask.maskText(text);
+      return (
+        values.every((value) => !masked.includes(value)) &&
+        (masked === text) === !values.some((value) => text.includes(value))
+      );
+    }),
+    { seed, numRuns: RUNS },
+  );
+  t.pass();
+});
+
+t.test('an earlier value of a secret stays masked until the installation is forgotten', async (t) => {
+  const masks = new SecretMasks();
+  masks.open('one').add('key', 'first value');
+  masks.open('one').add('key', 'second value');
+  t.equal(masks.get('one').maskText('first value, second value'), '[secret key], [secret key]');
+  t.ok(masks.get('two').isEmpty);
+  masks.drop('one');
+  t.ok(masks.get('one').isEmpty);
+});
