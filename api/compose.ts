@@ -16,6 +16,7 @@ import { openPool } from '../db/postgres/pool.ts';
 import { openSignIn } from '../service/identity/sign-in.ts';
 import { openVerifier } from '../service/identity/tokens.ts';
 import { drainConnections, listenOptions } from '../service/lifecycle/drain.ts';
+import { collectWhenIdle } from '../service/lifecycle/garbage-collection.ts';
 import { buildOperations, readReadiness } from '../service/lifecycle/operations.ts';
 import { announceReady, stopWithParent, waitForTurn } from '../service/lifecycle/parent.ts';
 import { publicUrl, SettingsError, supervisorUrl } from '../service/settings/settings.ts';
@@ -48,6 +49,7 @@ export async function serveApi(
 ): Promise<void> {
   if (config.DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set. npm start sets it.');
   const endTracing = await startTracing('bulkhead-api', process.env);
+  collectWhenIdle();
   const logger = openLogger('api', config.LOG_LEVEL);
   const onError = (err: Error) => logger.error({ err }, 'a background task failed and will be retried');
   const connections = config.DATABASE_CONNECTIONS;

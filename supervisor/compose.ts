@@ -10,6 +10,7 @@ import { buildChild, buildInspectedChild } from '../sandbox-child/build-child.ts
 import { SECOND } from '../sdk/contract/limits.ts';
 import { openVerifier } from '../service/identity/tokens.ts';
 import { drainConnections, listenOptions } from '../service/lifecycle/drain.ts';
+import { collectWhenIdle } from '../service/lifecycle/garbage-collection.ts';
 import { readReadiness } from '../service/lifecycle/operations.ts';
 import { announceReady, stopWithParent, waitForTurn } from '../service/lifecycle/parent.ts';
 import { publicUrl, SettingsError, supervisorUrl } from '../service/settings/settings.ts';
@@ -40,6 +41,7 @@ export async function serveSupervisor(
 ): Promise<void> {
   if (config.DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set. npm start sets it.');
   const endTracing = await startTracing('bulkhead-supervisor', env);
+  collectWhenIdle();
   const logger = openLogger('supervisor', config.LOG_LEVEL);
   const onError = (err: Error) => logger.error({ err }, 'a background task failed and will be retried');
   const models = await readModels(config.MODELS_FILE, env);

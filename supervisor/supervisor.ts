@@ -20,6 +20,7 @@ import {
 import { limits } from '../sdk/contract/limits.ts';
 import { openSignIn } from '../service/identity/sign-in.ts';
 import type { TokenVerifier } from '../service/identity/tokens.ts';
+import { tuneGc } from '../service/lifecycle/garbage-collection.ts';
 import { within } from '../service/timing/within.ts';
 import { runHook } from './calls/hook-runner.ts';
 import { createHostCallRouter } from './calls/host-call-router.ts';
@@ -44,7 +45,7 @@ import { defaultQuota, type WorkspaceQuota, Workspaces } from './host/workspace/
 import type { Jail } from './jail/jail.ts';
 import { refusal, type Sandbox } from './jail/sandbox.ts';
 import { AuditSink } from './records/audit-sink.ts';
-import { tuneGc } from './records/gc-tuning.ts';
+
 import { defaultLogCaps, type LogCaps, LogSink } from './records/log-sink.ts';
 import { createMetrics, type Gauges, type Metrics } from './records/metrics.ts';
 import { Rollups } from './records/rollups.ts';
