@@ -23,6 +23,7 @@ import {
 import { keepDatabase } from './database.ts';
 import { fetchBubblewrap } from './debian-packages.ts';
 import { holdSocket } from './listening-sockets.ts';
+import { waitForOrphans } from './orphaned-services.ts';
 import { refuseTakenPorts } from './ports.ts';
 import { replaceServices } from './replacement.ts';
 import { ServiceProcess } from './service-process.ts';
@@ -33,6 +34,8 @@ const LOCAL_USER = 'local';
 const LINK_LIFETIME_S = 24 * 3_600;
 /** npm repeats the terminal's Ctrl-C. A signal within this time is that repetition. Milliseconds. */
 const ECHO_MS = 1_000;
+/** Interval between two checks that npm still runs. Milliseconds. */
+const PARENT_POLL_MS = 500;
 
 const HELP = `Usage: npm start
 
@@ -75,6 +78,7 @@ if (argument !== undefined) {
 // A reader of the output may disconnect; keep running.
 for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
+stopWithNpm();
 // A deployment: new code, same sockets.
 process.on('SIGUSR2', () => void replaceAll());
 try {
@@ -100,6 +104,8 @@ async function start(): Promise<void> {
   const needsBubblewrap = settings.SANDBOX_FETCH === 'on' && env.SANDBOX !== 'off';
   const searchPath = needsBubblewrap ? completeSearchPath(settings) : env.PATH;
   const url = settings.DATABASE_URL ?? (await startDatabase(settings));
+  await waitForOrphans(settings.DATA_DIR, printLine, starting.signal);
+  if (stopping !== undefined) return;
   await refuseTakenPorts(settings);
   if (stopping !== undefined) return;
   await prepareTables(url, settings);
@@ -222,6 +228,17 @@ function onSignal(): void {
   signalledAt = Date.now();
   printLine('stopping');
   void stopAll();
+}
+
+/** Without npm, no Ctrl-C and no signal to npm would reach this process. */
+function stopWithNpm(): void {
+  if (process.env.npm_lifecycle_event !== 'start') return;
+  const npm = process.ppid;
+  const timer = setInterval(() => {
+    if (process.ppid === npm) return;
+    clearInterval(timer);
+    onSignal();
+  }, PARENT_POLL_MS).unref();
 }
 
 function stopAll(): Promise<void> {

@@ -10,6 +10,7 @@ import { freePort } from '../fixtures/free-port.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { processTree, type Seen, stillRunning } from './process-tree.ts';
 
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const MAIN = fileURLToPath(new URL('../../deploy/local.ts', import.meta.url));
 /** A fresh PostgreSQL is made on the way, perhaps beside another one, milliseconds. */
 const PATIENCE_MS = 60_000;
@@ -131,6 +132,24 @@ export async function startOnly(env: Environment): Promise<StartedService> {
   return launch({ ...(await freePorts()), ...env });
 }
 
+/** The real `npm start`, in a process group of its own. It is killed with the test, with everything below it, ready or not. */
+export function startNpm(t: Teardown, env: Environment & Ports): StartedService {
+  const started = run(env, { command: 'npm', args: ['start', '--silent'], cwd: ROOT });
+  t.teardown(async () => {
+    for (const { pid } of await started.processes()) killIfRunning(pid);
+    await started.exited;
+  });
+  return started;
+}
+
+function killIfRunning(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It ended meanwhile.
+  }
+}
+
 /** Repeats a look until it answers something. */
 export async function eventually<T>(look: () => Promise<T | null | undefined | false> | T | false): Promise<T> {
   for (let waited = 0; ; waited += POLL_MS) {
@@ -142,11 +161,19 @@ export async function eventually<T>(look: () => Promise<T | null | undefined | f
 }
 
 function launch(env: Environment, main = MAIN): StartedService {
+  // A folder without a developer's `.env`.
+  return run(env, { command: process.execPath, args: [main], cwd: '/' });
+}
+
+function run(
+  env: Environment,
+  { command, args, cwd }: { readonly command: string; readonly args: readonly string[]; readonly cwd: string },
+): StartedService {
   const inherited = { ...process.env };
   for (const name of FOREIGN) delete inherited[name];
-  // Its own process group, as in a terminal; a folder without a developer's `.env`.
-  const options = { cwd: '/', env: { ...inherited, ...env }, detached: true };
-  const child = spawn(process.execPath, [main], { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+  // Its own process group, as in a terminal.
+  const options = { cwd, env: { ...inherited, ...env }, detached: true };
+  const child = spawn(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
   const lines: string[] = [];
   let stderr = '';
   createInterface({ input: child.stdout }).on('line', (text) => lines.push(text));

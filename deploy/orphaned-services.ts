@@ -1,0 +1,55 @@
+/** Waits for API and supervisor processes that outlived a killed `npm start`. */
+import { readdir, readFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+
+/** They notice the death of their parent at once and drain; this is longer than a drain. Milliseconds. */
+const END_TIMEOUT_MS = 40_000;
+const POLL_MS = 100;
+const MAINS = ['api', 'supervisor'].map((name) => fileURLToPath(new URL(`../${name}/main.ts`, import.meta.url)));
+
+/**
+ * Orphans hold the ports until they have drained, so a start right after a kill waits for them.
+ *
+ * @param onNotice called with one sentence if there are any
+ * @throws Error with one sentence when they do not end in time
+ */
+export async function waitForOrphans(
+  dataDir: string,
+  onNotice: (sentence: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  let orphans = await findOrphans(dataDir);
+  if (orphans.length === 0) return;
+  onNotice('waiting for the processes of a killed start to end');
+  for (const until = Date.now() + END_TIMEOUT_MS; orphans.length > 0 && !signal.aborted; ) {
+    if (Date.now() > until)
+      throw new Error(`Processes of a killed start still run (${orphans.join(', ')}): end them and start again.`);
+    await sleep(POLL_MS);
+    orphans = await findOrphans(dataDir);
+  }
+}
+
+/** Processes of this DATA_DIR whose parent is no `npm start`. Without /proc (macOS), none is found. */
+async function findOrphans(dataDir: string): Promise<number[]> {
+  const names = await readdir('/proc').catch(() => []);
+  const found = await Promise.all(
+    names.map(async (name) => (/^\d+$/.test(name) && (await isOrphan(name, dataDir)) ? Number(name) : null)),
+  );
+  return found.filter((pid) => pid !== null);
+}
+
+async function isOrphan(pid: string, dataDir: string): Promise<boolean> {
+  const words = await readWords(`/proc/${pid}/cmdline`);
+  if (!MAINS.some((main) => words.includes(main))) return false;
+  const environment = await readWords(`/proc/${pid}/environ`);
+  if (!environment.includes(`DATA_DIR=${dataDir}`) || !environment.some((word) => word.startsWith('LISTEN_FDS=')))
+    return false;
+  const parent = /^PPid:\s+(\d+)/m.exec(await readText(`/proc/${pid}/status`))?.[1];
+  const ofParent = await readWords(`/proc/${parent}/cmdline`);
+  return !ofParent.some((word) => word.endsWith('deploy/local.ts'));
+}
+
+const readWords = async (path: string): Promise<string[]> => (await readText(path)).split('\0');
+/** Empty when the process has exited or belongs to another user. */
+const readText = (path: string): Promise<string> => readFile(path, 'utf8').catch(() => '');
