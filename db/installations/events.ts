@@ -1,12 +1,12 @@
 /** The outbox of events to plugins: a row in the transaction of the change, and a queue job that delivers it. */
 
-import { randomUUIDv7 } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { z } from 'zod';
 import { type EventName, events } from '../../sdk/contract/protocol.ts';
 import { type AttemptResult, countAttemptSql, countInterruptionSql } from '../jobs/interruptions.ts';
 import { isLeaseHeldSql } from '../jobs/leases.ts';
 import type { Queues } from '../jobs/queues.ts';
+import { orderedId } from '../postgres/ordered-id.ts';
 import { findRow, type Queryable } from '../postgres/rows.ts';
 
 /** Limits the memory of one sweep; the next sweep handles the rest. */
@@ -37,7 +37,7 @@ export async function recordEvent<Type extends EventName>(
   queues: Queues,
   event: NewEvent<Type>,
 ): Promise<string> {
-  const id = randomUUIDv7();
+  const id = orderedId(Date.now());
   const { installationId, accountId } = event;
   await tx.query(
     `INSERT INTO events (id, installation_id, account_id, plugin_id, version_id, semver, type, data)
@@ -78,21 +78,32 @@ export async function mergePendingUpdates(tx: Queryable, installationId: string)
   return oldest ?? null;
 }
 
+/** An event that failed this often lets the later ones of its installation pass. */
+const FAILURES_IN_ORDER = 2;
+
 /**
- * Claims one attempt. Null: the event is finished, not due, or claimed by another running supervisor.
+ * Claims one attempt at the oldest event of an installation. An event that waits for its next attempt holds the later ones
+ * back, until it has failed `FAILURES_IN_ORDER` times. Null: nothing is due, or another running supervisor works on it.
  *
- * @param lease the caller's lease; the caller must not be working on this event already
+ * @param lease the caller's lease; the caller must not be working on an event of the installation already
  */
-export const claimEvent = (pool: Pool, eventId: string, lease: number): Promise<ClaimedEvent | null> =>
+export const claimNextEvent = (pool: Pool, installationId: string, lease: number): Promise<ClaimedEvent | null> =>
   findRow(
     pool,
     `UPDATE events SET attempts = attempts + 1, ${countInterruptionSql}, claimed_by = $2
-      WHERE id = $1 AND state = 'pending' AND next_attempt_at <= now()
+      WHERE id = (SELECT e.id FROM events e
+                   WHERE e.installation_id = $1 AND e.state = 'pending'
+                     AND (e.next_attempt_at <= now() OR e.attempts - e.interruptions < ${FAILURES_IN_ORDER})
+                   ORDER BY e.id LIMIT 1)
+        AND state = 'pending' AND next_attempt_at <= now()
         AND (claimed_by IS NULL OR claimed_by = $2 OR NOT ${isLeaseHeldSql('claimed_by')})
+        AND NOT EXISTS (SELECT 1 FROM events o
+                         WHERE o.installation_id = $1 AND o.state = 'pending' AND o.claimed_by <> $2
+                           AND ${isLeaseHeldSql('o.claimed_by')})
       RETURNING id, installation_id AS "installationId", account_id AS "accountId", plugin_id AS "pluginId",
         version_id AS "versionId", semver AS "semVer", type, data, occurred_at AS "occurredAt", attempts AS attempt,
         interruptions`,
-    [eventId, lease],
+    [installationId, lease],
   );
 
 /** @param state `skipped`: the plugin no longer has a handler; `dead`: its attempts are used up */
@@ -138,8 +149,11 @@ export async function postponeEvent(
 interface OwnClaims {
   /** The caller's lease. */
   readonly lease: number;
-  /** Events the caller is working on. It failed to release its other claims while the database was unavailable. */
-  readonly atWork: ReadonlySet<string>;
+  /**
+   * Installations whose events the caller is delivering. It failed to release its other claims while the database was
+   * unavailable.
+   */
+  readonly delivering: ReadonlySet<string>;
 }
 
 /**
@@ -152,12 +166,12 @@ export async function requeueStrandedEvents(pool: Pool, queues: Queues, own: Own
   const stranded = await pool.query<{ id: string; installationId: string; accountId: string; delay: number }>(
     `SELECT e.id, e.installation_id AS "installationId", e.account_id AS "accountId", greatest(0, extract(epoch FROM e.next_attempt_at - now()))::float8 AS delay
        FROM events e
-      WHERE e.state = 'pending' AND e.next_attempt_at < 'infinity' AND NOT e.id = ANY ($2)
+      WHERE e.state = 'pending' AND e.next_attempt_at < 'infinity' AND NOT e.installation_id = ANY ($2)
         AND (e.claimed_by IS NULL OR e.claimed_by = $1 OR NOT ${isLeaseHeldSql('e.claimed_by')})
         AND NOT EXISTS (SELECT 1 FROM pgboss.job j
                          WHERE j.name = 'events' AND j.state < 'active' AND j.data ->> 'eventId' = e.id)
       ORDER BY e.id LIMIT ${SWEEP_LIMIT}`,
-    [own.lease, [...own.atWork]],
+    [own.lease, [...own.delivering]],
   );
   for (const { id, installationId, accountId, delay } of stranded.rows) {
     const group = { id: installationId, accountId };

@@ -53,13 +53,13 @@ export const queues = {
     options: { ...defaults, retryLimit: 1, expireInSeconds: 20, retentionSeconds: 60, deleteAfterSeconds: 60 },
   },
   events: {
-    doc: 'One attempt to deliver one event to its installation.',
+    doc: 'Delivers the events of an installation that are due, one after another.',
     payload: z.object({ eventId: id, installationId: id }),
-    // One at a time per installation keeps the order, except for retries.
+    // The events of an installation never overlap. The rows, not the jobs, have the order.
     perGroup: 1,
     concurrency: 16,
     pollSeconds: 2,
-    // An attempt takes at most 30 s plus the start of a child.
+    // A turn of 10 s, then one attempt: at most 30 s plus the start of a child.
     options: { ...defaults, expireInSeconds: 120, retentionSeconds: 14 * DAY, deleteAfterSeconds: HOUR },
   },
   updates: {

@@ -1,13 +1,11 @@
 /** Deletes sessions together with their agent, channel or installation, and sends `sessionDeleted` to plugins. */
 
-import { randomUUIDv7 } from 'node:crypto';
 import { events } from '../../sdk/contract/protocol.ts';
-import { DRAFT_SEM_VER } from '../installations/account-plugins.ts';
-import { MAY_RUN_SQL } from '../installations/run-rule.ts';
+import { findSubscribers, type Subscriber } from '../installations/subscribers.ts';
 import type { Queues } from '../jobs/queues.ts';
 import { notifySessionsDeleted } from '../postgres/notifications.ts';
+import { orderedId } from '../postgres/ordered-id.ts';
 import { type Transaction, takeNamedLock } from '../postgres/pool.ts';
-import { listRows } from '../postgres/rows.ts';
 
 /** Sessions per statement: limits its memory and duration. */
 const BATCH = 1_000;
@@ -15,12 +13,6 @@ const BATCH = 1_000;
 interface DeletedSession {
   readonly sessionId: string;
   readonly agentId: string;
-}
-interface Subscriber {
-  readonly installationId: string;
-  readonly pluginId: string;
-  readonly versionId: string;
-  readonly semVer: string | null;
 }
 
 /** Take this lock before any row lock: two removals of overlapping sessions would deadlock without it. */
@@ -37,7 +29,7 @@ export async function deleteSessions(
   { accountId, sessionIds }: { readonly accountId: string; readonly sessionIds: readonly string[] },
 ): Promise<void> {
   if (sessionIds.length === 0) return;
-  const subscribers = await findSubscribers(tx, accountId);
+  const subscribers = await findSubscribers(tx, accountId, 'sessionDeleted');
   for (let start = 0; start < sessionIds.length; start += BATCH) {
     const deleted = await tx.query<DeletedSession>(
       `DELETE FROM sessions WHERE account_id = $1 AND id = ANY ($2) RETURNING id AS "sessionId", agent_id AS "agentId"`,
@@ -51,17 +43,6 @@ export async function deleteSessions(
   }
 }
 
-/** Installations that may run and whose version handles `sessionDeleted`. */
-const findSubscribers = (tx: Transaction, accountId: string): Promise<Subscriber[]> =>
-  listRows(
-    tx,
-    `SELECT i.id AS "installationId", i.plugin_id AS "pluginId", v.id AS "versionId", v.semver AS "semVer"
-       FROM installations i JOIN plugins p ON p.id = i.plugin_id JOIN versions v ON v.id = i.current_version_id
-      WHERE i.account_id = $1 AND ${MAY_RUN_SQL}
-        AND v.registrations -> 'events' ? 'sessionDeleted'`,
-    [accountId],
-  );
-
 async function recordSessionsDeleted(
   tx: Transaction,
   queues: Queues,
@@ -69,7 +50,7 @@ async function recordSessionsDeleted(
   { installationId, pluginId, versionId, semVer }: Subscriber,
   deleted: readonly DeletedSession[],
 ): Promise<void> {
-  const ids = deleted.map(() => randomUUIDv7());
+  const ids = deleted.map(() => orderedId(Date.now()));
   await tx.query(
     `INSERT INTO events (id, installation_id, account_id, plugin_id, version_id, semver, type, data)
      SELECT e.id, $1, $2, $3, $4, $5, 'sessionDeleted', e.data
@@ -79,7 +60,7 @@ async function recordSessionsDeleted(
       accountId,
       pluginId,
       versionId,
-      semVer ?? DRAFT_SEM_VER,
+      semVer,
       ids,
       deleted.map((data) => JSON.stringify(events.sessionDeleted.data.parse(data))),
     ],

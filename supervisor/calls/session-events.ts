@@ -2,39 +2,29 @@
 import type { ClientBase, Pool } from 'pg';
 import type { z } from 'zod';
 import { requireRoom } from '../../db/accounts/usage.ts';
-import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { recordEvent } from '../../db/installations/events.ts';
+import { findSubscribers, type SessionEvent } from '../../db/installations/subscribers.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
-import type { EventName, events } from '../../sdk/contract/protocol.ts';
-
-type SessionEvent = Extract<EventName, `session${string}`>;
+import type { events } from '../../sdk/contract/protocol.ts';
 
 /**
  * Refuses an operation whose event would have to wait in a full queue. Not for deletions, which make room.
  *
  * @throws Problem `quota_exceeded`
  */
-export async function requireRoomForEvent(
-  pool: Pool,
-  accountId: string,
-  plugins: readonly InstalledPlugin[],
-  type: SessionEvent,
-): Promise<void> {
-  if (plugins.some(({ registrations }) => registrations.events.includes(type)))
-    await requireRoom(pool, accountId, 'deliveries', 1);
+export async function requireRoomForEvent(pool: Pool, accountId: string, type: SessionEvent): Promise<void> {
+  const subscribers = await findSubscribers(pool, accountId, type);
+  if (subscribers.length > 0) await requireRoom(pool, accountId, 'deliveries', 1);
 }
 
 /** @param tx the transaction that makes the event true */
 export async function recordSessionEvent<Type extends SessionEvent>(
   tx: ClientBase,
   queues: Queues,
-  plugins: readonly InstalledPlugin[],
+  accountId: string,
   type: Type,
   data: z.infer<(typeof events)[Type]['data']>,
 ): Promise<void> {
-  for (const plugin of plugins) {
-    if (!plugin.registrations.events.includes(type)) continue;
-    const { installationId, accountId, pluginId, versionId, semVer } = plugin;
-    await recordEvent(tx, queues, { installationId, accountId, pluginId, versionId, semVer, type, data });
-  }
+  for (const subscriber of await findSubscribers(tx, accountId, type))
+    await recordEvent(tx, queues, { ...subscriber, accountId, type, data });
 }

@@ -1,4 +1,4 @@
-/** Makes one attempt at one event: claims its row, calls the child, and records the result. */
+/** Delivers the events of an installation in their order: claims a row, calls the child, and records the result. */
 
 import type { Pool } from 'pg';
 import {
@@ -9,7 +9,7 @@ import {
 } from '../../db/installations/account-plugins.ts';
 import {
   type ClaimedEvent,
-  claimEvent,
+  claimNextEvent,
   type EventPostponement,
   finishEvent,
   holdEvent,
@@ -38,27 +38,41 @@ export interface EventDeps {
   /** The supervisor's lease, which holds the claims. */
   readonly lease: number;
   readonly writes: Pick<RetryingWriter, 'write'>;
-  /** Ids of the events that this supervisor is working on. */
-  readonly atWork: Set<string>;
+  /** Ids of the installations whose events this supervisor is delivering. */
+  readonly delivering: Set<string>;
   /** Called at each step. A test may stop the step there. */
   faultPoint(step: string): Promise<void> | undefined;
 }
 
-/** Handles one job of the `events` queue. */
-export async function deliverEvent(deps: EventDeps, eventId: string): Promise<void> {
+/** After this long, another job delivers the rest of an installation's events: others wait for the place. Milliseconds. */
+const TURN_MS = 10_000;
+
+/** Handles one job of the `events` queue. The job only says that an event may be due. */
+export async function deliverEvents(deps: EventDeps, installationId: string): Promise<void> {
+  const { delivering, pool, queues } = deps;
   // A duplicated job. The claim does not detect it, because it is this supervisor's own.
-  if (deps.atWork.has(eventId)) return;
-  deps.atWork.add(eventId);
+  if (delivering.has(installationId)) return;
+  delivering.add(installationId);
   try {
-    await deliver(deps, eventId);
+    const endsAt = performance.now() + TURN_MS;
+    let delivered = await deliverNext(deps, installationId);
+    while (delivered && performance.now() < endsAt) delivered = await deliverNext(deps, installationId);
+    if (!delivered) return;
+    const { id: eventId, accountId } = delivered;
+    await queues.send(pool, 'events', { eventId, installationId }, { group: { id: installationId, accountId } });
   } finally {
-    deps.atWork.delete(eventId);
+    delivering.delete(installationId);
   }
 }
 
-async function deliver(deps: EventDeps, eventId: string): Promise<void> {
-  const event = await claimEvent(deps.pool, eventId, deps.lease);
-  if (!event) return;
+/** @returns the event of the attempt; null: none is due */
+async function deliverNext(deps: EventDeps, installationId: string): Promise<ClaimedEvent | null> {
+  const event = await claimNextEvent(deps.pool, installationId, deps.lease);
+  if (event) await deliver(deps, event);
+  return event;
+}
+
+async function deliver(deps: EventDeps, event: ClaimedEvent): Promise<void> {
   await deps.faultPoint('event.claimed');
   if (isUsedUp(event, events[event.type].attempts))
     return finish(deps, event, 'dead', 'the supervisor ended during each attempt');

@@ -64,7 +64,6 @@ async function findOrCreateConversation(
   const { accountId, channelId } = delivery;
   const known = await findConversation(services.pool, channelId, key);
   if (known !== null) return services.sessions.get(accountId, known);
-  const { plugins } = await services.pluginsCache.get(accountId);
   const started = await inTransaction(services.pool, async (tx) => {
     const agent = await lockChannelAgent(tx, channelId);
     if (!agent) return null;
@@ -72,7 +71,7 @@ async function findOrCreateConversation(
     const session = await createSession(tx, made);
     if (!(await bindConversation(tx, { channelId, key, sessionId: session.id }))) throw new ConversationExistsError();
     const data = { sessionId: session.id, agentId: session.agentId, channelId };
-    await recordSessionEvent(tx, services.queues, plugins, 'sessionStarted', data);
+    await recordSessionEvent(tx, services.queues, accountId, 'sessionStarted', data);
     return session;
   }).catch((error: unknown) => {
     if (error instanceof ConversationExistsError) return findOrCreateConversation(services, delivery, key);

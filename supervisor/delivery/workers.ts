@@ -34,7 +34,7 @@ import { introspect } from '../children/introspect.ts';
 import type { Jail } from '../jail/jail.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { ChannelScheduler } from './channel-scheduler.ts';
-import { deliverEvent, type EventDeps } from './event-delivery.ts';
+import { deliverEvents, type EventDeps } from './event-delivery.ts';
 import { LAST_WORD_MS } from './event-retry-policy.ts';
 import { answerAsked } from './handshake.ts';
 import { updateInstallation } from './update-worker.ts';
@@ -51,7 +51,7 @@ const CHANNEL_QUEUES_PER_INSTALLATION = 4;
 /** Poll interval of channel queues: resolution of retries, and cover for lost notifications. Milliseconds. */
 const CHANNEL_POLL_MS = 1_000;
 
-interface JobDeps extends Omit<EventDeps, 'atWork' | 'writes'> {
+interface JobDeps extends Omit<EventDeps, 'delivering' | 'writes'> {
   readonly services: SessionServices;
   readonly blobs: Blobs;
   readonly fleet: Fleet;
@@ -93,15 +93,15 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
     work: (queue) => deliverHead({ ...deps, writes }, queue),
   });
   deps.queues.work('introspect', ({ introspectionId }) => answerRequest(deps, introspectionId));
-  const atWork = new Set<string>();
-  deps.queues.work('events', ({ eventId }) => deliverEvent({ ...deps, atWork, writes }, eventId));
+  const delivering = new Set<string>();
+  deps.queues.work('events', ({ installationId }) => deliverEvents({ ...deps, delivering, writes }, installationId));
   const updating = new Set<string>();
   deps.queues.work('updates', ({ installationId }) =>
     updateInstallation({ ...deps, updating, writes }, installationId),
   );
   deps.queues.work('uninstall', ({ installationId }) => uninstall(deps, installationId));
   await sweepIntrospections(deps.pool, deps.queues);
-  const work = { atWork, updating, scheduler };
+  const work = { delivering, updating, scheduler };
   await heal(deps, work);
   const timers = [
     setInterval(() => heal(deps, work).catch(deps.onError), HEAL_MS),
@@ -123,17 +123,17 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
 }
 
 interface RunningWork {
-  /** Ids of the events being delivered. */
-  readonly atWork: ReadonlySet<string>;
+  /** Ids of the installations whose events are being delivered. */
+  readonly delivering: ReadonlySet<string>;
   /** Ids of the installations being updated. */
   readonly updating: ReadonlySet<string>;
   readonly scheduler: ChannelScheduler;
 }
 
-async function heal(deps: JobDeps, { atWork, updating, scheduler }: RunningWork): Promise<void> {
+async function heal(deps: JobDeps, { delivering, updating, scheduler }: RunningWork): Promise<void> {
   const { pool, queues, lease } = deps;
   await resetRuntimes(pool);
-  await requeueStrandedEvents(pool, queues, { lease, atWork });
+  await requeueStrandedEvents(pool, queues, { lease, delivering });
   await releaseHeldEvents(pool, queues, null);
   await endOrphanedDeliveries(pool);
   await release(deps, scheduler, null);

@@ -23,14 +23,13 @@ interface AgentMessage {
 
 /** Opens the agent's newest session, or starts its first one. Null: the account has no such agent. */
 export async function openAgentSession(
-  { pool, queues, otherPlugins }: AgentMessageDeps,
+  { pool, queues }: AgentMessageDeps,
   accountId: string,
   agentId: string,
 ): Promise<Session | null> {
   // Agents of an agent runtime are known only by their sessions.
   const newest = await findAgentSession(pool, accountId, agentId);
   if (newest) return newest;
-  const { plugins } = await otherPlugins.loadPlugins(accountId);
   return inTransaction(pool, async (tx) => {
     const agent = await lockAgent(tx, accountId, agentId);
     if (!agent) return null;
@@ -39,7 +38,7 @@ export async function openAgentSession(
     if (started) return started;
     const session = await createSession(tx, { accountId, agentId, agentName: agent.name, channelId: null });
     const data = { sessionId: session.id, agentId, channelId: null };
-    await recordSessionEvent(tx, queues, plugins, 'sessionStarted', data);
+    await recordSessionEvent(tx, queues, accountId, 'sessionStarted', data);
     return session;
   });
 }

@@ -1,11 +1,11 @@
 /** Writes the audit log of host calls in batches: digests instead of contents. */
 import { createHash } from 'node:crypto';
 import type { Pool } from 'pg';
+import { orderedId } from '../../db/postgres/ordered-id.ts';
 import { replaceUnstorable } from '../../db/postgres/storable-json.ts';
 import { type AuditEntry, insertAudit } from '../../db/records/audit.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { Batch } from './batch.ts';
-import { orderedId } from './ordered-id.ts';
 import type { SecretMasks } from './secret-mask.ts';
 
 const QUEUE_BYTES = 16 * MIB;

@@ -1,6 +1,7 @@
 /** Log lines of plugins and of the host about them: rate-limited per installation, truncated, written in batches. */
 import type { Pool } from 'pg';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
+import { orderedId } from '../../db/postgres/ordered-id.ts';
 import { mapTexts, replaceUnstorable } from '../../db/postgres/storable-json.ts';
 import { insertLogs } from '../../db/records/logs.ts';
 import { limits, MIB } from '../../sdk/contract/limits.ts';
@@ -8,7 +9,6 @@ import type { LogLevel } from '../../sdk/contract/protocol.ts';
 import { formatSourceName } from '../calls/plugin-call.ts';
 import { Batch } from './batch.ts';
 import { LogDeduplicator } from './log-deduplicator.ts';
-import { orderedId } from './ordered-id.ts';
 import { type SecretMask, SecretMasks } from './secret-mask.ts';
 import type { CodedLine, Stacks } from './stacks.ts';
 

@@ -15,12 +15,11 @@ export async function startSession(
 ): Promise<Session> {
   if (fields.channelId !== null && !(await hasChannel(services.pool, accountId, fields.channelId)))
     throw new Problem('not_found', 'You have no channel with this id. Leave channelId out for a session without one.');
-  const { plugins } = await services.pluginsCache.get(accountId);
-  await requireRoomForEvent(services.pool, accountId, plugins, 'sessionStarted');
+  await requireRoomForEvent(services.pool, accountId, 'sessionStarted');
   const session = await inTransaction(services.pool, async (tx) => {
     const started = await createSession(tx, { accountId, ...fields });
     const data = { sessionId: started.id, agentId: started.agentId, channelId: started.channelId };
-    await recordSessionEvent(tx, services.queues, plugins, 'sessionStarted', data);
+    await recordSessionEvent(tx, services.queues, accountId, 'sessionStarted', data);
     return started;
   });
   services.sessions.put(session);
@@ -42,13 +41,12 @@ export async function clearTranscript(
     'user',
   );
   if (verdict.cancel) throw createCancelProblem(verdict.cancel);
-  const { plugins } = await services.pluginsCache.get(session.accountId);
-  await requireRoomForEvent(services.pool, session.accountId, plugins, 'sessionCleared');
+  await requireRoomForEvent(services.pool, session.accountId, 'sessionCleared');
   const cleared = await inTransaction(services.pool, async (tx) => {
     const removed = await clearSession(tx, session.id);
     if (removed === null) return null;
     const data = { sessionId: session.id, agentId: session.agentId, messageCount: removed };
-    await recordSessionEvent(tx, services.queues, plugins, 'sessionCleared', data);
+    await recordSessionEvent(tx, services.queues, session.accountId, 'sessionCleared', data);
     return removed;
   });
   services.sessions.drop(session.id);
@@ -57,10 +55,9 @@ export async function clearTranscript(
 }
 
 export async function removeSession(services: SessionServices, session: Session): Promise<void> {
-  const { plugins } = await services.pluginsCache.get(session.accountId);
   const gone = await inTransaction(services.pool, async (tx) => {
     if (!(await deleteSession(tx, session.id))) return false;
-    await recordSessionEvent(tx, services.queues, plugins, 'sessionDeleted', {
+    await recordSessionEvent(tx, services.queues, session.accountId, 'sessionDeleted', {
       sessionId: session.id,
       agentId: session.agentId,
     });

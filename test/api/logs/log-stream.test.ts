@@ -4,8 +4,8 @@ import { get, type IncomingMessage } from 'node:http';
 import t from 'tap';
 import { openEventTail, openLogStreams } from '../../../api/logs/log-streams.ts';
 import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
+import { orderedId } from '../../../db/postgres/ordered-id.ts';
 import { insertLogs, type LogLine, maintainLogs } from '../../../db/records/logs.ts';
-import { orderedId } from '../../../supervisor/records/ordered-id.ts';
 import { listen, startApiFixture } from '../api-fixture.ts';
 import { fileList, introspectsMinimal, MINIMAL } from '../package/packages.ts';
 

@@ -1,8 +1,10 @@
 /** Events reach their handlers: sessions, retries, holding back, uninstalling. */
 import t from 'tap';
-import { recordEvent } from '../../../db/installations/events.ts';
+import { claimNextEvent, finishEvent, recordEvent } from '../../../db/installations/events.ts';
 import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
+import { createLeaseId, holdLeaseSql } from '../../../db/jobs/leases.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
+import { inTransaction } from '../../../db/postgres/pool.ts';
 import { judgeAttempt } from '../../../supervisor/delivery/event-retry-policy.ts';
 import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -106,6 +108,108 @@ t.test('an event for a plugin that waits for configuration waits too', async (t)
   await notifyInstallationChanged(fixture.pool, made.installationId);
   await eventually(async () => (await seen(fixture, made)).length === 1);
   t.match(await seen(fixture, made), [{ id, attempt: 1 }]);
+});
+
+t.test('a session’s events wait for plugins that are paused or lack configuration', async (t) => {
+  const fixture = shared.withNewAccount();
+  const listen = (slug: string, status: string) =>
+    fixture.install({ slug, status, capabilities: ['host.storage'], code: recorder(['sessionStarted']) });
+  const waiting = [await listen('resting', 'paused'), await listen('bare', 'needs_configuration')];
+  const sessions = [await fixture.session(), await fixture.session()];
+  for (const { installationId } of waiting) {
+    await fixture.pool.query(
+      `UPDATE installations SET status = 'ready', updated_at = clock_timestamp() WHERE id = $1`,
+      [installationId],
+    );
+    await fixture.notify(installationId);
+  }
+  for (const made of waiting) {
+    await eventually(async () => (await seen(fixture, made)).length === 2);
+    const told = (await seen(fixture, made)).map(({ data }: { data: { sessionId: string } }) => data.sessionId);
+    t.same(told, sessions, made.slug);
+  }
+});
+
+const MANY = 60;
+const sessionsStarted = (fixture: SupervisorFixture, made: Installed, count: number) =>
+  inTransaction(fixture.pool, async (tx) => {
+    const { installationId, accountId, pluginId, versionId } = made;
+    const shared = { installationId, accountId, pluginId, versionId, semVer: '1.0.0' };
+    for (let index = 0; index < count; index += 1)
+      await recordEvent(tx, fixture.supervisor.queues, {
+        ...shared,
+        type: 'sessionStarted',
+        data: { sessionId: `s${index}`, agentId: 'a', channelId: null },
+      });
+  });
+
+t.test(`${MANY} events of one moment arrive in their order, and never two at once`, async (t) => {
+  const fixture = shared.withNewAccount();
+  const made = await fixture.install({
+    slug: 'orderly',
+    capabilities: ['host.storage'],
+    code: `const told = []; let running = 0;
+      events.sessionStarted = async (event) => {
+        running += 1;
+        told.push(event.data.sessionId + (running > 1 ? ' overlaps' : ''));
+        await host.storage.set('seen', told);
+        running -= 1;
+      };`,
+  });
+  await sessionsStarted(fixture, made, MANY);
+  await eventually(async () => (await seen(fixture, made)).length === MANY, 30_000);
+  t.same(
+    await seen(fixture, made),
+    Array.from({ length: MANY }, (_, index) => `s${index}`),
+  );
+});
+
+t.test('an event that fails holds the later ones back once, and then lets them pass', async (t) => {
+  const fixture = shared.withNewAccount();
+  const code = recorder(['sessionStarted'], 'if (event.data.sessionId === "s0") throw new Error("not this one");');
+  const made = await fixture.install({ slug: 'poisoned', capabilities: ['host.storage'], code });
+  await sessionsStarted(fixture, made, 2);
+  const told = async () =>
+    (await seen(fixture, made)).map(({ data }: { data: { sessionId: string } }) => data.sessionId).join();
+  const [first] = (
+    await fixture.pool.query('SELECT id FROM events WHERE installation_id = $1 ORDER BY id', [made.installationId])
+  ).rows;
+  const failures = async () =>
+    (await fixture.pool.query('SELECT attempts FROM events WHERE id = $1 AND claimed_by IS NULL', [first.id])).rows[0]
+      ?.attempts;
+  await eventually(async () => (await failures()) === 1);
+  const { pool } = fixture;
+  t.equal(await claimNextEvent(pool, made.installationId, createLeaseId()), null, 'the second one waits');
+  await pool.query('UPDATE events SET next_attempt_at = now() WHERE id = $1', [first.id]);
+  const { installationId } = made;
+  await fixture.supervisor.queues.send(pool, 'events', { eventId: first.id, installationId });
+  await eventually(async () => (await told()) === 's0,s0,s1');
+});
+
+t.test('two supervisors never deliver events of one installation at once', async (t) => {
+  const fixture = shared.withNewAccount();
+  const [one, other] = [createLeaseId(), createLeaseId()];
+  // Deaf to it, so that only this test claims them.
+  const made = { ...(await fixture.install({ slug: 'shared', status: 'paused', code: recorder(['sessionStarted']) })) };
+  const holder = await fixture.pool.connect();
+  try {
+    await holder.query(holdLeaseSql(one));
+    await sessionsStarted(fixture, made, 2);
+    await eventually(async () => {
+      const held = `SELECT 1 FROM events WHERE installation_id = $1 AND next_attempt_at = 'infinity'`;
+      return (await fixture.pool.query(held, [made.installationId])).rowCount === 1;
+    });
+    await fixture.pool.query('UPDATE events SET next_attempt_at = now() WHERE installation_id = $1', [
+      made.installationId,
+    ]);
+    const claimed = await claimNextEvent(fixture.pool, made.installationId, one);
+    t.match(claimed, { data: { sessionId: 's0' } });
+    t.equal(await claimNextEvent(fixture.pool, made.installationId, other), null, 'the other one waits');
+    await finishEvent(fixture.pool, claimed?.id ?? '', 'delivered');
+    t.match(await claimNextEvent(fixture.pool, made.installationId, other), { data: { sessionId: 's1' } });
+  } finally {
+    holder.release(true);
+  }
 });
 
 t.test('an uninstall delivers pluginUninstalled, then removes everything', async (t) => {

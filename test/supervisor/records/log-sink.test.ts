@@ -1,10 +1,10 @@
 /** The log sink: caps, cuts, odd texts, and a database that goes away. */
 import type { Pool } from 'pg';
 import t from 'tap';
+import { orderedId } from '../../../db/postgres/ordered-id.ts';
 import { maintainLogs, pageLogs } from '../../../db/records/logs.ts';
 import { Batch } from '../../../supervisor/records/batch.ts';
 import { LogSink } from '../../../supervisor/records/log-sink.ts';
-import { orderedId } from '../../../supervisor/records/ordered-id.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
 t.setTimeout(120_000);

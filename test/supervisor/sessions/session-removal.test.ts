@@ -87,7 +87,7 @@ t.test('a first message starts a session, a removed agent ends it, and plugins h
 t.test('chats of an uninstalled plugin’s channels and agents', async (t) => {
   const fixture = await startSupervisorFixture(t);
   const ears = await fixture.install({ slug: 'ears', code: EARS });
-  await fixture.install({ slug: 'paused', code: EARS, status: 'paused' });
+  const paused = await fixture.install({ slug: 'paused', code: EARS, status: 'paused' });
   const leaving = await fixture.install({ slug: 'leaving', code: EARS });
   const { accountId, installationId } = leaving;
   await fixture.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [installationId]);
@@ -118,8 +118,12 @@ t.test('chats of an uninstalled plugin’s channels and agents', async (t) => {
     told.find(({ data }) => data.sessionId === chat.id),
     { type: 'sessionDeleted', data: { agentId } },
   );
-  const others = await fixture.pool.query('SELECT 1 FROM events WHERE installation_id <> $1', [ears.installationId]);
-  t.equal(others.rowCount, 0, 'neither the removed plugin nor a paused one gets the event');
+  const others = await fixture.pool.query(
+    `SELECT installation_id AS id, state, count(*)::int AS count FROM events WHERE installation_id <> $1 GROUP BY 1, 2`,
+    [ears.installationId],
+  );
+  const waits = [{ id: paused.installationId, state: 'pending', count: COUNT + 1 }];
+  t.same(others.rows, waits, 'they wait for the paused plugin, and the removed one gets none');
 });
 
 t.test('a conversation that starts during a disconnect is removed', async (t) => {
