@@ -7,6 +7,7 @@ import { openPool } from '../db/postgres/pool.ts';
 import { openIssuer, userName } from '../service/identity/tokens.ts';
 import { parseSettings, type readEnvironment, sharedSettings } from '../service/settings/settings.ts';
 import { locateDatabase } from './command-database.ts';
+import { actAsOwner } from './data-dir-owner.ts';
 
 const USAGE = `Usage: npm run -s token -- <user> [--operator]
 
@@ -36,6 +37,7 @@ export async function issueToken(args: readonly string[], readSettings: typeof r
   if (settings.OIDC_ISSUER !== undefined) {
     throw new Error(`OIDC_ISSUER is set: tokens come from ${settings.OIDC_ISSUER}.`);
   }
+  actAsOwner(settings.DATA_DIR);
   const database = await locateDatabase(settings);
   try {
     await makeAccount(database.url, user, values.operator);

@@ -12,6 +12,7 @@ import {
   sharedSettings,
 } from '../../service/settings/settings.ts';
 import { locateDatabase } from '../command-database.ts';
+import { actAsOwner } from '../data-dir-owner.ts';
 import { backup, checkBackupFile, restore } from './backups.ts';
 import {
   type CommandDatabase,
@@ -119,6 +120,7 @@ async function inPlace(
   work: (place: Place) => Promise<Outcome>,
 ): Promise<Outcome> {
   const settings = parseSettings(sharedSettings, readEnvironment());
+  actAsOwner(settings.DATA_DIR);
   const closers: (() => Promise<void>)[] = [];
   let opened: Promise<CommandDatabase> | undefined;
   let migrated: Promise<unknown> | undefined;

@@ -1,0 +1,66 @@
+/** Root uses a DATA_DIR of another user: that user's service works afterwards, and no file in it is root's. */
+import { execFile } from 'node:child_process';
+import { chown, mkdir, readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { bareEnvironment } from '../fixtures/bare-environment.ts';
+import { temporaryFolder } from '../runner/harness.ts';
+import { operatorProcess } from './operator-command.ts';
+import { startOnly, startServiceFixture } from './service-fixture.ts';
+
+t.setTimeout(180_000);
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const TOKEN = fileURLToPath(new URL('../../deploy/token.ts', import.meta.url));
+/** The user `daemon`, whom every distribution has: initdb requires a name. */
+const OWNER = 1;
+const skip = process.getuid?.() !== 0 && 'needs root';
+const run = promisify(execFile);
+
+/** Whether that user may read this checkout, which may be below /root. */
+const mayRead = (): Promise<boolean> =>
+  run('setpriv', [`--reuid=${OWNER}`, `--regid=${OWNER}`, '--clear-groups', 'ls', ROOT]).then(
+    () => true,
+    () => false,
+  );
+
+async function listForeignFiles(folder: string): Promise<string[]> {
+  const paths = await readdir(folder, { recursive: true });
+  const owners = await Promise.all(paths.map(async (path) => (await stat(join(folder, path)).catch(() => null))?.uid));
+  return paths.filter((_, index) => owners[index] !== undefined && owners[index] !== OWNER);
+}
+
+t.test('root acts as the owner of DATA_DIR, or refuses', { skip }, async (t) => {
+  const DATA_DIR = await temporaryFolder(t);
+  await chown(DATA_DIR, OWNER, OWNER);
+  if (!(await mayRead())) {
+    const refusal = /^DATA_DIR .* belongs to user 1, who may not read .*\n$/;
+    t.match(await operatorProcess({ DATA_DIR }, 'actions'), { code: 1, stderr: refusal });
+    t.match(await (await startOnly({ DATA_DIR })).exited, { code: 1, stderr: refusal });
+    t.same(await readdir(DATA_DIR), [], 'nothing was created');
+    return;
+  }
+  await run(process.execPath, [TOKEN, 'ann'], { cwd: '/', env: { ...bareEnvironment, DATA_DIR } });
+  t.ok((await readdir(DATA_DIR)).includes('postgres'), 'a command made the database');
+  t.match(await operatorProcess({ DATA_DIR }, 'rotate-key'), { code: 0 });
+  t.same(await listForeignFiles(DATA_DIR), []);
+  const service = await startServiceFixture(t, { DATA_DIR });
+  t.match(await service.call('GET', '/api/me'), { status: 200 });
+  const processes = await service.processes();
+  for (const { pid, command } of processes) {
+    const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
+    if (status !== '') t.match(status, /^Uid:\s+(?!0\s)/m, command.slice(0, 60));
+  }
+  service.kill('SIGTERM');
+  t.match(await service.exited, { code: 0 });
+  t.same(await listForeignFiles(DATA_DIR), []);
+});
+
+t.test('a DATA_DIR of root stays root’s', { skip }, async (t) => {
+  const DATA_DIR = join(await temporaryFolder(t), 'data');
+  await mkdir(DATA_DIR);
+  await run(process.execPath, [TOKEN, 'ann'], { cwd: '/', env: { ...bareEnvironment, DATA_DIR } });
+  t.equal((await stat(join(DATA_DIR, 'keys'))).uid, 0);
+});
