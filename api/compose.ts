@@ -51,7 +51,8 @@ export async function serveApi(
   const endTracing = await startTracing('bulkhead-api', process.env);
   collectWhenIdle();
   const logger = openLogger('api', config.LOG_LEVEL);
-  const onError = (err: Error) => logger.error({ err }, 'a background task failed and will be retried');
+  const onError = (err: Error, count = 1) =>
+    logger.error({ err, ...(count > 1 ? { count } : {}) }, 'a background task failed and will be retried');
   const connections = config.DATABASE_CONNECTIONS;
   const database = openPool(config.DATABASE_URL, { name: 'bulkhead-api', connections, onError });
   const { pool } = database;

@@ -5,6 +5,7 @@ import type { Pool } from 'pg';
 import { requestHandshake, sweepHandshakes } from '../../db/channels/handshakes.ts';
 import type { Listener } from '../../db/postgres/listener.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
+import { RepeatedErrors } from '../../service/telemetry/repeated-errors.ts';
 import { TokenBuckets } from '../../service/timing/token-bucket.ts';
 import type { ApiConfig } from '../config.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -20,7 +21,8 @@ export interface WebhookDeps {
   readonly listener: Listener;
   readonly metrics: Pick<Metrics, 'webhookAnswered'>;
   readonly config: Pick<ApiConfig, 'DATA_DIR' | 'SPOOL_MEGABYTES' | 'WEBHOOKS_PER_SECOND' | 'WEBHOOK_BURST'>;
-  onError(error: Error): void;
+  /** @param count how often the error occurred since it was last reported, which is at most once a minute */
+  onError(error: Error, count: number): void;
   /** Called at each step. A test may stop the step there. */
   faultPoint?(step: string): Promise<void> | undefined;
 }
@@ -33,7 +35,9 @@ interface Webhooks {
 }
 
 export async function openWebhooks(deps: WebhookDeps): Promise<Webhooks> {
-  const { pool, listener, config, onError } = deps;
+  const { pool, listener, config } = deps;
+  const errors = new RepeatedErrors({ report: deps.onError });
+  const onError = errors.add;
   const spool = await Spool.open(join(config.DATA_DIR, 'spool'), config.SPOOL_MEGABYTES * MIB, onError);
   const intake = new Intake({ pool, spool, onError, ...(deps.faultPoint ? { faultPoint: deps.faultPoint } : {}) });
   await sweepHandshakes(pool);
@@ -48,5 +52,9 @@ export async function openWebhooks(deps: WebhookDeps): Promise<Webhooks> {
     onError,
   });
   const load = () => ({ waiting: intake.waiting, spoolBytes: spool.bytes });
-  return { serve, load, close: () => intake.close() };
+  const close = async () => {
+    await intake.close();
+    errors.close();
+  };
+  return { serve, load, close };
 }

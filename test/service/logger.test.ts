@@ -2,6 +2,7 @@
 import t from 'tap';
 import { withLogIds } from '../../service/telemetry/log-ids.ts';
 import { openLogger, REDACTED } from '../../service/telemetry/logger.ts';
+import { RepeatedErrors } from '../../service/telemetry/repeated-errors.ts';
 
 function logged(write: (logger: ReturnType<typeof openLogger>) => void): string {
   const lines: string[] = [];
@@ -40,4 +41,24 @@ t.test('a long line of nothing costs little', async (t) => {
   const started = performance.now();
   logged((logger) => logger.info(`${'a://'.repeat(50_000)} ${'"token":"'.repeat(20_000)} ${'eyJ'.repeat(50_000)}`));
   t.ok(performance.now() - started < 5_000);
+});
+
+t.test('an error of many requests is reported at once, and then in windows with its number', async (t) => {
+  const reports: string[] = [];
+  const counted = Promise.withResolvers<void>();
+  const report = ({ message }: Error, count: number) => {
+    reports.push(`${message} ${count}`);
+    if (count > 1) counted.resolve();
+  };
+  const errors = new RepeatedErrors({ report, windowMs: 5 });
+  for (let request = 0; request < 653; request += 1) errors.add(new Error('full'));
+  errors.add(new Error('away'));
+  t.same(reports, ['full 1', 'away 1'], 'no line a request');
+  await counted.promise;
+  t.same(reports, ['full 1', 'away 1', 'full 652']);
+  errors.close();
+  const last = new RepeatedErrors({ report });
+  for (let topic = 0; topic < 30; topic += 1) last.add(new Error(`one of many ${topic}`));
+  last.close();
+  t.equal(reports.length, 3 + 20 + 2, 'many different ones share a count');
 });

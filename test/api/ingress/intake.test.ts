@@ -165,3 +165,18 @@ t.test(
     for (let tries = 0; await isRefused(); tries += 1) if (tries > 100_000) throw new Error('it stays full');
   },
 );
+
+t.test('refused requests do not fill the log: one line for each error, not for each request', async (t) => {
+  const { pool, connect, send, errors } = await openWebhookFixture(t, { config: { SPOOL_MEGABYTES: 0 } });
+  const { routingId } = await connect();
+  await pool.query('ALTER TABLE deliveries ADD CONSTRAINT none CHECK (false) NOT VALID');
+  for (let sent = 0; sent < 100; sent += 1)
+    t.equal((await send(`/webhook/plugin/${routingId}`, { body: 'x' })).status, 503);
+  t.same(
+    errors.map(({ message }) => message),
+    [
+      'new row for relation "deliveries" violates check constraint "none"',
+      'The database is unavailable and the spool on disk is full. Send it again later.',
+    ],
+  );
+});
