@@ -250,7 +250,7 @@ export class Child {
     return this.#jailed.rss();
   }
 
-  /** CPU time used, milliseconds, in steps of 10; 0 after the end. */
+  /** CPU time used, milliseconds, in steps of 10; the total after the end. */
   processorMs(): number {
     return this.#jailed.processorMs();
   }

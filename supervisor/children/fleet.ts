@@ -94,6 +94,7 @@ export class Fleet implements PluginInvoker {
       takeChild: (plugin, inspectable) => this.#takeChild(plugin, inspectable),
       onChange: (runner) => this.#scheduleSave(runner),
       onServing: (runner) => options.onServing(runner.plugin.accountId),
+      onEnded: (loadedChild) => this.#sample(loadedChild),
       onChildEnd: options.metrics.childEnded,
       onChildStart: options.metrics.childStarted,
       onRestart: (runner, reason) => options.metrics.childRestarted(runner.plugin, reason),
@@ -316,10 +317,7 @@ export class Fleet implements PluginInvoker {
   }
 
   #sweep(): void {
-    for (const loadedChild of this.#loadedChildren()) {
-      const sample = { residentBytes: loadedChild.child.rss(), processorMs: loadedChild.takeProcessorMs() };
-      this.#options.metrics.sampled(loadedChild.plugin, sample);
-    }
+    for (const loadedChild of this.#loadedChildren()) this.#sample(loadedChild);
     const idleSince = Date.now() - (this.#options.idleStopMs ?? IDLE_STOP_MS);
     for (const runner of this.#runners.values()) {
       if (runner.pid === null) continue;
@@ -327,6 +325,12 @@ export class Fleet implements PluginInvoker {
       if (!runner.busy && runner.lastUsedAt < idleSince) void runner.stop(STOP_GRACE_MS);
       this.#scheduleSave(runner);
     }
+  }
+
+  /** Also called at the end of a child, so that one that dies between two sweeps is counted. */
+  #sample(loadedChild: LoadedChild): void {
+    const sample = { residentBytes: loadedChild.child.rss(), processorMs: loadedChild.takeProcessorMs() };
+    this.#options.metrics.sampled(loadedChild.plugin, sample);
   }
 
   #recordFailed(runner: InstallationRunner, reason: string | null): void {

@@ -38,6 +38,8 @@ export interface RunnerDeps extends LoadedChildDeps {
   onChange(runner: InstallationRunner): void;
   /** Called when what `resolveServed` returns has changed, which changes the account's chains. */
   onServing(runner: InstallationRunner): void;
+  /** Called when a child has ended in any way, before anything else is made of its end. */
+  onEnded(loadedChild: LoadedChild): void;
   onChildEnd(reason: string): void;
   onChildStart(seconds: number): void;
   /** Called for an exit or a failed start that counts against the plugin. */
@@ -557,6 +559,7 @@ export class InstallationRunner {
   }
 
   #handleExit(loadedChild: LoadedChild, end: ChildEnd): void {
+    this.#deps.onEnded(loadedChild);
     const kind = classifyExit(loadedChild, end);
     this.#deps.onChildEnd(kind);
     if (kind === 'stopped') return;

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LimitedGroup } from './limiter.ts';
+import { TICK_MS } from './spawn-orders.ts';
 import type { Exit, Spawned } from './spawner.ts';
 
 export interface ExitInfo extends Exit {
@@ -32,7 +33,7 @@ export interface BoxedProcess {
   kill(): void;
   /** Resident bytes of the Node inside, including shared pages; 0 after its end. */
   rss(): number;
-  /** CPU time of all its threads, milliseconds, in steps of 10; 0 after its end. */
+  /** CPU time of all its threads, milliseconds, in steps of 10. After its end, the total with that of its jail. */
   processorMs(): number;
   /** CPU time used by the process and waited for by its main thread, which runs the plugin; zeros after its end. */
   processorNeed(): ProcessorNeed;
@@ -45,8 +46,6 @@ const POLL_MS = 5;
 /** How long bubblewrap may take to reap the process inside, milliseconds. Usually one. */
 const REAP_WITHIN_MS = 500;
 const PAGE_BYTES = 4096;
-/** Unit of CPU times in /proc on every kernel, whatever its own tick rate. */
-const TICK_MS = 10;
 
 /** Watches a spawned process until its end. `isJailed`: the spawned process is a bubblewrap around the Node inside. */
 export function watchProcess(spawned: Spawned, isJailed: boolean, group: LimitedGroup | null): BoxedProcess {
@@ -54,6 +53,7 @@ export function watchProcess(spawned: Spawned, isJailed: boolean, group: Limited
   let born = '';
   let killed = false;
   let asked = false;
+  let totalMs = 0;
   const confined = (async () => {
     const pid = await spawned.inside;
     await group?.add(pid);
@@ -80,6 +80,7 @@ export function watchProcess(spawned: Spawned, isJailed: boolean, group: Limited
   }
   const exited = (async () => {
     const exit = await spawned.ended;
+    totalMs = exit.processorMs;
     const until = performance.now() + GONE_WITHIN_MS;
     while (alive() && performance.now() < until) {
       signal(inside);
@@ -98,7 +99,7 @@ export function watchProcess(spawned: Spawned, isJailed: boolean, group: Limited
       return inside;
     },
     rss: () => (alive() ? resident(inside) : 0),
-    processorMs: () => (inside === 0 ? 0 : processorMs(inside)),
+    processorMs: () => Math.max(totalMs, inside === 0 ? 0 : processorMs(inside)),
     processorNeed: () => (inside === 0 ? NO_NEED : processorNeed(inside)),
     yieldProcessor: (yields) => group?.yieldProcessor(yields),
   };

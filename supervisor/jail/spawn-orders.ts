@@ -3,6 +3,9 @@
 /** Number of the inspector's stream in messages, after the standard streams; not its descriptor inside. */
 export const INSPECTOR = 3;
 
+/** Unit of CPU times in /proc on every kernel, whatever its own tick rate. */
+export const TICK_MS = 10;
+
 /** One process to start. */
 export interface SpawnOrder {
   /** Arguments of `/bin/sh`. */
@@ -33,4 +36,6 @@ export type FromSpawner =
       readonly id: number;
       readonly code: number | null;
       readonly signal: NodeJS.Signals | null;
+      /** CPU time of the process and of those that it waited for, milliseconds. */
+      readonly processorMs: number;
     };

@@ -3,15 +3,19 @@
  * them and ends with its supervisor. Every jail ends with it.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, openSync, readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
-import { type FromSpawner, INSPECTOR, type SpawnOrder, type ToSpawner } from './spawn-orders.ts';
+import { type FromSpawner, INSPECTOR, type SpawnOrder, TICK_MS, type ToSpawner } from './spawn-orders.ts';
 
 /** Longest report of bubblewrap about the process inside, characters. Usually under 200. */
 const INFO_MAX = 4096;
 
 const running = new Map<number, ChildProcess>();
+/** Ends that this turn of the event loop has seen. */
+let ended: Omit<FromSpawner & { kind: 'ended' }, 'processorMs'>[] = [];
+/** CPU time of all children that have ended, milliseconds. */
+let endedMs = 0;
 
 process.title = 'bulkhead-spawner';
 // stdin closes when the supervisor ends. The channel's `disconnect` comes later while a stream is being sent.
@@ -27,7 +31,8 @@ process.on('message', (message: ToSpawner) => {
 function start(id: number, order: SpawnOrder): void {
   const reportEnd = (code: number | null, signal: NodeJS.Signals | null) => {
     running.delete(id);
-    send({ kind: 'ended', id, code, signal });
+    if (ended.length === 0) setImmediate(reportEnds);
+    ended.push({ kind: 'ended', id, code, signal });
   };
   try {
     const child = launch(order);
@@ -48,6 +53,24 @@ function start(id: number, order: SpawnOrder): void {
     console.error(error);
     reportEnd(null, null);
   }
+}
+
+/**
+ * The kernel tells the CPU time of a child only when it is reaped, as a part of the sum of all. Children that were reaped in
+ * the same turn share what it grew by.
+ */
+function reportEnds(): void {
+  const ends = ended;
+  ended = [];
+  const totalMs = readEndedMs();
+  const processorMs = (totalMs - endedMs) / ends.length;
+  endedMs = totalMs;
+  for (const end of ends) send({ ...end, processorMs });
+}
+
+function readEndedMs(): number {
+  const fields = readFileSync('/proc/self/stat', 'latin1').split(') ').at(-1)?.split(' ') ?? [];
+  return (Number(fields[13]) + Number(fields[14])) * TICK_MS;
 }
 
 function launch({ args, files, reportsInside, inspectable, ...identity }: SpawnOrder): ChildProcess {

@@ -35,13 +35,17 @@ export interface Exit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
 }
+interface End extends Exit {
+  /** CPU time, milliseconds; 0 if it is unknown, because the helper was lost. */
+  readonly processorMs: number;
+}
 export interface Spawned {
   /** Rejects if the process ends first. */
   readonly pipes: Promise<Pipes>;
   /** Process id of the process inside, on the host. Rejects if it ends first. */
   readonly inside: Promise<number>;
   /** The exit of the outermost process. Without code and signal if it could not be started. Never rejects. */
-  readonly ended: Promise<Exit>;
+  readonly ended: Promise<End>;
   /** Sends SIGKILL to the outermost process. Idempotent. */
   kill(): void;
 }
@@ -111,7 +115,7 @@ class Helper {
     if (!this.isOpen && this.#orders.size === 0) return;
     this.isOpen = false;
     this.#process.kill('SIGKILL');
-    for (const running of this.#orders.values()) running.end({ code: null, signal: 'SIGKILL' });
+    for (const running of this.#orders.values()) running.end({ code: null, signal: 'SIGKILL', processorMs: 0 });
     this.#orders.clear();
   }
 
@@ -137,7 +141,7 @@ class Helper {
 class Running {
   readonly pipes = Promise.withResolvers<Pipes>();
   readonly inside = Promise.withResolvers<number>();
-  readonly ended = Promise.withResolvers<Exit>();
+  readonly ended = Promise.withResolvers<End>();
   readonly #streams: Socket[] = [];
   readonly #inspectable: boolean;
 
@@ -157,11 +161,11 @@ class Running {
     this.pipes.resolve({ stdin, stdout, stderr, inspector });
   }
 
-  end({ code, signal }: Exit): void {
+  end({ code, signal, processorMs }: End): void {
     const early = new Error('it ended before it was confined');
     this.inside.reject(early);
     this.pipes.reject(early);
-    this.ended.resolve({ code, signal });
+    this.ended.resolve({ code, signal, processorMs });
     const [stdin, ...outputs] = this.#streams;
     stdin?.destroy();
     // Drain the outputs: unread data would keep their descriptors open.

@@ -1,6 +1,7 @@
 /** A plugin that crashes again and again, as its user sees it over REST: failed, why, until when, and well again. */
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
+import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
 import { openVerifier } from '../../../service/identity/tokens.ts';
 import { openSandbox } from '../../../supervisor/jail/sandbox.ts';
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
@@ -14,6 +15,8 @@ t.setTimeout(120_000);
 /** The pause after the last exit doubles to a minute, give or take a fifth. */
 const LONGEST_PAUSE_MS = 75_000;
 const TEN_MINUTES_MS = 600_000;
+/** Less than filling the heap takes of the processor, milliseconds. */
+const BUSY_MS = 50;
 /** It runs out of memory, or on a slow machine out of time first. */
 const REASON = /memory|took longer/;
 /** Ends its process whenever the prompt says so. */
@@ -96,6 +99,12 @@ t.test('a crash loop is failed with its reason, tried once after ten minutes, an
   });
   t.match(failed.runtime.lastExit.at, /^\d{4}-\d\d-\d\dT/);
   t.equal((await ask('Hello.')).outcome, 'skipped_unavailable', 'and is not started');
+
+  await setOperator(api.pool, (await findOrCreateAccount(api.pool, 'olga')).id, true);
+  const olga = await api.user('olga');
+  const costs = async () => (await olga.get('/operator/plugins?search=crasher')).body.plugins[0];
+  await eventually(async () => (await costs()).restarts === 5, 60_000);
+  t.ok((await costs()).processorMs > 5 * BUSY_MS, 'what died between two samples is counted');
 
   await supervisor.logs.flush();
   const lines = (await ann.get(`/plugin-logs?installationId=${id}&levels=error`)).body.items;
