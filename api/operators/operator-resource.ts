@@ -2,12 +2,14 @@
 
 import { z } from 'zod';
 import { isStorable } from '../../db/postgres/storable-json.ts';
-import { timestamp } from '../../service/http/schemas.ts';
+import { storedText, timestamp } from '../../service/http/schemas.ts';
 
 /** Maximum number of rows in an answer: a summary for people, not an export. */
 export const ROWS_MAX = 200;
 /** The same limit as in the operator's command. Characters. */
 const REASON_MAX_CHARS = 500;
+
+const SEARCH_MAX_CHARS = 200;
 
 const count = z.number().int().nonnegative();
 
@@ -36,6 +38,9 @@ export const costsQuery = z.object({
     .min(1, 'must be at least 1')
     .max(744, 'must be at most 744')
     .default(24),
+  search: storedText(SEARCH_MAX_CHARS)
+    .optional()
+    .describe('Part of the slug, the name or the author’s name. Default: all plugins.'),
 });
 export const costsResource = z
   .strictObject({

@@ -32,6 +32,7 @@ const shapes = {
   plugins: {
     ...common,
     summary: 'The costs of plugins, by error rate, highest first',
+    details: 'Also of those that nobody called, so that they can be blocked and their authors verified.',
     querystring: costsQuery,
     response: { 200: costsResource },
   },
@@ -75,7 +76,7 @@ export function operatorRoutes({ pool }: Services): FastifyPluginAsyncZod {
     });
 
     app.get('/operator/plugins', { schema: shapes.plugins }, async (request) => ({
-      plugins: await listPluginCosts(pool, request.query.hours, ROWS_MAX),
+      plugins: await listPluginCosts(pool, request.query.hours, request.query.search ?? null, ROWS_MAX),
     }));
 
     app.get('/operator/queues', { schema: shapes.queues }, async () => ({

@@ -1,8 +1,9 @@
 /** The operator page: processes, plugins and queues. */
-import { Skeleton, Stack } from '@mantine/core';
+import { Skeleton, Stack, TextInput } from '@mantine/core';
+import { useDebouncedValue } from '@mantine/hooks';
 import { type UseQueryResult, useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
-import type { ReactNode } from 'react';
+import { type ReactNode, useState } from 'react';
 import { readBody, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
 import { DataTable } from '../shell/data-table.tsx';
@@ -19,6 +20,8 @@ import { PluginCosts } from './plugin-costs.tsx';
 import { QueuesView } from './queues-view.tsx';
 import { operatorTabs } from './tabs.ts';
 
+/** After the last key, milliseconds. */
+const SEARCH_AFTER_MS = 250;
 /** Refresh interval, milliseconds. */
 const FOLLOW_MS = 5_000;
 
@@ -54,12 +57,24 @@ function Fleet() {
 }
 
 function Plugins() {
+  const [typed, setTyped] = useState('');
+  const [search] = useDebouncedValue(typed.trim(), SEARCH_AFTER_MS);
   const found = useQuery({
-    queryKey: ['operator', 'plugins'],
-    queryFn: () => readBody(rest.GET('/operator/plugins')),
+    queryKey: ['operator', 'plugins', search],
+    queryFn: () => readBody(rest.GET('/operator/plugins', { params: { query: search === '' ? {} : { search } } })),
     refetchInterval: FOLLOW_MS,
   });
-  return <Loaded of={found}>{({ plugins }) => <PluginCosts rows={plugins} />}</Loaded>;
+  return (
+    <Stack>
+      <TextInput
+        label="Find a plugin or an author"
+        maw={360}
+        value={typed}
+        onChange={(event) => setTyped(event.currentTarget.value)}
+      />
+      <Loaded of={found}>{({ plugins }) => <PluginCosts rows={plugins} search={search} />}</Loaded>
+    </Stack>
+  );
 }
 
 function Queues() {

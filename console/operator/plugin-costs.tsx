@@ -1,4 +1,4 @@
-/** Lists the plugins of the last day, with actions to block a plugin and to verify its author. */
+/** Lists the plugins with their costs of the last day, and actions to block a plugin and to verify its author. */
 import { Group, Stack, Text, TextInput } from '@mantine/core';
 import { useState } from 'react';
 import { milliseconds } from '../metrics/points-table.tsx';
@@ -16,8 +16,17 @@ const TITLES = ['Plugin', 'Author', 'Installed', 'Calls', 'Failed', '95 % within
 const PERCENT = 100;
 const SECOND_MS = 1_000;
 
-export function PluginCosts({ rows }: { readonly rows: readonly Plugin[] }) {
-  if (rows.length === 0) return <EmptyState>No plugin was called in the last 24 hours.</EmptyState>;
+interface Props {
+  readonly rows: readonly Plugin[];
+  /** What the rows were searched for; empty: all plugins. */
+  readonly search: string;
+}
+
+export function PluginCosts({ rows, search }: Props) {
+  if (rows.length === 0)
+    return (
+      <EmptyState>{search === '' ? 'There is no plugin yet.' : `No plugin or author matches “${search}”.`}</EmptyState>
+    );
   const shown = rows.map((row) => ({
     key: row.slug,
     cells: [
@@ -36,7 +45,6 @@ export function PluginCosts({ rows }: { readonly rows: readonly Plugin[] }) {
 }
 
 function Actions({ plugin: { slug, author, verified, blockedReason } }: { readonly plugin: Plugin }) {
-  const params = { path: { name: author } };
   return (
     <Group gap="xs" wrap="nowrap">
       {blockedReason === null ? (
@@ -50,14 +58,31 @@ function Actions({ plugin: { slug, author, verified, blockedReason } }: { readon
           Unblock
         </ActionButton>
       )}
-      <ActionButton
-        aria-label={`${verified ? 'Unverify' : 'Verify'} ${author}`}
-        run={() => rest.POST(`/operator/accounts/{name}/${verified ? 'unverify' : 'verify'}`, { params })}
-        done={`${author} is ${verified ? 'no longer verified' : 'verified'}`}
-      >
-        {verified ? 'Unverify' : 'Verify'}
-      </ActionButton>
+      <Verify author={author} verified={verified} />
     </Group>
+  );
+}
+
+function Verify({ author, verified }: Pick<Plugin, 'author' | 'verified'>) {
+  const verb = verified ? 'Unverify' : 'Verify';
+  return (
+    <ConfirmButton
+      label={`${verb} ${author}`}
+      short={verb}
+      title={`${verb} ${author}?`}
+      run={() =>
+        rest.POST(`/operator/accounts/{name}/${verified ? 'unverify' : 'verify'}`, {
+          params: { path: { name: author } },
+        })
+      }
+      done={`${author} is ${verified ? 'no longer verified' : 'verified'}`}
+    >
+      <Text>
+        {verified
+          ? 'The catalog no longer shows this author’s name as verified, on any of their plugins.'
+          : 'The catalog shows this author’s name as verified, on everything they publish now and later. Verify only an author whose identity you have checked.'}
+      </Text>
+    </ConfirmButton>
   );
 }
 

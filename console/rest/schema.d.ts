@@ -802,7 +802,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The costs of plugins, by error rate, highest first */
+        /**
+         * The costs of plugins, by error rate, highest first
+         * @description Also of those that nobody called, so that they can be blocked and their authors verified.
+         */
         get: operations["getOperatorPlugins"];
         put?: never;
         post?: never;
@@ -8101,6 +8104,8 @@ export interface operations {
         parameters: {
             query?: {
                 hours?: number;
+                /** @description Part of the slug, the name or the author’s name. Default: all plugins. */
+                search?: string;
             };
             header?: never;
             path?: never;

@@ -47,8 +47,18 @@ interface PluginCost {
   readonly processorMs: number;
 }
 
-/** Lists plugins that were called, restarted or blocked, by error rate, highest first. */
-export async function listPluginCosts(pool: Pool, hours: number, limit: number): Promise<PluginCost[]> {
+/**
+ * Lists plugins by error rate, highest first; then blocked ones, then by calls and restarts. Those that nobody called come
+ * last.
+ *
+ * @param search part of the slug, the name or the author's name; null: all
+ */
+export async function listPluginCosts(
+  pool: Pool,
+  hours: number,
+  search: string | null,
+  limit: number,
+): Promise<PluginCost[]> {
   const { rows } = await pool.query<Omit<PluginCost, 'p50Ms' | 'p95Ms'> & { buckets: number[] | null }>(
     `WITH c AS (SELECT i.plugin_id, sum(calls)::float8 AS calls, sum(errors + timeouts)::float8 AS failures
                   FROM call_minutes m JOIN installations i ON i.id = m.installation_id
@@ -67,9 +77,11 @@ export async function listPluginCosts(pool: Pool, hours: number, limit: number):
             coalesce(u.restarts, 0) AS restarts, coalesce(u.processor, 0) AS "processorMs"
        FROM plugins p JOIN accounts a ON a.id = p.owner_id LEFT JOIN install_counts n ON n.plugin_id = p.id
        LEFT JOIN c ON c.plugin_id = p.id LEFT JOIN b ON b.plugin_id = p.id LEFT JOIN u ON u.plugin_id = p.id
-      WHERE p.deleted_at IS NULL AND (c.calls > 0 OR u.restarts > 0 OR p.blocked_reason IS NOT NULL)
-      ORDER BY coalesce(c.failures / nullif(c.calls, 0), 0) DESC, c.calls DESC NULLS LAST, p.slug LIMIT $2`,
-    [hours, limit],
+      WHERE p.deleted_at IS NULL AND ($3::text IS NULL
+            OR strpos(lower(concat_ws(' ', p.slug, p.display_name, a.name)), lower($3)) > 0)
+      ORDER BY coalesce(c.failures / nullif(c.calls, 0), 0) DESC, p.blocked_reason IS NULL, c.calls DESC NULLS LAST,
+               u.restarts DESC NULLS LAST, p.slug LIMIT $2`,
+    [hours, limit, search],
   );
   return rows.map(({ buckets, ...row }) => ({ ...row, ...estimatePercentiles(buckets) }));
 }

@@ -69,9 +69,12 @@ export const installations: OperatorCommand = {
     const { rows } = await pool.query(
       `SELECT i.id, p.slug, a.name AS account, v.semver AS "semVer", i.version_policy AS "versionPolicy", i.status,
               i.status_reason AS "statusReason", i.created_at AS "createdAt", p.blocked_reason AS "blockedReason",
-              v.semver AS "currentSemVer", v.status AS "currentStatus", r.state AS "runtimeState", r.last_exit AS "lastExit"
+              v.semver AS "currentSemVer", v.status AS "currentStatus", r.state AS "runtimeState", r.last_exit AS "lastExit",
+              CASE WHEN i.failed_reason IS NOT NULL THEN
+                json_build_object('semVer', f.semver, 'reason', i.failed_reason, 'rolledBack', i.rolled_back) END AS "failedUpdate"
          FROM installations i JOIN plugins p ON p.id = i.plugin_id JOIN accounts a ON a.id = i.account_id
          LEFT JOIN versions v ON v.id = i.current_version_id
+         LEFT JOIN versions f ON f.id = i.failed_version_id
          LEFT JOIN installation_runtime r ON r.installation_id = i.id
         WHERE ($1::text IS NULL OR p.slug = $1) AND ($2::text IS NULL OR a.name = $2) AND ($3::text IS NULL OR i.status = $3)
         ORDER BY i.id DESC LIMIT $4`,
@@ -80,7 +83,7 @@ export const installations: OperatorCommand = {
     const heading = ['INSTALLATION', 'PLUGIN', 'VERSION', 'POLICY', 'ACCOUNT', 'STATE', 'WHY', 'NEXT STEP'];
     const found = rows.map((row) => ({
       ...row,
-      condition: describeInstallation({ ...row, failedUpdate: null, updateWait: null }),
+      condition: describeInstallation({ ...row, updateWait: null }),
     }));
     const lines = found.map((row) => [
       row.id,

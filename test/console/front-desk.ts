@@ -7,8 +7,10 @@ import { type Answer, eventually, type ServiceFixture } from '../deploy/service-
 /** Right-to-left override, a terminal's escape, a script: none may do anything. */
 export const TRICKS = '\u202Egnp.exe \u001b[31mred\u001b[0m <script>alert(1)</script>';
 
-const README = (capabilities: string) => `---
-name: Front desk
+const FRONT_DESK = { slug: 'front-desk', displayName: 'Front desk' };
+
+const README = (capabilities: string, name: string) => `---
+name: ${JSON.stringify(name)}
 description: Answers what comes in and keeps a log of it
 capabilities: [${capabilities}]
 settings:
@@ -50,12 +52,10 @@ channel.receive = (request) => {
 };
 `;
 
-export const packageFiles = (capabilities = 'host.storage') => [
-  { path: 'readme.md', contentText: README(capabilities) },
+export const packageFiles = (capabilities = 'host.storage', name = FRONT_DESK.displayName) => [
+  { path: 'readme.md', contentText: README(capabilities, name) },
   { path: 'index.ts', contentText: INDEX },
 ];
-
-const FRONT_DESK = { slug: 'front-desk', displayName: 'Front desk' };
 
 /** Publishes version 1.0.0 of the plugin and lists it. @returns its id */
 export async function publishFrontDesk(
@@ -64,13 +64,20 @@ export async function publishFrontDesk(
   named = FRONT_DESK,
 ): Promise<string> {
   const plugin = await made(service.call('POST', '/api/plugins', named));
-  await publish(service, plugin, '1.0.0', capabilities);
+  await publish(service, plugin, '1.0.0', capabilities, named.displayName);
   await made(service.call('POST', `/api/plugins/${plugin}/listing`));
   return plugin;
 }
 
-export async function publish(service: ServiceFixture, plugin: string, semVer: string, capabilities: string) {
-  await made(service.call('POST', `/api/plugins/${plugin}/versions`, { semVer, files: packageFiles(capabilities) }));
+export async function publish(
+  service: ServiceFixture,
+  plugin: string,
+  semVer: string,
+  capabilities: string,
+  name = FRONT_DESK.displayName,
+) {
+  const files = packageFiles(capabilities, name);
+  await made(service.call('POST', `/api/plugins/${plugin}/versions`, { semVer, files }));
 }
 
 async function made(answer: Promise<Answer>): Promise<string> {

@@ -231,12 +231,30 @@ t.test('pages are light, what happens elsewhere appears, and what strangers writ
   });
 
   await t.test('what operators see, strangers’ names among it', async (t) => {
+    const quiet = await service.asUser('ben');
     await page.getByRole('link', { name: 'Operation' }).click();
     await page.getByRole('table', { name: 'Plugin processes' }).getByText('back-desk').waitFor();
     await inspect(t, page, 'processes');
     await page.getByRole('tab', { name: 'Plugins' }).click();
-    await page.getByRole('table', { name: 'Plugins by cost' }).waitFor();
+    const costs = page.getByRole('table', { name: 'Plugins by cost' });
+    await costs.waitFor();
     await inspect(t, page, 'plugin-costs');
+    await quiet.call('POST', '/api/plugins', { slug: 'quiet-desk', displayName: 'Quiet desk' });
+    await page.getByLabel('Find a plugin or an author').fill('ben');
+    await costs.getByText('front-desk').waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Block quiet-desk' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByRole('button', { name: 'Block quiet-desk' }).click();
+    t.ok(await dialog.getByLabel('Reason').evaluate(isFocused), 'without a reason the dialog stays and asks for it');
+    await dialog.getByLabel('Reason').fill('It copies another one.');
+    await dialog.getByRole('button', { name: 'Block quiet-desk' }).click();
+    await costs.getByText('quiet-desk (blocked: It copies another one.)').waitFor();
+    await page.getByRole('button', { name: 'Verify ben' }).click();
+    await dialog.getByText('Verify only an author whose identity you have checked').waitFor();
+    await inspect(t, page, 'verify');
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByLabel('Find a plugin or an author').fill('nobody has this name');
+    await page.getByText('No plugin or author matches').waitFor();
     await page.getByRole('tab', { name: 'Queues' }).click();
     await page.getByRole('table', { name: 'Queues' }).waitFor();
     await inspect(t, page, 'queues');
@@ -262,6 +280,9 @@ async function install(service: ServiceFixture, slug: string, secrets: Record<st
   await service.call('POST', `/api/installations/${body.id}/configure`, { secrets });
   return body.id;
 }
+
+const isFocused = (element: object): boolean =>
+  element === (globalThis as unknown as { document: { activeElement: object } }).document.activeElement;
 
 /** A message of bob's in a session of its own. */
 async function say(service: ServiceFixture, text: string): Promise<void> {

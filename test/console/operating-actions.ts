@@ -12,7 +12,7 @@ export const figures: readonly PageAction[] = [
   },
 ];
 
-/** While “front-desk” is installed and was called or is blocked. */
+/** While “front-desk” is installed. */
 export const operating: readonly PageAction[] = [
   {
     operation: 'GET /operator/fleet',
@@ -36,6 +36,8 @@ export const operating: readonly PageAction[] = [
     where: 'Operation: Plugins, Block',
     async does({ page }) {
       await press(page, 'Block front-desk');
+      await pressInDialog(page, 'Block front-desk');
+      // Without a reason the dialog stays.
       await page.getByRole('dialog').getByLabel('Reason').fill('Looked at');
       await pressInDialog(page, 'Block front-desk');
       await page.getByText('blocked: Looked at').waitFor();
@@ -54,6 +56,8 @@ export const operating: readonly PageAction[] = [
     where: 'Operation: Plugins, Verify',
     async does({ page }) {
       await press(page, 'Verify local');
+      await page.getByRole('dialog').getByText('Verify only an author whose identity you have checked').waitFor();
+      await pressInDialog(page, 'Verify local');
       await page.getByText('local (verified)').waitFor();
     },
   },
@@ -62,6 +66,7 @@ export const operating: readonly PageAction[] = [
     where: 'Operation: Plugins, Unverify',
     async does({ page }) {
       await press(page, 'Unverify local');
+      await pressInDialog(page, 'Unverify local');
       await page.getByText('local (verified)').waitFor({ state: 'detached' });
       await go(page, 'Installations');
       await go(page, 'Front desk');

@@ -115,6 +115,12 @@ t.test('operators see processes, costs and queues', async (t) => {
   ]);
   const { plugins } = (await olga.get('/operator/plugins')).body;
   t.match(plugins, [{ slug: 'kind', author: 'ann', calls: 100, failures: 6, restarts: 1, processorMs: 120 }]);
+  await ben.post('/plugins', { slug: 'quiet', displayName: 'Called by nobody' });
+  const slugsOf = async (search: string) =>
+    (await olga.get(`/operator/plugins?search=${search}`)).body.plugins.map(({ slug }: { slug: string }) => slug);
+  t.same(await slugsOf(''), ['kind', 'quiet'], 'also one that nobody called');
+  for (const search of ['QUIET', 'by%20nobody', 'ben']) t.same(await slugsOf(search), ['quiet'], search);
+  t.same(await slugsOf('%25'), [], 'not a pattern');
   await api.pool.query("UPDATE events SET state = 'dead', attempts = 8, last_error = 'no'");
   const { queues, deadLetters } = (await olga.get('/operator/queues')).body;
   t.match(
