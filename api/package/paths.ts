@@ -27,8 +27,8 @@ export function validatePath(path: string): string | null {
   if (DRIVE.test(path)) return 'starts with a drive letter';
   if (path.includes(':')) return 'holds a colon';
   const segments = path.split('/');
-  const dots = segments.find((segment) => segment === '.' || segment === '..');
-  if (dots) return `holds “${dots}”, which leaves the package`;
+  if (segments.includes('..')) return 'holds “..”, which leaves the package';
+  if (segments.includes('.')) return 'holds the folder “.”; write the path without it';
   if (Buffer.byteLength(path) > PATH_MAX_BYTES) return `is longer than ${PATH_MAX_BYTES} bytes`;
   if (segments.length > PATH_MAX_DEPTH) return `is more than ${PATH_MAX_DEPTH} folders deep`;
   for (const segment of segments) {

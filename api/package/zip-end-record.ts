@@ -51,7 +51,9 @@ export async function findDirectory(file: FileHandle, size: number): Promise<Dir
   const told = wide?.fields ?? fields;
   if (FIELD_NAMES.some((name) => fields[name] !== SENTINELS[name] && fields[name] !== told[name]))
     throw invalidPackage('The two end records of the zip disagree, so readers would open different packages.');
-  if (told.disk !== 0 || told.directoryDisk !== 0 || told.diskEntries !== told.entries)
+  if (told.diskEntries !== told.entries)
+    throw invalidPackage('The end record of the zip counts its entries twice, with different results.');
+  if (told.disk !== 0 || told.directoryDisk !== 0)
     throw invalidPackage('The zip is one of several disks. Make a single file.');
   const end = wide?.at ?? at;
   if (told.directoryStart + told.directoryBytes !== end)

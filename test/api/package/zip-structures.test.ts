@@ -4,11 +4,10 @@ import type { Package } from '../../../api/package/package-files.ts';
 import { Problem } from '../../../sdk/contract/errors.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { INDEX, introspectsMinimal, MINIMAL, README, upload, zipOf } from './packages.ts';
-import { type CraftedEntry, craftZip } from './zip-crafting.ts';
+import { craftZip, craftZip64, END_BYTES } from './zip-crafting.ts';
 import { openZipReader, plain } from './zip-reader.ts';
 
 const MIB = 1024 * 1024;
-const END_BYTES = 22;
 const { read, refused } = await openZipReader(t);
 /** Changes fields of the record at the end of a zip. */
 function withEnd(zip: Buffer, change: (end: Buffer) => void): Buffer {
@@ -16,32 +15,11 @@ function withEnd(zip: Buffer, change: (end: Buffer) => void): Buffer {
   change(copy.subarray(copy.length - END_BYTES));
   return copy;
 }
-/** The same entries, told by the 64-bit records. */
-function zip64(entries: readonly CraftedEntry[], count = entries.length): Buffer {
-  const zip = craftZip(entries);
-  const end = zip.subarray(zip.length - END_BYTES);
-  const record = Buffer.alloc(56);
-  record.writeUInt32LE(0x06064b50, 0);
-  record.writeBigUInt64LE(44n, 4);
-  record.writeUInt16LE(45, 12);
-  record.writeUInt16LE(45, 14);
-  record.writeBigUInt64LE(BigInt(count), 24);
-  record.writeBigUInt64LE(BigInt(count), 32);
-  record.writeBigUInt64LE(BigInt(end.readUInt32LE(12)), 40);
-  record.writeBigUInt64LE(BigInt(end.readUInt32LE(16)), 48);
-  const locator = Buffer.alloc(20);
-  locator.writeUInt32LE(0x07064b50, 0);
-  locator.writeBigUInt64LE(BigInt(zip.length - END_BYTES), 8);
-  locator.writeUInt32LE(1, 16);
-  const full = withEnd(zip, (end) => end.fill(0xff, 8, 20));
-  return Buffer.concat([zip.subarray(0, -END_BYTES), record, locator, full.subarray(-END_BYTES)]);
-}
-
 t.test('64-bit records are read, and believed no more than others', async (t) => {
   const good = (await read(await zipOf(MINIMAL))) as Package;
-  t.equal(((await read(zip64(plain))) as Package).sourceSha256, good.sourceSha256);
-  await refused(t, 'a huge count', zip64(plain, 2 ** 40), /entries/);
-  await refused(t, '65,535 entries', zip64(plain, 65_535), /65535 entries/);
+  t.equal(((await read(craftZip64(plain))) as Package).sourceSha256, good.sourceSha256);
+  await refused(t, 'a huge count', craftZip64(plain, 2 ** 40), /entries/);
+  await refused(t, '65,535 entries', craftZip64(plain, 65_535), /65535 entries/);
   await refused(
     t,
     'without the records',
