@@ -19,7 +19,7 @@ import { type ForbiddenPlace, findForbidden, findImports } from './forbidden-syn
 /**
  * Maximum size of a package's code: more takes seconds to build and makes a bundle that is too large to load. Bytes.
  */
-const SOURCE_MAX_BYTES = 8 * MIB;
+export const SOURCE_MAX_BYTES = 8 * MIB;
 
 const LOADERS: Readonly<Record<string, Loader>> = { '.ts': 'ts', '.js': 'js', '.json': 'json' };
 /** Extensions tried, in order, for an import without one. */

@@ -7,7 +7,7 @@ import type { Package } from './package-files.ts';
 
 export const ENTRY = 'index.ts';
 /** The bundle travels to the child in one frame, as JSON, with settings and registrations. Bytes. */
-const BUNDLE_MAX_BYTES = limits.frameBytes - 512 * KIB;
+export const BUNDLE_MAX_BYTES = limits.frameBytes - 512 * KIB;
 
 /** Runs an export of bundler-worker.ts by its name. */
 export type RunTask = <Result>(name: string, task: unknown) => Promise<Result>;

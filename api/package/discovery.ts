@@ -47,7 +47,7 @@ const CHOSEN: Readonly<Record<string, number>> = {
 };
 
 /** Maximum size of a tool's schema, which is sent to the model with every request. Bytes of JSON. */
-const SCHEMA_MAX_BYTES = 64 * KIB;
+export const SCHEMA_MAX_BYTES = 64 * KIB;
 
 /** The registrations of a bundle, with their positions. */
 export interface Introspected {

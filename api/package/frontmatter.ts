@@ -8,7 +8,7 @@ import { describeIssue, describeYamlFault } from './frontmatter-messages.ts';
 import { invalidAll, invalidAt } from './invalid-package.ts';
 
 /** Checked before parsing, because the cost of YAML grows faster than its length. Bytes. */
-const FRONTMATTER_MAX_BYTES = 16 * KIB;
+export const FRONTMATTER_MAX_BYTES = 16 * KIB;
 /** Deeper than any valid frontmatter; protects the stack against recursion. */
 const NESTING_MAX = 32;
 /** Maximum number of edits for a suggestion of a known field. */

@@ -10,7 +10,7 @@ import { invalidAt } from './invalid-package.ts';
 /** Maximum number of files in a package. */
 export const FILES_MAX = 10_000;
 /** Maximum size of a text file that is read into memory (readme, command, skill). Bytes. */
-const TEXT_MAX_BYTES = MIB / 4;
+export const TEXT_MAX_BYTES = MIB / 4;
 /** The session API answers larger files with a link. Bytes. */
 const PAGE_MAX_BYTES = MIB;
 /** Some editors begin a file with it. */

@@ -2,10 +2,10 @@
 import { describeHiddenCharacter } from '../../sdk/contract/visible-text.ts';
 
 /** Maximum depth: deeper trees break tools on some systems. Segments. */
-const PATH_MAX_DEPTH = 16;
+export const PATH_MAX_DEPTH = 16;
 /** Maximum length of a name on common file systems. UTF-8 bytes. */
-const SEGMENT_MAX_BYTES = 255;
-const PATH_MAX_BYTES = 1024;
+export const SEGMENT_MAX_BYTES = 255;
+export const PATH_MAX_BYTES = 1024;
 
 const CONTROL = /\p{Cc}/u;
 const DRIVE = /^[A-Za-z]:/;

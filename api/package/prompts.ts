@@ -7,8 +7,8 @@ import { invalidAll, invalidAt } from './invalid-package.ts';
 import { checkPage, type Package, readText } from './package-files.ts';
 
 /** The same limit as for registered commands and tools. */
-const PROMPTS_MAX = 128;
-const DESCRIPTION_MAX_CHARS = 1024;
+export const PROMPTS_MAX = 128;
+export const PROMPT_DESCRIPTION_MAX_CHARS = 1024;
 /** Pages that a skill refers to, as instructions for the agent. */
 const PAGE = /\.(md|txt)$/i;
 
@@ -19,14 +19,14 @@ export interface Prompt {
   readonly path: string;
 }
 
-const commandHead = z.strictObject({ description: label(DESCRIPTION_MAX_CHARS).default('') });
+const commandHead = z.strictObject({ description: label(PROMPT_DESCRIPTION_MAX_CHARS).default('') });
 /** The Agent Skills format; unknown fields are for other agents and ignored. */
 const skillHead = z.looseObject({
   name: z
     .string()
     .regex(/^[a-z0-9]+(-[a-z0-9]+)*$/, 'must be lower-case letters, digits and single hyphens')
     .max(64),
-  description: z.string().min(1).max(DESCRIPTION_MAX_CHARS).superRefine(refuseHidden('lines')),
+  description: z.string().min(1).max(PROMPT_DESCRIPTION_MAX_CHARS).superRefine(refuseHidden('lines')),
 });
 
 /** Reads the prompt commands of a package, by name. @throws Problem `invalid_package` */

@@ -9,7 +9,7 @@ import { KIB, MIB } from '../../sdk/contract/limits.ts';
 import { SEM_VER_MAX_CHARS } from '../../sdk/contract/version-numbers.ts';
 
 /** Maximum size of an upload, from the specification. Bytes. */
-const UPLOAD_MAX_BYTES = 256 * MIB;
+export const UPLOAD_MAX_BYTES = 256 * MIB;
 /** Space for boundaries and headers of the two parts. Bytes. */
 const ENVELOPE_MAX_BYTES = 64 * KIB;
 /** Maximum number of parts. Unexpected parts are rejected by name; this limit stops a flood of them. */

@@ -9,6 +9,7 @@ import { consoleTypes } from './console-types.ts';
 import { envExample } from './env-example.ts';
 import { helmValuesSchema } from './helm-values-schema.ts';
 import { metricsPage } from './metrics-page.ts';
+import { packagePage } from './package-page.ts';
 import { sdkDeclarations } from './sdk-declarations.ts';
 import { settingsPage } from './settings-page.ts';
 
@@ -19,6 +20,7 @@ const generated: Readonly<Record<string, () => string | Promise<string>>> = {
   '.env.example': envExample,
   'docs/settings.md': settingsPage,
   'docs/metrics.md': metricsPage,
+  'docs/package-format.md': packagePage,
   'deploy/helm/bulkhead/values.schema.json': helmValuesSchema,
   'console/rest/schema.d.ts': consoleTypes,
 };

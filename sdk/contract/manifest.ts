@@ -42,20 +42,22 @@ const settingValue = z
   .superRefine(refuseHidden('lines'));
 const setting = z
   .strictObject({
-    label: label(LABEL_MAX_CHARS).optional(),
-    description: label(1000).optional(),
-    default: settingValue.optional(),
-    enum: z.array(settingValue).min(1).max(OPTIONS_MAX).optional(),
-    required: z.boolean().default(false),
+    label: label(LABEL_MAX_CHARS).optional().describe('The name of the field in forms. Default: its key.'),
+    description: label(1000).optional().describe('Help below the field.'),
+    default: settingValue
+      .optional()
+      .describe('The value of an installation whose user set none. One of `enum`, if there is one.'),
+    enum: z.array(settingValue).min(1).max(OPTIONS_MAX).optional().describe('The values that can be chosen.'),
+    required: z.boolean().default(false).describe('The plugin runs only with a value.'),
   })
   .refine((row) => row.default === undefined || !row.enum || row.enum.includes(row.default), {
     path: ['default'],
     message: 'must be one of the values in enum',
   });
 const secret = z.strictObject({
-  label: label(LABEL_MAX_CHARS).optional(),
-  description: label(1000).optional(),
-  required: z.boolean().default(false),
+  label: label(LABEL_MAX_CHARS).optional().describe('The name of the field in forms. Default: its key.'),
+  description: label(1000).optional().describe('Help below the field.'),
+  required: z.boolean().default(false).describe('The plugin runs only with a value.'),
 });
 
 const fieldsSchema = <T extends z.ZodType>(row: T) =>
@@ -64,8 +66,8 @@ const fieldsSchema = <T extends z.ZodType>(row: T) =>
     .refine((rows) => Object.keys(rows).length <= FIELDS_MAX, `must have at most ${FIELDS_MAX} entries`);
 
 export const manifest = z.strictObject({
-  name: label(NAME_MAX_CHARS),
-  description: label(DESCRIPTION_MAX_CHARS),
+  name: label(NAME_MAX_CHARS).describe('The plugin’s name, on one line.'),
+  description: label(DESCRIPTION_MAX_CHARS).describe('One or two sentences for its card, on one line.'),
   capabilities: z
     .array(
       z.string({ error: 'must be a string' }).refine(isDeclarable, {
@@ -74,9 +76,10 @@ export const manifest = z.strictObject({
       }),
     )
     .max(CAPABILITIES_MAX, `must have at most ${CAPABILITIES_MAX} entries`)
-    .default([]),
-  settings: fieldsSchema(setting).default({}),
-  secrets: fieldsSchema(secret).default({}),
+    .default([])
+    .describe('What the code reaches: see below.'),
+  settings: fieldsSchema(setting).default({}).describe(`What the user can set, at most ${FIELDS_MAX} fields.`),
+  secrets: fieldsSchema(secret).default({}).describe(`Passwords and keys that the user gives, at most ${FIELDS_MAX}.`),
 });
 export type Manifest = z.infer<typeof manifest>;
 

@@ -100,7 +100,8 @@ t.test('over HTTP, a zip of each kind and answer is 201 with that tree, or 422',
     const url = `/api/plugins/${id}/versions/zip`;
     const { status, body } = await ann.send({ method: 'POST', url, ...upload(zip, `0.0.${at}`) });
     counts[status] = (counts[status] ?? 0) + 1;
-    const files = ours instanceof Problem || ours === null ? [] : Object.entries(ours).map(([path, sha256]) => ({ path, sha256 }));
+    const files =
+      ours instanceof Problem || ours === null ? [] : Object.entries(ours).map(([path, sha256]) => ({ path, sha256 }));
     const expected = ours instanceof Problem ? ours.message : hashFileTree(files);
     if ((status === 201 ? body.sourceSha256 : body.detail) !== expected)
       t.fail(`${label}, ${name}: ${status} ${body.detail}`);

@@ -1,0 +1,130 @@
+/** The prose of docs/package-format.md. */
+
+export const PACKAGE_RULES = {
+  layout: `A package is a folder, sent as a zip or as a list of text files:
+
+\`\`\`
+readme.md              required: the frontmatter, then the readme that the catalog shows
+index.ts               required: the code; it may import .ts, .js and .json files of the package by relative path, and nothing else
+commands/<name>.md     a prompt command; its frontmatter may have a description
+skills/<name>/SKILL.md a skill in the Agent Skills layout, with any files beside it; its frontmatter has name and description
+assets/**              files of any kind; binary ones only in a zip
+\`\`\`
+
+Both forms of the same tree are the same version. \`bulkhead check\` says on your machine what a publish would say.`,
+
+  frontmatter: `\`readme.md\` starts with YAML between two lines \`---\`:
+
+\`\`\`yaml
+name: Weather
+description: Adds the forecast
+capabilities: [host.llm, "host.workspace:read", "host.http:api.open-meteo.com"]
+settings: { units: { label: Units, default: metric, enum: [metric, imperial] } }
+secrets:  { apiKey: { label: API key, required: true } }
+\`\`\``,
+
+  frontmatterEnd: `Names of settings and secrets have 1-64 letters, digits, \`-\` or \`_\`, start with a letter and contain no \`__\`.
+
+The YAML is version 1.2 with its core schema: \`yes\` and \`on\` are text, \`1.10\` is a number and must be in quotes to be text. It is one
+document, with text as keys. References (\`*name\`), fields that are set twice and unknown fields are refused. Every error names file, line and column. Control,
+direction and invisible characters are refused in all text.`,
+
+  capabilities: `Declare what the code reaches beyond its own process. Hooks, tools, commands, events, providers and \`channel\` are capabilities by being
+registered. An unknown capability is an error. \`host.log\`, \`host.settings\` and \`host.secrets\` need none. A host is a name with a dot, or
+\`*.\` and a name for all hosts below it.`,
+
+  paths: `## Paths
+
+Paths are UTF-8, separated by \`/\`, and start at the top of the package. Refused are:
+
+- absolute paths, \`..\`, \`.\`, empty names, backslashes, colons and drive letters;
+- control, direction and invisible characters;
+- names that end with a dot or a space, and names of devices on Windows, such as \`aux\` or \`com1.txt\`;
+- two paths that are one on some file system: equal, equal in another letter case (full Unicode folding: \`ß\` and \`SS\`, both lower forms of
+  sigma), or equal after Unicode normalization. Folders count, also those that only the files in them name;
+- a path that is both a file and a folder.
+
+The error names the path and the rule.`,
+
+  zips: `## Zips
+
+One folder around everything is taken off. \`__MACOSX/\`, \`.DS_Store\`, \`Thumbs.db\` and \`._*\` are left out, of file lists, too.
+
+A zip that another reader could open as another package is refused. So:
+
+- The end record is the last one in the file, and its comment contains no other. With 64-bit records, all records agree.
+- The directory is where the end record says, as long as it says, and has the entries that it counts.
+- The entries fill the file from its first byte to the directory. Nothing is before, between or after them; no two share bytes.
+- The header of each entry has the same name, flags, method, sizes and checksum as the directory. With a data descriptor, the header may have
+  zeros, and the descriptor has the values.
+- Each entry unpacks to exactly its size and checksum, and its compressed data ends where the entry ends.
+- Entries are stored or deflated, not encrypted, and files or folders: no links, no devices. A folder's name ends with \`/\`, a file's does not.
+- Names are UTF-8, also without the flag that says so. A Unicode Path field has the same name.
+
+After the upload, the zip is deleted. What Bulkhead keeps, hashes and hands out is the tree: \`GET /plugins/{id}/versions/{versionId}/archive\`
+answers a zip that depends on the tree alone. [Agreement with other readers](package-agreement.md) shows what this means for every kind of zip.`,
+
+  warnings: `## Warnings
+
+Publishing, saving a draft and \`bulkhead check\` answer warnings about what is allowed but probably wrong: a capability that is declared and not
+used, or used and not declared; a setting that nothing reads; a command without a description; files that nothing uses, such as
+\`command/review.md\`, code that is not imported, \`.git/\` and \`node_modules/\`. A warning prevents nothing.`,
+
+  hash: `## The hash of a version
+
+\`sourceSha256\` is the SHA-256 of one line for each file, \`path NUL hex(SHA-256 of the file) LF\`, sorted by the bytes of the paths. Anyone can repeat
+it with bash in the folder of the package, or in the unpacked archive of a version:
+
+\`\`\`sh
+find . -type f -printf '%P\\0' | LC_ALL=C sort -z |
+  while IFS= read -r -d '' path; do printf '%s\\0%s\\n' "$path" "$(sha256sum < "$path" | cut -c -64)"; done |
+  sha256sum
+\`\`\``,
+} as const;
+
+export const PUBLISHING_RULES = {
+  versions: `## Version numbers and Latest
+
+A version number is [SemVer 2.0.0](https://semver.org) as text: \`1.4.0\`, \`2.0.0-rc.1\`. Its numbers may be of any length. A leading \`v\`, blanks, leading
+zeros and build metadata (\`+…\`) are refused, because two texts would be one version. A number is never used again, not even after a yank.
+
+**Latest** is the highest published version by SemVer precedence, a pre-release only where there is no stable version. The time of a publish
+does not matter: \`1.0.1\` published after \`1.1.0\` changes nothing for followers of Latest. A yank takes a version back: those who follow it move to the new
+Latest, those who pinned it keep it, with a notice. The last version cannot be yanked.`,
+
+  names: `## Name and description
+
+The frontmatter of Latest is the plugin's name and description: in the catalog, in its search, and on installations. What \`POST /plugins\` was given holds
+until the first version; until then, \`PATCH /plugins/{id}\` changes it. The slug never changes.`,
+
+  consent: `## Consent
+
+Before an installation, the user reads one sentence for each capability, with its risk, and accepts them all. They become the grants of the
+installation; a member of \`host\` that is not granted does not exist in the plugin.
+
+A new Latest that needs no more than the grants is taken over without asking. One that needs more waits as \`pendingUpdate\`: the old version keeps running
+until the user accepts that very version, so a later publish cannot use the consent to an earlier one. A version that needs less
+takes grants away. The user can pin a version instead, and then nothing changes by itself.`,
+
+  delisting: `## Listing and delisting
+
+A plugin is private until its owner lists it, which takes a published version. Delisting it (\`DELETE /plugins/{id}/listing\`, with a message) takes it out of the
+catalog: other users cannot find or install it any more. Installations keep working, keep getting new versions and show the message. The
+owner keeps it among their plugins and can list it again, which removes the message.
+
+A plugin with a published version cannot be deleted. An operator can block a plugin: then it stops everywhere, and its users read the reason.`,
+
+  verified: `## The verified tier
+
+Every plugin is of the tier \`community\` or \`verified\`; both run in the same jail. Verified means that the operator of this Bulkhead knows who the
+author is, and the card shows that identity. It says nothing about the code.
+
+To apply, write to the operator, outside of Bulkhead, after you have published for a while without trouble. Say:
+
+1. your user name here, and who you are: a person or company with an address that can be checked, such as a domain that you control;
+2. the slugs of your plugins, and where their source is;
+3. how users and the operator reach you about a security problem.
+
+The operator checks this and runs \`npm run -s operator -- verify <user>\`. The tier then holds for everything that you publish, until
+\`npm run -s operator -- unverify <user>\` takes it back.`,
+} as const;
