@@ -12,6 +12,7 @@ import { type AccountLimits, limitAccounts, limitAnonymous } from '../service/ht
 import type { SignIn } from '../service/identity/sign-in.ts';
 import { accountRoutes } from './accounts/account-routes.ts';
 import { type SignInFacts, signInRoutes } from './accounts/sign-in-routes.ts';
+import { tokenRoutes } from './accounts/token-routes.ts';
 import { agentRoutes } from './agents/agent-routes.ts';
 import { catalogRoutes } from './catalog/catalog-routes.ts';
 import { channelRoutes } from './channels/channel-routes.ts';
@@ -19,6 +20,7 @@ import { isWebhook } from './ingress/ingress.ts';
 import { installationRoutes } from './installations/installation-routes.ts';
 import { updateRoutes } from './installations/update-routes.ts';
 import { logRoutes } from './logs/log-routes.ts';
+import { operatorAccountRoutes } from './operators/operator-account-routes.ts';
 import { operatorRoutes } from './operators/operator-routes.ts';
 import { createUploadLimiter } from './package/upload-limiter.ts';
 import { agentPluginRoutes } from './plugins/agent-plugin-routes.ts';
@@ -162,6 +164,7 @@ async function accountScope(scope: FastifyInstance, deps: AppDeps): Promise<void
   await scope.register(multipart);
   const uploads = createUploadLimiter(limits.uploadsAtOnce);
   await scope.register(accountRoutes(services));
+  await scope.register(tokenRoutes(services));
   await scope.register(pluginRoutes(services, uploads));
   await scope.register(pluginLifecycleRoutes(services));
   await scope.register(fileRoutes(services));
@@ -173,4 +176,5 @@ async function accountScope(scope: FastifyInstance, deps: AppDeps): Promise<void
   await scope.register(agentRoutes(services));
   await scope.register(logRoutes(services));
   await scope.register(operatorRoutes(services));
+  await scope.register(operatorAccountRoutes(services));
 }

@@ -75,6 +75,8 @@ export async function serveApi(
   const dataDir = { path: config.DATA_DIR, minFreeMegabytes: config.MIN_FREE_MEGABYTES };
   const operations = buildOperations({ pool, dataDir, metrics, isStopping: () => stopping });
   const ingress = await openWebhooks({ pool, listener, metrics, config, onError, faultPoint });
+  const signIn = openSignIn(pool, await openVerifier(config));
+  await signIn.follow(listener);
   const app = await buildApp({
     webhooks: ingress.serve,
     services: {
@@ -89,7 +91,7 @@ export async function serveApi(
       finishUpdate: (installationId) => waitForUpdate({ pool, listener }, installationId, UPDATE_WAIT_MS),
       webhookUrl: config.WEBHOOK_URL ?? publicUrl(config),
     },
-    signIn: openSignIn(pool, await openVerifier(config)),
+    signIn,
     metrics,
     logger,
     faultPoint,

@@ -1,7 +1,7 @@
 /** Issues the bearer token of the token command. */
 import { parseArgs } from 'node:util';
 import { findOrCreateAccount } from '../db/accounts/accounts.ts';
-import { appointOperator } from '../db/accounts/moderation.ts';
+import { changeOperator } from '../db/accounts/moderation.ts';
 import { migrate } from '../db/postgres/migrate.ts';
 import { openPool } from '../db/postgres/pool.ts';
 import { openIssuer, userName } from '../service/identity/tokens.ts';
@@ -53,7 +53,7 @@ async function makeAccount(url: string, user: string, operator: boolean): Promis
   const database = openPool(url, { name: 'bulkhead-token', connections: 1, onError: () => undefined });
   try {
     const account = await findOrCreateAccount(database.pool, user);
-    if (operator) await appointOperator(database.pool, account);
+    if (operator) await changeOperator(database.pool, account.name, true);
   } finally {
     await database.close();
   }

@@ -137,6 +137,8 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     onError,
   });
   const sessions = new SessionCache(pool);
+  const signIn = openSignIn(pool, options.verifier);
+  await signIn.follow(listener);
   const services: SessionServices = {
     pool,
     queues,
@@ -147,7 +149,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     sessions,
     faultPoint,
     invoker: fleet,
-    signIn: openSignIn(pool, options.verifier),
+    signIn,
     streams: openSessionStreams(listener),
     wake: (plugin) => fleet.wake(plugin),
     inspections: new Inspections({ pool, fleet, logs, audit, off: whyNotInspected(options) }),

@@ -4,7 +4,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { pageLogs } from '../../db/records/logs.ts';
 import { logLevels } from '../../sdk/contract/protocol.ts';
-import { requireCaller } from '../../service/http/authentication.ts';
+import { endWithToken, requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { eventStreamHeaders } from '../../service/http/row-streams.ts';
 import { anyJson, page, pageQuery, storedId, timestamp } from '../../service/http/schemas.ts';
@@ -93,6 +93,7 @@ export function logRoutes(services: Services): FastifyPluginAsyncZod {
           openTail: () => openEventTail(pool, request.query, request.headers['last-event-id'] ?? null),
           isThere: async () => (await findReadableInstallation(services, caller, installationId)) !== null,
         });
+        endWithToken(request, reply, () => stream.end());
         return reply.headers(eventStreamHeaders).send(stream as never);
       },
     );

@@ -1,8 +1,8 @@
 /** Requests and representations of the operator routes. */
 
 import { z } from 'zod';
-import { isStorable } from '../../db/postgres/storable-json.ts';
-import { storedText, timestamp } from '../../service/http/schemas.ts';
+import { isStorable, UNSTORABLE } from '../../db/postgres/storable-json.ts';
+import { jsonBody, page, storedText, timestamp } from '../../service/http/schemas.ts';
 
 /** Maximum number of rows in an answer: a summary for people, not an export. */
 export const ROWS_MAX = 200;
@@ -88,16 +88,32 @@ export const queuesResource = z
   })
   .meta({ id: 'Queues' });
 
-export const blockBody = z.object({
-  reason: z
-    .string()
-    .trim()
-    .min(1, 'must state the reason: users of the plugin see it')
-    .max(REASON_MAX_CHARS, `must be at most ${REASON_MAX_CHARS} characters`)
-    .refine(isStorable, 'must not contain U+0000 or lone surrogates'),
-});
+/** @param seenBy who sees the reason */
+const reasonBody = (seenBy: string) =>
+  jsonBody({
+    reason: z
+      .string({ error: `must state the reason: ${seenBy}` })
+      .trim()
+      .min(1, `must state the reason: ${seenBy}`)
+      .max(REASON_MAX_CHARS, `must be at most ${REASON_MAX_CHARS} characters`)
+      .refine(isStorable, UNSTORABLE),
+  });
+export const blockBody = reasonBody('users of the plugin see it');
+export const suspensionBody = reasonBody('the user sees it');
 export const moderated = z
   .strictObject({ slug: z.string(), blockedReason: z.string().nullable(), installations: count })
   .meta({ id: 'ModeratedPlugin' });
 export const verifiedResource = z.strictObject({ name: z.string(), verified: z.boolean() }).meta({ id: 'Author' });
 export const nameParams = z.object({ name: z.string() });
+
+export const knownAccount = z
+  .strictObject({
+    name: z.string(),
+    issuer: z.string().describe('Who issues its tokens: bulkhead, or the address of an OpenID Connect issuer.'),
+    operator: z.boolean(),
+    verified: z.boolean(),
+    suspendedReason: z.string().nullable().describe('Why an operator suspended it; null: it is not suspended.'),
+    createdAt: timestamp,
+  })
+  .meta({ id: 'KnownAccount', description: 'An account, for operators.' });
+export const accountPage = page(knownAccount);

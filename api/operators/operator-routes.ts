@@ -1,6 +1,6 @@
 /** Routes for operators: child processes, costs, queues, and moderation of plugins and authors. */
 
-import type { FastifySchema } from 'fastify';
+import type { FastifyInstance, FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { blockPlugin, type Moderated, unblockPlugin, verifyAuthor } from '../../db/accounts/moderation.ts';
 import { listDeadLetters, listFleet, listPluginCosts } from '../../db/records/operator-overview.ts';
@@ -66,9 +66,7 @@ const shapes = {
 export function operatorRoutes({ pool }: Services): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Operators');
-    app.addHook('preValidation', async (request) => {
-      if (!requireCaller(request).operator) throw new Problem('operators_only', 'Only operators may do this.');
-    });
+    requireOperator(app);
 
     app.get('/operator/fleet', { schema: shapes.fleet }, async () => {
       const rows = await listFleet(pool, null, ROWS_MAX);
@@ -104,6 +102,13 @@ export function operatorRoutes({ pool }: Services): FastifyPluginAsyncZod {
       });
     }
   };
+}
+
+/** Refuses the requests of all other accounts to a scope. */
+export function requireOperator(scope: FastifyInstance): void {
+  scope.addHook('preValidation', async (request) => {
+    if (!requireCaller(request).operator) throw new Problem('operators_only', 'Only operators may do this.');
+  });
 }
 
 function shown(done: Moderated | null) {

@@ -1,7 +1,8 @@
 /** Accounts: one per issuer and subject of a token, created when first seen. */
 
 import { randomUUID, randomUUIDv7 } from 'node:crypto';
-import { changeRows, findRow, type Queryable } from '../postgres/rows.ts';
+import type { Page } from '../postgres/cursors.ts';
+import { changeRows, findRow, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 
 /** The issuer of the tokens that Bulkhead signs itself. */
 export const BUILT_IN_ISSUER = 'bulkhead';
@@ -56,6 +57,22 @@ function listNames(subject: string, issuer: string): string[] {
   const qualified = `${subject}@${URL.canParse(issuer) ? new URL(issuer).host : issuer}`;
   return [subject, qualified, `${qualified}-${randomUUID().slice(0, 8)}`];
 }
+
+/** Null: no account has that name. */
+export const findAccountByName = (db: Queryable, name: string): Promise<Account | null> =>
+  findRow(db, `SELECT ${ACCOUNT_COLUMNS} FROM accounts WHERE name = $1`, [name]);
+
+/** Lists the accounts whose name contains a text, newest first. @param part null: all */
+export const pageAccounts = (db: Queryable, part: string | null, query: PageQuery): Promise<Page<Account>> =>
+  readPage<Account>(
+    db,
+    `SELECT ${ACCOUNT_COLUMNS} FROM accounts
+      WHERE ($1::text IS NULL OR strpos(lower(name), lower($1)) > 0) AND ($2::text IS NULL OR id < $2)
+      ORDER BY id DESC LIMIT $3`,
+    [part],
+    query,
+    ({ id }) => id,
+  );
 
 const findAccount = (db: Queryable, subject: string, issuer: string): Promise<Account | null> =>
   findRow(db, `SELECT ${ACCOUNT_COLUMNS} FROM accounts WHERE issuer = $1 AND subject = $2`, [issuer, subject]);

@@ -1,8 +1,9 @@
 /** Actions of operators on authors and plugins. Each is recorded with the operator's name. */
 import type { Pool } from 'pg';
-import { notifyPluginChanged } from '../postgres/notifications.ts';
+import { notifyAccountChanged, notifyInstallationsOfAccount, notifyPluginChanged } from '../postgres/notifications.ts';
 import { inTransaction, type Transaction } from '../postgres/pool.ts';
-import { type Account, setOperator } from './accounts.ts';
+import { findRow } from '../postgres/rows.ts';
+import { ACCOUNT_COLUMNS, type Account, setOperator } from './accounts.ts';
 import { recordAction } from './operator-actions.ts';
 
 /**
@@ -22,14 +23,49 @@ export function verifyAuthor(pool: Pool, name: string, verified: boolean, by: st
   });
 }
 
-/** Idempotent. */
-export function appointOperator(pool: Pool, account: Account): Promise<void> {
+/** Appoints or demotes an operator. Idempotent. @returns null: no account has that name */
+export function changeOperator(
+  pool: Pool,
+  name: string,
+  operator: boolean,
+  by: string | null = null,
+): Promise<Account | null> {
   return inTransaction(pool, async (tx) => {
-    if (account.operator) return;
-    await setOperator(tx, account.id, true);
-    await recordAction(tx, { action: 'appoint', subject: account.name });
+    const account = await lockAccount(tx, name);
+    if (account === null || account.operator === operator) return account;
+    await setOperator(tx, account.id, operator);
+    await recordAction(tx, { action: operator ? 'appoint' : 'demote', subject: name, by });
+    await notifyAccountChanged(tx, account.id);
+    return { ...account, operator };
   });
 }
+
+/**
+ * Suspends an account, or ends the suspension. A suspended account cannot sign in, and nothing of its installations runs;
+ * webhooks and events for them are stored and wait. A second call changes the reason.
+ *
+ * @param reason shown to the user; null: the suspension ends
+ * @returns null: no account has that name
+ */
+export function changeSuspension(
+  pool: Pool,
+  name: string,
+  reason: string | null,
+  by: string | null = null,
+): Promise<Account | null> {
+  return inTransaction(pool, async (tx) => {
+    const account = await lockAccount(tx, name);
+    if (account === null || account.suspendedReason === reason) return account;
+    await tx.query('UPDATE accounts SET suspended_reason = $2 WHERE id = $1', [account.id, reason]);
+    await recordAction(tx, { action: reason === null ? 'resume' : 'suspend', subject: name, reason, by });
+    await notifyAccountChanged(tx, account.id);
+    await notifyInstallationsOfAccount(tx, account.id);
+    return { ...account, suspendedReason: reason };
+  });
+}
+
+const lockAccount = (tx: Transaction, name: string): Promise<Account | null> =>
+  findRow(tx, `SELECT ${ACCOUNT_COLUMNS} FROM accounts WHERE name = $1 FOR UPDATE`, [name]);
 
 export interface Moderated {
   readonly slug: string;

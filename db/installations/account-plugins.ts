@@ -3,6 +3,7 @@
 import { findMissingConfiguration, type Manifest, resolveSettings } from '../../sdk/contract/manifest.ts';
 import { type Registrations, registrations } from '../../sdk/contract/protocol.ts';
 import type { Queryable } from '../postgres/rows.ts';
+import { BLOCKED_REASON_SQL } from './run-rule.ts';
 
 /** The version number of drafts in envelopes and log lines. No published version has it. */
 export const DRAFT_SEM_VER = '0.0.0-draft';
@@ -31,7 +32,7 @@ export interface InstalledPlugin {
   readonly hookOrder: number;
   /** Whether an operation stops when one of its hooks did not run. */
   readonly required: boolean;
-  /** Why an operator blocked the plugin; null: it is not blocked. */
+  /** Why an operator blocked the plugin or suspended the account; null: it may run. */
   readonly blockedReason: string | null;
   /** Paths of `commands/*.md` and `skills/<name>/SKILL.md`, with the blobs that hold them. */
   readonly texts: Readonly<Record<string, string>>;
@@ -56,7 +57,7 @@ const selectSql = (versionId: string, granted: string): string => `
          v.semver AS "semVer",
          v.bundle_sha256 AS "bundleSha256", v.source_map_sha256 AS "sourceMapSha256", v.registrations, v.manifest,
          v.discovered, ${granted} AS granted, i.settings AS given, i.status, i.hook_order AS "hookOrder", i.required,
-         p.blocked_reason AS "blockedReason", i.updated_at AS "updatedAt",
+         ${BLOCKED_REASON_SQL} AS "blockedReason", i.updated_at AS "updatedAt",
          CASE WHEN i.previous_version_id IS NOT NULL
               THEN i.moved_at + make_interval(secs => ${PROBATION_SECONDS}) END AS "rollbackUntil",
          ARRAY(SELECT s.name FROM installation_secrets s WHERE s.installation_id = i.id ORDER BY s.name) AS "secretNames",
@@ -109,11 +110,11 @@ export async function loadUpdateTarget(pool: Queryable, installationId: string):
   };
 }
 
-/** Which of these installations the operator has blocked. */
+/** Which of these installations an operator stopped. */
 export async function findBlocked(pool: Queryable, installationIds: readonly string[]): Promise<readonly string[]> {
   const found = await pool.query<{ id: string }>(
     `SELECT i.id FROM installations i JOIN plugins p ON p.id = i.plugin_id
-      WHERE i.id = ANY($1) AND p.blocked_reason IS NOT NULL`,
+      WHERE i.id = ANY($1) AND ${BLOCKED_REASON_SQL} IS NOT NULL`,
     [installationIds],
   );
   return found.rows.map(({ id }) => id);

@@ -8,6 +8,7 @@ import { isLeaseHeldSql } from '../jobs/leases.ts';
 import type { Queues } from '../jobs/queues.ts';
 import { orderedId } from '../postgres/ordered-id.ts';
 import { findRow, type Queryable } from '../postgres/rows.ts';
+import { BLOCKED_REASON_SQL } from './run-rule.ts';
 
 /** Limits the memory of one sweep; the next sweep handles the rest. */
 const SWEEP_LIMIT = 10_000;
@@ -193,7 +194,7 @@ export async function holdEvent(pool: Pool, eventId: string, reason: string): Pr
 export async function releaseHeldEvents(pool: Pool, queues: Queues, installationId: string | null): Promise<number> {
   const released = await pool.query<{ id: string; installationId: string; accountId: string }>(
     `UPDATE events e SET next_attempt_at = now() FROM installations i JOIN plugins p ON p.id = i.plugin_id
-      WHERE i.id = e.installation_id AND p.blocked_reason IS NULL AND i.status IN ('ready', 'failed', 'uninstalling')
+      WHERE i.id = e.installation_id AND ${BLOCKED_REASON_SQL} IS NULL AND i.status IN ('ready', 'failed', 'uninstalling')
         AND e.state = 'pending' AND e.next_attempt_at = 'infinity' AND ($1::text IS NULL OR e.installation_id = $1)
       RETURNING e.id, e.installation_id AS "installationId", e.account_id AS "accountId"`,
     [installationId],

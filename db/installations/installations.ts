@@ -10,6 +10,7 @@ import type { Page } from '../postgres/cursors.ts';
 import { findRow, listRows, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 import type { LastExit, RuntimeState } from './installation-runtimes.ts';
 import type { InstallationStatus } from './installation-state.ts';
+import { BLOCKED_REASON_SQL } from './run-rule.ts';
 
 export type VersionPolicy = 'Latest' | 'Pinned' | 'Draft';
 export interface Installation {
@@ -69,7 +70,7 @@ export interface Installation {
 const SELECT = `
   SELECT i.id, i.account_id AS "accountId", a.name AS "accountName", i.plugin_id AS "pluginId", p.owner_id AS "pluginOwnerId", p.slug,
          p.display_name AS "displayName", p.visibility, p.deprecation_message AS "deprecationMessage",
-         p.blocked_reason AS "blockedReason", i.version_policy AS "versionPolicy",
+         ${BLOCKED_REASON_SQL} AS "blockedReason", i.version_policy AS "versionPolicy",
          i.pinned_version_id AS "pinnedVersionId", i.current_version_id AS "currentVersionId",
          c.semver AS "currentSemVer", c.status AS "currentStatus", c.manifest AS "currentManifest",
          i.pending_version_id AS "pendingVersionId", n.semver AS "pendingSemVer",

@@ -1,10 +1,25 @@
 /** The rule that decides whether an installation may run, as functions and as SQL. */
-import type { InstalledPlugin, UpdateTarget } from './account-plugins.ts';
+import type { InstallationStatus } from './installation-state.ts';
 
-type RunState = Pick<InstalledPlugin, 'status' | 'blockedReason'>;
+interface RunState {
+  readonly status: InstallationStatus;
+  readonly blockedReason: string | null;
+}
+interface UpdateState {
+  readonly plugin: RunState;
+  /** Names of the required settings and secrets without a value. */
+  readonly missing: readonly string[];
+}
 
 /** `failed` is active: the supervisor decides when to start it again. */
 export const isActive = ({ status }: Pick<RunState, 'status'>): boolean => status === 'ready' || status === 'failed';
+
+/**
+ * Why an operator stopped an installation: its plugin is blocked, or its account suspended. For a query with `installations i`
+ * and `plugins p`.
+ */
+export const BLOCKED_REASON_SQL = `coalesce(p.blocked_reason,
+  (SELECT 'its account is suspended: ' || s.suspended_reason FROM accounts s WHERE s.id = i.account_id))`;
 
 /** An operator's block stops an active installation. */
 export const mayRun = (installation: RunState): boolean =>
@@ -14,8 +29,8 @@ export const mayRun = (installation: RunState): boolean =>
  * Whether the version of an update may start. It may where the current version lacks configuration that the new one does
  * not need.
  */
-export const mayUpdate = ({ plugin: { status, blockedReason }, missing }: UpdateTarget): boolean =>
+export const mayUpdate = ({ plugin: { status, blockedReason }, missing }: UpdateState): boolean =>
   status !== 'paused' && status !== 'uninstalling' && blockedReason === null && missing.length === 0;
 
 /** `mayRun` for a query with `installations i` and `plugins p`. */
-export const MAY_RUN_SQL = `i.status IN ('ready', 'failed') AND p.blocked_reason IS NULL`;
+export const MAY_RUN_SQL = `i.status IN ('ready', 'failed') AND ${BLOCKED_REASON_SQL} IS NULL`;

@@ -12,7 +12,7 @@ import { inTransaction } from '../postgres/pool.ts';
 import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
 import { DRAFT_SEM_VER, loadUpdateTarget } from './account-plugins.ts';
 import { mergePendingUpdates, recordEvent } from './events.ts';
-import { mayUpdate } from './run-rule.ts';
+import { BLOCKED_REASON_SQL, mayUpdate } from './run-rule.ts';
 
 interface Updated {
   readonly id: string;
@@ -222,7 +222,7 @@ export async function requeueUpdates(pool: Pool, queues: Queues, atWork: Readonl
   const waiting = await listRows<Updated>(
     pool,
     `SELECT i.id, i.account_id AS "accountId" FROM installations i JOIN plugins p ON p.id = i.plugin_id
-      WHERE i.target_version_id IS NOT NULL AND i.status NOT IN ('paused', 'uninstalling') AND p.blocked_reason IS NULL
+      WHERE i.target_version_id IS NOT NULL AND i.status NOT IN ('paused', 'uninstalling') AND ${BLOCKED_REASON_SQL} IS NULL
         AND NOT i.id = ANY ($1)
         AND NOT EXISTS (SELECT 1 FROM pgboss.job j
                          WHERE j.name = 'updates' AND j.state < 'active' AND j.data ->> 'installationId' = i.id)

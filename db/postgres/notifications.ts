@@ -6,6 +6,7 @@
 import type { Listener, Subscription } from './listener.ts';
 import type { Queryable } from './rows.ts';
 
+const ACCOUNTS = 'bulkhead_accounts';
 const INSTALLATIONS = 'bulkhead_installations';
 const RESTARTS = 'bulkhead_restarts';
 const SESSIONS = 'bulkhead_sessions';
@@ -36,6 +37,10 @@ const notifySql =
   (query: string): string =>
     `SELECT pg_notify('${channel}', ${column}) FROM (${query}) AS written`;
 
+/** Notifies every process that the rights or tokens of an account changed. */
+export const notifyAccountChanged = notify(ACCOUNTS);
+export const subscribeToAccounts = subscribeTo(ACCOUNTS);
+
 /**
  * Notifies supervisors that an installation was created, changed in any way, or is about to be deleted (call it before
  * the row is gone).
@@ -54,6 +59,14 @@ export async function notifyPluginChanged(tx: Queryable, pluginId: string): Prom
   await tx.query(`SELECT pg_notify($1, account_id || ' ' || id) FROM installations WHERE plugin_id = $2`, [
     INSTALLATIONS,
     pluginId,
+  ]);
+}
+
+/** Notifies supervisors of every installation of an account: after a suspension or its end. */
+export async function notifyInstallationsOfAccount(tx: Queryable, accountId: string): Promise<void> {
+  await tx.query(`SELECT pg_notify($1, account_id || ' ' || id) FROM installations WHERE account_id = $2`, [
+    INSTALLATIONS,
+    accountId,
   ]);
 }
 

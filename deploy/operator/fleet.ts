@@ -2,6 +2,7 @@
 
 import { recordAction } from '../../db/accounts/operator-actions.ts';
 import { describeInstallation } from '../../db/installations/installation-state.ts';
+import { BLOCKED_REASON_SQL } from '../../db/installations/run-rule.ts';
 import { notifyInstallationChanged, notifyRestartRequested } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { listFleet } from '../../db/records/operator-overview.ts';
@@ -68,7 +69,7 @@ export const installations: OperatorCommand = {
     const { pool } = await place.database();
     const { rows } = await pool.query(
       `SELECT i.id, p.slug, a.name AS account, v.semver AS "semVer", i.version_policy AS "versionPolicy", i.status,
-              i.status_reason AS "statusReason", i.created_at AS "createdAt", p.blocked_reason AS "blockedReason",
+              i.status_reason AS "statusReason", i.created_at AS "createdAt", ${BLOCKED_REASON_SQL} AS "blockedReason",
               v.semver AS "currentSemVer", v.status AS "currentStatus", r.state AS "runtimeState", r.last_exit AS "lastExit",
               CASE WHEN i.failed_reason IS NOT NULL THEN
                 json_build_object('semVer', f.semver, 'reason', i.failed_reason, 'rolledBack', i.rolled_back) END AS "failedUpdate"

@@ -4,6 +4,7 @@ export const problems = {
   unauthenticated: { status: 401, title: 'Authentication is required' },
   not_owner: { status: 403, title: 'The resource belongs to another account' },
   operators_only: { status: 403, title: 'Only operators may do this' },
+  account_suspended: { status: 403, title: 'An operator suspended the account' },
   plugin_blocked: { status: 403, title: 'An operator blocked the plugin' },
   inspector_off: { status: 403, title: 'The inspector is disabled' },
   draft_owner_only: { status: 403, title: 'Only the plugin’s owner may use its draft' },

@@ -9,6 +9,8 @@ const BEARER = /^Bearer +([A-Za-z0-9\-._~+/]+=*) *$/i;
 declare module 'fastify' {
   interface FastifyRequest {
     caller: Caller | null;
+    /** Watches the request's token: see `SignIn.watch`. */
+    watchToken: ((onEnd: () => void) => () => void) | null;
   }
 }
 
@@ -25,18 +27,29 @@ interface AnonymousLimiter {
  *
  * @param limiter counts requests whose token has not been valid in this process before
  */
-export function requireSignIn(scope: FastifyInstance, { signIn, knows }: SignIn, limiter: AnonymousLimiter): void {
+export function requireSignIn(scope: FastifyInstance, signIn: SignIn, limiter: AnonymousLimiter): void {
   scope.decorateRequest('caller', null);
+  scope.decorateRequest('watchToken', null);
   scope.addHook('onRequest', async (request, reply) => {
     const token = BEARER.exec(request.headers.authorization ?? '')?.[1];
-    const isKnown = token !== undefined && knows(token);
+    const isKnown = token !== undefined && signIn.knows(token);
     if (!isKnown) limiter.consume(request, reply);
     if (token === undefined) {
       throw new Problem('unauthenticated', 'Send the header “Authorization: Bearer <token>”.');
     }
-    request.caller = await signIn(token);
+    request.caller = await signIn.signIn(token);
+    request.watchToken = (onEnd) => signIn.watch(token, onEnd);
     if (!isKnown) limiter.refund(request, reply);
   });
+}
+
+/**
+ * Ends a response that lasts, such as a stream, when the token of its request ends: it expires or is revoked, or its account is
+ * suspended or demoted.
+ */
+export function endWithToken(request: FastifyRequest, reply: FastifyReply, end: () => void): void {
+  const stop = request.watchToken?.(end);
+  if (stop) reply.raw.once('close', stop);
 }
 
 /** The account a request acts as. Only for routes behind `requireSignIn`. */

@@ -8,7 +8,7 @@ import { formatEvent, HEARTBEAT_TEXT } from './event-text.ts';
 
 /** Keeps proxies from closing a quiet connection, and finds rows whose notification was lost. Milliseconds. */
 const HEARTBEAT_MS = 15_000;
-/** Then the stream ends and the client reconnects with a valid token. Milliseconds. */
+/** Then the stream ends and the client reconnects, to another process perhaps. Milliseconds. */
 const LIFETIME_MS = 15 * 60_000;
 /** Reconnect delay of the client. Milliseconds. */
 const RETRY_MS = 2_000;
@@ -59,12 +59,19 @@ interface Open {
  */
 class EventReader extends Readable {
   readonly #events: AsyncGenerator<string>;
+  readonly #waker: Waker;
   readonly #onClose: () => void;
 
-  constructor(events: AsyncGenerator<string>, onClose: () => void) {
+  constructor(events: AsyncGenerator<string>, waker: Waker, onClose: () => void) {
     super();
     this.#events = events;
+    this.#waker = waker;
     this.#onClose = onClose;
+  }
+
+  /** Ends the stream without another event. */
+  end(): void {
+    this.#waker.close();
   }
 
   override _read(): void {
@@ -75,6 +82,7 @@ class EventReader extends Readable {
   }
 
   override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    this.#waker.close();
     this.#onClose();
     done(error);
   }
@@ -96,8 +104,8 @@ export class RowStreams {
     return this.#open.size;
   }
 
-  /** Opens a stream. It ends when it is destroyed, after its lifetime, or with `close`. @throws Problem `rate_limited` */
-  async open(request: StreamRequest): Promise<Readable> {
+  /** Opens a stream. It ends when it is destroyed, after its lifetime, or with its `end` or `close` of all. @throws Problem `rate_limited` */
+  async open(request: StreamRequest): Promise<EventReader> {
     const { accountId, key } = request;
     this.#refuseTooMany(accountId);
     const open: Open = { accountId, key, waker: new Waker() };
@@ -105,10 +113,7 @@ export class RowStreams {
     try {
       await this.#subscribe();
       const tail = await request.openTail();
-      return new EventReader(this.#events(request, tail, open.waker), () => {
-        open.waker.close();
-        this.#open.delete(open);
-      });
+      return new EventReader(this.#events(request, tail, open.waker), open.waker, () => this.#open.delete(open));
     } catch (error) {
       this.#open.delete(open);
       throw error;
@@ -128,6 +133,7 @@ export class RowStreams {
     yield `retry: ${RETRY_MS}\nid: ${tail.position}\n\n`;
     while (!waker.closed && Date.now() < endsAt) {
       const { events, more, soon } = await tail.read();
+      if (waker.closed) return;
       if (events.length > 0) yield events.map(formatEvent).join('');
       if (Date.now() >= beatAt) {
         if (!(await isThere())) return;

@@ -1,60 +1,188 @@
-/** Finds the account of a bearer token, and caches verified tokens. */
+/** Finds the account of a bearer token, caches verified tokens, and ends what outlives its token. */
 import { LRUCache } from 'lru-cache';
 import type { Pool } from 'pg';
 import { type Account, findOrCreateAccount } from '../../db/accounts/accounts.ts';
-import type { TokenVerifier } from './tokens.ts';
+import { useToken } from '../../db/accounts/issued-tokens.ts';
+import type { Listener, Subscription } from '../../db/postgres/listener.ts';
+import { subscribeToAccounts } from '../../db/postgres/notifications.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { type Identity, InvalidTokenError, type TokenVerifier } from './tokens.ts';
 
 /**
  * A verified token is cached for this long: sessions send many requests per second, and each check costs a signature
- * and a query. A change of an account's rights takes effect after this time. Milliseconds.
+ * and two queries. A change of an account or its tokens takes effect at once, by a notification; if that is lost,
+ * after this time. Milliseconds.
  */
 const CACHE_MS = 30_000;
 /** Maximum number of cached tokens. */
 const CACHE_MAX = 10_000;
+/** The longest time of a timer. Milliseconds. */
+const TIMER_MAX_MS = 2 ** 31 - 1;
 
 export interface SignIn {
   /**
    * Returns the account of a token; creates it if issuer and subject are new.
    *
-   * @throws InvalidTokenError (401), IssuerUnavailableError (503), or the database's error
+   * @throws InvalidTokenError (401), Problem `account_suspended`, IssuerUnavailableError (503), or the database's error
    */
-  signIn(token: string): Promise<Account>;
+  signIn(token: string): Promise<TokenAccount>;
   /** Whether the token was valid when it was last verified in this process. */
   knows(token: string): boolean;
+  /**
+   * Calls `onEnd` once when a token that was just accepted ends: it expires or is revoked, or its account is suspended or
+   * demoted.
+   *
+   * @returns a function that stops watching
+   */
+  watch(token: string, onEnd: () => void): () => void;
+  /** Follows changes of accounts and tokens that any process makes. */
+  follow(listener: Listener): Promise<Subscription>;
 }
 
-interface CachedAccount {
-  readonly account: Promise<Account>;
+/** An account as one of its tokens sees it. */
+export interface TokenAccount extends Account {
+  /** The record of the token; null: it has none. */
+  readonly tokenId: string | null;
+}
+
+interface SignedIn {
+  readonly account: TokenAccount;
+  /** Milliseconds since 1970. */
+  readonly expiresAt: number;
+}
+interface CachedToken {
+  readonly signedIn: Promise<SignedIn>;
   until: number;
   /** The token was valid at least once. */
   wasValid: boolean;
+  /** Null: not known yet. */
+  accountId: string | null;
+}
+interface Watcher {
+  readonly token: string;
+  /** What the token gave when the watch began. */
+  readonly began: Promise<SignedIn>;
+  end(): void;
 }
 
 /** @param now clock, milliseconds since 1970 */
 export function openSignIn(pool: Pool, verifier: TokenVerifier, now: () => number = Date.now): SignIn {
-  const cached = new LRUCache<string, CachedAccount>({ max: CACHE_MAX });
-  const verifyToken = (token: string, wasValid: boolean): CachedAccount => {
-    const entry: CachedAccount = { account: load(), until: now() + CACHE_MS, wasValid };
-    async function load(): Promise<Account> {
-      const identity = await verifier.verify(token);
+  return new CachingSignIn(pool, verifier, now);
+}
+
+class CachingSignIn implements SignIn {
+  readonly #pool: Pool;
+  readonly #verifier: TokenVerifier;
+  readonly #now: () => number;
+  readonly #cached = new LRUCache<string, CachedToken>({ max: CACHE_MAX });
+  readonly #watchers = new Set<Watcher>();
+
+  constructor(pool: Pool, verifier: TokenVerifier, now: () => number) {
+    this.#pool = pool;
+    this.#verifier = verifier;
+    this.#now = now;
+  }
+
+  async signIn(token: string): Promise<TokenAccount> {
+    return (await this.#find(token)).account;
+  }
+
+  knows(token: string): boolean {
+    return this.#cached.get(token)?.wasValid ?? false;
+  }
+
+  watch(token: string, onEnd: () => void): () => void {
+    let timer: NodeJS.Timeout | undefined;
+    const stop = () => {
+      clearTimeout(timer);
+      this.#watchers.delete(watcher);
+    };
+    const watcher: Watcher = {
+      token,
+      began: this.#find(token),
+      end() {
+        stop();
+        onEnd();
+      },
+    };
+    this.#watchers.add(watcher);
+    const awaitExpiry = (expiresAt: number): void => {
+      const left = expiresAt - this.#now();
+      if (!this.#watchers.has(watcher)) return;
+      if (left <= 0) watcher.end();
+      else timer = setTimeout(() => awaitExpiry(expiresAt), Math.min(left, TIMER_MAX_MS)).unref();
+    };
+    watcher.began.then(
+      ({ expiresAt }) => awaitExpiry(expiresAt),
+      () => watcher.end(),
+    );
+    return stop;
+  }
+
+  follow(listener: Listener): Promise<Subscription> {
+    return subscribeToAccounts(
+      listener,
+      (accountId) => this.#checkAgain(accountId),
+      () => this.#checkAgain(null),
+    );
+  }
+
+  #find(token: string): Promise<SignedIn> {
+    const known = this.#cached.get(token);
+    if (known !== undefined && known.until > this.#now()) return known.signedIn;
+    const entry = this.#verify(token, known?.wasValid ?? false);
+    this.#cached.set(token, entry);
+    return entry.signedIn;
+  }
+
+  #verify(token: string, wasValid: boolean): CachedToken {
+    const load = async (): Promise<SignedIn> => {
+      const identity = await this.#verifier.verify(token);
       entry.until = Math.min(entry.until, identity.expiresAt);
-      const account = await findOrCreateAccount(pool, identity.subject, identity.issuer);
+      const account = await findOrCreateAccount(this.#pool, identity.subject, identity.issuer);
+      entry.accountId = account.id;
+      await this.#refuseEnded(identity, account);
       entry.wasValid = true;
-      return account;
-    }
-    entry.account.catch(() => {
-      if (cached.get(token) === entry) cached.delete(token);
+      return { account: { ...account, tokenId: identity.tokenId }, expiresAt: identity.expiresAt };
+    };
+    const entry: CachedToken = { signedIn: load(), until: this.#now() + CACHE_MS, wasValid, accountId: null };
+    entry.signedIn.catch(() => {
+      if (this.#cached.get(token) === entry) this.#cached.delete(token);
     });
     return entry;
-  };
-  return {
-    signIn(token) {
-      const known = cached.get(token);
-      if (known !== undefined && known.until > now()) return known.account;
-      const entry = verifyToken(token, known?.wasValid ?? false);
-      cached.set(token, entry);
-      return entry.account;
-    },
-    knows: (token) => cached.get(token)?.wasValid ?? false,
-  };
+  }
+
+  /** @throws InvalidTokenError for a revoked token, Problem `account_suspended` */
+  async #refuseEnded({ tokenId, issuedAt }: Identity, account: Account): Promise<void> {
+    if (tokenId !== null && (await useToken(this.#pool, account.id, tokenId)) === null)
+      throw new InvalidTokenError('the token was revoked');
+    if (tokenId === null && account.tokensAfter !== null && !isLater(issuedAt, account.tokensAfter))
+      throw new InvalidTokenError('all tokens of the account were revoked');
+    if (account.suspendedReason === null) return;
+    throw new Problem('account_suspended', `The operator suspended your account: ${account.suspendedReason}`);
+  }
+
+  /** Verifies tokens of an account again when they are used next, and now if something waits for their end. */
+  #checkAgain(accountId: string | null): void {
+    // An entry without an account is being verified, perhaps with rows from before the change.
+    for (const entry of this.#cached.values())
+      if (accountId === null || entry.accountId === null || entry.accountId === accountId) entry.until = 0;
+    for (const watcher of this.#watchers) void this.#checkWatcher(watcher, accountId);
+  }
+
+  async #checkWatcher(watcher: Watcher, accountId: string | null): Promise<void> {
+    try {
+      const { account } = await watcher.began;
+      if (accountId !== null && account.id !== accountId) return;
+      const current = await this.#find(watcher.token);
+      if (current.account.id === account.id && current.account.operator === account.operator) return;
+    } catch {
+      // Also when it cannot be verified now: the client comes back with its token.
+    }
+    if (this.#watchers.has(watcher)) watcher.end();
+  }
 }
+
+/** Tokens name the second, so one of the same second counts as older. */
+const isLater = (issuedAt: number | null, after: string): boolean =>
+  issuedAt !== null && issuedAt > Math.floor(Date.parse(after) / 1000) * 1000;

@@ -17,6 +17,8 @@ const ALGORITHM = 'EdDSA';
 const BUILT_IN_AUDIENCE = 'bulkhead';
 /** 30 days, in seconds: short enough that a lost token expires, long enough not to annoy users. */
 export const TOKEN_LIFETIME_S = 30 * 24 * 3_600;
+/** Longest name of a token. Characters. */
+export const TOKEN_NAME_MAX_CHARS = 100;
 /** Tolerated clock difference between two machines. Seconds. */
 const CLOCK_TOLERANCE_S = 5;
 /** Longer tokens are rejected before any work. Characters. */

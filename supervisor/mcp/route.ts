@@ -5,7 +5,7 @@ import type { ReadableStream } from 'node:stream/web';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { requireCaller } from '../../service/http/authentication.ts';
+import { endWithToken, requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { noContent } from '../../service/http/schemas.ts';
 import { RELEASE } from '../../service/settings/release.ts';
@@ -69,7 +69,7 @@ export function mcpRoutes(services: SessionServices): FastifyPluginAsyncZod {
           const answer = await connection.transport.handleRequest(asWebRequest(request), { parsedBody: request.body });
           // A request that does not initialize the connection must not leave one behind.
           if (isNew && connection.transport.sessionId === undefined) await connection.close();
-          return send(reply, connection, answer);
+          return send(request, reply, connection, answer);
         },
       });
     }
@@ -84,13 +84,14 @@ function asWebRequest(request: FastifyRequest): Request {
   return new Request(`http://localhost${request.url}`, { method: request.method, headers });
 }
 
-function send(reply: FastifyReply, connection: Connection, answer: Response): FastifyReply {
+function send(request: FastifyRequest, reply: FastifyReply, connection: Connection, answer: Response): FastifyReply {
   connection.lastUsedAt = Date.now();
   reply.code(answer.status);
   for (const [name, value] of answer.headers) if (name !== 'content-length') reply.header(name, value);
   if (answer.body === null) return reply.send();
   connection.streams += 1;
   const body = Readable.fromWeb(answer.body as ReadableStream);
+  endWithToken(request, reply, () => body.destroy());
   body.once('close', () => {
     connection.streams -= 1;
     connection.lastUsedAt = Date.now();

@@ -7,7 +7,7 @@ import { isMessagePosition, openSessionTail } from '../../db/sessions/session-ta
 import { appendMessages, pageMessages } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { attachments, json, role, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
-import { requireCaller } from '../../service/http/authentication.ts';
+import { endWithToken, requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { eventStreamHeaders } from '../../service/http/row-streams.ts';
 import { anyJson, jsonBody, page, pageQuery, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
@@ -110,6 +110,7 @@ export function transcriptRoutes(services: SessionServices): FastifyPluginAsyncZ
           openTail: () => openSessionTail(pool, accountId, after),
           isThere: async () => true,
         });
+        endWithToken(request, reply, () => stream.end());
         return reply.headers(eventStreamHeaders).send(stream as never);
       },
     );

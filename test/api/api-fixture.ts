@@ -16,6 +16,7 @@ import { isSupervisorRunning } from '../../db/jobs/leases.ts';
 import { type Queues, startQueues } from '../../db/jobs/queues.ts';
 import { type Listener, openListener } from '../../db/postgres/listener.ts';
 import type { OpenApiDocument } from '../../service/http/openapi.ts';
+import { issueRecordedToken } from '../../service/identity/recorded-tokens.ts';
 import { openSignIn } from '../../service/identity/sign-in.ts';
 import { openIssuer, openVerifier } from '../../service/identity/tokens.ts';
 import { ChildError } from '../../supervisor/children/child-errors.ts';
@@ -34,6 +35,8 @@ export interface ApiFixture {
   readonly document: OpenApiDocument;
   /** A user's client: every call carries its token. */
   user(name: string): Promise<Client>;
+  /** A client with a token that has a record. @param lifetime seconds */
+  signIn(user: string, name: string, lifetime?: number): Promise<Client>;
 }
 export interface Answer {
   readonly status: number;
@@ -102,9 +105,11 @@ export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Pr
     options.onVerify?.();
     return verifier.verify(token);
   };
+  const signIn = openSignIn(pool, { ...verifier, verify: watched });
+  await signIn.follow(listener);
   const app = await buildApp({
     services,
-    signIn: openSignIn(pool, { ...verifier, verify: watched }),
+    signIn,
     metrics: { answered: () => undefined },
     logger: pino({ level: 'silent' }),
     limits: {
@@ -133,6 +138,10 @@ export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Pr
     dataDir,
     document,
     user: async (name) => client({ app, answers, finishUpdates }, await issuer.issue(name)),
+    signIn: async (subject, name, lifetime = 3_600) => {
+      const token = await issueRecordedToken(pool, issuer, { subject, name, lifetime });
+      return client({ app, answers, finishUpdates }, token);
+    },
   };
 }
 

@@ -34,8 +34,7 @@ t.test('a token of an issuer is not the account of the same name from before', a
   const local = await findOrCreateAccount(pool, CLIENT);
   await setOperator(pool, local.id, true);
   const settings = { DATA_DIR: '', OIDC_ISSUER: issuer.url, OIDC_AUDIENCE: AUDIENCE, OIDC_CLIENTS: [CLIENT] };
-  const { signIn } = openSignIn(pool, await openVerifier(settings));
-  const account = await signIn(await issuer.token());
+  const account = await openSignIn(pool, await openVerifier(settings)).signIn(await issuer.token());
   t.match(account, { operator: false, issuer: issuer.url, name: `${CLIENT}@${new URL(issuer.url).host}` });
   t.not(account.id, local.id);
 });
@@ -51,7 +50,8 @@ t.test('a verified token is cached until its expiry at most; a rejected one is v
       return { issuer: 'bulkhead', subject: token, tokenId: null, issuedAt: null, expiresAt };
     },
   };
-  const { signIn } = openSignIn(pool, verifier, () => time);
+  const signing = openSignIn(pool, verifier, () => time);
+  const signIn = (token: string) => signing.signIn(token);
   const [one, two] = await Promise.all([signIn('long'), signIn('long')]);
   t.equal(one.id, two.id);
   await signIn('short');

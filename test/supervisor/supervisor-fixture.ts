@@ -3,10 +3,12 @@ import { randomUUIDv7 } from 'node:crypto';
 import { join } from 'node:path';
 import { runInNewContext } from 'node:vm';
 import type { FastifyInstance, InjectOptions } from 'fastify';
+import { decodeJwt } from 'jose';
 import type { Pool } from 'pg';
 import { pino } from 'pino';
 import t from 'tap';
 import { findOrCreateAccount } from '../../db/accounts/accounts.ts';
+import { revokeToken } from '../../db/accounts/issued-tokens.ts';
 import { type Blobs, openBlobs } from '../../db/files/blobs.ts';
 import { openSecretKeys, type SecretKeys, saveSecret } from '../../db/files/secrets.ts';
 import { beginUpdate } from '../../db/installations/updates.ts';
@@ -17,6 +19,7 @@ import { inTransaction } from '../../db/postgres/pool.ts';
 import { openRegistry } from '../../sandbox-child/registry.ts';
 import { listRegisteredCapabilities } from '../../sdk/contract/capabilities.ts';
 import type { Registrations } from '../../sdk/contract/protocol.ts';
+import { issueRecordedToken } from '../../service/identity/recorded-tokens.ts';
 import { openIssuer, openVerifier, type TokenIssuer, type TokenVerifier } from '../../service/identity/tokens.ts';
 import { introspect } from '../../supervisor/children/introspect.ts';
 import { openSandbox, type Sandbox } from '../../supervisor/jail/sandbox.ts';
@@ -79,6 +82,12 @@ export interface SupervisorFixture extends StorageFixture {
   notify(installationId: string): Promise<void>;
   call(method: InjectOptions['method'], path: string, body?: unknown, account?: string): Promise<Reply>;
   session(account?: string): Promise<string>;
+  /** A token that can be revoked. */
+  issueRevocable(account?: string): Promise<RevocableToken>;
+}
+export interface RevocableToken {
+  readonly token: string;
+  revoke(): Promise<unknown>;
 }
 export interface Reply {
   readonly status: number;
@@ -191,6 +200,11 @@ function fixtureOf(ownAccount: string, started: Started): SupervisorFixture {
     session: async (account = ownAccount) => {
       const made = await fixture.call('POST', '/sessions', { agentId: 'agent-1' }, account);
       return made.body.id;
+    },
+    async issueRevocable(account = ownAccount) {
+      const token = await issueRecordedToken(pool, storage.issuer, { subject: account, name: 'revocable' });
+      const { id } = await findOrCreateAccount(pool, account);
+      return { token, revoke: () => revokeToken(pool, id, decodeJwt(token).jti ?? '', null) };
     },
   };
   return fixture;

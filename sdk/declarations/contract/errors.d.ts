@@ -16,6 +16,10 @@ export declare const problems: {
         readonly status: 403;
         readonly title: 'Only operators may do this';
     };
+    readonly account_suspended: {
+        readonly status: 403;
+        readonly title: 'An operator suspended the account';
+    };
     readonly plugin_blocked: {
         readonly status: 403;
         readonly title: 'An operator blocked the plugin';

@@ -10,7 +10,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import type { WebSocketServer } from 'ws';
 import { z } from 'zod';
 import { Problem } from '../../../sdk/contract/errors.ts';
-import { requireCaller } from '../../../service/http/authentication.ts';
+import { endWithToken, requireCaller } from '../../../service/http/authentication.ts';
 import { answerOnSocket } from '../../../service/http/client-errors.ts';
 import { formatEvent, HEARTBEAT_TEXT } from '../../../service/http/event-text.ts';
 import { groupRoutes } from '../../../service/http/route-schema.ts';
@@ -57,6 +57,7 @@ export function inspectorRoutes(inspections: Inspections): FastifyPluginAsyncZod
           clearInterval(beat);
           inspection.end('its request ended');
         });
+        endWithToken(request, reply, () => inspection.end('the token that opened it ended'));
         return reply.headers(eventStreamHeaders).send(stream as never);
       },
     );

@@ -47,6 +47,7 @@ const olga = await api.user('olga');
 const forOperators = (path: string, body?: object) => ({
   operators_only: () => (body ? ann.post(path, body) : ann.get(path)),
 });
+const deletedByOperators = (path: string) => ({ operators_only: () => ann.delete(path) });
 
 const zip = await zipOf(MINIMAL);
 const sendZip = (client: Client, id: string, semVer: string, bytes: Buffer = zip) =>
@@ -173,11 +174,25 @@ const given: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client[
   'POST /operator/plugins/{slug}/unblock': forOperators('/operator/plugins/shown/unblock', {}),
   'POST /operator/accounts/{name}/verify': forOperators('/operator/accounts/ann/verify', {}),
   'POST /operator/accounts/{name}/unverify': forOperators('/operator/accounts/ann/unverify', {}),
+  'GET /operator/accounts': forOperators('/operator/accounts'),
+  'POST /operator/accounts/{name}/suspend': forOperators('/operator/accounts/ben/suspend', { reason: 'x' }),
+  'POST /operator/accounts/{name}/resume': forOperators('/operator/accounts/ben/resume', {}),
+  'POST /operator/accounts/{name}/appoint': forOperators('/operator/accounts/ben/appoint', {}),
+  'POST /operator/accounts/{name}/demote': forOperators('/operator/accounts/ben/demote', {}),
+  'GET /operator/accounts/{name}/tokens': forOperators('/operator/accounts/ben/tokens'),
+  'DELETE /operator/accounts/{name}/tokens': deletedByOperators('/operator/accounts/ben/tokens'),
+  'DELETE /operator/accounts/{name}/tokens/{id}': deletedByOperators('/operator/accounts/ben/tokens/x'),
   'GET /plugin-logs': { not_found: () => ann.get('/plugin-logs?installationId=nothing') },
   'GET /plugin-logs/stream': { not_found: () => ann.get('/plugin-logs/stream?installationId=nothing') },
 };
 /** What any route of its kind may answer; each has tests of its own. */
-const general: readonly string[] = ['bad_request', 'unauthenticated', 'too_large', 'unsupported_media_type'];
+const general: readonly string[] = [
+  'bad_request',
+  'unauthenticated',
+  'account_suspended',
+  'too_large',
+  'unsupported_media_type',
+];
 const always: readonly string[] = [...general, 'rate_limited', 'internal', 'unavailable'];
 
 function listBodyFields(operation: Operation | undefined): string[] {

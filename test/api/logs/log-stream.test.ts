@@ -4,6 +4,7 @@ import { get, type IncomingMessage } from 'node:http';
 import t from 'tap';
 import { openEventTail, openLogStreams } from '../../../api/logs/log-streams.ts';
 import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
+import { changeOperator, changeSuspension } from '../../../db/accounts/moderation.ts';
 import { orderedId } from '../../../db/postgres/ordered-id.ts';
 import { insertLogs, type LogLine, maintainLogs } from '../../../db/records/logs.ts';
 import { listen, startApiFixture } from '../api-fixture.ts';
@@ -113,6 +114,28 @@ t.test('an operator follows an installation of others', async (t) => {
   await write(line('one'));
   t.equal(await follower.next(), 'one');
   await follower.close();
+});
+
+t.test('a stream ends with its token: revoked, expired, of a suspended account, of an operator demoted', async (t) => {
+  const [kept, revoked] = [await api.signIn('ann', 'kept'), await api.signIn('ann', 'revoked')];
+  const [stays, ends] = [await follow('', {}, kept.token), await follow('', {}, revoked.token)];
+  const { items } = (await revoked.get('/me/tokens')).body;
+  const { id } = items.find(({ current }: { current: boolean }) => current);
+  const startedAt = performance.now();
+  await kept.delete(`/me/tokens/${id}`);
+  t.equal(await ends.next(), '(end)', 'revoked');
+  t.ok(performance.now() - startedAt < 1_000, `${performance.now() - startedAt} ms`);
+  const short = await follow('', {}, (await api.signIn('ann', 'short', 1)).token);
+  t.equal(await short.next(), '(end)', 'expired');
+  const demoted = await follow('', {}, (await api.user('olga')).token);
+  await changeOperator(api.pool, 'olga', false);
+  t.equal(await demoted.next(), '(end)', 'demoted');
+  await write(line('one'));
+  t.equal(await stays.next(), 'one', 'other tokens of the account are not affected');
+  await changeSuspension(api.pool, 'ann', 'a test');
+  t.equal(await stays.next(), '(end)', 'suspended');
+  await changeSuspension(api.pool, 'ann', null);
+  for (const follower of [stays, ends, short, demoted]) await follower.close();
 });
 
 t.test('an interrupted stream resumes at its position, even before its first line', async (t) => {

@@ -61,6 +61,7 @@ const named: Readonly<Record<string, string>> = {
 /** What a write needs besides the ids. */
 const bodies: Readonly<Record<string, object>> = {
   'PATCH /installations/{id}': { hookOrder: 5 },
+  'PATCH /me/tokens/{id}': { name: 'other' },
   'POST /installations/{id}/configure': { settings: {} },
   'POST /installations/{id}/accept-update': { versionId },
   'POST /installations/{id}/channels': { name: 'other' },

@@ -1,7 +1,8 @@
 /** An operator blocks a running plugin: its child is killed, logs and chains say why, and unblocking starts it again. */
 import t from 'tap';
-import { blockPlugin, unblockPlugin } from '../../../db/accounts/moderation.ts';
+import { blockPlugin, changeSuspension, unblockPlugin } from '../../../db/accounts/moderation.ts';
 import { listHookLinks } from '../../../supervisor/children/account-plugins-cache.ts';
+import { connect, deliver, recorder, rowOf } from '../delivery/channels.ts';
 import { eventually, isAlive, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(120_000);
@@ -46,6 +47,34 @@ t.test('a blocked plugin’s child ends at once in every account, and its chain 
   await eventually(async () => (await run()).context.systemPrompt === 'a spied kind');
   t.not(fixture.supervisor.fleet.getPid(spy.installationId), pid);
   t.equal(await toolCount(), 1);
+});
+
+t.test('a suspended account’s children end at once; webhooks wait and arrive after the suspension', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await fixture.session();
+  const code = `${recorder()} tools.look = { description: 'd', parameters: {}, handler: () => 'x' };`;
+  const made = await fixture.install({ slug: 'inbox', capabilities: ['host.storage'], code });
+  await fixture.install({ slug: 'others', account: 'bob', owner: fixture.account, code });
+  const otherSession = await fixture.session('bob');
+  const look = (id: string, slug: string, account = fixture.account) =>
+    fixture.call('POST', `/sessions/${id}/tools/${slug}__look`, { arguments: {} }, account);
+  t.equal((await look(session, 'inbox')).status, 200);
+  const channel = await connect(fixture, made);
+  const pid = fixture.supervisor.fleet.getPid(made.installationId) ?? 0;
+  const suspendedAt = performance.now();
+  t.ok(await changeSuspension(fixture.pool, fixture.account, 'it sends spam'));
+  await eventually(async () => !(await isAlive(pid)));
+  t.ok(performance.now() - suspendedAt < 1_000, `${performance.now() - suspendedAt} ms`);
+  const refused = await look(session, 'inbox');
+  t.match(refused, { status: 403, body: { code: 'account_suspended', detail: /: it sends spam$/ } });
+  t.equal((await look(otherSession, 'others', 'bob')).status, 200, 'what it published runs for others');
+  const [id = ''] = await deliver(fixture, made, channel, ['hello']);
+  await eventually(async () => /is blocked/.test((await rowOf(fixture, id)).last_error ?? ''));
+  t.equal((await rowOf(fixture, id)).state, 'pending');
+  t.equal(fixture.supervisor.fleet.getPid(made.installationId), null);
+  t.ok(await changeSuspension(fixture.pool, fixture.account, null));
+  await eventually(async () => (await rowOf(fixture, id)).state === 'delivered', 20_000);
+  t.equal((await look(session, 'inbox')).status, 200);
 });
 
 t.test('a handler that is running when its plugin is blocked is not waited for', async (t) => {

@@ -41,12 +41,12 @@ async function asDraft({ installationId, pluginId }: Installed): Promise<void> {
   );
 }
 
-async function open(test: Test, installationId: string, account = 'ann') {
+async function open(test: Test, installationId: string, account = 'ann', token?: string) {
   const gone = new AbortController();
   test.teardown(() => gone.abort());
   const response = await fetch(`${base}/installations/${installationId}/inspector`, {
     method: 'POST',
-    headers: { authorization: `Bearer ${await fixture.issuer.issue(account)}` },
+    headers: { authorization: `Bearer ${token ?? (await fixture.issuer.issue(account))}` },
     signal: gone.signal,
   });
   if (!response.ok || !response.body) throw new Error(`refused: ${await response.text()}`);
@@ -81,6 +81,19 @@ async function orRefused<T>(paused: Promise<T>, answer: Promise<Reply>): Promise
   early.catch(() => undefined);
   return Promise.race([paused, early]);
 }
+
+t.test('an inspector closes with the token that opened it', async (t) => {
+  const draft = await installDraft();
+  const { token, revoke } = await fixture.issueRevocable('ann');
+  const { path, next } = await open(t, draft.installationId, 'ann', token);
+  const client = await debug(t, path);
+  const closed = new Promise((resolve) => client.on('disconnect', () => resolve(true)));
+  const revokedAt = performance.now();
+  await revoke();
+  t.match(JSON.parse((await next('closed')).data), { reason: 'the token that opened it ended' });
+  await closed;
+  t.ok(performance.now() - revokedAt < 1_000, `${performance.now() - revokedAt} ms`);
+});
 
 t.test('a breakpoint is hit, looked at and left, while the deadline stands still', async (t) => {
   const draft = await installDraft();

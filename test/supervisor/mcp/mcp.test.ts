@@ -50,6 +50,35 @@ async function connect(test: Test, session: string, account = 'ann') {
 }
 const session = await fixture.session();
 
+t.test('the stream of a connection ends with its token', async (t) => {
+  const { token, revoke } = await fixture.issueRevocable('ann');
+  const headers = { authorization: `Bearer ${token}` };
+  const transport = new StreamableHTTPClientTransport(new URL(`http://127.0.0.1:${port}/sessions/${session}/mcp`), {
+    requestInit: { headers },
+    reconnectionOptions: {
+      maxRetries: 0,
+      initialReconnectionDelay: 1,
+      maxReconnectionDelay: 1,
+      reconnectionDelayGrowFactor: 1,
+    },
+  });
+  const client = new Client({ name: 'test', version: '1.0.0' });
+  t.teardown(() => client.close());
+  await client.connect(transport as never);
+  const stream = await fetch(`http://127.0.0.1:${port}/sessions/${session}/mcp`, {
+    headers: { ...headers, accept: 'text/event-stream', 'mcp-session-id': transport.sessionId ?? '' },
+  });
+  t.equal(stream.status, 409, 'the client has opened the one stream');
+  const broken = new Promise<Error>((resolve) => {
+    client.onerror = resolve;
+  });
+  const revokedAt = performance.now();
+  await revoke();
+  await broken;
+  t.ok(performance.now() - revokedAt < 1_000, `${performance.now() - revokedAt} ms`);
+  await t.rejects(client.listTools(), /401|invalid or expired/);
+});
+
 t.test('tools are listed with their schemas and called', async (t) => {
   const { client } = await connect(t, session);
   t.match(client.getServerVersion(), { name: 'bulkhead' });

@@ -73,16 +73,34 @@ async function open(
   fixture: SupervisorFixture,
   account = fixture.account,
   headers: Record<string, string> = {},
+  token?: string,
 ): Promise<Reader> {
   const { app } = fixture.supervisor;
   if (!app.server.listening) await app.listen({ port: 0, host: '127.0.0.1' });
   const address = app.server.address();
   const port = typeof address === 'object' && address ? address.port : 0;
-  const authorization = `Bearer ${await fixture.issuer.issue(account)}`;
+  const authorization = `Bearer ${token ?? (await fixture.issuer.issue(account))}`;
   const request = get({ port, host: '127.0.0.1', path: '/sessions/stream', headers: { ...headers, authorization } });
   const [answer] = (await once(request, 'response')) as [IncomingMessage];
   return new Reader(answer);
 }
+
+t.test('a stream ends with its token, and those of other tokens go on', async (t) => {
+  const fixture = shared.withNewAccount();
+  const [ends, stays] = [await fixture.issueRevocable(), await fixture.issueRevocable()];
+  const ending = await open(fixture, fixture.account, {}, ends.token);
+  const staying = await open(fixture, fixture.account, {}, stays.token);
+  const expiring = await open(fixture, fixture.account, {}, await fixture.issuer.issue(fixture.account, 1));
+  const revokedAt = performance.now();
+  await ends.revoke();
+  t.equal(await ending.next(), null, 'revoked');
+  t.ok(performance.now() - revokedAt < 1_000, `${performance.now() - revokedAt} ms`);
+  t.equal(await expiring.next(), null, 'expired');
+  const session = await fixture.session();
+  await fixture.call('POST', `/sessions/${session}/messages`, { messages: [{ role: 'user', text: 'still there' }] });
+  t.match(await staying.next(), { data: { message: { text: 'still there' } } });
+  staying.close();
+});
 
 t.test('streams the account’s messages and notices in the order in which they are added', async (t) => {
   const fixture = shared;

@@ -1,0 +1,113 @@
+/** The records of tokens that Bulkhead issued. A token without its record is revoked. */
+
+import { randomUUIDv7 } from 'node:crypto';
+import type { Pool } from 'pg';
+import type { Page } from '../postgres/cursors.ts';
+import { notifyAccountChanged } from '../postgres/notifications.ts';
+import { inTransaction } from '../postgres/pool.ts';
+import { changeRows, findRow, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
+import { recordAction } from './operator-actions.ts';
+
+/** Resolution of `lastUsedAt`: a token that is used all day costs a write every five minutes. Minutes. */
+const LAST_USED_EVERY_MIN = 5;
+
+export interface IssuedToken {
+  /** The token's `jti`. */
+  readonly id: string;
+  readonly name: string;
+  readonly createdAt: string;
+  /** To about five minutes; null: never. */
+  readonly lastUsedAt: string | null;
+  readonly expiresAt: string;
+}
+
+interface NewToken {
+  readonly accountId: string;
+  readonly name: string;
+  readonly expiresAt: Date;
+}
+
+const COLUMNS = 'id, name, created_at AS "createdAt", last_used_at AS "lastUsedAt", expires_at AS "expiresAt"';
+
+/** Records a token before it is signed, and forgets expired ones. @returns its id */
+export async function recordToken(db: Queryable, { accountId, name, expiresAt }: NewToken): Promise<string> {
+  const id = randomUUIDv7();
+  await changeRows(db, `DELETE FROM tokens WHERE expires_at < now() - interval '1 day'`);
+  await changeRows(db, 'INSERT INTO tokens (id, account_id, name, expires_at) VALUES ($1, $2, $3, $4)', [
+    id,
+    accountId,
+    name,
+    expiresAt,
+  ]);
+  return id;
+}
+
+/** Lists an account's tokens that have not expired, newest first. */
+export const pageTokens = (db: Queryable, accountId: string, query: PageQuery): Promise<Page<IssuedToken>> =>
+  readPage<IssuedToken>(
+    db,
+    `SELECT ${COLUMNS} FROM tokens
+      WHERE account_id = $1 AND expires_at > now() AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
+    [accountId],
+    query,
+    ({ id }) => id,
+  );
+
+/** Finds a token when it is used, and notes the time. Null: it was revoked. */
+export async function useToken(db: Queryable, accountId: string, id: string): Promise<IssuedToken | null> {
+  const found = await findRow<IssuedToken & { isNoted: boolean }>(
+    db,
+    `SELECT ${COLUMNS}, coalesce(last_used_at > now() - make_interval(mins => $3), false) AS "isNoted"
+       FROM tokens WHERE id = $1 AND account_id = $2`,
+    [id, accountId, LAST_USED_EVERY_MIN],
+  );
+  // A database that takes no writes still lets users in.
+  if (found && !found.isNoted)
+    await changeRows(db, 'UPDATE tokens SET last_used_at = now() WHERE id = $1', [id]).catch(() => undefined);
+  return found;
+}
+
+/** Null: the account has no such token. */
+export const renameToken = (db: Queryable, accountId: string, id: string, name: string): Promise<IssuedToken | null> =>
+  findRow(db, `UPDATE tokens SET name = $3 WHERE id = $1 AND account_id = $2 RETURNING ${COLUMNS}`, [
+    id,
+    accountId,
+    name,
+  ]);
+
+/** An operator's revocation, which is recorded. */
+export interface ByOperator {
+  /** The name of the account. */
+  readonly subject: string;
+  /** The operator's account; null: the user of this process. */
+  readonly by: string | null;
+}
+
+/** Revokes a token. @param operator null: its user did it. @returns false: the account has no such token */
+export function revokeToken(pool: Pool, accountId: string, id: string, operator: ByOperator | null): Promise<boolean> {
+  return inTransaction(pool, async (tx) => {
+    const found = await findRow<{ name: string }>(
+      tx,
+      'DELETE FROM tokens WHERE id = $1 AND account_id = $2 RETURNING name',
+      [id, accountId],
+    );
+    if (found === null) return false;
+    await notifyAccountChanged(tx, accountId);
+    if (operator) await recordAction(tx, { action: 'revoke-token', ...operator, reason: `the token “${found.name}”` });
+    return true;
+  });
+}
+
+/**
+ * Revokes all tokens of an account that exist now, also those of an OpenID Connect issuer and those without a record.
+ *
+ * @param operator null: its user did it
+ */
+export function revokeAllTokens(pool: Pool, accountId: string, operator: ByOperator | null): Promise<void> {
+  return inTransaction(pool, async (tx) => {
+    await changeRows(tx, 'DELETE FROM tokens WHERE account_id = $1', [accountId]);
+    await changeRows(tx, 'UPDATE accounts SET tokens_after = now() WHERE id = $1', [accountId]);
+    await notifyAccountChanged(tx, accountId);
+    if (operator) await recordAction(tx, { action: 'revoke-token', ...operator, reason: 'all tokens' });
+  });
+}

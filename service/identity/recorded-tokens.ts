@@ -1,0 +1,25 @@
+/** Issues tokens of the built-in issuer with a record, by which they are listed, named and revoked. */
+import type { Pool } from 'pg';
+import { findOrCreateAccount } from '../../db/accounts/accounts.ts';
+import { recordToken } from '../../db/accounts/issued-tokens.ts';
+import { TOKEN_LIFETIME_S, type TokenIssuer } from './tokens.ts';
+
+interface TokenRequest {
+  /** The user's name; the account is created if it is new. */
+  readonly subject: string;
+  /** Shown in lists of tokens. */
+  readonly name: string;
+  /** Seconds. Default: 30 days. */
+  readonly lifetime?: number;
+}
+
+/** Records and signs a token. */
+export async function issueRecordedToken(
+  pool: Pool,
+  issuer: TokenIssuer,
+  { subject, name, lifetime = TOKEN_LIFETIME_S }: TokenRequest,
+): Promise<string> {
+  const { id: accountId } = await findOrCreateAccount(pool, subject);
+  const id = await recordToken(pool, { accountId, name, expiresAt: new Date(Date.now() + lifetime * 1000) });
+  return issuer.issue(subject, lifetime, id);
+}

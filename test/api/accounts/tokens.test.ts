@@ -1,0 +1,149 @@
+/** Tokens are listed, named and revoked, accounts suspended, operators demoted: at once, in every process. */
+import t from 'tap';
+import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
+import { listActions } from '../../../db/accounts/operator-actions.ts';
+import { type Listener, openListener } from '../../../db/postgres/listener.ts';
+import { subscribeToAccounts } from '../../../db/postgres/notifications.ts';
+import { openSignIn } from '../../../service/identity/sign-in.ts';
+import { openVerifier } from '../../../service/identity/tokens.ts';
+import { type Answer, type Client, startApiFixture } from '../api-fixture.ts';
+
+const api = await startApiFixture(t, { introspect: () => Promise.reject(new Error('nothing is published')) });
+await setOperator(api.pool, (await findOrCreateAccount(api.pool, 'olga')).id, true);
+const olga = await api.signIn('olga', 'laptop');
+
+/** Another process with the same database, which has verified the token before. */
+const listener = await openListener(api.pool, () => undefined);
+t.teardown(() => listener.close());
+const verifier = await openVerifier({ DATA_DIR: api.dataDir, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
+const elsewhere = openSignIn(api.pool, verifier);
+await elsewhere.follow(listener);
+const stateElsewhere = ({ token }: Client) =>
+  elsewhere.signIn(token).then(
+    ({ operator }) => (operator ? 'operator' : 'user'),
+    (error: Error) => ('code' in error ? error.code : error.name),
+  );
+
+/** Only a suspension has a body. */
+const bodyOf = (word: string) => (word === 'suspend' ? { reason: 'x' } : undefined);
+
+async function nextChange(listener: Listener): Promise<{ readonly seen: Promise<unknown> }> {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  await subscribeToAccounts(listener, resolve);
+  return { seen: promise };
+}
+
+/** Makes a change, and waits until both processes have heard of it. */
+async function change(work: () => Promise<Answer>): Promise<Answer> {
+  const heard = [await nextChange(api.services.listener), await nextChange(listener)];
+  const startedAt = performance.now();
+  const answer = await work();
+  await Promise.all(heard.map(({ seen }) => seen));
+  const ms = performance.now() - startedAt;
+  if (ms > 1_000) throw new Error(`it took ${ms} ms`);
+  return answer;
+}
+
+t.test('a user lists, renames and revokes tokens; the others keep working', async (t) => {
+  const [laptop, runtime] = [await api.signIn('ann', 'laptop'), await api.signIn('ann', 'runtime')];
+  const { items } = (await laptop.get('/me/tokens')).body;
+  t.match(items, [
+    { name: 'runtime', current: false, lastUsedAt: null },
+    { name: 'laptop', current: true, lastUsedAt: /^\d{4}-/, expiresAt: /^\d{4}-/ },
+  ]);
+  const [{ id }] = items;
+  t.match((await laptop.patch(`/me/tokens/${id}`, { name: 'baker' })).body, { id, name: 'baker' });
+  t.match((await laptop.patch(`/me/tokens/${id}`, { name: 'b\u202e' })).body.detail, /name: contains U\+202E/);
+  t.equal(await stateElsewhere(runtime), 'user');
+  t.match((await runtime.get('/me/tokens')).body.items[0], { name: 'baker', current: true, lastUsedAt: /^\d{4}-/ });
+  t.equal((await change(() => laptop.delete(`/me/tokens/${id}`))).status, 204);
+  t.equal((await runtime.get('/me')).status, 401);
+  t.equal(await stateElsewhere(runtime), 'InvalidTokenError');
+  t.equal((await laptop.get('/me')).status, 200);
+  t.equal((await laptop.delete(`/me/tokens/${id}`)).status, 404);
+});
+
+t.test('all tokens are revoked, also those without a record', async (t) => {
+  const [old, recorded] = [await api.user('bea'), await api.signIn('bea', 'laptop')];
+  t.equal((await old.get('/me')).status, 200, 'a token from before the records works');
+  t.same((await old.get('/me/tokens')).body.items.length, 1);
+  t.equal((await change(() => recorded.delete('/me/tokens'))).status, 204);
+  for (const client of [old, recorded]) t.equal((await client.get('/me')).status, 401);
+  t.equal((await (await api.signIn('bea', 'another')).get('/me')).status, 200, 'a later one works');
+});
+
+t.test('a user sees and changes their own tokens only', async (t) => {
+  const [ann, bob] = [await api.signIn('ann', 'a'), await api.signIn('bob', 'b')];
+  const { id } = (await ann.get('/me/tokens')).body.items[0];
+  t.equal((await bob.patch(`/me/tokens/${id}`, { name: 'mine' })).status, 404);
+  t.equal((await bob.delete(`/me/tokens/${id}`)).status, 404);
+  for (const path of ['/operator/accounts', '/operator/accounts/ann/tokens'])
+    t.equal((await bob.get(path)).body.code, 'operators_only');
+  for (const word of ['suspend', 'resume', 'appoint', 'demote'])
+    t.equal((await bob.post(`/operator/accounts/ann/${word}`, bodyOf(word))).body.code, 'operators_only');
+  for (const path of [`/operator/accounts/ann/tokens/${id}`, '/operator/accounts/ann/tokens'])
+    t.equal((await bob.delete(path)).body.code, 'operators_only');
+  t.equal((await ann.get('/me')).status, 200);
+});
+
+t.test('a suspended account is refused with the reason until it is resumed', async (t) => {
+  const cyd = await api.signIn('cyd', 'laptop');
+  t.equal(await stateElsewhere(cyd), 'user');
+  t.match((await olga.post('/operator/accounts/cyd/suspend')).body.detail, /^reason: must state the reason/);
+  const { body } = await change(() => olga.post('/operator/accounts/cyd/suspend', { reason: 'it sends spam' }));
+  t.match(body, {
+    name: 'cyd',
+    issuer: 'bulkhead',
+    operator: false,
+    verified: false,
+    suspendedReason: 'it sends spam',
+  });
+  t.equal(await stateElsewhere(cyd), 'account_suspended');
+  t.equal((await cyd.get('/me')).status, 403);
+  const detail = 'The operator suspended your account: it sends spam';
+  t.match((await cyd.get('/me')).body, { code: 'account_suspended', detail });
+  t.equal((await (await api.user('cyd')).get('/me')).status, 403, 'a new token is refused as well');
+  t.match((await olga.get('/operator/accounts?name=CY')).body.items, [{ name: 'cyd', suspendedReason: /spam/ }]);
+  t.equal((await change(() => olga.post('/operator/accounts/cyd/resume'))).body.suspendedReason, null);
+  t.equal(await stateElsewhere(cyd), 'user');
+  t.equal((await cyd.get('/me')).status, 200);
+});
+
+t.test('an operator is appointed and demoted by another, and not by themselves', async (t) => {
+  const dan = await api.signIn('dan', 'laptop');
+  t.equal(await stateElsewhere(dan), 'user');
+  t.match((await change(() => olga.post('/operator/accounts/dan/appoint'))).body, { name: 'dan', operator: true });
+  t.equal(await stateElsewhere(dan), 'operator');
+  t.equal((await dan.get('/operator/accounts')).status, 200);
+  t.match((await change(() => olga.post('/operator/accounts/dan/demote'))).body, { operator: false });
+  t.equal(await stateElsewhere(dan), 'user');
+  t.equal((await dan.get('/operator/accounts')).body.code, 'operators_only');
+  for (const word of ['demote', 'suspend'])
+    t.match((await olga.post(`/operator/accounts/olga/${word}`, bodyOf(word))).body.detail, /yourself/, word);
+  for (const word of ['suspend', 'resume', 'appoint', 'demote'])
+    t.equal((await olga.post(`/operator/accounts/nobody/${word}`, bodyOf(word))).status, 404, word);
+});
+
+t.test('an operator revokes tokens of others, and every action is recorded', async (t) => {
+  const [one, other] = [await api.signIn('eve', 'one'), await api.signIn('eve', 'other')];
+  const { items } = (await olga.get('/operator/accounts/eve/tokens')).body;
+  t.match(items, [
+    { name: 'other', current: false },
+    { name: 'one', current: false },
+  ]);
+  t.equal((await change(() => olga.delete(`/operator/accounts/eve/tokens/${items[1].id}`))).status, 204);
+  t.equal((await olga.delete(`/operator/accounts/eve/tokens/${items[1].id}`)).status, 404);
+  t.equal((await one.get('/me')).status, 401);
+  t.equal((await other.get('/me')).status, 200);
+  t.equal((await change(() => olga.delete('/operator/accounts/eve/tokens'))).status, 204);
+  t.equal((await other.get('/me')).status, 401);
+  const by = 'olga (console)';
+  t.match(await listActions(api.pool, 6), [
+    { by, action: 'revoke-token', subject: 'eve', reason: 'all tokens' },
+    { by, action: 'revoke-token', subject: 'eve', reason: 'the token “one”' },
+    { by, action: 'demote', subject: 'dan' },
+    { by, action: 'appoint', subject: 'dan' },
+    { by, action: 'resume', subject: 'cyd' },
+    { by, action: 'suspend', subject: 'cyd', reason: 'it sends spam' },
+  ]);
+});
