@@ -21,6 +21,8 @@ const folders: Readonly<Record<string, { values: readonly string[]; types: reado
   docs: { values: ['docs', 'sdk', 'console', 'db', 'service', 'api', 'supervisor'], types: [] },
   deploy: { values: ['deploy', 'service', 'db', 'sdk'], types: [] },
   examples: { values: ['examples', 'sdk'], types: ['sdk'] },
+  // Sees a deployment from outside only.
+  conform: { values: ['conform'], types: [] },
   // Builds what authors install: the SDK with the host's own checks and jail inside.
   pack: { values: ['pack', 'sdk', 'db', 'service', 'api', 'supervisor', 'sandbox-child'], types: [] },
 };

@@ -1,0 +1,131 @@
+/** A client of the REST interface and the session API that acts as one account. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, Skipped } from './expect.ts';
+import type { PackageFile } from './packages.ts';
+
+export interface Addresses {
+  /** Of the REST interface, without a slash at the end. */
+  readonly rest: string;
+  /** Of the session API. Null: unknown, so its rows are skipped. */
+  readonly sessions: string | null;
+  /** Base of the webhook addresses. Null: as the deployment shows them. */
+  readonly webhooks: string | null;
+}
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  // biome-ignore lint/suspicious/noExplicitAny: checks look into answers of every shape
+  readonly body: any;
+  readonly text: string;
+}
+export interface RequestOptions {
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Sent as it is. Default: `body` as JSON. */
+  readonly raw?: BodyInit;
+}
+/** Something to remove at the end of the run. */
+export interface Created {
+  readonly kind: 'plugins' | 'installations' | 'sessions';
+  readonly id: string;
+}
+
+/** A deployment with its default limits asks a quick run to wait; longer than this is not its limit any more. */
+const WAITS_MAX = 12;
+const WAIT_MAX_S = 20;
+
+export class Account {
+  readonly token: string;
+  readonly created: Created[] = [];
+  readonly #addresses: Addresses;
+
+  constructor(addresses: Addresses, token: string) {
+    this.#addresses = addresses;
+    this.token = token;
+  }
+
+  get(path: string, options?: RequestOptions): Promise<Answer> {
+    return this.call('GET', path, undefined, options);
+  }
+  post(path: string, body?: unknown, options?: RequestOptions): Promise<Answer> {
+    return this.call('POST', path, body, options);
+  }
+  patch(path: string, body?: unknown): Promise<Answer> {
+    return this.call('PATCH', path, body);
+  }
+  delete(path: string, body?: unknown): Promise<Answer> {
+    return this.call('DELETE', path, body);
+  }
+
+  /** Calls the REST interface. */
+  call(method: string, path: string, body?: unknown, options: RequestOptions = {}): Promise<Answer> {
+    return this.#request(method, `${this.#addresses.rest}${path}`, body, options);
+  }
+
+  /** Calls the session API. */
+  session(method: string, path: string, body?: unknown, options: RequestOptions = {}): Promise<Answer> {
+    return this.#request(method, `${this.sessionsUrl}${path}`, body, options);
+  }
+
+  get sessionsUrl(): string {
+    if (this.#addresses.sessions === null)
+      throw new Skipped('the address of the session API is unknown: --sessions <url>');
+    return this.#addresses.sessions;
+  }
+
+  /** Publishes a zip. */
+  async publishZip(pluginId: string, semVer: string, zip: Uint8Array): Promise<Answer> {
+    const form = new FormData();
+    form.set('semVer', semVer);
+    form.set('file', new Blob([new Uint8Array(zip)], { type: 'application/zip' }), 'package.zip');
+    return this.post(`/plugins/${pluginId}/versions/zip`, undefined, { raw: form });
+  }
+
+  publishFiles(pluginId: string, semVer: string, files: readonly PackageFile[]): Promise<Answer> {
+    return this.post(`/plugins/${pluginId}/versions`, { semVer, files });
+  }
+
+  /** Answers with the body of a success. @throws Mismatch */
+  async need(call: Promise<Answer>, status: 200 | 201 | 202 | 204 = 200): Promise<Answer['body']> {
+    const answer = await call;
+    expect(answer, { status });
+    return answer.body;
+  }
+
+  async #request(method: string, url: string, body: unknown, { headers, raw }: RequestOptions): Promise<Answer> {
+    for (let waited = 0; ; waited += 1) {
+      const response = await fetch(url, {
+        method,
+        redirect: 'manual',
+        headers: {
+          ...(this.token === '' ? {} : { authorization: `Bearer ${this.token}` }),
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...headers,
+        },
+        ...(raw !== undefined ? { body: raw } : body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      const answer = await readAnswer(response);
+      const wait = Number(response.headers.get('retry-after') ?? Number.NaN);
+      if (!isBusy(answer) || !(wait <= WAIT_MAX_S) || waited >= WAITS_MAX) {
+        this.#noteCreated(answer, url);
+        return answer;
+      }
+      await sleep(wait * 1000);
+    }
+  }
+
+  #noteCreated({ status, body }: Answer, url: string): void {
+    const kind = url.split('/').at(-1);
+    if (status !== 201 || (kind !== 'plugins' && kind !== 'installations' && kind !== 'sessions')) return;
+    this.created.push({ kind, id: body.id });
+  }
+}
+
+export async function readAnswer(response: Response): Promise<Answer> {
+  const text = await response.text();
+  const isJson = response.headers.get('content-type')?.includes('json') === true;
+  return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text, text };
+}
+
+/** The deployment asks to try again: too many requests of this run, or of others. */
+const isBusy = ({ status, body }: Answer): boolean =>
+  status === 429 || (status === 503 && (body?.code === 'bundler_busy' || body?.code === 'unavailable'));

@@ -1,0 +1,377 @@
+/** Contract: resources (section 4). */
+import { Readable } from 'node:stream';
+import { ensure, expect, holding, isBoolean, isHash, isList, isNumber, isText, isTime, oneOf } from '../expect.ts';
+import { decode } from '../log-watch.ts';
+import { hashSource } from '../packages.ts';
+import { type Chapter, row, unchecked } from '../row.ts';
+import type { Run } from '../run.ts';
+import {
+  authorStory,
+  draftStory,
+  installGated,
+  LAYERED,
+  removalStory,
+  updateStory,
+  updateToBroken,
+} from './stories.ts';
+
+const isOptionalText = (value: unknown) => value === null || typeof value === 'string';
+const kitInstallation = async (run: Run) => {
+  const { installationId } = await run.kit();
+  return (await run.own.get(`/installations/${installationId}`)).body;
+};
+
+export const records: Chapter = {
+  title: 'Contract: resources',
+  rows: [
+    row('Plugin: owner{id,name}, visibility, tier, deprecationMessage, createdAt, updatedAt.', async (run) => {
+      const { second } = await authorStory(run);
+      expect(second.body, {
+        owner: { id: isText, name: isText },
+        visibility: oneOf('private', 'listed', 'delisted'),
+        tier: oneOf('community', 'verified'),
+        deprecationMessage: null,
+        createdAt: isTime,
+        updatedAt: isTime,
+        draft: null,
+      });
+    }),
+    row('Plugin: draft{sourceSha256, savedAt, discovered}.', async (run) => {
+      const { detail } = await draftStory(run);
+      expect(detail.body.draft, { sourceSha256: isHash, savedAt: isTime, discovered: { tools: [{ name: 'fresh' }] } });
+    }),
+    row('PATCH /plugins/{id} changes name and description of what has no version yet.', async (run) => {
+      await run.requireOperation('rest', 'PATCH /plugins/{id}');
+      const { id } = await run.createPlugin('unnamed');
+      expect(await run.own.patch(`/plugins/${id}`, { displayName: 'Named' }), {
+        status: 200,
+        body: { displayName: 'Named' },
+      });
+    }),
+    row(
+      'Version: status, createdAt, yankedAt, sizeBytes, bundleSha256, capabilities, addedCapabilities.',
+      async (run) => {
+        const { zip, yanked, afterYank } = await authorStory(run);
+        expect(zip.body, {
+          createdAt: isTime,
+          yankedAt: null,
+          sizeBytes: isNumber,
+          bundleSha256: isHash,
+          capabilities: isList,
+          addedCapabilities: isList,
+        });
+        expect(yanked.status, 200);
+        expect(afterYank.body.versions, holding({ status: 'yanked', yankedAt: isTime }));
+      },
+    ),
+    row('addedCapabilities: against the previous version.', async (run) => {
+      const { files, zip } = await authorStory(run);
+      expect(files.body.addedCapabilities, [], '1.1.0');
+      expect(zip.body.addedCapabilities, zip.body.capabilities, '1.0.0');
+    }),
+    row('sourceSha256: SHA-256 over the sorted lines of path, NUL, SHA-256 of the bytes.', async (run) => {
+      const { zip } = await authorStory(run);
+      expect(zip.body.sourceSha256, hashSource(LAYERED));
+    }),
+    row('The same tree hashes the same by zip or by file list, wrapper folder removed.', async (run) => {
+      const { zip, files } = await authorStory(run);
+      expect(files.body.sourceSha256, zip.body.sourceSha256);
+    }),
+    row('Latest: a pre-release only where no stable one exists.', async (run) => {
+      const { afterPreRelease } = await updateStory(run);
+      expect(afterPreRelease.body, { currentSemVer: '1.5.0', pendingUpdate: null });
+    }),
+    row('A yank moves followers of that version to the new Latest.', async (run) => {
+      expect((await updateStory(run)).afterYank.body, { currentSemVer: '1.4.0' });
+    }),
+    row('Pinned ones keep running a yanked version, with a notice in statusReason.', async (run) => {
+      const { pinnedYanked } = await updateStory(run);
+      expect(pinnedYanked.body, { currentSemVer: '1.1.0', status: 'ready', statusReason: /yanked|withdrawn/i });
+    }),
+    row(
+      'Installation: pluginId, slug, displayName, currentVersionId, currentSemVer, grantedCapabilities.',
+      async (run) => {
+        const { id, slug, versionId } = await run.kit();
+        expect(await kitInstallation(run), {
+          pluginId: id,
+          slug,
+          displayName: isText,
+          currentVersionId: versionId,
+          currentSemVer: '1.0.0',
+          grantedCapabilities: holding('host.storage'),
+        });
+      },
+    ),
+    row('Installation: pendingUpdate{versionId, semVer, added, removed}.', async (run) => {
+      const { pending, ids } = await updateStory(run);
+      expect(pending.body.pendingUpdate, { versionId: ids.third, semVer: '1.2.0', added: ['host.llm'], removed: [] });
+    }),
+    row('Installation: secretNames.', async (run) => expect(await kitInstallation(run), { secretNames: ['apiKey'] })),
+    row('Installation: status is needs_configuration while required configuration is missing.', async (run) => {
+      const { installationId } = await installGated(run);
+      const { body } = await run.own.get(`/installations/${installationId}`);
+      expect(body, { status: 'needs_configuration', statusReason: isText });
+    }),
+    row('Installation: status is paused after pause, and ready after resume.', async (run) => {
+      const { paused, resumed } = await removalStory(run);
+      expect([paused.body.status, resumed.body.status], ['paused', 'ready']);
+    }),
+    row('Installation: runtime{state, restarts, lastExit, startedAt, rssBytes}.', async (run) => {
+      await run.tool('answer', { kind: 'text' });
+      const states = oneOf('stopped', 'starting', 'running', 'draining', 'backoff', 'failed');
+      const { runtime } = await kitInstallation(run);
+      expect(runtime, { state: states, restarts: isNumber });
+      for (const field of ['lastExit', 'startedAt', 'rssBytes']) ensure(field in runtime, `runtime has no ${field}`);
+    }),
+    row('Installation: channels[{id, name, webhookUrl, connectedAt}].', async (run) => {
+      const { channel } = await removalStory(run);
+      expect(channel, { id: isText, name: 'inbox', webhookUrl: isText, connectedAt: isTime });
+    }),
+    row('Installation: hookOrder, required (default false), createdAt, updatedAt.', async (run) =>
+      expect(await kitInstallation(run), {
+        hookOrder: isNumber,
+        required: false,
+        createdAt: isTime,
+        updatedAt: isTime,
+      }),
+    ),
+    row('required is set by PATCH.', async (run) => {
+      const { installationId } = await installGated(run);
+      const path = `/installations/${installationId}`;
+      expect(await run.own.patch(path, { required: true }), { status: 200, body: { required: true } });
+      expect(await run.own.patch(path, { required: false }), { status: 200, body: { required: false } });
+    }),
+    row('On a new Latest, an installation whose grants cover it moves by itself.', async (run) => {
+      expect((await updateStory(run)).moved.body, { currentSemVer: '1.1.0', pendingUpdate: null });
+    }),
+    row('pluginUpdated is sent to the new version.', async (run) => {
+      const { watch } = await updateStory(run);
+      const line = await watch.find(
+        'pluginUpdated',
+        ({ data }) => data?.type === 'pluginUpdated' && data.data.toSemVer === '1.1.0',
+      );
+      expect(line, { semVer: '1.1.0' });
+    }),
+    row('Otherwise it keeps running the old version and shows pendingUpdate.', async (run) => {
+      expect((await updateStory(run)).pending.body, { currentSemVer: '1.1.0', status: 'ready' });
+    }),
+    row('accept-update names the exact version, so a later publish cannot ride on an old consent.', async (run) => {
+      const { acceptOld, replaced, ids } = await updateStory(run);
+      expect(replaced.body.pendingUpdate, { versionId: ids.fourth });
+      expect(acceptOld, { status: 409, body: { code: 'not_pending' } });
+    }),
+    row('Fewer capabilities apply silently and revoke.', async (run) => {
+      const { shrunk } = await updateStory(run);
+      expect(shrunk.body.pendingUpdate, null);
+      ensure(!shrunk.body.grantedCapabilities.includes('host.llm'), 'host.llm is still granted');
+    }),
+    row(
+      'A version that fails to start is not the current one: the old one serves, and statusReason says why.',
+      async (run) => {
+        const { before, after, answer } = await updateToBroken(run);
+        expect(after.body, { currentVersionId: before.currentVersionId, currentSemVer: '1.0.0', statusReason: isText });
+        expect(answer.body, { isError: false, content: [{ text: 'old' }] });
+      },
+    ),
+    unchecked(
+      'A version that crash-loops in its first ten minutes rolls back by itself.',
+      'takes several crashes with their delays',
+    ),
+    row('Catalog entry: slug, displayName, description, tier, author{name, verified}, readme.', async (run) => {
+      const { entry } = await authorStory(run);
+      expect(entry.body, {
+        slug: isText,
+        displayName: isText,
+        description: isText,
+        tier: isText,
+        author: { name: isText, verified: isBoolean },
+        readme: isText,
+      });
+    }),
+    row('Catalog entry: latest{versionId, semVer, publishedAt}.', async (run) => {
+      const { entry, files } = await authorStory(run);
+      expect(entry.body.latest, { versionId: files.body.id, semVer: '1.1.0', publishedAt: isTime });
+    }),
+    row('Catalog entry: reach[{capability, sentence, risk}].', async (run) => {
+      const { slug } = await run.kit();
+      const { body } = await run.own.get(`/marketplace/${slug}`);
+      for (const reach of body.reach)
+        expect(reach, { capability: isText, sentence: isText, risk: oneOf('low', 'medium', 'high') });
+      expect(body.reach, holding({ capability: 'host.http:conform.invalid', sentence: /conform\.invalid/ }));
+    }),
+    row(
+      'Catalog entry: discovered, installed, installationId, installCount, deprecationMessage, updatedAt.',
+      async (run) => {
+        const { slug, installationId } = await run.kit();
+        expect((await run.own.get(`/marketplace/${slug}`)).body, {
+          discovered: { tools: isList },
+          installed: true,
+          installationId,
+          installCount: 1,
+          deprecationMessage: null,
+          updatedAt: isTime,
+        });
+      },
+    ),
+    row('GET /marketplace takes q, limit and cursor.', async (run) => {
+      const { slug } = await run.plain();
+      expect(await run.own.get(`/marketplace?q=${slug}&limit=1`), { status: 200, body: { items: [{ slug }] } });
+      expect((await run.own.get('/marketplace?cursor=x')).status, oneOf(200, 400));
+    }),
+    row(
+      'Log line: id, at, level, message, data, installationId, sessionId, source, invocationId, versionId, semVer, truncated.',
+      async (run) => {
+        const { watch, installationId, versionId } = await run.kit();
+        await run.tool('log', { mark: 'fields' });
+        const line = await watch.find('host.log', ({ message }) => message === 'info fields');
+        expect(line, {
+          ...{
+            id: isText,
+            at: isTime,
+            level: 'info',
+            data: { nested: { mark: 'fields' } },
+            installationId,
+            sessionId: await run.session(),
+          },
+          ...{ source: 'tools.log', invocationId: isText, versionId, semVer: '1.0.0', truncated: false },
+        });
+      },
+    ),
+    row('Log lines are listed newest first.', async (run) => {
+      const { installationId, watch } = await run.kit();
+      await run.tool('log', { mark: 'order' });
+      await watch.find('host.log.error', ({ message }) => message === 'error order');
+      const { items } = (await run.own.get(`/plugin-logs?installationId=${installationId}&limit=50`)).body;
+      const times = items.map(({ at }: { at: string }) => Date.parse(at));
+      ensure(
+        times.every((at: number, index: number) => index === 0 || at <= times[index - 1]),
+        'the lines are not newest first',
+      );
+    }),
+    row('source names the handler.', async (run) => {
+      const { watch } = await run.kit();
+      await run.newSession('sourced');
+      const line = await watch.find('sessionStarted', ({ data }) => data?.data?.agentId === 'sourced');
+      expect(line, { source: 'events.sessionStarted' });
+    }),
+    row('Host lifecycle (crash, restart, timeout, denial) is written to the same stream as system.', async (run) => {
+      const { watch } = await run.kit();
+      await run.hook('outboundMessage', { message: { id: 'm', text: 'throw' }, target: 't' });
+      expect(
+        await watch.find('system', ({ source, message }) => source === 'system' && message.includes('outboundMessage')),
+        { level: 'error' },
+      );
+    }),
+    row('Unknown level: 400.', async (run) => {
+      const { installationId } = await run.kit();
+      expect((await run.own.get(`/plugin-logs?installationId=${installationId}&levels=loud`)).body, {
+        code: 'bad_request',
+      });
+    }),
+    row(
+      'GET /plugin-logs/stream is the same filter as server-sent events, resumable by Last-Event-ID.',
+      async (run) => {
+        const { installationId, watch } = await run.kit();
+        await run.tool('log', { mark: 'resumed' });
+        const line = await watch.find('host.log', ({ message }) => message === 'info resumed');
+        const response = await fetch(`${run.addresses.rest}/plugin-logs/stream?installationId=${installationId}`, {
+          headers: { authorization: `Bearer ${run.own.token}`, 'last-event-id': line.id },
+          signal: AbortSignal.timeout(10_000),
+        });
+        let text = '';
+        for await (const chunk of decode(response.body ?? Readable.from([]))) {
+          text += chunk;
+          if (text.includes('debug resumed')) break;
+        }
+        ensure(
+          !text.includes('info resumed') && text.includes('debug resumed'),
+          `the stream began with ${text.slice(0, 200)}`,
+        );
+      },
+    ),
+    row('A draft answers 200 {sourceSha256, savedAt, discovered, warnings}.', async (run) => {
+      const { saved } = await draftStory(run);
+      expect(saved, {
+        status: 200,
+        body: {
+          sourceSha256: hashSource(LAYERED),
+          savedAt: isTime,
+          discovered: { commands: isList },
+          warnings: isList,
+        },
+      });
+    }),
+    row('Connecting a channel answers 201, replacing its address 200, both with the channel.', async (run) => {
+      const { installationId } = await run.kit();
+      const made = await run.own.post(`/installations/${installationId}/channels`, { name: 'replaced' });
+      expect(made, { status: 201, body: { id: isText, webhookUrl: isText } });
+      const replaced = await run.own.post(`/installations/${installationId}/channels/${made.body.id}/replace-address`);
+      expect(replaced, { status: 200, body: { id: made.body.id } });
+      ensure(replaced.body.webhookUrl !== made.body.webhookUrl, 'the address is the same');
+    }),
+    row('GET /me.', async ({ own }) =>
+      expect(await own.get('/me'), { status: 200, body: { id: isText, name: isText } }),
+    ),
+    row('GET /me/usage.', async ({ own }) => expect((await own.get('/me/usage')).status, 200)),
+    row('GET /installations/{id}/deliveries and POST …/deliveries/{deliveryId}/replay.', async (run) => {
+      const { installationId } = await run.kit();
+      const path = `/installations/${installationId}/deliveries`;
+      expect(await run.own.get(path), { status: 200, body: { items: isList } });
+      expect(await run.own.post(`${path}/none/replay`), { status: 404, body: { code: 'not_found' } });
+    }),
+    row('POST /installations/{id}/pause|resume.', async (run) => {
+      const { paused, resumed } = await removalStory(run);
+      expect([paused.status, resumed.status], [200, 200]);
+    }),
+    row('A paused installation takes no calls.', async (run) => {
+      const { pausedTools, plugin } = await removalStory(run);
+      ensure(
+        !pausedTools.body.items.some(({ slug }: { slug: string }) => slug === plugin.slug),
+        'its tools are still offered',
+      );
+    }),
+    row('GET /installations/{id}/audit.', async (run) => {
+      await run.host('storage.set', 'audited', 1);
+      const { installationId } = await run.kit();
+      await run.until('the audit entry', async () => {
+        const { items } = (await run.own.get(`/installations/${installationId}/audit?limit=1000`)).body;
+        return items.some((item: object) => JSON.stringify(item).includes('storage.set'));
+      });
+    }),
+    row('GET /plugins/{id}/versions/{versionId}/files.', async (run) => {
+      const { id, versionId } = await run.plain();
+      expect((await run.own.get(`/plugins/${id}/versions/${versionId}/files`)).status, 200);
+    }),
+    row('OpenAPI 3.1 at /api/openapi.json, readable at /api/docs.', async (run) => {
+      expect(await run.document('rest'), { openapi: /^3\.1/ });
+      expect((await run.own.get('/docs')).headers.get('content-type'), /^text\/html/);
+    }),
+    row('The OpenAPI document declares every operation of the specification.', async (run) => {
+      for (const operation of OPERATIONS)
+        await run.requireOperation('rest', operation).catch(() => ensure(false, `${operation} is not declared`));
+    }),
+    row('statusReason is null where there is nothing to say.', async (run) =>
+      expect(await kitInstallation(run), { statusReason: isOptionalText, status: 'ready' }),
+    ),
+  ],
+};
+
+const OPERATIONS = [
+  ...[
+    'POST /plugins',
+    'GET /plugins',
+    'GET /plugins/{id}',
+    'POST /plugins/{id}/versions/zip',
+    'POST /plugins/{id}/versions',
+  ],
+  ...['POST /plugins/{id}/draft', 'POST /plugins/{id}/listing', 'DELETE /plugins/{id}/listing'],
+  ...[
+    'POST /plugins/{id}/versions/{versionId}/yank',
+    'DELETE /plugins/{id}',
+    'GET /marketplace',
+    'GET /marketplace/{slug}',
+  ],
+  ...['POST /installations', 'GET /installations', 'GET /installations/{id}', 'POST /installations/{id}/configure'],
+  ...['PATCH /installations/{id}', 'POST /installations/{id}/accept-update', 'POST /installations/{id}/rerun-setup'],
+  ...['DELETE /installations/{id}', 'GET /plugin-logs'],
+];

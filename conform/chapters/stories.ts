@@ -1,0 +1,213 @@
+/** What several rows look at: courses of calls that run once, with every answer on the way. */
+import type { Answer } from '../account.ts';
+import { fileList, type Package, packageOf, zipPackage } from '../packages.ts';
+import type { Run } from '../run.ts';
+
+/** A package that zip and file list must hash alike; its paths sort differently as bytes and as text of a locale. */
+export const LAYERED: Package = packageOf(
+  `import { suffix } from './lib/suffix.ts';\nmiddleware.systemPrompt = (ctx) => (ctx.systemPrompt === 'layered' ? suffix : undefined);\n`,
+  { name: 'Layered', description: 'Has a file beside its code' },
+  {
+    'lib/suffix.ts': "export const suffix = '!';\n",
+    'Z.json': '{}\n',
+    'commands/hi.md': '---\ndescription: Says hi\n---\nHi!\n',
+  },
+);
+
+/** A plugin from its creation to its delisting. */
+export function authorStory(run: Run) {
+  return run.once('author story', async () => {
+    const { own } = run;
+    const created = await own.post('/plugins', {
+      slug: run.slug('author'),
+      displayName: 'Author',
+      description: 'Of the plugin',
+    });
+    const { id } = created.body;
+    const listedEmpty = await own.post(`/plugins/${id}/listing`);
+    const zip = await own.publishZip(id, '1.0.0', zipPackage(LAYERED, 'wrapper/'));
+    const zipAgain = await own.publishZip(id, '1.0.0', zipPackage(packageOf()));
+    const filesAgain = await own.publishFiles(id, '1.0.0', fileList(packageOf()));
+    const yankLast = await own.post(`/plugins/${id}/versions/${zip.body.id}/yank`);
+    const files = await own.publishFiles(id, '1.1.0', fileList(LAYERED));
+    const second = await own.get(`/plugins/${id}?includeFiles=true`);
+    const listed = await own.post(`/plugins/${id}/listing`);
+    const entry = await own.get(`/marketplace/${created.body.slug}`);
+    const deletePublished = await own.delete(`/plugins/${id}`);
+    const yanked = await own.post(`/plugins/${id}/versions/${files.body.id}/yank`);
+    const yankedAgain = await own.post(`/plugins/${id}/versions/${files.body.id}/yank`);
+    const afterYank = await own.get(`/plugins/${id}`);
+    const yankedNumber = await own.publishFiles(id, '1.1.0', fileList(packageOf()));
+    const installed = await own.post('/installations', { slug: created.body.slug });
+    const delisted = await own.delete(`/plugins/${id}/listing`, { deprecationMessage: 'Use another one.' });
+    const afterDelisting = await own.get(`/installations/${installed.body.id}`);
+    const stillOwn = await own.get(`/marketplace?q=${created.body.slug}`);
+    return {
+      ...{ created, listedEmpty, zip, zipAgain, filesAgain, yankLast, files, second, listed, entry, deletePublished },
+      ...{ yanked, yankedAgain, afterYank, yankedNumber, installed, delisted, afterDelisting, stillOwn },
+    };
+  });
+}
+
+const withEvents = (more: string) =>
+  `const write = (event: any) => host.log('event ' + event.type, event);
+   events.pluginInstalled = write; events.pluginUpdated = write; events.pluginUninstalled = write;
+   tools.which = { description: 'Its version', parameters: { type: 'object' }, handler: () => ${more} };`;
+const release = (which: string, more = '') => fileList(packageOf(withEvents(`'${which}'`), { more }));
+
+/** An installation that follows its plugin through updates: by itself, by consent, by a pin. */
+export function updateStory(run: Run) {
+  return run.once('update story', async () => {
+    const { own } = run;
+    const plugin = await run.createPlugin('mover');
+    const publish = async (semVer: string, more = ''): Promise<string> =>
+      (await own.need(own.publishFiles(plugin.id, semVer, release(semVer, more)), 201)).id;
+    const first = await publish('1.0.0');
+    const installed = await own.post('/installations', { slug: plugin.slug });
+    const path = `/installations/${installed.body.id}`;
+    const watch = await run.watch(installed.body.id);
+    const runs = (semVer: string): Promise<Answer> =>
+      run.until(`the move to ${semVer}`, async () => {
+        const answer = await own.get(path);
+        return answer.body.currentSemVer === semVer && answer;
+      });
+    const second = await publish('1.1.0');
+    const moved = await runs('1.1.0');
+    const third = await publish('1.2.0', 'capabilities: [host.llm]');
+    const pending = await run.until('the pending update', async () => {
+      const answer = await own.get(path);
+      return answer.body.pendingUpdate && answer;
+    });
+    const acceptWrong = await own.post(`${path}/accept-update`, { versionId: first });
+    const fourth = await publish('1.3.0', 'capabilities: [host.llm, host.models]');
+    const replaced = await run.until('the newer pending update', async () => {
+      const answer = await own.get(path);
+      return answer.body.pendingUpdate?.versionId === fourth && answer;
+    });
+    const acceptOld = await own.post(`${path}/accept-update`, { versionId: third });
+    const accepted = await own.post(`${path}/accept-update`, { versionId: fourth });
+    const grown = await runs('1.3.0');
+    await publish('1.4.0');
+    const shrunk = await runs('1.4.0');
+    const pinMissing = await own.patch(path, { versionPolicy: 'Pinned' });
+    const foreign = await run.plain();
+    const pinForeign = await own.patch(path, { versionPolicy: 'Pinned', pinnedVersionId: foreign.versionId });
+    await own.post(`/plugins/${plugin.id}/versions/${first}/yank`);
+    const pinYanked = await own.patch(path, { versionPolicy: 'Pinned', pinnedVersionId: first });
+    const pinned = await own.patch(path, { versionPolicy: 'Pinned', pinnedVersionId: second });
+    await runs('1.1.0');
+    await own.post(`/plugins/${plugin.id}/versions/${second}/yank`);
+    const pinnedYanked = await own.get(path);
+    await publish('1.5.0');
+    const stillPinned = await own.get(path);
+    const followed = await own.patch(path, { versionPolicy: 'Latest' });
+    const latest = await runs('1.5.0');
+    const preRelease = await publish('2.0.0-beta.1');
+    const afterPreRelease = await own.get(path);
+    const newest = await own.need(own.get(`/plugins/${plugin.id}`));
+    const last = newest.versions.find(({ semVer }: { semVer: string }) => semVer === '1.5.0').id;
+    await own.post(`/plugins/${plugin.id}/versions/${last}/yank`);
+    const afterYank = await runs('1.4.0');
+    return {
+      ...{ plugin, watch, ids: { first, second, third, fourth, preRelease }, installed, moved, pending, acceptWrong },
+      ...{ replaced, acceptOld, accepted, grown, shrunk, pinMissing, pinForeign, pinYanked, pinned, pinnedYanked },
+      ...{ stillPinned, followed, latest, afterPreRelease, afterYank },
+    };
+  });
+}
+
+/** A draft that is saved twice and followed by an installation. */
+export function draftStory(run: Run) {
+  return run.once('draft story', async () => {
+    const { own } = run;
+    const plugin = await run.createPlugin('drafted');
+    const without = await own.post('/installations', { slug: plugin.slug, versionPolicy: 'Draft' });
+    const saved = await own.post(`/plugins/${plugin.id}/draft`, { files: fileList(LAYERED) });
+    const invalid = await own.post(`/plugins/${plugin.id}/draft`, {
+      files: fileList({ 'readme.md': 'no frontmatter' }),
+    });
+    const installed = await own.post('/installations', { slug: plugin.slug, versionPolicy: 'Draft' });
+    const path = `/installations/${installed.body.id}`;
+    const code = "tools.fresh = { description: 'Fresh', parameters: { type: 'object' }, handler: () => 'x' };\n";
+    const again = await own.post(`/plugins/${plugin.id}/draft`, { files: fileList(packageOf(code)) });
+    const moved = await run.until('the move to the second draft', async () => {
+      const answer = await own.get(path);
+      return answer.body.currentVersionId !== installed.body.currentVersionId && answer;
+    });
+    const detail = await own.get(`/plugins/${plugin.id}`);
+    return { plugin, without, saved, invalid, installed, again, moved, detail };
+  });
+}
+
+/** An installation that is paused, resumed and uninstalled, with an agent, a channel and a session of its own. */
+export function removalStory(run: Run) {
+  return run.once('removal story', async () => {
+    const { own } = run;
+    const code = `
+      tools.make = { description: 'Makes an agent', parameters: { type: 'object' }, handler: () => host.agents.create({ name: 'Helper' }) };
+      channel.receive = () => ({ messages: [{ conversationKey: 'k', from: 'a', text: 'hello' }] });
+      events.pluginUninstalled = (event) => host.log('event pluginUninstalled', event);`;
+    const plugin = await run.install('removed', packageOf(code, { more: 'capabilities: [host.agents]' }));
+    const path = `/installations/${plugin.installationId}`;
+    const watch = await run.watch(plugin.installationId);
+    const channel = await own.need(own.post(`${path}/channels`, { name: 'inbox' }), 201);
+    const session = await run.newSession('remover');
+    const made = await own.session('POST', `/sessions/${session}/tools/${plugin.slug}__make`, { arguments: {} });
+    const agents = await own.get('/agents');
+    const address = run.webhookAddress(channel.webhookUrl);
+    await fetch(address, { method: 'POST', body: 'x' });
+    const chats = await run.until('the conversation of the channel', async () => {
+      const { items } = (await own.session('GET', '/sessions?limit=1000')).body;
+      const found = items.filter(({ channelId }: { channelId: string }) => channelId === channel.id);
+      return found.length > 0 && found;
+    });
+    const paused = await own.post(`${path}/pause`);
+    const pausedTools = await own.session('GET', `/sessions/${session}/tools`);
+    const resumed = await own.post(`${path}/resume`);
+    const removed = await own.delete(path);
+    const event = await watch.find('pluginUninstalled', ({ message }) => message === 'event pluginUninstalled');
+    await run.until('the removal', async () => (await own.get(path)).status === 404);
+    const isItsOwn = ({ installationId }: { installationId: string | null }) =>
+      installationId === plugin.installationId;
+    const agentsAfter = await run.until('the removal of the agents', async () => {
+      const answer = await own.get('/agents');
+      return !answer.body.items.some(isItsOwn) && answer;
+    });
+    const chatAfter = await run.until('the removal of the chats', async () => {
+      const answer = await own.session('GET', `/sessions/${chats[0].id}`);
+      return answer.status === 404 && answer;
+    });
+    const webhookAfter = await fetch(address, { method: 'POST', body: 'x' });
+    return {
+      ...{ plugin, channel, made, agents, paused, pausedTools, resumed, removed, event, agentsAfter, chatAfter },
+      webhookStatus: webhookAfter.status,
+    };
+  });
+}
+
+/** An installation that lacks a required secret. */
+export function installGated(run: Run) {
+  const secret = 'secrets: { key: { label: Key, required: true } }';
+  return run.once('gated', () => run.install('gated', packageOf(undefined, { more: secret })));
+}
+
+/** An update to a version that is published well and throws when its grants are there. */
+export function updateToBroken(run: Run) {
+  return run.once('broken update', async () => {
+    const { own } = run;
+    const code = (answer: string, start = '') =>
+      `${start}tools.which = { description: 'Which', parameters: { type: 'object' }, handler: () => '${answer}' };`;
+    const more = 'capabilities: [host.storage]';
+    const plugin = await run.install('breaking', packageOf(code('old'), { more }));
+    const path = `/installations/${plugin.installationId}`;
+    const before = await own.need(own.get(path));
+    const broken = packageOf(code('new', "if ('storage' in host) throw new Error('as asked');\n"), { more });
+    await own.need(own.publishFiles(plugin.id, '1.1.0', fileList(broken)), 201);
+    const after = await run.until('a statusReason about the update', async () => {
+      const answer = await own.get(path);
+      return answer.body.statusReason !== null && answer;
+    });
+    const tool = `/sessions/${await run.session()}/tools/${plugin.slug}__which`;
+    return { before, after, answer: await own.session('POST', tool, { arguments: {} }) };
+  });
+}

@@ -1,0 +1,60 @@
+/** Checks every row of the chapters, a bounded number at once. */
+import { Mismatch, Skipped } from './expect.ts';
+import type { Chapter, Row } from './row.ts';
+import type { Run } from './run.ts';
+
+/** Rows wait for the deployment most of the time. */
+const ROWS_AT_ONCE = 32;
+const ROW_WITHIN_MS = 60_000;
+
+export type Verdict = 'held' | 'failed' | 'skipped';
+export interface Result {
+  readonly chapter: string;
+  readonly sentence: string;
+  readonly verdict: Verdict;
+  /** Why the row failed or was skipped. */
+  readonly reason: string | null;
+  readonly ms: number;
+}
+
+/** Checks the rows and resolves with their results, in the order of the chapters. */
+export async function checkRows(run: Run, chapters: readonly Chapter[]): Promise<Result[]> {
+  const rows = chapters.flatMap(({ title, rows }) => rows.map((row) => ({ chapter: title, row })));
+  const results: Result[] = new Array(rows.length);
+  for (const isLate of [false, true]) {
+    const queue = [...rows.entries()].filter(([, { row }]) => row.isLate === isLate).values();
+    const work = async (): Promise<void> => {
+      for (const [index, { chapter, row }] of queue) results[index] = await checkRow(run, chapter, row);
+    };
+    await Promise.all(Array.from({ length: ROWS_AT_ONCE }, work));
+  }
+  return results;
+}
+
+async function checkRow(run: Run, chapter: string, row: Row): Promise<Result> {
+  const started = performance.now();
+  const finish = (verdict: Verdict, reason: string | null): Result => {
+    const ms = Math.round(performance.now() - started);
+    return { chapter, sentence: row.sentence, verdict, reason, ms };
+  };
+  try {
+    await within(ROW_WITHIN_MS, row.check(run));
+    return finish('held', null);
+  } catch (error) {
+    if (error instanceof Skipped) return finish('skipped', error.message);
+    if (error instanceof Mismatch) return finish('failed', error.message);
+    return finish('failed', describeError(error));
+  }
+}
+
+function within(ms: number, work: Promise<unknown>): Promise<unknown> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Mismatch(`no answer within ${ms / 1000} s`)), ms);
+  return Promise.race([work, promise]).finally(() => clearTimeout(timer));
+}
+
+/** A fault of the network names its cause below. */
+function describeError(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause instanceof Error ? `${error.message}: ${error.cause.message}` : `${error.name}: ${error.message}`;
+}

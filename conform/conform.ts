@@ -1,0 +1,83 @@
+/** `npm run conform -- <url> <token>`: holds a deployment against each sentence of its specification and contract. */
+import { parseArgs } from 'node:util';
+import type { Addresses } from './account.ts';
+import { chapters } from './chapters/chapters.ts';
+import { checkRows } from './check-rows.ts';
+import { formatResults, summarizeResults } from './print-results.ts';
+import { Run } from './run.ts';
+
+const HELP = `Usage: npm run conform -- <url> <token> [options]
+
+Checks a running deployment from outside, sentence by sentence, with plugins of its own that it publishes. Prints a table:
+sentence, then held, failed with the evidence, or skipped with the reason. Exits with 0 if no row failed, with 1 if one did,
+and with 2 if it could not begin.
+
+  <url>     the REST interface, such as http://localhost:4000/api
+  <token>   of an account made for this: its other plugins would take part in every hook
+
+Options
+  --sessions <url>   the session API. Default: the address that the deployment tells its console
+  --webhooks <url>   base of the webhook addresses, where this machine reaches them at another address than vendors do
+  --other <token>    a second account; without it, rows about other accounts are skipped
+  --only <text>      checks the rows whose sentence or chapter contains the text
+  --keep             leaves what the run created
+  --json             prints the results as JSON
+  --help             shows this
+
+A run writes about 600 requests in half a minute. It waits where the deployment's rate limits ask for it.
+What it created is removed at the end, but for plugins with a published version, which are delisted and cannot be deleted.`;
+
+const { values: flags, positionals } = parseArgs({
+  options: {
+    sessions: { type: 'string' },
+    webhooks: { type: 'string' },
+    other: { type: 'string' },
+    only: { type: 'string' },
+    keep: { type: 'boolean', default: false },
+    json: { type: 'boolean', default: false },
+    help: { type: 'boolean', short: 'h', default: false },
+  },
+  allowPositionals: true,
+});
+const [url, token] = positionals;
+
+if (flags.help) console.log(HELP);
+else if (url === undefined || token === undefined) fail(`Give the address and a token.\n\n${HELP}`);
+else await check(url.replace(/\/$/, ''), token);
+
+async function check(rest: string, token: string): Promise<void> {
+  const addresses = await findAddresses(rest).catch((error: Error) =>
+    fail(`No deployment answers at ${rest}: ${error.message}.`),
+  );
+  if (addresses === undefined) return;
+  const run = new Run(addresses, token, flags.other ?? null);
+  const me = await run.own.get('/me');
+  if (me.status !== 200) return fail(`The token is not accepted: ${me.text.slice(0, 300)}`);
+  const results = await checkRows(run, selectRows(flags.only)).finally(() => (flags.keep ? undefined : run.close()));
+  console.log(
+    flags.json ? JSON.stringify(results, null, 2) : `${formatResults(results)}\n${summarizeResults(results)}`,
+  );
+  // Streams of a deployment that does not end them would keep the process alive.
+  process.exit(results.some(({ verdict }) => verdict === 'failed') ? 1 : 0);
+}
+
+/** The deployment tells its console where the session API is. */
+async function findAddresses(rest: string): Promise<Addresses> {
+  const response = await fetch(`${rest}/sign-in`);
+  const facts = response.ok ? ((await response.json()) as { sessionApiUrl?: string | null }) : {};
+  const sessions = flags.sessions ?? facts.sessionApiUrl ?? null;
+  return { rest, sessions: sessions?.replace(/\/$/, '') ?? null, webhooks: flags.webhooks?.replace(/\/$/, '') ?? null };
+}
+
+function selectRows(text: string | undefined) {
+  if (text === undefined) return chapters;
+  return chapters.map(({ title, rows }) => ({
+    title,
+    rows: title.includes(text) ? rows : rows.filter(({ sentence }) => sentence.includes(text)),
+  }));
+}
+
+function fail(message: string): undefined {
+  console.error(message);
+  process.exitCode = 2;
+}
