@@ -1,8 +1,8 @@
 /** Says what is wrong with frontmatter in the words of a package, in place of those of the YAML parser and the schema library. */
-import type { ErrorCode } from 'yaml';
+import type { ErrorCode, YAMLError } from 'yaml';
 import type { z } from 'zod';
 
-const yamlFaults = {
+export const yamlFaults = {
   ALIAS_PROPS: 'References (*name) are not allowed',
   BAD_ALIAS: 'References (*name) are not allowed; put text that starts with * into quotes',
   BAD_COLLECTION_TYPE: 'The tag does not fit the value; leave it out',
@@ -24,11 +24,15 @@ const yamlFaults = {
   NON_STRING_KEY: 'The name of a field must be text; put it into quotes',
   RESOURCE_EXHAUSTION: 'The frontmatter is nested too deeply',
   TAB_AS_INDENT: 'The line is indented with a tab; use spaces',
-  TAG_RESOLVE_FAILED: 'The value does not fit its tag (!name); leave the tag out',
+  TAG_RESOLVE_FAILED: 'Tags (!name) are not allowed; leave the tag out',
   UNEXPECTED_TOKEN: 'The line is not valid YAML here; put text with special characters into quotes',
 } as const satisfies Readonly<Record<ErrorCode, string>>;
 
-export const describeYamlFault = (code: ErrorCode): string => yamlFaults[code];
+export const FOREIGN_TAG = 'Tags (!name) are not allowed; leave the tag out.';
+
+/** The parser has no code of its own for directives without the --- that would end them. */
+export const describeYamlFault = ({ code, message }: YAMLError): string =>
+  yamlFaults[message.includes('directives-end') ? 'BAD_DIRECTIVE' : code];
 
 /** By the names of the schema library. */
 const types: Readonly<Record<string, string>> = {

@@ -4,13 +4,15 @@ import { type Document, isAlias, isCollection, isMap, isNode, isScalar, LineCoun
 import type { z } from 'zod';
 import type { ProblemLocation } from '../../sdk/contract/errors.ts';
 import { KIB } from '../../sdk/contract/limits.ts';
-import { describeIssue, describeYamlFault } from './frontmatter-messages.ts';
+import { describeIssue, describeYamlFault, FOREIGN_TAG } from './frontmatter-messages.ts';
 import { invalidAll, invalidAt } from './invalid-package.ts';
 
 /** Checked before parsing, because the cost of YAML grows faster than its length. Bytes. */
 export const FRONTMATTER_MAX_BYTES = 16 * KIB;
 /** Deeper than any valid frontmatter; protects the stack against recursion. */
 const NESTING_MAX = 32;
+/** The tags of what plain YAML says without them. */
+const PLAIN_TAG = /^(!|tag:yaml\.org,2002:(str|int|float|bool|null|map|seq))$/;
 /** Maximum number of edits for a suggestion of a known field. */
 const EDITS_MAX = 3;
 
@@ -83,7 +85,7 @@ function parseYaml(path: string, yaml: string, lines: LineCounter): Document.Par
   }
   const faults: ProblemLocation[] = [...document.errors, ...document.warnings].map((fault) => ({
     ...locate(path, lines, fault.pos[0]),
-    message: `${describeYamlFault(fault.code)}.`,
+    message: `${describeYamlFault(fault)}.`,
   }));
   if (faults.length === 0) faults.push(...findTreeFaults(path, document, lines));
   if (faults.length > 0) throw invalidAll(faults);
@@ -98,6 +100,8 @@ function findTreeFaults(path: string, document: Document.Parsed, lines: LineCoun
   };
   visit(document, (_key, node, ancestors) => {
     if (isAlias(node)) add(node, 'References (*name) are not allowed.');
+    // Sets, ordered maps and bytes would pass some schemas as objects without fields.
+    else if (isNode(node) && node.tag !== undefined && !PLAIN_TAG.test(node.tag)) add(node, FOREIGN_TAG);
     if (isMap(node)) {
       const keys = node.items.map((item) => item.key);
       for (const key of findDuplicates(keys)) add(key, 'The field is set twice.');

@@ -26,7 +26,7 @@ secrets:  { apiKey: { label: API key, required: true } }
   frontmatterEnd: `Names of settings and secrets have 1-64 letters, digits, \`-\` or \`_\`, start with a letter and contain no \`__\`.
 
 The YAML is version 1.2 with its core schema: \`yes\` and \`on\` are text, \`1.10\` is a number and must be in quotes to be text. It is one
-document, with text as keys. References (\`*name\`), fields that are set twice and unknown fields are refused. Every error names file, line and column. Control,
+document, with text as keys. References (\`*name\`), tags (\`!name\`), directives, fields that are set twice and unknown fields are refused. Every error names file, line and column. Control,
 direction and invisible characters are refused in all text.`,
 
   capabilities: `Declare what the code reaches beyond its own process. Hooks, tools, commands, events, providers and \`channel\` are capabilities by being

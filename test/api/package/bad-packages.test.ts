@@ -74,6 +74,10 @@ const cases: Record<string, [Files, Expected]> = {
     withReadme('---\nname: "\\u200B\\u200B"\ndescription: b\n---\n'),
     { line: 2, field: 'name', message: /./ },
   ],
+  'a set in place of fields': [
+    withReadme(readmeWith('settings: { tone: !!set { label } }')),
+    { line: 4, message: /^Tags \(!name\) are not allowed/ },
+  ],
   'an alias': [withReadme(readmeWith('settings: &a {}', 'secrets: *a')), { line: 5, message: /\*name/ }],
   'billion laughs': [withReadme(readmeWith('a: &a [x]', 'b: &b [*a, *a]', 'c: [*b, *b]')), { message: /\*name/ }],
   'a field twice': [withReadme(readmeWith('secrets: {}', 'secrets: {}')), { line: 5, message: /twice/ }],
