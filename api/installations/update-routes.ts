@@ -9,6 +9,7 @@ import { idParams } from '../../service/http/schemas.ts';
 import type { Services } from '../services.ts';
 import { acceptBody, installationChanges } from './installation-input.ts';
 import { installationResource, showInstallation } from './installation-resource.ts';
+import { compareUpdate, updateChanges } from './update-changes.ts';
 import { acceptUpdate, changePolicy, pause, restart, resume, retryUpdate } from './updates.ts';
 
 const shapes = {
@@ -25,6 +26,14 @@ const shapes = {
     problems: ['not_pending'],
     params: idParams,
     response: { 200: installationResource },
+  },
+  changes: {
+    summary: 'What the update changes besides access',
+    details:
+      'Compares the running version with the pending one, or with the one that is under way or has failed: the texts that models read, and the source.',
+    problems: ['not_pending'],
+    params: idParams,
+    response: { 200: updateChanges },
   },
   accept: {
     summary: 'Accepts the pending update',
@@ -51,6 +60,10 @@ export function updateRoutes(services: Services): FastifyPluginAsyncZod {
     groupRoutes(app, 'Installations');
     app.patch('/installations/:id', { schema: shapes.change }, async (request) =>
       show(await changePolicy(services, requireCaller(request), request.params.id, request.body)),
+    );
+
+    app.get('/installations/:id/update-changes', { schema: shapes.changes }, (request) =>
+      compareUpdate(services, requireCaller(request), request.params.id),
     );
 
     app.post('/installations/:id/accept-update', { schema: shapes.accept }, async (request) =>

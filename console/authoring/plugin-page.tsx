@@ -44,10 +44,39 @@ export function PluginPage() {
           <DiscoveredList discovered={plugin.draft.discovered} />
         </Section>
       ) : null}
+      {plugin.rollbacks.length > 0 ? (
+        <Section title="Rolled back">
+          <Rollbacks plugin={plugin} />
+        </Section>
+      ) : null}
       <Section title="Versions">
         <VersionTable plugin={plugin} />
       </Section>
     </Stack>
+  );
+}
+
+const CAUSES: Record<Plugin['rollbacks'][number]['cause'], string> = {
+  crashed: 'its process ended',
+  memory: 'it exceeded its memory limit',
+  killed: 'it did not answer in time',
+  not_started: 'it did not start',
+};
+
+function Rollbacks({ plugin: { rollbacks } }: { readonly plugin: Plugin }) {
+  return (
+    <>
+      <Text size="sm" c="dimmed">
+        These versions ended three times in their first ten minutes, so the installations returned to the version
+        before.
+      </Text>
+      {rollbacks.map(({ versionId, semVer, cause, count, lastAt }) => (
+        <Text key={`${versionId} ${cause}`} size="sm">
+          <Code>{semVer ?? 'draft'}</Code> in {count} {count === 1 ? 'installation' : 'installations'}: {CAUSES[cause]}.
+          Last <Timestamp at={lastAt} />.
+        </Text>
+      ))}
+    </>
   );
 }
 

@@ -8,6 +8,7 @@ import type { Installation } from '../rest/installations.ts';
 import { ActionButton } from '../shell/action-button.tsx';
 import { IconMinus, IconPlus, IconShieldQuestion } from '../style/icons.tsx';
 import { useDeclinedUpdate } from './declined-updates.ts';
+import { UpdateChanges } from './update-changes.tsx';
 
 type Pending = NonNullable<Installation['pendingUpdate']>;
 
@@ -45,6 +46,7 @@ export function UpdateConsent({ installation }: { readonly installation: Install
             </Text>
           </div>
           <Difference pending={pendingUpdate} reach={installation.reach} />
+          <UpdateChanges installationId={id} versionId={versionId} />
           <Group gap="xs">
             <ActionButton
               size="sm"

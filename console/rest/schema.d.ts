@@ -443,6 +443,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/installations/{id}/update-changes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What the update changes besides access
+         * @description Compares the running version with the pending one, or with the one that is under way or has failed: the texts that models read, and the source.
+         */
+        get: operations["getInstallationsByIdUpdateChanges"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/installations/{id}/accept-update": {
         parameters: {
             query?: never;
@@ -1648,6 +1668,39 @@ export interface components {
         SetupEvent: {
             /** @description The same on every attempt to deliver it. */
             eventId: string;
+        };
+        /** @description What an update changes besides access. */
+        UpdateChanges: {
+            versionId: string;
+            /** @description Null: the draft. */
+            semVer: string | null;
+            fromSemVer: string | null;
+            /** @description What models read: descriptions and parameters of tools, commands and skills. */
+            texts: {
+                /** @enum {string} */
+                kind: "tool" | "command" | "skill";
+                name: string;
+                /** @enum {string} */
+                change: "added" | "removed" | "changed";
+                /** @description Null: binary, or too long to compare. */
+                lines: {
+                    /** @enum {string} */
+                    kind: "same" | "added" | "removed" | "gap";
+                    text: string;
+                }[] | null;
+            }[];
+            /** @description Every file that changed. */
+            files: {
+                path: string;
+                /** @enum {string} */
+                change: "added" | "removed" | "changed";
+                /** @description Null: binary, or too long to compare. */
+                lines: {
+                    /** @enum {string} */
+                    kind: "same" | "added" | "removed" | "gap";
+                    text: string;
+                }[] | null;
+            }[];
         };
         /** @description One webhook request or reply, with its result. */
         Delivery: {
@@ -6170,6 +6223,134 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
                         code?: "unsupported_media_type";
+                    };
+                };
+            };
+            /** @description rate_limited: Too many requests */
+            429: {
+                headers: {
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    };
+                };
+            };
+            /** @description internal: Internal error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "internal";
+                    };
+                };
+            };
+            /** @description unavailable: A part of Bulkhead is unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unavailable";
+                    };
+                };
+            };
+        };
+    };
+    getInstallationsByIdUpdateChanges: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UpdateChanges"];
+                };
+            };
+            /** @description bad_request: The request is malformed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "bad_request";
+                    };
+                };
+            };
+            /** @description unauthenticated: Authentication is required */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unauthenticated";
+                    };
+                };
+            };
+            /** @description account_suspended: An operator suspended the account */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "account_suspended";
+                    };
+                };
+            };
+            /** @description not_found: The resource does not exist */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "not_found";
+                    };
+                };
+            };
+            /** @description not_pending: The version is not pending */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "not_pending";
                     };
                 };
             };

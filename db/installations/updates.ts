@@ -50,11 +50,11 @@ export async function beginUpdate(
 export const queueUpdate = (tx: Queryable, queues: Queues, { id, accountId }: Updated): Promise<void> =>
   queues.send(tx, 'updates', { installationId: id }, { group: { id, accountId } });
 
-/** Ends the update under way without a result. @param tx has locked the installation's row, and notifies of it */
+/** Ends the update under way without a result, and forgets one that failed. @param tx has locked the installation's row, and notifies of it */
 export async function cancelUpdate(tx: ClientBase, installationId: string): Promise<void> {
   await tx.query(
-    `UPDATE installations SET ${ENDED_SQL}, updated_at = clock_timestamp()
-      WHERE id = $1 AND target_version_id IS NOT NULL`,
+    `UPDATE installations SET ${ENDED_SQL}, ${NOT_FAILED_SQL}, updated_at = clock_timestamp()
+      WHERE id = $1 AND (target_version_id IS NOT NULL OR failed_version_id IS NOT NULL)`,
     [installationId],
   );
 }

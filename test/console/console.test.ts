@@ -121,9 +121,14 @@ t.test('what users do with plugins can be done in the console', async (t) => {
   });
 
   await t.test('decide on an update that asks for more, and go back', async (t) => {
-    await publish(service, plugin, '1.1.0', 'host.storage, host.llm');
+    const louder = "tools.bell = { ...tools.bell, description: 'Rings the bell twice' };";
+    await publish(service, plugin, '1.1.0', 'host.storage, host.llm', { more: louder });
     await page.getByRole('tab', { name: 'Overview' }).click();
     await page.getByText('1.1.0 asks for more access').waitFor();
+    await page.getByText('tool bell', { exact: true }).waitFor();
+    await page.getByText('+ Rings the bell twice').waitFor();
+    await page.getByText('readme.md', { exact: true }).click();
+    await page.getByText('+ capabilities: [host.storage, host.llm]').waitFor();
     await inspect(t, page, 'consent');
     await page.getByRole('button', { name: 'Not this version' }).click();
     await page.getByText('you have declined it').waitFor();

@@ -52,9 +52,18 @@ channel.receive = (request) => {
 };
 `;
 
-export const packageFiles = (capabilities = 'host.storage', name = FRONT_DESK.displayName) => [
+interface PackageVariant {
+  readonly name?: string;
+  /** Code at the end of `index.ts`. */
+  readonly more?: string;
+}
+
+export const packageFiles = (
+  capabilities = 'host.storage',
+  { name = FRONT_DESK.displayName, more = '' }: PackageVariant = {},
+) => [
   { path: 'readme.md', contentText: README(capabilities, name) },
-  { path: 'index.ts', contentText: INDEX },
+  { path: 'index.ts', contentText: INDEX + more },
 ];
 
 /** Publishes version 1.0.0 of the plugin and lists it. @returns its id */
@@ -64,7 +73,7 @@ export async function publishFrontDesk(
   named = FRONT_DESK,
 ): Promise<string> {
   const plugin = await made(service.call('POST', '/api/plugins', named));
-  await publish(service, plugin, '1.0.0', capabilities, named.displayName);
+  await publish(service, plugin, '1.0.0', capabilities, { name: named.displayName });
   await made(service.call('POST', `/api/plugins/${plugin}/listing`));
   return plugin;
 }
@@ -74,10 +83,10 @@ export async function publish(
   plugin: string,
   semVer: string,
   capabilities: string,
-  name = FRONT_DESK.displayName,
-) {
-  const files = packageFiles(capabilities, name);
-  await made(service.call('POST', `/api/plugins/${plugin}/versions`, { semVer, files }));
+  variant: PackageVariant = {},
+): Promise<string> {
+  const files = packageFiles(capabilities, variant);
+  return made(service.call('POST', `/api/plugins/${plugin}/versions`, { semVer, files }));
 }
 
 async function made(answer: Promise<Answer>): Promise<string> {

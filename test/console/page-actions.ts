@@ -50,11 +50,18 @@ const installing: readonly PageAction[] = [
   { operation: 'GET /installations', where: 'Installations', does: ({ page }) => go(page, 'Installations') },
   { operation: 'GET /installations/{id}', where: 'Installations: a name', does: ({ page }) => go(page, 'Front desk') },
   {
-    operation: 'POST /installations/{id}/accept-update',
-    where: 'Installation: Allow this and update',
+    operation: 'GET /installations/{id}/update-changes',
+    where: 'Installation: the update that asks for consent',
     async does({ page, service }) {
       const { pluginId } = await installationThat(service, ({ status }) => status === 'ready');
       await publish(service, pluginId, '1.1.0', 'host.storage, host.agents, host.llm');
+      await page.getByText('readme.md', { exact: true }).waitFor();
+    },
+  },
+  {
+    operation: 'POST /installations/{id}/accept-update',
+    where: 'Installation: Allow this and update',
+    async does({ page }) {
       await press(page, 'Allow this and update to 1.1.0');
       await page.getByText('1.1.0 asks for more access').waitFor({ state: 'detached' });
     },
@@ -66,6 +73,25 @@ const installing: readonly PageAction[] = [
       await page.getByLabel('Runs').selectOption({ label: 'Only 1.0.0' });
       await press(page, 'Save');
       await installationThat(service, ({ currentSemVer }) => currentSemVer === '1.0.0');
+    },
+  },
+  {
+    operation: 'POST /installations/{id}/retry-update',
+    where: 'Installation: Try again, after a version that does not start',
+    async does({ page, service }) {
+      const { id, pluginId, currentVersionId } = await installationThat(service, ({ status }) => status === 'ready');
+      const capabilities = 'host.storage, host.agents';
+      // Only a real start has the grant.
+      const more = 'if (host.storage) throw new Error("no");';
+      const broken = await publish(service, pluginId, '1.2.0', capabilities, { more });
+      const pin = (pinnedVersionId: string) =>
+        service.call('PATCH', `/api/installations/${id}`, { versionPolicy: 'Pinned', pinnedVersionId });
+      await pin(broken);
+      await installationThat(service, ({ failedUpdate }) => failedUpdate !== null);
+      await press(page, 'Try again');
+      await page.getByText('The update is tried again').waitFor();
+      await pin(currentVersionId);
+      await installationThat(service, ({ failedUpdate }) => failedUpdate === null);
     },
   },
 ];

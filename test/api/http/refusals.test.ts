@@ -148,6 +148,9 @@ const given: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client[
   'POST /installations/{id}/accept-update': {
     not_pending: () => ann.post(`/installations/${installed}/accept-update`, { versionId: version }),
   },
+  'GET /installations/{id}/update-changes': {
+    not_pending: () => ann.get(`/installations/${installed}/update-changes`),
+  },
   'POST /installations/{id}/retry-update': {
     not_pending: () => ann.post(`/installations/${installed}/retry-update`),
   },

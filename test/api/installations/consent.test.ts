@@ -82,6 +82,38 @@ t.test('the difference is shown before anybody consents', async (t) => {
   });
 });
 
+t.test('what models read and the source are compared before anybody consents', async (t) => {
+  const files = (description: string, command: string, more: string, ...capabilities: string[]) => ({
+    'readme.md': readmeWith(`capabilities: [${capabilities.join(', ')}]`),
+    'index.ts': `tools.bell = { description: '${description}', parameters: { type: 'object' }, handler: () => 'ding' };`,
+    'commands/greet.md': command,
+    ...(more === '' ? {} : { 'lib.ts': more }),
+  });
+  const plugin = await listed(files('Rings.', 'Say hello.', '', 'host.media'));
+  const installation = await installs(ben, plugin.slug);
+  t.equal((await ben.get(`${installation.path}/update-changes`)).body.code, 'not_pending');
+  await plugin.publish('1.1.0', files('Rings twice.', 'Say hello.\nThen bow.', 'export {};', 'host.media', 'host.llm'));
+  const { body } = await ben.get(`${installation.path}/update-changes`);
+  t.match(body, { semVer: '1.1.0', fromSemVer: '1.0.0' });
+  const show = (changes: { change: string; lines: { kind: string; text: string }[] }[]) =>
+    changes.map(({ lines, ...of }) => ({
+      ...of,
+      lines: lines
+        .filter(({ kind }) => kind === 'added' || kind === 'removed')
+        .map(({ kind, text }) => `${kind} ${text}`),
+    }));
+  t.match(show(body.texts), [
+    { kind: 'tool', name: 'bell', change: 'changed', lines: ['removed Rings.', 'added Rings twice.'] },
+    { kind: 'command', name: 'greet', change: 'changed', lines: ['added Then bow.'] },
+  ]);
+  t.match(show(body.files), [
+    { path: 'index.ts', change: 'changed' },
+    { path: 'lib.ts', change: 'added', lines: ['added export {};'] },
+    { path: 'readme.md', lines: ['removed capabilities: [host.media]', 'added capabilities: [host.media, host.llm]'] },
+  ]);
+  t.equal((await ann.get(`${installation.path}/update-changes`)).status, 404, 'for its user only');
+});
+
 t.test('a newer publish cannot ride on a consent to an older one', async (t) => {
   const plugin = await listed();
   const installation = await installs(ben, plugin.slug);

@@ -1,11 +1,14 @@
 /** The pure rules: version numbers, Latest, and what an update may do without asking. */
+import fc from 'fast-check';
 import t from 'tap';
 import { diffCapabilities, isCovered } from '../../../api/installations/capability-diff.ts';
 import { resolveStatus } from '../../../api/installations/configuration.ts';
+import { diffLines } from '../../../api/installations/line-diff.ts';
 import { findClash, findWrapperFolder, validatePath } from '../../../api/package/paths.ts';
 import { findLatestVersion, findPreviousVersion } from '../../../api/plugins/version-order.ts';
 import { manifest, resolveSettings } from '../../../sdk/contract/manifest.ts';
 import { comparePrecedence, raiseVersion, validateSemVer } from '../../../sdk/contract/version-numbers.ts';
+import { seed } from '../../runner/soak.ts';
 
 const versions = (...texts: string[]) =>
   texts.map((text) =>
@@ -122,6 +125,27 @@ t.test('the status depends on missing configuration, and a pause remains', async
     'a value the version rules out is not handed on',
   );
   t.same(resolveSettings(picky, { a: 'y' }), { a: 'y' });
+});
+
+t.test('a comparison of lines is right, short, and bounded', async (t) => {
+  const word = fc.constantFrom('a', 'b', 'c');
+  const text = fc.array(word, { maxLength: 9 });
+  fc.assert(
+    fc.property(text, text, (before, after) => {
+      const lines = diffLines(before.join('\n'), after.join('\n')).filter(({ kind }) => kind !== 'gap');
+      const side = (left: string) => lines.filter(({ kind }) => kind !== left).map((line) => line.text);
+      const hidden = before.length - side('added').length;
+      return hidden === after.length - side('removed').length && (hidden > 0 || side('added').join() === before.join());
+    }),
+    { seed, numRuns: 500 },
+  );
+  t.same(
+    diffLines('1\n2\n3\n4\n5\n6', '1\n2\n3\n4\nfive\n6').map(({ kind, text }) => `${kind} ${text}`),
+    ['gap 1 unchanged', 'same 2', 'same 3', 'same 4', 'removed 5', 'added five', 'same 6'],
+  );
+  t.same(diffLines('', 'a\n'), [{ kind: 'added', text: 'a' }]);
+  const long = (word: string) => Array.from({ length: 20_000 }, (_, line) => word + line).join('\n');
+  t.equal(diffLines(long('x'), long('y')).length, 40_000, 'one text in place of the other');
 });
 
 t.test('paths', async (t) => {

@@ -1,0 +1,151 @@
+/** Compares the version that an installation runs with the one it is asked about: what models read, and the source. */
+import { z } from 'zod';
+import { findVersion, listFiles, type Version, type VersionFile } from '../../db/catalog/versions.ts';
+import type { Installation } from '../../db/installations/installations.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { MIB } from '../../sdk/contract/limits.ts';
+import { decodeText } from '../../sdk/contract/text-bytes.ts';
+import type { Caller } from '../../service/identity/caller.ts';
+import { discovered } from '../plugins/plugin-resource.ts';
+import type { Services } from '../services.ts';
+import { requireInstallation } from './installation-lookup.ts';
+import { type DiffLine, diffLines } from './line-diff.ts';
+
+const changeKind = z.enum(['added', 'removed', 'changed']);
+const lines = z
+  .array(z.strictObject({ kind: z.enum(['same', 'added', 'removed', 'gap']), text: z.string() }))
+  .nullable()
+  .describe('Null: binary, or too long to compare.');
+
+export const updateChanges = z
+  .strictObject({
+    versionId: z.string(),
+    semVer: z.string().nullable().describe('Null: the draft.'),
+    fromSemVer: z.string().nullable(),
+    texts: z
+      .array(
+        z.strictObject({ kind: z.enum(['tool', 'command', 'skill']), name: z.string(), change: changeKind, lines }),
+      )
+      .describe('What models read: descriptions and parameters of tools, commands and skills.'),
+    files: z
+      .array(z.strictObject({ path: z.string(), change: changeKind, lines }))
+      .describe('Every file that changed.'),
+  })
+  .meta({ id: 'UpdateChanges', description: 'What an update changes besides access.' });
+type UpdateChanges = z.output<typeof updateChanges>;
+type ModelText = Pick<UpdateChanges['texts'][number], 'kind' | 'name'> & { readonly text: string };
+
+/** Longer files are listed, not compared. Bytes. */
+const FILE_MAX_BYTES = MIB / 2;
+/** Lines in one answer; files after that are listed only. */
+const LINES_MAX = 5_000;
+/** Longer lines are cut, as those of minified code. Characters. */
+const LINE_MAX_CHARS = 500;
+const PROMPT_FILE = /^(?:commands\/([^/]+)\.md|skills\/([^/]+)\/SKILL\.md)$/;
+
+/** @throws Problem `not_pending` when no update waits, is under way or has failed */
+export async function compareUpdate(services: Services, caller: Caller, id: string): Promise<UpdateChanges> {
+  const installation = await requireInstallation(services, caller, id);
+  const [before, after] = await findSides(services, installation);
+  const [oldFiles, newFiles] = [await listFiles(services.pool, before.id), await listFiles(services.pool, after.id)];
+  const budget = { left: LINES_MAX };
+  const texts = compareTexts(listModelTexts(before), listModelTexts(after), budget);
+  const files: UpdateChanges['files'] = [];
+  for (const pair of pairChangedFiles(oldFiles, newFiles)) {
+    const compared = { path: pair.path, change: pair.change, lines: await compareFiles(services, pair, budget) };
+    const [, command, skill] = PROMPT_FILE.exec(pair.path) ?? [];
+    if (command === undefined && skill === undefined) files.push(compared);
+    else {
+      const { change, lines } = compared;
+      texts.push({ kind: command === undefined ? 'skill' : 'command', name: command ?? skill ?? '', change, lines });
+    }
+  }
+  return { versionId: after.id, semVer: after.semVer, fromSemVer: before.semVer, texts, files };
+}
+
+async function findSides({ pool }: Services, installation: Installation): Promise<[Version, Version]> {
+  const { currentVersionId, pendingVersionId, targetVersionId, failedVersionId } = installation;
+  const wanted = pendingVersionId ?? targetVersionId ?? failedVersionId;
+  const before = currentVersionId === null ? null : await findVersion(pool, currentVersionId);
+  const after = wanted === null ? null : await findVersion(pool, wanted);
+  if (!before || !after) throw new Problem('not_pending', 'No update is pending, so there is nothing to compare.');
+  return [before, after];
+}
+
+/** Commands and skills that are files are compared as files. */
+function listModelTexts(version: Version): ModelText[] {
+  const { tools, commands } = discovered.parse(version.discovered);
+  return [
+    ...tools.map(({ name, description, parameters }) => ({
+      kind: 'tool' as const,
+      name,
+      text: `${description}\n\n${JSON.stringify(parameters, null, 2)}`,
+    })),
+    ...commands
+      .filter(({ source }) => source === 'code')
+      .map(({ name, description }) => ({ kind: 'command' as const, name, text: description })),
+  ];
+}
+
+interface Budget {
+  left: number;
+}
+
+function compareTexts(
+  before: readonly ModelText[],
+  after: readonly ModelText[],
+  budget: Budget,
+): UpdateChanges['texts'] {
+  const key = ({ kind, name }: ModelText) => `${kind} ${name}`;
+  const old = new Map(before.map((text) => [key(text), text]));
+  const now = new Map(after.map((text) => [key(text), text]));
+  return [...new Set([...old.keys(), ...now.keys()])].sort().flatMap((each) => {
+    const [was, is] = [old.get(each), now.get(each)];
+    const one = is ?? was;
+    if (!one || was?.text === is?.text) return [];
+    const change = describeChange(was !== undefined, is !== undefined);
+    return [{ kind: one.kind, name: one.name, change, lines: compareWithin(was?.text ?? '', is?.text ?? '', budget) }];
+  });
+}
+
+const describeChange = (was: boolean, is: boolean): z.output<typeof changeKind> =>
+  was && is ? 'changed' : is ? 'added' : 'removed';
+
+interface ChangedFile {
+  readonly path: string;
+  readonly change: z.output<typeof changeKind>;
+  readonly before: VersionFile | undefined;
+  readonly after: VersionFile | undefined;
+}
+
+function pairChangedFiles(before: readonly VersionFile[], after: readonly VersionFile[]): ChangedFile[] {
+  const old = new Map(before.map((file) => [file.path, file]));
+  const now = new Map(after.map((file) => [file.path, file]));
+  return [...new Set([...old.keys(), ...now.keys()])].sort().flatMap((path) => {
+    const [was, is] = [old.get(path), now.get(path)];
+    if (was?.sha256 === is?.sha256) return [];
+    return [{ path, change: describeChange(was !== undefined, is !== undefined), before: was, after: is }];
+  });
+}
+
+/** Null: a side is binary or too long, or the answer has its fill. */
+async function compareFiles(services: Services, { before, after }: ChangedFile, budget: Budget) {
+  if (budget.left <= 0) return null;
+  const [was, is] = [await readText(services, before), await readText(services, after)];
+  return was === null || is === null ? null : compareWithin(was, is, budget);
+}
+
+async function readText({ blobs }: Services, file: VersionFile | undefined): Promise<string | null> {
+  if (!file) return '';
+  return file.sizeBytes > FILE_MAX_BYTES ? null : decodeText(await blobs.read(file.sha256));
+}
+
+function compareWithin(before: string, after: string, budget: Budget): DiffLine[] | null {
+  if (budget.left <= 0) return null;
+  const compared = diffLines(before, after);
+  budget.left -= compared.length;
+  if (budget.left < 0) return null;
+  return compared.map(({ kind, text }) => ({ kind, text: cutLine(text) }));
+}
+
+const cutLine = (text: string): string => (text.length > LINE_MAX_CHARS ? `${text.slice(0, LINE_MAX_CHARS)}…` : text);
