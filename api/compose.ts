@@ -7,6 +7,7 @@ import { saveUsageLimits } from '../db/accounts/usage.ts';
 import { startUsageUpkeep } from '../db/accounts/usage-upkeep.ts';
 import { sweepDeletedPlugins } from '../db/catalog/plugins.ts';
 import { type Blobs, openBlobs } from '../db/files/blobs.ts';
+import { recordKeys, requireMatchingDataDir } from '../db/files/data-dir-record.ts';
 import { openSecretKeys } from '../db/files/secrets.ts';
 import { waitForUpdate } from '../db/installations/updates.ts';
 import { requestIntrospection } from '../db/jobs/introspections.ts';
@@ -56,6 +57,7 @@ export async function serveApi(
   const connections = config.DATABASE_CONNECTIONS;
   const database = openPool(config.DATABASE_URL, { name: 'bulkhead-api', connections, onError });
   const { pool } = database;
+  await requireMatchingDataDir(pool, config.DATA_DIR, config.OIDC_ISSUER === undefined);
   const listener = await openListener(pool, onError);
   const queues = await startQueues({ pool, role: 'producer', onError, faultPoint });
   const blobs = await openSweptBlobs(config);
@@ -101,6 +103,7 @@ export async function serveApi(
     signInFacts: readSignInFacts(config),
     issuerOrigins: followIssuerOrigins(config, onError),
   });
+  await recordKeys(pool, config.DATA_DIR);
   stopWithParent(async () => {
     stopping = true;
     await drainConnections(app.server);

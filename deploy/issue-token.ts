@@ -2,6 +2,7 @@
 import { parseArgs } from 'node:util';
 import { findOrCreateAccount } from '../db/accounts/accounts.ts';
 import { changeOperator } from '../db/accounts/moderation.ts';
+import { requireMatchingDataDir } from '../db/files/data-dir-record.ts';
 import { migrate } from '../db/postgres/migrate.ts';
 import { openPool } from '../db/postgres/pool.ts';
 import { openIssuer, userName } from '../service/identity/tokens.ts';
@@ -40,7 +41,7 @@ export async function issueToken(args: readonly string[], readSettings: typeof r
   actAsOwner(settings.DATA_DIR);
   const database = await locateDatabase(settings);
   try {
-    await makeAccount(database.url, user, values.operator);
+    await makeAccount(database.url, settings.DATA_DIR, user, values.operator);
   } finally {
     await database.release();
   }
@@ -48,10 +49,12 @@ export async function issueToken(args: readonly string[], readSettings: typeof r
   return issuer.issue(user);
 }
 
-async function makeAccount(url: string, user: string, operator: boolean): Promise<void> {
+async function makeAccount(url: string, dataDir: string, user: string, operator: boolean): Promise<void> {
   await migrate(url);
   const database = openPool(url, { name: 'bulkhead-token', connections: 1, onError: () => undefined });
   try {
+    // A token of a new key would be accepted nowhere.
+    await requireMatchingDataDir(database.pool, dataDir, true);
     const account = await findOrCreateAccount(database.pool, user);
     if (operator) await changeOperator(database.pool, account.name, true);
   } finally {

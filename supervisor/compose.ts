@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
 import type { Pool } from 'pg';
 import { openBlobs } from '../db/files/blobs.ts';
+import { recordKeys, requireMatchingDataDir } from '../db/files/data-dir-record.ts';
 import { openSecretKeys } from '../db/files/secrets.ts';
 import { hasForeignInstallations } from '../db/installations/foreign-installations.ts';
 import { openPool } from '../db/postgres/pool.ts';
@@ -47,6 +48,7 @@ export async function serveSupervisor(
   const models = await readModels(config.MODELS_FILE, env);
   const connections = config.DATABASE_CONNECTIONS;
   const database = openPool(config.DATABASE_URL, { name: 'bulkhead-supervisor', connections, onError });
+  await requireMatchingDataDir(database.pool, config.DATA_DIR, config.OIDC_ISSUER === undefined);
   await confirmSandboxOff(config, database.pool);
   const sandbox = await prepareSandbox(config);
   logger.info({ sandbox: sandbox.state, limiter: sandbox.limiter, runAs: sandbox.runAs }, 'the sandbox is ready');
@@ -71,6 +73,7 @@ export async function serveSupervisor(
     inspect: config.INSPECT === 'on',
     logCaps: logCaps(config),
   });
+  await recordKeys(database.pool, config.DATA_DIR);
   let stopping = false;
   const { listener, metrics, app } = supervisor;
   const dataDir = { path: config.DATA_DIR, minFreeMegabytes: config.MIN_FREE_MEGABYTES };

@@ -11,7 +11,7 @@ const KEY_BYTES = 32;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const CIPHER = 'aes-256-gcm';
-const KEY_FILE = /^([0-9a-f-]{36})\.key$/;
+export const KEY_FILE = /^([0-9a-f-]{36})\.key$/;
 
 interface SealedSecret {
   readonly keyId: string;

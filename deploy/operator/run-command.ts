@@ -24,7 +24,7 @@ import {
 } from './command.ts';
 import { deadLetters, replay } from './dead-letters.ts';
 import { fleet, installations, restart } from './fleet.ts';
-import { rotateKey } from './keys.ts';
+import { acceptDataDir, rotateKey } from './keys.ts';
 import { actions, block, unblock, unverify, verify } from './moderation.ts';
 import { prune } from './prune.ts';
 
@@ -39,6 +39,7 @@ const commands: ReadonlyMap<string, OperatorCommand> = new Map([
   ['dead-letters', deadLetters],
   ['replay', replay],
   ['rotate-key', rotateKey],
+  ['accept-data-dir', acceptDataDir],
   ['backup', backup],
   ['check-backup', checkBackupFile],
   ['restore', restore],

@@ -1,0 +1,119 @@
+/** A start with a DATA_DIR that is not the database's is refused in one sentence and changes nothing, until it is accepted. */
+import { cp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import t from 'tap';
+import { temporaryFolder, testDatabase } from '../runner/harness.ts';
+import { operator } from './operator-command.ts';
+import { startOnly, startServiceFixture, startServiceOnTestDatabase } from './service-fixture.ts';
+import { buildWorkshop } from './workshop.ts';
+
+t.setTimeout(240_000);
+
+const service = await startServiceOnTestDatabase(t);
+await buildWorkshop(service);
+service.kill('SIGTERM');
+await service.exited;
+const { env } = service;
+
+async function copyDataDir(): Promise<string> {
+  const folder = join(await temporaryFolder(t), 'data');
+  await cp(env.DATA_DIR, folder, { recursive: true });
+  return folder;
+}
+const secretsFolder = (dataDir: string): string => join(dataDir, 'keys', 'secrets');
+
+interface Fault {
+  readonly name: string;
+  readonly sentence: RegExp;
+  /** @returns the environment of the start */
+  make(): Promise<{ readonly DATA_DIR: string; readonly DATABASE_URL?: string }>;
+}
+const LACKS = /^DATA_DIR \S+ lacks keys that this database uses \([0-9a-f, -]+\): set DATA_DIR .*accept-data-dir\.\n$/;
+const faults: readonly Fault[] = [
+  {
+    name: 'an empty folder',
+    sentence: LACKS,
+    make: async () => ({ DATA_DIR: await temporaryFolder(t) }),
+  },
+  {
+    name: 'the key that signs tokens is gone',
+    sentence: LACKS,
+    async make() {
+      const DATA_DIR = await copyDataDir();
+      await rm(join(DATA_DIR, 'keys', 'identity.jwk.json'));
+      return { DATA_DIR };
+    },
+  },
+  {
+    name: 'the keys that seal secrets are gone',
+    sentence: LACKS,
+    async make() {
+      const DATA_DIR = await copyDataDir();
+      await rm(secretsFolder(DATA_DIR), { recursive: true });
+      return { DATA_DIR };
+    },
+  },
+  {
+    name: 'a key has another content',
+    sentence: /^DATA_DIR \S+ has another key under the id \S+ than this database recorded\. .*accept-data-dir\.\n$/,
+    async make() {
+      const DATA_DIR = await copyDataDir();
+      const [name = ''] = await readdir(secretsFolder(DATA_DIR));
+      await writeFile(join(secretsFolder(DATA_DIR), name), Buffer.alloc(32).toString('base64'));
+      return { DATA_DIR };
+    },
+  },
+  {
+    name: 'the packages are gone',
+    sentence: /^DATA_DIR \S+ has no packages, but this database names some: .*accept-data-dir\.\n$/,
+    async make() {
+      const DATA_DIR = await copyDataDir();
+      await rm(join(DATA_DIR, 'blobs'), { recursive: true });
+      return { DATA_DIR };
+    },
+  },
+  {
+    name: 'an empty database',
+    sentence: /^DATA_DIR \S+ holds packages, but this database is empty: set DATABASE_URL .*accept-data-dir\.\n$/,
+    make: async () => ({ DATA_DIR: await copyDataDir(), DATABASE_URL: (await testDatabase(t)).url }),
+  },
+];
+
+const withoutLog = (stderr: string): string => stderr.replaceAll(/^\{.*\n/gm, '');
+const listKeys = (dataDir: string): Promise<string[]> =>
+  readdir(join(dataDir, 'keys'), { recursive: true }).then(
+    (names) => names.sort(),
+    () => [],
+  );
+
+for (const { name, sentence, make } of faults)
+  t.test(`refused: ${name}`, async (t) => {
+    const wrong = { ...env, ...(await make()) };
+    const before = await listKeys(wrong.DATA_DIR);
+    const { code, stdout, stderr } = await (await startOnly(wrong)).exited;
+    t.equal(code, 1);
+    t.match(withoutLog(stderr), sentence);
+    t.notMatch(stdout, 'bulkhead ready');
+    t.same(await listKeys(wrong.DATA_DIR), before, 'no key is made');
+  });
+
+t.test('lost keys are accepted, and secrets open again when their key comes back', async (t) => {
+  const DATA_DIR = await copyDataDir();
+  const [name = ''] = await readdir(secretsFolder(DATA_DIR));
+  const lost = await readFile(join(secretsFolder(DATA_DIR), name));
+  await rm(join(DATA_DIR, 'keys'), { recursive: true });
+  const lostEnv = { ...env, DATA_DIR };
+  t.match(await operator(lostEnv, 'accept-data-dir'), {
+    code: 0,
+    stdout: /belongs to this database now\. 1 secrets cannot be opened/,
+  });
+  const again = await startServiceFixture(t, lostEnv);
+  t.match(await again.call('GET', '/api/me'), { status: 200 });
+  t.match(await again.call('GET', '/api/me', undefined, service.token), { status: 401 });
+  again.kill('SIGTERM');
+  await again.exited;
+  await writeFile(join(secretsFolder(DATA_DIR), name), lost);
+  const whole = await startServiceFixture(t, lostEnv);
+  t.match(await operator(lostEnv, 'rotate-key'), { code: 0, stdout: /encrypted 1 secrets with it/ });
+  t.match(await whole.call('GET', '/api/me'), { status: 200 });
+});
