@@ -32,21 +32,27 @@ export interface Delivery {
   readonly bodyBytes: number;
 }
 
-/** What comes before a pending delivery: one of its conversation that is set aside, or the head of its queue. */
-const WAITS_FOR = `CASE WHEN d.state = 'pending' AND NOT d.set_aside THEN (
-    SELECT json_build_object('id', b.id, 'lastError', b.last_error) FROM (
-      (SELECT s.id, s.last_error FROM deliveries s
-        WHERE s.channel_id = d.channel_id AND s.direction = d.direction AND s.state = 'pending' AND s.set_aside
-          AND s.conversation_key = d.conversation_key LIMIT 1)
-      UNION ALL
-      (SELECT h.id, h.last_error FROM deliveries h
-        WHERE h.channel_id = d.channel_id AND h.direction = d.direction AND h.state = 'pending' AND NOT h.set_aside
-          AND h.position < d.position AND NOT ${isHeldUpSql('h')} ORDER BY h.position LIMIT 1)) b LIMIT 1) END`;
+/**
+ * What comes before a pending delivery: one of its conversation that is set aside, or the head of its queue. The head is a
+ * join by queue alone, so that PostgreSQL looks it up once for a page.
+ */
+const FROM = `deliveries d
+  LEFT JOIN LATERAL (
+    SELECT s.id, s.last_error FROM deliveries s
+     WHERE s.channel_id = d.channel_id AND s.direction = d.direction AND s.state = 'pending' AND s.set_aside
+       AND s.conversation_key = d.conversation_key LIMIT 1) same ON d.state = 'pending' AND NOT d.set_aside
+  LEFT JOIN LATERAL (
+    SELECT h.id, h.last_error FROM deliveries h
+     WHERE h.channel_id = d.channel_id AND h.direction = d.direction AND h.state = 'pending' AND NOT h.set_aside
+       AND NOT ${isHeldUpSql('h')} ORDER BY h.position LIMIT 1) head ON d.state = 'pending' AND NOT d.set_aside`;
+const WAITS_FOR = `CASE WHEN same.id IS NOT NULL THEN json_build_object('id', same.id, 'lastError', same.last_error)
+    WHEN head.id <> d.id THEN json_build_object('id', head.id, 'lastError', head.last_error) END`;
 const IS_ATTEMPTED = `(d.state = 'pending' AND d.claimed_by IS NOT NULL AND ${isLeaseHeldSql('d.claimed_by')})`;
 
-const COLUMNS = `id, channel_id AS "channelId", direction, state, attempts, received_at AS "receivedAt",
-  CASE WHEN state = 'pending' AND next_attempt_at < 'infinity' THEN next_attempt_at END AS "nextAttemptAt",
-  last_error AS "lastError", finished_at AS "finishedAt", method, query, headers, octet_length(body) AS "bodyBytes", set_aside AS "setAside",
+const COLUMNS = `d.id, d.channel_id AS "channelId", d.direction, d.state, d.attempts, d.received_at AS "receivedAt",
+  CASE WHEN d.state = 'pending' AND d.next_attempt_at < 'infinity' THEN d.next_attempt_at END AS "nextAttemptAt",
+  d.last_error AS "lastError", d.finished_at AS "finishedAt", d.method, d.query, d.headers,
+  octet_length(d.body) AS "bodyBytes", d.set_aside AS "setAside",
   ${IS_ATTEMPTED} AS attempting, ${WAITS_FOR} AS "waitsFor"`;
 
 interface DeliveryQuery extends PageQuery {
@@ -59,10 +65,10 @@ interface DeliveryQuery extends PageQuery {
 export const pageDeliveries = (pool: Pool, query: DeliveryQuery): Promise<Page<Delivery>> =>
   readPage(
     pool,
-    `SELECT ${COLUMNS} FROM deliveries d
-      WHERE installation_id = $1 AND ($2::text IS NULL OR channel_id = $2) AND ($3::text IS NULL OR state = $3)
-        AND ($4::text IS NULL OR id < $4)
-      ORDER BY id DESC LIMIT $5`,
+    `SELECT ${COLUMNS} FROM ${FROM}
+      WHERE d.installation_id = $1 AND ($2::text IS NULL OR d.channel_id = $2) AND ($3::text IS NULL OR d.state = $3)
+        AND ($4::text IS NULL OR d.id < $4)
+      ORDER BY d.id DESC LIMIT $5`,
     [query.installationId, query.channelId ?? null, query.state ?? null],
     query,
     (row) => row.id,
@@ -77,7 +83,7 @@ export const findDelivery = (
 ): Promise<(Delivery & { readonly body: Buffer }) | null> =>
   findRow<Delivery & { body: Buffer }>(
     pool,
-    `SELECT ${COLUMNS}, substring(body FROM 1 FOR $3) AS body FROM deliveries d WHERE id = $1 AND installation_id = $2`,
+    `SELECT ${COLUMNS}, substring(d.body FROM 1 FOR $3) AS body FROM ${FROM} WHERE d.id = $1 AND d.installation_id = $2`,
     [id, installationId, bodyBytesMax],
   );
 

@@ -18,9 +18,11 @@ import { login } from './commands/login.ts';
 import { logout } from './commands/logout.ts';
 import { logs } from './commands/logs.ts';
 import { mcp } from './commands/mcp.ts';
+import { pause } from './commands/pause.ts';
 import { publish } from './commands/publish.ts';
 import { replay } from './commands/replay.ts';
 import { restart } from './commands/restart.ts';
+import { resume } from './commands/resume.ts';
 import { retry } from './commands/retry.ts';
 import { status } from './commands/status.ts';
 import { tryNow } from './commands/try-now.ts';
@@ -42,6 +44,8 @@ export const commands: readonly Command[] = [
   accept,
   retry,
   status,
+  pause,
+  resume,
   restart,
   logs,
   call,

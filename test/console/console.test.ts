@@ -257,6 +257,8 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('button', { name: 'Delete' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
     await page.getByText('Not done').waitFor();
+    // What was refused can be read and mended: the dialog stays.
+    await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
   });
 
   await t.test('go to the documentation and back', async (t) => {

@@ -126,6 +126,12 @@ t.test('deliveries: why one waits, try it now, give it up, replay it', async (t)
   t.match(await typed(['replay', id, '--slug', 'word-count']), { code: 0, stdout: `queued ${id} for word-count\n` });
   t.match(await typed(['give-up', 'nothing']), { code: 1, stderr: /No installed plugin has a delivery nothing/ });
   t.match(await typed(['status']), { stdout: /word-count {2}1\.0\.0 {2}Latest {2}ready/ });
+  t.match(await typed(['pause', 'word-count']), { code: 0, stdout: /bulkhead resume word-count/ });
+  t.match(await typed(['status']), {
+    stdout: /paused: Its user paused it\.\n {4}Resume it\. bulkhead resume word-count/,
+  });
+  t.match(await typed(['restart', 'word-count']), { code: 1, stderr: /not running: paused/ });
+  t.match(await typed(['resume', 'word-count']), { code: 0, stdout: 'word-count: ready\n' });
   t.match(await typed(['restart', 'word-count']), { code: 0, stdout: /The next call starts it again/ });
 });
 

@@ -41,6 +41,7 @@ export const status: Command = {
 /** The next step as a command where there is one. */
 function describeNext({ slug, condition: { action, nextStep } }: Installation): string | null {
   if (action === 'retry_update') return `${nextStep} bulkhead retry ${slug}`;
+  if (action === 'resume') return `${nextStep} bulkhead resume ${slug}`;
   if (action === 'restart') return `${nextStep} bulkhead restart ${slug}`;
   if (action === 'configure') return `${nextStep} bulkhead configure ${slug} --help`;
   return nextStep;
