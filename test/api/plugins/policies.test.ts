@@ -1,5 +1,6 @@
 /** The pure rules: version numbers, Latest, and what an update may do without asking. */
 import fc from 'fast-check';
+import semver from 'semver';
 import t from 'tap';
 import { diffCapabilities, isCovered } from '../../../api/installations/capability-diff.ts';
 import { resolveStatus } from '../../../api/installations/configuration.ts';
@@ -80,6 +81,23 @@ t.test('numbers are raised without rounding', async (t) => {
     ['1.0.9007199254740992', 'patch', '1.0.9007199254740993'],
   ];
   for (const [text, kind, next] of raised) t.equal(raiseVersion(text, kind), next, `${kind} of ${text}`);
+});
+
+t.test('order and next numbers are those of the semver library, as far as it reads numbers exactly', async (t) => {
+  const number = fc.nat({ max: 20 });
+  const identifier = fc.constantFrom('0', '1', '9', '10', 'a', 'A', 'rc', 'rc-1', '-', '0a');
+  const texts = fc
+    .tuple(fc.tuple(number, number, number), fc.array(identifier, { maxLength: 3 }))
+    .map(([core, pre]) => core.join('.') + (pre.length > 0 ? `-${pre.join('.')}` : ''));
+  const kinds = fc.constantFrom<'major' | 'minor' | 'patch'>('major', 'minor', 'patch');
+  const isSame = fc.property(
+    texts,
+    texts,
+    kinds,
+    (a, b, kind) =>
+      Math.sign(comparePrecedence(a, b)) === semver.compare(a, b) && raiseVersion(a, kind) === semver.inc(a, kind),
+  );
+  t.doesNotThrow(() => fc.assert(isSame, { seed, numRuns: 2_000 }));
 });
 
 t.test('Latest is the highest that is published, pre-releases only among themselves', async (t) => {
