@@ -21,7 +21,15 @@ import {
   WAIT_OUT_MS,
 } from './fleet-bounds.ts';
 import { LoadedChild, type LoadedChildDeps, type LoadedChildHandlers } from './loaded-child.ts';
-import { afterExit, afterStableRun, afterStart, decide, fresh, type RestartState } from './restart-policy.ts';
+import {
+  afterExit,
+  afterStableRun,
+  afterStart,
+  decide,
+  fresh,
+  pickMainReason,
+  type RestartState,
+} from './restart-policy.ts';
 import type { Spare } from './spare-children.ts';
 import { describeStartFailure, NoRoomError, pickPluginStack } from './start-failure.ts';
 import { sameConfiguration, startKey, versionKey } from './start-key.ts';
@@ -603,12 +611,6 @@ export class InstallationRunner {
     this.#failedShown = true;
     this.#deps.onFailed(this, pickMainReason(this.#endReasons));
   }
-}
-
-/** The most frequent reason; of several, the latest. One late end must not hide what the others had in common. */
-function pickMainReason(reasons: readonly string[]): string {
-  const count = (reason: string) => reasons.filter((other) => other === reason).length;
-  return reasons.reduce((best, reason) => (count(reason) >= count(best) ? reason : best), '');
 }
 
 /** Changes with what an account's chains use of the installation. */

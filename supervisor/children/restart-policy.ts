@@ -67,3 +67,9 @@ export function afterStart(state: RestartState): RestartState {
 export function afterStableRun(state: RestartState): RestartState {
   return state.phase === 'half-open' ? fresh : { ...state, streak: 0 };
 }
+
+/** The most frequent reason; of several, the latest. One late end must not hide what the others had in common. */
+export function pickMainReason(reasons: readonly string[]): string {
+  const count = (reason: string) => reasons.filter((other) => other === reason).length;
+  return reasons.reduce((best, reason) => (count(reason) >= count(best) ? reason : best), '');
+}

@@ -143,11 +143,13 @@ t.test(
       ).rows[0];
     const first = await outcomeOf(fixture, session);
     t.match(first, { outcome: 'skipped_unavailable', reason: /broken start/ });
-    await eventually(async () => {
-      const { reason } = await outcomeOf(fixture, session);
-      if (/it crashed and starts again in/.test(reason)) passedMs += AFTER_BACKOFF_MS;
-      return (await row()).status === 'failed';
-    }, 60_000);
+    const untilFailed = () =>
+      eventually(async () => {
+        const { reason } = await outcomeOf(fixture, session);
+        if (/it crashed and starts again in/.test(reason)) passedMs += AFTER_BACKOFF_MS;
+        return (await row()).status === 'failed';
+      }, 60_000);
+    await untilFailed();
     t.match(await row(), { status: 'failed', status_reason: /broken start/ });
     const refused = performance.now();
     t.equal((await outcomeOf(fixture, session)).outcome, 'skipped_unavailable');
@@ -159,11 +161,14 @@ t.test(
       1,
     );
     // The same statement as in configure and resume.
-    await fixture.pool.query('UPDATE installations SET updated_at = clock_timestamp() WHERE id = $1', [
-      made.installationId,
-    ]);
+    await fixture.pool.query(
+      `UPDATE installations SET status = 'ready', status_reason = NULL, updated_at = clock_timestamp() WHERE id = $1`,
+      [made.installationId],
+    );
     await fixture.notify(made.installationId);
     await eventually(async () => !/failed too often/.test((await outcomeOf(fixture, session)).reason));
+    await untilFailed();
+    t.match(await row(), { status: 'failed', status_reason: /broken start/ }, 'it is shown again that it fails');
     await fixture.update(made, { semVer: '2.0.0', code: suffix(' well') });
     await eventually(async () => (await prompt(fixture, session)) === 'a well');
     await eventually(async () => (await row()).status === 'ready');

@@ -8,6 +8,7 @@ import {
   afterStart,
   decide,
   fresh,
+  pickMainReason,
   type RestartState,
 } from '../../../supervisor/children/restart-policy.ts';
 
@@ -73,4 +74,10 @@ t.test('memory is the reason of an end, also where the deadline came first', asy
   t.equal(reasonOf({}, { why, stderr: full }), 'it exceeded its memory limit');
   t.equal(reasonOf({ outOfMemory: true }, { why }), 'it exceeded its memory limit');
   t.equal(reasonOf({}, {}), 'it was ended by SIGKILL');
+});
+
+t.test('the headline of a failure is what most ends had in common', async (t) => {
+  t.equal(pickMainReason(['memory']), 'memory');
+  t.equal(pickMainReason(['memory', 'memory', 'late by 1 ms', 'memory', 'late by 2 ms']), 'memory', 'not the last one');
+  t.equal(pickMainReason(['memory', 'late']), 'late', 'the latest of equals');
 });
