@@ -17,5 +17,11 @@ export function isPublicAddress(address: string): boolean {
   return parsed.range() === 'unicast' && parsed.match(GLOBAL_UNICAST, GLOBAL_UNICAST_BITS);
 }
 
+/** One text for all notations of an address, without the zone of an interface. */
+export function normalizeAddress(address: string): string {
+  const [bare = ''] = address.split('%', 1);
+  return ipaddr.isValid(bare) ? ipaddr.process(bare).toNormalizedString() : bare;
+}
+
 const GLOBAL_UNICAST = ipaddr.IPv6.parse('2000::');
 const GLOBAL_UNICAST_BITS = 3;

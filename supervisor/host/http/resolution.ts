@@ -1,8 +1,10 @@
 /** Resolves a host name once and checks every address, so that the connection cannot use another one. */
 import { lookup, Resolver } from 'node:dns/promises';
 import { isIP, type LookupFunction } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { HostError } from '../host-call.ts';
-import { isPublicAddress } from './addresses.ts';
+import { isPublicAddress, normalizeAddress } from './addresses.ts';
+import { isBadPort } from './bad-ports.ts';
 
 /** Time limit of one DNS query, milliseconds, and number of attempts. */
 const DNS_TIMEOUT_MS = 3_000;
@@ -11,22 +13,40 @@ const DNS_TRIES = 2;
 export interface Resolution {
   /** `host:port` of targets that may have private addresses, from the operator's settings. */
   readonly allowPrivate: ReadonlySet<string>;
+  /** Addresses of this machine, asked for at each request. Default: those of its network interfaces now. */
+  readonly listOwnAddresses?: () => readonly string[];
   /** DNS servers as `address` or `address:port`; empty: the system's. */
   readonly dnsServers: readonly string[];
 }
 
-/** Resolves a target. @throws HostError when it has no address, or has a private one that the operator did not allow */
+/**
+ * Resolves a target.
+ *
+ * @throws HostError when it has no address, or, without the operator's permission, one that is private or this machine's, or
+ *   a port of another protocol
+ */
 export async function resolveTarget(url: URL, resolution: Resolution, signal: AbortSignal): Promise<readonly string[]> {
   const host = url.hostname;
-  const isNamed = resolution.allowPrivate.has(`${host}:${readPort(url)}`);
+  const port = readPort(url);
+  const isNamed = resolution.allowPrivate.has(`${host}:${port}`);
+  if (!isNamed && isBadPort(Number(port)))
+    throw new HostError(`port ${port} belongs to another protocol than HTTP; requests to it are not allowed`);
   const found = await lookUp(host, resolution.dnsServers, signal);
   // The system's look-up, which reads the hosts file, only for targets that the operator allowed: it blocks a thread.
   const addresses = found.length === 0 && isNamed ? await askSystem(host) : found;
   if (addresses.length === 0) throw new HostError(`${host} has no address`);
   if (!isNamed && !addresses.every(isPublicAddress))
     throw new HostError(`${host} has an address that is not public; requests to it are not allowed`);
+  // A public address of this machine leads to services that trust it, past the firewall in front of it.
+  const own = new Set((resolution.listOwnAddresses ?? listInterfaceAddresses)().map(normalizeAddress));
+  if (!isNamed && addresses.some((address) => own.has(normalizeAddress(address))))
+    throw new HostError(`${host} has an address of the machine that runs Bulkhead; requests to it are not allowed`);
   return addresses;
 }
+
+/** The addresses of all network interfaces. They may change while the process runs. */
+const listInterfaceAddresses = (): string[] =>
+  Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address));
 
 const DEFAULT_PORTS: Readonly<Record<string, string>> = { 'http:': '80', 'https:': '443' };
 const readPort = (url: URL): string => url.port || (DEFAULT_PORTS[url.protocol] ?? '');

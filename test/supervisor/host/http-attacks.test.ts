@@ -1,5 +1,6 @@
 /** What a plugin, a DNS server and a web server try on `host.http.fetch`, and what comes of it. */
 import { createServer } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { eventually } from '../supervisor-fixture.ts';
@@ -24,6 +25,40 @@ t.test('DNS rebinding: the request connects to the checked address', async (t) =
   await t.rejects(plugin.fetch(`http://evil.test:${inside.port}/`, { timeoutMs: 300 }), { name: 'HostError' });
   t.equal(inside.connections(), 0);
   t.same([...plugin.dns.asked].sort(), ['A evil.test', 'AAAA evil.test'], 'one look');
+});
+
+t.test('addresses of this machine are refused, also public ones and those that it gets while it runs', async (t) => {
+  const inside = await serve(t, (_request, response) => response.end('inside'));
+  const own: string[] = [];
+  const plugin = await pluginWith(t, ['own.test'], { listOwnAddresses: () => own });
+  plugin.dns.set('own.test', [PUBLIC]);
+  const ask = () => plugin.fetch(`http://own.test:${inside.port}/`, { timeoutMs: 300 });
+  await t.rejects(ask(), { message: /^(?!.*machine)/ }, 'somebody else’s so far');
+  own.push('fe80::1%eth0', PUBLIC);
+  await t.rejects(ask(), {
+    message: 'own.test has an address of the machine that runs Bulkhead; requests to it are not allowed',
+  });
+  const [mine] = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
+  plugin.dns.set('own.test', [mine?.address ?? '']);
+  plugin.allow(`own.test:${inside.port}`);
+  if (mine?.address === '127.0.0.1') t.equal((await ask()).bodyText, 'inside', 'unless the operator allows it');
+});
+
+t.test('ports of other protocols are refused, unless the operator names them', async (t) => {
+  const plugin = await pluginWith(t, ['mail.test']);
+  plugin.dns.set('mail.test', [PUBLIC]);
+  for (const port of [1, 22, 25, 465, 587, 993, 2049, 5060, 6000, 6667, 10_080])
+    await t.rejects(plugin.fetch(`http://mail.test:${port}/`), {
+      message: `port ${port} belongs to another protocol than HTTP; requests to it are not allowed`,
+    });
+  const moved = await serve(t, (_request, response) =>
+    response.writeHead(302, { location: 'http://mail.test:25/' }).end(),
+  );
+  plugin.allow(`mail.test:${moved.port}`);
+  plugin.dns.set('mail.test', ['127.0.0.1']);
+  await t.rejects(plugin.fetch(`http://mail.test:${moved.port}/`), { message: /^port 25 / }, 'by a redirect');
+  plugin.allow('mail.test:1');
+  await t.rejects(plugin.fetch('http://mail.test:1/'), { message: /invalid answer/ }, 'asked, and nobody is there');
 });
 
 t.test('the connection uses the first DNS answer', async (t) => {
