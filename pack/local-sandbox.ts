@@ -48,7 +48,7 @@ async function open() {
   const directory = await mkdtemp(join(tmpdir(), 'bulkhead-testing-'));
   try {
     const program = await childProgram();
-    const sandbox = await openSandbox({ mode: 'auto', directory: join(directory, 'jail'), program });
+    const sandbox = await openSandbox({ mode: 'auto', directory: join(directory, 'jail'), program, isUsersOwn: true });
     warnOnce(sandbox);
     return { sandbox, directory };
   } catch (error) {

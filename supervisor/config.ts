@@ -13,7 +13,7 @@ export const supervisorSettings = {
   SANDBOX: oneOf(
     ['auto', 'require', 'off'],
     'auto',
-    "The operating system's wall (bubblewrap). auto: where it cannot be built, plugins of other accounts do not start; require: where it cannot be built, the supervisor does not start; off disables it, for debugging only.",
+    "The operating system's wall (bubblewrap). auto: where it cannot be built, only operators' own plugins run, as an unprivileged user; require: where it cannot be built, the supervisor does not start; off disables it, for debugging only.",
   ),
   SANDBOX_OFF_CONFIRMED: oneOf(
     ['no', 'yes'],

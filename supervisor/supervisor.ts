@@ -43,7 +43,7 @@ import { openSshHosts, type SshTarget } from './host/ssh/hosts.ts';
 import { sshCalls } from './host/ssh/ssh.ts';
 import { defaultQuota, type WorkspaceQuota, Workspaces } from './host/workspace/workspaces.ts';
 import type { Jail } from './jail/jail.ts';
-import { refusal, type Sandbox } from './jail/sandbox.ts';
+import { findRefusal, type Sandbox } from './jail/sandbox.ts';
 import { AuditSink } from './records/audit-sink.ts';
 
 import { defaultLogCaps, type LogCaps, LogSink } from './records/log-sink.ts';
@@ -162,7 +162,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     lease,
     fleet,
     onError,
-    jail: sandbox.jail,
+    sandbox,
     deliveryDays: options.deliveryDays ?? limits.deliveryDays,
     deliveryWaits: options.deliveryWaits ?? limits.deliveryWaits,
     metricsDays: options.metricsDays ?? limits.metricsDays,
@@ -252,7 +252,7 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, onError }: A
     idleStopMs: options.idleStopMs,
     now: options.now ?? Date.now,
     startInspectable: sandbox.inspectable ? starter(sandbox.inspectable, options) : undefined,
-    degraded: refusal(sandbox, { ownAccount: false }),
+    findRefusal: (isOperators) => findRefusal(sandbox, isOperators),
     onServing: (accountId) => pluginsCache.drop(accountId),
   });
   const pluginsCache = new AccountPluginsCache(pool, (accountId, plugins) => fleet.sync(accountId, plugins));

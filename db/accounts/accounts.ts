@@ -58,6 +58,9 @@ function listNames(subject: string, issuer: string): string[] {
   return [subject, qualified, `${qualified}-${randomUUID().slice(0, 8)}`];
 }
 
+export const isOperator = async (db: Queryable, id: string): Promise<boolean> =>
+  (await findRow(db, 'SELECT 1 FROM accounts WHERE id = $1 AND operator', [id])) !== null;
+
 /** Null: no account has that name. */
 export const findAccountByName = (db: Queryable, name: string): Promise<Account | null> =>
   findRow(db, `SELECT ${ACCOUNT_COLUMNS} FROM accounts WHERE name = $1`, [name]);

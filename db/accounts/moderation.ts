@@ -36,6 +36,8 @@ export function changeOperator(
     await setOperator(tx, account.id, operator);
     await recordAction(tx, { action: operator ? 'appoint' : 'demote', subject: name, by });
     await notifyAccountChanged(tx, account.id);
+    // Without the sandbox, only operators' own plugins run.
+    await notifyInstallationsOfAccount(tx, account.id);
     return { ...account, operator };
   });
 }

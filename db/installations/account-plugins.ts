@@ -30,6 +30,8 @@ export interface InstalledPlugin {
   readonly secretNames: readonly string[];
   readonly status: 'ready' | 'needs_configuration' | 'paused' | 'failed' | 'uninstalling';
   readonly hookOrder: number;
+  /** Whether the account is an operator's. */
+  readonly isOperators: boolean;
   /** Whether an operation stops when one of its hooks did not run. */
   readonly required: boolean;
   /** Why an operator blocked the plugin or suspended the account; null: it may run. */
@@ -57,6 +59,7 @@ const selectSql = (versionId: string, granted: string): string => `
          v.semver AS "semVer",
          v.bundle_sha256 AS "bundleSha256", v.source_map_sha256 AS "sourceMapSha256", v.registrations, v.manifest,
          v.discovered, ${granted} AS granted, i.settings AS given, i.status, i.hook_order AS "hookOrder", i.required,
+         (SELECT o.operator FROM accounts o WHERE o.id = i.account_id) AS "isOperators",
          ${BLOCKED_REASON_SQL} AS "blockedReason", i.updated_at AS "updatedAt",
          CASE WHEN i.previous_version_id IS NOT NULL
               THEN i.moved_at + make_interval(secs => ${PROBATION_SECONDS}) END AS "rollbackUntil",

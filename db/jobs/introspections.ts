@@ -75,7 +75,8 @@ export async function requestIntrospection(
       request.sourceName,
     ]);
     const { accountId } = request;
-    await deps.queues.send(deps.pool, 'introspect', { introspectionId: id }, { group: { id: accountId, accountId } });
+    const payload = { introspectionId: id, accountId };
+    await deps.queues.send(deps.pool, 'introspect', payload, { group: { id: accountId, accountId } });
     const result = await pollAnswer(deps.pool, id, answered, Date.now() + timeoutMs);
     if (result && (result.ok || !result.unavailable)) return result;
     throw new Problem('unavailable', result?.message ?? 'No supervisor checked the package in time. Retry shortly.', {

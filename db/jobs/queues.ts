@@ -44,7 +44,8 @@ const defaults = { policy: 'standard', retryLimit: 20, retryDelay: 1, retryBacko
 export const queues = {
   introspect: {
     doc: 'Runs a freshly built bundle in a one-shot jailed child and records what it registers.',
-    payload: z.object({ introspectionId: id }),
+    // Without the account: from an API of the release before, or recovered.
+    payload: z.object({ introspectionId: id, accountId: id.optional() }),
     // Code that never ends takes its 5 s of a processor, so an author's publishes wait for each other.
     perGroup: 2,
     concurrency: 8,

@@ -35,8 +35,8 @@ export interface FleetOptions extends LoadedChildDeps {
   startInspectable?: ((handlers: ChildHandlers) => Child) | undefined;
   /** Largest number of children, without the spare. */
   readonly childrenMax: number;
-  /** Why plugins of other accounts may not run here; null if the sandbox is full. */
-  readonly degraded: string | null;
+  /** Why code may not run here; null if it may. @param isOperators whether an operator wrote it for their own account */
+  findRefusal(isOperators: boolean): string | null;
   /** Rate limit of one installation's log lines and host calls. */
   readonly outputBytesPerSecond?: number | undefined;
   readonly idleStopMs?: number;
@@ -140,7 +140,7 @@ export class Fleet implements PluginInvoker {
 
   /** Why this machine may not run a plugin; null if it may. */
   findRefusal(plugin: InstalledPlugin): string | null {
-    return plugin.pluginOwnerId === plugin.accountId ? null : this.#options.degraded;
+    return this.#options.findRefusal(plugin.isOperators && plugin.pluginOwnerId === plugin.accountId);
   }
 
   /**
@@ -158,6 +158,11 @@ export class Fleet implements PluginInvoker {
         return plugin;
       }
       const runner = this.#runners.get(plugin.installationId);
+      // Its operator was demoted.
+      if (runner && this.findRefusal(plugin) !== null) {
+        void this.retire(plugin.installationId, 0);
+        return plugin;
+      }
       runner?.update(plugin);
       return runner?.resolveServed() ?? plugin;
     });

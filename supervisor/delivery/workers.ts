@@ -1,5 +1,6 @@
 /** Starts the queue workers, and recovers work that a killed supervisor left behind. */
 
+import { isOperator } from '../../db/accounts/accounts.ts';
 import { sweepUsage } from '../../db/accounts/model-usage.ts';
 import { startUsageUpkeep } from '../../db/accounts/usage-upkeep.ts';
 import {
@@ -31,7 +32,7 @@ import { openRetryingWriter } from '../../service/timing/retrying-writer.ts';
 import { ChildError } from '../children/child-errors.ts';
 import type { Fleet } from '../children/fleet.ts';
 import { introspect } from '../children/introspect.ts';
-import type { Jail } from '../jail/jail.ts';
+import { findRefusal, type Sandbox } from '../jail/sandbox.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { ChannelScheduler } from './channel-scheduler.ts';
 import { deliverEvents, type EventDeps } from './event-delivery.ts';
@@ -55,7 +56,7 @@ interface JobDeps extends Omit<EventDeps, 'delivering' | 'writes'> {
   readonly services: SessionServices;
   readonly blobs: Blobs;
   readonly fleet: Fleet;
-  readonly jail: Jail;
+  readonly sandbox: Pick<Sandbox, 'jail' | 'admits' | 'missing'>;
   /** Delays after failed attempts at a delivery, seconds. */
   readonly deliveryWaits: readonly number[];
   /** Retention of finished deliveries with their bodies. Days. */
@@ -92,7 +93,7 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
     find: (channelIds) => findReadyChannelQueues(deps.pool, deps.lease, channelIds),
     work: (queue) => deliverHead({ ...deps, writes }, queue),
   });
-  deps.queues.work('introspect', ({ introspectionId }) => answerRequest(deps, introspectionId));
+  deps.queues.work('introspect', ({ introspectionId, accountId }) => answerRequest(deps, introspectionId, accountId));
   const delivering = new Set<string>();
   deps.queues.work('events', ({ installationId }) => deliverEvents({ ...deps, delivering, writes }, installationId));
   const updating = new Set<string>();
@@ -158,9 +159,16 @@ async function upkeep({
   await sweepUsage(pool);
 }
 
-async function answerRequest(deps: JobDeps, introspectionId: string): Promise<void> {
+async function answerRequest(deps: JobDeps, introspectionId: string, accountId: string | undefined): Promise<void> {
   const question = await findIntrospection(deps.pool, introspectionId);
-  if (question) await answerIntrospection(deps.pool, introspectionId, await runIntrospection(deps, question));
+  if (!question) return;
+  const isOperators = accountId !== undefined && (await isOperator(deps.pool, accountId));
+  const refused = findRefusal(deps.sandbox, isOperators);
+  const answer =
+    refused === null
+      ? await runIntrospection(deps, question)
+      : ({ ok: false, message: refused, unavailable: true } as const);
+  await answerIntrospection(deps.pool, introspectionId, answer);
 }
 
 async function runIntrospection(
@@ -169,7 +177,11 @@ async function runIntrospection(
 ): Promise<Introspection> {
   try {
     const bundle = await deps.blobs.read(bundleSha256);
-    const { registrations, places, schemaFaults } = await introspect(deps.jail, bundle.toString('utf8'), sourceName);
+    const { registrations, places, schemaFaults } = await introspect(
+      deps.sandbox.jail,
+      bundle.toString('utf8'),
+      sourceName,
+    );
     return { ok: true, registrations, places: { ...places }, schemaFaults: [...schemaFaults] };
   } catch (error) {
     if (!(error instanceof ChildError)) {

@@ -67,6 +67,8 @@ export interface JailedProcess extends BoxedProcess {
 /** `nobody` in the jail's user namespace: neither root nor the supervisor's user. */
 const UID_INSIDE = '65534';
 const PROGRAM_INSIDE = '/child.cjs';
+/** The program without bubblewrap: another user may not reach its path, but the opened file. */
+const PROGRAM_OPENED = '/proc/self/fd/3';
 /** Descriptors above stderr, in the order of the spawn order. bubblewrap closes all before Node starts. */
 const FILTER_FD = 3;
 const PROGRAM_FD = 4;
@@ -125,7 +127,7 @@ export function makeJail(options: JailOptions): Jail {
         ...['--seccomp', String(FILTER_FD), '--info-fd', String(INFO_FD)],
         ...['--', NODE_INSIDE, ...flags, PROGRAM_INSIDE],
       ]
-    : [...bareLauncher(), executable, ...flags, programPath];
+    : [...bareLauncher(), executable, ...flags, '--preserve-symlinks-main', PROGRAM_OPENED];
   const residentMegabytes = options.residentMegabytes ?? limits.residentMegabytes;
   const { accountMegabytes } = options;
   const accountBytes =
@@ -144,7 +146,7 @@ export function makeJail(options: JailOptions): Jail {
       const spawned = spawnApart({
         ...identity,
         args: ['-c', launch, 'jail', ...command],
-        files: walls.os ? [filterPath, programPath] : [],
+        files: walls.os ? [filterPath, programPath] : [programPath],
         reportsInside: walls.os,
         inspectable,
       });
@@ -167,7 +169,8 @@ const bareLauncher = (): string[] => (existsSync(SETPRIV) ? [SETPRIV, '--pdeaths
 function writeAtomically(directory: string, name: string, content: string | Uint8Array): string {
   const path = join(directory, name);
   const temporary = `${path}.${process.pid}`;
-  writeFileSync(temporary, content, { mode: 0o400 });
+  // Anybody may read it: without bubblewrap, children of another user do. Its directory keeps others out.
+  writeFileSync(temporary, content, { mode: 0o444 });
   renameSync(temporary, path);
   return path;
 }

@@ -14,8 +14,10 @@ export interface Sandbox {
   /** What the operator must do, one sentence; null when the sandbox is full. */
   readonly missing: string | null;
   readonly limiter: LimiterKind;
-  /** The host user of children; null: the supervisor's user, unprivileged in a user namespace. */
+  /** The host user of children; null: the supervisor's user, which the whole sandbox confines to a user namespace. */
   readonly runAs: number | null;
+  /** Which plugins may run: without wall L3 those that operators wrote for themselves, or none. */
+  readonly admits: 'all' | 'operators' | 'none';
   readonly jail: Jail;
   /** The jail of children that can be inspected; null if inspection is not possible. */
   readonly inspectable?: Jail | null;
@@ -31,12 +33,15 @@ export interface SandboxOptions
     | 'openFiles'
     | 'threads'
     | 'cpuWeight'
+    | 'executable'
   > {
   readonly mode: SandboxMode;
   /** The program of `buildInspectedChild`; null if inspection is disabled. */
   readonly inspectedProgram?: string | null;
   /** Absolute path. Default: found on the search path. */
   readonly bubblewrap?: string | null;
+  /** The code is that of the user who starts this process, as on an author's machine. */
+  readonly isUsersOwn?: boolean;
 }
 
 /** A user that owns no files: from systemd's range of dynamic users, which no package uses. */
@@ -51,15 +56,8 @@ const ERROR_MAX_CHARS = 300;
  */
 export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   const limiter = findLimiter();
-  const openWithoutWall = (state: SandboxState, missing: string): Sandbox => ({
-    state,
-    missing,
-    limiter: limiter.kind,
-    runAs: null,
-    jail: makeJail({ ...options, limiter, bubblewrap: '', walls: { node: true, os: false } }),
-  });
   if (options.mode === 'off')
-    return openWithoutWall('off', 'The sandbox is disabled (SANDBOX=off): only your own plugins run.');
+    return openWithoutWall({ ...options, limiter }, 'off', 'The sandbox is disabled (SANDBOX=off)');
   const bubblewrap = options.bubblewrap ?? findProgram('bwrap');
   let missing = 'install bubblewrap (apt-get install bubblewrap, dnf install bubblewrap) and start again';
   if (bubblewrap !== null) {
@@ -68,14 +66,41 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
       const failure = await tryOut(jail);
       if (failure === null) {
         const inspectable = makeInspectableJail(options, { limiter, bubblewrap, runAs });
-        return { state: 'full', missing: null, limiter: limiter.kind, runAs, jail, inspectable };
+        return { state: 'full', missing: null, limiter: limiter.kind, runAs, admits: 'all', jail, inspectable };
       }
       missing = describeRemedy(failure);
     }
   }
   if (options.mode === 'require') throw new Error(`SANDBOX=require, but no sandbox can be built: ${missing}.`);
-  const sentence = `${missing}: until then only your own plugins run, those of other accounts do not.`;
-  return openWithoutWall('degraded', sentence.charAt(0).toUpperCase() + sentence.slice(1));
+  const sentence = `${missing.charAt(0).toUpperCase()}${missing.slice(1)}`;
+  return openWithoutWall({ ...options, limiter }, 'degraded', sentence);
+}
+
+/**
+ * Makes the jail without wall L3. Code in it may reach what its host user may, so only operators' own plugins run, and never
+ * as root.
+ *
+ * @param missing what the operator must do, without the end of the sentence
+ */
+async function openWithoutWall(
+  options: SandboxOptions & Pick<JailOptions, 'limiter'>,
+  state: 'degraded' | 'off',
+  missing: string,
+): Promise<Sandbox> {
+  const { isUsersOwn = false } = options;
+  const runAs = process.getuid?.() === 0 && !isUsersOwn ? UNUSED_UID : null;
+  const jail = makeJail({ ...options, bubblewrap: '', walls: { node: true, os: false }, runAs });
+  const opened = { state, limiter: jail.limiter, runAs, jail };
+  if (isUsersOwn) return { ...opened, admits: 'all', missing: `${missing}.` };
+  const failure = runAs === null ? null : await tryOut(jail);
+  if (failure !== null) {
+    const error = failure.split('\n').at(-1)?.slice(-ERROR_MAX_CHARS);
+    const why = `no plugin runs: it would run as root, because user ${runAs} cannot start Node here (“${error}”)`;
+    return { ...opened, admits: 'none', missing: `${missing}: until then ${why}.` };
+  }
+  const user = runAs === null ? 'with the rights of this service’s user' : `as the unprivileged user ${runAs}`;
+  const who = `only plugins that operators wrote run, in their own accounts, ${user}`;
+  return { ...opened, admits: 'operators', missing: `${missing}: until then ${who}.` };
 }
 
 /** Only wall L3 confines the inspector's user, so there is no inspectable jail without it. */
@@ -88,10 +113,17 @@ function makeInspectableJail(
   return makeJail({ ...options, ...found, directory, program: inspectedProgram, inspectable: true });
 }
 
-/** Why an installation may not start here, one sentence; null if it may. */
-export function refusal(sandbox: Pick<Sandbox, 'state' | 'missing'>, plugin: { ownAccount: boolean }): string | null {
-  if (sandbox.state === 'full' || plugin.ownAccount) return null;
-  return `Plugins of other accounts do not run without the sandbox. ${sandbox.missing}`;
+/**
+ * Why code may not run here, in sentences; null if it may.
+ *
+ * @param isOperators whether an operator wrote it, and it runs in that operator's account
+ */
+export function findRefusal(
+  { admits, missing }: Pick<Sandbox, 'admits' | 'missing'>,
+  isOperators: boolean,
+): string | null {
+  if (admits === 'all' || (admits === 'operators' && isOperators)) return null;
+  return `The plugin does not run without the sandbox. ${missing}`;
 }
 
 /** Starts one child and kills it. @returns its stderr or error if it did not become ready; null if it did */

@@ -1,4 +1,4 @@
-/** A machine without bubblewrap: everything starts, says what is missing, and runs nobody else's code. */
+/** A machine without bubblewrap: everything starts, says what is missing, and runs operators' own code only. */
 import { globSync } from 'node:fs';
 import { mkdir, readdir, readFile, symlink } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
@@ -15,8 +15,10 @@ import { eventually, type ServiceFixture, startOnly, startServiceFixture } from 
 t.setTimeout(240_000);
 
 const INSTALL = 'Install bubblewrap (apt-get install bubblewrap, dnf install bubblewrap) and start again';
-const NOTICE = `${INSTALL}: until then only your own plugins run, those of other accounts do not.`;
-const REFUSAL = `Plugins of other accounts do not run without the sandbox. ${NOTICE}`;
+const isRoot = process.getuid?.() === 0;
+const USER = isRoot ? 'as the unprivileged user 64321' : 'with the rights of this service’s user';
+const NOTICE = `${INSTALL}: until then only plugins that operators wrote run, in their own accounts, ${USER}.`;
+const REFUSAL = `The plugin does not run without the sandbox. ${NOTICE}`;
 /** Where root's services look; a start in this checkout may have put it there. */
 const isFetched = process.getuid?.() === 0 && globSync(`${PROJECT_FOLDER}/*/bubblewrap`).length > 0;
 const noFetch =
@@ -69,6 +71,8 @@ const list = ({ pool }: TestDatabase, slug: string) =>
 /** Without bubblewrap nothing but the supervisor can end a child. */
 async function killLooping(t: Test, service: ServiceFixture): Promise<void> {
   const user = await service.asUser('looping');
+  await user.call('GET', '/api/me');
+  await service.call('POST', '/api/operator/accounts/looping/appoint');
   await publish(user, 'loop', "middleware.systemPrompt = () => { console.log('looping'); for (;;); };");
   const installed = await user.call('POST', '/api/installations', { slug: 'loop', versionPolicy: 'Latest' });
   const logs = `/api/plugin-logs?installationId=${installed.body.id}`;
@@ -80,7 +84,7 @@ async function killLooping(t: Test, service: ServiceFixture): Promise<void> {
   })();
   const children = await eventually(async () => {
     if (!(await hasLogged())) return false;
-    const found = (await service.processes()).filter(({ command }) => command.includes('sandbox-child.cjs'));
+    const found = (await service.processes()).filter(({ command }) => command.includes('/proc/self/fd/3'));
     return (await Promise.all(found.map(stateOf))).includes('R') && found;
   });
   isSeen = true;
@@ -92,7 +96,7 @@ async function killLooping(t: Test, service: ServiceFixture): Promise<void> {
   await service.line(/^The supervisor is running again/);
 }
 
-t.test('starts and says what to install; own plugins run, others are refused with the reason', async (t) => {
+t.test('starts and says what to install; operators’ own plugins run, others are refused with the reason', async (t) => {
   const database = await testDatabase(t);
   const DATA_DIR = await temporaryFolder(t);
   const fixed = { DATA_DIR, DATABASE_URL: database.url };
@@ -118,7 +122,18 @@ t.test('starts and says what to install; own plugins run, others are refused wit
   await bare.call('POST', '/api/installations', install);
   t.match(await promptAs(bare, bare.token), { context: { systemPrompt: 'Be kind.' }, trace: [{ outcome: 'changed' }] });
 
+  const child = (await bare.processes()).find(({ command }) => command.includes('/proc/self/fd/3'));
+  const status = await readFile(`/proc/${child?.pid}/status`, 'utf8');
+  t.match(status, isRoot ? /^Uid:\t64321\t64321\t64321\t64321$/m : /^Uid:/m, 'never as root');
+
   const { token: bob } = await bare.asUser('bob');
+  const own = await bare.call('POST', '/api/plugins', { slug: 'bobs', displayName: 'bobs' }, bob);
+  const files = [
+    { path: 'readme.md', contentText: '---\nname: x\ndescription: x\n---\n' },
+    { path: 'index.ts', contentText: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt;' },
+  ];
+  const unread = await bare.call('POST', `/api/plugins/${own.body.id}/versions`, { semVer: '1.0.0', files }, bob);
+  t.match(unread, { status: 503, body: { code: 'unavailable', detail: REFUSAL } }, 'not even read at a publish');
   const other = await bare.call('POST', '/api/installations', install, bob);
   t.equal(other.status, 201);
   t.match(await promptAs(bare, bob), {

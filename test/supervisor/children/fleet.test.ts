@@ -2,6 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
+import { changeOperator } from '../../../db/accounts/moderation.ts';
 import { eventually, isAlive, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(120_000);
@@ -175,13 +176,24 @@ t.test(
   },
 );
 
-t.test('without the sandbox other people’s plugins do not start', async (t) => {
-  const degraded = await startSupervisorFixture(t, {
-    sandbox: { ...shared.sandbox, state: 'degraded', missing: 'Install bubblewrap.' },
-  });
-  await degraded.install({ slug: 'theirs', owner: 'bob', code: suffix(' theirs') });
-  await degraded.install({ slug: 'mine', code: suffix(' mine') });
-  const answer = await degraded.call('POST', `/sessions/${await degraded.session()}/hooks/systemPrompt`, { context });
-  t.equal(answer.body.context.systemPrompt, 'a mine');
-  t.match(answer.body.trace[0], { slug: 'theirs', outcome: 'skipped_unavailable' });
-});
+t.test(
+  'without the sandbox only operators’ own plugins run, and not those of an operator who was demoted',
+  async (t) => {
+    const degraded = await startSupervisorFixture(t, {
+      sandbox: { ...shared.sandbox, state: 'degraded', admits: 'operators', missing: 'Install bubblewrap.' },
+    });
+    await degraded.install({ slug: 'theirs', owner: 'bob', code: suffix(' theirs') });
+    const mine = await degraded.install({ slug: 'mine', code: suffix(' mine') });
+    const session = await degraded.session();
+    const run = async () =>
+      (await degraded.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context })).body.context.systemPrompt;
+    t.equal(await run(), 'a', 'no operator yet');
+    await changeOperator(degraded.pool, 'ann', true);
+    await eventually(async () => (await run()) === 'a mine');
+    const pid = degraded.supervisor.fleet.getPid(mine.installationId) ?? 0;
+    t.ok(await isAlive(pid));
+    await changeOperator(degraded.pool, 'ann', false);
+    await eventually(async () => !(await isAlive(pid)));
+    t.equal(await run(), 'a');
+  },
+);

@@ -1,8 +1,9 @@
 /** The state of the sandbox on machines with and without bubblewrap and user namespaces. */
-import { chmodSync, writeFileSync } from 'node:fs';
+import { chmodSync, symlinkSync, writeFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { openSandbox, refusal, type SandboxMode } from '../../../supervisor/jail/sandbox.ts';
+import { findRefusal, openSandbox, type SandboxMode } from '../../../supervisor/jail/sandbox.ts';
 import { childProgram } from '../../runner/child-program.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { bundleOf, callTool, testChild, toolOf } from '../children/jailed-child.ts';
@@ -23,17 +24,39 @@ t.test('full, where bubblewrap works', async (t) => {
   const sandbox = await open(t, 'require');
   t.match(sandbox, { state: 'full', missing: null, limiter: /^(cgroup2|cgroup1|rlimit)$/ });
   t.equal(sandbox.runAs === null, process.getuid?.() !== 0, 'root gives its children a user of their own');
-  t.equal(refusal(sandbox, { ownAccount: false }), null);
+  t.equal(findRefusal(sandbox, false), null);
 });
 
-t.test('degraded without bubblewrap: own plugins run, others are refused, with what to install', async (t) => {
+t.test('degraded without bubblewrap: operators’ own plugins run, never as root, and nobody else’s', async (t) => {
   const sandbox = await open(t, 'auto', '/nowhere/bwrap');
-  t.match(sandbox, { state: 'degraded', missing: /only your own plugins run/ });
-  t.match(refusal(sandbox, { ownAccount: false }), /Plugins of other accounts do not run without the sandbox/);
-  t.equal(refusal(sandbox, { ownAccount: true }), null);
+  t.match(sandbox, {
+    state: 'degraded',
+    admits: 'operators',
+    missing: /: until then only plugins that operators wrote run/,
+  });
+  t.match(findRefusal(sandbox, false), /^The plugin does not run without the sandbox\. The sandbox could not be built/);
+  t.equal(findRefusal(sandbox, true), null);
   const child = testChild(t, sandbox.jail);
   await child.load(bundleOf(toolOf('return typeof process')));
   t.same(await callTool(child, 'run'), { outcome: 'answered', answer: 'undefined' });
+  const status = await readFile(`/proc/${child.pid}/status`, 'utf8');
+  const isRoot = process.getuid?.() === 0;
+  const user = isRoot ? 64_321 : process.getuid?.();
+  for (const kind of ['Uid', 'Gid'])
+    t.match(status, new RegExp(`^${kind}:\\t${user}\\t${user}\\t${user}\\t${user}$`, 'm'), kind);
+  if (isRoot) t.match(sandbox, { runAs: user, missing: /as the unprivileged user 64321\.$/ });
+});
+
+t.test('nothing runs where it would have to run as root', { skip: process.getuid?.() !== 0 }, async (t) => {
+  const folder = await temporaryFolder(t);
+  const executable = join(folder, 'node');
+  symlinkSync(process.execPath, executable);
+  chmodSync(folder, 0o700);
+  const directory = await temporaryFolder(t);
+  const program = await childProgram();
+  const sandbox = await openSandbox({ directory, program, mode: 'auto', bubblewrap: '/nowhere/bwrap', executable });
+  t.match(sandbox, { state: 'degraded', admits: 'none', missing: /until then no plugin runs: it would run as root/ });
+  t.match(findRefusal(sandbox, true), /^The plugin does not run without the sandbox\./);
 });
 
 t.test('the search path decides whether it is installed', async (t) => {
@@ -65,5 +88,5 @@ t.test('require refuses to start', async (t) => {
 t.test('SANDBOX=off is reported', async (t) => {
   const sandbox = await open(t, 'off');
   t.match(sandbox, { state: 'off', missing: /SANDBOX=off/ });
-  t.match(refusal(sandbox, { ownAccount: false }), /do not run/);
+  t.match(findRefusal(sandbox, false), /does not run/);
 });
