@@ -3,7 +3,7 @@
  * again; review its texts before committing it.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
@@ -32,7 +32,9 @@ async function renderMistake({ title, args, files = {}, as = 'ann', exit }: Mist
   const folder = join(home, title.replaceAll(' ', '-'), 'weather');
   await mkdir(folder, { recursive: true });
   for (const [path, text] of Object.entries({ ...GOOD, ...files })) {
-    if (text !== null) await writeFile(join(folder, path), text);
+    if (text === null) continue;
+    await mkdir(dirname(join(folder, path)), { recursive: true });
+    await writeFile(join(folder, path), text);
   }
   const env = { HOME: home, BULKHEAD_URL: url, BULKHEAD_TOKEN: tokens[as] };
   const { code, stdout, stderr } = await bulkhead(args, { folder, env, localTools });

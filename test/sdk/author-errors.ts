@@ -47,6 +47,12 @@ export const mistakes: readonly Mistake[] = [
     files: { 'index.ts': INDEX.replace('=> `', "=> host.storage.set('last', place) && `") },
   },
   {
+    title: 'A folder is misspelt',
+    args: ['check'],
+    exit: 0,
+    files: { 'command/review.md': 'Review this.\n', 'lib/old.ts': 'export {};\n' },
+  },
+  {
     title: 'A hook is misspelt',
     args: ['check'],
     exit: 3,

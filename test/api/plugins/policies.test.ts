@@ -8,7 +8,7 @@ import { diffLines } from '../../../api/installations/line-diff.ts';
 import { findClash, findWrapperFolder, validatePath } from '../../../api/package/paths.ts';
 import { findLatestVersion, findPreviousVersion } from '../../../api/plugins/version-order.ts';
 import { manifest, resolveSettings } from '../../../sdk/contract/manifest.ts';
-import { comparePrecedence, raiseVersion, validateSemVer } from '../../../sdk/contract/version-numbers.ts';
+import { raiseVersion } from '../../../sdk/contract/version-numbers.ts';
 import { seed } from '../../runner/soak.ts';
 
 const versions = (...texts: string[]) =>
@@ -16,55 +16,7 @@ const versions = (...texts: string[]) =>
     text.startsWith('!') ? { semVer: text.slice(1), status: 'yanked' } : { semVer: text, status: 'published' },
   );
 
-t.test('version numbers are the text itself', async (t) => {
-  const huge = `99999999999999999999999.${'9'.repeat(70)}.0`;
-  const good = [
-    ...['0.0.0', '1.2.3', '10.20.30', '1.0.0-rc.1', '1.0.0-0', '1.0.0-0.0.0', '1.0.0-0a', '1.0.0--', '1.0.0---RC.-1'],
-    ...['1.0.0-alpha-x.7', '1.0.0-00a', '1.0.0-x-y-z.0-9', '9007199254740993.0.0', huge, `1.0.0-${'9'.repeat(94)}`],
-    `1.0.0-${'a'.repeat(94)}`,
-  ];
-  for (const text of good) t.equal(validateSemVer(text), null, text);
-  const bad = [
-    ...['', '1', '1.0', '1.0.0.0', 'v1.0.0', '=1.0.0', ' 1.0.0', '1.0.0 ', '1.0.0\n', '1.0.0\0', '-1.0.0', '1.-0.0'],
-    ...[
-      '01.0.0',
-      '1.00.0',
-      '1.0.01',
-      '1.0.0-',
-      '1.0.0-.',
-      '1.0.0-a.',
-      '1.0.0-a..b',
-      '1.0.0-01',
-      '1.0.0-a.00',
-      '1.0.0-ä',
-    ],
-    ...['1.0.0+', '1.0.0+a', '1.0.0-a+b', '1e3.0.0', '0x1.0.0', '１.0.0', '1,0,0', 'latest', '*', '^1.0.0', '1.x.0'],
-    `1.0.0-${'a'.repeat(95)}`,
-  ];
-  for (const text of bad) t.ok(validateSemVer(text), text);
-});
-
-t.test('precedence is the standard’s, however long the numbers', async (t) => {
-  const order = [
-    ...['0.0.0-0', '0.0.0', '0.0.1', '0.1.0-a', '0.1.0', '1.0.0-0', '1.0.0-9', '1.0.0-10', '1.0.0-9007199254740992'],
-    ...[
-      '1.0.0-9007199254740993',
-      '1.0.0-18446744073709551616',
-      '1.0.0--',
-      '1.0.0--1',
-      '1.0.0-A',
-      '1.0.0-a',
-      '1.0.0-a.1',
-    ],
-    ...['1.0.0-a.1.0', '1.0.0-a.2', '1.0.0-a.a', '1.0.0-a-b', '1.0.0-alpha', '1.0.0-alpha.1', '1.0.0-alpha.beta'],
-    ...['1.0.0-beta', '1.0.0-beta.2', '1.0.0-beta.11', '1.0.0-rc.1', '1.0.0-rc.9', '1.0.0-rc.10', '1.0.0', '1.0.9'],
-    ...['1.0.10', '1.9.0', '1.10.0', '2.0.0', '9007199254740992.0.0', '9007199254740993.0.0-x', '9007199254740993.0.0'],
-    ...['9007199254740993.0.1', '9007199254740994.0.0', '18446744073709551616.0.0', `${'9'.repeat(90)}.0.0`],
-  ];
-  t.same(order.toReversed().sort(comparePrecedence), order);
-  for (const [at, low] of order.entries())
-    for (const [other, high] of order.entries())
-      if (Math.sign(comparePrecedence(low, high)) !== Math.sign(at - other)) t.fail(`${low} and ${high}`);
+t.test('a version far beyond 2^53 is the latest', async (t) => {
   t.equal(findLatestVersion(versions('9007199254740993.0.0', '9007199254740992.9.9'))?.semVer, '9007199254740993.0.0');
 });
 
