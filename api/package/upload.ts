@@ -80,7 +80,10 @@ async function receivePart(
 function toProblem(error: unknown): unknown {
   if (error instanceof Problem || !(error instanceof Error) || 'syscall' in error) return error;
   if ('code' in error && error.code === 'FST_REQ_FILE_TOO_LARGE') return tooLarge();
-  return new Problem('bad_request', `The multipart body cannot be read: ${error.message.slice(0, 200)}.`);
+  return new Problem(
+    'bad_request',
+    'The multipart body cannot be read: it is malformed or ends too early. Send one file named file and one field named semVer.',
+  );
 }
 
 const tooLarge = () => new Problem('too_large', `The zip is larger than ${UPLOAD_MAX_BYTES} bytes (256 MB).`);

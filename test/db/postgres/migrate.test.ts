@@ -41,7 +41,7 @@ t.test('a failing migration rolls back all migrations of the call', async (t) =>
   t.same(await migrate(empty.href, directory), ['0003_three', '0004_four']);
 });
 
-t.test('bytes and accounts of the rows that are there already', async (t) => {
+t.test('bytes, accounts and names of the rows that are there already', async (t) => {
   const old = new URL(url);
   old.pathname = `${old.pathname}_old`;
   await admin.pool.query(`CREATE DATABASE ${old.pathname.slice(1)}`);
@@ -55,8 +55,9 @@ t.test('bytes and accounts of the rows that are there already', async (t) => {
     INSERT INTO plugins (id, owner_id, slug, display_name) VALUES ('p', 'a', 'p', 'P');
     INSERT INTO versions (id, plugin_id, semver, status, source_sha256, bundle_sha256, size_bytes, manifest, readme,
       capabilities, added_capabilities, discovered, registrations) VALUES
-      ('v', 'p', '1.0.0', 'published', '', '', 123, '{}', '', '{}', '{}', '{}', '{}'),
+      ('v', 'p', '1.0.0', 'published', '', '', 123, '{"name":"Named","description":"Says it"}', '', '{}', '{}', '{}', '{}'),
       ('d', 'p', NULL, 'draft', '', '', 45, '{}', '', '{}', '{}', '{}', '{}');
+    UPDATE plugins SET latest_version_id = 'v';
     INSERT INTO installations (id, account_id, plugin_id, version_policy, granted_capabilities, status, hook_order)
       VALUES ('i', 'a', 'p', 'Latest', '{}', 'ready', 1);
     INSERT INTO sessions (id, account_id, agent_id, agent_name) VALUES ('s', 'a', 'x', 'X');
@@ -71,6 +72,8 @@ t.test('bytes and accounts of the rows that are there already', async (t) => {
     CREATE TABLE audit_all PARTITION OF audit DEFAULT;
     INSERT INTO audit (id, at, installation_id, member, outcome, duration_ms) VALUES ('u', now(), 'i', 'x', 'ok', 1)`);
   t.same((await migrate(old.href))[0], '0018_account_usage');
+  const { rows: plugins } = await pool.query('SELECT display_name, description, title FROM plugins');
+  t.same(plugins, [{ display_name: 'Named', description: 'Says it', title: 'p named' }], 'named by the frontmatter');
   await pool.query(`INSERT INTO accounts (id, name) VALUES ('b', 'bob')`);
   const { rows: accounts } = await pool.query('SELECT name, issuer, subject FROM accounts ORDER BY id');
   t.same(
