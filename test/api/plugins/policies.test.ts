@@ -8,7 +8,7 @@ import { diffLines } from '../../../api/installations/line-diff.ts';
 import { findClash, findWrapperFolder, validatePath } from '../../../api/package/paths.ts';
 import { findLatestVersion, findPreviousVersion } from '../../../api/plugins/version-order.ts';
 import { manifest, resolveSettings } from '../../../sdk/contract/manifest.ts';
-import { raiseVersion } from '../../../sdk/contract/version-numbers.ts';
+import { comparePrecedence, raiseVersion } from '../../../sdk/contract/version-numbers.ts';
 import { seed } from '../../runner/soak.ts';
 
 const versions = (...texts: string[]) =>
