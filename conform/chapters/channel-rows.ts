@@ -160,7 +160,7 @@ export const channels: Chapter = {
     row('channel.handshake answers on GET at once.', async (run) => {
       const { url } = await channel(run);
       const response = await fetch(`${url}?challenge=1`);
-      expect([response.status, await response.text(), response.headers.get('x-shaken')], [200, 'shaken ', '1']);
+      expect([response.status, await response.text(), response.headers.get('x-hook-secret')], [200, 'shaken ', '1']);
     }),
     row('channel.handshake answers on POST when handshakeOn = {jsonType} matches.', async (run) => {
       const { url } = await channel(run);

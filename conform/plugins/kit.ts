@@ -172,7 +172,7 @@ channel.send = async (message) => {
   host.log('sent', message);
 };
 channel.handshake = (request) =>
-  request.query.includes('none') ? undefined : { status: 200, headers: { 'x-shaken': '1' }, body: 'shaken ' + request.bodyText };
+  request.query.includes('none') ? undefined : { status: 200, headers: { 'x-hook-secret': '1' }, body: 'shaken ' + request.bodyText };
 channel.handshakeOn = { jsonType: 'url_verification' };
 `;
 
