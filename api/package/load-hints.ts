@@ -29,7 +29,7 @@ const GLOBALS = [
   ],
 ];
 /** Globals of other platforms, with their replacement in plugins. */
-const ABSENT: Readonly<Record<string, string>> = {
+export const absentGlobals: Readonly<Record<string, string>> = {
   fetch: 'use host.http.fetch with the capability host.http:<host>',
   process: 'use host.settings and host.secrets for configuration',
   Buffer: 'use Uint8Array, TextEncoder and atob',
@@ -53,7 +53,7 @@ export function suggestFix(message: string, bundle: string, at: { line: number; 
   const isUnknownGroup = /^Cannot set properties of undefined/.test(message);
   const list = isUnknownGroup ? `. There are ${GROUPS.slice(0, -1).join(', ')} and channel` : '';
   if (name === null) return list;
-  if (Object.hasOwn(ABSENT, name)) return `. Plugins have no ${name}: ${ABSENT[name]}`;
+  if (Object.hasOwn(absentGlobals, name)) return `. Plugins have no ${name}: ${absentGlobals[name]}`;
   if (GLOBALS.includes(name)) return list;
   const near = closest(name, GLOBALS);
   return distance(name, near) <= EDITS_MAX ? `${list}. “${name}” does not exist; did you mean “${near}”?` : list;

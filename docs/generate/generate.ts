@@ -7,10 +7,12 @@ import { printGlobals } from '../../sdk/generate/globals.ts';
 import { printReference } from '../../sdk/generate/reference.ts';
 import { consoleTypes } from './console-types.ts';
 import { envExample } from './env-example.ts';
+import { globalsPage } from './globals-page.ts';
 import { helmValuesSchema } from './helm-values-schema.ts';
 import { metricsPage } from './metrics-page.ts';
 import { packagePage } from './package-page.ts';
 import { sdkDeclarations } from './sdk-declarations.ts';
+import { sessionApiPage } from './session-api-page.ts';
 import { settingsPage } from './settings-page.ts';
 
 const ROOT = new URL('../../', import.meta.url);
@@ -20,6 +22,8 @@ const generated: Readonly<Record<string, () => string | Promise<string>>> = {
   '.env.example': envExample,
   'docs/settings.md': settingsPage,
   'docs/metrics.md': metricsPage,
+  'docs/session-api.md': sessionApiPage,
+  'docs/plugin-globals.md': globalsPage,
   'docs/package-format.md': packagePage,
   'deploy/helm/bulkhead/values.schema.json': helmValuesSchema,
   'console/rest/schema.d.ts': consoleTypes,

@@ -1,0 +1,139 @@
+/** The text of docs/session-api.md, made from the OpenAPI document of the session API. */
+import { pino } from 'pino';
+import type { JsonSchema, OpenApiDocument, Operation, Parameter } from '../../service/http/openapi.ts';
+import { buildSessionApi } from '../../supervisor/sessions/session-api.ts';
+import type { SessionServices } from '../../supervisor/sessions/session-services.ts';
+
+const REFERENCE = '#/components/schemas/';
+const TYPES_MAX = 8;
+
+/** No route is called, so no service is used but these. */
+const services = {
+  inspections: { allowed: false, close: () => undefined },
+  streams: { close: () => undefined },
+  metrics: { sessionAnswered: () => undefined },
+} as object as SessionServices;
+
+async function readDocument(): Promise<OpenApiDocument> {
+  const app = await buildSessionApi(services, pino({ level: 'silent' }), { url: 'http://localhost:4010' });
+  const { body } = await app.inject('/openapi.json');
+  await app.close();
+  return JSON.parse(body);
+}
+
+const escapeCell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
+
+/** A schema as a short type. Objects without a name of their own are listed field by field below their property. */
+function printType(schema: JsonSchema): string {
+  if (schema.$ref !== undefined) return schema.$ref.slice(REFERENCE.length);
+  if (schema.const !== undefined) return JSON.stringify(schema.const);
+  if (schema.enum !== undefined) return schema.enum.map((value) => JSON.stringify(value)).join(' or ');
+  const options = schema.anyOf ?? schema.oneOf;
+  if (options)
+    return [...new Set(options.map((option) => printType(option as JsonSchema)))].slice(0, TYPES_MAX).join(' or ');
+  if (schema.type === 'array') return `list of ${printType((schema.items ?? {}) as JsonSchema)}`;
+  if (schema.properties) return `{${Object.entries(schema.properties).map(printMember).join(', ')}}`;
+  return typeof schema.type === 'string' ? schema.type : 'any JSON';
+}
+
+/** A list inside an answer is named with what it holds. */
+const printMember = ([name, schema]: [string, unknown]): string =>
+  (schema as JsonSchema).type === 'array' ? `${name}: ${printType(schema as JsonSchema)}` : name;
+
+function describeField(schema: JsonSchema, isRequired: boolean): string {
+  const facts = [
+    schema.description,
+    schema.default === undefined ? undefined : `Default: \`${JSON.stringify(schema.default)}\`.`,
+    schema.maxLength === undefined ? undefined : `At most ${schema.maxLength} characters.`,
+    schema.maxItems === undefined ? undefined : `At most ${schema.maxItems} items.`,
+    isRequired ? undefined : 'Optional.',
+  ];
+  return facts.filter((fact) => fact !== undefined).join(' ');
+}
+
+/** One row per field, those of nested objects with their path: `messages[].role`. */
+function listFields(schema: JsonSchema, path = ''): string[] {
+  const required: readonly string[] = schema.required ?? [];
+  return Object.entries(schema.properties ?? {}).flatMap(([name, property]) => {
+    const field = property as JsonSchema;
+    const inner = field.type === 'array' ? ((field.items ?? {}) as JsonSchema) : field;
+    const place = `${path}${name}${field.type === 'array' ? '[]' : ''}`;
+    const cells = [
+      `\`${place}\``,
+      escapeCell(printType(field)),
+      escapeCell(describeField(field, required.includes(name))),
+    ];
+    const below = inner.properties === undefined ? [] : listFields(inner, `${place}.`);
+    return [`| ${cells.join(' | ')} |`, ...below];
+  });
+}
+
+const table = (title: string, rows: readonly string[]): string[] =>
+  rows.length === 0 ? [] : [`| ${title} | Type | |`, '|---|---|---|', ...rows, ''];
+
+const printParameter = ({ name, schema, description, required }: Parameter): string =>
+  `| \`${name}\` | ${escapeCell(printType(schema))} | ${escapeCell(describeField({ ...schema, ...(description ? { description } : {}) }, required))} |`;
+
+function printAnswers({ responses }: Operation): string[] {
+  const successes = Object.entries(responses).filter(([status]) => Number(status) < 400);
+  const refusals = Object.entries(responses).filter(([status]) => Number(status) >= 400);
+  const lines = successes.map(([status, { content }]) => {
+    const bodies = Object.entries(content ?? {}).map(([type, { schema }]) =>
+      type === 'application/json' ? printType(schema) : `\`${type}\``,
+    );
+    return `**${status}** ${bodies.join(' or ') || 'without a body'}.`;
+  });
+  const own = refusals.flatMap(([, { description }]) => description.split('; ').map((one) => one.split(':', 1)[0]));
+  return [`${lines.join(' ')} Problems: ${own.map((code) => `\`${code}\``).join(', ')}.`, ''];
+}
+
+function printOperation(method: string, path: string, operation: Operation): string[] {
+  const query = (operation.parameters ?? []).filter((parameter) => parameter.in === 'query');
+  const body = operation.requestBody?.content['application/json']?.schema;
+  return [
+    `### ${method.toUpperCase()} ${path}`,
+    '',
+    `${operation.summary}. ${operation.description ?? ''}`.trim(),
+    '',
+    ...table('Query', query.map(printParameter)),
+    ...table('Body', body ? listFields(body) : []),
+    ...printAnswers(operation),
+  ];
+}
+
+/** The text of the page. */
+export async function sessionApiPage(): Promise<string> {
+  const { paths, tags, components } = await readDocument();
+  const operations = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ method, path, operation })),
+  );
+  const named = Object.entries(components.schemas).filter(([, schema]) => schema.properties !== undefined);
+  return [
+    '# Session API',
+    '',
+    'Generated from the routes of `supervisor/` by `npm run -s generate`. The same as OpenAPI 3.1 is at `/openapi.json` of the session API,',
+    'and as a page at `/docs`.',
+    '',
+    'An agent runtime calls it with the bearer token of the account: `http://localhost:4010` unless the operator chose another address.',
+    'Bodies are JSON. Unknown fields and query parameters are refused with the nearest name. Lists answer `{items, nextCursor}`. Every error is',
+    '`application/problem+json` with a `code`; [REST with curl](rest-with-curl.md) shows one.',
+    '',
+    ...tags.flatMap(({ name, description }) => [
+      `## ${name}`,
+      '',
+      description,
+      '',
+      ...operations
+        .filter(({ operation }) => operation.tags.includes(name))
+        .flatMap(({ method, path, operation }) => printOperation(method, path, operation)),
+    ]),
+    '## Schemas',
+    '',
+    ...named.flatMap(([name, schema]) => [
+      `### ${name}`,
+      '',
+      ...(schema.description === undefined ? [] : [schema.description, '']),
+      ...table('Field', listFields(schema)),
+    ]),
+  ].join('\n');
+}
