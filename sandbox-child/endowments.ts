@@ -4,6 +4,7 @@
  */
 import { AbortController, AbortSignal } from './abort.ts';
 import { createCrypto } from './crypto.ts';
+import type { SendCall } from './host.ts';
 import type { Log } from './log-lines.ts';
 import { text } from './text.ts';
 import { createTimers } from './timers.ts';
@@ -52,8 +53,12 @@ function createConsole(log: Log): Record<string, (...values: unknown[]) => void>
   return { log: info, info, debug, trace: debug, warn: logAt('warn'), error: logAt('error'), dir: info };
 }
 
-/** Creates the globals of a plugin. `log` writes its log lines; `report` receives the errors of its callbacks. */
-export function createEndowments(log: Log, report: (error: unknown) => void): Readonly<Record<string, unknown>> {
+/** Creates the globals of a plugin. `log` writes its log lines; `report` receives the errors of its callbacks; `send` sends host calls. */
+export function createEndowments(
+  log: Log,
+  report: (error: unknown) => void,
+  send: SendCall,
+): Readonly<Record<string, unknown>> {
   return {
     // ses leaves clock and randomness out of compartments against covert channels. Here each plugin has its own process.
     Date,
@@ -66,7 +71,7 @@ export function createEndowments(log: Log, report: (error: unknown) => void): Re
     AbortController,
     AbortSignal,
     crypto: createCrypto(),
-    webhooks: createWebhooks(),
+    webhooks: createWebhooks(send),
     atob: (data: string) => atob(data),
     btoa: (data: string) => btoa(data),
     // Without options: plugins have no transferable objects.

@@ -75,7 +75,7 @@ class Program {
 
   async #load(params: Params<'load'>): Promise<LoadResult> {
     const host = makeHost(params, this.#call, this.#log);
-    const endowments = this.#realm.harden(createEndowments(this.#log, (error) => this.#logUncaught(error)));
+    const endowments = this.#realm.harden(createEndowments(this.#log, (error) => this.#logUncaught(error), this.#call));
     try {
       this.#realm.evaluate(params.bundle, params.sourceName, { ...this.#registry.globals, ...endowments, host });
       // Registration is open until the first turn ends, so microtasks may still register.

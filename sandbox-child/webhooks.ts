@@ -1,113 +1,39 @@
-/** `webhooks` for plugins: verifies the vendors' signature schemes. Web Crypto's `verify` compares in constant time. */
-import type { webcrypto } from 'node:crypto';
+/** `webhooks` for plugins. With the secret itself the child verifies a signature, with a handle of it the supervisor. */
+import type { SendCall } from './host.ts';
+import { type Check, type Scheme, type SignedRequest, type Tolerance, verifySignature } from './webhook-signatures.ts';
 
-/** A request as `channel.receive` and `channel.handshake` get it. */
-interface SignedRequest {
-  readonly headers: Readonly<Record<string, string>>;
-  readonly bodyBytes: Uint8Array;
-}
-interface Tolerance {
-  readonly toleranceSeconds?: number;
-}
-type Check = (request: SignedRequest, secret: string, options?: Tolerance) => Promise<boolean>;
+/** A handle of a secret, as the supervisor's `SecretHandles` makes it. */
+const HANDLE = /^secret:[\w-]+:[0-9a-f]{32}$/;
+/** The headers that hold signatures. Only these are sent to the supervisor. */
+const SIGNATURE_HEADER = /^((webhook|svix)-|stripe-signature$|x-hub-signature-256$|x-slack-)/;
 
-/** Largest difference between a timestamp and now, as recommended by Standard Webhooks, Stripe and Slack. */
-const TOLERANCE_SECONDS = 300;
-/** Signatures checked in one header. Vendors send more than one only while a secret is rotated. */
-const SIGNATURES_MAX = 16;
-
-const encoder = new TextEncoder();
-
-/** Creates the global `webhooks`. Each method resolves with false for an invalid signature and rejects for a bad secret. */
-export function createWebhooks(): Readonly<Record<string, Check>> {
-  return { verifyStandard, verifyStripe, verifyGitHub, verifySlack };
-}
-
-const verifyStandard: Check = async (request, secret, options) => {
-  const key = base64(requireSecret(secret).replace(/^whsec_/, ''));
-  if (!key || key.length === 0) throw new TypeError('webhooks: the secret is not base64, with or without "whsec_"');
-  const prefix = header(request, 'webhook-id') === null ? 'svix' : 'webhook';
-  const id = header(request, `${prefix}-id`);
-  const at = header(request, `${prefix}-timestamp`);
-  const sent = header(request, `${prefix}-signature`);
-  if (id === null || sent === null || !isFresh(at, options)) return false;
-  const signatures = tagged(sent.split(' '), 'v1,').map(base64);
-  return matches(key, `${id}.${at}.`, request, signatures);
-};
-
-const verifyStripe: Check = async (request, secret, options) => {
-  const key = encoder.encode(requireSecret(secret));
-  const parts = header(request, 'stripe-signature')?.split(',') ?? [];
-  const at = tagged(parts, 't=')[0] ?? null;
-  if (!isFresh(at, options)) return false;
-  return matches(key, `${at}.`, request, tagged(parts, 'v1=').map(hex));
-};
-
-const verifyGitHub: Check = async (request, secret) => {
-  const key = encoder.encode(requireSecret(secret));
-  const sent = header(request, 'x-hub-signature-256') ?? '';
-  return matches(key, '', request, tagged([sent], 'sha256=').map(hex));
-};
-
-const verifySlack: Check = async (request, secret, options) => {
-  const key = encoder.encode(requireSecret(secret));
-  const at = header(request, 'x-slack-request-timestamp');
-  if (!isFresh(at, options)) return false;
-  const sent = header(request, 'x-slack-signature') ?? '';
-  return matches(key, `v0:${at}:`, request, tagged([sent], 'v0=').map(hex));
-};
-
-function requireSecret(secret: unknown): string {
-  if (typeof secret === 'string' && secret !== '') return secret;
-  throw new TypeError('webhooks: the secret is missing; take it from host.secrets.get(name)');
+/**
+ * Creates the global `webhooks`. Each method resolves with false for an invalid signature and rejects for a bad secret.
+ *
+ * @param send sends a host call: the supervisor verifies where the plugin has a handle instead of the secret
+ */
+export function createWebhooks(send: SendCall): Readonly<Record<string, Check>> {
+  const check =
+    (scheme: Scheme): Check =>
+    (request, secret, options) =>
+      HANDLE.test(secret)
+        ? sendSigned(send, scheme, request, secret, options)
+        : verifySignature(scheme, request, secret, options);
+  return {
+    verifyStandard: check('Standard'),
+    verifyStripe: check('Stripe'),
+    verifyGitHub: check('GitHub'),
+    verifySlack: check('Slack'),
+  };
 }
 
-function header(request: SignedRequest, name: string): string | null {
-  const value: unknown = Object.hasOwn(request.headers, name) ? request.headers[name] : null;
-  return typeof value === 'string' ? value : null;
-}
-
-function isFresh(at: string | null, options?: Tolerance): at is string {
-  if (at === null || !/^\d{1,12}$/.test(at)) return false;
-  const tolerance = options?.toleranceSeconds ?? TOLERANCE_SECONDS;
-  // A NaN tolerance fails the comparison, so the check rejects.
-  return Math.abs(Date.now() / 1000 - Number(at)) <= tolerance;
-}
-
-function tagged(parts: readonly string[], tag: string): string[] {
-  const found = parts.map((part) => part.trim()).filter((part) => part.startsWith(tag));
-  return found.slice(0, SIGNATURES_MAX).map((part) => part.slice(tag.length));
-}
-
-function base64(value: string): Uint8Array<ArrayBuffer> | null {
-  if (!/^[A-Za-z0-9+/]+={0,2}$/.test(value)) return null;
-  try {
-    return Uint8Array.from(atob(value), (character) => character.charCodeAt(0));
-  } catch {
-    return null;
-  }
-}
-
-function hex(value: string): Uint8Array<ArrayBuffer> | null {
-  if (!/^[0-9a-f]{64}$/i.test(value)) return null;
-  return Uint8Array.from({ length: 32 }, (_, at) => Number.parseInt(value.slice(at * 2, at * 2 + 2), 16));
-}
-
-/** Whether one of the signatures is the HMAC-SHA-256 of prefix and body. */
-async function matches(
-  secret: Uint8Array<ArrayBuffer>,
-  prefix: string,
-  request: SignedRequest,
-  signatures: readonly (Uint8Array<ArrayBuffer> | null)[],
+async function sendSigned(
+  send: SendCall,
+  scheme: Scheme,
+  { headers, bodyBytes }: SignedRequest,
+  handle: string,
+  options: Tolerance = {},
 ): Promise<boolean> {
-  const { subtle }: webcrypto.Crypto = process.getBuiltinModule('node:crypto').webcrypto;
-  const key = await subtle.importKey('raw', secret, { name: 'HMAC', hash: 'SHA-256' }, false, ['verify']);
-  const start = encoder.encode(prefix);
-  const signed = new Uint8Array(start.length + request.bodyBytes.length);
-  signed.set(start);
-  signed.set(request.bodyBytes, start.length);
-  for (const signature of signatures) {
-    if (signature && (await subtle.verify('HMAC', key, signature, signed))) return true;
-  }
-  return false;
+  const signing = Object.entries(headers).filter(([name]) => SIGNATURE_HEADER.test(name));
+  return (await send('secrets.verify', [scheme, Object.fromEntries(signing), bodyBytes, handle, options])) === true;
 }

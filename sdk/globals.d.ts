@@ -158,6 +158,7 @@ declare namespace Bulkhead {
     channelId: string | null;
   };
   type Settings = { [name: string]: string };
+  type SignatureScheme = 'Standard' | 'Stripe' | 'GitHub' | 'Slack';
   type SshHost = {
     id: string;
     name: string;
@@ -799,10 +800,19 @@ declare namespace Bulkhead {
   /** `host.secrets` */
   interface HostSecrets {
     /**
-     * Returns the value of a secret of this installation, or null.
+     * Returns the value of a secret of this installation, or null. For a secret with a `use` in the frontmatter it
+     * returns a handle: a string that `host.http.fetch` replaces in headers, and `webhooks.verify…` accepts as the
+     * secret.
      * Needs no capability. Timeout: 10 s.
      */
     get(name: string): Promise<string | null>;
+    /**
+     * Verifies a signature with a secret of which the plugin has a handle. `webhooks.verify…` call it.
+     * Needs no capability. Timeout: 10 s.
+     */
+    verify(scheme: SignatureScheme, headers: { [name: string]: string }, bodyBytes: Uint8Array, handle: string, options?: {
+      toleranceSeconds?: number;
+    }): Promise<boolean>;
   }
 
   /** `host.session` */
@@ -1220,7 +1230,8 @@ interface SignatureOptions {
 }
 /**
  * Verifies vendors' signatures over the exact bytes, in constant time. Returns false if the signature does not match or
- * the timestamp is too old. Throws a TypeError if the secret is missing or malformed.
+ * the timestamp is too old. Throws a TypeError if the secret is missing or malformed. The secret may be a handle, of a secret
+ * with `use: [webhooks]`: then the host verifies.
  */
 declare const webhooks: {
   /** Standard Webhooks and Svix: `webhook-*` or `svix-*` headers. The secret is base64, with or without `whsec_`. */

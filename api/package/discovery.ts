@@ -6,7 +6,7 @@ import { listRegisteredCapabilities } from '../../sdk/contract/capabilities.ts';
 import type { ProblemLocation } from '../../sdk/contract/errors.ts';
 import { findToolNameFault } from '../../sdk/contract/full-names.ts';
 import { KIB, limits } from '../../sdk/contract/limits.ts';
-import type { Manifest } from '../../sdk/contract/manifest.ts';
+import { listSecretCapabilities, type Manifest } from '../../sdk/contract/manifest.ts';
 import { surfaceName } from '../../sdk/contract/payloads.ts';
 import { events, hooks, type Registrations, type SchemaFault, surfaces } from '../../sdk/contract/protocol.ts';
 import { describeHiddenCharacter } from '../../sdk/contract/visible-text.ts';
@@ -198,5 +198,5 @@ export function listCapabilities(manifest: Manifest, found: Registrations, promp
     found,
     prompts.commands.map((command) => command.name),
   );
-  return [...new Set([...manifest.capabilities, ...registered])].sort();
+  return [...new Set([...manifest.capabilities, ...listSecretCapabilities(manifest), ...registered])].sort();
 }

@@ -150,7 +150,7 @@ function listKnownFields(path: readonly PropertyKey[]): string[] {
   if (path.length === 0) return ['name', 'description', 'capabilities', 'settings', 'secrets'];
   return path[0] === 'settings'
     ? ['label', 'description', 'default', 'enum', 'required']
-    : ['label', 'description', 'required'];
+    : ['label', 'description', 'required', 'use'];
 }
 
 /** The position of a path's node; if missing, of its nearest ancestor. */

@@ -3,13 +3,19 @@ import { z } from 'zod';
 import { canCancel, describeCapability } from '../../sdk/contract/capabilities.ts';
 import type { Manifest } from '../../sdk/contract/manifest.ts';
 
-const secretField = z.strictObject({
+const field = z.strictObject({
   name: z.string(),
   label: z.string(),
   description: z.string().nullable(),
   required: z.boolean(),
 });
-const settingField = secretField.extend({ default: z.string().nullable(), enum: z.array(z.string()).nullable() });
+const secretField = field.extend({
+  use: z
+    .array(z.string())
+    .nullable()
+    .describe('How the host uses the secret for the plugin, which never sees its value. Null: the plugin reads it.'),
+});
+const settingField = field.extend({ default: z.string().nullable(), enum: z.array(z.string()).nullable() });
 
 export const configurationFields = z
   .strictObject({ settings: z.array(settingField), secrets: z.array(secretField) })
@@ -39,6 +45,7 @@ export function showFields(manifest: Manifest | null): z.output<typeof configura
     secrets: Object.entries(manifest?.secrets ?? {}).map(([name, row]) => ({
       ...common(name, row),
       required: row.required,
+      use: row.use ?? null,
     })),
   };
 }

@@ -22,13 +22,13 @@ export function FieldInputs({ fields, filled, setFilled, secretNames }: Form) {
           onValue={(value) => setFilled({ ...filled, settings: { ...filled.settings, [field.name]: value } })}
         />
       ))}
-      {fields.secrets.map(({ name, label, description, required }) => {
+      {fields.secrets.map(({ name, label, description, required, use }) => {
         const isSet = secretNames.includes(name);
         return (
           <PasswordInput
             key={name}
             label={label}
-            description={description}
+            description={[description, describeUse(use)].filter(Boolean).join(' ')}
             withAsterisk={required}
             placeholder={isSet ? 'Set. Type to replace it.' : 'Not set'}
             value={filled.secrets[name] ?? ''}
@@ -41,6 +41,19 @@ export function FieldInputs({ fields, filled, setFilled, secretNames }: Form) {
       })}
     </Stack>
   );
+}
+
+const HTTP_USE = 'http:';
+
+/** Says whether the plugin can read a secret. */
+function describeUse(use: readonly string[] | null): string {
+  if (use === null) return 'The plugin can read it.';
+  const hosts = use.filter((one) => one.startsWith(HTTP_USE)).map((one) => one.slice(HTTP_USE.length));
+  const uses = [
+    ...(hosts.length > 0 ? [`sent to ${hosts.join(', ')} only`] : []),
+    ...(use.includes('webhooks') ? ['used to check webhook signatures'] : []),
+  ];
+  return `The plugin never sees it: it is ${uses.join(' and ')}.`;
 }
 
 interface Input {

@@ -1460,6 +1460,8 @@ export interface components {
                 label: string;
                 description: string | null;
                 required: boolean;
+                /** @description How the host uses the secret for the plugin, which never sees its value. Null: the plugin reads it. */
+                use: string[] | null;
             }[];
         };
         /** @description One plugin installed by one account. Secrets are names only. */

@@ -1,6 +1,11 @@
 /** Loads an account's plugins with everything that a supervisor needs to run them. */
 
-import { findMissingConfiguration, type Manifest, resolveSettings } from '../../sdk/contract/manifest.ts';
+import {
+  findMissingConfiguration,
+  listSecretUses,
+  type Manifest,
+  resolveSettings,
+} from '../../sdk/contract/manifest.ts';
 import { type Registrations, registrations } from '../../sdk/contract/protocol.ts';
 import type { Queryable } from '../postgres/rows.ts';
 import { BLOCKED_REASON_SQL } from './run-rule.ts';
@@ -28,6 +33,8 @@ export interface InstalledPlugin {
   /** The user's values over the manifest's defaults. */
   readonly settings: Readonly<Record<string, string>>;
   readonly secretNames: readonly string[];
+  /** By secret of which the plugin gets a handle: how the host uses it. */
+  readonly secretUses: Readonly<Record<string, readonly string[]>>;
   readonly status: 'ready' | 'needs_configuration' | 'paused' | 'failed' | 'uninstalling';
   readonly hookOrder: number;
   /** Whether the account is an operator's. */
@@ -45,7 +52,7 @@ export interface InstalledPlugin {
   readonly updatedAt: string;
 }
 
-interface Row extends Omit<InstalledPlugin, 'semVer' | 'settings' | 'registrations' | 'texts'> {
+interface Row extends Omit<InstalledPlugin, 'semVer' | 'settings' | 'secretUses' | 'registrations' | 'texts'> {
   readonly semVer: string | null;
   readonly registrations: unknown;
   readonly manifest: Manifest;
@@ -129,6 +136,7 @@ function toInstalledPlugin({ manifest, given, semVer, texts, ...row }: Row): Ins
     semVer: semVer ?? DRAFT_SEM_VER,
     registrations: registrations.parse(row.registrations),
     settings: resolveSettings(manifest, given),
+    secretUses: listSecretUses(manifest),
     texts: texts ?? {},
   };
 }

@@ -6,7 +6,7 @@ import type { FolderFile } from '../../sdk/cli/local-tools.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { completeFields } from '../../sdk/contract/example-fields.ts';
 import { limits } from '../../sdk/contract/limits.ts';
-import { resolveSettings } from '../../sdk/contract/manifest.ts';
+import { listSecretCapabilities, resolveSettings } from '../../sdk/contract/manifest.ts';
 import {
   type EventName,
   events,
@@ -220,7 +220,8 @@ export class RunningPlugin implements OpenPlugin {
 
   #unregistered(name: string): Error {
     const { capabilities, manifest } = this.#opened.built;
-    const offered = capabilities.filter((capability) => !manifest.capabilities.includes(capability)).join(', ');
+    const declared = [...manifest.capabilities, ...listSecretCapabilities(manifest)];
+    const offered = capabilities.filter((capability) => !declared.includes(capability)).join(', ');
     return new Error(
       `The package does not register ${name}; it registers ${offered || 'nothing'}. Assign ${name} in index.ts.`,
     );

@@ -3,6 +3,7 @@
  * unscripted call.
  */
 import { closest } from 'fastest-levenshtein';
+import { verifySignature } from '../../sandbox-child/webhook-signatures.ts';
 import { isGranted, listGrantedCalls } from '../../sdk/contract/capabilities.ts';
 import { hostExamples } from '../../sdk/contract/host-examples.ts';
 import { type HostCallName, hostCalls } from '../../sdk/contract/protocol.ts';
@@ -11,12 +12,21 @@ import type { HostScript, MadeCall } from '../../sdk/testing/testing.ts';
 import type { HostCall } from '../../supervisor/children/child.ts';
 import { HostCallRefusal } from '../../supervisor/children/child-errors.ts';
 import { checkArguments, checkResult } from '../../supervisor/host/call-checks.ts';
+import type { HostArgs } from '../../supervisor/host/host-call.ts';
 import { readTarget } from '../../supervisor/host/http/reach.ts';
+import { SecretHandles, type SecretSource, WEBHOOKS_USE } from '../../supervisor/host/secret-handles.ts';
+import { SecretMask } from '../../supervisor/records/secret-mask.ts';
 
 type Answer = (args: Readonly<Record<string, unknown>>) => unknown;
 /** Maximum number of host calls stored for the test. */
 const CALLS_MAX = 10_000;
 const NAMES = Object.keys(hostCalls) as HostCallName[];
+
+export interface ScriptedSecrets {
+  readonly values: Readonly<Record<string, string>>;
+  /** By secret of which the plugin gets a handle: how the host uses it. */
+  readonly uses: Readonly<Record<string, readonly string[]>>;
+}
 
 export class ScriptedHost {
   /** Host calls so far. */
@@ -25,10 +35,15 @@ export class ScriptedHost {
   readonly #answers: ReadonlyMap<string, Answer>;
   #mistake: Error | null = null;
 
+  readonly #handles = new SecretHandles();
+  readonly #source: SecretSource;
+
   /** @throws Error when the script names an unknown host call, or one that the plugin has no grant for */
-  constructor(granted: readonly string[], script: HostScript, secrets: Readonly<Record<string, string>>) {
+  constructor(granted: readonly string[], script: HostScript, { values, uses }: ScriptedSecrets) {
     this.#granted = granted;
-    this.#answers = new Map([...defaults(secrets), ...scripted(script, granted)]);
+    const read = async (name: string) => (Object.hasOwn(values, name) ? (values[name] ?? null) : null);
+    this.#source = { installationId: 'test', uses, read };
+    this.#answers = new Map([...defaults(this.#handles, this.#source), ...scripted(script, granted)]);
   }
 
   get members(): string[] {
@@ -47,8 +62,8 @@ export class ScriptedHost {
     const name = member as HostCallName;
     const row: HostRow | undefined = Object.hasOwn(hostCalls, name) ? hostCalls[name] : undefined;
     if (!row || !isGranted(row, this.#granted)) throw new HostCallRefusal('denied', `host.${member} is not granted`);
-    const args = read(() => checkArguments(name, row, given));
-    if (name === 'http.fetch') read(() => readTarget(String(args.url), this.#granted));
+    const checked = read(() => checkArguments(name, row, given));
+    const args = name === 'http.fetch' ? await this.#fillRequest(checked) : checked;
     if (this.calls.length < CALLS_MAX) this.calls.push({ name, args });
     const answer = this.#answers.get(name);
     if (!answer) throw this.#blame(unscripted(name));
@@ -60,6 +75,17 @@ export class ScriptedHost {
       const why = issue ? [issue.path.join('.'), issue.message].filter(Boolean).join(': ') : (error as Error).message;
       throw this.#blame(`host.${name} is scripted with an answer that the service never gives: ${why}.`);
     }
+  }
+
+  /** As the service sends it: with the values of handles in the headers. */
+  async #fillRequest(args: Record<string, unknown>): Promise<Record<string, unknown>> {
+    const { hostname } = read(() => readTarget(String(args.url), this.#granted));
+    const init = args.init as { readonly headers?: Readonly<Record<string, string>> } | undefined;
+    if (!init?.headers) return args;
+    const target = { hostname, isSafe: true };
+    const filled = this.#handles.fillHeaders(init.headers, target, this.#source, new SecretMask());
+    const headers = await filled.catch((error: Error) => read(() => rethrow(error)));
+    return { ...args, init: { ...init, headers } };
   }
 
   #blame(message: string): HostCallRefusal {
@@ -99,11 +125,29 @@ function formatValue(value: unknown): string {
   return json.replaceAll('"…bytes"', 'new Uint8Array()');
 }
 
+const rethrow = (error: Error): never => {
+  throw error;
+};
+
 /** Secrets come from the options; stored values are kept while the plugin is open. */
-function defaults(secrets: Readonly<Record<string, string>>): [string, Answer][] {
+function defaults(handles: SecretHandles, source: SecretSource): [string, Answer][] {
   const stored = new Map<string, unknown>();
   return [
-    ['secrets.get', ({ name }) => (Object.hasOwn(secrets, String(name)) ? secrets[String(name)] : null)],
+    [
+      'secrets.get',
+      async ({ name }) => {
+        const value = await source.read(String(name));
+        return value === null || !Object.hasOwn(source.uses, String(name)) ? value : handles.make('test', String(name));
+      },
+    ],
+    [
+      'secrets.verify',
+      async (args) => {
+        const { scheme, headers, bodyBytes, handle, options } = args as HostArgs<'secrets.verify'>;
+        const secret = await handles.open(handle, WEBHOOKS_USE, source);
+        return verifySignature(scheme, { headers, bodyBytes }, secret, options);
+      },
+    ],
     ['storage.get', ({ key }) => stored.get(String(key)) ?? null],
     ['storage.set', ({ key, value }) => void stored.set(String(key), value)],
     ['storage.delete', ({ key }) => void stored.delete(String(key))],

@@ -6,7 +6,12 @@ import { basename, resolve } from 'node:path';
 import type { FolderFile } from '../../sdk/cli/local-tools.ts';
 import { readPackageFolder } from '../../sdk/cli/package-folder.ts';
 import { formatLocation, Problem } from '../../sdk/contract/errors.ts';
-import { findMissingConfiguration, type Manifest, resolveSettings } from '../../sdk/contract/manifest.ts';
+import {
+  findMissingConfiguration,
+  listSecretUses,
+  type Manifest,
+  resolveSettings,
+} from '../../sdk/contract/manifest.ts';
 import type { openPlugin as Declared, OpenPlugin, PluginOptions } from '../../sdk/testing/testing.ts';
 import { buildLocally, type LocalBuild } from '../local-build.ts';
 import { startIntrospector } from '../local-introspection.ts';
@@ -22,7 +27,10 @@ export const openPlugin: typeof Declared = async (folder: string, options: Plugi
   try {
     const built = await buildIn(borrowed, files, slug);
     const settings = resolvePluginSettings(built.manifest, options);
-    const host = new ScriptedHost(resolveGrants(built.manifest, options), options.host ?? {}, options.secrets ?? {});
+    const host = new ScriptedHost(resolveGrants(built.manifest, options), options.host ?? {}, {
+      values: options.secrets ?? {},
+      uses: listSecretUses(built.manifest),
+    });
     return await RunningPlugin.start({ slug, files, built, settings, host, options, ...borrowed });
   } catch (error) {
     await borrowed.release();

@@ -19,7 +19,7 @@ export function listDiscovered(discovered: Discovered): string[] {
 
 /** Formats two lines, such as `offers  tools.roll` and `needs   host.llm`. */
 export function formatDiscovered(discovered: Discovered, capabilities: readonly string[]): string[] {
-  const needs = capabilities.filter((name) => name.startsWith('host.'));
+  const needs = capabilities.filter((name) => /^(host|secrets)\./.test(name));
   return [
     `offers  ${listDiscovered(discovered).join(', ')}`,
     ...(needs.length > 0 ? [`needs   ${needs.join(', ')}`] : []),

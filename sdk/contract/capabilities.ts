@@ -7,6 +7,7 @@ import {
   hostCalls,
   httpReach,
   type Registrations,
+  secretReach,
   surfaces,
 } from './protocol.ts';
 import type { HostRow, Reach } from './rows.ts';
@@ -14,6 +15,10 @@ import type { HostRow, Reach } from './rows.ts';
 const HTTP_PREFIX = 'host.http:';
 /** `example.com` or `*.example.com`: at least two labels of letters, digits and `-`. */
 const HOST_PATTERN = /^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/;
+
+/** `secrets.<name>`, or `secrets.<name>:<use>` where the plugin gets a handle. */
+const SECRET = /^secrets\.([\w-]+)(?::(.+))?$/;
+const HTTP_USE = 'http:';
 
 const getOwn = <T extends object>(table: T, key: string): T[keyof T] | undefined =>
   Object.hasOwn(table, key) ? table[key as keyof T] : undefined;
@@ -24,6 +29,13 @@ export function isDeclarable(capability: string): boolean {
   const { member, readOnly } = splitHostCapability(capability);
   const row = getOwn(capabilities, member);
   return row !== undefined && (!readOnly || row.read !== null);
+}
+
+/** Whether frontmatter may name this use of a secret: `webhooks`, or `http:` and one exact host. */
+export function isSecretUse(use: string): boolean {
+  if (use === 'webhooks') return true;
+  const host = use.slice(HTTP_USE.length);
+  return use.startsWith(HTTP_USE) && !host.startsWith('*') && HOST_PATTERN.test(host);
 }
 
 /**
@@ -60,6 +72,8 @@ function findReach(capability: string): Reach {
     const row = getOwn(capabilities, member);
     if (row) return readOnly && row.read ? row.read : row;
   }
+  const [, secret = '', use] = SECRET.exec(capability) ?? [];
+  if (secret !== '') return findSecretReach(secret, use);
   if (capability === 'channel') return surfaces['channel.receive'];
   const hook = getOwn(hooks, capability as HookName);
   if (hook) return hook;
@@ -71,6 +85,12 @@ function findReach(capability: string): Reach {
   const surface = getOwn(surfaces, group);
   if (surface) return fillIn(surface, 'name', name);
   return { reach: capability, risk: 'high' };
+}
+
+function findSecretReach(name: string, use: string | undefined): Reach {
+  if (use === undefined) return fillIn(secretReach.read, 'name', name);
+  if (!use.startsWith(HTTP_USE)) return fillIn(secretReach.webhooks, 'name', name);
+  return fillIn(fillIn(secretReach.http, 'name', name), 'host', use.slice(HTTP_USE.length));
 }
 
 const fillIn = (row: Reach, key: string, value: string): Reach => ({
@@ -97,11 +117,22 @@ export function isGranted(row: HostRow, granted: readonly string[]): boolean {
 }
 
 /**
- * The capabilities of `wanted` that `granted` does not cover. A full grant covers its `:read` form, and `*.example.com`
- * covers the hosts below it.
+ * The capabilities of `wanted` that `granted` does not cover. A full grant covers its `:read` form, `*.example.com` covers
+ * the hosts below it, and a secret may be used in fewer ways, but not in others.
  */
 export function findMissingCapabilities(wanted: readonly string[], granted: readonly string[]): string[] {
-  return wanted.filter((capability) => !granted.some((grant) => isCovered(capability, grant)));
+  return wanted.filter(
+    (capability) => !isNewSecret(capability, granted) && !granted.some((grant) => isCovered(capability, grant)),
+  );
+}
+
+/**
+ * Whether a capability is about a secret that the plugin had no handle for. The user gives its value knowing how it is used, and
+ * a plugin that could read a value may be restricted to a handle.
+ */
+function isNewSecret(capability: string, granted: readonly string[]): boolean {
+  const [, name] = SECRET.exec(capability) ?? [];
+  return name !== undefined && !granted.some((grant) => grant.startsWith(`secrets.${name}:`));
 }
 
 function isCovered(capability: string, grant: string): boolean {

@@ -19,6 +19,16 @@ const BYTES = new Uint8Array([104, 105]);
 
 export const hostExamples = {
   'secrets.get': { args: { name: 'apiKey' }, result: 'k-123' },
+  'secrets.verify': {
+    args: {
+      scheme: 'GitHub',
+      headers: { 'x-hub-signature-256': 'sha256=00' },
+      bodyBytes: new Uint8Array([123, 125]),
+      handle: 'secret:signing:0f',
+      options: { toleranceSeconds: 300 },
+    },
+    result: false,
+  },
   'session.get': { args: {}, result: { id: 's1', agentId: 'a1', channelId: null, createdAt: TIMESTAMP } },
   'session.messages': {
     args: { limit: 20 },

@@ -1,6 +1,6 @@
 /** The schema of the frontmatter in a package's `readme.md`, and the configuration it asks of an installation. */
 import { z } from 'zod';
-import { isDeclarable } from './capabilities.ts';
+import { findMissingCapabilities, isDeclarable, isSecretUse } from './capabilities.ts';
 import { surfaceName } from './payloads.ts';
 import { describeHiddenCharacter, type TextShape } from './visible-text.ts';
 
@@ -13,6 +13,7 @@ const CAPABILITIES_MAX = 64;
 /** A user must be able to fill in the form. */
 const FIELDS_MAX = 64;
 const OPTIONS_MAX = 100;
+const SECRET_USES_MAX = 16;
 const LABEL_MAX_CHARS = 200;
 /** Characters. Every hook context carries all settings, so they are kept short. */
 export const SETTING_MAX_CHARS = 4096;
@@ -58,6 +59,20 @@ const secret = z.strictObject({
   label: label(LABEL_MAX_CHARS).optional().describe('The name of the field in forms. Default: its key.'),
   description: label(1000).optional().describe('Help below the field.'),
   required: z.boolean().default(false).describe('The plugin runs only with a value.'),
+  use: z
+    .array(
+      z.string({ error: 'must be a string; put it in quotes' }).refine(isSecretUse, {
+        error: (issue) =>
+          `“${String(issue.input)}” is not a use. Write webhooks, or http: and one exact host, such as http:api.example.com`,
+      }),
+    )
+    .min(1, 'must name at least one use; leave it out if the plugin must read the value')
+    .max(SECRET_USES_MAX, `must have at most ${SECRET_USES_MAX} entries`)
+    .refine((uses) => new Set(uses).size === uses.length, 'must not name a use twice')
+    .optional()
+    .describe(
+      'What the host does with the secret. The plugin then gets a handle instead of the value: `webhooks`, `http:<host>`.',
+    ),
 });
 
 const fieldsSchema = <T extends z.ZodType>(row: T) =>
@@ -65,7 +80,7 @@ const fieldsSchema = <T extends z.ZodType>(row: T) =>
     .record(surfaceName, row)
     .refine((rows) => Object.keys(rows).length <= FIELDS_MAX, `must have at most ${FIELDS_MAX} entries`);
 
-export const manifest = z.strictObject({
+const fields = z.strictObject({
   name: label(NAME_MAX_CHARS).describe('The plugin’s name, on one line.'),
   description: label(DESCRIPTION_MAX_CHARS).describe('One or two sentences for its card, on one line.'),
   capabilities: z
@@ -81,6 +96,15 @@ export const manifest = z.strictObject({
   settings: fieldsSchema(setting).default({}).describe(`What the user can set, at most ${FIELDS_MAX} fields.`),
   secrets: fieldsSchema(secret).default({}).describe(`Passwords and keys that the user gives, at most ${FIELDS_MAX}.`),
 });
+export const manifest = fields.superRefine(({ capabilities, secrets }, context) => {
+  for (const [name, { use = [] }] of Object.entries(secrets)) {
+    for (const [index, one] of use.entries()) {
+      if (!one.startsWith('http:') || findMissingCapabilities([`host.${one}`], capabilities).length === 0) continue;
+      const message = `needs the capability host.${one}, without which host.http.fetch cannot reach the host`;
+      context.addIssue({ code: 'custom', path: ['secrets', name, 'use', index], message });
+    }
+  }
+});
 export type Manifest = z.infer<typeof manifest>;
 
 /**
@@ -95,6 +119,20 @@ export function resolveSettings(manifest: Manifest, stored: Readonly<Record<stri
   });
   return Object.fromEntries(values);
 }
+
+/** By secret, how the host uses it for the plugin. Secrets that the plugin reads itself are left out. */
+export function listSecretUses({ secrets }: Manifest): Record<string, readonly string[]> {
+  const entries = Object.entries(secrets).flatMap(([name, { use }]): [string, readonly string[]][] =>
+    use ? [[name, use]] : [],
+  );
+  return Object.fromEntries(entries);
+}
+
+/** The capabilities that follow from a version's secrets: to read each, or to have the host use it. */
+export const listSecretCapabilities = ({ secrets }: Manifest): string[] =>
+  Object.entries(secrets).flatMap(([name, { use }]) =>
+    use ? use.map((one) => `secrets.${name}:${one}`) : [`secrets.${name}`],
+  );
 
 /** The names of required settings and secrets without a value. Empty when the installation can run. */
 export function findMissingConfiguration(

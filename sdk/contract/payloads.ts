@@ -161,6 +161,8 @@ export const agentFields = z.object({
   instructions: text.optional(),
   model: z.string().max(200).nullable().optional(),
 });
+/** The method of `webhooks`, without `verify`. */
+export const signatureScheme = z.enum(['Standard', 'Stripe', 'GitHub', 'Slack']);
 export const httpInit = z.object({
   method: z.enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']).optional(),
   headers: z.record(z.string(), z.string()).optional(),

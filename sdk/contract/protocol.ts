@@ -443,6 +443,16 @@ export type CapabilityMember = keyof typeof capabilities;
 /** `host.http:<host or *.host>`, the only capability with a parameter. */
 export const httpReach: Reach = { reach: 'Connects to {host}.', risk: 'medium' };
 
+/** What a plugin does with a secret: reads it, or has the host use it. */
+export const secretReach = {
+  read: { reach: 'Reads the value of the secret “{name}”.', risk: 'medium' },
+  http: { reach: 'Has the secret “{name}” sent to {host}, without seeing its value.', risk: 'low' },
+  webhooks: {
+    reach: 'Has webhook signatures checked with the secret “{name}”, without seeing its value.',
+    risk: 'low',
+  },
+} as const satisfies Record<string, Reach>;
+
 // Host calls
 const call = {
   since: '0.1.0',
@@ -464,9 +474,22 @@ export const hostCalls = {
     ...read,
     capability: null,
     audit: 'none',
-    doc: 'Returns the value of a secret of this installation, or null.',
+    doc: 'Returns the value of a secret of this installation, or null. For a secret with a `use` in the frontmatter it returns a handle: a string that `host.http.fetch` replaces in headers, and `webhooks.verify…` accepts as the secret.',
     params: { name: p.surfaceName },
     result: z.string().nullable(),
+  },
+  'secrets.verify': {
+    ...read,
+    capability: null,
+    doc: 'Verifies a signature with a secret of which the plugin has a handle. `webhooks.verify…` call it.',
+    params: {
+      scheme: p.signatureScheme,
+      headers: z.record(z.string(), z.string()),
+      bodyBytes: p.bytes,
+      handle: z.string().min(1).max(500),
+      options: z.object({ toleranceSeconds: z.number().optional() }).optional(),
+    },
+    result: z.boolean(),
   },
   'session.get': {
     ...read,

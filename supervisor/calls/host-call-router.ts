@@ -26,7 +26,7 @@ import { httpCalls } from '../host/http/http.ts';
 import type { LiveInstallation } from '../host/live-installation.ts';
 import type { Llm } from '../host/llm/llm.ts';
 import { mediaCalls } from '../host/media.ts';
-import { secretCalls } from '../host/secrets.ts';
+import { Secrets } from '../host/secrets.ts';
 import { sessionCalls } from '../host/session.ts';
 import type { SshCalls } from '../host/ssh/ssh.ts';
 import { storageCalls } from '../host/storage.ts';
@@ -81,9 +81,10 @@ export interface HostCallRouter {
 }
 
 function createTable(deps: HostCallRouterDeps): HostCallTable {
+  const secrets = new Secrets(deps.pool, deps.keys, deps.masks);
   return {
-    ...httpCalls({ allowPrivate: new Set(), dnsServers: [], ...deps.http }),
-    ...secretCalls(deps.pool, deps.keys, deps.masks),
+    ...httpCalls({ allowPrivate: new Set(), dnsServers: [], ...deps.http }, secrets),
+    ...secrets.calls,
     ...sessionCalls(deps.pool),
     ...storageCalls(deps.pool, deps.storageBytes ?? limits.storageBytes),
     ...deps.llm.calls,

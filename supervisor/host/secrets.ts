@@ -1,14 +1,55 @@
-/** `host.secrets`: the installation's secrets, decrypted for each call. */
+/** `host.secrets`: the installation's secrets, decrypted for each call. A plugin gets a handle of those that the host uses for it. */
 import type { Pool } from 'pg';
 import { readSecret, type SecretKeys } from '../../db/files/secrets.ts';
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
+import { verifySignature } from '../../sandbox-child/webhook-signatures.ts';
 import type { SecretMasks } from '../records/secret-mask.ts';
-import type { HostHandlers } from './host-call.ts';
+import { HostError, type HostHandlers } from './host-call.ts';
+import { SecretHandles, type SecretSource, WEBHOOKS_USE } from './secret-handles.ts';
 
-export const secretCalls = (pool: Pool, keys: SecretKeys, masks: SecretMasks): Pick<HostHandlers, 'secrets.get'> => ({
-  'secrets.get': async ({ plugin: { installationId } }, { name }) => {
-    const value = await readSecret(pool, keys, installationId, name);
-    // Masked before the child knows it: the user may have changed it since the child started.
-    if (value !== null) masks.open(installationId).add(name, value);
-    return value;
-  },
-});
+type Calls = 'secrets.get' | 'secrets.verify';
+
+/** The secrets of all installations, for the host calls that use them. */
+export class Secrets {
+  readonly handles = new SecretHandles();
+  readonly calls: Pick<HostHandlers, Calls> = {
+    'secrets.get': async ({ plugin }, { name }) => {
+      const source = this.sourceOf(plugin);
+      const value = await source.read(name);
+      return value === null || !Object.hasOwn(source.uses, name)
+        ? value
+        : this.handles.make(source.installationId, name);
+    },
+    'secrets.verify': async ({ plugin }, { scheme, headers, bodyBytes, handle, options }) => {
+      const secret = await this.handles.open(handle, WEBHOOKS_USE, this.sourceOf(plugin));
+      try {
+        return await verifySignature(scheme, { headers, bodyBytes }, secret, options);
+      } catch (error) {
+        // The text names the fault of the secret, not its value.
+        throw new HostError((error as Error).message);
+      }
+    },
+  };
+  readonly #pool: Pool;
+  readonly #keys: SecretKeys;
+  readonly #masks: SecretMasks;
+
+  constructor(pool: Pool, keys: SecretKeys, masks: SecretMasks) {
+    this.#pool = pool;
+    this.#keys = keys;
+    this.#masks = masks;
+  }
+
+  sourceOf({ installationId, secretUses }: InstalledPlugin): SecretSource {
+    return {
+      installationId,
+      uses: secretUses,
+      read: async (name) => {
+        const value = await readSecret(this.#pool, this.#keys, installationId, name);
+        // Masked before anything uses it: the user may have changed it since the child started.
+        if (value !== null) this.#masks.open(installationId).add(name, value);
+        return value;
+      },
+    };
+  }
+}

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { stop } from 'esbuild';
 import { build } from '../../api/package/bundler-worker.ts';
 import { readFrontmatter } from '../../api/package/frontmatter.ts';
-import { manifest, resolveSettings } from '../../sdk/contract/manifest.ts';
+import { listSecretUses, manifest, resolveSettings } from '../../sdk/contract/manifest.ts';
 import type { SupervisorOptions } from '../../supervisor/supervisor.ts';
 import { root } from '../house/source-files.ts';
 import type { Teardown } from '../runner/harness.ts';
@@ -37,6 +37,7 @@ export async function readExample(slug: string, given: Configuration = {}): Prom
     capabilities: data.capabilities,
     settings: resolveSettings(data, given.settings ?? {}),
     secrets: given.secrets ?? {},
+    secretUses: listSecretUses(data),
   };
 }
 

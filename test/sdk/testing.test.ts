@@ -1,4 +1,5 @@
 /** `@bulkhead/sdk/testing`: a package in a jailed process, with what a test says around it. */
+import { createHmac } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
@@ -14,7 +15,7 @@ name: Kit
 description: For tests
 capabilities: [host.llm, host.storage, "host.http:api.example.com", "host.workspace:read"]
 settings: { tone: { default: dry, enum: [dry, warm] } }
-secrets: { key: {} }
+secrets: { key: {}, bearer: { use: [http:api.example.com, webhooks] } }
 ---
 `;
 
@@ -31,6 +32,27 @@ async function open(test: Test, code: string, options?: PluginOptions) {
   test.teardown(() => plugin.close());
   return plugin;
 }
+
+t.test('a plugin gets a handle of a secret with a use, which the recorded request shows filled in', async (t) => {
+  const plugin = await open(
+    t,
+    `tools.send = { description: 'Sends', parameters: {}, handler: async () => {
+       const handle = await host.secrets.get('bearer');
+       const bodyBytes = new TextEncoder().encode('{}');
+       const headers = { 'x-hub-signature-256': '${`sha256=${createHmac('sha256', 't0ken').update('{}').digest('hex')}`}' };
+       const isGenuine = await webhooks.verifyGitHub({ headers, bodyBytes }, handle);
+       await host.http.fetch('https://api.example.com/x', { headers: { authorization: 'Bearer ' + handle } });
+       return JSON.stringify({ isHandle: handle !== 't0ken', isGenuine });
+     } };`,
+    {
+      secrets: { bearer: 't0ken' },
+      host: { http: { fetch: { status: 204, headers: {}, bodyText: '', bodyBytes: new Uint8Array() } } },
+    },
+  );
+  t.match(await plugin.tool('send'), { content: [{ text: '{"isHandle":true,"isGenuine":true}' }] });
+  const sent = plugin.calls.find(({ name }) => name === 'http.fetch');
+  t.match(sent?.args, { init: { headers: { authorization: 'Bearer t0ken' } } });
+});
 
 t.test('a plugin reaches only granted and scripted host calls', async (t) => {
   const plugin = await open(

@@ -266,6 +266,13 @@ export declare const agentFields: z.ZodObject<{
     instructions: z.ZodOptional<z.ZodString>;
     model: z.ZodOptional<z.ZodNullable<z.ZodString>>;
 }, z.core.$strip>;
+/** The method of `webhooks`, without `verify`. */
+export declare const signatureScheme: z.ZodEnum<{
+    GitHub: "GitHub";
+    Slack: "Slack";
+    Standard: "Standard";
+    Stripe: "Stripe";
+}>;
 export declare const httpInit: z.ZodObject<{
     method: z.ZodOptional<z.ZodEnum<{
         DELETE: "DELETE";

@@ -1045,6 +1045,21 @@ export declare const capabilities: {
 export type CapabilityMember = keyof typeof capabilities;
 /** `host.http:<host or *.host>`, the only capability with a parameter. */
 export declare const httpReach: Reach;
+/** What a plugin does with a secret: reads it, or has the host use it. */
+export declare const secretReach: {
+    readonly read: {
+        readonly reach: 'Reads the value of the secret “{name}”.';
+        readonly risk: 'medium';
+    };
+    readonly http: {
+        readonly reach: 'Has the secret “{name}” sent to {host}, without seeing its value.';
+        readonly risk: 'low';
+    };
+    readonly webhooks: {
+        readonly reach: 'Has webhook signatures checked with the secret “{name}”, without seeing its value.';
+        readonly risk: 'low';
+    };
+};
 export declare const hostCalls: {
     readonly 'secrets.get': {
         readonly since: '0.1.0';
@@ -1056,11 +1071,38 @@ export declare const hostCalls: {
         readonly readable: true;
         readonly capability: null;
         readonly audit: 'none';
-        readonly doc: 'Returns the value of a secret of this installation, or null.';
+        readonly doc: 'Returns the value of a secret of this installation, or null. For a secret with a `use` in the frontmatter it returns a handle: a string that `host.http.fetch` replaces in headers, and `webhooks.verify…` accepts as the secret.';
         readonly params: {
             readonly name: z.ZodString;
         };
         readonly result: z.ZodNullable<z.ZodString>;
+    };
+    readonly 'secrets.verify': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly timeoutMs: number;
+        readonly maxBytes: number;
+        readonly audit: 'digest';
+        readonly secrets: 'sent';
+        readonly pausesBudget: false;
+        readonly readable: true;
+        readonly capability: null;
+        readonly doc: 'Verifies a signature with a secret of which the plugin has a handle. `webhooks.verify…` call it.';
+        readonly params: {
+            readonly scheme: z.ZodEnum<{
+                GitHub: "GitHub";
+                Slack: "Slack";
+                Standard: "Standard";
+                Stripe: "Stripe";
+            }>;
+            readonly headers: z.ZodRecord<z.ZodString, z.ZodString>;
+            readonly bodyBytes: z.ZodInstanceOf<Uint8Array<ArrayBuffer>>;
+            readonly handle: z.ZodString;
+            readonly options: z.ZodOptional<z.ZodObject<{
+                toleranceSeconds: z.ZodOptional<z.ZodNumber>;
+            }, z.core.$strip>>;
+        };
+        readonly result: z.ZodBoolean;
     };
     readonly 'session.get': {
         readonly since: '0.1.0';

@@ -1,10 +1,14 @@
 /** `host.http`: requests to granted hosts at public addresses. Each redirect is checked like the first address. */
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { AmountsByKey } from '../../../service/timing/amounts-by-key.ts';
+import { SecretMask } from '../../records/secret-mask.ts';
 import { type HostArgs, HostError, type HostHandlers, type HostScope } from '../host-call.ts';
+import type { SecretHandles, SecretSource } from '../secret-handles.ts';
+import type { Secrets } from '../secrets.ts';
 import { type Exchange, type HttpAnswer, type HttpRequest, type Redirect, send } from './exchange.ts';
 import { bodilessHeaders, harmlessHeaders, requestHeaders } from './headers.ts';
 import { readTarget } from './reach.ts';
+import { isAllowedPrivate } from './resolution.ts';
 
 type HttpInit = NonNullable<HostArgs<'http.fetch'>['init']>;
 
@@ -13,7 +17,10 @@ const MAX_REDIRECTS = 5;
 const REQUESTS_AT_ONCE = 16;
 const { timeoutMs: ROW_TIMEOUT_MS, maxBytes: BODY_MAX_BYTES } = hostCalls['http.fetch'];
 
-export function httpCalls(exchange: Exchange): Pick<HostHandlers, 'http.fetch'> {
+export function httpCalls(
+  exchange: Exchange,
+  secrets: Pick<Secrets, 'handles' | 'sourceOf'>,
+): Pick<HostHandlers, 'http.fetch'> {
   const running = new AmountsByKey();
   return {
     'http.fetch': async (scope, { url, init = {} }) => {
@@ -27,8 +34,10 @@ export function httpCalls(exchange: Exchange): Pick<HostHandlers, 'http.fetch'> 
           headers: requestHeaders(init.headers ?? {}),
           body: encodeBody(init),
         };
+        const sender: Sender = { exchange, handles: secrets.handles, source: secrets.sourceOf(scope.plugin) };
+        refuseHandles(sender, url, init);
         return within(init.timeoutMs ?? ROW_TIMEOUT_MS, scope.signal, (signal) =>
-          followRedirects(scope, first, exchange, signal),
+          followRedirects(scope, first, sender, signal),
         );
       });
     },
@@ -58,16 +67,57 @@ function encodeBody({ method = 'GET', body }: HttpInit): Uint8Array | null {
   return bytes;
 }
 
+/** What sends requests of one installation. */
+interface Sender {
+  readonly exchange: Exchange;
+  readonly handles: SecretHandles;
+  readonly source: SecretSource;
+}
+
+/** @throws HostError when a handle stands outside the headers */
+function refuseHandles({ handles, source }: Sender, url: string, { body }: HttpInit): void {
+  handles.refuseElsewhere('address', url, source);
+  if (typeof body === 'string') handles.refuseElsewhere('body', body, source);
+}
+
+/** Sends a request with the values of the handles in its headers, for each hop anew: a redirect may lead to another host. */
+async function sendFilled(
+  { exchange, handles, source }: Sender,
+  request: HttpRequest,
+  signal: AbortSignal,
+): Promise<HttpAnswer | Redirect> {
+  const { url } = request;
+  const isSafe = url.protocol === 'https:' || isAllowedPrivate(url, exchange);
+  const sent = new SecretMask();
+  const headers = await handles.fillHeaders(request.headers, { hostname: url.hostname, isSafe }, source, sent);
+  // Checked again, because a value may hold what no header may.
+  if (headers !== request.headers) requestHeaders(headers);
+  const answer = await send({ ...request, headers }, exchange, signal);
+  return sent.isEmpty || 'location' in answer ? answer : maskAnswer(answer, sent);
+}
+
+/** A server that repeats the request's headers must not show the plugin what its handle stands for. */
+function maskAnswer(answer: HttpAnswer, sent: SecretMask): HttpAnswer {
+  const bytes = Buffer.from(answer.bodyBytes).toString('latin1');
+  const masked = sent.maskText(bytes);
+  return {
+    status: answer.status,
+    headers: sent.mask(answer.headers),
+    bodyText: sent.maskText(answer.bodyText),
+    bodyBytes: masked === bytes ? answer.bodyBytes : Buffer.from(masked, 'latin1'),
+  };
+}
+
 /** Follows redirects here, because the library cannot check grants. */
 async function followRedirects(
   scope: HostScope,
   first: HttpRequest,
-  exchange: Exchange,
+  sender: Sender,
   signal: AbortSignal,
 ): Promise<HttpAnswer> {
   let request = first;
   for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects++) {
-    const answer = await send(request, exchange, signal);
+    const answer = await sendFilled(sender, request, signal);
     if (!('location' in answer)) return answer;
     request = redirected(scope, request, answer);
   }

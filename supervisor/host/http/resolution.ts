@@ -28,7 +28,7 @@ export interface Resolution {
 export async function resolveTarget(url: URL, resolution: Resolution, signal: AbortSignal): Promise<readonly string[]> {
   const host = url.hostname;
   const port = readPort(url);
-  const isNamed = resolution.allowPrivate.has(`${host}:${port}`);
+  const isNamed = isAllowedPrivate(url, resolution);
   if (!isNamed && isBadPort(Number(port)))
     throw new HostError(`port ${port} belongs to another protocol than HTTP; requests to it are not allowed`);
   const found = await lookUp(host, resolution.dnsServers, signal);
@@ -47,6 +47,10 @@ export async function resolveTarget(url: URL, resolution: Resolution, signal: Ab
 /** The addresses of all network interfaces. They may change while the process runs. */
 const listInterfaceAddresses = (): string[] =>
   Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address));
+
+/** Whether the operator allowed this target although its address may be private. */
+export const isAllowedPrivate = (url: URL, { allowPrivate }: Pick<Resolution, 'allowPrivate'>): boolean =>
+  allowPrivate.has(`${url.hostname}:${readPort(url)}`);
 
 const DEFAULT_PORTS: Readonly<Record<string, string>> = { 'http:': '80', 'https:': '443' };
 const readPort = (url: URL): string => url.port || (DEFAULT_PORTS[url.protocol] ?? '');

@@ -36,6 +36,31 @@ async function installs(who: Client, slug: string) {
   return { path, id: path.split('/')[2] ?? '', get: async () => (await who.get(path)).body };
 }
 
+t.test('a plugin that had handles of a secret reads it, or uses it elsewhere, only with consent', async (t) => {
+  const using = (secret: string) => ({
+    ...MINIMAL,
+    'readme.md': readmeWith(`capabilities: ["host.http:*.example.com"]\nsecrets: { key: ${secret} }`),
+  });
+  const plugin = await listed(using('{ use: [http:api.example.com, webhooks] }'));
+  const installation = await installs(ben, plugin.slug);
+  const { body: entry } = await ben.get(`/marketplace/${plugin.slug}`);
+  const sentences = entry.reach.map(({ sentence }: { sentence: string }) => sentence);
+  t.ok(sentences.includes('Has the secret “key” sent to api.example.com, without seeing its value.'));
+  t.ok(sentences.includes('Has webhook signatures checked with the secret “key”, without seeing its value.'));
+  t.match(entry.configuration.secrets, [{ name: 'key', use: ['http:api.example.com', 'webhooks'] }]);
+
+  await plugin.publish('1.1.0', using('{ use: [http:api.example.com] }'));
+  t.match(await installation.get(), { pendingUpdate: null }, 'less needs none');
+  await plugin.publish('1.2.0', using('{ use: [http:www.example.com] }'));
+  t.match(await installation.get(), { pendingUpdate: { added: ['secrets.key:http:www.example.com'] } }, 'another host');
+  await plugin.publish('1.3.0', using('{}'));
+  const pending = (await installation.get()).pendingUpdate;
+  t.match(pending, { semVer: '1.3.0', added: ['secrets.key'] }, 'the value itself');
+  t.match(await ben.post(`${installation.path}/accept-update`, { versionId: pending.versionId }), { status: 200 });
+  await plugin.publish('1.4.0', using('{ use: [webhooks] }'));
+  t.match(await installation.get(), { pendingUpdate: null }, 'what reads the value may be restricted to a handle');
+});
+
 t.test('an installation older than the rule keeps running with what it has, and can be asked', async (t) => {
   const plugin = await listed(saying('One.', 'host.workspace'));
   const installation = await installs(ben, plugin.slug);

@@ -99,6 +99,48 @@ const cases: Record<string, [Files, Expected]> = {
     withReadme(readmeWith('capabilities: ["host.llm:read"]')),
     { message: /host\.llm:read/ },
   ],
+  'a use of a secret that is none': [
+    withReadme(
+      readmeWith('capabilities: ["host.http:api.example.com"]\nsecrets:\n  key:\n    use: [webhooks, header]'),
+    ),
+    {
+      line: 7,
+      field: 'secrets.key.use.1',
+      message: /^“header” is not a use\. Write webhooks, or http: and one exact host/,
+    },
+  ],
+  'a use of a secret for hosts that are not exact': [
+    withReadme(
+      readmeWith('capabilities: ["host.http:*.example.com"]\nsecrets: { key: { use: ["http:*.example.com"] } }'),
+    ),
+    { line: 5, field: 'secrets.key.use.0', message: /one exact host/ },
+  ],
+  'a use of a secret for a host that is not declared': [
+    withReadme(
+      readmeWith('capabilities: ["host.http:api.example.com"]\nsecrets: { key: { use: [http:example.com] } }'),
+    ),
+    { line: 5, field: 'secrets.key.use.0', message: /^needs the capability host\.http:example\.com/ },
+  ],
+  'a use of a secret twice': [
+    withReadme(readmeWith('secrets: { key: { use: [webhooks, webhooks] } }')),
+    { line: 4, field: 'secrets.key.use', message: /^must not name a use twice/ },
+  ],
+  'no use of a secret': [
+    withReadme(readmeWith('secrets: { key: { use: [] } }')),
+    { line: 4, field: 'secrets.key.use', message: /^must name at least one use/ },
+  ],
+  'a use of a secret that is no list': [
+    withReadme(readmeWith('secrets: { key: { use: webhooks } }')),
+    { field: 'secrets.key.use', message: /^must be a list/ },
+  ],
+  'a misspelt use of a secret': [
+    withReadme(readmeWith('secrets: { key: { uses: [webhooks] } }')),
+    { field: 'secrets.key.uses', message: /did you mean “use”/ },
+  ],
+  'a secret as a capability': [
+    withReadme(readmeWith('capabilities: [secrets.key]\nsecrets: { key: {} }')),
+    { message: /“secrets\.key” is not a capability/ },
+  ],
   'a host that is none': [withReadme(readmeWith('capabilities: ["host.http:localhost"]')), { message: /localhost/ }],
   'a list in place of fields': [
     withReadme(readmeWith('settings: [a]')),

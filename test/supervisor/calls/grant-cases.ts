@@ -19,6 +19,8 @@ export interface Things {
   readonly key: string;
   readonly secret: string;
   readonly secretValue: string;
+  /** Of a secret that only the host uses. */
+  readonly handle: string;
   readonly model: string;
   readonly url: string;
 }
@@ -28,6 +30,7 @@ const bytes = (text: string) => ({ bytes: [...Buffer.from(text)] });
 /** The arguments of every call, for the objects of one account. A missing row is a compile error. */
 export const argumentsAbout = {
   'secrets.get': ({ secret }) => [secret],
+  'secrets.verify': ({ handle }) => ['GitHub', {}, bytes('{}'), handle],
   'session.get': () => [],
   'session.messages': () => [],
   'session.post': () => ['posted'],
@@ -112,7 +115,10 @@ export async function openMatrix(test: Teardown, sandbox?: SupervisorFixture['sa
     ...(sandbox ? { sandbox } : {}),
   });
   const plugin = { code: CALLING, registrations: registered };
-  const secret = (who: string) => ({ secrets: { [`${who}Key`]: `secret of ${who}` } });
+  const secret = (who: string) => ({
+    secrets: { [`${who}Key`]: `secret of ${who}`, [`${who}Signing`]: `signing of ${who}` },
+    secretUses: { [`${who}Signing`]: ['webhooks'] },
+  });
   await fixture.install({ ...plugin, ...secret('ann'), slug: 'all', capabilities: [...WHOLE, 'host.http:ann.test'] });
   await fixture.install({ ...plugin, slug: 'reads', capabilities: declarable.filter(isRead) });
   await fixture.install({ ...plugin, slug: 'none' });
@@ -129,7 +135,13 @@ export async function openMatrix(test: Teardown, sandbox?: SupervisorFixture['sa
   const own = { hostId: 'web', model: 'main/small', url: `http://ann.test:${port}/` };
   const theirs = { hostId: 'bobs-host', model: 'bobs-models__acme/m', url: `http://bob.test:${port}/` };
   const none = { hostId: 'no-host', model: 'nobody__acme/m', url: `http://not.test:${port}/` };
-  const nothing = { agentId: crypto.randomUUID(), mediaId: 'f'.repeat(64), ...named('not'), ...none };
+  const nothing = {
+    agentId: crypto.randomUUID(),
+    mediaId: 'f'.repeat(64),
+    handle: NO_HANDLE,
+    ...named('not'),
+    ...none,
+  };
   return {
     fixture,
     ask,
@@ -140,6 +152,7 @@ export async function openMatrix(test: Teardown, sandbox?: SupervisorFixture['sa
   };
 }
 
+const NO_HANDLE = `secret:notSigning:${'0'.repeat(32)}`;
 const named = (who: string) => ({
   canary: `canary of ${who}`,
   path: `${who}-folder/file.txt`,
@@ -160,5 +173,6 @@ async function make(ask: MatrixFixture['ask'], slug: string, who: string) {
   await done('storage.set', own.key, own.canary);
   const agent = (await done('agents.create', { name: own.canary })) as { id: string };
   const media = (await done('media.put', bytes(own.canary))) as { id: string };
-  return { ...own, agentId: agent.id, mediaId: media.id };
+  const handle = (await done('secrets.get', `${who}Signing`)) as string;
+  return { ...own, handle, agentId: agent.id, mediaId: media.id };
 }

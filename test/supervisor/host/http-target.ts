@@ -10,6 +10,7 @@ import type { HostArgs, HostResult } from '../../../supervisor/host/host-call.ts
 import type { Exchange } from '../../../supervisor/host/http/exchange.ts';
 import { httpCalls } from '../../../supervisor/host/http/http.ts';
 import { LiveInstallation } from '../../../supervisor/host/live-installation.ts';
+import { SecretHandles } from '../../../supervisor/host/secret-handles.ts';
 import type { Teardown } from '../../runner/harness.ts';
 import { type DnsServer, startDns } from './dns-server.ts';
 
@@ -59,19 +60,28 @@ export interface Plugin {
   /** Ends with the child. */
   readonly child: AbortController;
   fetch(url: string, init?: Init): Promise<HostResult<'http.fetch'>>;
+  handleOf(secret: string): string;
   /** Lets the operator name a private target. */
   allow(target: string): void;
+}
+
+/** Secrets of the plugin, and how the host uses those of which it has handles. */
+interface GivenSecrets {
+  readonly secrets?: Readonly<Record<string, string>>;
+  readonly uses?: Readonly<Record<string, readonly string[]>>;
 }
 
 /** A plugin that was granted these hosts. */
 export async function pluginWith(
   test: Teardown,
   hosts: readonly string[],
-  options: Partial<Exchange> = {},
+  { secrets = {}, uses = {}, ...options }: Partial<Exchange> & GivenSecrets = {},
 ): Promise<Plugin> {
   const dns = await startDns(test);
   const allowPrivate = new Set<string>();
-  const calls = httpCalls({ allowPrivate, dnsServers: [dns.address], ...options });
+  const handles = new SecretHandles();
+  const source = { installationId: 'one', uses, read: async (name: string) => secrets[name] ?? null };
+  const calls = httpCalls({ allowPrivate, dnsServers: [dns.address], ...options }, { handles, sourceOf: () => source });
   const granted = hosts.map((host) => `host.http:${host}`);
   const installation = new LiveInstallation({ installationId: 'one', granted } as unknown as InstalledPlugin);
   const child = new AbortController();
@@ -79,6 +89,7 @@ export async function pluginWith(
     dns,
     installation,
     child,
+    handleOf: (name) => handles.make('one', name),
     allow: (target) => void allowPrivate.add(target),
     fetch: (url, init) => {
       const grant = holdGrant(hostCalls['http.fetch'], installation);

@@ -1,0 +1,124 @@
+/** Verifies the vendors' signature schemes, in the child or in the supervisor. Web Crypto's `verify` compares in constant time. */
+import type { webcrypto } from 'node:crypto';
+
+/** A request as `channel.receive` and `channel.handshake` get it. */
+export interface SignedRequest {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly bodyBytes: Uint8Array;
+}
+export interface Tolerance {
+  readonly toleranceSeconds?: number | undefined;
+}
+export type Check = (request: SignedRequest, secret: string, options?: Tolerance | undefined) => Promise<boolean>;
+export type Scheme = 'Standard' | 'Stripe' | 'GitHub' | 'Slack';
+
+/** Largest difference between a timestamp and now, as recommended by Standard Webhooks, Stripe and Slack. */
+const TOLERANCE_SECONDS = 300;
+/** Signatures checked in one header. Vendors send more than one only while a secret is rotated. */
+const SIGNATURES_MAX = 16;
+
+const encoder = new TextEncoder();
+
+/** Resolves with false for an invalid signature and rejects for a bad secret. */
+export const verifySignature = (
+  scheme: Scheme,
+  request: SignedRequest,
+  secret: string,
+  options?: Tolerance | undefined,
+): Promise<boolean> => CHECKS[scheme](request, secret, options);
+
+const verifyStandard: Check = async (request, secret, options) => {
+  const key = base64(requireSecret(secret).replace(/^whsec_/, ''));
+  if (!key || key.length === 0) throw new TypeError('webhooks: the secret is not base64, with or without "whsec_"');
+  const prefix = header(request, 'webhook-id') === null ? 'svix' : 'webhook';
+  const id = header(request, `${prefix}-id`);
+  const at = header(request, `${prefix}-timestamp`);
+  const sent = header(request, `${prefix}-signature`);
+  if (id === null || sent === null || !isFresh(at, options)) return false;
+  const signatures = tagged(sent.split(' '), 'v1,').map(base64);
+  return matches(key, `${id}.${at}.`, request, signatures);
+};
+
+const verifyStripe: Check = async (request, secret, options) => {
+  const key = encoder.encode(requireSecret(secret));
+  const parts = header(request, 'stripe-signature')?.split(',') ?? [];
+  const at = tagged(parts, 't=')[0] ?? null;
+  if (!isFresh(at, options)) return false;
+  return matches(key, `${at}.`, request, tagged(parts, 'v1=').map(hex));
+};
+
+const verifyGitHub: Check = async (request, secret) => {
+  const key = encoder.encode(requireSecret(secret));
+  const sent = header(request, 'x-hub-signature-256') ?? '';
+  return matches(key, '', request, tagged([sent], 'sha256=').map(hex));
+};
+
+const verifySlack: Check = async (request, secret, options) => {
+  const key = encoder.encode(requireSecret(secret));
+  const at = header(request, 'x-slack-request-timestamp');
+  if (!isFresh(at, options)) return false;
+  const sent = header(request, 'x-slack-signature') ?? '';
+  return matches(key, `v0:${at}:`, request, tagged([sent], 'v0=').map(hex));
+};
+
+const CHECKS: Readonly<Record<Scheme, Check>> = {
+  Standard: verifyStandard,
+  Stripe: verifyStripe,
+  GitHub: verifyGitHub,
+  Slack: verifySlack,
+};
+
+function requireSecret(secret: unknown): string {
+  if (typeof secret === 'string' && secret !== '') return secret;
+  throw new TypeError('webhooks: the secret is missing; take it from host.secrets.get(name)');
+}
+
+function header(request: SignedRequest, name: string): string | null {
+  const value: unknown = Object.hasOwn(request.headers, name) ? request.headers[name] : null;
+  return typeof value === 'string' ? value : null;
+}
+
+function isFresh(at: string | null, options?: Tolerance | undefined): at is string {
+  if (at === null || !/^\d{1,12}$/.test(at)) return false;
+  const tolerance = options?.toleranceSeconds ?? TOLERANCE_SECONDS;
+  // A NaN tolerance fails the comparison, so the check rejects.
+  return Math.abs(Date.now() / 1000 - Number(at)) <= tolerance;
+}
+
+function tagged(parts: readonly string[], tag: string): string[] {
+  const found = parts.map((part) => part.trim()).filter((part) => part.startsWith(tag));
+  return found.slice(0, SIGNATURES_MAX).map((part) => part.slice(tag.length));
+}
+
+function base64(value: string): Uint8Array<ArrayBuffer> | null {
+  if (!/^[A-Za-z0-9+/]+={0,2}$/.test(value)) return null;
+  try {
+    return Uint8Array.from(atob(value), (character) => character.charCodeAt(0));
+  } catch {
+    return null;
+  }
+}
+
+function hex(value: string): Uint8Array<ArrayBuffer> | null {
+  if (!/^[0-9a-f]{64}$/i.test(value)) return null;
+  return Uint8Array.from({ length: 32 }, (_, at) => Number.parseInt(value.slice(at * 2, at * 2 + 2), 16));
+}
+
+/** Whether one of the signatures is the HMAC-SHA-256 of prefix and body. */
+async function matches(
+  secret: Uint8Array<ArrayBuffer>,
+  prefix: string,
+  request: SignedRequest,
+  signatures: readonly (Uint8Array<ArrayBuffer> | null)[],
+): Promise<boolean> {
+  const { subtle }: webcrypto.Crypto = process.getBuiltinModule('node:crypto').webcrypto;
+  const key = await subtle.importKey('raw', secret, { name: 'HMAC', hash: 'SHA-256' }, false, ['verify']);
+  const start = encoder.encode(prefix);
+  const signed = new Uint8Array(start.length + request.bodyBytes.length);
+  signed.set(start);
+  signed.set(request.bodyBytes, start.length);
+  for (const signature of signatures) {
+    if (signature && (await subtle.verify('HMAC', key, signature, signed))) return true;
+  }
+  return false;
+}

@@ -1,0 +1,99 @@
+/**
+ * Handles of secrets: strings that stand for the values in a plugin whose frontmatter declares a `use`. The host puts a value in
+ * where it is used, so that it never enters the child.
+ */
+import { createHmac, randomBytes } from 'node:crypto';
+import type { SecretMask } from '../records/secret-mask.ts';
+import { HostError } from './host-call.ts';
+import type { Headers } from './http/headers.ts';
+
+const PREFIX = 'secret:';
+const HTTP_USE = 'http:';
+export const WEBHOOKS_USE = 'webhooks';
+
+/** What an installation's secrets are used for, and how their values are read. */
+export interface SecretSource {
+  readonly installationId: string;
+  /** By name, the uses that the frontmatter declares. */
+  readonly uses: Readonly<Record<string, readonly string[]>>;
+  /** Null: the user has not set it. */
+  read(name: string): Promise<string | null>;
+}
+
+/** Handles are not secret, but nobody else may guess one: a text that a plugin passes on could hold it. */
+export class SecretHandles {
+  readonly #key = randomBytes(32);
+
+  /** The same for a secret as long as this process runs, so that a plugin may keep it. */
+  make(installationId: string, name: string): string {
+    const proof = createHmac('sha256', this.#key)
+      .update(JSON.stringify([installationId, name]))
+      .digest('hex');
+    return `${PREFIX}${name}:${proof.slice(0, 32)}`;
+  }
+
+  /** Which secrets a text names by their handles. */
+  findNames(text: string, { installationId, uses }: Pick<SecretSource, 'installationId' | 'uses'>): string[] {
+    if (!text.includes(PREFIX)) return [];
+    return Object.keys(uses).filter((name) => text.includes(this.make(installationId, name)));
+  }
+
+  /** @throws HostError when the text is no handle, or the secret has no value or another use */
+  async open(handle: string, use: string, source: SecretSource): Promise<string> {
+    const [name] = this.findNames(handle, source);
+    if (name === undefined || handle !== this.make(source.installationId, name))
+      throw new HostError('this is no handle of a secret; take it from host.secrets.get(name) again');
+    requireUse(name, use, source);
+    return readValue(name, source);
+  }
+
+  /** @throws HostError where a handle stands in a place that the host does not fill in */
+  refuseElsewhere(place: string, text: string, source: SecretSource): void {
+    const [name] = this.findNames(text, source);
+    if (name === undefined) return;
+    throw new HostError(`the ${place} holds the handle of the secret ${name}, which works in headers only`);
+  }
+
+  /**
+   * Replaces handles in headers by the values. Returns the same headers where there is none.
+   *
+   * @param isSafe whether the connection is encrypted, or its target is one that the operator trusts
+   * @param mask gets the values that were put in
+   * @throws HostError when a secret may not be sent to this host
+   */
+  async fillHeaders(
+    headers: Headers,
+    { hostname, isSafe }: { readonly hostname: string; readonly isSafe: boolean },
+    source: SecretSource,
+    mask: SecretMask,
+  ): Promise<Headers> {
+    const filled: Record<string, string> = { ...headers };
+    let isFilled = false;
+    for (const [header, given] of Object.entries(headers)) {
+      let text = given;
+      for (const name of this.findNames(given, source)) {
+        requireUse(name, `${HTTP_USE}${hostname}`, source);
+        if (!isSafe) throw new HostError(`the secret ${name} is sent over https: only`);
+        const value = await readValue(name, source);
+        mask.add(name, value);
+        text = text.replaceAll(this.make(source.installationId, name), () => value);
+        isFilled = true;
+      }
+      filled[header] = text;
+    }
+    return isFilled ? filled : headers;
+  }
+}
+
+function requireUse(name: string, use: string, { uses }: SecretSource): void {
+  const declared = Object.hasOwn(uses, name) ? (uses[name] ?? []) : [];
+  if (declared.includes(use)) return;
+  const list = declared.join(', ');
+  throw new HostError(`the secret ${name} is declared for ${list}, not for ${use}; add it to its use in readme.md`);
+}
+
+async function readValue(name: string, source: SecretSource): Promise<string> {
+  const value = await source.read(name);
+  if (value === null) throw new HostError(`the secret ${name} is not set`);
+  return value;
+}

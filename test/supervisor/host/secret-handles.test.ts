@@ -1,0 +1,175 @@
+/** Handles of secrets: the host puts the value into headers of declared hosts and checks signatures, and the child never holds it. */
+import { createHmac, randomBytes } from 'node:crypto';
+import { open, readFile } from 'node:fs/promises';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import t from 'tap';
+import { openAddress } from '../../examples/address.ts';
+import { startVendor } from '../../examples/example.ts';
+import { asCommand, eventually, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { pluginWith, serve } from './http-target.ts';
+
+/** Answers with the request's address and headers, or redirects to the `to` of the query. */
+const echo = (request: IncomingMessage, response: ServerResponse): void => {
+  const to = new URL(request.url ?? '', 'http://x').searchParams.get('to');
+  if (to !== null) return void response.writeHead(307, { location: to }).end();
+  response.writeHead(200, { 'content-type': 'application/json', 'x-seen': JSON.stringify(request.headers) });
+  response.end(JSON.stringify(request.headers));
+};
+
+t.test('a value goes into headers of the declared hosts only, also after redirects', async (t) => {
+  const seen: Record<string, unknown>[] = [];
+  const server = await serve(t, (request, response) => {
+    seen.push(request.headers);
+    echo(request, response);
+  });
+  const plugin = await pluginWith(t, ['api.test', 'other.test', '*.wild.test'], {
+    secrets: { key: 'value-of-the-key', broken: 'two\nlines of text', short: 'abc' },
+    uses: {
+      key: ['http:api.test', 'http:one.wild.test'],
+      broken: ['http:api.test'],
+      short: ['http:api.test'],
+      gone: ['http:api.test'],
+    },
+  });
+  for (const host of ['api.test', 'other.test', 'one.wild.test', 'two.wild.test']) {
+    plugin.dns.set(host, ['127.0.0.1']);
+    plugin.allow(`${host}:${server.port}`);
+  }
+  const at = (host: string, path = '') => `http://${host}:${server.port}/${path}`;
+  const key = plugin.handleOf('key');
+  const authorization = { authorization: `Bearer ${key}`, 'x-both': `${key} ${plugin.handleOf('short')}` };
+
+  const answer = await plugin.fetch(at('api.test'), { headers: { authorization: `Bearer ${key}` } });
+  t.equal(seen.at(-1)?.authorization, 'Bearer value-of-the-key', 'the server gets the value');
+  for (const text of [answer.bodyText, Buffer.from(answer.bodyBytes).toString(), answer.headers['x-seen']]) {
+    t.match(text, '"authorization":"Bearer [secret key]"', 'a server that repeats it does not show it to the plugin');
+    t.notMatch(text, 'value-of-the-key');
+  }
+  await plugin.fetch(at('one.wild.test'), { headers: { authorization: key } });
+  t.equal(seen.at(-1)?.authorization, 'value-of-the-key', 'below a granted *.wild.test');
+
+  await plugin.fetch(at('api.test', `?to=${encodeURIComponent(at('api.test', 'next'))}`), { headers: authorization });
+  t.match(seen.at(-1), { authorization: 'Bearer value-of-the-key', 'x-both': /^value-of-the-key / }, 'the same host');
+  const count = seen.length;
+  await plugin.fetch(at('api.test', `?to=${encodeURIComponent(at('other.test'))}`), { headers: authorization });
+  t.equal(seen.length, count + 2);
+  t.notMatch(JSON.stringify(seen.at(-1)), /value-of-the-key|secret:/, 'neither value nor handle reach another host');
+
+  const refused: readonly [url: string, headers: Record<string, string>, message: RegExp][] = [
+    [
+      at('other.test'),
+      { a: key },
+      /the secret key is declared for http:api\.test, http:one\.wild\.test, not for http:other\.test/,
+    ],
+    [at('two.wild.test'), { a: key }, /not for http:two\.wild\.test/],
+    [at('api.test'), { a: plugin.handleOf('gone') }, /the secret gone is not set/],
+    [at('api.test'), { a: plugin.handleOf('broken') }, /"a" is not a header that can be sent/],
+    [at('api.test', `?key=${key}`), {}, /the address holds the handle of the secret key, which works in headers only/],
+  ];
+  for (const [url, headers, message] of refused) {
+    const before = seen.length;
+    const error = await plugin.fetch(url, { headers }).catch((thrown) => thrown);
+    t.match(error, { message });
+    t.notMatch(error.message, /value-of-the-key|two\nlines/);
+    t.equal(seen.length, before, 'nothing was sent');
+  }
+  await t.rejects(plugin.fetch(at('api.test'), { method: 'POST', body: `key=${key}` }), { message: /the body holds/ });
+  await plugin.fetch(at('api.test'), { headers: { a: `secret:key:${'0'.repeat(32)}` } });
+  t.equal(seen.at(-1)?.a, `secret:key:${'0'.repeat(32)}`, 'a guessed handle is a text like any other');
+});
+
+t.test('without TLS a value is sent only to a target that the operator named', async (t) => {
+  const plugin = await pluginWith(t, ['api.test'], { secrets: { key: 'value' }, uses: { key: ['http:api.test'] } });
+  plugin.dns.set('api.test', ['93.184.215.14']);
+  const headers = { authorization: plugin.handleOf('key') };
+  await t.rejects(plugin.fetch('http://api.test/', { headers }), {
+    message: /the secret key is sent over https: only/,
+  });
+});
+
+t.test('the memory of the child holds the handle, and never the value', async (t) => {
+  const value = `canary-${randomBytes(12).toString('hex')}`;
+  const known = `canary-${randomBytes(12).toString('hex')}`;
+  const signing = `canary-${randomBytes(12).toString('hex')}`;
+  const authorizations: unknown[] = [];
+  const vendor = await startVendor(t, ['api.test'], (request, response) => {
+    authorizations.push(request.headers.authorization);
+    echo(request, response);
+  });
+  const fixture = await startSupervisorFixture(t, { http: vendor.http });
+  const [url = ''] = Object.values(vendor.addresses);
+  const installed = await fixture.install({
+    slug: 'handler',
+    capabilities: ['host.http:api.test', 'host.session'],
+    secrets: { key: value, known, signing },
+    secretUses: { key: ['http:api.test'], signing: ['webhooks'] },
+    code: `let kept = [];
+      channel.receive = async (request) => {
+        const isGenuine = await webhooks.verifyGitHub(request, await host.secrets.get('signing'));
+        return { messages: [{ conversationKey: 'c', from: 'ann', text: isGenuine ? 'genuine' : 'forged', attachments: [] }] };
+      };
+      ${asCommand(`
+        const handle = await host.secrets.get('key');
+        kept = [handle, await host.secrets.get('known')];
+        const answer = await host.http.fetch(args.url, { headers: { authorization: 'Bearer ' + handle } });
+        const scheme = await host.secrets.verify('GitHub', {}, new Uint8Array(2), handle).catch((error) => error.message);
+        host.log(handle, { [handle]: answer.bodyText });
+        return { handle, body: answer.bodyText, wrong: scheme, known: kept[1].length };`)}`,
+  });
+  const said = await runCommand(fixture, 'handler', { url });
+  t.same(authorizations, [`Bearer ${value}`]);
+  t.match(said, { handle: /^secret:key:[0-9a-f]{32}$/, body: /\[secret key\]/, known: known.length });
+  t.match(said.wrong, /the secret key is declared for http:api\.test, not for webhooks/);
+
+  const address = await openAddress(t, fixture, installed);
+  const body = '{"from":"github"}';
+  const sign = (key: string) => ({
+    'x-hub-signature-256': `sha256=${createHmac('sha256', key).update(body).digest('hex')}`,
+  });
+  await address.post(body, sign(signing));
+  await address.post(body, sign('another key'));
+  await eventually(async () => (await address.sessions())[0]?.texts.length === 2);
+  t.same((await address.sessions())[0]?.texts, ['genuine', 'forged'], 'the supervisor verifies');
+
+  const pid = fixture.supervisor.fleet.getPid(installed.installationId) ?? 0;
+  const found = await searchMemory(pid, { handle: said.handle, known, value, signing });
+  if (found === null) {
+    t.comment('skipped: this machine does not let the test read the memory of other processes');
+    return;
+  }
+  console.error('FOUND', JSON.stringify(found));
+  t.match(found, { handle: true, known: true }, 'the search finds what is there');
+  t.match(found, { value: false, signing: false });
+});
+
+const CHUNK_BYTES = 4 * 1024 * 1024;
+
+/** Which texts are in a process’s memory, in UTF-8 or UTF-16. Null: it cannot be read. */
+async function searchMemory<Names extends string>(
+  pid: number,
+  texts: Readonly<Record<Names, string>>,
+): Promise<Record<Names, boolean> | null> {
+  const names = Object.keys(texts) as Names[];
+  const found = Object.fromEntries(names.map((name) => [name, false])) as Record<Names, boolean>;
+  const memory = await open(`/proc/${pid}/mem`).catch(() => null);
+  if (memory === null) return null;
+  let bytesRead = 0;
+  try {
+    for (const line of (await readFile(`/proc/${pid}/maps`, 'utf8')).split('\n')) {
+      const [, from = '', to = ''] = /^([0-9a-f]+)-([0-9a-f]+) rw/.exec(line) ?? [];
+      for (let at = Number.parseInt(from, 16); at < Number.parseInt(to, 16); at += CHUNK_BYTES) {
+        // Pieces overlap, so that a text at a border is found.
+        const length = Math.min(CHUNK_BYTES + 256, Number.parseInt(to, 16) - at);
+        const piece = await memory.read(Buffer.alloc(length), 0, length, at).catch(() => null);
+        if (piece === null) continue;
+        bytesRead += piece.bytesRead;
+        for (const name of names)
+          found[name] ||=
+            piece.buffer.includes(texts[name]) || piece.buffer.includes(Buffer.from(texts[name], 'utf16le'));
+      }
+    }
+  } finally {
+    await memory.close();
+  }
+  return bytesRead === 0 ? null : found;
+}
