@@ -3,7 +3,7 @@
 import type { Pool } from 'pg';
 import type { Page } from '../postgres/cursors.ts';
 import { type PageQuery, readPage } from '../postgres/rows.ts';
-import { maintainPartitions, type PartitionedTable } from './partitions.ts';
+import { clampTimes, maintainPartitions, type PartitionedTable } from './partitions.ts';
 
 const DAY_MS = 86_400_000;
 /** Long enough to investigate an incident weeks later, and bounded because it is personal data. */
@@ -32,8 +32,7 @@ export interface AuditEntry {
 }
 
 /** Creates partitions ahead and drops those past retention. Run at start and every few minutes. */
-export const maintainAudit = (pool: Pool, now: number = Date.now()): Promise<void> =>
-  maintainPartitions(pool, table, now);
+export const maintainAudit = (pool: Pool, at?: number): Promise<void> => maintainPartitions(pool, table, at);
 
 export async function insertAudit(pool: Pool, entries: readonly AuditEntry[]): Promise<void> {
   if (entries.length === 0) return;
@@ -42,7 +41,7 @@ export async function insertAudit(pool: Pool, entries: readonly AuditEntry[]): P
     `INSERT INTO audit (id, at, installation_id, session_id, invocation_id, member, outcome, duration_ms,
        arguments_sha256, detail, account_id)
      SELECT g.*, (SELECT i.account_id FROM installations i WHERE i.id = g.installation_id)
-       FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::real[],
+       FROM unnest($1::text[], ${clampTimes('$2::timestamptz[]')}, $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::real[],
          $9::text[], $10::text[]) AS g(id, at, installation_id)`,
     [
       column('id'),

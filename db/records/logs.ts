@@ -5,7 +5,7 @@ import type { LogLevel } from '../../sdk/contract/protocol.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { subscribeTo } from '../postgres/notifications.ts';
 import { listRows, type PageQuery, readPage } from '../postgres/rows.ts';
-import { maintainPartitions, type PartitionedTable } from './partitions.ts';
+import { clampTimes, maintainPartitions, type PartitionedTable } from './partitions.ts';
 
 const HOUR_MS = 3_600_000;
 /** Required by the specification. Exact for readers; on disk a line remains up to an hour longer. */
@@ -48,8 +48,7 @@ export interface LogFilter {
   readonly sessionId?: string | undefined;
 }
 /** Creates partitions ahead and drops those past retention. Run at start and every few minutes. */
-export const maintainLogs = (pool: Pool, now: number = Date.now()): Promise<void> =>
-  maintainPartitions(pool, table, now);
+export const maintainLogs = (pool: Pool, at?: number): Promise<void> => maintainPartitions(pool, table, at);
 
 /** Inserts a batch in one statement and notifies the log streams of its installations. */
 export async function insertLogs(pool: Pool, lines: readonly LogLine[]): Promise<void> {
@@ -60,7 +59,7 @@ export async function insertLogs(pool: Pool, lines: readonly LogLine[]): Promise
        INSERT INTO plugin_logs (id, at, level, message, data, installation_id, session_id, source, invocation_id,
          version_id, semver, truncated, account_id)
        SELECT g.*, (SELECT i.account_id FROM installations i WHERE i.id = g.installation_id)
-         FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::text[], $5::jsonb[], $6::text[], $7::text[],
+         FROM unnest($1::text[], ${clampTimes('$2::timestamptz[]')}, $3::text[], $4::text[], $5::jsonb[], $6::text[], $7::text[],
            $8::text[], $9::text[], $10::text[], $11::text[], $12::boolean[])
            AS g(id, at, level, message, data, installation_id)
        RETURNING installation_id)

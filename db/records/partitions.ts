@@ -21,8 +21,14 @@ export interface PartitionedTable {
 const formatStart = (ms: number): string => new Date(ms).toISOString().slice(0, 13).replace(/[-T]/g, '');
 const floorToPartition = (row: PartitionedTable, ms: number): number => Math.floor(ms / row.widthMs) * row.widthMs;
 
-/** Creates the partitions around `now` and drops those past retention. Any number of processes may run it at once. */
-export async function maintainPartitions(pool: Pool, row: PartitionedTable, now: number): Promise<void> {
+/**
+ * Creates the partitions around now and drops those past retention. Any number of processes may run it at once.
+ *
+ * @param at milliseconds since 1970; default: the database's clock, because a process whose clock is wrong would drop
+ *   partitions in use and miss those of the others
+ */
+export async function maintainPartitions(pool: Pool, row: PartitionedTable, at?: number): Promise<void> {
+  const now = at ?? (await readDatabaseClock(pool));
   // One partition behind as well: a batch may contain lines from just before the hour.
   const first = floorToPartition(row, now) - row.widthMs;
   for (let step = 0; step <= row.ahead + 1; step++) await createPartition(pool, row, first + step * row.widthMs);
@@ -32,6 +38,20 @@ export async function maintainPartitions(pool: Pool, row: PartitionedTable, now:
     if (name < `${row.table}_${formatStart(oldest)}`) await pool.query(`DROP TABLE IF EXISTS "${name}"`);
   }
   await dropUsagePeriods(pool, row.usage, new Date(oldest));
+}
+
+/**
+ * SQL: the times of a parameter's rows. One that is ahead of the database's clock becomes its time: there may be no
+ * partition for it.
+ *
+ * @param parameter such as `$2::timestamptz[]`
+ */
+export const clampTimes = (parameter: string): string =>
+  `ARRAY(SELECT least(row.at, now()) FROM unnest(${parameter}) WITH ORDINALITY AS row(at, position) ORDER BY position)`;
+
+async function readDatabaseClock(pool: Pool): Promise<number> {
+  const { rows } = await pool.query<{ now: string }>('SELECT now() AS now');
+  return Date.parse(rows[0]?.now ?? '');
 }
 
 async function createPartition(pool: Pool, row: PartitionedTable, from: number): Promise<void> {
