@@ -25,12 +25,13 @@ export interface NewEntry {
 /**
  * Writes the entries to a new file that only its owner can read. The file appears when it is complete and durable.
  *
- * @throws BackupError when the file exists already
+ * @throws BackupError when the file exists already or cannot be written
  */
 export async function writeArchive(path: string, entries: Iterable<NewEntry>): Promise<void> {
   const unfinished = `${path}.unfinished`;
   const zip = new ZipFile();
-  for (const entry of entries) addEntry(zip, entry);
+  const failed = new AbortController();
+  for (const entry of entries) addEntry(zip, entry, failed.signal);
   zip.end();
   const output = new Readable().wrap(zip.outputStream);
   zip.on('error', (error: Error) => output.destroy(error));
@@ -42,15 +43,42 @@ export async function writeArchive(path: string, entries: Iterable<NewEntry>): P
       throw error;
     });
     await syncPath(dirname(path));
+  } catch (error) {
+    failed.abort();
+    throw explainFileError(error, path);
   } finally {
     await rm(unfinished, { force: true });
   }
 }
 
-function addEntry(zip: ZipFile, entry: NewEntry): void {
+/** What the operator can do about an error of the file system. */
+function explainFileError(error: unknown, path: string): unknown {
+  const folder = dirname(path);
+  switch ((error as NodeJS.ErrnoException).code) {
+    case 'ENOENT':
+      return new BackupError(`The folder ${folder} does not exist: create it, or choose another one.`);
+    case 'ENOTDIR':
+      return new BackupError(`${folder} is not a folder: choose another one.`);
+    case 'EISDIR':
+      return new BackupError(`${path} is a folder: add a file name.`);
+    case 'ENOSPC':
+    case 'EDQUOT':
+      return new BackupError(`The folder ${folder} is full: make room, or choose another one. Nothing was kept.`);
+    case 'EACCES':
+    case 'EPERM':
+    case 'EROFS':
+      return new BackupError(`The folder ${folder} cannot be written: choose another one, or change its permissions.`);
+    default:
+      return error;
+  }
+}
+
+/** @param failed no entry is opened after it is aborted, because nothing reads it any more */
+function addEntry(zip: ZipFile, entry: NewEntry, failed: AbortSignal): void {
   // The size is unknown in advance and may exceed 4 GB.
   const options = { compress: entry.compress, mode: 0o100600, forceZip64Format: true };
   zip.addReadStreamLazy(entry.name, options, (callback) => {
+    if (failed.aborted) return;
     entry.open().then(
       (source) => callback(null, hashStream(source, entry.onWritten)),
       (error: Error) => zip.emit('error', error),
@@ -73,5 +101,7 @@ function hashStream(source: Readable, onWritten: (written: Written) => void): Re
     },
   });
   source.once('error', (error) => through.destroy(error));
+  // After the archive failed, the end of the source's connection is one more error, which nobody waits for.
+  for (const stream of [source, through]) stream.on('error', () => undefined);
   return source.pipe(through);
 }

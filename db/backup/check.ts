@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openSecretKeys } from '../files/secrets.ts';
+import { isPermissionDenied } from '../postgres/database-errors.ts';
 import { withConnection } from '../postgres/dedicated-connection.ts';
 import { type Archive, openArchive } from './archive-reader.ts';
 import { BackupError, fileEntryName, type Progress } from './format.ts';
@@ -37,7 +38,10 @@ export async function checkBackup(url: string, path: string, onProgress: Progres
   try {
     return await withConnection(url, CONNECTION, async (client) => {
       await client.query(`CREATE DATABASE ${name} TEMPLATE template0`).catch((error: Error) => {
-        throw new BackupError(`Cannot create a temporary database: ${error.message}.`);
+        const remedy = isPermissionDenied(error)
+          ? ' Allow it to the role with ALTER ROLE … CREATEDB, or check the backup on another server.'
+          : '';
+        throw new BackupError(`Cannot create a temporary database: ${error.message}.${remedy}`);
       });
       try {
         const { rows } = await restoreTables(archive, scratch.href, onProgress);

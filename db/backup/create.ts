@@ -2,9 +2,11 @@
 import { Readable } from 'node:stream';
 import type { Client } from 'pg';
 import { SWEEP_LOCK } from '../files/unused-blobs.ts';
+import { isPermissionDenied } from '../postgres/database-errors.ts';
 import { withConnection } from '../postgres/dedicated-connection.ts';
 import { type NewEntry, writeArchive } from './archive-writer.ts';
 import {
+  BackupError,
   FORMAT,
   fileEntryName,
   formatBytes,
@@ -34,7 +36,7 @@ interface BackupSummary {
  * Writes tables, blobs, workspaces and keys to one new file.
  *
  * @param url a `postgres://` address
- * @throws BackupError when `path` exists already
+ * @throws BackupError when `path` exists already or cannot be written, or when the role may not read the tables
  */
 export async function writeBackup(
   url: string,
@@ -57,6 +59,11 @@ export async function writeBackup(
     const getManifest = (): Manifest => ({ format: FORMAT, at, migrations, ...written });
     await writeArchive(path, [...tables, ...files, createManifestEntry(getManifest)]);
     return summarize(getManifest());
+  }).catch((error: Error) => {
+    if (!isPermissionDenied(error)) throw error;
+    throw new BackupError(
+      `The backup needs the database role of the service, which owns the tables: ${error.message}.`,
+    );
   });
 }
 

@@ -15,14 +15,20 @@ export function createLeaseId(): number {
 export const holdLeaseSql = (lease: number): string =>
   `SELECT pg_advisory_lock_shared(${LEASE_CLASS}, ${Math.trunc(lease)})`;
 
-const HELD_LEASES = `SELECT 1 FROM pg_locks
+/** The end of a query for the locks of running supervisors. */
+const HELD_LEASES = `FROM pg_locks
    WHERE locktype = 'advisory' AND classid = ${LEASE_CLASS} AND objsubid = 2 AND granted
      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
 
 /** Condition: the lease id in this column belongs to a running supervisor. False for NULL. */
-export const isLeaseHeldSql = (column: string): string => `EXISTS (${HELD_LEASES} AND objid::bigint = ${column})`;
+export const isLeaseHeldSql = (column: string): string =>
+  `EXISTS (SELECT 1 ${HELD_LEASES} AND objid::bigint = ${column})`;
+
+/** The PostgreSQL process of the supervisor that holds the lease id in this column. Null: none does. */
+export const selectLeaseHolderSql = (column: string): string =>
+  `SELECT pid ${HELD_LEASES} AND objid::bigint = ${column} LIMIT 1`;
 
 export async function isSupervisorRunning(db: Queryable): Promise<boolean> {
-  const found = await db.query(`${HELD_LEASES} LIMIT 1`);
+  const found = await db.query(`SELECT 1 ${HELD_LEASES} LIMIT 1`);
   return found.rows.length > 0;
 }

@@ -1,11 +1,14 @@
 /** Applies the numbered SQL migrations, forward only. */
 import { readdir } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
+import type { Client } from 'pg';
 import { withConnection } from './dedicated-connection.ts';
 import type { Queryable } from './rows.ts';
 
 /** Folder of this release's migrations. */
 export const MIGRATIONS = fileURLToPath(new URL('../migrations', import.meta.url));
+/** It has what the statements use, such as `NULLS NOT DISTINCT`. Older ones are not tested. */
+const OLDEST_POSTGRES = 15;
 const CONNECTION = { application_name: 'bulkhead-migrate', connectionTimeoutMillis: 10_000 };
 
 /**
@@ -24,6 +27,7 @@ export async function migrate(url: string, directory: string = MIGRATIONS, count
   // Loaded here because API and supervisor import this file for the list of migrations only.
   const { runner } = await import('node-pg-migrate');
   return withConnection(url, CONNECTION, async (client) => {
+    await requireSuitableDatabase(client);
     const applied = await runner({
       dbClient: client,
       dir: directory,
@@ -37,6 +41,26 @@ export async function migrate(url: string, directory: string = MIGRATIONS, count
     });
     return applied.map((migration) => migration.name);
   });
+}
+
+/** @throws Error with one sentence when the server is too old, or the role may not create tables */
+async function requireSuitableDatabase(client: Client): Promise<void> {
+  const { rows } = await client.query<{ version: number; role: string; database: string; mayCreate: boolean }>(
+    `SELECT current_setting('server_version_num')::int AS version, current_user AS role, current_database() AS database,
+            has_schema_privilege('public', 'CREATE')
+              AND (has_database_privilege(current_database(), 'CREATE') OR to_regnamespace('pgboss') IS NOT NULL
+                -- The migration that creates the extension says more about it.
+                OR NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'pg_trgm')) AS "mayCreate"`,
+  );
+  const [found] = rows;
+  if (found === undefined) return;
+  const major = Math.floor(found.version / 10_000);
+  if (major < OLDEST_POSTGRES)
+    throw new Error(`PostgreSQL ${major} is too old: Bulkhead needs version ${OLDEST_POSTGRES} or newer.`);
+  if (!found.mayCreate)
+    throw new Error(
+      `The role “${found.role}” may not create tables in database “${found.database}”. Run ALTER DATABASE "${found.database}" OWNER TO "${found.role}" there, then start again.`,
+    );
 }
 
 let ofThisRelease: Promise<string[]> | undefined;

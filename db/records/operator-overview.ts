@@ -2,6 +2,7 @@
 
 import type { Pool } from 'pg';
 import type { LastExit, RuntimeState } from '../installations/installation-runtimes.ts';
+import { selectLeaseHolderSql } from '../jobs/leases.ts';
 import { listRows } from '../postgres/rows.ts';
 import { estimatePercentiles } from './rollups.ts';
 
@@ -110,5 +111,59 @@ export const listDeadLetters = (pool: Pool, installationId: string | null, limit
          WHERE state = 'dead' AND ($1::text IS NULL OR installation_id = $1) ORDER BY id DESC LIMIT $2)) l
        LEFT JOIN installations i ON i.id = l."installationId" LEFT JOIN plugins p ON p.id = i.plugin_id
       ORDER BY l.at DESC LIMIT $2`,
+    [installationId, limit],
+  );
+
+interface WaitingQueue {
+  readonly queue: 'webhooks' | 'replies' | 'events';
+  readonly installationId: string;
+  readonly slug: string | null;
+  readonly account: string;
+  readonly channel: string | null;
+  readonly waiting: number;
+  /** ISO 8601: the arrival of its first entry. */
+  readonly since: string;
+  /** The entry that the others wait for. */
+  readonly headId: string;
+  readonly attempts: number;
+  readonly lastError: string | null;
+  /** Why the head is not done. */
+  readonly heldBy: 'supervisor' | 'retry' | 'installation' | 'nobody';
+  /** The supervisor's address and process in PostgreSQL, the time of the next attempt, or the installation's status. */
+  readonly holder: string | null;
+}
+
+/** One queue for each channel and direction, and one for the events of each installation. */
+const WAITING = `
+  SELECT CASE direction WHEN 'in' THEN 'webhooks' ELSE 'replies' END AS queue, installation_id, channel_id, account_id, id,
+         received_at AS at, position::text AS place, attempts, last_error, next_attempt_at, claimed_by
+    FROM deliveries WHERE state = 'pending' AND NOT set_aside
+  UNION ALL
+  SELECT 'events', installation_id, NULL, account_id, id, occurred_at, id, attempts, last_error, next_attempt_at, claimed_by
+    FROM events WHERE state = 'pending'`;
+
+/** Lists queues with waiting entries and what holds each, longest wait first. @param installationId null: all */
+export const listWaitingQueues = (pool: Pool, installationId: string | null, limit: number): Promise<WaitingQueue[]> =>
+  listRows(
+    pool,
+    `WITH w AS (${WAITING}),
+          heads AS (SELECT DISTINCT ON (queue, installation_id, channel_id) w.*,
+                           count(*) OVER (PARTITION BY queue, installation_id, channel_id)::int AS waiting
+                      FROM w WHERE $1::text IS NULL OR installation_id = $1
+                     ORDER BY queue, installation_id, channel_id, at, place)
+     SELECT h.queue, h.installation_id AS "installationId", p.slug, a.name AS account, c.name AS channel, h.waiting,
+            h.at AS since, h.id AS "headId", h.attempts, h.last_error AS "lastError",
+            CASE WHEN s.pid IS NOT NULL THEN 'supervisor' WHEN h.next_attempt_at = 'infinity' THEN 'installation'
+                 WHEN h.next_attempt_at > now() THEN 'retry' ELSE 'nobody' END AS "heldBy",
+            CASE WHEN s.pid IS NOT NULL
+                   THEN concat('supervisor at ', coalesce(host(s.client_addr), 'local'), ', PostgreSQL process ', s.pid)
+                 WHEN h.next_attempt_at = 'infinity' THEN concat_ws(': ', i.status, i.status_reason)
+                 WHEN h.next_attempt_at > now()
+                   THEN to_char(h.next_attempt_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') END AS holder
+       FROM heads h JOIN accounts a ON a.id = h.account_id LEFT JOIN installations i ON i.id = h.installation_id
+       LEFT JOIN plugins p ON p.id = i.plugin_id LEFT JOIN channels c ON c.id = h.channel_id
+       LEFT JOIN LATERAL (SELECT pid, client_addr FROM pg_stat_activity
+                           WHERE pid = (${selectLeaseHolderSql('h.claimed_by')})) s ON true
+      ORDER BY h.at LIMIT $2`,
     [installationId, limit],
   );

@@ -5,7 +5,7 @@ import { describeInstallation } from '../../db/installations/installation-state.
 import { BLOCKED_REASON_SQL } from '../../db/installations/run-rule.ts';
 import { notifyInstallationChanged, notifyRestartRequested } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
-import { listFleet } from '../../db/records/operator-overview.ts';
+import { listFleet, listWaitingQueues } from '../../db/records/operator-overview.ts';
 import { formatTable, type Given, type OperatorCommand, readNumber, readText } from './command.ts';
 
 /** Default and maximum number of lines. */
@@ -53,6 +53,37 @@ export const fleet: OperatorCommand = {
       row.lastExit?.reason,
     ]);
     return { sentence: formatTable(heading, lines, 'No plugin process runs.'), fields: { children: rows } };
+  },
+};
+
+const holders: Readonly<Record<string, string>> = {
+  supervisor: 'running on',
+  retry: 'next attempt',
+  installation: 'its installation is',
+  nobody: 'no supervisor takes it: is one running?',
+};
+
+export const waiting: OperatorCommand = {
+  subjects: [],
+  doc: 'queues of webhooks, replies and events, and what holds each; longest wait first',
+  options: { installation: { type: 'string', value: 'id', doc: 'of one installation' }, limit },
+  async run(given, place) {
+    const { pool } = await place.database();
+    const limit = readNumber(given, 'limit', LINES, LINES_MAX);
+    const queues = await listWaitingQueues(pool, readText(given, 'installation'), limit);
+    const heading = ['QUEUE', 'PLUGIN', 'CHANNEL', 'ACCOUNT', 'WAITING', 'SINCE', 'ATTEMPTS', 'HELD BY', 'LAST ERROR'];
+    const lines = queues.map((queue) => [
+      queue.queue,
+      queue.slug,
+      queue.channel,
+      queue.account,
+      queue.waiting,
+      queue.since,
+      queue.attempts,
+      [holders[queue.heldBy], queue.holder].filter((part) => part !== null).join(' '),
+      queue.lastError,
+    ]);
+    return { sentence: formatTable(heading, lines, 'Nothing waits.'), fields: { queues } };
   },
 };
 

@@ -23,7 +23,7 @@ import {
   UsageError,
 } from './command.ts';
 import { deadLetters, replay } from './dead-letters.ts';
-import { fleet, installations, restart } from './fleet.ts';
+import { fleet, installations, restart, waiting } from './fleet.ts';
 import { acceptDataDir, rotateKey } from './keys.ts';
 import { actions, block, unblock, unverify, verify } from './moderation.ts';
 import { prune } from './prune.ts';
@@ -31,6 +31,7 @@ import { prune } from './prune.ts';
 const commands: ReadonlyMap<string, OperatorCommand> = new Map([
   ['fleet', fleet],
   ['installations', installations],
+  ['waiting', waiting],
   ['restart', restart],
   ['verify', verify],
   ['unverify', unverify],

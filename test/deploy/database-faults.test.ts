@@ -2,16 +2,20 @@
  * The database refuses this service in each way that passes by itself: another password, a read-only server, a missing
  * database, a full disk. Callers are told to retry, webhooks are accepted and delivered afterwards, and nothing is restarted.
  */
+import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { Client } from 'pg';
 import t from 'tap';
 import { startEmbedded } from '../../db/postgres/embedded.ts';
+import { migrate } from '../../db/postgres/migrate.ts';
 import { fileList } from '../api/package/packages.ts';
 import { mountSmallDisk, NO_DISK } from '../fixtures/small-disk.ts';
 import { temporaryFolder } from '../runner/harness.ts';
-import { type Answer, eventually, startServiceFixture } from './service-fixture.ts';
+import { operator } from './operator-command.ts';
+import { type Answer, eventually, startOnly, startServiceFixture } from './service-fixture.ts';
 
 t.setTimeout(300_000);
 /** PostgreSQL's own files take 60 MB of it. */
@@ -34,6 +38,8 @@ tools.got = {
 
 const disk = await mountSmallDisk(t, DISK_MEGABYTES);
 const dataDir = disk === null ? await temporaryFolder(t) : join(disk.folder, 'database');
+/** For backups. */
+const small = await mountSmallDisk(t, 1);
 const postgres = await startEmbedded({ dataDir, throwAway: true });
 t.teardown(() => postgres.stop());
 const { superuser } = JSON.parse(await readFile(join(dataDir, 'postgres.secret.json'), 'utf8'));
@@ -133,6 +139,53 @@ async function received(): Promise<string[]> {
   const { body } = await service.session('POST', `/sessions/${session}/tools/inbox__got`, call);
   return body.isError === false ? JSON.parse(body.content[0].text) : [];
 }
+
+t.test('an ordinary role is told what it lacks, in one sentence', async (t) => {
+  await administer('postgres', "CREATE ROLE guest LOGIN PASSWORD 'guest'", 'CREATE DATABASE guests');
+  const url = new URL(postgres.url);
+  Object.assign(url, { username: 'guest', password: 'guest', pathname: '/guests' });
+  const start = await startOnly({ DATA_DIR: await temporaryFolder(t), DATABASE_URL: url.href });
+  t.match(await start.exited, {
+    code: 1,
+    stderr:
+      /^DATABASE_URL does not work: The role “guest” may not create tables in database “guests”\. Run ALTER DATABASE [^\n]+\.\n$/,
+  });
+  await administer('postgres', 'ALTER DATABASE guests OWNER TO guest');
+  t.ok((await migrate(url.href)).length > 0, 'which helps');
+  const file = join(await temporaryFolder(t), 'guest.backup');
+  const guest = { DATABASE_URL: url.href, DATA_DIR: service.env.DATA_DIR };
+  t.match(await operator(guest, 'backup', file, '--check'), {
+    code: 1,
+    stderr: /Cannot create a temporary database: permission denied to create database\. Allow it .*CREATEDB/,
+  });
+  url.pathname = '/bulkhead';
+  t.match(await operator({ ...guest, DATABASE_URL: url.href }, 'backup', `${file}-2`), {
+    code: 1,
+    stderr:
+      /^The backup needs the database role of the service, which owns the tables: permission denied for table \w+\.\n$/,
+  });
+});
+
+t.test('a backup to a folder that is missing, full or read-only', async (t) => {
+  const { env } = service;
+  const missing = join(env.DATA_DIR, 'nowhere');
+  t.match(await operator(env, 'backup', join(missing, 'one')), {
+    code: 1,
+    stderr: `The folder ${missing} does not exist: create it, or choose another one.\n`,
+  });
+  if (small === null) return;
+  await small.fill();
+  t.match(await operator(env, 'backup', join(small.folder, 'one')), {
+    code: 1,
+    stderr: /The folder \S+ is full: make room, or choose another one\. Nothing was kept\.\n$/,
+  });
+  t.same(await readdir(small.folder), ['filler']);
+  await promisify(execFile)('mount', ['-o', 'remount,ro', small.folder]);
+  t.match(await operator(env, 'backup', join(small.folder, 'one')), {
+    code: 1,
+    stderr: /The folder \S+ cannot be written: choose another one, or change its permissions\.\n$/,
+  });
+});
 
 t.equal(await receive('before'), 200);
 for (const { name, skip = false, readyz, answers, begin, end } of faults)

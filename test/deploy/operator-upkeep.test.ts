@@ -4,6 +4,8 @@ import { utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { openBlobs } from '../../db/files/blobs.ts';
+import { createLeaseId, holdLeaseSql } from '../../db/jobs/leases.ts';
+import { openListener } from '../../db/postgres/listener.ts';
 import { insertBareInstallation } from '../fixtures/bare-installation.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { operator } from './operator-command.ts';
@@ -59,6 +61,45 @@ t.test('dead letters', async (t) => {
   t.same(await idsOf('events', 'pending'), ['e1', 'e2']);
   const jobs = await pool.query(`SELECT data->>'eventId' AS id FROM pgboss.job WHERE name = 'events' ORDER BY 1`);
   t.same(jobs.rows, [{ id: 'e1' }, { id: 'e2' }], 'each has a job again');
+});
+
+t.test('waiting names what holds each queue', async (t) => {
+  const { env, pool, say } = await prepareQueues(t);
+  t.match(await operator(env, 'waiting'), { stdout: 'Nothing waits.\n' });
+  const lease = createLeaseId();
+  const supervisor = await openListener(pool, () => undefined, [holdLeaseSql(lease)]);
+  t.teardown(() => supervisor.close());
+  await pool.query(`INSERT INTO channels (id, installation_id, account_id, name, routing_id) VALUES
+    ('c2', 'i1', 'a1', 'Busy', 'r2'), ('c3', 'i1', 'a1', 'Later', 'r3'), ('c4', 'i1', 'a1', 'Paused', 'r4')`);
+  const wait = (id: string, channel: string, next: string, claim: number | null) =>
+    pool.query(
+      `INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, received_at, method, query, headers,
+         body, next_attempt_at, claimed_by, attempts, last_error)
+       VALUES ($1, $2, 'i1', 'a1', 'r', now() - interval '1 hour', 'POST', '', '[]', 'x', $3, $4, 2, 'it said no')`,
+      [id, channel, next, claim],
+    );
+  await wait('free', 'c1', 'now', null);
+  await wait('gone', 'c1', 'now', createLeaseId());
+  await wait('busy', 'c2', 'now', lease);
+  await wait('behind', 'c2', 'now', null);
+  await wait('later', 'c3', '2100-01-01T00:00:00Z', null);
+  await wait('paused', 'c4', 'infinity', null);
+  const { queues } = await say('waiting');
+  const byChannel = Object.fromEntries(queues.map((queue: { channel: string }) => [queue.channel, queue]));
+  t.match(byChannel, {
+    In: { queue: 'webhooks', waiting: 2, headId: 'free', heldBy: 'nobody', slug: 'inbox', account: 'ann' },
+    Busy: {
+      waiting: 2,
+      headId: 'busy',
+      heldBy: 'supervisor',
+      holder: /^supervisor at 127\.0\.0\.1, PostgreSQL process \d+$/,
+    },
+    Later: { waiting: 1, heldBy: 'retry', holder: '2100-01-01T00:00:00Z', attempts: 2, lastError: 'it said no' },
+    Paused: { waiting: 1, heldBy: 'installation', holder: 'ready' },
+  });
+  const { stdout } = await operator(env, 'waiting', '--installation', 'i1');
+  t.match(stdout, /Busy .* running on supervisor at 127\.0\.0\.1/);
+  t.match(stdout, /Later .* next attempt 2100-01-01T00:00:00Z/);
 });
 
 t.test('prune', async (t) => {

@@ -140,6 +140,15 @@ t.test('a command that only reads never migrates', async (t) => {
   t.equal(await countApplied(), all, 'a command that writes does');
 });
 
+t.test('a server that is too old is refused', async (t) => {
+  const { url, pool } = await testDatabase(t);
+  // Only the answer to the version query differs: a function that comes before PostgreSQL's own in the search path.
+  await pool.query('CREATE SCHEMA older');
+  await pool.query("CREATE FUNCTION older.current_setting(text) RETURNS text LANGUAGE sql AS $$ SELECT '140012' $$");
+  await pool.query(`ALTER DATABASE ${new URL(url).pathname.slice(1)} SET search_path = older, pg_catalog, public`);
+  await t.rejects(migrate(url), { message: 'PostgreSQL 14 is too old: Bulkhead needs version 15 or newer.' });
+});
+
 t.test('for a role that may not create pg_trgm, the error says what to do', async (t) => {
   const { url, pool } = await testDatabase(t);
   const name = `${new URL(url).pathname.slice(1)}_foreign`;
