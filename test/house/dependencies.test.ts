@@ -51,7 +51,6 @@ const notImported: Versions = {
   '@modelcontextprotocol/conformance': 'a program that a test runs',
   '@modelcontextprotocol/inspector': 'a program that a test runs',
   'typescript-7': 'the type checks',
-  typescript: 'openapi-typescript and the test of the packed SDK run it',
   'openapi-typescript': 'generates the types of the console',
   '@aws-cdk/asset-kubectl-v20': 'has Helm inside',
   'kubernetes-models': 'the test of the chart finds it by API version',
@@ -80,8 +79,8 @@ const sources = listFiles('*.ts', '*.tsx')
 // Reading markup started its process.
 await stopEsbuild();
 const imports = sources.flatMap((source) => source.imports);
-// Vite reads a file as text by `?raw`.
-const isFile = (to: string): boolean => existsSync(join(root, to.replace(/\?raw$/, '')));
+// Vite reads a file as text by `?raw`, and builds a worker of one by `?worker`.
+const isFile = (to: string): boolean => existsSync(join(root, to.replace(/\?(raw|worker)$/, '')));
 const packageImports = imports.filter(({ to }) => !to.startsWith('node:') && !isFile(to));
 const packageNames = new Set(packageImports.map(({ to }) => to));
 const describeImport = ({ from, to }: Import): string => `${from} imports ${to}`;
