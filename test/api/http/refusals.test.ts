@@ -82,6 +82,10 @@ const decide = (delivery: string, what: string) =>
 const given: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client['get']>>>> = {
   'POST /plugins': { slug_taken: () => ann.post('/plugins', { slug: 'shown', displayName: 'x' }) },
   'GET /plugins/{id}': { not_owner: () => ben.get(`/plugins/${shown}`) },
+  'PATCH /plugins/{id}': {
+    not_owner: () => ben.patch(`/plugins/${shown}`, { displayName: 'x' }),
+    published_version_exists: () => ann.patch(`/plugins/${shown}`, { displayName: 'x' }),
+  },
   'POST /plugins/{id}/versions': {
     not_owner: () => ben.post(`/plugins/${shown}/versions`, { semVer: '2.0.0', files }),
     version_exists: () => ann.post(`/plugins/${shown}/versions`, { semVer: '1.0.0', files }),
@@ -116,6 +120,10 @@ const given: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client[
   'GET /plugins/{id}/versions/{versionId}/files': {
     not_owner: () => ben.get(`/plugins/${shown}/versions/${version}/files`),
     gone: () => ann.get(`/plugins/${withdrawn}/versions/${released}/files`),
+  },
+  'GET /plugins/{id}/versions/{versionId}/archive': {
+    not_owner: () => ben.get(`/plugins/${shown}/versions/${version}/archive`),
+    gone: () => ann.get(`/plugins/${withdrawn}/versions/${released}/archive`),
   },
   'GET /plugins/{id}/versions/{versionId}/agent-plugin': {
     not_owner: () => ben.get(`/plugins/${shown}/versions/${version}/agent-plugin`),
