@@ -42,6 +42,8 @@ const OPTIONS: editor.IStandaloneEditorConstructionOptions = {
   // Deceptive code relies on characters that a reader does not see.
   unicodeHighlight: { ambiguousCharacters: true, invisibleCharacters: true, nonBasicASCII: false },
   renderControlCharacters: true,
+  // A faded name has too little contrast.
+  showUnused: false,
   stickyScroll: { enabled: false },
   accessibilitySupport: 'on',
 };

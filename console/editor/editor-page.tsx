@@ -22,7 +22,8 @@ export function EditorPage() {
     refetchOnMount: false,
     refetchOnReconnect: false,
   });
-  if (found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
+  // Not `found.error`: a failed refetch must not close the editor.
+  if (!found.data && found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={400} aria-label="Loading" />;
   return (
     <Stack>

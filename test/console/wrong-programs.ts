@@ -38,9 +38,9 @@ export const wrongPrograms: readonly WrongProgram[] = [
     error: /^Type 'string'/,
   },
   {
-    title: 'a handler that is no function',
-    code: tool("parameters: { type: 'object' }, handler: 'hello'"),
-    error: /^Type 'string'/,
+    title: 'a description that is no text',
+    code: "tools.greet = { description: 7, parameters: { type: 'object' }, handler: () => 'hello' };",
+    error: /^Type 'number'/,
   },
   { title: 'a command without a description', code: "commands.hello = { handler: () => 'hello' };", error: /missing/ },
   { title: 'no such host call', code: "await host.storage.read('key');", error: /'read'/ },
