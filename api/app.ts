@@ -6,12 +6,15 @@ import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
 import { MIB } from '../sdk/contract/limits.ts';
 import { createApplication, serveAccounts } from '../service/http/application.ts';
 import { uncheckedHost } from '../service/http/client-errors.ts';
+import { type ConsoleSite, describeConsole } from '../service/http/console-requests.ts';
 import { DOCUMENTATION_GROUP, documentationRoutes } from '../service/http/documentation-routes.ts';
 import { documentRoutes } from '../service/http/openapi.ts';
 import { type AccountLimits, limitAccounts, limitAnonymous } from '../service/http/rate-limits.ts';
+import type { ConsoleSessions } from '../service/identity/console-sessions.ts';
 import type { SignIn } from '../service/identity/sign-in.ts';
 import { accountRoutes } from './accounts/account-routes.ts';
 import { type SignInFacts, signInRoutes } from './accounts/sign-in-routes.ts';
+import { signOutRoutes } from './accounts/sign-out-routes.ts';
 import { tokenRoutes } from './accounts/token-routes.ts';
 import { agentRoutes } from './agents/agent-routes.ts';
 import { catalogRoutes } from './catalog/catalog-routes.ts';
@@ -65,6 +68,9 @@ const GROUPS = {
 export interface AppDeps {
   readonly services: Services;
   readonly signIn: SignIn;
+  readonly consoleSessions: ConsoleSessions;
+  /** Domain of the console's cookie. Default: the host of `publicUrl`. */
+  readonly cookieDomain?: string | undefined;
   readonly metrics: Pick<Metrics, 'answered'>;
   readonly logger: FastifyBaseLogger;
   readonly limits: AccountLimits & {
@@ -115,10 +121,12 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   await app.register(helmet, protectiveHeaders(publicUrl));
   await app.register((scope) => frontPage(scope, deps));
   await app.register(docsFiles);
-  await app.register((scope) => accountScope(scope, deps), { prefix: API_PREFIX });
+  const site = describeConsole(publicUrl, deps.cookieDomain);
+  await app.register((scope) => accountScope(scope, deps, site), { prefix: API_PREFIX });
   const anonymousScope = async (scope: FastifyInstance) => {
     limitAnonymous(scope, limits.anonymous);
-    await scope.register(signInRoutes(deps.signInFacts ?? { sessionApiUrl: null, oidc: null }));
+    const facts = deps.signInFacts ?? { sessionApiUrl: null, oidc: null };
+    await scope.register(signInRoutes(facts, deps.consoleSessions, site));
     await scope.register(documentationRoutes);
   };
   await app.register(anonymousScope, { prefix: API_PREFIX });
@@ -157,14 +165,15 @@ function protectiveHeaders(publicUrl: string): FastifyHelmetOptions {
   };
 }
 
-async function accountScope(scope: FastifyInstance, deps: AppDeps): Promise<void> {
+async function accountScope(scope: FastifyInstance, deps: AppDeps, site: ConsoleSite): Promise<void> {
   const { services, signIn, limits, publicUrl, signInFacts } = deps;
-  serveAccounts(scope, { signIn, anonymousPerMinute: limits.anonymous, bodiesInFlight: BODIES_IN_FLIGHT });
+  serveAccounts(scope, { signIn, anonymousPerMinute: limits.anonymous, bodiesInFlight: BODIES_IN_FLIGHT, site });
   limitAccounts(scope, limits);
   await scope.register(multipart);
   const uploads = createUploadLimiter(limits.uploadsAtOnce);
   await scope.register(accountRoutes(services));
   await scope.register(tokenRoutes(services));
+  await scope.register(signOutRoutes(services, deps.consoleSessions, site));
   await scope.register(pluginRoutes(services, uploads));
   await scope.register(pluginLifecycleRoutes(services));
   await scope.register(fileRoutes(services));

@@ -14,6 +14,7 @@ import { requestIntrospection } from '../db/jobs/introspections.ts';
 import { startQueues } from '../db/jobs/queues.ts';
 import { openListener } from '../db/postgres/listener.ts';
 import { openPool } from '../db/postgres/pool.ts';
+import { openConsoleSessions, withConsoleSessions } from '../service/identity/console-sessions.ts';
 import { openSignIn } from '../service/identity/sign-in.ts';
 import { openVerifier } from '../service/identity/tokens.ts';
 import { drainConnections, listenOptions } from '../service/lifecycle/drain.ts';
@@ -34,6 +35,7 @@ import { createMetrics } from './telemetry/metrics.ts';
 
 /** Minimum age of files left by killed processes; a running upload is younger. Milliseconds. */
 const STAGING_MAX_AGE_MS = 60 * 60_000;
+const HOUR_MS = 3_600_000;
 
 /** How long a request that begins an update waits for its end: twice the time of an ordinary start on a busy machine. */
 const UPDATE_WAIT_MS = 3_000;
@@ -77,8 +79,10 @@ export async function serveApi(
   const dataDir = { path: config.DATA_DIR, minFreeMegabytes: config.MIN_FREE_MEGABYTES };
   const operations = buildOperations({ pool, dataDir, metrics, isStopping: () => stopping });
   const ingress = await openWebhooks({ pool, listener, metrics, config, onError, faultPoint });
-  const signIn = openSignIn(pool, await openVerifier(config));
+  const tokens = await openVerifier(config);
+  const signIn = openSignIn(pool, withConsoleSessions(pool, tokens));
   await signIn.follow(listener);
+  const lifetimeMs = config.CONSOLE_SESSION_HOURS * HOUR_MS;
   const app = await buildApp({
     webhooks: ingress.serve,
     services: {
@@ -94,6 +98,8 @@ export async function serveApi(
       webhookUrl: config.WEBHOOK_URL ?? publicUrl(config),
     },
     signIn,
+    consoleSessions: openConsoleSessions({ pool, tokens, signIn, lifetimeMs }),
+    cookieDomain: config.CONSOLE_COOKIE_DOMAIN,
     metrics,
     logger,
     faultPoint,

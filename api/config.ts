@@ -5,6 +5,13 @@ import { parseSettings, sharedSettings, webAddress, wholeNumber } from '../servi
 export const apiSettings = {
   ...sharedSettings,
   WEBHOOK_URL: webAddress('Address at which vendors reach the webhook paths. Empty: PUBLIC_URL.'),
+  CONSOLE_SESSION_HOURS: wholeNumber(
+    1,
+    8_760,
+    168,
+    'How long a sign-in to the console lasts. One with a token that Bulkhead issued ends with the token.',
+    'hours',
+  ),
   READS_PER_MINUTE: wholeNumber(1, 10_000_000, 1_200, 'REST reads of one account.', 'a minute'),
   WRITES_PER_MINUTE: wholeNumber(1, 10_000_000, 600, 'REST writes of one account.', 'a minute'),
   UPLOADS_AT_ONCE: wholeNumber(1, 1_000, 10, 'Concurrent package uploads of one API process.'),

@@ -14,10 +14,10 @@ import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { queryClient } from './rest/query-client.ts';
 import { router } from './router.tsx';
-import { readTokenFromAddress } from './sign-in/token.ts';
+import { signInByLink } from './sign-in/sign-in-link.ts';
 import { theme, variables } from './style/theme.ts';
 
-readTokenFromAddress();
+await signInByLink();
 const root = document.getElementById('root');
 if (!root) throw new Error('index.html has no #root');
 createRoot(root).render(

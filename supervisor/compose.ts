@@ -137,6 +137,7 @@ function sessionApiOptions(config: SupervisorConfig): SessionApiOptions {
   return {
     url: supervisorUrl(config),
     consoleUrl: publicUrl(config),
+    cookieDomain: config.CONSOLE_COOKIE_DOMAIN,
     trustProxy: config.TRUST_PROXY,
     anonymousPerMinute: config.STRANGER_REQUESTS_PER_MINUTE,
     accountLimits: { reads: config.SESSION_READS_PER_MINUTE, writes: config.SESSION_CALLS_PER_MINUTE },

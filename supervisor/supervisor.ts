@@ -18,6 +18,7 @@ import {
   subscribeToSessions,
 } from '../db/postgres/notifications.ts';
 import { limits } from '../sdk/contract/limits.ts';
+import { withConsoleSessions } from '../service/identity/console-sessions.ts';
 import { openSignIn } from '../service/identity/sign-in.ts';
 import type { TokenVerifier } from '../service/identity/tokens.ts';
 import { tuneGc } from '../service/lifecycle/garbage-collection.ts';
@@ -137,7 +138,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     onError,
   });
   const sessions = new SessionCache(pool);
-  const signIn = openSignIn(pool, options.verifier);
+  const signIn = openSignIn(pool, withConsoleSessions(pool, options.verifier));
   await signIn.follow(listener);
   const services: SessionServices = {
     pool,

@@ -4,7 +4,7 @@ import { followEvents } from '../../sdk/session/event-stream.ts';
 import { readBody, readProblem, rest } from '../rest/client.ts';
 import { Problem } from '../rest/problem.ts';
 import type { components } from '../rest/schema.d.ts';
-import { readToken } from '../sign-in/token.ts';
+import { fetchAsUser } from '../rest/user-fetch.ts';
 
 export type LogLine = components['schemas']['LogLine'];
 export type Level = LogLine['level'];
@@ -102,9 +102,9 @@ async function openStream(
   const query = new URLSearchParams({ installationId });
   for (const level of levels.split(',')) query.append('levels', level);
   if (sessionId !== '') query.set('sessionId', sessionId);
-  const headers = new Headers({ authorization: `Bearer ${readToken() ?? ''}`, accept: 'text/event-stream' });
+  const headers = new Headers({ accept: 'text/event-stream' });
   if (lastId !== undefined) headers.set('last-event-id', lastId);
-  const response = await fetch(`/api/plugin-logs/stream?${query}`, { headers, signal });
+  const response = await fetchAsUser(new Request(`/api/plugin-logs/stream?${query}`, { headers, signal }));
   if (!response.ok) throw await readProblem(response);
   return response.body;
 }

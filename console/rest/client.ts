@@ -1,20 +1,12 @@
 /** The REST client, typed by the OpenAPI document. */
 import createClient, { type Middleware } from 'openapi-fetch';
-import { readToken, setToken } from '../sign-in/token.ts';
 import { Problem } from './problem.ts';
 import type { paths } from './schema.d.ts';
+import { fetchAsUser } from './user-fetch.ts';
 
-const authentication: Middleware = {
-  onRequest({ request }) {
-    const token = readToken();
-    if (token !== null) request.headers.set('authorization', `Bearer ${token}`);
-    return request;
-  },
+const refusals: Middleware = {
   async onResponse({ response }) {
-    if (response.ok) return;
-    // Without a token, the console shows the sign-in page.
-    if (response.status === 401) setToken(null);
-    throw await readProblem(response);
+    if (!response.ok) throw await readProblem(response);
   },
 };
 
@@ -30,9 +22,10 @@ export async function readProblem(response: Response): Promise<Error> {
 /** Refused calls throw a `Problem`, so `data` is set whenever a call returns. */
 export const rest = createClient<paths>({
   baseUrl: '/api',
+  fetch: fetchAsUser,
   querySerializer: { array: { style: 'form', explode: true } },
 });
-rest.use(authentication);
+rest.use(refusals);
 
 /** Returns the body of a response. */
 export async function readBody<T>(call: Promise<{ data?: T }>): Promise<T> {

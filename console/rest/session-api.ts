@@ -1,6 +1,10 @@
 /** A client of the session API. */
-import { readToken, setToken } from '../sign-in/token.ts';
 import { readBody, readProblem, rest } from './client.ts';
+import { fetchAsConsole } from './user-fetch.ts';
+
+const UNAUTHENTICATED = 401;
+const NO_COOKIE =
+  'The session API does not get the cookie of this page. Open the console at the address that the operator set (PUBLIC_URL). If the session API has another host name, ask the operator to set CONSOLE_COOKIE_DOMAIN.';
 
 let address: Promise<string> | null = null;
 
@@ -18,15 +22,21 @@ export async function callSessions<Answer>(method: 'GET' | 'POST' | 'DELETE', pa
     address = null;
     throw error;
   });
-  const response = await fetch(`${base}${path}`, {
-    method,
-    headers: {
-      authorization: `Bearer ${readToken() ?? ''}`,
-      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-    },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  if (response.status === 401) setToken(null);
+  const send = () =>
+    fetchAsConsole(
+      new Request(`${base}${path}`, {
+        method,
+        credentials: 'include',
+        ...(body === undefined ? {} : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
+      }),
+    );
+  let response = await send();
+  if (response.status === UNAUTHENTICATED) {
+    // The REST interface knows whether the session has ended, and waits for the next one.
+    await rest.GET('/me');
+    response = await send();
+    if (response.status === UNAUTHENTICATED) throw new Error(NO_COOKIE);
+  }
   if (!response.ok) throw await readProblem(response);
   return (response.status === 204 ? null : await response.json()) as Answer;
 }

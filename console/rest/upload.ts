@@ -1,23 +1,34 @@
 /** Uploads a form with XMLHttpRequest, because `fetch` does not report upload progress. */
-import { readToken, setToken } from '../sign-in/token.ts';
 import { readProblem } from './client.ts';
+import { CONSOLE_HEADERS, sendAsUser } from './user-fetch.ts';
 
 /**
  * @param onProgress called with the fraction that was sent
  * @returns the body of the answer
  */
-export function uploadForm(address: string, form: FormData, onProgress: (part: number) => void): Promise<unknown> {
+export async function uploadForm(
+  address: string,
+  form: FormData,
+  onProgress: (part: number) => void,
+): Promise<unknown> {
+  const answer = await sendAsUser(() => sendForm(address, form, onProgress), new AbortController().signal);
+  if (answer.status >= 200 && answer.status < 300) return JSON.parse(answer.text);
+  throw await readProblem(new Response(answer.text, { status: answer.status }));
+}
+
+interface FormAnswer {
+  readonly status: number;
+  readonly text: string;
+}
+
+function sendForm(address: string, form: FormData, onProgress: (part: number) => void): Promise<FormAnswer> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open('POST', address);
-    request.setRequestHeader('authorization', `Bearer ${readToken() ?? ''}`);
+    for (const [name, value] of Object.entries(CONSOLE_HEADERS)) request.setRequestHeader(name, value);
     request.upload.onprogress = ({ loaded, total }) => onProgress(total === 0 ? 0 : loaded / total);
     request.onerror = () => reject(new TypeError('the service cannot be reached'));
-    request.onload = () => {
-      if (request.status >= 200 && request.status < 300) return resolve(JSON.parse(request.responseText));
-      if (request.status === 401) setToken(null);
-      readProblem(new Response(request.responseText, { status: request.status })).then(reject, reject);
-    };
+    request.onload = () => resolve({ status: request.status, text: request.responseText });
     request.send(form);
   });
 }

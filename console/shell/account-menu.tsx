@@ -1,8 +1,8 @@
 /** The account menu: colour scheme, REST reference and sign-out. */
 import { Button, Menu, useMantineColorScheme } from '@mantine/core';
 import { useMe } from '../rest/me.ts';
-import { queryClient } from '../rest/query-client.ts';
-import { setToken } from '../sign-in/token.ts';
+import { useAction } from '../rest/use-action.ts';
+import { signOut } from '../sign-in/sign-in-requests.ts';
 import {
   IconApi,
   IconDeviceDesktop,
@@ -17,10 +17,7 @@ import {
 export function AccountMenu({ wide = false }: { readonly wide?: boolean }) {
   const { data } = useMe();
   const { setColorScheme } = useMantineColorScheme();
-  const signOut = () => {
-    setToken(null);
-    queryClient.clear();
-  };
+  const leave = useAction(signOut);
   return (
     <Menu position={wide ? 'top-start' : 'bottom-end'} width={210}>
       <Menu.Target>
@@ -53,8 +50,11 @@ export function AccountMenu({ wide = false }: { readonly wide?: boolean }) {
         <Menu.Item leftSection={<IconApi size={16} />} component="a" href="/api/docs">
           REST interface
         </Menu.Item>
-        <Menu.Item leftSection={<IconLogout size={16} />} onClick={signOut}>
+        <Menu.Item leftSection={<IconLogout size={16} />} onClick={() => leave.mutate(false)}>
           Sign out
+        </Menu.Item>
+        <Menu.Item leftSection={<IconLogout size={16} />} onClick={() => leave.mutate(true)}>
+          Sign out everywhere
         </Menu.Item>
       </Menu.Dropdown>
     </Menu>

@@ -1,17 +1,33 @@
 /** The frame of every page: navigation, account menu and the page itself. */
-import { AppShell, Burger, Group, NavLink, ScrollArea, Text } from '@mantine/core';
+import { AppShell, Burger, Center, Group, Loader, NavLink, ScrollArea, Text } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { Link, Outlet, useRouterState } from '@tanstack/react-router';
 import { useEffect, useSyncExternalStore } from 'react';
 import { useMe } from '../rest/me.ts';
+import { readSessionState, subscribeToSession } from '../sign-in/session-state.ts';
+import { SignInDialog } from '../sign-in/sign-in-dialog.tsx';
 import { SignInPage } from '../sign-in/sign-in-page.tsx';
-import { readToken, subscribeToToken } from '../sign-in/token.ts';
 import { AccountMenu } from './account-menu.tsx';
+import { ErrorAlert } from './error-alert.tsx';
 import { documentation, operatorPlaces, places } from './navigation.ts';
 
 export function AppFrame() {
-  const token = useSyncExternalStore(subscribeToToken, readToken);
-  return token === null ? <SignInPage /> : <SignedIn />;
+  const session = useSyncExternalStore(subscribeToSession, readSessionState);
+  // Its first answer tells whether somebody is signed in.
+  const me = useMe();
+  if (session === 'none') return <SignInPage />;
+  if (session === 'unknown')
+    return (
+      <Center mih="100vh" component="main" p="md">
+        {me.error ? <ErrorAlert error={me.error} reset={() => void me.refetch()} /> : <Loader aria-label="Loading" />}
+      </Center>
+    );
+  return (
+    <>
+      <SignedIn />
+      {session === 'ended' ? <SignInDialog /> : null}
+    </>
+  );
 }
 
 function SignedIn() {

@@ -1,11 +1,12 @@
 /**
  * Signs in with the operator's OpenID Connect issuer: the code flow with PKCE. A separate chunk, loaded only with an
- * issuer. The flow's secrets are in session storage until the issuer answers, and removed afterwards.
+ * issuer. The flow's secrets are in session storage until the issuer answers, and removed afterwards; the token is exchanged
+ * for the console's cookie.
  */
 import { UserManager, WebStorageStateStore } from 'oidc-client-ts';
 import type { components } from '../rest/schema.d.ts';
 import { RETURN_PATH } from './return-path.ts';
-import { setToken } from './token.ts';
+import { signIn } from './sign-in-requests.ts';
 
 export type IssuerFacts = NonNullable<components['schemas']['SignInFacts']['oidc']>;
 
@@ -31,7 +32,7 @@ async function exchange(facts: IssuerFacts): Promise<string> {
   const manager = createUserManager(facts);
   const { access_token, state } = await manager.signinRedirectCallback();
   await manager.removeUser();
-  setToken(access_token);
+  await signIn({ token: access_token });
   return typeof state === 'string' && /^\/(?![/\\])/.test(state) ? state : '/';
 }
 

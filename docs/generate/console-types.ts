@@ -17,6 +17,7 @@ async function readDocument(): Promise<string> {
     ...unused<AppDeps>(),
     services: unused(),
     signIn: unused(),
+    consoleSessions: unused(),
     metrics: unused(),
     logger: pino({ level: 'silent' }),
     limits: { reads: 1, writes: 1, anonymous: 1, uploadsAtOnce: 1, installationsPerAccount: 1 },

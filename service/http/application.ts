@@ -14,6 +14,7 @@ import type { SignIn } from '../identity/sign-in.ts';
 import { requireSignIn } from './authentication.ts';
 import type { ByteLimits } from './byte-budget.ts';
 import { answerClientError, answerUnroutable, findHostFault, uncheckedHost } from './client-errors.ts';
+import type { ConsoleSite } from './console-requests.ts';
 import { answerError } from './errors.ts';
 import { readJsonBodies } from './json-body.ts';
 import { AnonymousRateLimiter } from './rate-limits.ts';
@@ -82,15 +83,17 @@ interface SignInOptions {
   readonly anonymousPerMinute: number;
   /** Limits of the JSON bodies that are read or answered at once. */
   readonly bodiesInFlight: ByteLimits;
+  /** The console whose cookie is accepted. Null: none. */
+  readonly site: ConsoleSite | null;
 }
 
 /** Makes a scope act for accounts: every request needs a token, and bodies are JSON. */
 export function serveAccounts(
   scope: FastifyInstance,
-  { signIn, anonymousPerMinute, bodiesInFlight }: SignInOptions,
+  { signIn, anonymousPerMinute, bodiesInFlight, site }: SignInOptions,
 ): void {
   readJsonBodies(scope, bodiesInFlight);
-  requireSignIn(scope, signIn, new AnonymousRateLimiter(anonymousPerMinute));
+  requireSignIn(scope, signIn, new AnonymousRateLimiter(anonymousPerMinute), site);
   scope.addHook('preValidation', async (request) => {
     requireStorable(request.params);
     refuseUnknownFields(request);

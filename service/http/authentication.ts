@@ -1,8 +1,9 @@
-/** Authentication: a request acts as the account of its bearer token. */
+/** Authentication: a request acts as the account of its bearer token, or of the console's session. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../identity/caller.ts';
 import type { SignIn } from '../identity/sign-in.ts';
+import { type ConsoleSite, readSessionCredential } from './console-requests.ts';
 
 const BEARER = /^Bearer +([A-Za-z0-9\-._~+/]+=*) *$/i;
 
@@ -23,24 +24,38 @@ interface AnonymousLimiter {
 }
 
 /**
- * Requires a valid token for every route of a scope. Runs before the body is read.
+ * Requires a valid token, or a request of the console with its cookie, for every route of a scope. Runs before the body
+ * is read.
  *
  * @param limiter counts requests whose token has not been valid in this process before
+ * @param site null: no console has a cookie for this application
  */
-export function requireSignIn(scope: FastifyInstance, signIn: SignIn, limiter: AnonymousLimiter): void {
+export function requireSignIn(
+  scope: FastifyInstance,
+  signIn: SignIn,
+  limiter: AnonymousLimiter,
+  site: ConsoleSite | null,
+): void {
   scope.decorateRequest('caller', null);
   scope.decorateRequest('watchToken', null);
   scope.addHook('onRequest', async (request, reply) => {
-    const token = BEARER.exec(request.headers.authorization ?? '')?.[1];
-    const isKnown = token !== undefined && signIn.knows(token);
+    const credential = readCredential(request, site);
+    const isKnown = credential !== null && signIn.knows(credential);
     if (!isKnown) limiter.consume(request, reply);
-    if (token === undefined) {
+    if (credential === null) {
       throw new Problem('unauthenticated', 'Send the header “Authorization: Bearer <token>”.');
     }
-    request.caller = await signIn.signIn(token);
-    request.watchToken = (onEnd) => signIn.watch(token, onEnd);
+    request.caller = await signIn.signIn(credential);
+    request.watchToken = (onEnd) => signIn.watch(credential, onEnd);
     if (!isKnown) limiter.refund(request, reply);
   });
+}
+
+/** A request with the header `Authorization` is judged by it alone. */
+function readCredential(request: FastifyRequest, site: ConsoleSite | null): string | null {
+  const { authorization } = request.headers;
+  if (authorization !== undefined) return BEARER.exec(authorization)?.[1] ?? null;
+  return site === null ? null : readSessionCredential(request, site);
 }
 
 /**

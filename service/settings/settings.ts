@@ -12,7 +12,7 @@ export class SettingsError extends Error {
 
 const HIGHEST_PORT = 65_535;
 /** The unit of a number. */
-type Unit = 'bytes' | 'megabytes' | 'seconds' | 'days' | 'a second' | 'a minute' | 'a day';
+type Unit = 'bytes' | 'megabytes' | 'seconds' | 'hours' | 'days' | 'a second' | 'a minute' | 'a day';
 
 /**
  * A whole number.
@@ -108,6 +108,12 @@ export const sharedSettings = {
   SUPERVISOR_URL: webAddress(
     'Address at which agent runtimes and the console reach the session API. Empty: http://localhost:<SUPERVISOR_PORT>.',
   ),
+  CONSOLE_COOKIE_DOMAIN: z
+    .hostname('must be a domain, such as example.com')
+    .optional()
+    .describe(
+      'Domain of the console’s session cookie. Needed only if PUBLIC_URL and SUPERVISOR_URL have different host names: the domain that both are below. Empty: the host of PUBLIC_URL only.',
+    ),
   OPS_HOST: z
     .string()
     .min(1)

@@ -3,6 +3,7 @@ import cors from '@fastify/cors';
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { createApplication, serveAccounts } from '../../service/http/application.ts';
+import { type ConsoleSite, describeConsole } from '../../service/http/console-requests.ts';
 import { DOCUMENTATION_GROUP, documentationRoutes } from '../../service/http/documentation-routes.ts';
 import { documentRoutes } from '../../service/http/openapi.ts';
 import { type AccountLimits, limitAccounts, limitAnonymous } from '../../service/http/rate-limits.ts';
@@ -49,6 +50,8 @@ export interface SessionApiOptions {
   readonly url?: string | undefined;
   /** Address of the console and the guides. Pages of its origin may call the session API. Default: no page may. */
   readonly consoleUrl?: string | undefined;
+  /** Domain of the console's cookie. Default: the host of the console. */
+  readonly cookieDomain?: string | undefined;
   /** Reverse proxies whose `X-Forwarded-For` is used: addresses and networks. Default: none. */
   readonly trustProxy?: readonly string[] | undefined;
   /** Requests per minute of one address without a valid token. Default: 600. */
@@ -64,6 +67,7 @@ export async function buildSessionApi(
   {
     url = '/',
     consoleUrl,
+    cookieDomain,
     trustProxy,
     anonymousPerMinute = ANONYMOUS_PER_MINUTE,
     accountLimits = UNLIMITED,
@@ -90,11 +94,12 @@ export async function buildSessionApi(
     guidesUrl: `${consoleUrl ?? ''}/docs`,
     groups: GROUPS,
   });
-  if (consoleUrl !== undefined) {
-    const { origin } = new URL(consoleUrl);
-    await app.register(cors, { origin, methods: ['GET', 'POST', 'DELETE'], maxAge: PREFLIGHT_S });
+  const site = consoleUrl === undefined ? null : describeConsole(consoleUrl, cookieDomain);
+  if (site !== null) {
+    const { origin } = site;
+    await app.register(cors, { origin, credentials: true, methods: ['GET', 'POST', 'DELETE'], maxAge: PREFLIGHT_S });
   }
-  await app.register((scope) => accountScope(scope, services, anonymousPerMinute, accountLimits));
+  await app.register((scope) => accountScope(scope, services, { anonymousPerMinute, accountLimits, site }));
   await app.register(async (scope) => {
     limitAnonymous(scope, anonymousPerMinute);
     await scope.register(documentationRoutes);
@@ -102,13 +107,18 @@ export async function buildSessionApi(
   return app;
 }
 
+interface AccountScopeOptions {
+  readonly anonymousPerMinute: number;
+  readonly accountLimits: AccountLimits;
+  readonly site: ConsoleSite | null;
+}
+
 async function accountScope(
   scope: FastifyInstance,
   services: SessionServices,
-  anonymousPerMinute: number,
-  accountLimits: AccountLimits,
+  { anonymousPerMinute, accountLimits, site }: AccountScopeOptions,
 ): Promise<void> {
-  serveAccounts(scope, { signIn: services.signIn, anonymousPerMinute, bodiesInFlight: BODIES_IN_FLIGHT });
+  serveAccounts(scope, { signIn: services.signIn, anonymousPerMinute, bodiesInFlight: BODIES_IN_FLIGHT, site });
   limitAccounts(scope, accountLimits);
   await scope.register(sessionRoutes(services));
   await scope.register(transcriptRoutes(services));

@@ -16,6 +16,7 @@ import { isSupervisorRunning } from '../../db/jobs/leases.ts';
 import { type Queues, startQueues } from '../../db/jobs/queues.ts';
 import { type Listener, openListener } from '../../db/postgres/listener.ts';
 import type { OpenApiDocument } from '../../service/http/openapi.ts';
+import { openConsoleSessions, withConsoleSessions } from '../../service/identity/console-sessions.ts';
 import { issueRecordedToken } from '../../service/identity/recorded-tokens.ts';
 import { openSignIn } from '../../service/identity/sign-in.ts';
 import { openIssuer, openVerifier } from '../../service/identity/tokens.ts';
@@ -105,11 +106,13 @@ export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Pr
     options.onVerify?.();
     return verifier.verify(token);
   };
-  const signIn = openSignIn(pool, { ...verifier, verify: watched });
+  const tokens = { ...verifier, verify: watched };
+  const signIn = openSignIn(pool, withConsoleSessions(pool, tokens));
   await signIn.follow(listener);
   const app = await buildApp({
     services,
     signIn,
+    consoleSessions: openConsoleSessions({ pool, tokens, signIn, lifetimeMs: 60_000 }),
     metrics: { answered: () => undefined },
     logger: pino({ level: 'silent' }),
     limits: {

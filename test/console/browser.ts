@@ -103,8 +103,10 @@ export async function look(page: Page, { scheme, size }: Look): Promise<void> {
 export async function violations(page: Page): Promise<string[]> {
   // axe-core is large, so each page loads it once.
   if (!(await page.evaluate<boolean>('typeof axe === "object"'))) await page.evaluate(axe.source);
-  // During a transition, no element has its final colour.
-  await page.evaluate('Promise.allSettled(document.getAnimations().map((one) => one.finished)).then(() => 0)');
+  // During a transition, no element has its final colour. What waits for an answer turns without an end.
+  await page.evaluate(`Promise.allSettled(
+    document.getAnimations().filter((one) => one.effect.getComputedTiming().endTime !== Infinity).map((one) => one.finished)
+  ).then(() => 0)`);
   const options: RunOptions = { runOnly: { type: 'tag', values: RULES }, resultTypes: ['violations'] };
   const found = await page.evaluate<AxeResults>(`axe.run(${JSON.stringify(options)})`);
   return found.violations.map(

@@ -13,6 +13,7 @@ import { compile } from './compiler.ts';
 import { composeText, editDraft, listErrors, openEditor, readDraftFile, typeKeys, write } from './editor-actions.ts';
 import { installationThat, publish, publishFrontDesk } from './front-desk.ts';
 import { inspect } from './pictures.ts';
+import { runSessionCases } from './session-cases.ts';
 import { wrongPrograms } from './wrong-programs.ts';
 
 t.setTimeout(900_000);
@@ -415,8 +416,6 @@ t.test('the editor’s compiler is the authors’ compiler', async (t) => {
     await page.close({ runBeforeUnload: true });
     await closed;
     const reopened = await context.newPage();
-    await reopened.goto(`${service.url}/#token=${service.token}`);
-    await reopened.getByRole('link', { name: 'My plugins' }).waitFor();
     await openEditor(reopened, service, id);
     await reopened.getByText('These are your unsaved changes').waitFor();
     await inspect(t, reopened, 'editor-kept');
@@ -437,6 +436,8 @@ t.test('the editor’s compiler is the authors’ compiler', async (t) => {
   });
   await context.close();
 });
+
+t.test('users come in, stay in and leave', (t) => runSessionCases(t, service, browser));
 
 const INDEX = { path: 'index.ts', contentText: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt;\n' };
 const PLUGIN = `import { words } from './words.ts';

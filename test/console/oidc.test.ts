@@ -6,7 +6,7 @@ import { AUDIENCE, CLIENT, startSignInIssuer } from './sign-in-issuer.ts';
 
 t.setTimeout(900_000);
 
-t.test('the console sends to the issuer, comes back to where one was, and keeps the token in this tab', async (t) => {
+t.test('the console sends to the issuer, comes back to where one was, and ends in the console’s cookie', async (t) => {
   const issuer = await startSignInIssuer(t);
   const service = await startServiceOnTestDatabase(t, {
     OIDC_ISSUER: issuer.url,
@@ -14,7 +14,8 @@ t.test('the console sends to the issuer, comes back to where one was, and keeps 
     OIDC_CLIENT_ID: CLIENT,
   });
   await issuer.serve(`${service.url}/signed-in`);
-  const { page, complaints, context } = await openConsole(await startBrowser(t), `${service.url}/plugins`);
+  const browser = await startBrowser(t);
+  const { page, complaints, context } = await openConsole(browser, `${service.url}/plugins`);
   const signIn = page.getByRole('button', { name: `Sign in with ${new URL(issuer.url).host}` });
   await signIn.waitFor();
   t.equal(await page.getByLabel('Token').count(), 0, 'a token of ours would not be taken');
@@ -38,21 +39,35 @@ t.test('the console sends to the issuer, comes back to where one was, and keeps 
   t.equal(new URL(page.url()).search, '', 'the code is in no address');
 
   const kept = await page.evaluate<string>(
-    'JSON.stringify({ local: { ...localStorage }, session: Object.keys(sessionStorage) })',
+    'JSON.stringify([document.cookie, { ...localStorage }, { ...sessionStorage }])',
   );
-  const { local, session } = JSON.parse(kept);
-  t.notMatch(JSON.stringify(local), /eyJ/, 'no token outlives the tab');
-  t.same(
-    session.filter((name: string) => name.startsWith('oidc')),
-    [],
-    'nothing of the flow is left',
+  t.notMatch(
+    kept,
+    /eyJ|oidc|bulkhead-session/,
+    'neither token nor cookie can be read, and nothing of the flow is left',
   );
   await page.reload();
   await page.getByRole('button', { name: 'ann' }).waitFor();
 
   await page.goto(`${service.url}/signed-in?error=access_denied&state=unknown`);
   await page.getByRole('button', { name: 'ann' }).waitFor();
-  const stranger = await context.newPage();
+
+  // The issuer's token lives for a minute; the session goes on without it.
+  const tab = await context.newPage();
+  await tab.goto(`${service.url}/catalog`);
+  await tab.getByRole('button', { name: 'ann' }).waitFor();
+  const cookies = await context.cookies(service.url);
+  await context.clearCookies({ name: cookies.find(({ name }) => name.startsWith('bulkhead'))?.name ?? '' });
+  await tab.getByRole('link', { name: 'Installations' }).click();
+  const dialog = tab.getByRole('dialog', { name: 'Your session has ended' });
+  const [window] = await Promise.all([context.waitForEvent('page'), dialog.getByRole('button').click()]);
+  // The issuer still knows the user.
+  await window.waitForEvent('close');
+  await dialog.waitFor({ state: 'detached' });
+  await tab.getByText('Nothing is installed yet').waitFor();
+  t.equal(new URL(tab.url()).pathname, '/installations', 'the page stayed');
+
+  const stranger = await (await browser.newContext()).newPage();
   await stranger.goto(`${service.url}/signed-in?code=made-up&state=unknown`);
   await stranger.getByText('You are not signed in').waitFor();
   t.same(complaints, [], 'the browser complains about nothing, its policy included');

@@ -14,11 +14,18 @@ const signingIn: readonly PageAction[] = [
     does: ({ page, service }) => page.goto(service.url),
   },
   {
-    operation: 'GET /me',
-    where: 'sign-in: paste a token; the account’s menu shows who it is',
+    operation: 'POST /sign-in',
+    where: 'sign-in: paste a token',
     async does({ page, service }) {
       await page.getByLabel('Token').first().fill(service.token);
       await press(page, 'Sign in');
+    },
+  },
+  {
+    operation: 'GET /me',
+    where: 'the account’s menu shows who it is',
+    async does({ page }) {
+      await page.reload();
       await page.getByRole('button', { name: 'local' }).waitFor();
     },
   },
@@ -295,6 +302,16 @@ const ending: readonly PageAction[] = [
       await press(page, 'Delete');
       await pressInDialog(page, 'Delete');
       await page.getByText('The plugin is deleted').waitFor();
+    },
+  },
+  {
+    operation: 'POST /sign-out',
+    where: 'the account’s menu: Sign out everywhere',
+    async does({ page, service }) {
+      await press(page, 'local');
+      await page.getByRole('menuitem', { name: 'Sign out everywhere' }).click();
+      await page.getByLabel('Token').first().fill(service.token);
+      await press(page, 'Sign in');
     },
   },
   {

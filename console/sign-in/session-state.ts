@@ -1,0 +1,63 @@
+/** Whether this browser is signed in, as far as the page knows. The cookie itself cannot be read here. */
+
+/** `none`: nobody is signed in. `ended`: the session ended while its user was on a page, which stays as it is. */
+export type SessionState = 'unknown' | 'active' | 'ended' | 'none';
+
+let state: SessionState = 'unknown';
+/** Number of sign-ins. A request that was sent before the last one says nothing about the session of now. */
+let signIns = 0;
+const listeners = new Set<() => void>();
+
+export const readSessionState = (): SessionState => state;
+export const countSignIns = (): number => signIns;
+
+/** For `useSyncExternalStore`. */
+export function subscribeToSession(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+function change(next: SessionState): void {
+  if (state === next) return;
+  state = next;
+  for (const listener of [...listeners]) listener();
+}
+
+/** The service accepted a request. */
+export function recordAcceptance(): void {
+  if (state === 'unknown') change('active');
+}
+
+/** The service refused a request. @param signInsThen sign-ins when it was sent */
+export function recordRefusal(signInsThen: number): void {
+  if (signInsThen === signIns) change(state === 'active' || state === 'ended' ? 'ended' : 'none');
+}
+
+export function recordSignIn(): void {
+  signIns += 1;
+  change('active');
+}
+
+/** The user signed out on this page, which then shows nothing of the account. */
+export const recordSignOut = (): void => change('none');
+
+/** Waits until somebody is signed in. @throws when the signal is aborted */
+export function waitForSignIn(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = subscribeToSession(() => {
+      if (state !== 'active') return;
+      stop();
+      resolve();
+    });
+    const abort = () => {
+      stop();
+      reject(signal.reason);
+    };
+    if (signal.aborted) abort();
+    else signal.addEventListener('abort', abort, { once: true });
+    if (state === 'active') {
+      stop();
+      resolve();
+    }
+  });
+}

@@ -1,0 +1,118 @@
+/** The ways to sign in: with the configured issuer, or with a token. */
+import { Alert, Button, Code, Loader, PasswordInput, Skeleton, Stack, Text } from '@mantine/core';
+import { useMutation, useQuery } from '@tanstack/react-query';
+import { useRouter } from '@tanstack/react-router';
+import { useEffect, useState } from 'react';
+import { readBody, rest } from '../rest/client.ts';
+import { getErrorMessage, Problem } from '../rest/problem.ts';
+import { ActionForm } from '../shell/action-form.tsx';
+import { ErrorAlert } from '../shell/error-alert.tsx';
+import type { IssuerFacts } from './issuer.ts';
+import { RETURN_PATH } from './return-path.ts';
+import { signIn } from './sign-in-requests.ts';
+
+/** Makes the page at the redirect path go to the issuer at once, and close when the user is signed in. */
+const WINDOW_MARK = '#window';
+const WINDOW_FEATURES = 'popup,width=520,height=720';
+
+interface SignInOptionsProps {
+  /** A page is open behind, which must stay. */
+  readonly isOverPage: boolean;
+}
+
+export function SignInOptions({ isOverPage }: SignInOptionsProps) {
+  const facts = useQuery({
+    queryKey: ['sign-in'],
+    queryFn: () => readBody(rest.GET('/sign-in')),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  if (facts.error) return <ErrorAlert error={facts.error} reset={() => void facts.refetch()} />;
+  if (!facts.data) return <Skeleton height={120} aria-label="Loading" />;
+  if (facts.data.oidc) return <IssuerButton facts={facts.data.oidc} isOverPage={isOverPage} />;
+  return (
+    <>
+      <Text>
+        Open a sign-in link, or paste a token. <Code>npm run -s token -- ann --link</Code> prints a link for the user
+        ann, <Code>npm run -s token -- ann</Code> a token.
+      </Text>
+      <TokenForm />
+    </>
+  );
+}
+
+const isBack = (): boolean => location.pathname === RETURN_PATH;
+const isOwnWindow = (): boolean => isBack() && location.hash === WINDOW_MARK;
+
+/** Where to return to from the issuer. The redirect path itself stands for a window of its own. */
+function findReturnPath(): string {
+  if (isOwnWindow()) return RETURN_PATH;
+  return isBack() ? '/' : location.pathname + location.search;
+}
+
+function IssuerButton({ facts, isOverPage }: SignInOptionsProps & { readonly facts: IssuerFacts }) {
+  const router = useRouter();
+  const { mutate: leave, ...leaving } = useMutation({
+    mutationFn: async () => {
+      // Where windows are blocked, the page is left; what the editor holds is kept in this browser.
+      if (isOverPage && window.open(RETURN_PATH + WINDOW_MARK, '_blank', WINDOW_FEATURES)) return;
+      await (await import('./issuer.ts')).redirectToIssuer(facts, findReturnPath());
+    },
+  });
+  const { mutate: comeBack, ...back } = useMutation({
+    mutationFn: async () => (await import('./issuer.ts')).finishSignIn(facts),
+    onSuccess: (before) => {
+      if (before === RETURN_PATH) window.close();
+      router.history.replace(before === RETURN_PATH ? '/' : before);
+    },
+  });
+  useEffect(() => {
+    if (isOverPage) return;
+    if (isBack() && location.search !== '') comeBack();
+    else if (isOwnWindow()) leave();
+  }, [isOverPage, comeBack, leave]);
+  const error = leaving.error ?? back.error;
+  if (back.isPending) return <Loader aria-label="Signing in" />;
+  return (
+    <Stack gap="xs">
+      <Button loading={leaving.isPending} onClick={() => leave()} data-autofocus>
+        Sign in with {new URL(facts.issuer).host}
+      </Button>
+      {error ? (
+        <Alert color="red" role="alert" title="You are not signed in">
+          <Text size="sm" className="foreign">
+            {getErrorMessage(error)}. Try again. If this continues, contact the operator.
+          </Text>
+        </Alert>
+      ) : null}
+    </Stack>
+  );
+}
+
+function TokenForm() {
+  const [text, setText] = useState('');
+  const token = text.trim();
+  const attempt = useMutation({ mutationFn: () => signIn({ token }) });
+  return (
+    <ActionForm onSubmit={() => attempt.mutate()}>
+      <Stack>
+        <PasswordInput
+          label="Token"
+          value={text}
+          onChange={(event) => setText(event.currentTarget.value)}
+          error={attempt.error ? describeRefusal(attempt.error) : null}
+          errorProps={{ role: 'alert' }}
+          autoComplete="off"
+          data-autofocus
+        />
+        <Button type="submit" disabled={token === ''} loading={attempt.isPending}>
+          Sign in
+        </Button>
+      </Stack>
+    </ActionForm>
+  );
+}
+
+const describeRefusal = (error: Error): string =>
+  error instanceof Problem && error.code === 'unauthenticated'
+    ? 'The service does not accept this token: it is incomplete, expired or revoked. Check it, or get a new one.'
+    : getErrorMessage(error);

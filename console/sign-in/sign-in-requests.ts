@@ -1,0 +1,46 @@
+/** Signs in and out. All tabs of this browser share the cookie, so each tells the others. */
+import { readBody, rest } from '../rest/client.ts';
+import { Problem } from '../rest/problem.ts';
+import { queryClient } from '../rest/query-client.ts';
+import type { components } from '../rest/schema.d.ts';
+import { fetchAsConsole } from '../rest/user-fetch.ts';
+import { countSignIns, recordRefusal, recordSignIn, recordSignOut } from './session-state.ts';
+
+type Account = components['schemas']['Account'];
+/** What is exchanged for the cookie. */
+export type Proof = { readonly token: string } | { readonly code: string };
+interface SessionNotice {
+  /** Null: signed out. */
+  readonly accountId: string | null;
+}
+
+const tabs = new BroadcastChannel('bulkhead.session');
+tabs.onmessage = ({ data }: MessageEvent<SessionNotice>) => {
+  if (data.accountId === null) recordRefusal(countSignIns());
+  else continueAs(data.accountId);
+};
+
+/** @throws Problem if the service does not accept the proof */
+export async function signIn(proof: Proof): Promise<void> {
+  const { id } = await readBody<Account>(rest.POST('/sign-in', { body: proof, fetch: fetchAsConsole }));
+  tabs.postMessage({ accountId: id } satisfies SessionNotice);
+  continueAs(id);
+}
+
+/** Requests that waited must not be sent as somebody else: then the page starts anew. */
+function continueAs(accountId: string): void {
+  const known = queryClient.getQueryData<Account>(['me']);
+  if (known !== undefined && known.id !== accountId) location.reload();
+  else recordSignIn();
+}
+
+/** @param everywhere ends the sessions of all browsers */
+export async function signOut(everywhere: boolean): Promise<void> {
+  await rest.POST('/sign-out', { body: { everywhere }, fetch: fetchAsConsole }).catch((error: unknown) => {
+    // A session that has ended needs no end.
+    if (!(error instanceof Problem && error.code === 'unauthenticated')) throw error;
+  });
+  tabs.postMessage({ accountId: null } satisfies SessionNotice);
+  recordSignOut();
+  queryClient.clear();
+}

@@ -1,0 +1,87 @@
+/** Sign-ins of the console, and the codes of sign-in links. Only hashes of secrets are stored. */
+import type { Pool } from 'pg';
+import { notifyAccountChanged } from '../postgres/notifications.ts';
+import { inTransaction } from '../postgres/pool.ts';
+import { changeRows, findRow, type Queryable } from '../postgres/rows.ts';
+
+/** Whose session it is, as a token would say it. */
+export interface SessionIdentity {
+  readonly subject: string;
+  readonly issuer: string;
+  /** Of the token that was exchanged; null: it had no record. */
+  readonly tokenId: string | null;
+  readonly createdAt: string;
+  readonly expiresAt: string;
+}
+
+interface NewSession {
+  /** Hash of the secret. */
+  readonly id: string;
+  readonly accountId: string;
+  readonly tokenId: string | null;
+  readonly expiresAt: Date;
+}
+
+/** Stores a session, and removes expired ones. */
+export async function createSession(db: Queryable, { id, accountId, tokenId, expiresAt }: NewSession): Promise<void> {
+  await changeRows(db, 'DELETE FROM console_sessions WHERE expires_at < now()');
+  await changeRows(db, 'INSERT INTO console_sessions (id, account_id, token_id, expires_at) VALUES ($1, $2, $3, $4)', [
+    id,
+    accountId,
+    tokenId,
+    expiresAt,
+  ]);
+}
+
+/** Null: there is no such session, or it has expired. */
+export const findSession = (db: Queryable, id: string): Promise<SessionIdentity | null> =>
+  findRow(
+    db,
+    `SELECT subject, issuer, token_id AS "tokenId", s.created_at AS "createdAt", expires_at AS "expiresAt"
+       FROM console_sessions s JOIN accounts a ON a.id = s.account_id WHERE s.id = $1 AND expires_at > now()`,
+    [id],
+  );
+
+/** Ends a session. Idempotent. */
+export function endSession(pool: Pool, accountId: string, id: string): Promise<void> {
+  return inTransaction(pool, async (tx) => {
+    await changeRows(tx, 'DELETE FROM console_sessions WHERE id = $1 AND account_id = $2', [id, accountId]);
+    await notifyAccountChanged(tx, accountId);
+  });
+}
+
+/** Ends all sessions of an account, and invalidates its sign-in links. */
+export function endAllSessions(pool: Pool, accountId: string): Promise<void> {
+  return inTransaction(pool, async (tx) => {
+    await changeRows(tx, 'DELETE FROM console_sessions WHERE account_id = $1', [accountId]);
+    await changeRows(tx, 'DELETE FROM sign_in_codes WHERE account_id = $1', [accountId]);
+    await notifyAccountChanged(tx, accountId);
+  });
+}
+
+interface NewCode {
+  /** Hash of the code. */
+  readonly id: string;
+  readonly accountId: string;
+  readonly expiresAt: Date;
+}
+
+/** Stores the code of a sign-in link, and removes expired ones. */
+export async function createSignInCode(db: Queryable, { id, accountId, expiresAt }: NewCode): Promise<void> {
+  await changeRows(db, 'DELETE FROM sign_in_codes WHERE expires_at < now()');
+  await changeRows(db, 'INSERT INTO sign_in_codes (id, account_id, expires_at) VALUES ($1, $2, $3)', [
+    id,
+    accountId,
+    expiresAt,
+  ]);
+}
+
+/** Uses up a code. @returns its account; null: there is no such code, or it has expired */
+export async function redeemSignInCode(db: Queryable, id: string): Promise<string | null> {
+  const redeemed = await findRow<{ accountId: string }>(
+    db,
+    'DELETE FROM sign_in_codes WHERE id = $1 AND expires_at > now() RETURNING account_id AS "accountId"',
+    [id],
+  );
+  return redeemed?.accountId ?? null;
+}

@@ -1,0 +1,106 @@
+/** Sign-ins of the console: a secret in a cookie, which stands for the token or the code that was exchanged for it. */
+import { createHash, randomBytes } from 'node:crypto';
+import type { Pool } from 'pg';
+import { type Account, BUILT_IN_ISSUER } from '../../db/accounts/accounts.ts';
+import {
+  createSession,
+  createSignInCode,
+  endSession,
+  findSession,
+  redeemSignInCode,
+} from '../../db/accounts/console-sessions.ts';
+import type { Queryable } from '../../db/postgres/rows.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import type { SignIn } from './sign-in.ts';
+import { type Identity, InvalidTokenError, type TokenVerifier } from './tokens.ts';
+
+/** A sign-in link is opened at once: by the user who sees it, before others who may read the terminal. Milliseconds. */
+const CODE_LIFETIME_MS = 5 * 60_000;
+const SECRET_BYTES = 32;
+const USED_LINK =
+  'The sign-in link was used before or is older than five minutes. `npm run -s token -- <user> --link` makes a new one.';
+/** Marks the credential of a cookie. No bearer token has a colon, so none passes as a session. */
+const SESSION_MARK = 'session:';
+
+/** The credential that `SignIn` takes for the secret of a cookie. */
+export const sessionCredential = (secret: string): string => SESSION_MARK + secret;
+
+/** Extends a verifier by the credentials of cookies. Whatever ends their token or account ends them, too. */
+export function withConsoleSessions(pool: Pool, tokens: TokenVerifier): TokenVerifier {
+  return {
+    verify: (credential) =>
+      credential.startsWith(SESSION_MARK)
+        ? verifySession(pool, credential.slice(SESSION_MARK.length))
+        : tokens.verify(credential),
+  };
+}
+
+async function verifySession(pool: Pool, secret: string): Promise<Identity> {
+  const session = await findSession(pool, hash(secret));
+  if (session === null) throw new InvalidTokenError('the session has ended');
+  const { subject, issuer, tokenId, createdAt, expiresAt } = session;
+  // Like a token, it names the second: one of the second in which all were revoked counts as older.
+  const issuedAt = Math.floor(Date.parse(createdAt) / 1000) * 1000;
+  return { subject, issuer, tokenId, issuedAt, expiresAt: Date.parse(expiresAt) };
+}
+
+/** A session that has just begun. */
+export interface StartedSession {
+  readonly account: Account;
+  /** For the cookie. */
+  readonly secret: string;
+  readonly expiresAt: Date;
+}
+
+export interface ConsoleSessions {
+  /** Exchanges a bearer token. @throws InvalidTokenError, or what else `SignIn.signIn` throws */
+  start(token: string): Promise<StartedSession>;
+  /** Exchanges the code of a sign-in link. @throws Problem `unauthenticated` if it was used, has expired or never was */
+  redeem(code: string): Promise<StartedSession>;
+  /** Ends the session of a cookie. Idempotent. */
+  end(accountId: string, secret: string): Promise<void>;
+}
+
+interface Parts {
+  readonly pool: Pool;
+  /** Of bearer tokens. */
+  readonly tokens: TokenVerifier;
+  /** Accepts tokens and the credentials of cookies. */
+  readonly signIn: SignIn;
+  /** Longest life of a session. Milliseconds. */
+  readonly lifetimeMs: number;
+}
+
+export function openConsoleSessions({ pool, tokens, signIn, lifetimeMs }: Parts): ConsoleSessions {
+  const begin = async (accountId: string, tokenId: string | null, until: number): Promise<StartedSession> => {
+    const secret = randomBytes(SECRET_BYTES).toString('base64url');
+    const expiresAt = new Date(until);
+    await createSession(pool, { id: hash(secret), accountId, tokenId, expiresAt });
+    return { account: await signIn.signIn(sessionCredential(secret)), secret, expiresAt };
+  };
+  return {
+    async start(token) {
+      const { issuer, tokenId, expiresAt } = await tokens.verify(token);
+      const account = await signIn.signIn(token);
+      const until = Date.now() + lifetimeMs;
+      // Tokens of an issuer live for minutes; the session stands for the sign-in there.
+      return begin(account.id, tokenId, issuer === BUILT_IN_ISSUER ? Math.min(until, expiresAt) : until);
+    },
+    async redeem(code) {
+      const accountId = await redeemSignInCode(pool, hash(code));
+      if (accountId === null) throw new Problem('unauthenticated', USED_LINK);
+      return begin(accountId, null, Date.now() + lifetimeMs);
+    },
+    end: (accountId, secret) => endSession(pool, accountId, hash(secret)),
+  };
+}
+
+/** Makes a link that signs in to the console once. @param publicUrl address of the console, without a slash at the end */
+export async function issueSignInLink(db: Queryable, accountId: string, publicUrl: string): Promise<string> {
+  const code = randomBytes(SECRET_BYTES).toString('base64url');
+  await createSignInCode(db, { id: hash(code), accountId, expiresAt: new Date(Date.now() + CODE_LIFETIME_MS) });
+  return `${publicUrl}/#code=${code}`;
+}
+
+/** Not a password hash: the secrets are random and too long to be guessed. */
+const hash = (secret: string): string => createHash('sha256').update(secret).digest('hex');

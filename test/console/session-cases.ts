@@ -1,0 +1,144 @@
+/** How users come in, stay in and leave: one session for all tabs, and nothing lost when it ends. */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Browser, Page } from 'playwright-core';
+import type { Test } from 'tap';
+import { findOrCreateAccount } from '../../db/accounts/accounts.ts';
+import { openPool } from '../../db/postgres/pool.ts';
+import { issueSignInLink } from '../../service/identity/console-sessions.ts';
+import type { ServiceFixture } from '../deploy/service-fixture.ts';
+import { LOOKS, openConsole } from './browser.ts';
+import { editDraft, readDraftFile, write } from './editor-actions.ts';
+import { inspect } from './pictures.ts';
+
+const INDEX = { path: 'index.ts', contentText: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt;\n' };
+
+export async function runSessionCases(t: Test, service: ServiceFixture, browser: Browser): Promise<void> {
+  const { page, context, complaints } = await openConsole(browser, service.url);
+  const isSignedIn = (on: Page) => on.getByRole('button', { name: 'local', exact: true }).waitFor();
+
+  await t.test('a wrong token says so and keeps the field', async (t) => {
+    await page.getByLabel('Token').first().fill('a.wrong.token');
+    await page.keyboard.press('Enter');
+    await page.getByRole('alert').getByText('The service does not accept this token').waitFor();
+    t.equal(await page.getByLabel('Token').first().inputValue(), 'a.wrong.token');
+    await inspect(t, page, 'sign-in-refused', LOOKS);
+  });
+
+  await t.test('a sign-in is for all tabs, and no script can read it', async (t) => {
+    const waiting = await context.newPage();
+    await waiting.goto(`${service.url}/plugins`);
+    await waiting.getByLabel('Token').first().waitFor();
+    await page.getByLabel('Token').first().fill(service.token);
+    await page.keyboard.press('Enter');
+    await isSignedIn(page);
+    await isSignedIn(waiting);
+    t.equal(new URL(waiting.url()).pathname, '/plugins', 'the other tab is where it was');
+    await waiting.close();
+    const tab = await context.newPage();
+    await tab.goto(`${service.url}/installations`);
+    await isSignedIn(tab);
+    const readable = 'JSON.stringify([document.cookie, { ...localStorage }, { ...sessionStorage }])';
+    t.notMatch(await tab.evaluate<string>(readable), /eyJ|bulkhead-session/);
+    await tab.close();
+  });
+
+  await t.test('a page of another port can do nothing with it', async (t) => {
+    const foreign = await context.newPage();
+    await foreign.goto(await servePage(t));
+    const attempts = await foreign.evaluate<unknown[]>(`(async (urls) => {
+      const attempt = (url, options) => fetch(url, { credentials: 'include', ...options }).then((r) => r.status, () => 'refused');
+      const body = JSON.stringify({ slug: 'forged', displayName: 'Forged' });
+      return Promise.all(urls.flatMap((url) => [
+        attempt(url, {}),
+        attempt(url, { headers: { 'x-bulkhead-console': '1' } }),
+        attempt(url, { method: 'POST', body }),
+        attempt(url, { method: 'POST', body, headers: { 'x-bulkhead-console': '1', 'content-type': 'application/json' } }),
+        attempt(url, { method: 'POST', body, mode: 'no-cors' }),
+      ]));
+    })(${JSON.stringify([`${service.url}/api/plugins`, `http://localhost:${service.env.SUPERVISOR_PORT}/sessions`])})`);
+    // 0: sent without CORS, and the page cannot see that it was refused.
+    t.same([...new Set(attempts)].sort(), [0, 'refused'].sort());
+    const { body } = await service.call('GET', '/api/plugins');
+    t.notOk(body.items.some(({ slug }: { slug: string }) => slug === 'forged'));
+    await foreign.close();
+  });
+
+  await t.test('a session that ends takes nothing: one signs in over the page, and the save goes on', async (t) => {
+    const id = await editDraft(page, service, 'long-work', [INDEX]);
+    const text = `${INDEX.contentText}const hours = 3;\n`;
+    await write(page, text);
+    await context.clearCookies();
+    await page.keyboard.press('Control+s');
+    const dialog = page.getByRole('dialog', { name: 'Your session has ended' });
+    await dialog.waitFor();
+    await inspect(t, page, 'session-ended', LOOKS);
+    await dialog.getByLabel('Token').first().fill(service.token);
+    await page.keyboard.press('Enter');
+    await dialog.waitFor({ state: 'detached' });
+    await page.getByText('The draft is saved.').waitFor();
+    t.equal(await readDraftFile(service, id, 'index.ts'), text);
+    // The session API has it, too.
+    await page.getByRole('button', { name: 'Try it' }).click();
+    await page.getByRole('button', { name: 'Run the hook' }).waitFor();
+  });
+
+  await t.test('another account over the page starts the page anew', async () => {
+    await context.clearCookies();
+    await page.getByRole('link', { name: 'Installations' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Your session has ended' });
+    await dialog
+      .getByLabel('Token')
+      .first()
+      .fill((await service.asUser('ann')).token);
+    await page.keyboard.press('Enter');
+    await page.getByRole('button', { name: 'ann', exact: true }).waitFor();
+    await page.getByText('Nothing is installed yet').waitFor();
+  });
+
+  await t.test('signing out ends it for all tabs', async (t) => {
+    const tab = await context.newPage();
+    await tab.goto(service.url);
+    await tab.getByRole('button', { name: 'ann', exact: true }).click();
+    await tab.getByRole('menuitem', { name: 'Sign out', exact: true }).click();
+    await tab.getByRole('heading', { name: 'Sign in to Bulkhead' }).waitFor();
+    await page.getByRole('dialog', { name: 'Your session has ended' }).waitFor();
+    await page.reload();
+    await page.getByRole('heading', { name: 'Sign in to Bulkhead' }).waitFor();
+    t.same(await context.cookies(), []);
+    await tab.close();
+  });
+
+  await t.test('a sign-in link signs in once', async (t) => {
+    const link = await makeLink(service);
+    await page.goto(link);
+    await isSignedIn(page);
+    t.equal(new URL(page.url()).hash, '', 'the code is in no address');
+    const second = await openConsole(browser, link);
+    await second.page.getByRole('alert').getByText('The sign-in link was used before').waitFor();
+    await inspect(t, second.page, 'sign-in-link-used');
+    await second.context.close();
+  });
+
+  t.same(complaints, [], 'the browser complains about nothing');
+  await context.close();
+}
+
+/** A page of somebody else on the same machine. @returns its address */
+async function servePage(t: Test): Promise<string> {
+  const server = createServer((_request, response) => response.setHeader('content-type', 'text/html').end('<p>Hello'));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  return `http://localhost:${(server.address() as AddressInfo).port}`;
+}
+
+async function makeLink(service: ServiceFixture): Promise<string> {
+  const database = openPool(service.env.DATABASE_URL ?? '', { name: 'test', connections: 1, onError: () => undefined });
+  try {
+    return await issueSignInLink(database.pool, (await findOrCreateAccount(database.pool, 'local')).id, service.url);
+  } finally {
+    await database.close();
+  }
+}
