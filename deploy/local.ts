@@ -11,7 +11,7 @@ import { isUnfinished } from '../db/backup/stored-files.ts';
 import { makeDataDir } from '../db/files/data-dir.ts';
 import { migrate } from '../db/postgres/migrate.ts';
 import { openPool } from '../db/postgres/pool.ts';
-import { openIssuer } from '../service/identity/tokens.ts';
+import { issueSignInLink } from '../service/identity/console-sessions.ts';
 import {
   localSettings,
   parseSettings,
@@ -29,10 +29,8 @@ import { refuseTakenPorts } from './ports.ts';
 import { replaceServices } from './replacement.ts';
 import { ServiceProcess } from './service-process.ts';
 
-/** The user of the sign-in link. */
+/** The operator whom the sign-in link is for. */
 const LOCAL_USER = 'local';
-/** Lifetime of the sign-in link's token: one day, because the link remains in the terminal's history. Seconds. */
-const LINK_LIFETIME_S = 24 * 3_600;
 /** npm repeats the terminal's Ctrl-C. A signal within this time is that repetition. Milliseconds. */
 const ECHO_MS = 1_000;
 /** Interval between two checks that npm still runs. Milliseconds. */
@@ -121,9 +119,9 @@ async function start(): Promise<void> {
   await startChild('supervisor', script('supervisor/main.ts'), supervisorEnv, settings, supervisorPorts);
   await startChild('API', script('api/main.ts'), childEnv, settings, [settings.PORT, settings.API_OPS_PORT]);
   replaceable = { env: childEnv, readyTimeoutMs: settings.READY_SECONDS * 1_000 };
-  const link = await signInLink(settings, url);
+  const hint = await describeSignIn(settings, url);
   if (stopping === undefined)
-    printLine(`bulkhead ready ${publicUrl(settings)}/${link === null ? '' : `\nsign in: ${link}`}`);
+    printLine(`bulkhead ready ${publicUrl(settings)}/${hint === null ? '' : `\nsign in: ${hint}`}`);
 }
 
 /** After an interrupted restore, rows may refer to missing files. */
@@ -207,18 +205,22 @@ async function replaceOnce(): Promise<void> {
   }
 }
 
-/** @returns null with OIDC_ISSUER: the console then sends the user to the issuer */
-async function signInLink(settings: SharedSettings, url: string): Promise<string | null> {
+/**
+ * Returns a sign-in link for a terminal, which only the person before it reads, and a command that makes one for a log.
+ * Null with OIDC_ISSUER: the console then sends the user to the issuer.
+ */
+async function describeSignIn(settings: SharedSettings, url: string): Promise<string | null> {
   if (settings.OIDC_ISSUER !== undefined) return null;
   const database = openPool(url, { name: 'bulkhead-local', connections: 1, onError: () => undefined });
   try {
     const account = await findOrCreateAccount(database.pool, LOCAL_USER);
     if (!account.operator) await setOperator(database.pool, account.id, true);
+    if (!process.stdout.isTTY) return `run npm run -s token -- ${LOCAL_USER} --link`;
+    const link = await issueSignInLink(database.pool, account.id, publicUrl(settings));
+    return `${link}\n         once, within five minutes; npm run -s token -- ${LOCAL_USER} --link makes another`;
   } finally {
     await database.close();
   }
-  const issuer = await openIssuer(settings.DATA_DIR);
-  return `${publicUrl(settings)}/#token=${await issuer.issue(LOCAL_USER, LINK_LIFETIME_S)}`;
 }
 
 /** The first signal stops in order; the second one does not wait for running calls. */

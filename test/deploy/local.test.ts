@@ -1,5 +1,6 @@
 /** `npm start` from the first line to the last process. */
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
@@ -8,10 +9,12 @@ import { promisify } from 'node:util';
 import t from 'tap';
 import { forkProcess } from '../fixtures/forked-process.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
-import { freePorts, startOnly, startServiceFixture } from './service-fixture.ts';
+import { eventually, freePorts, startOnly, startServiceFixture } from './service-fixture.ts';
 import { buildWorkshop } from './workshop.ts';
 
+const LOCAL = fileURLToPath(new URL('../../deploy/local.ts', import.meta.url));
 const API_MAIN = fileURLToPath(new URL('../../api/main.ts', import.meta.url));
+const LINK = /http:\S+\/#code=[\w-]{43}/;
 const SENTENCE = /^[A-Z][^\n]+[^.\n]\.\n$/;
 
 // Several whole start-ups, each with a PostgreSQL of its own.
@@ -33,11 +36,46 @@ t.test('npm start -- --help prints help, any other argument is refused, and neit
   t.notOk(existsSync(DATA_DIR));
 });
 
+t.test('on a terminal it prints a sign-in link that works once', async (t) => {
+  const { url } = await testDatabase(t);
+  const DATA_DIR = join(await temporaryFolder(t), 'data');
+  const env = { ...process.env, ...(await freePorts()), DATA_DIR, DATABASE_URL: url };
+  const command = `'${process.execPath}' '${LOCAL}'`;
+  const child = spawn('script', ['--quiet', '--return', '--flush', '--command', command, '/dev/null'], { env });
+  t.teardown(() => void child.kill());
+  let output = '';
+  child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+    output += chunk;
+  });
+  const link = await eventually(() => LINK.exec(output)?.[0] ?? false).catch(() => t.fail(output));
+  const [address = '', code] = String(link).split('/#code=');
+  t.match(output, /once, within five minutes; npm run -s token -- local --link makes another/);
+  const redeem = () =>
+    fetch(`${address}/api/sign-in`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        'x-bulkhead-console': '1',
+        origin: address,
+        connection: 'close',
+      },
+      body: JSON.stringify({ code }),
+    });
+  const first = await redeem();
+  t.match(await first.json(), { name: 'local', operator: true });
+  t.equal((await redeem()).status, 401);
+  const closed = once(child, 'close');
+  child.stdin.write('\u0003');
+  await closed;
+});
+
 t.test('starts, signs in, runs a plugin, and stops without leftovers on each signal', async (t) => {
   const DATA_DIR = join(await temporaryFolder(t), 'data');
   const first = await startServiceFixture(t, { DATA_DIR });
   t.equal(first.lines.filter((line) => line === `bulkhead ready ${first.url}/`).length, 1, 'ready, said once');
   t.match(await first.call('GET', '/api/me'), { status: 200, body: { name: 'local' } });
+  t.ok(first.lines.includes('sign in: run npm run -s token -- local --link'), 'no terminal: no link in the log');
+  t.notMatch(first.lines.join('\n') + first.stderr(), /eyJ|#code=/);
   await buildWorkshop(first);
   t.notMatch(first.stderr(), /warning|deprecat/i, 'starts without a warning');
 
@@ -56,7 +94,7 @@ t.test('starts, signs in, runs a plugin, and stops without leftovers on each sig
   t.same(await first.leftovers(), [], 'SIGTERM leaves nothing running');
 
   const second = await startServiceFixture(t, { ...first.env, DATA_DIR });
-  t.match(await second.call('GET', '/api/me', undefined, first.token), { status: 200 }, 'the first link still works');
+  t.match(await second.call('GET', '/api/me', undefined, first.token), { status: 200 }, 'the first token still works');
   const third = await (await startOnly({ DATA_DIR })).exited;
   t.match(third, {
     code: 1,

@@ -49,9 +49,9 @@ export interface ServiceFixture extends StartedService {
   /** Everything it was started with that is not the machine's own. */
   readonly env: Environment & Ports & { DATA_DIR: string };
   readonly url: string;
-  /** Of the sign-in link; empty where an issuer makes the tokens. */
+  /** Of the operator `local`; empty where an issuer makes the tokens. */
   readonly token: string;
-  /** Calls the REST interface, or with a full address anything else, as the user of the sign-in link. */
+  /** Calls the REST interface, or with a full address anything else, as the operator `local`. */
   call(method: string, path: string, body?: unknown, token?: string): Promise<Answer>;
   /** The same service, called by another account. */
   asUser(name: string): Promise<ServiceFixture>;
@@ -97,7 +97,7 @@ export async function startServiceFixture(
     throw error;
   });
   // With an issuer of tokens nobody else makes any.
-  const token = env.OIDC_ISSUER ? '' : (await started.line(/^sign in: /)).replace(/^.*#token=/, '');
+  const token = env.OIDC_ISSUER ? '' : await (await openIssuer(env.DATA_DIR)).issue('local');
   return withToken(started, full, token);
 }
 

@@ -30,6 +30,20 @@ t.test('prints one token and makes the account, with any DATABASE_URL', async (t
   t.equal((await verifier.verify(stdout.trim())).subject, 'ann');
 });
 
+t.test('prints a link that signs in to the console once, and no token', async (t) => {
+  const DATA_DIR = await temporaryFolder(t);
+  const { url, pool } = await testDatabase(t);
+  const env = { DATA_DIR, DATABASE_URL: url, PUBLIC_URL: 'https://bulkhead.example' };
+  const { stdout } = await token(['ann', '--link'], env);
+  t.match(stdout, /^https:\/\/bulkhead\.example\/#code=[\w-]{43}\n$/);
+  const { rows } = await pool.query(
+    `SELECT name, c.id, extract(epoch FROM expires_at - now())::int AS seconds FROM sign_in_codes c JOIN accounts a ON a.id = account_id`,
+  );
+  t.match(rows, [{ name: 'ann', seconds: Number }]);
+  t.ok(rows[0].seconds > 280 && rows[0].seconds <= 300);
+  t.notOk(stdout.includes(rows[0].id), 'the database has only a hash');
+});
+
 t.test('works while no service runs, three at once, and beside a running one', async (t) => {
   const DATA_DIR = await temporaryFolder(t);
   const users = ['ann', 'bob', 'cy'];

@@ -1,5 +1,5 @@
 /** `bulkhead login`: checks a token and stores it. */
-import { DEFAULT_URL, normalizeServiceUrl } from '../accounts.ts';
+import { normalizeServiceUrl } from '../accounts.ts';
 import type { Command, ParsedArgs } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
@@ -10,9 +10,7 @@ import { askForSecret } from '../terminal-prompts.ts';
 export const login: Command = {
   name: 'login',
   summary: 'Sign in to a service and store the token',
-  args: [
-    { name: '[link]', doc: 'sign-in link that the service printed (…/#token=…); better pasted when asked for it' },
-  ],
+  args: [{ name: '[link]', doc: 'link with a token (…/#token=…); better pasted when asked for it' }],
   options: [{ flags: '--token <->', doc: 'read the token or link from standard input' }],
   examples: ['login', 'npm run -s token -- ann | bulkhead login --url https://bulkhead.example --token -'],
   async run(context, args) {
@@ -33,9 +31,9 @@ export const login: Command = {
 
 const ON_COMMAND_LINE = 'Other users of this machine can read a command line.';
 const NO_TERMINAL =
-  'There is no terminal to ask for a token. Pipe the token or the sign-in link into `bulkhead login --token -`, or set BULKHEAD_TOKEN.';
+  'There is no terminal to ask for a token. Pipe the token into `bulkhead login --token -`, or set BULKHEAD_TOKEN.';
 
-/** Returns a token or a sign-in link. @throws CommandError */
+/** Returns a token or a link with one. @throws CommandError */
 async function readSignIn(context: Context, args: ParsedArgs): Promise<string> {
   const option = args.text('token');
   if (option === '-') return context.readInput();
@@ -52,16 +50,17 @@ async function readSignIn(context: Context, args: ParsedArgs): Promise<string> {
     return link;
   }
   if (!context.canAsk && context.env.BULKHEAD_TOKEN) return context.env.BULKHEAD_TOKEN;
-  return askForSecret(context, 'Paste the sign-in link or a token', NO_TERMINAL);
+  return askForSecret(context, 'Paste a token', NO_TERMINAL);
 }
 
-/** A sign-in link has the address of the service and a token; a token alone is for the current service. */
+/** A link has the address of the service and a token; a token alone is for the current service. */
 function parseSignInLink(input: string, url: string): { url: string; token: string } {
   const [address = '', token] = input.split('#token=');
   if (token !== undefined) return { url: address === '' ? url : normalizeServiceUrl(address), token };
   if (!/^[\w-]+\.[\w-]+\.[\w-]+$/.test(input)) {
-    const message = `That is not a token. Pass the sign-in link that \`npm start\` prints, such as ${DEFAULT_URL}/#token=…`;
-    throw new CommandError('usage', message);
+    const isConsoleLink = input.includes('#code=');
+    const what = isConsoleLink ? 'That link signs in to the console only.' : 'That is not a token.';
+    throw new CommandError('usage', `${what} \`npm run -s token -- <user>\` on the service’s machine prints a token.`);
   }
   return { url, token: input };
 }
