@@ -7,12 +7,13 @@ import 'monaco-editor/languages/definitions/javascript/register.js';
 import 'monaco-editor/languages/definitions/markdown/register.js';
 import 'monaco-editor/languages/definitions/typescript/register.js';
 import { configureTypeScript } from './typescript.ts';
-import TypeScriptWorker from './typescript-worker.ts?worker';
 
 // Workers from files, because the content security policy forbids Monaco's default of workers from blobs.
 self.MonacoEnvironment = {
   getWorker: (_module, label) =>
-    label === 'typescript' || label === 'javascript' ? new TypeScriptWorker() : new EditorWorker(),
+    label === 'typescript' || label === 'javascript'
+      ? new Worker(new URL('./typescript-worker.ts', import.meta.url), { type: 'module' })
+      : new EditorWorker(),
 };
 configureTypeScript();
 
