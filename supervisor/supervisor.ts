@@ -7,6 +7,7 @@ import { setWorkspaceBytes } from '../db/accounts/usage.ts';
 import type { Blobs } from '../db/files/blobs.ts';
 import type { SecretKeys } from '../db/files/secrets.ts';
 import { releaseHeldEvents } from '../db/installations/events.ts';
+import { waitForUpdate } from '../db/installations/updates.ts';
 import { createLeaseId, holdLeaseSql } from '../db/jobs/leases.ts';
 import { type Queues, startQueues } from '../db/jobs/queues.ts';
 import { type Listener, openListener } from '../db/postgres/listener.ts';
@@ -57,6 +58,8 @@ import { SessionCache } from './sessions/session-cache.ts';
 import type { SessionServices } from './sessions/session-services.ts';
 import { openSessionStreams } from './sessions/session-streams.ts';
 
+/** How long an author waits for a saved draft: longer than the budgets of a load and of its health check. Milliseconds. */
+const UPDATE_WAIT_MS = 20_000;
 /** Time for running calls and jobs to end at a stop. Milliseconds. */
 const DRAIN_MS = 10_000;
 
@@ -153,6 +156,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     signIn,
     streams: openSessionStreams(listener),
     wake: (plugin) => fleet.wake(plugin),
+    finishUpdate: (installationId) => waitForUpdate({ pool, listener }, installationId, UPDATE_WAIT_MS),
     inspections: new Inspections({ pool, fleet, logs, audit, off: whyNotInspected(options) }),
     toolResultBytes: options.toolResultBytes ?? limits.toolResultBytes,
   };

@@ -5,6 +5,8 @@ import type { ArgumentFault, Target } from '../../sdk/contract/protocol.ts';
 import type { LinkResult } from './chain.ts';
 
 export interface PluginCall {
+  /** Only this version may answer; absent: any. */
+  readonly versionId?: string;
   readonly target: Target;
   readonly invocationId: string;
   /** The context as the row of the target defines it. */

@@ -13,7 +13,7 @@ export const STOP_GRACE_MS = 500;
 /** Longest restart backoff that a call waits for instead of failing: only the first backoff is this short. */
 export const WAIT_OUT_MS = 1_500;
 /** How long a freshly loaded version may take to answer, milliseconds. */
-export const HEALTH_WITHIN_MS = 3_000;
+export const HEALTH_WITHIN_MS = 5_000;
 /** How long calls wait while an update is recorded, before the old version answers them. Milliseconds. */
 export const HANDOVER_WAIT_MS = 1_000;
 /** Exits of a new version, while it may be rolled back, that count as a crash loop. Fewer than without a version to return to. */

@@ -1,7 +1,8 @@
 /** Manages all children of this supervisor: starts them on demand, stops idle ones, and bounds their number. */
 import type { Pool } from 'pg';
-import { findBlocked, type InstalledPlugin } from '../../db/installations/account-plugins.ts';
+import { findBlocked, type InstalledPlugin, loadUpdateTarget } from '../../db/installations/account-plugins.ts';
 import { markFailed, type Runtime, saveRuntimes } from '../../db/installations/installation-runtimes.ts';
+import { isActive, mayUpdate } from '../../db/installations/run-rule.ts';
 import { beginRollback } from '../../db/installations/updates.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { limits } from '../../sdk/contract/limits.ts';
@@ -169,10 +170,17 @@ export class Fleet implements PluginInvoker {
   }
 
   #stopRemoved(runner: InstallationRunner): void {
-    // One that lacked configuration is not among the account's plugins until its update is carried out.
-    if (runner.isUpdating && runner.pid === null) return;
     if (isUninstalling(runner)) this.#endIfBlocked(runner.installationId);
+    // One that lacked configuration is not among the account's plugins until its update is carried out.
+    else if (runner.isUpdating && runner.pid === null) this.#retireUnlessUpdated(runner).catch(this.#options.onError);
     else void this.retire(runner.installationId);
+  }
+
+  async #retireUnlessUpdated({ installationId }: InstallationRunner): Promise<void> {
+    const target = await loadUpdateTarget(this.#options.pool, installationId);
+    const runner = this.#runners.get(installationId);
+    const isWanted = target ? mayUpdate(target) : runner && isActive(runner.plugin);
+    if (!isWanted) await this.retire(installationId);
   }
 
   hasAccount(accountId: string): boolean {

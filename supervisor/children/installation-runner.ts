@@ -31,7 +31,7 @@ import {
   type RestartState,
 } from './restart-policy.ts';
 import type { Spare } from './spare-children.ts';
-import { describeStartFailure, NoRoomError, pickPluginStack } from './start-failure.ts';
+import { describeStartFailure, NoRoomError, NotReadyError, pickPluginStack } from './start-failure.ts';
 import { sameConfiguration, startKey, versionKey } from './start-key.ts';
 
 export interface RunnerDeps extends LoadedChildDeps {
@@ -109,6 +109,8 @@ export class InstallationRunner {
   #starting: Promise<string | null> | null = null;
   #updating: Promise<UpdateOutcome> | null = null;
   #handover: Handover | null = null;
+  /** Grants of the version that an update is starting. */
+  #candidate: LiveInstallation | null = null;
   #policy: RestartState = fresh;
   #chance = 0.5;
   /** Key of the version whose start failed while another one served. It is not tried again until the row changes. */
@@ -287,6 +289,7 @@ export class InstallationRunner {
       .then(() => this.#tryUpdate(target, record))
       .finally(() => {
         this.#updating = null;
+        this.#candidate = null;
         this.#deps.onChange(this);
       });
     return this.#updating;
@@ -299,7 +302,10 @@ export class InstallationRunner {
     } catch (error) {
       const reason = describeStartFailure(error);
       const isInterrupted =
-        this.#isLeaving || error instanceof NoRoomError || (error instanceof ChildError && error.interrupted);
+        this.#isLeaving ||
+        error instanceof NoRoomError ||
+        error instanceof NotReadyError ||
+        (error instanceof ChildError && error.interrupted);
       if (isInterrupted) return { kind: 'postponed', reason };
       this.#deps.logs.system(target, 'error', `${target.semVer} does not start: ${reason}`, pickPluginStack(error));
       return { kind: 'failed', reason };
@@ -326,8 +332,10 @@ export class InstallationRunner {
 
   /** Starts a version with grants of its own. Its end counts as a failure of the installation only once it serves. */
   async #startHealthy(target: InstalledPlugin): Promise<LoadedChild> {
+    const installation = new LiveInstallation(target);
+    this.#candidate = installation;
     const handlers = {
-      installation: new LiveInstallation(target),
+      installation,
       output: this.#output,
       onExit: (loadedChild: LoadedChild, end: ChildEnd) => {
         if (loadedChild.installation === this.#installation) this.#handleExit(loadedChild, end);
@@ -390,6 +398,7 @@ export class InstallationRunner {
   withdraw(): void {
     this.retired = true;
     this.#installation.withdraw();
+    this.#candidate?.withdraw();
     for (const { installation } of this.#draining) installation.withdraw();
     this.#inspector?.end('the plugin was stopped or uninstalled');
   }

@@ -19,6 +19,7 @@ import { ChildError } from './child-errors.ts';
 import { withinBudget } from './deadline.ts';
 import { HANG_CHECK_MS } from './fleet-bounds.ts';
 import type { Spare } from './spare-children.ts';
+import { NotReadyError } from './start-failure.ts';
 
 export interface LoadedChildDeps {
   readonly blobs: Blobs;
@@ -100,7 +101,9 @@ export class LoadedChild {
         deps.blobs.read(plugin.bundleSha256),
         deps.hostCallRouter.maskSecrets(plugin),
       ]);
-      await loadedChild.child.ready;
+      await loadedChild.child.ready.catch((error: Error) => {
+        throw new NotReadyError(error.message);
+      });
       loadedChild.child.chargeOutputTo(handlers.output);
       await loadedChild.child.load({
         bundle:
@@ -156,6 +159,8 @@ export class LoadedChild {
   }
 
   async #runCall(call: PluginCall): Promise<LinkResult> {
+    if (call.versionId !== undefined && call.versionId !== this.plugin.versionId)
+      return { kind: 'unavailable', message: 'another version has become current' };
     const { invocationId } = call;
     // Created on first use: most handlers make no host call, and aborting costs 20 µs.
     let over: AbortController | null = null;

@@ -19,3 +19,24 @@ export async function requireOwnDraft(pool: Pool, accountId: string, installatio
   if (!mayRun(plugin)) throw new Problem('not_running', 'The installation does not run. Its status says why.');
   return plugin;
 }
+
+/**
+ * Returns the same once the draft that was saved last runs: saving it began an update.
+ *
+ * @param finishUpdate waits until no update of the installation is under way
+ * @throws Problem `not_running` with why it did not start
+ */
+export async function requireSavedDraft(
+  { pool, finishUpdate }: { readonly pool: Pool; finishUpdate(installationId: string): Promise<void> },
+  accountId: string,
+  installationId: string,
+): Promise<InstalledPlugin> {
+  await requireOwnDraft(pool, accountId, installationId);
+  await finishUpdate(installationId);
+  const installation = await findInstallation(pool, accountId, installationId);
+  if (installation?.failedReason)
+    throw new Problem('not_running', `The draft does not start: ${installation.failedReason}.`);
+  if (installation?.targetVersionId)
+    throw new Problem('not_running', 'The draft has not started yet. The installation says what its update waits for.');
+  return requireOwnDraft(pool, accountId, installationId);
+}

@@ -106,7 +106,7 @@ async function hold({ pool, queues }: EventDeps, event: ClaimedEvent, why: strin
 
 async function attempt(deps: EventDeps, event: ClaimedEvent, plugin: InstalledPlugin): Promise<void> {
   const { id, type, occurredAt, installationId, pluginId, data } = event;
-  const call = eventCall({
+  const envelope = eventCall({
     id,
     type,
     occurredAt,
@@ -117,6 +117,8 @@ async function attempt(deps: EventDeps, event: ClaimedEvent, plugin: InstalledPl
     versionId: event.versionId ?? plugin.versionId,
     semVer: event.semVer ?? DRAFT_SEM_VER,
   });
+  // An update may be carried out, or rolled back, before the call has a child.
+  const call = type === 'pluginUpdated' ? { ...envelope, versionId: plugin.versionId } : envelope;
   const started = performance.now();
   const result = await deps.invoker.invoke(plugin, call);
   deps.metrics.targetRan(call.target, plugin, result.kind, performance.now() - started);

@@ -13,7 +13,7 @@ import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams, jsonBody } from '../../service/http/schemas.ts';
 import { parseInput } from '../../service/http/unknown-fields.ts';
 import { pickStack } from '../calls/plugin-call.ts';
-import { requireOwnDraft } from '../children/own-draft.ts';
+import { requireOwnDraft, requireSavedDraft } from '../children/own-draft.ts';
 import { eventCall } from '../delivery/event-call.ts';
 import type { SessionServices } from './session-services.ts';
 
@@ -54,8 +54,8 @@ export function draftRoutes(services: SessionServices): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Drafts');
     app.post('/installations/:id/wake', { schema: shapes.wake }, async (request) => {
-      const plugin = await requireOwnDraft(services.pool, requireCaller(request).id, request.params.id);
       const started = performance.now();
+      const plugin = await requireSavedDraft(services, requireCaller(request).id, request.params.id);
       const reason = await services.wake(plugin);
       if (reason !== null) throw new Problem('not_running', `The draft does not start: ${reason}.`);
       return { versionId: plugin.versionId, ms: Math.round(performance.now() - started) };

@@ -30,6 +30,8 @@ export interface SessionServices extends ChainDeps {
   /** Called at each step; a test may stop the step there. */
   faultPoint(step: string): Promise<void> | undefined;
   readonly inspections: Inspections;
+  /** Waits until no update of an installation is under way, or it waits for its user. */
+  finishUpdate(installationId: string): Promise<void>;
   /** Starts the plugin's process if none runs. Resolves with why it does not start, or null. */
   wake(plugin: InstalledPlugin): Promise<string | null>;
   /** The largest result of a tool, as JSON. */

@@ -90,6 +90,16 @@ t.test('a version that throws with its real grants leaves the old one current an
   t.match(await listEvents(fixture, made), [{ semver: '3.0.0', data: { fromSemVer: '1.0.0', toSemVer: '3.0.0' } }]);
 });
 
+t.test('an author who waits for a saved draft is told why it does not start', async (t) => {
+  const { fixture, made, begin } = await openCase();
+  await fixture.pool.query(`UPDATE installations SET version_policy = 'Draft' WHERE id = $1`, [made.installationId]);
+  await begin(throwing('2.0.0'));
+  const path = `/installations/${made.installationId}/wake`;
+  t.match(await fixture.call('POST', path), { status: 409, body: { code: 'not_running', detail: /no start with 4/ } });
+  const saved = await begin(answering('3.0.0'));
+  t.match(await fixture.call('POST', path), { status: 200, body: { versionId: saved } });
+});
+
 t.test('a version that loads and then blocks does not become current', async (t) => {
   const { get, begin, call, ended } = await openCase();
   await begin({
@@ -99,7 +109,7 @@ t.test('a version that loads and then blocks does not become current', async (t)
   await ended();
   t.match(await get(), {
     currentSemVer: '1.0.0',
-    failedUpdate: { reason: /health check took longer than its 3000 ms/ },
+    failedUpdate: { reason: /health check took longer than its 5000 ms/ },
   });
   t.equal((await call()).context.systemPrompt, 'a 1.0.0');
 });

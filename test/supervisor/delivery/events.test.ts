@@ -189,15 +189,16 @@ t.test('an event that fails holds the later ones back once, and then lets them p
 t.test('two supervisors never deliver events of one installation at once', async (t) => {
   const fixture = shared.withNewAccount();
   const [one, other] = [createLeaseId(), createLeaseId()];
-  // Deaf to it, so that only this test claims them.
-  const made = { ...(await fixture.install({ slug: 'shared', status: 'paused', code: recorder(['sessionStarted']) })) };
+  // Paused, so that only this test claims its events.
+  const made = await fixture.install({ slug: 'shared', status: 'paused', code: recorder(['sessionStarted']) });
   const holder = await fixture.pool.connect();
   try {
     await holder.query(holdLeaseSql(one));
     await sessionsStarted(fixture, made, 2);
+    // The supervisor has seen to both of their jobs, and holds the events back.
     await eventually(async () => {
-      const held = `SELECT 1 FROM events WHERE installation_id = $1 AND next_attempt_at = 'infinity'`;
-      return (await fixture.pool.query(held, [made.installationId])).rowCount === 1;
+      const jobs = `SELECT 1 FROM pgboss.job WHERE name = 'events' AND state <= 'active' AND data ->> 'installationId' = $1`;
+      return (await fixture.pool.query(jobs, [made.installationId])).rowCount === 0;
     });
     await fixture.pool.query('UPDATE events SET next_attempt_at = now() WHERE installation_id = $1', [
       made.installationId,
