@@ -166,15 +166,20 @@ const outbound = async (run: Run, text: string) => {
   await pair(run);
   return (await run.hook('outboundMessage', { message: { id: 'm', text }, target: 't' })).body;
 };
-/** Runs a hook through a plugin of its own that never answers. */
-async function hang(run: Run, hook: string, context: object) {
+/** Runs a hook through a plugin of its own that never answers, once its child has answered something else. */
+async function hang(run: Run, hook: string, context: (text: string) => object) {
   await run.kit();
   const code = `middleware.${hook} = (ctx) => (JSON.stringify(ctx).includes('hang') ? new Promise(() => undefined) : undefined) as any;`;
   const { installationId } = await run.install(`hanging-${hook.toLowerCase()}`, packageOf(code));
   await run.own.need(run.own.patch(`/installations/${installationId}`, { hookOrder: -100 }));
+  const call = async (text: string) => {
+    const { body } = await run.hook(hook, context(text));
+    const step = body.trace.find((one: { installationId: string }) => one.installationId === installationId);
+    return { body, step };
+  };
+  await run.until('the start of the plugin', async () => (await call('quick')).step?.outcome === 'unchanged');
   const started = performance.now();
-  const { body } = await run.hook(hook, context);
-  const step = body.trace.find((one: { installationId: string }) => one.installationId === installationId);
+  const { body, step } = await call('hang');
   return { body, step, ms: performance.now() - started };
 }
 const required = async (run: Run, text: string) => {
@@ -276,18 +281,18 @@ export const hooks: Chapter = {
     }),
     ...CASES.flatMap(rowsOf),
     lateRow('middleware.systemPrompt: on timeout: skip, after 3 s.', async (run) => {
-      const { body, step, ms } = await hang(run, 'systemPrompt', { systemPrompt: 'hang', model: 'm' });
+      const { body, step, ms } = await hang(run, 'systemPrompt', (systemPrompt) => ({ systemPrompt }));
       expect(body.action, 'continue');
       expect(step, { outcome: 'skipped_timeout' });
       ensure(ms > 2_900 && ms < 12_000, `it took ${Math.round(ms)} ms`);
     }),
     lateRow('A link that takes longer than 5 s is skipped.', async (run) => {
-      const { body, step } = await hang(run, 'notifyDeliver', { notify: { id: 'n', text: 'hang', to: 't' } });
+      const { body, step } = await hang(run, 'notifyDeliver', (text) => ({ notify: { id: 'n', text, to: 't' } }));
       expect(body.action, 'continue');
       expect(step, { outcome: 'skipped_timeout' });
     }),
     lateRow('The SSH hooks cancel on timeout.', async (run) => {
-      const { body, step } = await hang(run, 'sshCommandInput', { commandId: 'c', data: 'hang' });
+      const { body, step } = await hang(run, 'sshCommandInput', (data) => ({ commandId: 'c', data }));
       expect(body.action, 'cancel');
       expect(step, { outcome: 'vetoed_timeout' });
     }),

@@ -195,11 +195,13 @@ export const host: Chapter = {
     row('host.http.fetch: declared hosts only.', async (run) =>
       expect((await run.callTool('host', { member: 'http.fetch', args: ['https://example.com/'] })).body, {
         isError: true,
+        content: [{ text: /not a granted host|declare/ }],
       }),
     ),
     row('host.http.fetch: no private addresses.', async (run) =>
       expect((await run.callTool('host', { member: 'http.fetch', args: ['http://127.0.0.1/'] })).body, {
         isError: true,
+        content: [{ text: /address/ }],
       }),
     ),
     row('A member that was not granted does not exist.', async (run) =>

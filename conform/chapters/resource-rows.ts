@@ -141,8 +141,8 @@ export const resources: Chapter = {
       expect(answer, { status: 403, body: { code: 'draft_owner_only' } });
     }),
     row('pinnedVersionId: used with policy Pinned.', async (run) => {
-      const { pinned, ids } = await updateStory(run);
-      expect(pinned, { status: 200, body: { versionPolicy: 'Pinned', pinnedVersionId: ids.second } });
+      const { pinned, pinnedId } = await updateStory(run);
+      expect(pinned, { status: 200, body: { versionPolicy: 'Pinned', pinnedVersionId: pinnedId } });
     }),
     row('settings: an object of string to string.', async (run) => {
       const { installationId } = await run.kit();

@@ -173,8 +173,8 @@ export const rules: Chapter = {
       expect([moved.body.currentSemVer, latest.body.currentSemVer], ['1.1.0', '1.5.0']);
     }),
     row('Pinned stays on pinnedVersionId.', async (run) => {
-      const { stillPinned, ids } = await updateStory(run);
-      expect(stillPinned.body, { currentVersionId: ids.second, currentSemVer: '1.1.0' });
+      const { stillPinned, pinnedId } = await updateStory(run);
+      expect(stillPinned.body, { currentVersionId: pinnedId, currentSemVer: '1.1.0' });
     }),
     row('An update that asks for more access is applied only after accept-update with its versionId.', async (run) => {
       const { pending, ids } = await updateStory(run);

@@ -55,65 +55,81 @@ const withEvents = (more: string) =>
    tools.which = { description: 'Its version', parameters: { type: 'object' }, handler: () => ${more} };`;
 const release = (which: string, more = '') => fileList(packageOf(withEvents(`'${which}'`), { more }));
 
-/** An installation that follows its plugin through updates: by itself, by consent, by a pin. */
+/** Two installations that follow their plugins through updates: one by consent, one by its policy. */
 export function updateStory(run: Run) {
   return run.once('update story', async () => {
-    const { own } = run;
-    const plugin = await run.createPlugin('mover');
-    const publish = async (semVer: string, more = ''): Promise<string> =>
-      (await own.need(own.publishFiles(plugin.id, semVer, release(semVer, more)), 201)).id;
-    const first = await publish('1.0.0');
-    const installed = await own.post('/installations', { slug: plugin.slug });
-    const path = `/installations/${installed.body.id}`;
-    const watch = await run.watch(installed.body.id);
-    const runs = (semVer: string): Promise<Answer> =>
-      run.until(`the move to ${semVer}`, async () => {
-        const answer = await own.get(path);
-        return answer.body.currentSemVer === semVer && answer;
-      });
-    const second = await publish('1.1.0');
-    const moved = await runs('1.1.0');
-    const third = await publish('1.2.0', 'capabilities: [host.llm]');
-    const pending = await run.until('the pending update', async () => {
-      const answer = await own.get(path);
-      return answer.body.pendingUpdate && answer;
-    });
-    const acceptWrong = await own.post(`${path}/accept-update`, { versionId: first });
-    const fourth = await publish('1.3.0', 'capabilities: [host.llm, host.models]');
-    const replaced = await run.until('the newer pending update', async () => {
-      const answer = await own.get(path);
-      return answer.body.pendingUpdate?.versionId === fourth && answer;
-    });
-    const acceptOld = await own.post(`${path}/accept-update`, { versionId: third });
-    const accepted = await own.post(`${path}/accept-update`, { versionId: fourth });
-    const grown = await runs('1.3.0');
-    await publish('1.4.0');
-    const shrunk = await runs('1.4.0');
-    const pinMissing = await own.patch(path, { versionPolicy: 'Pinned' });
-    const foreign = await run.plain();
-    const pinForeign = await own.patch(path, { versionPolicy: 'Pinned', pinnedVersionId: foreign.versionId });
-    await own.post(`/plugins/${plugin.id}/versions/${first}/yank`);
-    const pinYanked = await own.patch(path, { versionPolicy: 'Pinned', pinnedVersionId: first });
-    const pinned = await own.patch(path, { versionPolicy: 'Pinned', pinnedVersionId: second });
-    await runs('1.1.0');
-    await own.post(`/plugins/${plugin.id}/versions/${second}/yank`);
-    const pinnedYanked = await own.get(path);
-    await publish('1.5.0');
-    const stillPinned = await own.get(path);
-    const followed = await own.patch(path, { versionPolicy: 'Latest' });
-    const latest = await runs('1.5.0');
-    const preRelease = await publish('2.0.0-beta.1');
-    const afterPreRelease = await own.get(path);
-    const newest = await own.need(own.get(`/plugins/${plugin.id}`));
-    const last = newest.versions.find(({ semVer }: { semVer: string }) => semVer === '1.5.0').id;
-    await own.post(`/plugins/${plugin.id}/versions/${last}/yank`);
-    const afterYank = await runs('1.4.0');
-    return {
-      ...{ plugin, watch, ids: { first, second, third, fourth, preRelease }, installed, moved, pending, acceptWrong },
-      ...{ replaced, acceptOld, accepted, grown, shrunk, pinMissing, pinForeign, pinYanked, pinned, pinnedYanked },
-      ...{ stillPinned, followed, latest, afterPreRelease, afterYank },
-    };
+    const [consents, policies] = await Promise.all([followByConsent(run), followByPolicy(run)]);
+    return { ...consents, ...policies };
   });
+}
+
+/** Installs version 1.0.0 of a plugin that publishes further ones. */
+async function installMover(run: Run, name: string) {
+  const { own } = run;
+  const plugin = await run.createPlugin(name);
+  const publish = async (semVer: string, more = ''): Promise<string> =>
+    (await own.need(own.publishFiles(plugin.id, semVer, release(semVer, more)), 201)).id;
+  const first = await publish('1.0.0');
+  const installed = await own.post('/installations', { slug: plugin.slug });
+  const path = `/installations/${installed.body.id}`;
+  const runs = (semVer: string): Promise<Answer> =>
+    run.until(`the move to ${semVer}`, async () => {
+      const answer = await own.get(path);
+      return answer.body.currentSemVer === semVer && answer;
+    });
+  const isPending = (versionId: string): Promise<Answer> =>
+    run.until('the pending update', async () => {
+      const answer = await own.get(path);
+      return answer.body.pendingUpdate?.versionId === versionId && answer;
+    });
+  return { plugin, publish, first, installed, path, runs, isPending };
+}
+
+async function followByConsent(run: Run) {
+  const { own } = run;
+  const { publish, first, installed, path, runs, isPending } = await installMover(run, 'mover');
+  const watch = await run.watch(installed.body.id);
+  const second = await publish('1.1.0');
+  const moved = await runs('1.1.0');
+  const third = await publish('1.2.0', 'capabilities: [host.llm]');
+  const pending = await isPending(third);
+  const acceptWrong = await own.post(`${path}/accept-update`, { versionId: first });
+  const fourth = await publish('1.3.0', 'capabilities: [host.llm, host.models]');
+  const replaced = await isPending(fourth);
+  const acceptOld = await own.post(`${path}/accept-update`, { versionId: third });
+  const accepted = await own.post(`${path}/accept-update`, { versionId: fourth });
+  const grown = await runs('1.3.0');
+  await publish('1.4.0');
+  const shrunk = await runs('1.4.0');
+  const ids = { first, second, third, fourth };
+  return { watch, ids, installed, moved, pending, acceptWrong, replaced, acceptOld, accepted, grown, shrunk };
+}
+
+async function followByPolicy(run: Run) {
+  const { own } = run;
+  const { plugin, publish, first, path, runs } = await installMover(run, 'pinner');
+  const yank = (versionId: string) => own.need(own.post(`/plugins/${plugin.id}/versions/${versionId}/yank`));
+  const pin = (pinnedVersionId?: string) => own.patch(path, { versionPolicy: 'Pinned', pinnedVersionId });
+  const pinnedId = await publish('1.1.0');
+  const pinMissing = await pin();
+  const pinForeign = await pin((await run.plain()).versionId);
+  await yank(first);
+  const pinYanked = await pin(first);
+  const pinned = await pin(pinnedId);
+  await runs('1.1.0');
+  await publish('1.4.0');
+  await yank(pinnedId);
+  const pinnedYanked = await own.get(path);
+  const newest = await publish('1.5.0');
+  const stillPinned = await own.get(path);
+  const followed = await own.patch(path, { versionPolicy: 'Latest' });
+  const latest = await runs('1.5.0');
+  await publish('2.0.0-beta.1');
+  const afterPreRelease = await own.get(path);
+  await yank(newest);
+  const afterYank = await runs('1.4.0');
+  const refused = { pinMissing, pinForeign, pinYanked };
+  return { ...refused, pinnedId, pinned, pinnedYanked, stillPinned, followed, latest, afterPreRelease, afterYank };
 }
 
 /** A draft that is saved twice and followed by an installation. */
@@ -162,7 +178,11 @@ export function removalStory(run: Run) {
       return found.length > 0 && found;
     });
     const paused = await own.post(`${path}/pause`);
-    const pausedTools = await own.session('GET', `/sessions/${session}/tools`);
+    // The supervisor hears of the pause a moment later.
+    const pausedTools = await run.until('the pause', async () => {
+      const answer = await own.session('GET', `/sessions/${session}/tools`);
+      return !answer.body.items.some(({ slug }: { slug: string }) => slug === plugin.slug) && answer;
+    });
     const resumed = await own.post(`${path}/resume`);
     const removed = await own.delete(path);
     const event = await watch.find('pluginUninstalled', ({ message }) => message === 'event pluginUninstalled');
