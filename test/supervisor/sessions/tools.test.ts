@@ -23,6 +23,41 @@ const dice = `tools.roll = {
   },
 };`;
 
+t.test('names that every object has are property names like any other, in schemas and arguments', async (t) => {
+  const fixture = shared.withNewAccount();
+  const names = ['__proto__', 'constructor', 'toString'];
+  const properties = names.map((name) => `"${name}": { "type": "string", "maxLength": 700 }`).join(', ');
+  const schema = `{ "type": "object", "properties": { ${properties} }, "required": ${JSON.stringify(names)}, "additionalProperties": false }`;
+  await fixture.install({
+    slug: 'names',
+    code: `tools.echo = { description: 'd', parameters: JSON.parse('${schema}'), handler: (args) => ({
+      content: [{ type: 'text', text: JSON.stringify(args) }, { type: 'json', json: args }],
+    }) };`,
+  });
+  const session = await fixture.session();
+  const list = await fixture.call('GET', `/sessions/${session}/tools`);
+  t.strictSame(Object.keys(list.body.items[0].parameters.properties).sort(), names);
+  const headers = {
+    'content-type': 'application/json',
+    authorization: `Bearer ${await fixture.issuer.issue(fixture.account)}`,
+  };
+  // As text: an object literal has no property of these names.
+  const send = async (json: string) => {
+    const url = `/sessions/${session}/tools/names__echo`;
+    const reply = await fixture.app.inject({ method: 'POST', url, headers, payload: `{"arguments": ${json}}` });
+    return { status: reply.statusCode, body: reply.json() };
+  };
+  for (const value of ['short', 'long '.repeat(120)]) {
+    const json = `{${names.map((name) => `"${name}":"${value}"`).join(',')}}`;
+    const { body } = await send(json);
+    t.equal(body.content?.[0]?.text, json, 'the handler gets them');
+    t.equal(JSON.stringify(body.content?.[1]?.json), json, 'and they come back');
+  }
+  t.match(await send('{"constructor":"a","toString":"b"}'), { status: 422, body: { code: 'invalid_arguments' } });
+  t.match(await send('{}'), { status: 422 });
+  t.match(await send('{"__proto__":7,"constructor":"a","toString":"b"}'), { status: 422 });
+});
+
 t.test('tools are listed by slug and name, and called', async (t) => {
   const fixture = shared.withNewAccount();
   const made = await fixture.install({ slug: 'dice', code: dice });
