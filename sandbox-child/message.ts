@@ -167,20 +167,43 @@ function detachFields(fields: object, path: Path, parts: Parts): object {
  *
  * @throws FrameError unless the content is one object whose parts fill the frame exactly
  */
-export function decodeMessage(buffer: Buffer, start: number, end: number): Record<string, unknown> {
+export const decodeMessage = (buffer: Buffer, start: number, end: number): Record<string, unknown> =>
+  decode(buffer, start, end, { isSuspect: false });
+
+/** What decoding finds out in passing, which saves a second look at the frame. */
+interface Findings {
+  /** Whether a text may hold U+0000 or a lone surrogate: the JSON has an escape, or a part the character itself. */
+  isSuspect: boolean;
+}
+
+function decode(buffer: Buffer, start: number, end: number, findings: Findings): Record<string, unknown> {
   const headStart = start + LENGTH_BYTES;
   const headEnd = end < headStart ? Number.POSITIVE_INFINITY : headStart + buffer.readUInt32LE(start);
   if (headEnd > end) throw new FrameError('a frame shorter than its head');
-  const message = parseHead(readText(buffer, headStart, headEnd));
-  const partsEnd = Object.hasOwn(message, 'parts') ? attachParts(message, buffer, headEnd, end) : headEnd;
+  const head = readText(buffer, headStart, headEnd);
+  findings.isSuspect = head.includes(ESCAPE_START);
+  const message = parseHead(head);
+  const partsEnd = Object.hasOwn(message, 'parts') ? attachParts(message, buffer, headEnd, end, findings) : headEnd;
   if (partsEnd !== end) throw new FrameError('the parts of a message do not fill its frame');
   return message;
 }
 
-/** `decodeMessage` for messages of plugins. @throws FrameError also for JSON that nests too deeply, before it is parsed */
-export function decodeUntrusted(buffer: Buffer, start: number, end: number): Record<string, unknown> {
+/**
+ * `decodeMessage` for messages of plugins.
+ *
+ * @param admit called for a message that may hold U+0000 or lone surrogates; returns the message to use
+ * @throws FrameError also for JSON that nests too deeply, before it is parsed
+ */
+export function decodeUntrusted(
+  buffer: Buffer,
+  start: number,
+  end: number,
+  admit?: (message: Record<string, unknown>) => Record<string, unknown>,
+): Record<string, unknown> {
   refuseDeepNesting(buffer, start, end);
-  return decodeMessage(buffer, start, end);
+  const findings = { isSuspect: false };
+  const message = decode(buffer, start, end, findings);
+  return findings.isSuspect && admit ? admit(message) : message;
 }
 
 /** U+FFFD, which decoding puts where bytes are not UTF-8. */
@@ -194,15 +217,7 @@ function readText(buffer: Buffer, start: number, end: number): string {
   return text;
 }
 
-/**
- * Whether a frame may hold U+0000 or a lone surrogate: its JSON has such an escape, or a part such a byte. A cheap test, which
- * the bytes of byte arrays pass as well.
- */
-export function isSuspect(buffer: Buffer, start: number, end: number): boolean {
-  const content = buffer.subarray(start + LENGTH_BYTES, end);
-  return content.includes(0) || content.includes(ESCAPE_START);
-}
-const ESCAPE_START = Buffer.from('\\u');
+const ESCAPE_START = '\\u';
 
 function parseHead(head: string): Record<string, unknown> {
   let message: unknown;
@@ -217,7 +232,13 @@ function parseHead(head: string): Record<string, unknown> {
 }
 
 /** Puts the parts back into the message. @returns the end of the last part */
-function attachParts(message: Record<string, unknown>, buffer: Buffer, start: number, end: number): number {
+function attachParts(
+  message: Record<string, unknown>,
+  buffer: Buffer,
+  start: number,
+  end: number,
+  findings: Findings,
+): number {
   const { params, result, parts: table } = message;
   const root = result === undefined ? params : result;
   if (!Array.isArray(table) || table.length > PARTS_MAX * (PART_DEPTH_MAX + PART_EXTRAS))
@@ -232,6 +253,7 @@ function attachParts(message: Record<string, unknown>, buffer: Buffer, start: nu
     if ((kind !== TEXT && kind !== BYTES) || !isCount(length) || at + length > end)
       throw new FrameError('a malformed part');
     const content = kind === TEXT ? readText(buffer, at, at + length) : copyBytes(buffer, at, length);
+    if (typeof content === 'string') findings.isSuspect ||= content.includes('\0');
     placePart(root, table, firstKey, depth, content);
     at += length;
     entry = firstKey + depth + 2;

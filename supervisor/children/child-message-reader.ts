@@ -2,7 +2,7 @@
 import type { Readable } from 'node:stream';
 import { AbstractMessageReader, type DataCallback, type Disposable, type Message } from 'vscode-jsonrpc';
 import { FrameBuffer, FrameError } from '../../sandbox-child/frame.ts';
-import { decodeUntrusted, isSuspect } from '../../sandbox-child/message.ts';
+import { decodeUntrusted } from '../../sandbox-child/message.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { perSecond, TokenBucket } from '../../service/timing/token-bucket.ts';
@@ -40,10 +40,8 @@ export interface ReadBounds {
 
 let readers = 0;
 
-function decodeChildMessage(buffer: Buffer, start: number, end: number): Record<string, unknown> {
-  const message = decodeUntrusted(buffer, start, end);
-  return isSuspect(buffer, start, end) ? admitText(message) : message;
-}
+const decodeChildMessage = (buffer: Buffer, start: number, end: number): Record<string, unknown> =>
+  decodeUntrusted(buffer, start, end, admitText);
 
 export class ChildMessageReader extends AbstractMessageReader {
   readonly #input: Readable;
