@@ -1,4 +1,4 @@
-/** A real Prometheus scrapes the running service: every metric of dashboard and alerts is there, every query is answered. */
+/** A real Prometheus scrapes the running service: every metric of dashboard and alerts is there, every query is answered, and alerts fire. */
 import { spawn } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -6,18 +6,24 @@ import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { parse } from 'yaml';
 import { rows } from '../../deploy/grafana/dashboard.ts';
-import { temporaryFolder } from '../runner/harness.ts';
+import { mountSmallDisk } from '../fixtures/small-disk.ts';
+import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { whyMissing } from '../runner/programs.ts';
-import { eventually, freePorts, startServiceOnTestDatabase } from './service-fixture.ts';
+import { eventually, freePorts, startServiceFixture } from './service-fixture.ts';
 import { buildWorkshop } from './workshop.ts';
 
 const read = (path: string): Promise<string> =>
   readFile(fileURLToPath(new URL(`../../${path}`, import.meta.url)), 'utf8');
 
 t.setTimeout(180_000);
+/** The service's DATA_DIR takes a third of it. */
+const DISK_MEGABYTES = 256;
 
 t.test('dashboard and alerts', { skip: whyMissing('prometheus') }, async (t) => {
-  const service = await startServiceOnTestDatabase(t);
+  const disk = await mountSmallDisk(t, DISK_MEGABYTES);
+  const { url: DATABASE_URL, pool } = await testDatabase(t);
+  const DATA_DIR = join(disk?.folder ?? (await temporaryFolder(t)), 'data');
+  const service = await startServiceFixture(t, { DATA_DIR, DATABASE_URL });
   const workshop = await buildWorkshop(service);
   const folder = await temporaryFolder(t);
   const { PORT: port } = await freePorts();
@@ -26,14 +32,20 @@ t.test('dashboard and alerts', { skip: whyMissing('prometheus') }, async (t) => 
     static_configs: [{ targets: [`127.0.0.1:${target}`] }],
   });
   const config = {
-    global: { scrape_interval: '500ms' },
+    global: { scrape_interval: '500ms', evaluation_interval: '500ms' },
+    rule_files: [`${folder}/alerts.yml`],
     scrape_configs: [
       job('bulkhead-api', service.env.API_OPS_PORT),
       job('bulkhead-supervisor', service.env.SUPERVISOR_OPS_PORT),
     ],
   };
-  await writeFile(join(folder, 'prometheus.yml'), JSON.stringify(config));
-  const words = [`--config.file=${folder}/prometheus.yml`, `--storage.tsdb.path=${folder}/data`];
+  const writeConfig = (jobs: object[]) =>
+    writeFile(join(folder, 'prometheus.yml'), JSON.stringify({ ...config, scrape_configs: jobs }));
+  await writeConfig(config.scrape_configs);
+  await writeFile(join(folder, 'alerts.yml'), inSeconds(await read('deploy/prometheus/alerts.yml')));
+  // A target that is taken away is missing after this time, not after five minutes.
+  const lookBack = '--query.lookback-delta=10s';
+  const words = [`--config.file=${folder}/prometheus.yml`, `--storage.tsdb.path=${folder}/data`, lookBack];
   const prometheus = spawn('prometheus', [...words, `--web.listen-address=127.0.0.1:${port}`], { stdio: 'ignore' });
   t.teardown(() => new Promise((resolve) => prometheus.once('close', resolve) && prometheus.kill('SIGKILL')));
 
@@ -92,4 +104,42 @@ t.test('dashboard and alerts', { skip: whyMissing('prometheus') }, async (t) => 
     t.equal(await figure(`bulkhead_${idle}`), 0, `${idle}: at rest`);
   const connections = await figure('bulkhead_database_connections{job="bulkhead-api"}');
   t.ok(connections >= 1 && connections <= 20, `${connections} connections`);
+
+  const listFiring = async (): Promise<string[]> =>
+    (await ask('ALERTS{alertstate="firing"}')).map(({ metric }) => (metric as { alertname: string }).alertname);
+  const fires = (name: string, provoke: () => Promise<unknown> = async () => undefined) =>
+    eventually(async () => {
+      await provoke();
+      return (await listFiring()).includes(name);
+    });
+  const broken = ['WebhooksFailing', 'SessionsFailing', 'DiskFilling', 'TargetMissing', 'ProcessDown'];
+  const before = await listFiring();
+  t.notOk(broken.some((name) => before.includes(`Bulkhead${name}`)));
+  if (disk !== null) {
+    await disk.fill();
+    t.ok(await fires('BulkheadDiskFilling'), 'a full disk');
+    await disk.empty();
+  }
+  // No connection is left, and none is let in.
+  await pool.query(`ALTER DATABASE ${new URL(DATABASE_URL).pathname.slice(1)} CONNECTION LIMIT 0`);
+  await pool.query(
+    'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()',
+  );
+  const webhook = () =>
+    fetch(`${service.url}/webhook/plugin/${'a'.repeat(22)}`, {
+      method: 'POST',
+      body: '{}',
+      headers: { connection: 'close' },
+    });
+  t.ok(await fires('BulkheadSessionsFailing', () => service.session('GET', '/sessions')), 'session calls get 503');
+  t.ok(await fires('BulkheadWebhooksFailing', webhook), 'webhook requests get 503');
+  await writeConfig(config.scrape_configs.slice(0, 1));
+  prometheus.kill('SIGHUP');
+  t.ok(await fires('BulkheadTargetMissing'), 'nobody scrapes the supervisor');
+  service.kill('SIGTERM');
+  t.ok(await fires('BulkheadProcessDown'), 'the API is down');
+  await service.exited;
 });
+
+/** The same rules for a test that does not wait for minutes. */
+const inSeconds = (rules: string): string => rules.replaceAll(/for: \d+m/g, 'for: 0s').replaceAll(/\[\d+m\]/g, '[5s]');
