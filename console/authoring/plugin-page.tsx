@@ -26,7 +26,7 @@ export function PluginPage() {
     queryFn: () => readBody(rest.GET('/plugins/{id}', { params: { path: { id } } })),
     refetchInterval: FOLLOW_MS,
   });
-  if (found.error && !found.data) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
+  if (found.error && !found.data) return <ErrorAlert isPage error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={240} aria-label="Loading" />;
   const plugin = found.data;
   return (

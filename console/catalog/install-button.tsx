@@ -4,7 +4,8 @@ import { useDisclosure } from '@mantine/hooks';
 import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import { FieldInputs } from '../configuration/field-inputs.tsx';
-import { createFormValues, type FormValues, saveConfiguration } from '../configuration/form-values.ts';
+import { createFormValues, type Fields, type FormValues } from '../configuration/form-values.ts';
+import { saveConfiguration } from '../configuration/save-configuration.ts';
 import { hasHooks, RequiredCheckbox, suggestsRequired } from '../installations/required-checkbox.tsx';
 import { readBody, rest } from '../rest/client.ts';
 import { useAction } from '../rest/use-action.ts';
@@ -45,7 +46,7 @@ function InstallForm({ entry }: { readonly entry: Entry }) {
   const [chosen, setChosen] = useState<boolean | null>(null);
   const required = chosen ?? suggestsRequired(asked.reach);
   const isConsented = consented !== null && consented === asked.versionId;
-  const install = useInstall(entry, { pinned, filled, required });
+  const install = useInstall(entry, { pinned, filled, required, fields: asked.configuration });
   const choose = (versionId: string) => {
     setPinned(versionId);
     setConsented(null);
@@ -111,16 +112,17 @@ interface Choice {
   readonly pinned: string;
   readonly filled: FormValues;
   readonly required: boolean;
+  readonly fields: Fields;
 }
 
-function useInstall(entry: Entry, { pinned, filled, required }: Choice) {
+function useInstall(entry: Entry, { pinned, filled, required, fields }: Choice) {
   const navigate = useNavigate();
   return useAction<void, void>(async () => {
     const body = { slug: entry.slug, required, ...choice(entry, pinned) };
     const made = await readBody(rest.POST('/installations', { body }));
     // Navigates first: if saving the settings fails, the page of the installation shows what is missing.
     await navigate({ to: '/installations/$id', params: { id: made.id } });
-    await saveConfiguration(made.id, filled, {});
+    await saveConfiguration({ id: made.id, fields, stored: {} }, filled);
   }, 'Installed');
 }
 

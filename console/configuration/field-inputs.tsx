@@ -1,5 +1,6 @@
 /** Form inputs for the settings and secrets of a plugin. */
 import { NativeSelect, PasswordInput, Stack, TextInput } from '@mantine/core';
+import type { FieldErrors } from './field-errors.ts';
 import type { Fields, FormValues } from './form-values.ts';
 
 interface Form {
@@ -8,10 +9,11 @@ interface Form {
   readonly setFilled: (filled: FormValues) => void;
   /** Secrets that have a value already. */
   readonly secretNames: readonly string[];
+  readonly errors?: FieldErrors;
 }
 type Setting = Fields['settings'][number];
 
-export function FieldInputs({ fields, filled, setFilled, secretNames }: Form) {
+export function FieldInputs({ fields, filled, setFilled, secretNames, errors = {} }: Form) {
   return (
     <Stack>
       {fields.settings.map((field) => (
@@ -19,6 +21,7 @@ export function FieldInputs({ fields, filled, setFilled, secretNames }: Form) {
           key={field.name}
           field={field}
           value={filled.settings[field.name] ?? ''}
+          error={describeError(field.label, errors[`settings.${field.name}`])}
           onValue={(value) => setFilled({ ...filled, settings: { ...filled.settings, [field.name]: value } })}
         />
       ))}
@@ -30,6 +33,7 @@ export function FieldInputs({ fields, filled, setFilled, secretNames }: Form) {
             label={label}
             description={[description, describeUse(use)].filter(Boolean).join(' ')}
             withAsterisk={required}
+            error={describeError(label, errors[`secrets.${name}`])}
             placeholder={isSet ? 'Set. Type to replace it.' : 'Not set'}
             value={filled.secrets[name] ?? ''}
             onChange={(event) =>
@@ -59,11 +63,17 @@ function describeUse(use: readonly string[] | null): string {
 interface Input {
   readonly field: Setting;
   readonly value: string;
+  /** Null: nothing is wrong. */
+  readonly error: string | null;
   readonly onValue: (value: string) => void;
 }
 
-function SettingInput({ field, value, onValue }: Input) {
-  const common = { label: field.label, description: field.description, withAsterisk: field.required, value };
+const describeError = (label: string, error: string | undefined): string | null =>
+  error === undefined ? null : `${label} ${error}.`;
+
+function SettingInput({ field, value, error, onValue }: Input) {
+  const { label, description, required } = field;
+  const common = { label, description, withAsterisk: required, value, error };
   if (field.enum === null) {
     return (
       <TextInput

@@ -23,7 +23,7 @@ export function EditorPage() {
     refetchOnReconnect: false,
   });
   // Not `found.error`: a failed refetch must not close the editor.
-  if (!found.data && found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
+  if (!found.data && found.error) return <ErrorAlert isPage error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={400} aria-label="Loading" />;
   return (
     <Stack>

@@ -26,7 +26,7 @@ import { UpdateConsent } from './update-consent.tsx';
 export function InstallationPage() {
   const { id } = useParams({ from: '/installations/$id' });
   const found = useInstallation(id);
-  if (found.error && !found.data) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
+  if (found.error && !found.data) return <ErrorAlert isPage error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return <Skeleton height={240} aria-label="Loading" />;
   return (
     <ReadOnlyArea value={!found.data.own}>

@@ -23,7 +23,7 @@ export function SessionPage() {
   const { id } = useParams({ from: '/playground/$id' });
   const path = `/sessions/${encodeURIComponent(id)}`;
   const session = useQuery({ queryKey: ['sessions', id], queryFn: () => callSessions<SessionRecord>('GET', path) });
-  if (session.error) return <ErrorAlert error={session.error} reset={() => void session.refetch()} />;
+  if (session.error) return <ErrorAlert isPage error={session.error} reset={() => void session.refetch()} />;
   if (!session.data) return <Skeleton height={240} aria-label="Loading" />;
   return (
     <Stack gap="lg">

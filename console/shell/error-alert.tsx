@@ -1,16 +1,43 @@
 /** Shows why a page or section could not be loaded, and a button to try again. */
-import { Alert, Button, Stack, Text } from '@mantine/core';
+import { Alert, Button, Stack, Text, Title } from '@mantine/core';
 import { getErrorMessage, Problem } from '../rest/problem.ts';
 import { IconAlertTriangle } from '../style/icons.tsx';
+import { WaysBack } from './ways-back.tsx';
 
 interface ErrorAlertProps {
   readonly error: unknown;
   readonly reset?: () => void;
+  /** In place of a page: the title is the page's heading. */
+  readonly isPage?: boolean;
 }
 
-export function ErrorAlert({ error, reset }: ErrorAlertProps) {
+/** Nothing is there, and trying again does not help. */
+const GONE = [404, 410];
+
+export function ErrorAlert({ error, reset, isPage = false }: ErrorAlertProps) {
+  if (error instanceof Problem && GONE.includes(error.body.status))
+    return (
+      <Alert
+        color="yellow"
+        variant="light"
+        role="alert"
+        title={<AlertTitle isPage={isPage} text="Not found" />}
+        icon={<IconAlertTriangle />}
+      >
+        <Stack gap="xs" align="flex-start">
+          <Text className="foreign">{getErrorMessage(error)}</Text>
+          <WaysBack />
+        </Stack>
+      </Alert>
+    );
   return (
-    <Alert color="red" variant="light" role="alert" title="Could not load" icon={<IconAlertTriangle />}>
+    <Alert
+      color="red"
+      variant="light"
+      role="alert"
+      title={<AlertTitle isPage={isPage} text="Could not load" />}
+      icon={<IconAlertTriangle />}
+    >
       <Stack gap="xs" align="flex-start">
         <Text className="foreign">{getErrorMessage(error)}</Text>
         {error instanceof Problem ? (
@@ -19,5 +46,15 @@ export function ErrorAlert({ error, reset }: ErrorAlertProps) {
         {reset ? <Button onClick={reset}>Try again</Button> : null}
       </Stack>
     </Alert>
+  );
+}
+
+function AlertTitle({ isPage, text }: { readonly isPage: boolean; readonly text: string }) {
+  return isPage ? (
+    <Title order={1} fz="inherit" fw="inherit" c="inherit">
+      {text}
+    </Title>
+  ) : (
+    text
   );
 }

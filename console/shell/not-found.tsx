@@ -1,14 +1,15 @@
 /** The page for unknown addresses. */
 import { Stack, Text, Title } from '@mantine/core';
-import { PageLink } from './page-link.tsx';
+import { usePageTitle } from './use-page-title.ts';
+import { WaysBack } from './ways-back.tsx';
 
 export function NotFound() {
+  usePageTitle('Page not found');
   return (
-    <Stack gap="xs">
+    <Stack gap="xs" align="flex-start">
       <Title order={1}>Page not found</Title>
-      <Text>
-        Check the address. The page may have been removed. <PageLink to="/catalog">Go to the catalog</PageLink>.
-      </Text>
+      <Text>No page has this address. Check it for typing errors; the page may also have been removed.</Text>
+      <WaysBack />
     </Stack>
   );
 }

@@ -1,6 +1,7 @@
 /** The header of a page: title, subtitle and actions. */
 import { Group, Text, Title } from '@mantine/core';
 import type { ReactNode } from 'react';
+import { usePageTitle } from './use-page-title.ts';
 
 interface PageHeaderProps {
   readonly title: string;
@@ -10,6 +11,7 @@ interface PageHeaderProps {
 }
 
 export function PageHeader({ title, subtitle, children }: PageHeaderProps) {
+  usePageTitle(title);
   return (
     <div className="page-head">
       <div>

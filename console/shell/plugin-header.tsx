@@ -3,6 +3,7 @@ import { Group, Title } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { escapeText } from '../style/untrusted-text.ts';
 import { PluginIcon } from './plugin-icon.tsx';
+import { usePageTitle } from './use-page-title.ts';
 
 interface Props {
   readonly of: { readonly slug: string; readonly displayName: string };
@@ -13,6 +14,7 @@ interface Props {
 }
 
 export function PluginHeader({ of: { slug, displayName }, iconSize = 52, children, actions }: Props) {
+  usePageTitle(escapeText(displayName));
   return (
     <div className="page-head">
       <Group wrap="nowrap" gap="md" align="flex-start">

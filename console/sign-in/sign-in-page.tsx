@@ -2,10 +2,12 @@
 import { Alert, Anchor, Center, Group, Paper, Stack, Text, Title } from '@mantine/core';
 import { getErrorMessage } from '../rest/problem.ts';
 import { documentation } from '../shell/navigation.ts';
+import { usePageTitle } from '../shell/use-page-title.ts';
 import { readLinkRefusal } from './sign-in-link.ts';
 import { SignInOptions } from './sign-in-options.tsx';
 
 export function SignInPage() {
+  usePageTitle('Sign in');
   const refusal = readLinkRefusal();
   return (
     <Center mih="100vh" component="main" p="md" className="sign-in">

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import t from 'tap';
 import { listExamples, readPackage } from '../../examples/demo-packages.ts';
+import { SETTING_MAX_CHARS } from '../../sdk/contract/manifest.ts';
 import { eventually, startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 // With --soak, `inspect` looks at every page in every look.
@@ -175,6 +176,10 @@ t.test('what users do with plugins can be done in the console', async (t) => {
 
   await t.test('change settings, pause, resume and uninstall', async (t) => {
     await page.getByRole('tab', { name: 'Settings' }).click();
+    await page.getByLabel('Signature').fill('x'.repeat(SETTING_MAX_CHARS + 1));
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.locator('form').getByText(`Signature must be at most ${SETTING_MAX_CHARS} characters.`).waitFor();
+    await inspect(t, page, 'settings-refused');
     await page.getByLabel('Signature').fill('The desk');
     await inspect(t, page, 'settings');
     await page.getByRole('button', { name: 'Save' }).click();

@@ -49,7 +49,9 @@ const installing: readonly PageAction[] = [
     where: 'Installation: Settings, Save',
     async does({ page, service }) {
       await tab(page, 'Settings');
-      await page.getByLabel('API key').fill('k3y');
+      await press(page, 'Save');
+      await page.getByText('API key is required.').waitFor();
+      await page.locator('input:focus').fill('k3y');
       await press(page, 'Save');
       await installationThat(service, ({ status }) => status === 'ready');
     },

@@ -121,6 +121,25 @@ export async function runSessionCases(t: Test, service: ServiceFixture, browser:
     await second.context.close();
   });
 
+  await t.test('pages have titles, and what is not there has a way back', async (t) => {
+    for (const title of ['Catalog', 'Installations', 'Agents', 'Storage', 'My plugins', 'Playground', 'Operation']) {
+      await page.getByRole('link', { name: title, exact: true }).first().click();
+      await page.getByRole('heading', { level: 1, name: title }).waitFor();
+      t.equal(await page.title(), `${title} · Bulkhead`);
+    }
+    await page.goto(`${service.url}/nowhere`);
+    await page.getByRole('heading', { level: 1, name: 'Page not found' }).waitFor();
+    t.equal(await page.title(), 'Page not found · Bulkhead');
+    await inspect(t, page, 'page-not-found');
+    await page.getByRole('link', { name: 'Go to the catalog' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
+    await page.goto(`${service.url}/installations/unknown`);
+    await page.getByRole('alert').getByText('Not found', { exact: true }).waitFor();
+    await inspect(t, page, 'installation-not-found');
+    await page.getByRole('link', { name: 'Go to the catalog' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
+  });
+
   t.same(complaints, [], 'the browser complains about nothing');
   await context.close();
 }
