@@ -5,20 +5,27 @@ import { changeOperator } from '../db/accounts/moderation.ts';
 import { requireMatchingDataDir } from '../db/files/data-dir-record.ts';
 import { migrate } from '../db/postgres/migrate.ts';
 import { openPool } from '../db/postgres/pool.ts';
+import { label } from '../sdk/contract/manifest.ts';
 import { issueSignInLink } from '../service/identity/console-sessions.ts';
-import { openIssuer, userName } from '../service/identity/tokens.ts';
+import { issueRecordedToken } from '../service/identity/recorded-tokens.ts';
+import { openIssuer, TOKEN_NAME_MAX_CHARS, userName } from '../service/identity/tokens.ts';
 import { parseSettings, publicUrl, type readEnvironment, sharedSettings } from '../service/settings/settings.ts';
 import { locateDatabase } from './command-database.ts';
 import { actAsOwner } from './data-dir-owner.ts';
 
-const USAGE = `Usage: npm run -s token -- <user> [--operator] [--link]
+const tokenName = label(TOKEN_NAME_MAX_CHARS);
+
+const USAGE = `Usage: npm run -s token -- <user> [--name <name>] [--operator] [--link]
 
 Prints only a bearer token for that user. Creates the account if it is new. Works whether or not the
 service runs.
 
+  --name       shown in lists of tokens, such as laptop; by default token
   --link       print a link that signs in to the console instead: once, within five minutes
   --operator   the account becomes an operator's
-  --help       this text`;
+  --help       this text
+
+To list and revoke tokens: npm run -s operator -- tokens <user>`;
 
 /**
  * @param args the arguments of the command
@@ -30,6 +37,7 @@ export async function issueToken(args: readonly string[], readSettings: typeof r
     args: [...args],
     allowPositionals: true,
     options: {
+      name: { type: 'string', default: 'token' },
       operator: { type: 'boolean', default: false },
       link: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
@@ -45,41 +53,44 @@ export async function issueToken(args: readonly string[], readSettings: typeof r
     throw new Error(`OIDC_ISSUER is set: tokens come from ${settings.OIDC_ISSUER}.`);
   }
   actAsOwner(settings.DATA_DIR);
+  const name = tokenName.safeParse(values.name);
+  if (!name.success) throw new Error(`--name ${name.error.issues[0]?.message}.`);
   const database = await locateDatabase(settings);
   try {
-    const link = await makeAccount(database.url, {
+    return await issue(database.url, {
       user,
+      name: name.data,
       dataDir: settings.DATA_DIR,
       operator: values.operator,
       linkTo: values.link ? publicUrl(settings) : null,
     });
-    if (link !== null) return link;
   } finally {
     await database.release();
   }
-  const issuer = await openIssuer(settings.DATA_DIR);
-  return issuer.issue(user);
 }
 
 interface Wanted {
   readonly user: string;
+  /** The name of the token. */
+  readonly name: string;
   readonly dataDir: string;
   readonly operator: boolean;
-  /** Address of the console that a sign-in link is wanted for. Null: none is. */
+  /** Address of the console that a sign-in link is wanted for. Null: a token is wanted. */
   readonly linkTo: string | null;
 }
 
-/** @returns the sign-in link, if one is wanted */
-async function makeAccount(url: string, { user, dataDir, operator, linkTo }: Wanted): Promise<string | null> {
+/** @returns the sign-in link or the token */
+async function issue(url: string, { user, name, dataDir, operator, linkTo }: Wanted): Promise<string> {
   await migrate(url);
-  const database = openPool(url, { name: 'bulkhead-token', connections: 1, onError: () => undefined });
+  const { pool, close } = openPool(url, { name: 'bulkhead-token', connections: 1, onError: () => undefined });
   try {
     // A token of a new key would be accepted nowhere.
-    await requireMatchingDataDir(database.pool, dataDir, true);
-    const account = await findOrCreateAccount(database.pool, user);
-    if (operator) await changeOperator(database.pool, account.name, true);
-    return linkTo === null ? null : await issueSignInLink(database.pool, account.id, linkTo);
+    await requireMatchingDataDir(pool, dataDir, true);
+    const account = await findOrCreateAccount(pool, user);
+    if (operator) await changeOperator(pool, account.name, true);
+    if (linkTo !== null) return await issueSignInLink(pool, account.id, linkTo);
+    return await issueRecordedToken(pool, await openIssuer(dataDir), { subject: user, name });
   } finally {
-    await database.close();
+    await close();
   }
 }

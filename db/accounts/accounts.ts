@@ -1,8 +1,11 @@
 /** Accounts: one per issuer and subject of a token, created when first seen. */
 
 import { randomUUID, randomUUIDv7 } from 'node:crypto';
+import type { Pool } from 'pg';
 import type { Page } from '../postgres/cursors.ts';
-import { changeRows, findRow, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
+import { notifyAccountChanged } from '../postgres/notifications.ts';
+import { inTransaction } from '../postgres/pool.ts';
+import { changeRows, findRow, listRows, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 
 /** The issuer of the tokens that Bulkhead signs itself. */
 export const BUILT_IN_ISSUER = 'bulkhead';
@@ -60,6 +63,34 @@ function listNames(subject: string, issuer: string): string[] {
 
 export const isOperator = async (db: Queryable, id: string): Promise<boolean> =>
   (await findRow(db, 'SELECT 1 FROM accounts WHERE id = $1 AND operator', [id])) !== null;
+
+/**
+ * Gives accounts of the built-in issuer to another issuer, with the same subject. An account that the other issuer's token
+ * created meanwhile takes the place of the moved one.
+ *
+ * @param names null: all but operators'
+ * @returns the names of the moved accounts
+ */
+export function moveAccounts(pool: Pool, issuer: string, names: readonly string[] | null): Promise<string[]> {
+  return inTransaction(pool, async (tx) => {
+    const moved = await listRows<{ id: string; name: string; subject: string }>(
+      tx,
+      `SELECT id, name, subject FROM accounts
+        WHERE issuer = $1 AND ($2::text[] IS NULL AND NOT operator OR name = ANY ($2)) ORDER BY id FOR UPDATE`,
+      [BUILT_IN_ISSUER, names],
+    );
+    for (const { id, subject } of moved) {
+      const place = `moved ${id}`;
+      await tx.query('UPDATE accounts SET subject = $2 WHERE id = $1', [id, place]);
+      await tx.query('UPDATE accounts SET issuer = $3 WHERE issuer = $1 AND subject = $2', [
+        ...[issuer, subject, BUILT_IN_ISSUER],
+      ]);
+      await tx.query('UPDATE accounts SET issuer = $2, subject = $3 WHERE id = $1', [id, issuer, subject]);
+      await notifyAccountChanged(tx, id);
+    }
+    return moved.map(({ name }) => name);
+  });
+}
 
 /** Null: no account has that name. */
 export const findAccountByName = (db: Queryable, name: string): Promise<Account | null> =>

@@ -31,7 +31,7 @@ export const block: OperatorCommand = {
   options: { reason: { type: 'string', value: 'reason', doc: 'shown to users' } },
   async run(given, place) {
     const [slug = ''] = given.subjects;
-    const reason = readReason(given);
+    const reason = readReason(given, 'block', 'users see');
     const done = await blockPlugin((await place.migratedDatabase()).pool, slug, reason);
     if (!done) throw unknownPlugin(slug);
     return { sentence: `“${slug}” is blocked; ${countNotified(done.installations)}: ${reason}`, fields: { ...done } };
@@ -63,10 +63,11 @@ export const actions: OperatorCommand = {
   },
 };
 
-function readReason(given: Given): string {
+/** @throws UsageError */
+export function readReason(given: Given, command: string, seenBy: string): string {
   const text = given.options.reason;
   const reason = typeof text === 'string' ? text.trim() : '';
-  if (reason === '') throw new UsageError('block needs --reason "…", which users see.');
+  if (reason === '') throw new UsageError(`${command} needs --reason "…", which ${seenBy}.`);
   if (reason.length > REASON_MAX_CHARS || !isStorable(reason)) {
     throw new UsageError(`The reason must be one text of at most ${REASON_MAX_CHARS} characters.`);
   }

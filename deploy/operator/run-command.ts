@@ -13,6 +13,7 @@ import {
 } from '../../service/settings/settings.ts';
 import { locateDatabase } from '../command-database.ts';
 import { actAsOwner } from '../data-dir-owner.ts';
+import { accounts, appoint, demote, moveAccount, resume, revokeAll, revokeOne, suspend, tokens } from './accounts.ts';
 import { backup, checkBackupFile, restore } from './backups.ts';
 import {
   type CommandDatabase,
@@ -37,6 +38,15 @@ const commands: ReadonlyMap<string, OperatorCommand> = new Map([
   ['unverify', unverify],
   ['block', block],
   ['unblock', unblock],
+  ['accounts', accounts],
+  ['suspend', suspend],
+  ['resume', resume],
+  ['appoint', appoint],
+  ['demote', demote],
+  ['tokens', tokens],
+  ['revoke-token', revokeOne],
+  ['revoke-tokens', revokeAll],
+  ['move-account', moveAccount],
   ['dead-letters', deadLetters],
   ['replay', replay],
   ['rotate-key', rotateKey],

@@ -25,6 +25,7 @@ import { restart } from './commands/restart.ts';
 import { resume } from './commands/resume.ts';
 import { retry } from './commands/retry.ts';
 import { status } from './commands/status.ts';
+import { tokens } from './commands/tokens.ts';
 import { tryNow } from './commands/try-now.ts';
 import { usage } from './commands/usage.ts';
 import { whoami } from './commands/whoami.ts';
@@ -58,6 +59,7 @@ export const commands: readonly Command[] = [
   login,
   logout,
   whoami,
+  tokens,
   usage,
   createCompletionCommand(() => commands),
 ];

@@ -4,6 +4,13 @@ export interface Me {
   readonly id: string;
   readonly name: string;
 }
+export interface Token {
+  readonly id: string;
+  readonly name: string;
+  readonly lastUsedAt: string | null;
+  readonly expiresAt: string;
+  readonly current: boolean;
+}
 export interface StoredKind {
   readonly kind: string;
   readonly usedBytes: number;

@@ -9,6 +9,7 @@ import { findOrCreateAccount } from '../../db/accounts/accounts.ts';
 import { findPluginBySlug, insertPlugin } from '../../db/catalog/plugins.ts';
 import { MIGRATIONS, migrate } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
+import { issueToken } from '../../deploy/issue-token.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { operator, operatorProcess } from './operator-command.ts';
@@ -42,6 +43,35 @@ t.test('verifies authors and blocks plugins with any DATABASE_URL, and reports i
   t.same(blocked, { command: 'block', slug: 'spy', reason: 'worse', installations: 0 });
   t.match(await say('unblock', 'spy'), /“spy” is not blocked/);
   t.equal((await findPluginBySlug(pool, 'spy'))?.blockedReason, null);
+});
+
+t.test('suspends accounts, appoints and demotes operators, lists and revokes tokens, moves accounts', async (t) => {
+  const { url: DATABASE_URL, pool } = await testDatabase(t);
+  const DATA_DIR = await temporaryFolder(t);
+  const env = { DATABASE_URL, DATA_DIR };
+  const say = async (...words: string[]) => (await operator(env, ...words)).stdout;
+  await issueToken(['ann', '--name', 'laptop'], () => env);
+  t.match(await say('tokens', 'ann'), /^TOKEN .*\n\S+ +laptop +\d{4}-.* - /);
+  const [{ id }] = JSON.parse(await say('tokens', 'ann', '--json')).tokens;
+  t.match(await say('revoke-token', 'ann', id), /revoked/);
+  t.match(await operator(env, 'revoke-token', 'ann', id), { code: 1, stderr: /no token with the id/ });
+  t.match(await say('revoke-tokens', 'ann'), /All tokens of “ann” are revoked/);
+  t.match(await operator(env, 'suspend', 'ann'), { code: 2, stderr: /suspend needs --reason/ });
+  t.match(await say('suspend', 'ann', '--reason', 'spam'), /“ann” is suspended: spam/);
+  t.match(await say('accounts', '--name', 'AN'), /ann +bulkhead +- +- +spam/);
+  t.match(await say('resume', 'ann'), /not suspended/);
+  t.match(await say('appoint', 'ann'), /“ann” is an operator/);
+  t.match(await say('demote', 'ann'), /“ann” is no operator/);
+  for (const word of ['resume', 'appoint', 'demote', 'tokens', 'revoke-tokens'])
+    t.match(await operator(env, word, 'nobody'), { code: 1, stderr: /No account is named “nobody”/ });
+  const { id: before } = await findOrCreateAccount(pool, 'ann');
+  const issuer = 'https://issuer.example';
+  await findOrCreateAccount(pool, 'ann', issuer);
+  const oidc = { ...env, OIDC_ISSUER: `${issuer}/`, OIDC_AUDIENCE: 'api' };
+  t.match(await operator(env, 'move-account', '--all'), { code: 2, stderr: /needs OIDC_ISSUER/ });
+  t.match(await operator(oidc, 'move-account'), { code: 2, stderr: /Give user names, or --all/ });
+  t.match((await operator(oidc, 'move-account', '--all')).stdout, /moved to https:\/\/issuer.example: ann\./);
+  t.equal((await findOrCreateAccount(pool, 'ann', issuer)).id, before, 'the account of before has its tokens again');
 });
 
 t.test('each action is recorded with operator, time and reason', async (t) => {

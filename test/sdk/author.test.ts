@@ -54,6 +54,11 @@ t.test('login stores the token in a file that only the user can read', async (t)
   const { mode } = await stat(join(author.folder, '../home/.config/bulkhead/accounts.json'));
   t.equal(mode & 0o777, 0o600);
   t.match(answer(await author.bulkhead(['whoami', '--json'])), { name: 'ann', url });
+  await api.signIn('ann', 'old laptop');
+  t.match(answer(await author.bulkhead(['tokens', '--json'])), [{ name: 'old laptop', current: false }]);
+  t.match((await author.bulkhead(['tokens', '--rename', 'old laptop', '--to', 'lost'])).stdout, /lost, used never/);
+  t.match((await author.bulkhead(['tokens', '--revoke', 'lost'])).stdout, /“lost” is revoked/);
+  t.match((await author.bulkhead(['tokens', '--revoke', 'lost'])).stderr, /no token with this id or name: lost/);
 });
 
 t.test('dev makes each save live and runs it', async (t) => {

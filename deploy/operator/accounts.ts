@@ -1,0 +1,129 @@
+/** Operator commands for accounts and their tokens. */
+import type { Pool } from 'pg';
+import {
+  type Account,
+  BUILT_IN_ISSUER,
+  findAccountByName,
+  moveAccounts,
+  pageAccounts,
+} from '../../db/accounts/accounts.ts';
+import { pageTokens, revokeAllTokens, revokeToken } from '../../db/accounts/issued-tokens.ts';
+import { changeOperator, changeSuspension } from '../../db/accounts/moderation.ts';
+import { formatTable, type OperatorCommand, readText, UsageError } from './command.ts';
+import { readReason } from './moderation.ts';
+
+/** Maximum number of listed accounts or tokens. */
+const LINES_MAX = 1_000;
+
+const unknownAccount = (user: string): Error =>
+  new Error(`No account is named “${user}”. The first sign-in creates it.`);
+
+async function requireAccount(pool: Pool, user: string): Promise<Account> {
+  const found = await findAccountByName(pool, user);
+  if (!found) throw unknownAccount(user);
+  return found;
+}
+
+export const accounts: OperatorCommand = {
+  subjects: [],
+  doc: 'accounts with issuer and rights, newest first',
+  options: { name: { type: 'string', value: 'text', doc: 'only those whose name contains the text' } },
+  async run(given, place) {
+    const { items } = await pageAccounts((await place.database()).pool, readText(given, 'name'), { limit: LINES_MAX });
+    const heading = ['ACCOUNT', 'ISSUER', 'OPERATOR', 'VERIFIED', 'SUSPENDED', 'CREATED'];
+    const lines = items.map(({ name, issuer, operator, verifiedAt, suspendedReason, createdAt }) => [
+      ...[name, issuer, operator ? 'yes' : null, verifiedAt === null ? null : 'yes', suspendedReason, createdAt],
+    ]);
+    return { sentence: formatTable(heading, lines, 'No account has that name.'), fields: { accounts: items } };
+  },
+};
+
+export const suspend: OperatorCommand = {
+  subjects: ['user'],
+  doc: 'refuse an account at once and stop its plugins; webhooks for them wait; the user sees the reason',
+  options: { reason: { type: 'string', value: 'reason', doc: 'shown to the user' } },
+  async run(given, place) {
+    const [user = ''] = given.subjects;
+    const reason = readReason(given, 'suspend', 'the user sees');
+    if (!(await changeSuspension((await place.database()).pool, user, reason))) throw unknownAccount(user);
+    return { sentence: `“${user}” is suspended: ${reason}`, fields: { user, reason } };
+  },
+};
+
+export const resume: OperatorCommand = {
+  subjects: ['user'],
+  doc: 'end the suspension of an account',
+  async run({ subjects: [user = ''] }, place) {
+    if (!(await changeSuspension((await place.database()).pool, user, null))) throw unknownAccount(user);
+    return { sentence: `“${user}” is not suspended.`, fields: { user } };
+  },
+};
+
+const role = (operator: boolean, doc: string): OperatorCommand => ({
+  subjects: ['user'],
+  doc,
+  async run({ subjects: [user = ''] }, place) {
+    if (!(await changeOperator((await place.database()).pool, user, operator))) throw unknownAccount(user);
+    return { sentence: `“${user}” is ${operator ? 'an' : 'no'} operator.`, fields: { user, operator } };
+  },
+});
+export const appoint = role(true, 'make an account an operator’s');
+export const demote = role(false, 'take an operator’s rights away');
+
+export const tokens: OperatorCommand = {
+  subjects: ['user'],
+  doc: 'the tokens of an account that have not expired, newest first',
+  async run({ subjects: [user = ''] }, place) {
+    const { pool } = await place.database();
+    const { id } = await requireAccount(pool, user);
+    const { items } = await pageTokens(pool, id, { limit: LINES_MAX });
+    const heading = ['TOKEN', 'NAME', 'CREATED', 'LAST USED', 'EXPIRES'];
+    const lines = items.map((token) => [token.id, token.name, token.createdAt, token.lastUsedAt, token.expiresAt]);
+    return {
+      sentence: formatTable(heading, lines, `“${user}” has no token with a record.`),
+      fields: { tokens: items },
+    };
+  },
+};
+
+export const revokeOne: OperatorCommand = {
+  subjects: ['user', 'token'],
+  doc: 'revoke a token of an account, by its id in tokens',
+  async run({ subjects: [user = '', token = ''] }, place) {
+    const { pool } = await place.database();
+    const { id } = await requireAccount(pool, user);
+    if (!(await revokeToken(pool, id, token, { subject: user, by: null })))
+      throw new Error(`“${user}” has no token with the id “${token}”. See npm run -s operator -- tokens ${user}.`);
+    return { sentence: 'The token is revoked.', fields: { user, token } };
+  },
+};
+
+export const revokeAll: OperatorCommand = {
+  subjects: ['user'],
+  doc: 'revoke all tokens of an account, also those of an identity provider',
+  async run({ subjects: [user = ''] }, place) {
+    const { pool } = await place.database();
+    const { id } = await requireAccount(pool, user);
+    await revokeAllTokens(pool, id, { subject: user, by: null });
+    return { sentence: `All tokens of “${user}” are revoked.`, fields: { user } };
+  },
+};
+
+export const moveAccount: OperatorCommand = {
+  subjects: ['user…'],
+  doc: 'let tokens of OIDC_ISSUER with the same subject sign in to accounts of the built-in issuer',
+  options: {
+    all: { type: 'boolean', doc: 'all of them but operators’, where OIDC_ISSUER was set before accounts had issuers' },
+  },
+  async run({ subjects, options }, place) {
+    const issuer = place.settings.OIDC_ISSUER;
+    if (issuer === undefined) throw new UsageError('move-account needs OIDC_ISSUER: accounts move to that issuer.');
+    if ((subjects.length === 0) === (options.all !== true)) throw new UsageError('Give user names, or --all.');
+    const { pool } = await place.database();
+    for (const user of subjects)
+      if ((await requireAccount(pool, user)).issuer !== BUILT_IN_ISSUER)
+        throw new Error(`“${user}” is not an account of the built-in issuer.`);
+    const moved = await moveAccounts(pool, issuer, options.all === true ? null : subjects);
+    return { sentence: `Accounts moved to ${issuer}: ${moved.join(', ') || 'none'}.`, fields: { issuer, moved } };
+  },
+};
