@@ -1,4 +1,4 @@
-/** The operator page: processes, plugins and queues. */
+/** The operator page: processes, plugins, accounts and queues. */
 import { Skeleton, Stack, TextInput } from '@mantine/core';
 import { useDebouncedValue } from '@mantine/hooks';
 import { type UseQueryResult, useQuery } from '@tanstack/react-query';
@@ -16,6 +16,7 @@ import { StatusDot, type Tone } from '../shell/status-dot.tsx';
 import { TabViews } from '../shell/tab-views.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
+import { AccountsView } from './accounts-view.tsx';
 import { PluginCosts } from './plugin-costs.tsx';
 import { QueuesView } from './queues-view.tsx';
 import { operatorTabs } from './tabs.ts';
@@ -30,13 +31,13 @@ export function OperatorPage() {
   const navigate = useNavigate({ from: '/operator' });
   return (
     <Stack>
-      <PageHeader title="Operation" subtitle="The processes, plugins and queues of this service." />
+      <PageHeader title="Operation" subtitle="The processes, plugins, accounts and queues of this service." />
       <TabViews
         label="Parts of the operation"
         tabs={operatorTabs}
         selected={tab}
         onSelect={(next) => void navigate({ search: { tab: next }, replace: true })}
-        views={{ fleet: <Fleet />, plugins: <Plugins />, queues: <Queues /> }}
+        views={{ fleet: <Fleet />, plugins: <Plugins />, accounts: <AccountsView />, queues: <Queues /> }}
       />
     </Stack>
   );

@@ -2,6 +2,7 @@
 export const operatorTabs = [
   { name: 'fleet', label: 'Processes' },
   { name: 'plugins', label: 'Plugins' },
+  { name: 'accounts', label: 'Accounts' },
   { name: 'queues', label: 'Queues' },
 ] as const;
 export type OperatorTab = (typeof operatorTabs)[number]['name'];

@@ -8,6 +8,7 @@ import {
   IconPlayerPlay,
   IconPlug,
   IconRobot,
+  IconShieldCheck,
 } from '../style/icons.tsx';
 
 export const places = [
@@ -18,6 +19,7 @@ export const places = [
       { to: '/installations', label: 'Installations', icon: IconPlug },
       { to: '/agents', label: 'Agents', icon: IconRobot },
       { to: '/storage', label: 'Storage', icon: IconDatabase },
+      { to: '/tokens', label: 'Tokens', icon: IconShieldCheck },
     ],
   },
   {

@@ -2,6 +2,7 @@
  * Where each operation of the REST interface is in the console, in the order in which the parity test runs them: a
  * plugin is made, published, installed, used, updated and removed, all of it on pages.
  */
+import { accounts, signingOut, tokens } from './account-actions.ts';
 import { authoring, create } from './authoring-actions.ts';
 import { go, type PageAction, press, pressInDialog, tab } from './console-fixture.ts';
 import { failInstallation, installationThat, publish } from './front-desk.ts';
@@ -330,11 +331,14 @@ const ending: readonly PageAction[] = [
 
 export const pageActions: readonly PageAction[] = [
   ...signingIn,
+  ...tokens,
   ...authoring,
   ...installing,
   ...watching,
   ...figures,
   ...agents,
   ...operating,
+  ...accounts,
   ...ending,
+  ...signingOut,
 ];

@@ -1,0 +1,174 @@
+/** Lists accounts for operators, with actions to suspend, appoint and sign them out. */
+import { Button, Group, Stack, Text, TextInput } from '@mantine/core';
+import { useDebouncedValue, useDisclosure } from '@mantine/hooks';
+import { useState } from 'react';
+import { readBody, rest } from '../rest/client.ts';
+import type { components } from '../rest/schema.d.ts';
+import { ActionButton } from '../shell/action-button.tsx';
+import { ConfirmButton } from '../shell/confirm-button.tsx';
+import { DataTable } from '../shell/data-table.tsx';
+import { Dialog } from '../shell/dialog.tsx';
+import { PagedList } from '../shell/paged-list.tsx';
+import { Timestamp } from '../shell/timestamp.tsx';
+import { escapeText } from '../style/untrusted-text.ts';
+import { TokensTable } from '../tokens/tokens-table.tsx';
+
+type Account = components['schemas']['KnownAccount'];
+
+/** After the last key, milliseconds. */
+const SEARCH_AFTER_MS = 250;
+/** The same limit as in the REST interface. Characters. */
+const REASON_MAX_CHARS = 500;
+const TITLES = ['Account', 'Issuer', 'Rights', 'Since', 'Do'];
+
+export function AccountsView() {
+  const [typed, setTyped] = useState('');
+  const [search] = useDebouncedValue(typed.trim(), SEARCH_AFTER_MS);
+  const name = search === '' ? {} : { name: search };
+  return (
+    <Stack>
+      <TextInput
+        label="Find an account"
+        maw={360}
+        value={typed}
+        onChange={(event) => setTyped(event.currentTarget.value)}
+      />
+      <PagedList
+        queryKey={['operator', 'accounts', search]}
+        read={(page) => readBody(rest.GET('/operator/accounts', { params: { query: { ...name, ...page } } }))}
+        empty="No account has that name."
+        keepsPrevious
+      >
+        {(accounts) => <AccountsTable accounts={accounts} />}
+      </PagedList>
+    </Stack>
+  );
+}
+
+function AccountsTable({ accounts }: { readonly accounts: readonly Account[] }) {
+  const rows = accounts.map((account) => ({
+    key: account.name,
+    cells: [
+      account.suspendedReason === null
+        ? account.name
+        : `${account.name} (suspended: ${escapeText(account.suspendedReason)})`,
+      account.issuer,
+      account.operator ? 'operator' : 'user',
+      <Timestamp key="since" at={account.createdAt} />,
+      <Actions key="do" account={account} />,
+    ],
+  }));
+  return <DataTable label="Accounts" titles={TITLES} rows={rows} />;
+}
+
+function Actions({ account: { name, operator, suspendedReason } }: { readonly account: Account }) {
+  const path = { params: { path: { name } } };
+  return (
+    <Group gap="xs" wrap="nowrap">
+      {suspendedReason === null ? (
+        <Suspend name={name} />
+      ) : (
+        <ActionButton
+          aria-label={`Resume ${name}`}
+          run={() => rest.POST('/operator/accounts/{name}/resume', path)}
+          done={`${name} is no longer suspended`}
+        >
+          Resume
+        </ActionButton>
+      )}
+      <ConfirmButton
+        label={operator ? `Demote ${name}` : `Appoint ${name}`}
+        short={operator ? 'Demote' : 'Appoint'}
+        title={operator ? `Demote ${name}?` : `Appoint ${name}?`}
+        run={() => rest.POST(`/operator/accounts/{name}/${operator ? 'demote' : 'appoint'}`, path)}
+        done={`${name} is ${operator ? 'no longer' : 'now'} an operator`}
+      >
+        <Text>
+          {operator
+            ? 'The account can no longer see or change what belongs to others.'
+            : 'Operators see all accounts, and can stop the plugins and the accounts of others.'}
+        </Text>
+      </ConfirmButton>
+      <Tokens name={name} />
+    </Group>
+  );
+}
+
+function Suspend({ name }: { readonly name: string }) {
+  const [reason, setReason] = useState('');
+  return (
+    <ConfirmButton
+      label={`Suspend ${name}`}
+      short="Suspend"
+      title={`Suspend ${name}?`}
+      run={() => rest.POST('/operator/accounts/{name}/suspend', { params: { path: { name } }, body: { reason } })}
+      done={`${name} is suspended`}
+    >
+      <Stack>
+        <Text>
+          The account is signed out everywhere, and its plugins stop. Webhooks for them wait. What it published runs on
+          for others. The user sees the reason.
+        </Text>
+        <TextInput
+          label="Reason"
+          value={reason}
+          maxLength={REASON_MAX_CHARS}
+          required
+          onChange={({ currentTarget }) => setReason(currentTarget.value)}
+        />
+      </Stack>
+    </ConfirmButton>
+  );
+}
+
+function Tokens({ name }: { readonly name: string }) {
+  const [isOpen, { open, close }] = useDisclosure(false);
+  return (
+    <>
+      <Button size="xs" variant="default" aria-label={`Tokens of ${name}`} onClick={open}>
+        Tokens
+      </Button>
+      <Dialog title={`Tokens of ${name}`} opened={isOpen} onClose={close}>
+        <TokensOf name={name} />
+      </Dialog>
+    </>
+  );
+}
+
+function TokensOf({ name }: { readonly name: string }) {
+  return (
+    <Stack>
+      <PagedList
+        queryKey={['operator', 'tokens', name]}
+        read={(page) =>
+          readBody(rest.GET('/operator/accounts/{name}/tokens', { params: { path: { name }, query: page } }))
+        }
+        empty="No token of this account has a record."
+      >
+        {(tokens) => (
+          <TokensTable
+            label={`Tokens of ${name}`}
+            tokens={tokens}
+            actions={({ id, name: token }) => (
+              <ActionButton
+                aria-label={`Revoke ${token}`}
+                run={() => rest.DELETE('/operator/accounts/{name}/tokens/{id}', { params: { path: { name, id } } })}
+                done={`${token} is revoked`}
+              >
+                Revoke
+              </ActionButton>
+            )}
+          />
+        )}
+      </PagedList>
+      <Group>
+        <ActionButton
+          run={() => rest.DELETE('/operator/accounts/{name}/tokens', { params: { path: { name } } })}
+          done={`All tokens of ${name} are revoked`}
+        >
+          Revoke all tokens
+        </ActionButton>
+      </Group>
+    </Stack>
+  );
+}

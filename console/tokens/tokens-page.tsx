@@ -1,0 +1,76 @@
+/** Lists the account's tokens, which can be renamed and revoked. */
+import { Group, Stack, Text, TextInput } from '@mantine/core';
+import { useState } from 'react';
+import { readBody, rest } from '../rest/client.ts';
+import { ConfirmButton } from '../shell/confirm-button.tsx';
+import { PageHeader } from '../shell/page-header.tsx';
+import { PagedList } from '../shell/paged-list.tsx';
+import { type Token, TokensTable } from './tokens-table.tsx';
+
+/** The same limit as in the REST interface. Characters. */
+const NAME_MAX_CHARS = 100;
+
+export function TokensPage() {
+  return (
+    <Stack>
+      <PageHeader
+        title="Tokens"
+        subtitle="The tokens with which you, your command line and your agent runtimes sign in."
+      />
+      <PagedList
+        queryKey={['me', 'tokens']}
+        read={(page) => readBody(rest.GET('/me/tokens', { params: { query: page } }))}
+        empty="No token of yours has a record. An identity provider, or an older release, issued the one you use."
+      >
+        {(tokens) => <TokensTable label="Your tokens" tokens={tokens} actions={(token) => <Actions token={token} />} />}
+      </PagedList>
+      <Group>
+        <ConfirmButton
+          label="Revoke all tokens"
+          title="Revoke all tokens?"
+          run={() => rest.DELETE('/me/tokens')}
+          done="All tokens are revoked"
+        >
+          <Text>Everything that signs in as you is signed out: this console, command lines, agent runtimes.</Text>
+        </ConfirmButton>
+      </Group>
+    </Stack>
+  );
+}
+
+function Actions({ token }: { readonly token: Token }) {
+  const { id } = token;
+  const [name, setName] = useState(token.name);
+  return (
+    <Group gap="xs" wrap="nowrap">
+      <ConfirmButton
+        label={`Rename ${token.name}`}
+        short="Rename"
+        title={`Rename ${token.name}`}
+        run={() => rest.PATCH('/me/tokens/{id}', { params: { path: { id } }, body: { name } })}
+        done={`It is called ${name}`}
+      >
+        <TextInput
+          label="Name"
+          value={name}
+          maxLength={NAME_MAX_CHARS}
+          required
+          onChange={({ currentTarget }) => setName(currentTarget.value)}
+        />
+      </ConfirmButton>
+      <ConfirmButton
+        label={`Revoke ${token.name}`}
+        short="Revoke"
+        title={`Revoke ${token.name}?`}
+        run={() => rest.DELETE('/me/tokens/{id}', { params: { path: { id } } })}
+        done={`${token.name} is revoked`}
+      >
+        <Text>
+          {token.current
+            ? 'You are signed in with it: this console is signed out.'
+            : 'What signs in with it is signed out.'}
+        </Text>
+      </ConfirmButton>
+    </Group>
+  );
+}

@@ -1,0 +1,122 @@
+/** What users do with their tokens, and operators with accounts: on pages. */
+import { issueToken } from '../../deploy/issue-token.ts';
+import { go, type PageAction, press, pressInDialog, tab } from './console-fixture.ts';
+
+export const tokens: readonly PageAction[] = [
+  {
+    operation: 'GET /me/tokens',
+    where: 'Tokens',
+    async does({ page, service }) {
+      await issueToken(['local', '--name', 'laptop'], () => service.env);
+      await go(page, 'Tokens');
+      await page.getByRole('table', { name: 'Your tokens' }).waitFor();
+    },
+  },
+  {
+    operation: 'PATCH /me/tokens/{id}',
+    where: 'Tokens: Rename',
+    async does({ page }) {
+      await press(page, 'Rename laptop');
+      await page.getByRole('dialog').getByLabel('Name').fill('lost');
+      await pressInDialog(page, 'Rename laptop');
+      await page.getByRole('button', { name: 'Revoke lost' }).waitFor();
+    },
+  },
+  {
+    operation: 'DELETE /me/tokens/{id}',
+    where: 'Tokens: Revoke',
+    async does({ page }) {
+      await press(page, 'Revoke lost');
+      await pressInDialog(page, 'Revoke lost');
+      await page.getByRole('button', { name: 'Revoke lost' }).waitFor({ state: 'detached' });
+    },
+  },
+];
+
+export const accounts: readonly PageAction[] = [
+  {
+    operation: 'GET /operator/accounts',
+    where: 'Operation: Accounts',
+    async does({ page, service }) {
+      await issueToken(['bob', '--name', 'tablet'], () => service.env);
+      await go(page, 'Operation');
+      await tab(page, 'Accounts');
+      await page.getByRole('button', { name: 'Suspend bob' }).waitFor();
+    },
+  },
+  {
+    operation: 'POST /operator/accounts/{name}/suspend',
+    where: 'Operation: Accounts, Suspend',
+    async does({ page }) {
+      await press(page, 'Suspend bob');
+      await page.getByRole('dialog').getByLabel('Reason').fill('Looked at');
+      await pressInDialog(page, 'Suspend bob');
+      await page.getByText('bob (suspended: Looked at)').waitFor();
+    },
+  },
+  {
+    operation: 'POST /operator/accounts/{name}/resume',
+    where: 'Operation: Accounts, Resume',
+    async does({ page }) {
+      await press(page, 'Resume bob');
+      await page.getByText('bob (suspended: Looked at)').waitFor({ state: 'detached' });
+    },
+  },
+  {
+    operation: 'POST /operator/accounts/{name}/appoint',
+    where: 'Operation: Accounts, Appoint',
+    async does({ page }) {
+      await press(page, 'Appoint bob');
+      await pressInDialog(page, 'Appoint bob');
+      await page.getByRole('button', { name: 'Demote bob' }).waitFor();
+    },
+  },
+  {
+    operation: 'POST /operator/accounts/{name}/demote',
+    where: 'Operation: Accounts, Demote',
+    async does({ page }) {
+      await press(page, 'Demote bob');
+      await pressInDialog(page, 'Demote bob');
+      await page.getByRole('button', { name: 'Appoint bob' }).waitFor();
+    },
+  },
+  {
+    operation: 'GET /operator/accounts/{name}/tokens',
+    where: 'Operation: Accounts, Tokens',
+    does: ({ page }) => press(page, 'Tokens of bob'),
+  },
+  {
+    operation: 'DELETE /operator/accounts/{name}/tokens/{id}',
+    where: 'Operation: Accounts, Tokens, Revoke',
+    async does({ page }) {
+      await pressInDialog(page, 'Revoke tablet');
+      await page.getByText('No token of this account has a record').waitFor();
+    },
+  },
+  {
+    operation: 'DELETE /operator/accounts/{name}/tokens',
+    where: 'Operation: Accounts, Tokens, Revoke all tokens',
+    async does({ page }) {
+      await pressInDialog(page, 'Revoke all tokens');
+      await page.getByText('All tokens of bob are revoked').waitFor();
+      await page.keyboard.press('Escape');
+      await page.getByRole('dialog').waitFor({ state: 'detached' });
+      await go(page, 'Installations');
+      await go(page, 'Front desk');
+    },
+  },
+];
+
+/** Last: it signs out. */
+export const signingOut: readonly PageAction[] = [
+  {
+    operation: 'DELETE /me/tokens',
+    where: 'Tokens: Revoke all tokens',
+    async does({ page, service }) {
+      await page.goto(`${service.url}/tokens`);
+      await press(page, 'Revoke all tokens');
+      await pressInDialog(page, 'Revoke all tokens');
+      await page.getByLabel('Token').first().waitFor();
+    },
+  },
+];
