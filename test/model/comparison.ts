@@ -50,7 +50,7 @@ async function readDraftId(real: Reality, plugin: ModelPlugin): Promise<string> 
 async function compareCatalog(model: Model, real: Reality, actor: string): Promise<void> {
   const { body } = await real.client(actor).get(`/marketplace?limit=100&q=${real.prefix}-`);
   const isSeen = ({ deleted, visibility, owner }: ModelPlugin) =>
-    !deleted && (visibility === 'listed' || (visibility === 'private' && owner === actor));
+    !deleted && (visibility === 'listed' || owner === actor);
   const expected = model.plugins.filter(isSeen).map((plugin) => ({
     slug: plugin.slug,
     latest: latestOf(plugin)?.semVer ?? null,
