@@ -4,7 +4,7 @@ import { availableParallelism } from 'node:os';
 /**
  * Files at once. More than cores, because most files wait for other processes and for timers part of their time.
  */
-const JOBS = Math.max(3, availableParallelism());
+const JOBS = Math.max(4, availableParallelism());
 
 /** The files that take longest, the longest first: begun last, one of them alone would keep the run waiting. */
 const LONGEST: readonly string[] = [
