@@ -25,7 +25,14 @@ const conform = (...args: readonly string[]) =>
 t.test('every row holds', { timeout: 180_000 }, async (t) => {
   const service = await startServiceOnTestDatabase(t, { READS_PER_MINUTE: '100000', WRITES_PER_MINUTE: '100000' });
   const other = await service.asUser('somebody-else');
-  const { stdout, stderr, code } = await conform(`${service.url}/api`, service.token, '--other', other.token, '--json');
+  const { stdout, stderr, code } = await conform(
+    `${service.url}/api`,
+    service.token,
+    '--other',
+    other.token,
+    '--keep',
+    '--json',
+  );
   t.equal(stderr, '');
   const results: Result[] = JSON.parse(stdout);
   t.ok(results.length >= ROWS_MIN, `${results.length} rows`);
@@ -38,6 +45,18 @@ t.test('every row holds', { timeout: 180_000 }, async (t) => {
     else t.pass(name);
   }
   t.equal(code, results.some(({ verdict }) => verdict === 'failed') ? 1 : 0);
+
+  const before = (await service.call('GET', '/api/installations?limit=1000')).body.items.length;
+  const few = await conform(`${service.url}/api`, service.token, '--only', 'GET /installations/{id}');
+  t.match(few, {
+    code: 0,
+    stdout: /held .*one installation\..*\n.*skipped .*no other account’s.*\n +needs a second account/s,
+  });
+  const { items } = (await service.call('GET', '/api/installations?limit=1000')).body;
+  t.ok(
+    items.filter(({ status }: { status: string }) => status !== 'uninstalling').length <= before,
+    'it removed what it installed',
+  );
 });
 
 t.test('one that cannot begin says what to do', async (t) => {
