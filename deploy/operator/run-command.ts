@@ -13,7 +13,17 @@ import {
 } from '../../service/settings/settings.ts';
 import { locateDatabase } from '../command-database.ts';
 import { actAsOwner } from '../data-dir-owner.ts';
-import { accounts, appoint, demote, moveAccount, resume, revokeAll, revokeOne, suspend, tokens } from './accounts.ts';
+import {
+  accounts,
+  appoint,
+  demote,
+  moveAccount,
+  resume,
+  revokeAll,
+  revokeOne,
+  suspend,
+  tokens,
+} from './account-commands.ts';
 import { backup, checkBackupFile, restore } from './backups.ts';
 import {
   type CommandDatabase,
