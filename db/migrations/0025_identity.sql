@@ -7,7 +7,7 @@ ALTER TABLE accounts
   ADD COLUMN suspended_reason text,              -- an operator suspended the account; null: it is not suspended
   ADD COLUMN tokens_after     timestamptz;       -- set: tokens without a row in tokens must have been issued later
 UPDATE accounts SET subject = name;
-ALTER TABLE accounts ALTER COLUMN subject SET NOT NULL;
+ALTER TABLE accounts ALTER COLUMN subject SET NOT NULL; -- old code: accounts_subject fills it
 CREATE UNIQUE INDEX accounts_sign_in ON accounts (issuer, subject);
 
 -- Processes of the release before insert id and name only, until they are replaced.
