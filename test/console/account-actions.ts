@@ -19,7 +19,7 @@ export const tokens: readonly PageAction[] = [
       await press(page, 'Rename laptop');
       await page.getByRole('dialog').getByLabel('Name').fill('lost');
       await pressInDialog(page, 'Rename laptop');
-      await page.getByRole('button', { name: 'Revoke lost' }).waitFor();
+      await page.getByRole('button', { name: 'Revoke lost' }).first().waitFor();
     },
   },
   {
@@ -28,7 +28,7 @@ export const tokens: readonly PageAction[] = [
     async does({ page }) {
       await press(page, 'Revoke lost');
       await pressInDialog(page, 'Revoke lost');
-      await page.getByRole('button', { name: 'Revoke lost' }).waitFor({ state: 'detached' });
+      await page.getByText('lost is revoked').waitFor();
     },
   },
 ];
@@ -41,7 +41,7 @@ export const accounts: readonly PageAction[] = [
       await issueToken(['bob', '--name', 'tablet'], () => service.env);
       await go(page, 'Operation');
       await tab(page, 'Accounts');
-      await page.getByRole('button', { name: 'Suspend bob' }).waitFor();
+      await page.getByRole('button', { name: 'Suspend bob' }).first().waitFor();
     },
   },
   {
@@ -68,7 +68,7 @@ export const accounts: readonly PageAction[] = [
     async does({ page }) {
       await press(page, 'Appoint bob');
       await pressInDialog(page, 'Appoint bob');
-      await page.getByRole('button', { name: 'Demote bob' }).waitFor();
+      await page.getByText('bob is now an operator').waitFor();
     },
   },
   {
@@ -77,7 +77,7 @@ export const accounts: readonly PageAction[] = [
     async does({ page }) {
       await press(page, 'Demote bob');
       await pressInDialog(page, 'Demote bob');
-      await page.getByRole('button', { name: 'Appoint bob' }).waitFor();
+      await page.getByText('bob is no longer an operator').waitFor();
     },
   },
   {
