@@ -180,8 +180,9 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('button', { name: 'Save' }).click();
     await page.locator('form').getByText(`Signature must be at most ${SETTING_MAX_CHARS} characters.`).waitFor();
     await inspect(t, page, 'settings-refused');
-    await page.locator('.mantine-Notification-closeButton').click();
-    await page.locator('.mantine-Notification-root').waitFor({ state: 'detached' });
+    const refusal = page.locator('.mantine-Notification-root', { hasText: 'Signature must be' });
+    await refusal.getByRole('button', { name: 'Dismiss' }).click();
+    await refusal.waitFor({ state: 'detached' });
     await page.getByLabel('Signature').fill('The desk');
     await inspect(t, page, 'settings');
     await page.getByRole('button', { name: 'Save' }).click();
