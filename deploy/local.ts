@@ -6,7 +6,7 @@ import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import pretty from 'pino-pretty';
-import { findOrCreateAccount, setOperator } from '../db/accounts/accounts.ts';
+import { findOrCreateAccount, hasOperator, setOperator } from '../db/accounts/accounts.ts';
 import { isUnfinished } from '../db/backup/stored-files.ts';
 import { makeDataDir } from '../db/files/data-dir.ts';
 import { migrate } from '../db/postgres/migrate.ts';
@@ -214,7 +214,8 @@ async function describeSignIn(settings: SharedSettings, url: string): Promise<st
   const database = openPool(url, { name: 'bulkhead-local', connections: 1, onError: () => undefined });
   try {
     const account = await findOrCreateAccount(database.pool, LOCAL_USER);
-    if (!account.operator) await setOperator(database.pool, account.id, true);
+    // Never again after another operator demoted it.
+    if (!(await hasOperator(database.pool))) await setOperator(database.pool, account.id, true);
     if (!process.stdout.isTTY) return `run npm run -s token -- ${LOCAL_USER} --link`;
     const link = await issueSignInLink(database.pool, account.id, publicUrl(settings));
     return `${link}\n         once, within five minutes; npm run -s token -- ${LOCAL_USER} --link makes another`;

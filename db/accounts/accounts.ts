@@ -64,6 +64,10 @@ function listNames(subject: string, issuer: string): string[] {
 export const isOperator = async (db: Queryable, id: string): Promise<boolean> =>
   (await findRow(db, 'SELECT 1 FROM accounts WHERE id = $1 AND operator', [id])) !== null;
 
+/** Whether anyone is an operator. */
+export const hasOperator = async (db: Queryable): Promise<boolean> =>
+  (await findRow(db, 'SELECT 1 FROM accounts WHERE operator LIMIT 1')) !== null;
+
 /**
  * Gives accounts of the built-in issuer to another issuer, with the same subject. An account that the other issuer's token
  * created meanwhile takes the place of the moved one.

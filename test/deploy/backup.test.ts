@@ -42,6 +42,7 @@ t.test('a running service is backed up, restarted by hand, and its disaster undo
     t.not(anew.startedAt, child.startedAt);
   });
 
+  await eventually(() => workshop.logged('prompted', 2));
   const facts = await workshop.look();
   const said = await operator(env, 'backup', file, '--check', '--json');
   const made = JSON.parse(said.stdout);

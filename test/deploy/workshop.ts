@@ -125,11 +125,12 @@ export class Workshop {
     return (await found(this.#service.session('POST', path, { context }))).context.systemPrompt;
   }
 
-  async logged(message: string): Promise<boolean> {
+  /** Whether the message stands in the log this many times: lines are written in batches, after the answer. */
+  async logged(message: string, times = 1): Promise<boolean> {
     const { items } = await found(
       this.#service.call('GET', `/api/plugin-logs?installationId=${this.#ids.installation}`),
     );
-    return items.some((line: { message: string }) => line.message === message);
+    return items.filter((line: { message: string }) => line.message === message).length >= times;
   }
 
   /**
