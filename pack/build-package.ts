@@ -54,11 +54,11 @@ export async function buildPackage(folder: string): Promise<void> {
 /** Builds the JavaScript and its declarations. @param dist is emptied first */
 async function buildDist(dist: string): Promise<void> {
   await rm(dist, { recursive: true, force: true });
-  await mkdir(dist, { recursive: true });
+  // First: it fails where the bundler makes one of its folders meanwhile.
+  await cp(join(ROOT, 'sdk/declarations'), dist, { recursive: true });
   await Promise.all([
     build({ ...common, outdir: dist, entryPoints: PORTABLE_ENTRIES, platform: 'neutral', packages: 'external' }),
     buildForNode(dist),
-    cp(join(ROOT, 'sdk/declarations'), dist, { recursive: true }),
   ]);
 }
 
