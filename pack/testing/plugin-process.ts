@@ -138,7 +138,8 @@ export class PluginProcess {
 
   #toPluginError(what: string, error: unknown): unknown {
     if (!(error instanceof ChildError)) return error;
-    const message = error.kind === 'timeout' ? error.message.replace(`${what} `, 'it ') : error.message;
+    // The error names the handler itself: `hook middleware.x took longer …`.
+    const message = error.kind === 'timeout' ? error.message.replace(/^.* (?=took longer )/, 'it ') : error.message;
     return this.fault(what, message, error.pluginStack);
   }
 }

@@ -46,7 +46,7 @@ t.test('todo-policy', async (t) => {
     t.match(await remove('agent-2'), { action: 'cancel', reason: /not agent-1's to delete/ });
     t.match(await remove('agent-1'), { action: 'continue' });
     t.match(await remove(null), { action: 'continue' });
-    t.match((await service.transcript(session)).at(-1), /todo-policy cancelled the operation: “Bake”/);
+    t.match((await service.transcript(session)).at(-1), /To-do policy cancelled the operation: “Bake”/);
   });
 });
 

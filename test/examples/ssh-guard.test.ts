@@ -66,5 +66,5 @@ t.test('between an agent and a machine', { skip: noSshd }, async (t) => {
     stderr: 'password: [secret]\n',
   });
   t.match(await run('wc -c', 'password=hunter2'), { stdout: `${'password=[secret]'.length}\n` });
-  t.match((await service.transcript(session)).join('\n'), /ssh-guard cancelled the operation: Not on Web server/);
+  t.match((await service.transcript(session)).join('\n'), /SSH guard cancelled the operation: Not on Web server/);
 });

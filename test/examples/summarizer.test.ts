@@ -48,9 +48,9 @@ t.test('leaves it to the built-in summarizer when the model refuses or says noth
   server.answers = [openAi('  ')];
   t.match(await compact([said('hello')]), { source: 'builtin', summary: null, notice: /blank summary/ });
   server.answers = [refuse(400, 'no credit')];
-  t.match(await compact([said('hello')]), { source: 'builtin', notice: /summarizer failed/ });
+  t.match(await compact([said('hello')]), { source: 'builtin', notice: /Summarizer failed/ });
   const { rows } = await service.pool.query("SELECT text FROM session_messages WHERE role = 'notice'");
-  t.match(rows.at(-1).text, /The built-in summarizer is used: summarizer failed/);
+  t.match(rows.at(-1).text, /The built-in summarizer is used: Summarizer failed/);
   await service.configure(installationId, { model: 'main/gone' });
   t.match(await compact([said('hello')]), { source: 'builtin' });
 });

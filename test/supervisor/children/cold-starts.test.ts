@@ -50,7 +50,7 @@ t.test(
               path: `/sessions/${session}/hooks/inboundMessage`,
               body: { context: { message } },
             }
-          : { kind: 'tool', account, path: `/sessions/${session}/tools/${slug}__x`, body: { args: {} } },
+          : { kind: 'tool', account, path: `/sessions/${session}/tools/${slug}__x`, body: { arguments: {} } },
       );
     }
     const loop = monitorEventLoopDelay({ resolution: 10 });

@@ -69,7 +69,7 @@ t.test(
 t.test('a plugin’s model answers without knowing the caller', async (t) => {
   const said = await run('asker', { ...hello, model: 'maker__acme/m/1' });
   t.same(said, {
-    text: 'I heard hello cancel,deadlineAt,invocationId,settings',
+    text: 'I heard hello cancel,deadlineAt,invocationId,settings,signal',
     model: 'maker__acme/m/1',
     usage: { inputTokens: 1, outputTokens: 2 },
   });
