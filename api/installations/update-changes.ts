@@ -45,7 +45,7 @@ const PROMPT_FILE = /^(?:commands\/([^/]+)\.md|skills\/([^/]+)\/SKILL\.md)$/;
 
 /** @throws Problem `not_pending` when no update waits, is under way or has failed */
 export async function compareUpdate(services: Services, caller: Caller, id: string): Promise<UpdateChanges> {
-  const installation = await requireInstallation(services, caller, id);
+  const installation = await requireInstallation(services, caller, id, 'read');
   const [before, after] = await findSides(services, installation);
   const [oldFiles, newFiles] = [await listFiles(services.pool, before.id), await listFiles(services.pool, after.id)];
   const budget = { left: LINES_MAX };

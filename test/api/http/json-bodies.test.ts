@@ -92,6 +92,8 @@ t.test('no body, an empty one and null are answered at every endpoint', async (t
   for (const [path, methods] of Object.entries(api.document.paths)) {
     for (const method of Object.keys(methods)) {
       if (method === 'get' || path.endsWith('/stream')) continue;
+      // It needs no body, and would revoke the token of the requests after it.
+      if (method === 'delete' && path === '/me/tokens') continue;
       const known = path.includes('/plugins/') ? id : installation;
       const url = `/api${path
         .replace('{id}', known)

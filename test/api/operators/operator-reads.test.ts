@@ -43,6 +43,9 @@ await insertDeliveries(api.pool, [
     body: Buffer.from('x'),
   },
 ]);
+// Waits for consent, so that there are changes to read.
+const asking = fileList({ ...package_, 'readme.md': readmeWith('capabilities: [host.llm]') });
+await ann.post(`/plugins/${pluginId}/versions`, { semVer: '1.1.0', files: asking });
 const agentId = randomUUIDv7();
 await api.pool.query(
   `INSERT INTO agents (id, account_id, name, instructions, made_by, size_bytes) VALUES ($1, $2, 'A', '', $3, 1)`,
@@ -61,6 +64,7 @@ const named: Readonly<Record<string, string>> = {
 /** What a write needs besides the ids. */
 const bodies: Readonly<Record<string, object>> = {
   'PATCH /installations/{id}': { hookOrder: 5 },
+  'PATCH /plugins/{id}': { displayName: 'Other' },
   'PATCH /me/tokens/{id}': { name: 'other' },
   'POST /installations/{id}/configure': { settings: {} },
   'POST /installations/{id}/accept-update': { versionId },
