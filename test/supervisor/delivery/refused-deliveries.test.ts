@@ -9,7 +9,9 @@ const { sandbox } = await openStorageFixture(t);
 
 t.test('a refused plugin’s deliveries and events are held', async (t) => {
   const missing = 'Install bubblewrap.';
-  const fixture = await startSupervisorFixture(t, { sandbox: { ...sandbox, state: 'degraded', admits: 'operators', missing } });
+  const fixture = await startSupervisorFixture(t, {
+    sandbox: { ...sandbox, state: 'degraded', admits: 'operators', missing },
+  });
   const code = `${recorder()} events.pluginInstalled = () => undefined;`;
   const made = await fixture.install({ slug: 'theirs', owner: 'bob', code });
   const [first = '', second = ''] = await deliver(fixture, made, await connect(fixture, made), ['1', '2']);
