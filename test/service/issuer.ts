@@ -65,7 +65,7 @@ export async function startIssuer(test: Teardown, ...keys: JWK[]): Promise<Issue
       const client = await current?.Client.find(AUDIENCE);
       if (!current || !client) throw new Error('the issuer does not run');
       const token = new current.IdToken({ sub: CLIENT }, { client } as never);
-      token.mask = { sub: null };
+      Object.assign(token, { mask: { sub: null } });
       if (use === 'logout') token.set('events', { 'http://schemas.openid.net/event/backchannel-logout': {} });
       return token.issue({ use } as never);
     },
