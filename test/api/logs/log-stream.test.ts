@@ -84,6 +84,7 @@ async function follow(query = '', headers: Record<string, string> = {}, token = 
       }
     },
     async close() {
+      if (response.closed) return;
       response.on('error', () => undefined);
       const { promise: gone, resolve } = Promise.withResolvers<void>();
       response.once('close', resolve);
