@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import chromium from '@sparticuz/chromium';
 import axe, { type AxeResults, type RunOptions } from 'axe-core';
-import { type Browser, type BrowserContext, chromium as driver, type Page } from 'playwright-core';
+import { type Browser, type BrowserContext, chromium as driver, type Page, type Response } from 'playwright-core';
 import type { Teardown } from '../runner/harness.ts';
 import { BROWSER_VARIABLE, unpackBrowser } from '../runner/unpacked-browser.ts';
 
@@ -82,7 +82,13 @@ export async function openConsole(browser: Browser, signInLink: string): Promise
     complaints.push(`a dialog: ${dialog.message()}`);
     void dialog.dismiss();
   });
+  // The page exchanges the link for a cookie; leaving it before would end that.
+  const exchanges = /#(token|code)=/.test(signInLink);
+  const isExchange = (response: Response) =>
+    response.url().endsWith('/api/sign-in') && response.request().method() === 'POST';
+  const exchanged = exchanges ? page.waitForResponse(isExchange) : undefined;
   await page.goto(signInLink);
+  await exchanged;
   return { context, page, complaints };
 }
 
