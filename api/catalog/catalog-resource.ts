@@ -5,7 +5,7 @@ import type { Plugin } from '../../db/catalog/plugins.ts';
 import type { PublishedVersion, Version } from '../../db/catalog/versions.ts';
 import { timestamp } from '../../service/http/schemas.ts';
 import { configurationFields, reachRow, showFields, showReach } from '../plugins/manifest-resource.ts';
-import { discovered, getTier } from '../plugins/plugin-resource.ts';
+import { deprecationMessage, discovered, getTier } from '../plugins/plugin-resource.ts';
 
 /** An entry of the list, without readme and other long fields. Selects the fields of a plugin's row that every account sees. */
 const summary = z.object({
@@ -21,7 +21,7 @@ const summary = z.object({
   installed: z.boolean(),
   installationId: z.string().nullable(),
   installCount: z.number(),
-  deprecationMessage: z.string().nullable(),
+  deprecationMessage,
   /** Reason of the operator; null: not blocked. Only its owner and its users see a blocked plugin. */
   blockedReason: z.string().nullable(),
   updatedAt: timestamp,

@@ -11,6 +11,7 @@ import type { Installation } from '../../db/installations/installations.ts';
 import { anyJson, timestamp } from '../../service/http/schemas.ts';
 import { channelResource, showChannel } from '../channels/channel-resource.ts';
 import { configurationFields, reachRow, showFields, showReach } from '../plugins/manifest-resource.ts';
+import { deprecationMessage } from '../plugins/plugin-resource.ts';
 import { diffCapabilities } from './capability-diff.ts';
 import { findNewlyMissing, mergeManifests } from './configuration.ts';
 import { versionPolicy } from './installation-input.ts';
@@ -92,7 +93,7 @@ export const installationResource = z
     required: z
       .boolean()
       .describe('Whether an operation stops when one of the plugin’s hooks did not run, failed or timed out.'),
-    deprecationMessage: z.string().nullable(),
+    deprecationMessage,
     createdAt: timestamp,
     updatedAt: timestamp,
   })

@@ -8,6 +8,15 @@ import { comparePrecedence } from '../../sdk/contract/version-numbers.ts';
 import { anyJson, timestamp } from '../../service/http/schemas.ts';
 
 const capabilities = z.array(z.string());
+
+/** In every resource that shows a plugin to its users. */
+export const deprecationMessage = z
+  .string()
+  .nullable()
+  .describe(
+    'Why the owner removed the plugin from the catalog. Installations keep working and show it. Null: it was not removed, or no message was given.',
+  );
+
 /** Read from the database, where a newer release may have stored more hooks and events; unknown ones are dropped. */
 export const discovered = z
   .object({
@@ -53,7 +62,7 @@ const plugin = z.object({
   visibility: z.enum(['private', 'listed', 'delisted']),
   tier: z.enum(['community', 'verified']),
   owner: z.object({ id: z.string(), name: z.string() }),
-  deprecationMessage: z.string().nullable(),
+  deprecationMessage,
   /** Reason of the operator who blocked it everywhere. */
   blockedReason: z.string().nullable(),
   createdAt: timestamp,

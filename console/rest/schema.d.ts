@@ -1237,6 +1237,7 @@ export interface components {
                 id: string;
                 name: string;
             };
+            /** @description Why the owner removed the plugin from the catalog. Installations keep working and show it. Null: it was not removed, or no message was given. */
             deprecationMessage: string | null;
             blockedReason: string | null;
             /** Format: date-time */
@@ -1258,6 +1259,7 @@ export interface components {
                 id: string;
                 name: string;
             };
+            /** @description Why the owner removed the plugin from the catalog. Installations keep working and show it. Null: it was not removed, or no message was given. */
             deprecationMessage: string | null;
             blockedReason: string | null;
             /** Format: date-time */
@@ -1409,6 +1411,7 @@ export interface components {
             installed: boolean;
             installationId: string | null;
             installCount: number;
+            /** @description Why the owner removed the plugin from the catalog. Installations keep working and show it. Null: it was not removed, or no message was given. */
             deprecationMessage: string | null;
             blockedReason: string | null;
             /** Format: date-time */
@@ -1445,6 +1448,7 @@ export interface components {
             installed: boolean;
             installationId: string | null;
             installCount: number;
+            /** @description Why the owner removed the plugin from the catalog. Installations keep working and show it. Null: it was not removed, or no message was given. */
             deprecationMessage: string | null;
             blockedReason: string | null;
             /** Format: date-time */
@@ -1580,6 +1584,7 @@ export interface components {
             hookOrder: number;
             /** @description Whether an operation stops when one of the plugin’s hooks did not run, failed or timed out. */
             required: boolean;
+            /** @description Why the owner removed the plugin from the catalog. Installations keep working and show it. Null: it was not removed, or no message was given. */
             deprecationMessage: string | null;
             /** Format: date-time */
             createdAt: string;
