@@ -125,8 +125,12 @@ export const channels: Chapter = {
     unchecked('A poisoned delivery never blocks its channel for ever.', 'takes minutes'),
     row('Returned messages go through inboundMessage into a session.', async (run) => {
       const session = await conversation(run);
-      const { body } = await run.own.session('GET', `/sessions/${session.id}/messages`);
-      expect(body.items, holding({ role: 'user', text: 'hello desk', data: { conversationKey: 'room', from: 'ann' } }));
+      // The session is there a moment before its first message.
+      const items = await run.until('the first message', async () => {
+        const { body } = await run.own.session('GET', `/sessions/${session.id}/messages`);
+        return body.items.length > 0 && body.items;
+      });
+      expect(items, holding({ role: 'user', text: 'hello desk', data: { conversationKey: 'room', from: 'ann' } }));
     }),
     row('inboundMessage may veto a channel’s message.', async (run) => {
       const session = await conversation(run);
