@@ -12,7 +12,7 @@ type Lines = Changes['files'][number]['lines'];
 
 interface Props {
   readonly installationId: string;
-  /** Part of the query key: another version is compared anew. */
+  /** Part of the query key: another version is compared again. */
   readonly versionId: string;
 }
 

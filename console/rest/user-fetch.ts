@@ -5,7 +5,7 @@ const UNAUTHENTICATED = 401;
 /** The service accepts the cookie only from pages that can send this header. */
 export const CONSOLE_HEADERS = { 'x-bulkhead-console': '1' } as const;
 
-/** Sends a request once, whoever is signed in. */
+/** Sends a request once, for any account or none. */
 export function fetchAsConsole(request: Request): Promise<Response> {
   for (const [name, value] of Object.entries(CONSOLE_HEADERS)) request.headers.set(name, value);
   return fetch(request);

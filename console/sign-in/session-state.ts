@@ -1,6 +1,6 @@
 /** Whether this browser is signed in, as far as the page knows. The cookie itself cannot be read here. */
 
-/** `none`: nobody is signed in. `ended`: the session ended while its user was on a page, which stays as it is. */
+/** `none`: no account is signed in. `ended`: the session ended while its user was on a page, which stays as it is. */
 export type SessionState = 'unknown' | 'active' | 'ended' | 'none';
 
 let state: SessionState = 'unknown';

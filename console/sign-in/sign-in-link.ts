@@ -3,7 +3,7 @@ import { type Proof, signIn } from './sign-in-requests.ts';
 
 let refusal: Error | null = null;
 
-/** Why the link of this page's address was refused. Null: there was none, or it was accepted. */
+/** Why the link of this page's address was refused. Null: the address has no link, or it was accepted. */
 export const readLinkRefusal = (): Error | null => refusal;
 
 /** Signs in if the address is a sign-in link. Removes the secret from the address and the history first. */

@@ -27,7 +27,7 @@ export async function signIn(proof: Proof): Promise<void> {
   continueAs(id);
 }
 
-/** Requests that waited must not be sent as somebody else: then the page starts anew. */
+/** Requests that waited must not be sent as another account: then the page reloads. */
 function continueAs(accountId: string): void {
   const known = queryClient.getQueryData<Account>(['me']);
   if (known !== undefined && known.id !== accountId) location.reload();

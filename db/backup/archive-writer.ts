@@ -101,7 +101,7 @@ function hashStream(source: Readable, onWritten: (written: Written) => void): Re
     },
   });
   source.once('error', (error) => through.destroy(error));
-  // After the archive failed, the end of the source's connection is one more error, which nobody waits for.
+  // After the archive failed, the end of the source's connection is one more error, to be ignored.
   for (const stream of [source, through]) stream.on('error', () => undefined);
   return source.pipe(through);
 }

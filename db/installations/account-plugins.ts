@@ -46,7 +46,7 @@ export interface InstalledPlugin {
   /** Paths of `commands/*.md` and `skills/<name>/SKILL.md`, with the blobs that hold them. */
   readonly texts: Readonly<Record<string, string>>;
   readonly discovered: unknown;
-  /** Until then a crash loop returns to the version before. Null: there is none. */
+  /** Until then a crash loop returns to the version before. Null: it never does. */
   readonly rollbackUntil: string | null;
   /** Changes with the installation; supervisors then retry a failed one. */
   readonly updatedAt: string;
@@ -109,7 +109,7 @@ export interface UpdateTarget {
   readonly missing: readonly string[];
 }
 
-/** Loads the update under way. Null: there is none. */
+/** Loads the update under way. Null: no update is under way. */
 export async function loadUpdateTarget(pool: Queryable, installationId: string): Promise<UpdateTarget | null> {
   const found = await pool.query<Row>(`${SELECT_TARGET} WHERE i.id = $1`, [installationId]);
   const [row] = found.rows;

@@ -39,7 +39,7 @@ export interface Installation {
   readonly targetSemVer: string | null;
   readonly targetManifest: Manifest | null;
   readonly targetSince: string | null;
-  /** Why the update under way is a rollback; null: it is none. */
+  /** Why the update under way is a rollback; null: it is an ordinary update. */
   readonly rollbackReason: string | null;
   /** The last update, if it failed. */
   readonly failedVersionId: string | null;
