@@ -2,9 +2,10 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { STOP_TIMEOUT_MS } from '../service/lifecycle/parent.ts';
 
-/** They notice the death of their parent at once and drain; this is longer than a drain. Milliseconds. */
-const END_TIMEOUT_MS = 40_000;
+/** They notice the death of their parent at once and drain; this is longer than a drain on a busy machine. Milliseconds. */
+const END_TIMEOUT_MS = STOP_TIMEOUT_MS + 30_000;
 const POLL_MS = 100;
 const MAINS = ['api', 'supervisor'].map((name) => fileURLToPath(new URL(`../${name}/main.ts`, import.meta.url)));
 

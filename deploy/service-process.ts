@@ -6,6 +6,7 @@ import {
   type ChildMessage,
   type ParentMessage,
   parentMessage,
+  STOP_TIMEOUT_MS,
   SUCCESSOR_VARIABLE,
 } from '../service/lifecycle/parent.ts';
 import { computeBackoff, LONG_RUN_MS } from './backoff.ts';
@@ -15,8 +16,6 @@ import type { HeldSocket } from './listening-sockets.ts';
 const READY_TIMEOUT_MS = 120_000;
 /** Wait for the last lines of output, which a surviving child of the process may hold open. Milliseconds. */
 const LAST_LINES_MS = 1_000;
-/** Maximum drain: running calls and one chain of hooks. Then the process is killed. Milliseconds. */
-const STOP_TIMEOUT_MS = 30_000;
 
 /**
  * V8 would let new objects fill 64 MB before it collects them. Each of those collections stops the event loop for 10 to 30 ms on a

@@ -28,6 +28,8 @@ export type ChildMessage = z.infer<typeof childMessage>;
 
 /** Set for a process that may replace another: it serves when the parent says so. */
 export const SUCCESSOR_VARIABLE = 'BULKHEAD_SUCCESSOR';
+/** Maximum drain: running calls and one chain of hooks. Then the process ends by force. Milliseconds. */
+export const STOP_TIMEOUT_MS = 30_000;
 /** Interval between two reports of a successor. Milliseconds. */
 const REPORT_EVERY_MS = 200;
 
@@ -71,15 +73,18 @@ export function refuseToStart(error: unknown): void {
 }
 
 /**
- * Calls `stop` stopOnce, on SIGTERM, SIGINT, or when the parent has exited.
+ * Calls `stop` once, on SIGTERM, SIGINT, or when the parent has exited. A parent ends a process whose stop hangs; the
+ * process does so itself for the case that the parent was killed.
  *
- * @param stop releases everything; afterwards the process exits, with code 1 if it rejected
+ * @param stop releases everything; afterwards the process exits, with code 1 if it rejected or took too long
+ * @param timeoutMs from the start of `stop`
  */
-export function stopWithParent(stop: () => Promise<void>): void {
+export function stopWithParent(stop: () => Promise<void>, timeoutMs: number = STOP_TIMEOUT_MS): void {
   let stopping = false;
   const stopOnce = (): void => {
     if (stopping) return;
     stopping = true;
+    setTimeout(endByForce, timeoutMs, timeoutMs).unref();
     stop().then(
       () => process.exit(),
       (error: unknown) => {
@@ -90,6 +95,16 @@ export function stopWithParent(stop: () => Promise<void>): void {
   };
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, stopOnce);
   process.on('disconnect', stopOnce);
+  // The parent was killed while this process started. Undefined: there never was one.
+  if (process.connected === false) stopOnce();
+}
+
+/** Names what kept the process alive, for whoever looks for the cause. */
+function endByForce(timeoutMs: number): void {
+  const open = Object.entries(Object.groupBy(process.getActiveResourcesInfo(), (name) => name));
+  const counts = open.map(([name, all]) => `${all?.length} ${name}`).join(', ');
+  console.error(`The stop took longer than ${timeoutMs / 1_000} s. The process ends by force; still open: ${counts}.`);
+  process.exit(1);
 }
 
 function sendToParent(message: ParentMessage): void {

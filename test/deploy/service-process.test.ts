@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { ServiceProcess } from '../../deploy/service-process.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
 
@@ -81,10 +81,16 @@ t.test('one that does not drain is ended by force', async (t) => {
   t.ok(await isGone(pids(lines)[0] ?? 0));
 });
 
-t.test('the process exits when its parent is killed', async (t) => {
+for (const [behaviour, title] of [
+  ['serves', 'the process exits when its parent is killed'],
+  ['hangs-in-stop', 'it exits then also when its stop hangs'],
+] as const)
+  t.test(title, (t) => killParent(t, behaviour));
+
+async function killParent(t: Test, behaviour: string): Promise<void> {
   const script = `
     import { ServiceProcess } from ${JSON.stringify(new URL('../../deploy/service-process.ts', import.meta.url).href)};
-    const env = { ...${JSON.stringify(bareEnvironment)}, BEHAVIOUR: 'serves' };
+    const env = { ...${JSON.stringify(bareEnvironment)}, BEHAVIOUR: '${behaviour}' };
     const onLine = (line) => console.log(line);
     await new ServiceProcess({ name: 'API', main: ${JSON.stringify(MAIN)}, env, onLine, onNotice() {} }).start();`;
   const parent: ChildProcess = spawn(process.execPath, ['--input-type=module', '-e', script], {
@@ -97,4 +103,4 @@ t.test('the process exits when its parent is killed', async (t) => {
   t.notOk(await isGone(pid));
   parent.kill('SIGKILL');
   t.ok(await until(() => isGone(pid)));
-});
+}

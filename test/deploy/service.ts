@@ -15,6 +15,10 @@ switch (process.env.BEHAVIOUR) {
     process.on('SIGTERM', () => undefined);
     announceReady('http://localhost:1');
     break;
+  case 'hangs-in-stop':
+    stopWithParent(() => new Promise(() => undefined), 200);
+    announceReady('http://localhost:1');
+    break;
   default:
     stopWithParent(async () => {
       clearInterval(alive);
