@@ -12,6 +12,7 @@ import { constants, setPriority } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { removeTimeLimit } from '../test/runner/harness.ts';
+import { completeSearchPath } from '../test/runner/programs.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { type MeasuredProcess, startAccountsService } from './fixtures/accounts-service.ts';
 import type { GoodResult } from './fixtures/good-account.ts';
@@ -35,6 +36,8 @@ const restSeconds = Number(values.rest);
 
 // The test fixtures load tap, whose time limit of 30 s would end a measurement.
 removeTimeLimit();
+// With bubblewrap: without the jail, something else would be measured.
+await completeSearchPath();
 const endings: (() => unknown)[] = [];
 const cleanup = { teardown: (end: () => unknown) => void endings.push(end) };
 const good = forkClient('fixtures/good-account.ts');

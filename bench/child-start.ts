@@ -12,6 +12,7 @@ import { buildChild } from '../sandbox-child/build-child.ts';
 import { type Child, startChild } from '../supervisor/children/child.ts';
 import { type Jail, makeJail } from '../supervisor/jail/jail.ts';
 import { openSandbox } from '../supervisor/jail/sandbox.ts';
+import { completeSearchPath } from '../test/runner/programs.ts';
 import { median, percentile } from './percentiles.ts';
 
 const STARTS = 25;
@@ -23,6 +24,8 @@ const PLUGIN = 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + " Use metr
 
 const directory = mkdtempSync(join(tmpdir(), 'bulkhead-bench-'));
 const program = await buildChild();
+// With bubblewrap: without the jail, something else would be measured.
+await completeSearchPath();
 const sandbox = await openSandbox({ directory, program, mode: 'auto' });
 const bareJail = makeJail({ directory: join(directory, 'bare'), program, walls: { node: true, os: false } });
 

@@ -21,6 +21,7 @@ import { type Child, startChild } from '../supervisor/children/child.ts';
 import { openSandbox } from '../supervisor/jail/sandbox.ts';
 import { createMetrics } from '../supervisor/records/metrics.ts';
 import { Rollups } from '../supervisor/records/rollups.ts';
+import { completeSearchPath } from '../test/runner/programs.ts';
 import { percentile } from './percentiles.ts';
 
 const ROUNDS = 10;
@@ -56,6 +57,8 @@ type Make = () => Promise<Subject>;
 
 const directory = mkdtempSync(join(tmpdir(), 'bulkhead-bench-'));
 const program = await buildChild();
+// With bubblewrap: without the jail, something else would be measured.
+await completeSearchPath();
 const sandbox = await openSandbox({ directory, program, mode: 'auto' });
 /** A pool that never connects, because nothing queries it. */
 const pool = new Pool();
