@@ -6,7 +6,15 @@
  * Long strings and byte arrays are moved out of the JSON into raw parts. As plain JSON, with byte arrays as base64, a hook
  * with a 4 KB prompt takes an eighth more CPU time.
  */
-import { isUtf8 } from 'node:buffer';
+import {
+  checkCost,
+  decodeUtf8,
+  FRAME_BOUNDS,
+  type JsonBounds,
+  JsonError,
+  type ReadJson,
+  readJson,
+} from '../sdk/contract/untrusted-json.ts';
 import { FRAME_MAX_BYTES, FrameError, HEADER_BYTES } from './frame.ts';
 
 /** Size of the head's length field. */
@@ -20,10 +28,6 @@ const PART_DEPTH_MAX = 7;
 /** Longer arrays, such as a transcript's messages, stay in the JSON, because `JSON.stringify` walks them faster. */
 const PART_ARRAY_MAX = 32;
 const PARTS_MAX = 256;
-/** Deeper JSON can overflow the stack of code that walks it. */
-const NESTING_MAX = 128;
-/** JSON this short cannot be nested too deeply. */
-const SHALLOW_BYTES = 2 * NESTING_MAX;
 /** The bytes of a longer head are counted before memory is allocated, instead of assuming three per character. */
 const HEAD_COUNTED_CHARS = 4_096;
 
@@ -163,36 +167,21 @@ function detachFields(fields: object, path: Path, parts: Parts): object {
 }
 
 /**
- * Decodes the content of a frame.
+ * Decodes the content of a frame of the supervisor.
  *
  * @throws FrameError unless the content is one object whose parts fill the frame exactly
  */
-export const decodeMessage = (buffer: Buffer, start: number, end: number): Record<string, unknown> =>
-  decode(buffer, start, end, { isSuspect: false });
-
-/** What decoding finds out in passing, which saves a second look at the frame. */
-interface Findings {
-  /** Whether a text may hold U+0000 or a lone surrogate: the JSON has an escape, or a part the character itself. */
-  isSuspect: boolean;
-}
-
-function decode(buffer: Buffer, start: number, end: number, findings: Findings): Record<string, unknown> {
-  const headStart = start + LENGTH_BYTES;
-  const headEnd = end < headStart ? Number.POSITIVE_INFINITY : headStart + buffer.readUInt32LE(start);
-  if (headEnd > end) throw new FrameError('a frame shorter than its head');
-  const head = readText(buffer, headStart, headEnd);
-  findings.isSuspect = head.includes(ESCAPE_START);
-  const message = parseHead(head);
-  const partsEnd = Object.hasOwn(message, 'parts') ? attachParts(message, buffer, headEnd, end, findings) : headEnd;
-  if (partsEnd !== end) throw new FrameError('the parts of a message do not fill its frame');
-  return message;
+export function decodeMessage(buffer: Buffer, start: number, end: number): Record<string, unknown> {
+  const headEnd = findHeadEnd(buffer, start, end);
+  const { value } = readHead(buffer, start + LENGTH_BYTES, headEnd, null);
+  return complete(requireObject(value), buffer, headEnd, end, { isSuspect: false });
 }
 
 /**
  * `decodeMessage` for messages of plugins.
  *
  * @param admit called for a message that may hold U+0000 or lone surrogates; returns the message to use
- * @throws FrameError also for JSON that nests too deeply, before it is parsed
+ * @throws FrameError also for JSON that `readJson` refuses
  */
 export function decodeUntrusted(
   buffer: Buffer,
@@ -200,32 +189,51 @@ export function decodeUntrusted(
   end: number,
   admit?: (message: Record<string, unknown>) => Record<string, unknown>,
 ): Record<string, unknown> {
-  refuseDeepNesting(buffer, start, end);
-  const findings = { isSuspect: false };
-  const message = decode(buffer, start, end, findings);
+  const headEnd = findHeadEnd(buffer, start, end);
+  const { value, isSuspect } = readHead(buffer, start + LENGTH_BYTES, headEnd, FRAME_BOUNDS);
+  const findings = { isSuspect };
+  const message = complete(requireObject(value), buffer, headEnd, end, findings);
   return findings.isSuspect && admit ? admit(message) : message;
 }
 
-/** U+FFFD, which decoding puts where bytes are not UTF-8. */
-const REPLACEMENT = '\u{fffd}';
-
-/** @throws FrameError rather than repair bytes that are not UTF-8 */
-function readText(buffer: Buffer, start: number, end: number): string {
-  const text = buffer.toString('utf8', start, end);
-  if (text.includes(REPLACEMENT) && !isUtf8(buffer.subarray(start, end)))
-    throw new FrameError('a message that is not UTF-8');
-  return text;
+function findHeadEnd(buffer: Buffer, start: number, end: number): number {
+  const headStart = start + LENGTH_BYTES;
+  const headEnd = end < headStart ? Number.POSITIVE_INFINITY : headStart + buffer.readUInt32LE(start);
+  if (headEnd > end) throw new FrameError('a frame shorter than its head');
+  return headEnd;
 }
 
-const ESCAPE_START = '\\u';
-
-function parseHead(head: string): Record<string, unknown> {
-  let message: unknown;
+function readHead(buffer: Buffer, start: number, end: number, bounds: JsonBounds | null): ReadJson {
   try {
-    message = JSON.parse(head);
-  } catch {
-    throw new FrameError('a message that is not JSON');
+    return readJson(buffer, start, end, bounds);
+  } catch (error) {
+    throw describeRefusal(error);
   }
+}
+
+const describeRefusal = (error: unknown): unknown =>
+  error instanceof JsonError ? new FrameError(`a message that ${error.message}`) : error;
+
+/** What decoding finds out in passing, which saves a second look at the frame. */
+interface Findings {
+  /** Whether a text may hold U+0000 or a lone surrogate: the JSON has an escape, or a part the character itself. */
+  isSuspect: boolean;
+}
+
+/** Puts the parts of a frame back into its message. */
+function complete(
+  message: Record<string, unknown>,
+  buffer: Buffer,
+  headEnd: number,
+  end: number,
+  findings: Findings,
+): Record<string, unknown> {
+  const partsEnd = Object.hasOwn(message, 'parts') ? attachParts(message, buffer, headEnd, end, findings) : headEnd;
+  if (partsEnd !== end) throw new FrameError('the parts of a message do not fill its frame');
+  return message;
+}
+
+function requireObject(message: unknown): Record<string, unknown> {
   if (typeof message !== 'object' || message === null || Array.isArray(message))
     throw new FrameError('a message that is not a JSON object');
   return message as Record<string, unknown>;
@@ -252,13 +260,22 @@ function attachParts(
     const length: unknown = table[firstKey + depth + 1];
     if ((kind !== TEXT && kind !== BYTES) || !isCount(length) || at + length > end)
       throw new FrameError('a malformed part');
-    const content = kind === TEXT ? readText(buffer, at, at + length) : copyBytes(buffer, at, length);
+    const content = kind === TEXT ? readPart(buffer, at, at + length) : copyBytes(buffer, at, length);
     if (typeof content === 'string') findings.isSuspect ||= content.includes('\0');
     placePart(root, table, firstKey, depth, content);
     at += length;
     entry = firstKey + depth + 2;
   }
   return at;
+}
+
+/** @throws FrameError rather than repair bytes that are not UTF-8 */
+function readPart(buffer: Buffer, start: number, end: number): string {
+  try {
+    return decodeUtf8(buffer, start, end);
+  } catch (error) {
+    throw describeRefusal(error);
+  }
 }
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
@@ -287,34 +304,18 @@ function placePart(root: unknown, table: readonly unknown[], start: number, dept
   throw new FrameError('a part of a message has no place');
 }
 
-const [QUOTE, BACKSLASH, OPEN_BRACKET, CLOSE_BRACKET, OPEN_BRACE, CLOSE_BRACE] = Buffer.from('"\\[]{}');
-
 /**
- * Refuses a message whose JSON nests too deeply. Used for messages of plugins: the child calls it before it sends, and the
- * supervisor before it parses.
+ * Refuses a message that the supervisor would not read. The child calls it before it sends.
  *
  * @param start start of the frame's content
  * @throws FrameError
  */
-export function refuseDeepNesting(buffer: Buffer, start: number, end: number): void {
+export function refuseCostlyMessage(buffer: Buffer, start: number, end: number): void {
   const headStart = start + LENGTH_BYTES;
-  if (end - headStart < SHALLOW_BYTES) return;
   const headEnd = Math.min(headStart + buffer.readUInt32LE(start), end);
-  if (isTooDeep(buffer, headStart, headEnd)) throw new FrameError(`more than ${NESTING_MAX} levels of nesting`);
-}
-
-function isTooDeep(buffer: Buffer, start: number, end: number): boolean {
-  if (end - start < SHALLOW_BYTES) return false;
-  let depth = 0;
-  let isQuoted = false;
-  for (let at = start; at < end; at += 1) {
-    const byte = buffer[at];
-    if (byte === QUOTE) isQuoted = !isQuoted;
-    else if (isQuoted) at += byte === BACKSLASH ? 1 : 0;
-    else if (byte === OPEN_BRACKET || byte === OPEN_BRACE) {
-      depth += 1;
-      if (depth > NESTING_MAX) return true;
-    } else if (byte === CLOSE_BRACKET || byte === CLOSE_BRACE) depth -= 1;
+  try {
+    checkCost(buffer, headStart, headEnd, FRAME_BOUNDS);
+  } catch (error) {
+    throw describeRefusal(error);
   }
-  return false;
 }

@@ -12,7 +12,7 @@ import {
 } from 'vscode-jsonrpc';
 import { FRAME_MAX_BYTES, FrameBuffer, frameBytes, HEADER_BYTES } from './frame.ts';
 import { CANCEL_METHOD, type CancelParams, type CancelReason, openConnection } from './json-rpc.ts';
-import { decodeMessage, encodeMessage, refuseDeepNesting, SCRATCH_BYTES } from './message.ts';
+import { decodeMessage, encodeMessage, refuseCostlyMessage, SCRATCH_BYTES } from './message.ts';
 import { describeError } from './text.ts';
 
 /** Messages of the supervisor are trusted and not checked. */
@@ -143,7 +143,7 @@ export class StdoutWriter extends AbstractMessageWriter {
   #send(message: object): void {
     const frame = encodeMessage(message, FRAME_MAX_BYTES, this.#scratch);
     const bytes = frameBytes(frame);
-    refuseDeepNesting(frame, HEADER_BYTES, bytes);
+    refuseCostlyMessage(frame, HEADER_BYTES, bytes);
     try {
       for (let at = 0; at < bytes; ) at += writeSync(1, frame, at, bytes - at);
     } catch {

@@ -15,12 +15,6 @@ export const isStorable = (text: string): boolean => !text.includes('\0') && tex
 /** Shows what cannot be stored as U+FFFD. For diagnostic text only: anything else is refused rather than altered. */
 export const replaceUnstorable = (text: string): string => text.replaceAll('\0', REPLACEMENT).toWellFormed();
 
-/** Escapes in JSON text that may stand for U+0000 or a lone surrogate. */
-const SUSPECT_ESCAPE = /\\u(?:0000|[dD][89a-fA-F])/;
-
-/** Whether JSON text may hold what `findUnstorable` finds. A cheap test: most texts contain no escape at all. */
-export const isSuspectJson = (json: string): boolean => json.includes('\\') && SUSPECT_ESCAPE.test(json);
-
 /**
  * Finds a text that PostgreSQL cannot store.
  *

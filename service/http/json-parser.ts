@@ -1,10 +1,16 @@
 /** Parses the JSON of bodies: small ones at once, large ones in a thread, so that no other request waits. */
 import secureJsonParse from 'secure-json-parse';
-import { findUnstorable, isSuspectJson } from '../../db/postgres/storable-json.ts';
-import { Problem, type ProblemCode } from '../../sdk/contract/errors.ts';
+import { findUnstorable } from '../../db/postgres/storable-json.ts';
+import type { ProblemCode } from '../../sdk/contract/errors.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
+import {
+  countValuesMax,
+  JSON_LEVELS_MAX,
+  JsonError,
+  type JsonFault,
+  readJson,
+} from '../../sdk/contract/untrusted-json.ts';
 import { singleWorkerPool } from '../timing/single-worker-pool.ts';
-import { refuseCostlyJson } from './json-size.ts';
 
 /** Larger bodies are parsed in the thread; they cost more time here than handing them over. Bytes. */
 const IN_PLACE_MAX_BYTES = MIB;
@@ -40,30 +46,41 @@ export class JsonParser {
   }
 }
 
+/** How a refusal of JSON is answered, and what the client can do. */
+const REFUSALS: Readonly<Record<JsonFault, readonly [code: ProblemCode, advice: string]>> = {
+  too_deep: ['bad_request', ' Send flatter JSON.'],
+  too_many_values: ['too_large', ' Send fewer, in several requests.'],
+  not_utf8: ['bad_request', ''],
+  not_json: ['bad_request', ''],
+  forbidden_name: ['bad_request', ' Rename it.'],
+  inexact_number: ['bad_request', ' Send it as a string.'],
+};
+
 /** Parses one body. */
 export function parseJson({ body, maxBytes, anyNames, anyTexts }: ParseTask): ParseResult {
+  const bounds = { levelsMax: JSON_LEVELS_MAX, valuesMax: countValuesMax(maxBytes) };
+  // A copy from another thread is a plain array.
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   try {
-    refuseCostlyJson(body, maxBytes);
-    const action = anyNames ? 'ignore' : 'error';
-    const json = decode(body);
-    const value: unknown = secureJsonParse(json, { protoAction: action, constructorAction: action });
-    // Both need an escape: UTF-8 encodes no surrogates, and JSON no raw U+0000.
-    const field = !anyTexts && isSuspectJson(json) ? findUnstorable(value) : null;
+    const parse = anyNames ? JSON.parse : parseWithoutPrototypes;
+    const { value, isSuspect } = readJson(bytes, 0, bytes.byteLength, bounds, parse);
+    const field = !anyTexts && isSuspect ? findUnstorable(value) : null;
     return field === null ? { value } : { fault: 'unstorable', field };
   } catch (error) {
-    if (error instanceof TypeError) return { fault: 'not_utf8' };
-    if (error instanceof Problem) return { fault: error.code, detail: error.message };
-    return { fault: 'bad_request', detail: `The body is not valid JSON${findPlace(error as Error)}.` };
+    if (!(error instanceof JsonError)) throw error;
+    if (error.fault === 'not_utf8') return { fault: 'not_utf8' };
+    const [code, advice] = REFUSALS[error.fault];
+    return { fault: code, detail: `The body ${error.message}.${advice}` };
   }
 }
 
-/** @throws TypeError where the bytes are not UTF-8 */
-function decode(body: Uint8Array): string {
-  return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body);
-}
-
-/** Where the parser stopped, if its error says so. The error also quotes the body, which is not repeated. */
-function findPlace({ message }: Error): string {
-  const [, line, column] = /\(line (\d+) column (\d+)\)/.exec(message) ?? [];
-  return line === undefined ? '' : `: line ${line}, column ${column}`;
+/** @throws JsonError for names with which code that copies properties would change an object's prototype */
+function parseWithoutPrototypes(text: string): unknown {
+  try {
+    return secureJsonParse(text);
+  } catch (error) {
+    if (!(error as Error).message.includes('forbidden prototype property')) throw error;
+    const names = '“__proto__” or “constructor.prototype”';
+    throw new JsonError('forbidden_name', `has a property ${names}, which this address does not accept`);
+  }
 }

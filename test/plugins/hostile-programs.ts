@@ -43,7 +43,7 @@ export const breakers: Readonly<Record<string, readonly [program: string, reason
   'a response without a request': [`${SAY} ready(); say({ id: 99, result: 1 });`, /a response to no request/],
   'deep JSON': [
     `${SAY} ready(); const t = '{"method":"log","params":' + '['.repeat(1e5) + ']'.repeat(1e5) + '}'; raw(t.length + 4, t.length, t);`,
-    /levels of nesting/,
+    /nests deeper than 108 levels/,
   ],
 };
 

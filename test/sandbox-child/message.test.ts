@@ -2,8 +2,9 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { decodeText, encodeText, FRAME_MAX_BYTES, FrameBuffer, HEADER_BYTES } from '../../sandbox-child/frame.ts';
-import { decodeMessage, decodeUntrusted, refuseDeepNesting } from '../../sandbox-child/message.ts';
+import { decodeMessage, decodeUntrusted, refuseCostlyMessage } from '../../sandbox-child/message.ts';
 import { limits } from '../../sdk/contract/limits.ts';
+import { FRAME_LEVELS_MAX, FRAME_VALUES_MAX } from '../../sdk/contract/untrusted-json.ts';
 import { amount, seed } from '../runner/soak.ts';
 import { encodedFrame as encode } from './encoded-frame.ts';
 
@@ -71,7 +72,10 @@ t.test('bytes that are not UTF-8 are refused, in the head and in a part', async 
   const latin = (frame: Buffer): Buffer => Buffer.from(frame.toString('latin1').replace('NOT', broken), 'latin1');
   for (const frame of [forge('{"a":"NOT"}'), forge('{"params":{"a":null},"parts":[1,"a",0,3]}', 'NOT')]) {
     t.doesNotThrow(() => decode(frame));
-    t.throws(() => decode(latin(frame)), { name: 'FrameError', message: 'a message that is not UTF-8' });
+    t.throws(() => decode(latin(frame)), {
+      name: 'FrameError',
+      message: /^a message that is not valid JSON: it is not UTF-8$/,
+    });
   }
   t.doesNotThrow(() => decode(forge('{"a":"\ufffd"}')), 'the replacement character itself');
 });
@@ -178,11 +182,20 @@ t.test('a getter that sends a message of its own does not mix up the two', async
 t.test('JSON that nests too deeply is refused before it is parsed', async (t) => {
   const nested = (levels: number): Buffer => forge(`{"a":${'['.repeat(levels)}${']'.repeat(levels)}}`);
   const read = (frame: Buffer): unknown => decodeUntrusted(frame, HEADER_BYTES, frame.byteLength);
-  t.doesNotThrow(() => read(nested(127)));
-  for (const levels of [128, 10_000, 1_000_000]) t.throws(() => read(nested(levels)), { name: 'FrameError' });
+  t.doesNotThrow(() => read(nested(FRAME_LEVELS_MAX - 1)));
+  for (const levels of [FRAME_LEVELS_MAX, 10_000, 1_000_000])
+    t.throws(() => read(nested(levels)), { name: 'FrameError' });
   t.doesNotThrow(() => read(forge(`{"a":"${'['.repeat(500)}\\"${'['.repeat(500)}"}`)), 'brackets in a string');
   const unclosed = forge(`{"a":"${'['.repeat(500)}`);
-  t.doesNotThrow(() => refuseDeepNesting(unclosed, HEADER_BYTES, unclosed.byteLength));
+  t.doesNotThrow(() => refuseCostlyMessage(unclosed, HEADER_BYTES, unclosed.byteLength));
+});
+
+t.test('JSON of too many values is refused before it is parsed', async (t) => {
+  const read = (frame: Buffer): unknown => decodeUntrusted(frame, HEADER_BYTES, frame.byteLength);
+  const list = (values: number): Buffer => forge(`{"a":[${'1,'.repeat(values)}1]}`);
+  t.doesNotThrow(() => read(list(FRAME_VALUES_MAX - 3)));
+  const message = `a message that holds more than ${FRAME_VALUES_MAX} values`;
+  t.throws(() => read(list(FRAME_VALUES_MAX)), { name: 'FrameError', message });
 });
 
 t.test('frames arrive whole however a pipe cuts them', async (t) => {

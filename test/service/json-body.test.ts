@@ -97,6 +97,27 @@ t.test('a body with too many values or levels is refused before it is parsed', a
   t.same((await post(text)).body, { body: JSON.parse(text) }, 'text is not counted, whatever it looks like');
 });
 
+t.test('a number that would become another one is refused', async (t) => {
+  const kept = [
+    '9007199254740991',
+    '9007199254740992',
+    '-9223372036854775808',
+    '100000000000000000000',
+    '1e308',
+    '0.1',
+  ];
+  for (const number of [...kept, '12345678901234567000', '3.14159265358979323846', '1E-400', '"9007199254740993"'])
+    t.equal((await post(`{"a":${number}}`)).status, 200, number);
+  for (const number of ['9007199254740993', '-9223372036854775807', '1e400', '-1E+309', `1${'0'.repeat(400)}`]) {
+    const { status, body } = await post(`[{"a":${number}}]`);
+    t.equal(status, 400, number);
+    t.match(
+      body.detail,
+      /^The body holds the number -?[\dE+e]+…?, which a double cannot hold\. Send it as a string\.$/,
+    );
+  }
+});
+
 t.test('a large body is parsed in a thread, by the same rules', async (t) => {
   const padding = 'x'.repeat(1.5 * MIB);
   t.same((await post(JSON.stringify({ padding }), '/long')).body, { body: { padding } });
