@@ -76,7 +76,7 @@ export function refuseToStart(error: unknown): void {
  * Calls `stop` once, on SIGTERM, SIGINT, or when the parent has exited. A parent ends a process whose stop hangs; the
  * process does so itself for the case that the parent was killed.
  *
- * @param stop releases everything; afterwards the process exits, with code 1 if it rejected or took too long
+ * @param stop releases everything; afterwards the process exits, with code 1 if it rejected, by SIGKILL if it took too long
  * @param timeoutMs from the start of `stop`
  */
 export function stopWithParent(stop: () => Promise<void>, timeoutMs: number = STOP_TIMEOUT_MS): void {
@@ -104,7 +104,8 @@ function endByForce(timeoutMs: number): void {
   const open = Object.entries(Object.groupBy(process.getActiveResourcesInfo(), (name) => name));
   const counts = open.map(([name, all]) => `${all?.length} ${name}`).join(', ');
   console.error(`The stop took longer than ${timeoutMs / 1_000} s. The process ends by force; still open: ${counts}.`);
-  process.exit(1);
+  // `exit` waits for handlers and threads, of which one may hang.
+  process.kill(process.pid, 'SIGKILL');
 }
 
 function sendToParent(message: ParentMessage): void {

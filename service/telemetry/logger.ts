@@ -1,7 +1,11 @@
 /** The log of a process: JSON lines with ids and without secrets, readable text on a terminal. */
 import { createRequire } from 'node:module';
 import { type DestinationStream, type Logger, pino } from 'pino';
+import { MIB } from '../../sdk/contract/limits.ts';
 import { getLogIds } from './log-ids.ts';
+
+/** Lines wait in memory while their reader is busy. Further lines are dropped. Bytes. */
+const WAITING_MAX_BYTES = 16 * MIB;
 
 /** Replaces a secret. */
 export const REDACTED = '[redacted]';
@@ -29,8 +33,23 @@ function redact(line: string): string {
 export function openLogger(name: string, level: string, destination?: DestinationStream): Logger {
   const options = { level, name, mixin: () => ({ ...getLogIds() }), hooks: { streamWrite: redact } };
   if (destination) return pino(options, destination);
-  if (!process.stdout.isTTY) return pino(options);
+  if (!process.stdout.isTTY) return pino(options, openStandardOutput());
   // Loaded only for a terminal, so that other starts are faster.
   const pretty = createRequire(import.meta.url)('pino-pretty') as typeof import('pino-pretty');
   return pino(options, pretty({ sync: true }));
+}
+
+/**
+ * Not pino's own stream: at the exit it repeats a failed write for ever, so a process whose reader was killed would not
+ * end.
+ */
+function openStandardOutput(): DestinationStream {
+  const { stdout } = process;
+  // The reader has ended.
+  stdout.on('error', () => undefined);
+  return {
+    write: (line) => {
+      if (stdout.writable && stdout.writableLength < WAITING_MAX_BYTES) stdout.write(line);
+    },
+  };
 }

@@ -84,6 +84,7 @@ t.test('one that does not drain is ended by force', async (t) => {
 for (const [behaviour, title] of [
   ['serves', 'the process exits when its parent is killed'],
   ['hangs-in-stop', 'it exits then also when its stop hangs'],
+  ['logs-in-stop', 'it exits then also when it logs what the parent no longer reads'],
 ] as const)
   t.test(title, (t) => killParent(t, behaviour));
 

@@ -1,5 +1,6 @@
 /** A process as API and supervisor are, that does what BEHAVIOUR says. Run by service-process.test.ts. */
 import { announceReady, refuseToStart, stopWithParent } from '../../service/lifecycle/parent.ts';
+import { openLogger } from '../../service/telemetry/logger.ts';
 
 /** Something that keeps the process alive, as a server does. */
 const alive = setInterval(() => undefined, 60_000);
@@ -19,6 +20,14 @@ switch (process.env.BEHAVIOUR) {
     stopWithParent(() => new Promise(() => undefined), 200);
     announceReady('http://localhost:1');
     break;
+  case 'logs-in-stop': {
+    const logger = openLogger('test', 'info');
+    stopWithParent(async () => {
+      for (const line of ['the last but one', 'the last']) logger.info(line);
+    });
+    announceReady('http://localhost:1');
+    break;
+  }
   default:
     stopWithParent(async () => {
       clearInterval(alive);
