@@ -1,15 +1,12 @@
 /** AbortController and AbortSignal for plugins. Node's own are EventTargets, which would give plugins access to more of Node. */
+import { DOMException } from './dom-exception.ts';
+import { dispatchTo, Event, EventTarget, HandlerSlot } from './event-target.ts';
 import type { CancelReason } from './json-rpc.ts';
-
-type Listener = (event: { readonly type: 'abort'; readonly target: AbortSignalLike }) => void;
 
 export interface AbortSignalLike {
   readonly aborted: boolean;
   readonly reason: unknown;
-  onabort: Listener | null;
   throwIfAborted(): void;
-  addEventListener(type: string, listener: Listener, options?: { once?: boolean }): void;
-  removeEventListener(type: string, listener: Listener): void;
 }
 
 /** Longest time of `AbortSignal.timeout`, about 24 days: Node runs a longer timer immediately. */
@@ -17,8 +14,7 @@ const TIMEOUT_MAX_MS = 2 ** 31 - 1;
 /** Largest number of pending `AbortSignal.timeout` of one plugin. */
 const TIMEOUTS_MAX = 1_000;
 
-const createNamedError = (name: string, message: string): Error => Object.assign(new Error(message), { name });
-const createAbortError = (): Error => createNamedError('AbortError', 'This operation was aborted');
+const createAbortError = (): Error => new DOMException('This operation was aborted', 'AbortError');
 
 /** Lets this file create signals; plugins get them from controllers and the static methods. */
 const INTERNAL = Symbol('signal');
@@ -26,11 +22,10 @@ const INTERNAL = Symbol('signal');
 let fire: (signal: AbortSignal, reason: unknown) => void;
 let timeouts = 0;
 
-export class AbortSignal implements AbortSignalLike {
-  onabort: Listener | null = null;
+export class AbortSignal extends EventTarget implements AbortSignalLike {
+  readonly #onabort = new HandlerSlot(this, 'abort');
   #aborted = false;
   #reason: unknown = undefined;
-  readonly #listeners = new Set<Listener>();
   /** Signals of `AbortSignal.any` that abort with this one. */
   readonly #dependents = new Set<AbortSignal>();
 
@@ -40,6 +35,7 @@ export class AbortSignal implements AbortSignalLike {
 
   constructor(token?: symbol) {
     if (token !== INTERNAL) throw new TypeError('AbortSignal has no public constructor: use AbortController');
+    super();
   }
 
   /** A signal that is aborted already. */
@@ -59,7 +55,7 @@ export class AbortSignal implements AbortSignalLike {
     const signal = new AbortSignal(INTERNAL);
     setTimeout(() => {
       timeouts -= 1;
-      signal.#fire(createNamedError('TimeoutError', 'The operation was aborted due to timeout'));
+      signal.#fire(new DOMException('The operation was aborted due to timeout', 'TimeoutError'));
     }, delay);
     return signal;
   }
@@ -88,37 +84,37 @@ export class AbortSignal implements AbortSignalLike {
     if (this.#aborted) throw this.#reason;
   }
 
-  addEventListener(type: string, listener: Listener): void {
-    if (type === 'abort' && typeof listener === 'function') this.#listeners.add(listener);
+  get onabort(): ((event: Event) => unknown) | null {
+    return this.#onabort.get();
   }
-
-  removeEventListener(_type: string, listener: Listener): void {
-    this.#listeners.delete(listener);
+  set onabort(handler: unknown) {
+    this.#onabort.set(handler);
   }
 
   #fire(reason: unknown): void {
     if (this.#aborted) return;
     this.#aborted = true;
     this.#reason = reason;
-    const listeners = [...this.#listeners, ...(this.onabort ? [this.onabort] : [])];
-    this.#listeners.clear();
-    // In a microtask, so that an error of one listener is reported as uncaught and does not stop the others.
-    for (const listener of listeners) queueMicrotask(() => listener({ type: 'abort', target: this }));
+    dispatchTo(this, new Event('abort'));
     for (const dependent of this.#dependents) dependent.#fire(reason);
     this.#dependents.clear();
   }
 }
 
 export class AbortController {
-  readonly signal: AbortSignal = new AbortSignal(INTERNAL);
+  readonly #signal: AbortSignal = new AbortSignal(INTERNAL);
+
+  get signal(): AbortSignal {
+    return this.#signal;
+  }
 
   abort(reason: unknown = createAbortError()): void {
-    fire(this.signal, reason);
+    fire(this.#signal, reason);
   }
 }
 
 /** Creates the abort reason of a cancelled handler's signal. */
 export const createAbortReason = (reason: CancelReason): Error =>
   reason === 'deadline'
-    ? createNamedError('TimeoutError', 'The deadline of this handler has passed')
-    : createNamedError('AbortError', 'The caller of this handler cancelled the call');
+    ? new DOMException('The deadline of this handler has passed', 'TimeoutError')
+    : new DOMException('The caller of this handler cancelled the call', 'AbortError');

@@ -5,9 +5,10 @@ import { build } from 'esbuild';
 /** Entry of the child program. Tests without wall L1 pass another one. */
 export const CHILD_ENTRY = fileURLToPath(new URL('main.ts', import.meta.url));
 
-/** Entries of the inspectable child, of the program in the realm of schemas, and of the inspector thread. */
+/** Entries of the inspectable child, of the programs that are loaded on first use, and of the inspector thread. */
 const INSPECTED_ENTRY = fileURLToPath(new URL('inspected.ts', import.meta.url));
 const SCHEMA_ENTRY = fileURLToPath(new URL('schema-program.ts', import.meta.url));
+const WEB_ENTRY = fileURLToPath(new URL('web-program.ts', import.meta.url));
 const RELAY_ENTRY = fileURLToPath(new URL('inspector-relay.ts', import.meta.url));
 
 /** Bundles the program of an inspectable child. */
@@ -26,11 +27,12 @@ export async function buildChild(
 ): Promise<string> {
   return bundleProgram(entry, {
     SCHEMA_PROGRAM: JSON.stringify(await bundleProgram(SCHEMA_ENTRY, {}, 'iife')),
+    WEB_PROGRAM: JSON.stringify(await bundleProgram(WEB_ENTRY, {}, 'iife')),
     ...define,
   });
 }
 
-/** @param format `iife` for a program without Node's `module` and `require` */
+/** @param format `iife` for a program without Node's `module` and `require`, whose exports become the variable `web` */
 async function bundleProgram(
   entry: string,
   define: Readonly<Record<string, string>> = {},
@@ -43,6 +45,7 @@ async function bundleProgram(
     write: false,
     platform: 'node',
     format,
+    ...(format === 'iife' ? { globalName: 'web' } : {}),
     target: 'node26',
     minify: true,
     // A crashing Node prints the source line to stderr, of which only 8 kB are kept.

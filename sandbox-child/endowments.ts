@@ -3,9 +3,13 @@
  * and frozen functions only, so that none of Node's objects can be reached through them.
  */
 import { AbortController, AbortSignal } from './abort.ts';
+import { createPerformance } from './clock.ts';
 import { createCrypto } from './crypto.ts';
+import { DOMException, replaceNodeExceptions } from './dom-exception.ts';
+import { CustomEvent, Event, EventTarget } from './event-target.ts';
 import type { SendCall } from './host.ts';
 import type { Log } from './log-lines.ts';
+import { makeOverridable } from './overridable.ts';
 import { text } from './text.ts';
 import { createTimers } from './timers.ts';
 import { createWebhooks } from './webhooks.ts';
@@ -59,6 +63,7 @@ export function createEndowments(
   report: (error: unknown) => void,
   send: SendCall,
 ): Readonly<Record<string, unknown>> {
+  makeOverridable({ AbortController, AbortSignal, CustomEvent, DOMException, Event, EventTarget });
   return {
     // ses leaves clock and randomness out of compartments against covert channels. Here each plugin has its own process.
     Date,
@@ -70,12 +75,17 @@ export function createEndowments(
     TextDecoder: PluginTextDecoder,
     AbortController,
     AbortSignal,
+    CustomEvent,
+    DOMException,
+    Event,
+    EventTarget,
+    performance: createPerformance(),
     crypto: createCrypto(),
     webhooks: createWebhooks(send),
-    atob: (data: string) => atob(data),
-    btoa: (data: string) => btoa(data),
+    atob: (data: string) => replaceNodeExceptions(() => atob(data)),
+    btoa: (data: string) => replaceNodeExceptions(() => btoa(data)),
     // Without options: plugins have no transferable objects.
-    structuredClone: (value: unknown) => structuredClone(value),
+    structuredClone: (value: unknown) => replaceNodeExceptions(() => structuredClone(value)),
     queueMicrotask: (callback: () => void) => {
       if (typeof callback !== 'function') throw new TypeError('the callback of queueMicrotask must be a function');
       queueMicrotask(callback);

@@ -13,10 +13,13 @@ import type { Realm } from './realm.ts';
 import { openRegistry } from './registry.ts';
 import { type Cancellation, connectToSupervisor, type SupervisorConnection } from './supervisor-connection.ts';
 import { describeError } from './text.ts';
+import { createWebGlobals, type WebGlobals } from './web-globals.ts';
 
 type Params<Name extends keyof typeof control> = z.infer<(typeof control)[Name]['params']>;
 type LoadResult = z.infer<(typeof control)['load']['result']>;
 
+/** The host call behind `fetch`, which exists where this one is granted. */
+const FETCH_MEMBER = 'http.fetch';
 /**
  * Makes V8 optimize a function after 1,000 calls instead of 3,000, which makes a hook a tenth faster. Set after the bundle is
  * loaded, because optimizing start-up code would make the start 20 ms slower.
@@ -35,6 +38,8 @@ class Program {
   readonly #invocations: Invocations = trackInvocations();
   readonly #registry = openRegistry();
   readonly #call: SendCall;
+  #web: WebGlobals | null = null;
+  #hasFetch = false;
   #argumentChecks = new ArgumentChecks({});
   readonly #log: ReturnType<typeof makeLog>;
 
@@ -71,13 +76,26 @@ class Program {
 
   #configure(params: Params<'configure'>): void {
     this.#realm.replace({ host: makeHost(params, this.#call, this.#log) });
+    this.#setFetch(params.members.includes(FETCH_MEMBER));
+  }
+
+  /** Only on a change: the plugin may have replaced its `fetch`. */
+  #setFetch(isGranted: boolean): void {
+    if (isGranted === this.#hasFetch || this.#web === null) return;
+    this.#hasFetch = isGranted;
+    if (isGranted) this.#realm.define(this.#web.fetch);
+    else this.#realm.remove(Object.keys(this.#web.fetch));
   }
 
   async #load(params: Params<'load'>): Promise<LoadResult> {
     const host = makeHost(params, this.#call, this.#log);
     const endowments = this.#realm.harden(createEndowments(this.#log, (error) => this.#logUncaught(error), this.#call));
+    this.#web = createWebGlobals(this.#realm, endowments, this.#call);
+    this.#hasFetch = params.members.includes(FETCH_MEMBER);
+    const lazyGlobals = { ...this.#web.classes, ...(this.#hasFetch ? this.#web.fetch : {}) };
     try {
-      this.#realm.evaluate(params.bundle, params.sourceName, { ...this.#registry.globals, ...endowments, host });
+      const globals = { ...this.#registry.globals, ...endowments, host };
+      this.#realm.evaluate(params.bundle, params.sourceName, globals, lazyGlobals);
       // Registration is open until the first turn ends, so microtasks may still register.
       await new Promise<void>((resolve) => setImmediate(resolve));
       setFlagsFromString(OPTIMIZE_SOONER);

@@ -30,6 +30,24 @@ export function createTimers(report: (error: unknown) => void): Record<string, u
       pending.set(id, repeat ? setInterval(run, ms) : setTimeout(run, ms));
       return id;
     };
+  const immediates = new Map<number, NodeJS.Immediate>();
+  const setImmediateTimer = (callback: Callback, ...values: unknown[]): number => {
+    if (typeof callback !== 'function') throw new TypeError('the callback of setImmediate must be a function');
+    if (immediates.size >= TIMERS_MAX)
+      throw new RangeError(`a plugin may have at most ${TIMERS_MAX} pending immediates`);
+    serial += 1;
+    const id = serial;
+    const run = (): void => {
+      immediates.delete(id);
+      try {
+        callback(...values);
+      } catch (error) {
+        report(error);
+      }
+    };
+    immediates.set(id, setImmediate(run));
+    return id;
+  };
   const clear = (id: unknown): void => {
     const timer = pending.get(Number(id));
     pending.delete(Number(id));
@@ -40,5 +58,11 @@ export function createTimers(report: (error: unknown) => void): Record<string, u
     setInterval: createSetter(true),
     clearTimeout: clear,
     clearInterval: clear,
+    setImmediate: setImmediateTimer,
+    clearImmediate: (id: unknown): void => {
+      const immediate = immediates.get(Number(id));
+      immediates.delete(Number(id));
+      clearImmediate(immediate);
+    },
   };
 }

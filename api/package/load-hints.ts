@@ -30,12 +30,10 @@ const GLOBALS = [
 ];
 /** Globals of other platforms, with their replacement in plugins. */
 export const absentGlobals: Readonly<Record<string, string>> = {
-  fetch: 'use host.http.fetch with the capability host.http:<host>',
+  fetch: 'declare the capability host.http:<host>; fetch exists where it was granted',
   process: 'use host.settings and host.secrets for configuration',
   Buffer: 'use Uint8Array, TextEncoder and atob',
   require: 'use an import statement with a relative path',
-  performance: 'use Date.now()',
-  setImmediate: 'use setTimeout',
   window: 'a plugin has no page',
   document: 'a plugin has no page',
 };

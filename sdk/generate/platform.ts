@@ -46,13 +46,66 @@ declare function setTimeout<A extends unknown[]>(callback: (...args: A) => void,
 declare function clearTimeout(id: number | undefined): void;
 declare function setInterval<A extends unknown[]>(callback: (...args: A) => void, ms?: number, ...args: A): number;
 declare function clearInterval(id: number | undefined): void;
+declare function setImmediate<A extends unknown[]>(callback: (...args: A) => void, ...args: A): number;
+declare function clearImmediate(id: number | undefined): void;
 declare function queueMicrotask(callback: () => void): void;
 declare function structuredClone<T>(value: T): T;
 /** Encodes a string of Latin-1 characters as base64. */
 declare function btoa(text: string): string;
 declare function atob(base64: string): string;
 
-declare class AbortSignal {
+/** The time since the plugin started, in whole milliseconds: precise clocks are absent. */
+declare const performance: {
+  readonly timeOrigin: number;
+  now(): number;
+  toJSON(): { timeOrigin: number };
+};
+
+declare class DOMException extends Error {
+  constructor(message?: string, options?: string | { name?: string; cause?: unknown });
+  readonly code: number;
+}
+
+interface EventInit {
+  bubbles?: boolean;
+  cancelable?: boolean;
+  composed?: boolean;
+}
+declare class Event {
+  constructor(type: string, init?: EventInit);
+  readonly type: string;
+  readonly target: EventTarget | null;
+  readonly currentTarget: EventTarget | null;
+  readonly eventPhase: number;
+  readonly bubbles: boolean;
+  readonly cancelable: boolean;
+  readonly composed: boolean;
+  readonly defaultPrevented: boolean;
+  readonly timeStamp: number;
+  readonly isTrusted: boolean;
+  composedPath(): EventTarget[];
+  preventDefault(): void;
+  stopPropagation(): void;
+  stopImmediatePropagation(): void;
+}
+declare class CustomEvent<T = unknown> extends Event {
+  constructor(type: string, init?: EventInit & { detail?: T });
+  readonly detail: T;
+}
+type EventListener = ((event: Event) => unknown) | { handleEvent(event: Event): unknown };
+interface EventListenerOptions {
+  capture?: boolean;
+  once?: boolean;
+  passive?: boolean;
+  signal?: AbortSignal;
+}
+declare class EventTarget {
+  addEventListener(type: string, listener: EventListener | null, options?: EventListenerOptions | boolean): void;
+  removeEventListener(type: string, listener: EventListener | null, options?: EventListenerOptions | boolean): void;
+  dispatchEvent(event: Event): boolean;
+}
+
+declare class AbortSignal extends EventTarget {
   private constructor();
   /** A signal that is aborted already. */
   static abort(reason?: unknown): AbortSignal;
@@ -61,17 +114,248 @@ declare class AbortSignal {
   /** A signal that aborts as soon as one of these does. */
   static any(signals: Iterable<AbortSignal>): AbortSignal;
   readonly aborted: boolean;
-  readonly reason: unknown;
-  onabort: AbortListener | null;
+  readonly reason: any;
+  onabort: ((event: Event) => unknown) | null;
   throwIfAborted(): void;
-  addEventListener(type: 'abort', listener: AbortListener, options?: { once?: boolean }): void;
-  removeEventListener(type: 'abort', listener: AbortListener): void;
 }
-type AbortListener = (event: { readonly type: 'abort'; readonly target: AbortSignal }) => void;
 declare class AbortController {
   readonly signal: AbortSignal;
   abort(reason?: unknown): void;
 }
+
+interface QueuingStrategy<T = any> {
+  highWaterMark?: number;
+  size?(chunk: T): number;
+}
+declare class CountQueuingStrategy {
+  constructor(init: { highWaterMark: number });
+  readonly highWaterMark: number;
+  readonly size: (chunk?: unknown) => number;
+}
+declare class ByteLengthQueuingStrategy {
+  constructor(init: { highWaterMark: number });
+  readonly highWaterMark: number;
+  readonly size: (chunk: { readonly byteLength: number }) => number;
+}
+interface UnderlyingSource<T = any> {
+  type?: 'bytes' | undefined;
+  start?(controller: ReadableStreamDefaultController<T>): unknown;
+  pull?(controller: ReadableStreamDefaultController<T>): unknown;
+  cancel?(reason?: unknown): unknown;
+}
+interface StreamPipeOptions {
+  preventClose?: boolean;
+  preventAbort?: boolean;
+  preventCancel?: boolean;
+  signal?: AbortSignal;
+}
+type ReadableStreamReadResult<T> = { done: false; value: T } | { done: true; value: undefined };
+/** Without readers that bring their own buffer: \`getReader({ mode: 'byob' })\` throws. */
+declare class ReadableStream<T = any> {
+  constructor(source?: UnderlyingSource<T>, strategy?: QueuingStrategy<T>);
+  static from<T>(iterable: Iterable<T> | AsyncIterable<T>): ReadableStream<T>;
+  readonly locked: boolean;
+  cancel(reason?: unknown): Promise<void>;
+  getReader(): ReadableStreamDefaultReader<T>;
+  pipeThrough<To extends ReadableStream>(
+    pair: { readonly readable: To; readonly writable: WritableStream<T> },
+    options?: StreamPipeOptions,
+  ): To;
+  pipeTo(target: WritableStream<T>, options?: StreamPipeOptions): Promise<void>;
+  tee(): [ReadableStream<T>, ReadableStream<T>];
+  values(options?: { preventCancel?: boolean }): AsyncIterableIterator<T>;
+  [Symbol.asyncIterator](options?: { preventCancel?: boolean }): AsyncIterableIterator<T>;
+}
+declare class ReadableStreamDefaultReader<T = any> {
+  constructor(stream: ReadableStream<T>);
+  readonly closed: Promise<undefined>;
+  read(): Promise<ReadableStreamReadResult<T>>;
+  cancel(reason?: unknown): Promise<void>;
+  releaseLock(): void;
+}
+declare class ReadableStreamDefaultController<T = any> {
+  protected constructor();
+  readonly desiredSize: number | null;
+  enqueue(chunk?: T): void;
+  close(): void;
+  error(reason?: unknown): void;
+}
+declare class ReadableByteStreamController extends ReadableStreamDefaultController<Uint8Array> {
+  readonly byobRequest: null;
+}
+interface UnderlyingSink<T = any> {
+  start?(controller: WritableStreamDefaultController): unknown;
+  write?(chunk: T, controller: WritableStreamDefaultController): unknown;
+  close?(): unknown;
+  abort?(reason?: unknown): unknown;
+}
+declare class WritableStream<T = any> {
+  constructor(sink?: UnderlyingSink<T>, strategy?: QueuingStrategy<T>);
+  readonly locked: boolean;
+  abort(reason?: unknown): Promise<void>;
+  close(): Promise<void>;
+  getWriter(): WritableStreamDefaultWriter<T>;
+}
+declare class WritableStreamDefaultWriter<T = any> {
+  constructor(stream: WritableStream<T>);
+  readonly closed: Promise<undefined>;
+  readonly ready: Promise<undefined>;
+  readonly desiredSize: number | null;
+  write(chunk?: T): Promise<void>;
+  close(): Promise<void>;
+  abort(reason?: unknown): Promise<void>;
+  releaseLock(): void;
+}
+declare class WritableStreamDefaultController {
+  private constructor();
+  readonly signal: AbortSignal;
+  error(reason?: unknown): void;
+}
+interface Transformer<In = any, Out = any> {
+  start?(controller: TransformStreamDefaultController<Out>): unknown;
+  transform?(chunk: In, controller: TransformStreamDefaultController<Out>): unknown;
+  flush?(controller: TransformStreamDefaultController<Out>): unknown;
+  cancel?(reason?: unknown): unknown;
+}
+declare class TransformStream<In = any, Out = any> {
+  constructor(
+    transformer?: Transformer<In, Out>,
+    writableStrategy?: QueuingStrategy<In>,
+    readableStrategy?: QueuingStrategy<Out>,
+  );
+  readonly readable: ReadableStream<Out>;
+  readonly writable: WritableStream<In>;
+}
+declare class TransformStreamDefaultController<Out = any> {
+  private constructor();
+  readonly desiredSize: number | null;
+  enqueue(chunk?: Out): void;
+  error(reason?: unknown): void;
+  terminate(): void;
+}
+declare class TextEncoderStream {
+  readonly encoding: string;
+  readonly readable: ReadableStream<Uint8Array>;
+  readonly writable: WritableStream<string>;
+}
+declare class TextDecoderStream {
+  constructor(label?: string, options?: { fatal?: boolean; ignoreBOM?: boolean });
+  readonly encoding: string;
+  readonly fatal: boolean;
+  readonly ignoreBOM: boolean;
+  readonly readable: ReadableStream<string>;
+  readonly writable: WritableStream<Uint8Array | ArrayBuffer>;
+}
+
+type BlobPart = string | Blob | ArrayBuffer | ArrayBufferView;
+declare class Blob {
+  constructor(parts?: Iterable<BlobPart>, options?: { type?: string });
+  readonly size: number;
+  readonly type: string;
+  arrayBuffer(): Promise<ArrayBuffer>;
+  bytes(): Promise<Uint8Array<ArrayBuffer>>;
+  slice(start?: number, end?: number, type?: string): Blob;
+  stream(): ReadableStream<Uint8Array>;
+  text(): Promise<string>;
+}
+declare class File extends Blob {
+  constructor(parts: Iterable<BlobPart>, name: string, options?: { type?: string; lastModified?: number });
+  readonly name: string;
+  readonly lastModified: number;
+}
+declare class FormData implements Iterable<[string, string | File]> {
+  append(name: string, value: string | Blob, filename?: string): void;
+  delete(name: string): void;
+  get(name: string): string | File | null;
+  getAll(name: string): (string | File)[];
+  has(name: string): boolean;
+  set(name: string, value: string | Blob, filename?: string): void;
+  forEach(callback: (value: string | File, name: string, form: FormData) => void, thisArg?: unknown): void;
+  entries(): IterableIterator<[string, string | File]>;
+  keys(): IterableIterator<string>;
+  values(): IterableIterator<string | File>;
+  [Symbol.iterator](): IterableIterator<[string, string | File]>;
+}
+type HeadersInit = Headers | Iterable<readonly [string, string]> | { readonly [name: string]: string };
+declare class Headers implements Iterable<[string, string]> {
+  constructor(init?: HeadersInit);
+  append(name: string, value: string): void;
+  delete(name: string): void;
+  get(name: string): string | null;
+  getSetCookie(): string[];
+  has(name: string): boolean;
+  set(name: string, value: string): void;
+  forEach(callback: (value: string, name: string, headers: Headers) => void, thisArg?: unknown): void;
+  entries(): IterableIterator<[string, string]>;
+  keys(): IterableIterator<string>;
+  values(): IterableIterator<string>;
+  [Symbol.iterator](): IterableIterator<[string, string]>;
+}
+type BodyInit =
+  | string
+  | URLSearchParams
+  | FormData
+  | Blob
+  | ArrayBuffer
+  | ArrayBufferView
+  | ReadableStream
+  | AsyncIterable<Uint8Array>;
+/** What requests and responses share: a body that can be read once. */
+interface Body {
+  readonly body: ReadableStream<Uint8Array> | null;
+  readonly bodyUsed: boolean;
+  arrayBuffer(): Promise<ArrayBuffer>;
+  blob(): Promise<Blob>;
+  bytes(): Promise<Uint8Array>;
+  formData(): Promise<FormData>;
+  json(): Promise<any>;
+  text(): Promise<string>;
+}
+interface RequestInit {
+  method?: string;
+  headers?: HeadersInit;
+  body?: BodyInit | null;
+  signal?: AbortSignal | null;
+  /** A plugin has \`follow\` only: the host follows redirects to granted hosts. */
+  redirect?: 'follow' | 'error' | 'manual';
+  duplex?: 'half';
+}
+interface Request extends Body {}
+declare class Request {
+  constructor(input: Request | URL | string, init?: RequestInit);
+  readonly url: string;
+  readonly method: string;
+  readonly headers: Headers;
+  readonly signal: AbortSignal;
+  readonly redirect: string;
+  clone(): Request;
+}
+interface ResponseInit {
+  status?: number;
+  statusText?: string;
+  headers?: HeadersInit;
+}
+interface Response extends Body {}
+declare class Response {
+  constructor(body?: BodyInit | null, init?: ResponseInit);
+  static error(): Response;
+  static json(data: unknown, init?: ResponseInit): Response;
+  static redirect(url: string | URL, status?: number): Response;
+  readonly headers: Headers;
+  readonly ok: boolean;
+  readonly redirected: boolean;
+  readonly status: number;
+  readonly statusText: string;
+  readonly type: string;
+  readonly url: string;
+  clone(): Response;
+}
+/**
+ * Sends a request through \`host.http.fetch\`, with the same hosts, checks, limits and audit. Exists only where the account granted
+ * \`host.http\`. The whole body of the response has arrived when the promise resolves. A refused or failed request rejects with a
+ * TypeError whose \`cause\` is the host's sentence.
+ */
+declare function fetch(input: Request | URL | string, init?: RequestInit): Promise<Response>;
 
 declare class TextEncoder {
   readonly encoding: 'utf-8';

@@ -204,7 +204,7 @@ t.test('a global that is not there', async (t) => {
     "\nmiddlware.systemPrompt = () => 'x';": /“middlware” does not exist; did you mean “middleware”/,
     "\nhots.log('x');": /“hots” does not exist; did you mean “host”/,
     '\nsetTimout(() => {}, 1);': /did you mean “setTimeout”/,
-    "\nfetch('https://example.com');": /Plugins have no fetch: use host\.http\.fetch/,
+    "\nfetch('https://example.com');": /Plugins have no fetch: declare the capability host\.http:/,
     '\nconst x = process.env.HOME;': /Plugins have no process/,
   };
   for (const [index, message] of Object.entries(wrong)) {

@@ -7,13 +7,18 @@ clearTimeout(timer);
 console.dir([...new URLSearchParams({ q: 'x' })]);
 queueMicrotask(() => new AbortController().abort());
 atob(btoa('x'));
+const response: Response = await fetch(new Request('https://example.com', { method: 'POST', body: new FormData() }));
+for await (const chunk of response.body ?? []) bytes.set(chunk);
+clearImmediate(
+  setImmediate((text: string) => console.log([{ text, now: performance.now() }]), response.headers.get('x') ?? ''),
+);
+new EventTarget().addEventListener('x', (event) => console.log('%s', event.type), { signal: AbortSignal.timeout(10) });
+ReadableStream.from(['x']).pipeThrough(new TransformStream<string, Uint8Array>()).pipeThrough(new TextDecoderStream());
 
 // @ts-expect-error
 process.exit(0);
 // @ts-expect-error
 require('node:fs');
-// @ts-expect-error
-await fetch('https://example.com');
 // @ts-expect-error
 Buffer.from('x');
 // @ts-expect-error
@@ -32,10 +37,6 @@ new Worker('x');
 __dirname;
 // @ts-expect-error
 await import('node:fs');
-// @ts-expect-error
-setImmediate(() => {});
-// @ts-expect-error
-performance.now();
 // @ts-expect-error
 new SharedArrayBuffer(8);
 // @ts-expect-error

@@ -7,7 +7,12 @@ serve({
     const given = { ...globals, process, require };
     new Function(...Object.keys(given), source)(...Object.values(given));
   },
+  evaluateProgram() {
+    throw new Error('Node has its own globals of the web here');
+  },
   replace() {
     // Tests do not reconfigure these children.
   },
+  define() {},
+  remove() {},
 });

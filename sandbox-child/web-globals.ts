@@ -1,0 +1,49 @@
+/** Globals that are parsed on first use, so that a plugin that uses none pays nothing for them. */
+import type { SendCall } from './host.ts';
+import type { LazyGlobals, Realm } from './realm.ts';
+import type { WebProgram } from './web-program.ts';
+
+/** The bundled program, inserted by `build-child.ts`. */
+declare const WEB_PROGRAM: string;
+
+/** The globals of `web-program.ts`. */
+export const WEB_CLASSES = [
+  ...(['Headers', 'Request', 'Response', 'FormData', 'Blob', 'File', 'ReadableStream', 'WritableStream'] as const),
+  ...(['TransformStream', 'TextEncoderStream', 'TextDecoderStream', 'ByteLengthQueuingStrategy'] as const),
+  ...(['CountQueuingStrategy', 'ReadableStreamDefaultReader', 'ReadableStreamDefaultController'] as const),
+  ...(['ReadableByteStreamController', 'WritableStreamDefaultWriter', 'WritableStreamDefaultController'] as const),
+  'TransformStreamDefaultController',
+] as const satisfies readonly (keyof WebProgram['classes'])[];
+
+export interface WebGlobals {
+  readonly classes: LazyGlobals;
+  /** Only where the account granted `host.http`. */
+  readonly fetch: LazyGlobals;
+}
+
+/**
+ * @param endowments the globals that the program builds on
+ * @param send sends the host calls of `fetch`
+ */
+export function createWebGlobals(
+  realm: Realm,
+  endowments: Readonly<Record<string, unknown>>,
+  send: SendCall,
+): WebGlobals {
+  let program: WebProgram | null = null;
+  let fetch: unknown = null;
+  const load = (): WebProgram => {
+    // Copied, because hardening does not follow the getters that esbuild makes of exports.
+    program ??= realm.evaluateProgram(`${WEB_PROGRAM}\n({ ...web })`, endowments) as WebProgram;
+    return program;
+  };
+  return {
+    classes: Object.fromEntries(WEB_CLASSES.map((name) => [name, () => load().classes[name]])),
+    fetch: {
+      fetch: () => {
+        fetch ??= realm.harden(load().createFetch((args) => send('http.fetch', args)));
+        return fetch;
+      },
+    },
+  };
+}

@@ -1,0 +1,56 @@
+/**
+ * The web's part that most plugins never use. Runs in a compartment of the plugin's realm on first use, with the realm's
+ * intrinsics and the globals of plugins; see `web-globals.ts`.
+ */
+import { makeOverridable } from './overridable.ts';
+import { Blob, File } from './web/blob.ts';
+import { ByteLengthQueuingStrategy, CountQueuingStrategy } from './web/chunk-queue.ts';
+import { createFetch } from './web/fetch.ts';
+import { FormData } from './web/form-data.ts';
+import { Headers } from './web/header-list.ts';
+import {
+  ReadableByteStreamController,
+  ReadableStream,
+  ReadableStreamDefaultController,
+  ReadableStreamDefaultReader,
+} from './web/readable-stream.ts';
+import { Request, Response } from './web/request.ts';
+import {
+  TextDecoderStream,
+  TextEncoderStream,
+  TransformStream,
+  TransformStreamDefaultController,
+} from './web/transform-stream.ts';
+import { WritableStream, WritableStreamDefaultController, WritableStreamDefaultWriter } from './web/writable-stream.ts';
+
+const classes = {
+  Blob,
+  ByteLengthQueuingStrategy,
+  CountQueuingStrategy,
+  File,
+  FormData,
+  Headers,
+  ReadableByteStreamController,
+  ReadableStream,
+  ReadableStreamDefaultController,
+  ReadableStreamDefaultReader,
+  Request,
+  Response,
+  TextDecoderStream,
+  TextEncoderStream,
+  TransformStream,
+  TransformStreamDefaultController,
+  WritableStream,
+  WritableStreamDefaultController,
+  WritableStreamDefaultWriter,
+};
+makeOverridable(classes);
+// `fetch` reads bodies through this base, which has no name of its own.
+makeOverridable({ BodyReader: Object.getPrototypeOf(Request) });
+
+/** What `web-globals.ts` gets. */
+export interface WebProgram {
+  readonly classes: typeof classes;
+  readonly createFetch: typeof createFetch;
+}
+export { classes, createFetch };

@@ -1,0 +1,258 @@
+/** ReadableStream for plugins, as the streams standard defines it, without readers that bring their own buffer. */
+import { callAsync, createQuietPromise, type QueuingStrategy } from './chunk-queue.ts';
+import { ReadableCore, type ReaderLock, type ReadResult, type UnderlyingSource } from './readable-core.ts';
+import { type PipeOptions, pipe } from './stream-pipe.ts';
+import type { WritableStream } from './writable-stream.ts';
+
+export type Source<T> = UnderlyingSource<ReadableStreamDefaultController<T>>;
+
+/** Lets this file create controllers; plugins get them in `start` and `pull`. */
+const INTERNAL = Symbol('controller');
+
+export class ReadableStreamDefaultController<T = unknown> {
+  readonly #core: ReadableCore<T>;
+
+  constructor(token: symbol, core: ReadableCore<T>) {
+    if (token !== INTERNAL) throw new TypeError('a controller has no public constructor');
+    this.#core = core;
+  }
+  get desiredSize(): number | null {
+    return this.#core.desiredSize;
+  }
+  enqueue(chunk: T): void {
+    this.#core.enqueue(chunk);
+  }
+  close(): void {
+    this.#core.close();
+  }
+  error(reason?: unknown): void {
+    this.#core.fail(reason);
+  }
+}
+
+/** The controller of a stream of bytes: chunks are `Uint8Array`. */
+export class ReadableByteStreamController extends ReadableStreamDefaultController<Uint8Array> {
+  /** Always null: there are no readers that bring their own buffer. */
+  get byobRequest(): null {
+    return null;
+  }
+  override enqueue(chunk: Uint8Array): void {
+    if (!ArrayBuffer.isView(chunk)) throw new TypeError('a stream of bytes takes typed arrays');
+    if (chunk.byteLength === 0) throw new TypeError('a stream of bytes takes no empty chunks');
+    super.enqueue(new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength));
+  }
+}
+
+/** The state of a stream, for the other files of the web's part. */
+export let coreOf: <T>(stream: ReadableStream<T>) => ReadableCore<T>;
+
+export class ReadableStream<T = unknown> {
+  readonly #core: ReadableCore<T>;
+
+  static {
+    coreOf = (stream) => stream.#core;
+  }
+
+  constructor(source?: Source<T> | null, strategy: QueuingStrategy<T> = {}) {
+    const from = source ?? {};
+    const isBytes = from.type === 'bytes';
+    if (!isBytes && from.type !== undefined) throw new TypeError(`${String(from.type)} is no type of a source`);
+    this.#core = new ReadableCore<T>(from as UnderlyingSource<unknown>, strategy, isBytes ? 0 : 1);
+    const core = this.#core;
+    const controller = isBytes
+      ? new ReadableByteStreamController(INTERNAL, core as unknown as ReadableCore<Uint8Array>)
+      : new ReadableStreamDefaultController(INTERNAL, core);
+    core.start(controller);
+  }
+
+  /** A stream of what an iterable gives. */
+  static from<T>(iterable: AsyncIterable<T> | Iterable<T>): ReadableStream<T> {
+    const iterator = openIterator(iterable);
+    return new ReadableStream<T>(
+      {
+        async pull(controller) {
+          const { done, value } = await iterator.next();
+          if (done) controller.close();
+          else controller.enqueue(value);
+        },
+        async cancel(reason) {
+          await iterator.return?.(reason);
+        },
+      },
+      { highWaterMark: 0 },
+    );
+  }
+
+  get locked(): boolean {
+    return this.#core.lock !== null;
+  }
+
+  async cancel(reason?: unknown): Promise<undefined> {
+    if (this.locked) throw new TypeError('the stream is locked: cancel it through its reader');
+    return this.#core.cancel(reason);
+  }
+
+  getReader(options?: { readonly mode?: string | undefined } | null): ReadableStreamDefaultReader<T> {
+    const mode = options?.mode;
+    if (mode !== undefined)
+      throw new TypeError(
+        `readers with mode ${String(mode)} do not exist in a plugin: call getReader() without a mode`,
+      );
+    return new ReadableStreamDefaultReader(this);
+  }
+
+  pipeThrough<To extends ReadableStream>(
+    pair: { readonly writable: WritableStream<T>; readonly readable: To },
+    options?: PipeOptions,
+  ): To {
+    this.pipeTo(pair.writable, options).catch(() => undefined);
+    return pair.readable;
+  }
+
+  async pipeTo(writable: WritableStream<T>, options?: PipeOptions): Promise<undefined> {
+    if (this.locked || writable.locked) throw new TypeError('a stream that is locked cannot be piped');
+    const signal = options?.signal;
+    if (signal !== undefined && !(signal instanceof AbortSignal))
+      throw new TypeError('the signal of a pipe must be an AbortSignal');
+    return pipe(this.getReader(), writable.getWriter(), options ?? {});
+  }
+
+  tee(): [ReadableStream<T>, ReadableStream<T>] {
+    return new Tee(this.getReader()).branches;
+  }
+
+  values({ preventCancel = false }: { readonly preventCancel?: boolean } = {}): AsyncIterableIterator<T> {
+    return iterate(this.getReader(), preventCancel);
+  }
+
+  [Symbol.asyncIterator](options?: { readonly preventCancel?: boolean }): AsyncIterableIterator<T> {
+    return this.values(options);
+  }
+}
+
+export class ReadableStreamDefaultReader<T = unknown> {
+  readonly #core: ReadableCore<T>;
+  readonly #lock: ReaderLock<T>;
+  #isReleased = false;
+
+  constructor(stream: ReadableStream<T>) {
+    this.#core = coreOf(stream);
+    this.#lock = this.#core.acquire();
+  }
+
+  get closed(): Promise<undefined> {
+    return this.#lock.closed.promise;
+  }
+
+  async read(): Promise<ReadResult<T>> {
+    this.#requireLock();
+    return this.#core.read(this.#lock);
+  }
+
+  async cancel(reason?: unknown): Promise<undefined> {
+    this.#requireLock();
+    return this.#core.cancel(reason);
+  }
+
+  releaseLock(): void {
+    if (this.#isReleased) return;
+    this.#isReleased = true;
+    this.#core.release(this.#lock);
+  }
+
+  #requireLock(): void {
+    if (this.#isReleased) throw new TypeError('the reader was released: get a new one from the stream');
+  }
+}
+
+type AnyIterator<T> = {
+  next(): Promise<IteratorResult<T>> | IteratorResult<T>;
+  return?(reason: unknown): unknown;
+};
+
+function openIterator<T>(iterable: AsyncIterable<T> | Iterable<T>): AnyIterator<T> {
+  const open = (iterable as AsyncIterable<T>)[Symbol.asyncIterator] ?? (iterable as Iterable<T>)[Symbol.iterator];
+  if (typeof open !== 'function') throw new TypeError('ReadableStream.from takes an iterable');
+  return Reflect.apply(open, iterable, []);
+}
+
+async function* iterate<T>(
+  reader: ReadableStreamDefaultReader<T>,
+  preventCancel: boolean,
+): AsyncGenerator<T, void, undefined> {
+  let isOver = false;
+  try {
+    for (;;) {
+      const { done, value } = await reader.read().catch((error) => {
+        isOver = true;
+        throw error;
+      });
+      isOver = done;
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    const cancelled = isOver || preventCancel ? undefined : reader.cancel();
+    reader.releaseLock();
+    await cancelled;
+  }
+}
+
+/** Two streams with the same chunks. The source is cancelled once both are. */
+class Tee<T> {
+  readonly branches: [ReadableStream<T>, ReadableStream<T>];
+  readonly #reader: ReadableStreamDefaultReader<T>;
+  readonly #controllers: (ReadableStreamDefaultController<T> | null)[] = [null, null];
+  readonly #reasons: unknown[] = [undefined, undefined];
+  readonly #cancelled = createQuietPromise<unknown>();
+  #isReading = false;
+  #readsAgain = false;
+
+  constructor(reader: ReadableStreamDefaultReader<T>) {
+    this.#reader = reader;
+    this.branches = [this.#openBranch(0), this.#openBranch(1)];
+    reader.closed.catch((error) => this.#each((controller) => controller.error(error)));
+  }
+
+  #openBranch(index: number): ReadableStream<T> {
+    return new ReadableStream<T>({
+      start: (controller) => {
+        this.#controllers[index] = controller;
+      },
+      pull: () => this.#read(),
+      cancel: (reason) => this.#cancel(index, reason),
+    });
+  }
+
+  #each(work: (controller: ReadableStreamDefaultController<T>) => void): void {
+    for (const controller of this.#controllers) if (controller) work(controller);
+  }
+
+  async #read(): Promise<void> {
+    if (this.#isReading) {
+      this.#readsAgain = true;
+      return;
+    }
+    this.#isReading = true;
+    // The branches are told of an error by the reader's `closed`.
+    const result = await this.#reader.read().catch(() => null);
+    this.#isReading = false;
+    if (result === null) return;
+    const { done, value } = result;
+    this.#each((controller) => {
+      if (done) controller.close();
+      else controller.enqueue(value);
+    });
+    if (!this.#readsAgain) return;
+    this.#readsAgain = false;
+    if (!done) await this.#read();
+  }
+
+  #cancel(index: number, reason: unknown): Promise<unknown> {
+    this.#controllers[index] = null;
+    this.#reasons[index] = reason;
+    if (this.#controllers.every((controller) => controller === null))
+      this.#cancelled.resolve(callAsync(() => this.#reader.cancel(this.#reasons), undefined));
+    return this.#cancelled.promise;
+  }
+}

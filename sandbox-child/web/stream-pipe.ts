@@ -1,0 +1,94 @@
+/** Pipes a readable stream into a writable one. */
+
+export interface PipeOptions {
+  readonly preventClose?: boolean;
+  readonly preventAbort?: boolean;
+  readonly preventCancel?: boolean;
+  readonly signal?: AbortSignal;
+}
+interface Reader<T> {
+  readonly closed: Promise<undefined>;
+  read(): Promise<{ done: boolean; value: T | undefined }>;
+  cancel(reason: unknown): Promise<undefined>;
+  releaseLock(): void;
+}
+interface Writer<T> {
+  readonly ready: Promise<undefined>;
+  readonly closed: Promise<undefined>;
+  write(chunk: T): Promise<undefined>;
+  close(): Promise<undefined>;
+  abort(reason: unknown): Promise<undefined>;
+  releaseLock(): void;
+}
+
+/** Why a pipe ends before its source. */
+class PipeStop {
+  readonly from: 'source' | 'target' | 'signal';
+  readonly reason: unknown;
+
+  constructor(from: 'source' | 'target' | 'signal', reason: unknown) {
+    this.from = from;
+    this.reason = reason;
+  }
+}
+
+/** Resolves when everything is written. Releases both locks. @throws why it ended early */
+export async function pipe<T>(reader: Reader<T>, writer: Writer<T>, options: PipeOptions): Promise<undefined> {
+  const { signal } = options;
+  const stopped = Promise.withResolvers<PipeStop>();
+  const onAbort = (): void => stopped.resolve(new PipeStop('signal', signal?.reason));
+  if (signal?.aborted) onAbort();
+  else signal?.addEventListener('abort', onAbort);
+  reader.closed.catch((error) => stopped.resolve(new PipeStop('source', error)));
+  writer.closed.then(
+    () => stopped.resolve(new PipeStop('target', new TypeError('the writable stream was closed'))),
+    (error) => stopped.resolve(new PipeStop('target', error)),
+  );
+  try {
+    const stop = await Promise.race([stopped.promise, copyChunks(reader, writer)]);
+    if (stop === null) {
+      if (!options.preventClose) await writer.close();
+      return;
+    }
+    await endBoth(reader, writer, stop, options);
+    throw stop.reason;
+  } finally {
+    signal?.removeEventListener('abort', onAbort);
+    reader.releaseLock();
+    writer.releaseLock();
+  }
+}
+
+/** Resolves with null at the end of the source. */
+async function copyChunks<T>(reader: Reader<T>, writer: Writer<T>): Promise<PipeStop | null> {
+  let written: Promise<unknown> = Promise.resolve();
+  for (;;) {
+    try {
+      await writer.ready;
+    } catch (error) {
+      return new PipeStop('target', error);
+    }
+    try {
+      const { done, value } = await reader.read();
+      if (done) break;
+      // The error of a write arrives through `closed`.
+      written = writer.write(value as T).catch(() => undefined);
+    } catch (error) {
+      return new PipeStop('source', error);
+    }
+  }
+  await written;
+  return null;
+}
+
+async function endBoth<T>(
+  reader: Reader<T>,
+  writer: Writer<T>,
+  { from, reason }: PipeStop,
+  { preventAbort, preventCancel }: PipeOptions,
+): Promise<void> {
+  await Promise.all([
+    from === 'target' || preventAbort ? undefined : writer.abort(reason),
+    from === 'source' || preventCancel ? undefined : reader.cancel(reason),
+  ]);
+}
