@@ -4,8 +4,8 @@ import type { BuiltPackage } from '../../db/catalog/versions.ts';
 import type { Blobs, Staging } from '../../db/files/blobs.ts';
 import type { Introspection, IntrospectionRequest } from '../../db/jobs/introspections.ts';
 import { isStorable } from '../../db/postgres/storable-json.ts';
-import { manifest } from '../../sdk/contract/manifest.ts';
-import { type Bundle, ENTRY } from './bundle.ts';
+import { type Manifest, manifest } from '../../sdk/contract/manifest.ts';
+import { type Bundle, type CodePackage, ENTRY } from './bundle.ts';
 import { acceptIntrospection, checkSurfaces, discover, listCapabilities } from './discovery.ts';
 import { readFrontmatter } from './frontmatter.ts';
 import { invalidAt } from './invalid-package.ts';
@@ -21,7 +21,7 @@ const FILE_ROW_BYTES = 300;
 
 /** The services that a build needs; the author's command line provides its own. */
 export interface BuildServices {
-  readonly bundler: { bundle(of: Package): Promise<Bundle> };
+  readonly bundler: { bundle(of: CodePackage): Promise<Bundle> };
   readonly blobs: Pick<Blobs, 'put'>;
   introspect(request: IntrospectionRequest): Promise<Introspection>;
 }
@@ -49,7 +49,7 @@ export async function buildPackage(
   require(of, ENTRY);
   const head = readFrontmatter({ path: README, text: await readText(readme) }, manifest);
   const prompts = { commands: await readCommands(of), skills: await readSkills(of) };
-  const bundle = await services.bundler.bundle(of);
+  const bundle = await services.bundler.bundle({ ...of, hasFetch: declaresHosts(head.data) });
   const stored = await services.blobs.put(Buffer.from(bundle.text));
   const introspected = await introspect(services, bundle, stored.sha256, slug);
   const found = introspected.registrations;
@@ -69,6 +69,7 @@ export async function buildPackage(
     registrations: found,
     files: of.files,
     warnings: findWarnings({
+      bundling: bundle.warnings,
       manifest: head.data,
       code: bundle.text,
       commands: prompts.commands,
@@ -79,6 +80,9 @@ export async function buildPackage(
   refuseUnstorable(ENTRY, [discovered, found]);
   return built;
 }
+
+const declaresHosts = ({ capabilities }: Manifest): boolean =>
+  capabilities.some((capability) => capability.startsWith('host.http:'));
 
 async function introspect(services: BuildServices, bundle: Bundle, bundleSha256: string, slug: string) {
   const sourceName = `${slug}.js`;

@@ -16,12 +16,20 @@ export interface Bundle {
   readonly text: string;
   /** Stays on the host. */
   readonly sourceMap: string;
+  /** Sentences for the author about code that works, but maybe not as meant. */
+  readonly warnings: readonly string[];
+}
+
+/** A package whose code is bundled. */
+export interface CodePackage extends Package {
+  /** Whether it declares hosts, so that its realm has `fetch`. */
+  readonly hasFetch: boolean;
 }
 
 /** Builds the package's `index.ts`. @throws Problem `invalid_package` with locations */
-export async function bundlePackage(run: RunTask, of: Package): Promise<Bundle> {
+export async function bundlePackage(run: RunTask, of: CodePackage): Promise<Bundle> {
   const files = Object.fromEntries(of.files.map((file) => [file.path, file.stagedAt]));
-  const task: BuildTask = { entry: ENTRY, files };
+  const task: BuildTask = { entry: ENTRY, files, hasFetch: of.hasFetch };
   let result = await run<BuildResult>('build', task);
   // Retry once: if the builder was killed from outside, the second run succeeds; if this package killed it, it dies
   // again.
@@ -33,7 +41,7 @@ export async function bundlePackage(run: RunTask, of: Package): Promise<Bundle> 
     const message = `The bundle of the package has ${bytes} bytes; the maximum is ${BUNDLE_MAX_BYTES}. Remove data that the code does not need.`;
     throw invalidAt({ path: ENTRY, message });
   }
-  return { text: result.bundle, sourceMap: result.sourceMap };
+  return { text: result.bundle, sourceMap: result.sourceMap, warnings: result.warnings };
 }
 
 /** A build that never ends, or that kills its builder. */

@@ -3,12 +3,14 @@
  */
 
 import * as esbuild from 'esbuild';
-import { mapPosition, NAMESPACE } from '../../db/records/source-maps.ts';
+import { NAMESPACE } from '../../db/records/source-maps.ts';
 import type { ProblemLocation } from '../../sdk/contract/errors.ts';
 import { within } from '../../service/timing/within.ts';
 import { rewordBuildMessage } from './build-messages.ts';
 import { type ModulePaths, packageModules } from './bundle-modules.ts';
-import { escapeForSes } from './ses-source.ts';
+import { listRealmGlobals } from './load-hints.ts';
+import { applyEdits, findSesEdits } from './ses-source.ts';
+import { moveColumns } from './source-map-columns.ts';
 
 /** Maximum duration of a build; ordinary packages take well under a second. Milliseconds. */
 const BUILD_TIMEOUT_MS = 10_000;
@@ -16,18 +18,19 @@ const BUILD_TIMEOUT_MS = 10_000;
 const IDLE_MS = 30_000;
 /** Maximum number of messages of one build; later ones usually follow from the first. */
 const MESSAGES_MAX = 20;
-/** Method names that pass the syntax tree but not ses's regular expressions. */
-const REFUSED: Readonly<Record<string, string>> = {
-  'import(': 'A method cannot be named import here',
-  'eval(': 'A method cannot be named eval here',
-};
-
 export interface BuildTask {
   readonly entry: string;
   readonly files: ModulePaths;
+  readonly hasFetch: boolean;
 }
 export type BuildResult =
-  | { readonly outcome: 'built'; readonly bundle: string; readonly sourceMap: string }
+  | {
+      readonly outcome: 'built';
+      readonly bundle: string;
+      readonly sourceMap: string;
+      /** Sentences for the author. */
+      readonly warnings: readonly string[];
+    }
   | { readonly outcome: 'refused'; readonly locations: readonly ProblemLocation[] }
   | { readonly outcome: 'died' | 'late' };
 
@@ -57,7 +60,7 @@ async function buildInTime(task: BuildTask): Promise<BuildResult> {
   }
 }
 
-const runEsbuild = ({ entry, files }: BuildTask) =>
+const runEsbuild = ({ entry, files, hasFetch }: BuildTask) =>
   esbuild.build({
     entryPoints: [entry],
     bundle: true,
@@ -69,8 +72,9 @@ const runEsbuild = ({ entry, files }: BuildTask) =>
     charset: 'utf8',
     // Template literals become strings, which can be escaped for ses without changing their meaning.
     supported: { 'template-literal': false },
-    // Without it, `typeof require` would find esbuild's substitute. Calls of require were rejected before.
-    define: { require: 'undefined' },
+    // Properties of the global object: `typeof require` must not find esbuild's substitute, and every eval is an indirect one,
+    // which the realm evaluates. Calls in the author's own code were refused before.
+    define: { require: 'globalThis.require', eval: 'globalThis.eval' },
     legalComments: 'none',
     sourcemap: 'external',
     sourcesContent: false,
@@ -79,17 +83,18 @@ const runEsbuild = ({ entry, files }: BuildTask) =>
     absWorkingDir: '/',
     logLevel: 'silent',
     logLimit: MESSAGES_MAX,
-    plugins: [packageModules(files)],
+    plugins: [packageModules(files, listRealmGlobals(hasFetch))],
   });
 
 function finish(built: Awaited<ReturnType<typeof runEsbuild>>): BuildResult {
   const text = (ending: string) => built.outputFiles.find((file) => file.path.endsWith(ending))?.text ?? '';
-  const sourceMap = text('.js.map');
+  const source = text('bundle.js');
+  // esbuild's own warnings are about style; those of the package's plugin are for the author.
+  const warnings = built.warnings.filter(({ pluginName }) => pluginName !== '').map((warning) => warning.text);
   try {
-    const { source, refused } = escapeForSes(text('bundle.js'));
-    if (!refused) return { outcome: 'built', bundle: source, sourceMap };
-    const message = REFUSED[refused.found] ?? `“${refused.found}” is not allowed`;
-    return { outcome: 'refused', locations: [{ ...mapPosition(sourceMap, refused), message }] };
+    const edits = findSesEdits(source);
+    const sourceMap = moveColumns(text('.js.map'), source, edits);
+    return { outcome: 'built', bundle: applyEdits(source, edits), sourceMap, warnings };
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     return { outcome: 'refused', locations: [{ message: 'The code is nested too deeply to be read' }] };

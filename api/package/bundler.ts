@@ -5,8 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { FairQueue } from '../../service/timing/fair-queue.ts';
-import { type Bundle, buildFailed, bundlePackage, type RunTask } from './bundle.ts';
-import type { Package } from './package-files.ts';
+import { type Bundle, buildFailed, bundlePackage, type CodePackage, type RunTask } from './bundle.ts';
 
 /** Each thread has an esbuild process with two threads. */
 const THREADS = Math.max(1, Math.min(4, availableParallelism() >> 1));
@@ -26,7 +25,7 @@ export interface Bundler {
    * @param accountId the author, whose builds take turns with those of other accounts
    * @throws Problem `invalid_package` with places, or `bundler_busy` when too many builds of the account wait
    */
-  bundle(of: Package, accountId: string): Promise<Bundle>;
+  bundle(of: CodePackage, accountId: string): Promise<Bundle>;
   /** Running builds, and builds waiting for a thread. */
   load(): { readonly busy: number; readonly waiting: number };
   close(): Promise<void>;

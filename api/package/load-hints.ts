@@ -1,5 +1,6 @@
 /** Suggests fixes when code fails to load because it uses a global that plugins do not have. */
 import { closest, distance } from 'fastest-levenshtein';
+import { printGlobals } from '../../sdk/generate/globals.ts';
 
 const GROUPS = ['middleware', 'compaction', 'events', 'tools', 'commands', 'providers', 'channel'] as const;
 /** Globals worth suggesting, without those of the language itself. */
@@ -37,6 +38,20 @@ export const absentGlobals: Readonly<Record<string, string>> = {
   window: 'a plugin has no page',
   document: 'a plugin has no page',
 };
+/** Globals of the language. Those that a realm lacks would break its confinement. */
+const LANGUAGE =
+  'AggregateError Array ArrayBuffer AsyncDisposableStack BigInt BigInt64Array BigUint64Array Boolean DataView Date DisposableStack ' +
+  'Error EvalError FinalizationRegistry Float16Array Float32Array Float64Array Function Infinity Int16Array Int32Array Int8Array ' +
+  'Intl Iterator JSON Map Math NaN Number Object Promise Proxy RangeError ReferenceError Reflect RegExp Set String ' +
+  'SuppressedError Symbol SyntaxError Temporal TypeError URIError Uint16Array Uint32Array Uint8Array Uint8ClampedArray WeakMap ' +
+  'WeakRef WeakSet decodeURI decodeURIComponent encodeURI encodeURIComponent escape eval globalThis isFinite isNaN ' +
+  'parseFloat parseInt undefined unescape';
+/** The names that the realm declares. @param hasFetch whether the package declares hosts */
+export const listRealmGlobals = (hasFetch: boolean): ReadonlySet<string> =>
+  new Set([...listDeclaredGlobals(), ...LANGUAGE.split(' ')].filter((name) => name !== 'fetch' || hasFetch));
+
+const listDeclaredGlobals = (): string[] =>
+  [...printGlobals().matchAll(/^declare (?:class|function|const|let|var) (\w+)/gm)].map(([, name = '']) => name);
 const EDITS_MAX = 3;
 /** Length of the code excerpt around the error, because a bundle may be one line of megabytes. Characters. */
 const LOOK_CHARS = 200;

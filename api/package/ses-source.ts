@@ -1,73 +1,75 @@
 /**
- * Escapes a bundle for `ses`, whose Compartment rejects source by regular expression: HTML comments, `import(` and
- * `eval(`, even inside strings. In strings, regular expressions and comments they are harmless and get escapes with the
- * same meaning; in code they are rejected with their line.
+ * Respells a bundle for `ses`, whose Compartment rejects source by regular expression: HTML comments, `import(` and `eval(`,
+ * in strings and method names, too. The respelt text has the same meaning, and the same line for everything.
  */
 import { parse, type Token } from 'acorn';
 
 /** The patterns that ses rejects. A test that evaluates the results keeps them equal to its `src/transforms.js`. */
-const HTML_COMMENT = /<!--|-->/g;
-const IMPORT_CALL = /\bimport(?=\s*(?:\(|\/[/*]))/g;
-const EVAL_CALL = /\beval(?=\s*\()/g;
-const ANY = /<!--|-->|(?<!\.)\bimport\s*(?:\(|\/[/*])|(?<!\.)\beval\s*\(/;
+const REJECTED = /<!--|-->|\bimport(?=\s*(?:\(|\/[/*]))|\beval(?=\s*\()/g;
+/** Escapes that are valid in strings and in regular expressions with any flag, and that change no look-behind and no group. */
+const IN_TEXT: Readonly<Record<string, string>> = {
+  '<!--': '<!-\\x2d',
+  '-->': '--\\x3e',
+  import: 'impor\\x74',
+  eval: 'eva\\x6c',
+};
+/** Escapes that are valid in the names of methods and variables. */
+const IN_NAME: Readonly<Record<string, string>> = { import: 'impor\\u0074', eval: 'eva\\u006c' };
 
+/** A replacement in one line of a text. */
+export interface Edit {
+  /** Offset in the text. */
+  readonly start: number;
+  readonly found: string;
+  readonly replacement: string;
+}
 interface Span {
   readonly start: number;
   readonly end: number;
-}
-
-/** A position in a bundle. Lines count from 1, columns from 0, as in source maps. */
-interface BundlePosition {
-  readonly line: number;
-  readonly column: number;
-  /** The text at this position. */
-  readonly found: string;
+  readonly kind: 'text' | 'name';
 }
 
 /**
- * Escapes harmless occurrences.
+ * Finds what to respell.
  *
- * @param source JavaScript without template literals (esbuild lowers them), whose raw text cannot be escaped
- * @returns the equivalent program, and the first position that ses would still reject; null: none
+ * @param source JavaScript without template literals (esbuild lowers them), whose raw text cannot be escaped, and without
+ *   calls of `import()` and direct `eval`
+ * @returns in the order of the text
  */
-export function escapeForSes(source: string): { source: string; refused: BundlePosition | null } {
-  if (!ANY.test(source)) return { source, refused: null };
+export function findSesEdits(source: string): Edit[] {
+  const found = [...source.matchAll(REJECTED)];
+  if (found.length === 0) return [];
+  const spans = findSpans(source);
+  let next = 0;
+  return found.flatMap(({ 0: text, index }) => {
+    while ((spans[next]?.end ?? Number.POSITIVE_INFINITY) <= index) next += 1;
+    const span = spans[next];
+    if (!span || span.start > index) return [];
+    const replacement = (span.kind === 'name' ? IN_NAME : IN_TEXT)[text];
+    return replacement === undefined ? [] : [{ start: index, found: text, replacement }];
+  });
+}
+
+export function applyEdits(source: string, edits: readonly Edit[]): string {
   const pieces: string[] = [];
   let done = 0;
-  for (const { start, end } of textSpans(source)) {
-    pieces.push(source.slice(done, start), respell(source.slice(start, end)));
-    done = end;
+  for (const { start, found, replacement } of edits) {
+    pieces.push(source.slice(done, start), replacement);
+    done = start + found.length;
   }
   pieces.push(source.slice(done));
-  const respelt = pieces.join('');
-  return { source: respelt, refused: findRefused(respelt) };
+  return pieces.join('');
 }
 
-function textSpans(source: string): Span[] {
+function findSpans(source: string): Span[] {
   const spans: Span[] = [];
-  const onToken = (token: Token) => {
-    if (token.type.label === 'string' || token.type.label === 'regexp') spans.push(token);
+  const onToken = ({ type: { label, keyword }, start, end }: Token) => {
+    if (label === 'string' || label === 'regexp') spans.push({ start, end, kind: 'text' });
+    else if (label === 'name' || label === 'privateId' || keyword !== undefined)
+      spans.push({ start, end, kind: 'name' });
   };
-  const onComment = (_isBlock: boolean, _text: string, start: number, end: number) => void spans.push({ start, end });
+  const onComment = (_isBlock: boolean, _text: string, start: number, end: number) =>
+    void spans.push({ start, end, kind: 'text' });
   parse(source, { ecmaVersion: 'latest', sourceType: 'script', onToken, onComment });
   return spans.sort((a, b) => a.start - b.start);
-}
-
-/**
- * Each escape is valid in strings and in regular expressions with any flag, and does not change look-behinds and
- * groups.
- */
-function respell(text: string): string {
-  return text
-    .replace(HTML_COMMENT, (found) => (found === '-->' ? '--\\x3e' : '<!-\\x2d'))
-    .replace(IMPORT_CALL, 'impor\\x74')
-    .replace(EVAL_CALL, 'eva\\x6c');
-}
-
-function findRefused(source: string): BundlePosition | null {
-  const match = ANY.exec(source);
-  if (!match) return null;
-  const before = source.slice(0, match.index).split('\n');
-  const column = before.at(-1)?.length ?? 0;
-  return { line: before.length, column, found: match[0].replace(/\s+/g, '') };
 }

@@ -14,12 +14,14 @@ interface Warned {
   /** The bundle, without comments. */
   readonly code: string;
   readonly commands: readonly Prompt[];
+  /** Sentences of the bundler. */
+  readonly bundling: readonly string[];
   /** Sentences about files that nothing uses. */
   readonly unusedFiles: readonly string[];
 }
 
 /** Returns one sentence per warning: declared but unused, used but undeclared, or without a description. */
-export function findWarnings({ manifest, code, commands, unusedFiles }: Warned): string[] {
+export function findWarnings({ manifest, code, commands, bundling, unusedFiles }: Warned): string[] {
   const found = [
     ...(WHOLE_HOST.test(code) ? [] : memberWarnings(manifest.capabilities, usedMembers(code))),
     ...unread('setting', Object.keys(manifest.settings ?? {}), code),
@@ -27,6 +29,7 @@ export function findWarnings({ manifest, code, commands, unusedFiles }: Warned):
     ...commands
       .filter(({ description }) => description === '')
       .map(({ path }) => `${path} has no description: menus show its name alone.`),
+    ...bundling,
     ...unusedFiles,
   ];
   return found.slice(0, WARNINGS_MAX);

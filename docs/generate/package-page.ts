@@ -109,6 +109,7 @@ export function packagePage(): string {
     '## Capabilities',
     PACKAGE_RULES.capabilities,
     table(['Capability', 'What the user reads', 'Risk'], listCapabilityRows()),
+    PACKAGE_RULES.code,
     '## Limits',
     'What is over a limit is refused with a sentence that names the file and the limit. [Quotas](quotas.md) limit what an account keeps in all.',
     table(['What', 'Maximum'], LIMITS),

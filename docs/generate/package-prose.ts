@@ -33,6 +33,32 @@ direction and invisible characters are refused in all text.`,
 registered. An unknown capability is an error. \`host.log\`, \`host.settings\` and \`host.secrets\` need none. A host is a name with a dot, or
 \`*.\` and a name for all hosts below it.`,
 
+  code: `## Code
+
+\`index.ts\` and what it imports become one bundle. Types are erased, not checked.
+
+| In your own code | |
+|---|---|
+| \`import … from './file.ts'\`, \`import('./file.ts')\` | Files of the package, by a path in quotes. \`import()\` evaluates its file when it is called first. |
+| any other import, \`require(…)\`, \`eval(…)\`, top-level \`await\` | Refused with file, line and column. |
+| a name that nothing declares | Refused, with the nearest name. A name that the file tests with \`typeof\` may be missing, and so may properties of \`globalThis\`. |
+
+A published library works as it is. Bundle it into one file, for example with \`npx esbuild lib.ts --bundle --format=esm --outfile=vendor/lib.js\`, and
+import that. A library's code is every \`.js\` file, every file below \`vendor/\` or \`node_modules/\`, and what a line \`// node_modules/…\` of esbuild's
+output marks in another file. In it:
+
+| In a library's code | |
+|---|---|
+| \`import.meta\` | An object with a \`url\` that leads nowhere: \`plugin:///vendor/lib.js\`. The same in your own code. |
+| \`import()\` of anything but a file of the package | Rejects with a TypeError when it is called. |
+| \`require(…)\` | Throws a TypeError when it is called. |
+| \`eval(…)\` | Runs the text in the plugin's own realm, without the names around it. |
+| a name that nothing declares | A warning, and a ReferenceError when code reaches it. |
+| \`process.env.NODE_ENV\` | Is \`'production'\`. The same in your own code. |
+
+Code may use \`import\`, \`eval\` and their kin as names of methods and in texts. The bundle spells these with escapes; no line of it moves, and stack
+traces, the inspector and errors show your own files.`,
+
   paths: `## Paths
 
 Paths are UTF-8, separated by \`/\`, and start at the top of the package. Refused are:

@@ -103,6 +103,18 @@ export const mistakes: readonly Mistake[] = [
     files: { 'index.ts': `import './plases.ts';\n${INDEX}`, 'places.ts': 'export {};\n' },
   },
   { title: 'A Node API is used', args: ['check'], files: { 'index.ts': `process.cwd();\n${INDEX}` }, exit: 3 },
+  {
+    title: 'A name is misspelt',
+    args: ['check'],
+    files: { 'index.ts': `const isAdmin = true;\nif (!isAdmn) host.log('a guest');\n${INDEX}` },
+    exit: 3,
+  },
+  {
+    title: 'A file is imported by a computed path',
+    args: ['check'],
+    files: { 'index.ts': `const name = './places.ts';\nawait import(name);\n${INDEX}` },
+    exit: 3,
+  },
   { title: 'Nothing is registered', args: ['check'], files: { 'index.ts': '// later\n' }, exit: 3 },
   {
     title: 'The bundle is too large',

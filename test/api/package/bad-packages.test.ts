@@ -222,14 +222,62 @@ const cases: Record<string, [Files, Expected]> = {
     withIndex('const a = "x";\nimport(a);'),
     { path: 'index.ts', line: 2, column: 1, message: /import\(\)/ },
   ],
-  'a literal import()': [withIndex('import("./x.ts");'), { path: 'index.ts', line: 1, message: /import\(\)/ }],
+  'an import() of a file that is not there': [
+    withIndex('import("./x.ts");'),
+    { path: 'index.ts', line: 1, message: /“\.\/x\.ts” is not in the package/ },
+  ],
+  'an import() of a package': [
+    withIndex('\nimport("lodash");'),
+    { path: 'index.ts', line: 2, column: 1, message: /^“lodash” cannot be imported\. A plugin imports/ },
+  ],
   'a glob import()': [
     withIndex('const a = "x";\nimport("../" + a + ".ts");'),
     { path: 'index.ts', line: 2, message: /import\(\)/ },
   ],
   require: [withIndex('require("fs");'), { path: 'index.ts', line: 1, message: /require/ }],
-  eval: [withIndex('eval("1");'), { path: 'index.ts', line: 1, column: 1, message: /eval/ }],
-  'import.meta': [withIndex('console.log(import.meta.url);'), { path: 'index.ts', line: 1, message: /import\.meta/ }],
+  eval: [withIndex('eval("1");'), { path: 'index.ts', line: 1, column: 1, message: /^eval is not allowed; write/ }],
+  'a misspelt name': [
+    withIndex(
+      "import { isAdmin } from './who.ts';\n\nmiddleware.systemPrompt = (ctx) => (isAdmn ? ctx.systemPrompt : String(isAdmin));",
+      { 'who.ts': 'export const isAdmin = true;' },
+    ),
+    { path: 'index.ts', line: 3, column: 37, message: /^“isAdmn” is not declared\. Did you mean “isAdmin”\?$/ },
+  ],
+  'a misspelt name in another file': [
+    withIndex("import { total } from './lib/sum.ts';\nconsole.log(total);", {
+      'lib/sum.ts': 'type A = number;\n\nconst items: A[] = [];\nexport const total = itmes.length;',
+    }),
+    { path: 'lib/sum.ts', line: 4, column: 22, message: /“itmes” is not declared\. Did you mean “items”/ },
+  ],
+  'a misspelt global': [
+    withIndex('const a = Sting(1);\nconsole.log(a);'),
+    { path: 'index.ts', line: 1, column: 11, message: /“Sting” is not declared\. Did you mean “String”\?/ },
+  ],
+  'an assignment to a name that is not declared': [
+    withIndex('countOfAll = 1;'),
+    { path: 'index.ts', line: 1, column: 1, message: /“countOfAll” is not declared\. Declare or import it/ },
+  ],
+  'a name that only types declare': [
+    withIndex('declare const answer: number;\nconsole.log(answer);'),
+    { path: 'index.ts', line: 2, column: 13, message: /“answer” is not declared/ },
+  ],
+  'a global of Node': [
+    withIndex('const home = process.env.HOME;\nconsole.log(home);'),
+    {
+      path: 'index.ts',
+      line: 1,
+      column: 14,
+      message: /^“process” is not declared\. Plugins have no process: use host\.settings/,
+    },
+  ],
+  'fetch without a host': [
+    withIndex('tools.x = { description: "x", parameters: {}, handler: () => fetch("https://example.com") };'),
+    { path: 'index.ts', line: 1, message: /“fetch” is not declared\. .*host\.http:/ },
+  ],
+  'a name of a block that has ended': [
+    withIndex('{ let inner = 1; console.log(inner); }\nfor (const each of [1]) console.log(each);\nconsole.log(each);'),
+    { path: 'index.ts', line: 3, column: 13, message: /“each” is not declared/ },
+  ],
   'top-level await': [withIndex('await 1;\nexport {};'), { path: 'index.ts', line: 1, message: /await/ }],
   'broken JSON': [
     withIndex("import a from './a.json';\nconsole.log(a);", { 'a.json': '{,}' }),
@@ -259,7 +307,7 @@ const cases: Record<string, [Files, Expected]> = {
   ],
   'a misspelt group': [
     withIndex('midleware.systemPrompt = () => "";'),
-    { path: 'index.ts', line: 1, message: /There are middleware/ },
+    { path: 'index.ts', line: 1, column: 1, message: /“midleware” is not declared\. Did you mean “middleware”\?/ },
   ],
   'an error at load': [
     withIndex('const a = 1;\nthrow new Error("no " + a);'),

@@ -201,9 +201,9 @@ t.test('invalid registrations are rejected', async (t) => {
 
 t.test('a global that is not there', async (t) => {
   const wrong: Record<string, RegExp> = {
-    "\nmiddlware.systemPrompt = () => 'x';": /“middlware” does not exist; did you mean “middleware”/,
-    "\nhots.log('x');": /“hots” does not exist; did you mean “host”/,
-    '\nsetTimout(() => {}, 1);': /did you mean “setTimeout”/,
+    "\nmiddlware.systemPrompt = () => 'x';": /“middlware” is not declared\. Did you mean “middleware”/,
+    "\nhots.log('x');": /“hots” is not declared\. Did you mean “host”/,
+    '\nsetTimout(() => {}, 1);': /Did you mean “setTimeout”/,
     "\nfetch('https://example.com');": /Plugins have no fetch: declare the capability host\.http:/,
     '\nconst x = process.env.HOME;': /Plugins have no process/,
   };

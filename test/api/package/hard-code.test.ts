@@ -78,6 +78,118 @@ for (const [name, [source, more]] of Object.entries(passes))
     t.ok(ms < PATIENCE_MS, `${Math.round(ms)} ms`);
   });
 
+/** Published libraries contain this. Each throws at load where it means something else than in Node. */
+const library = (...lines: string[]): Files => ({
+  'vendor/library.js': [
+    "const check = (is, what) => { if (!is) throw new Error('wrong: ' + what); };",
+    ...lines,
+    'export {};',
+  ].join('\n'),
+});
+const libraries: Record<string, Files> = {
+  'import.meta': library(
+    "check(import.meta.url === 'plugin:///vendor/library.js' && import.meta.env?.DEV === undefined, 'import.meta');",
+    "check(new URL('./data.wasm', import.meta.url).pathname === '/vendor/data.wasm', 'a path beside it');",
+  ),
+  'methods called import and eval': library(
+    'const o = { import(a) { return a; }, eval (a) { return a; }, get import2() { return 1; }, async *eval3() {} };',
+    'class C { #eval(a) { return a; } run(a) { return this.#eval (a); } static import(a) { return a; } $eval(a) { return a; } }',
+    "check(o.import(1) + o.eval(2) === 3 && Object.keys(o)[0] === 'import' && o.eval.name === 'eval', 'an object');",
+    "check(new C().run(1) + C.import(2) + new C().$eval(3) === 6 && C.import.name === 'import', 'a class');",
+  ),
+  'import( and eval( in texts, patterns and comments': library(
+    "check('import(x) eval(y) <!-- -->'.length === 26 && `import(1) eval(`.length === 15, 'strings');",
+    "check(/import\\(|eval\\(|-->/.exec('eval(')?.[0] === 'eval(' && /(?<!-->)<!--/.test('<!--'), 'patterns');",
+    '/* import("x") */ let n = 1; // eval(',
+    "check(((a) => n--> a)(0) && String.raw`import(\\x)`.length === 10, 'operators and raw text');",
+  ),
+  'eval of text': library(
+    "check(eval('1 + 1') === 2 && typeof eval === 'function' && (0, eval)('typeof process') === 'undefined', 'eval');",
+    "const local = 1; check(eval('typeof local') === 'undefined', 'its scope');",
+  ),
+  'import() of what is not there': library(
+    "const name = 'fs'; export const late = Promise.all([import('node:fs'), import(name)].map((one) => one.catch(String)));",
+    "export const found = import('./none.js').then(() => check(false, 'a file that is not there'), () => 1);",
+  ),
+  'import() of its own file': {
+    ...library("import('./more.js').then(({ m }) => { middleware.systemPrompt = () => m; });"),
+    'vendor/more.js': "export const m = 'more';",
+  },
+  'globals of other platforms': library(
+    "if (typeof window !== 'undefined') window.x = 1;",
+    "check(typeof process === 'undefined' && typeof Buffer === 'undefined' && typeof document === 'undefined', 'typeof');",
+    'export const home = () => [process.env.HOME, Buffer.from(""), navigator.userAgent, __DEV__, require("fs")];',
+    "if (process.env.NODE_ENV !== 'production') throw new Error('the slow build');",
+  ),
+  'a universal module': library(
+    '(function (root, make) {',
+    "  if (typeof define === 'function' && define.amd) define([], make);",
+    "  else if (typeof exports === 'object' && typeof module !== 'undefined') module.exports = make();",
+    '  else root.universal = make();',
+    "})(globalThis, () => 'made');",
+    "check(universal === 'made', 'a global that the code creates');",
+  ),
+};
+for (const [name, files] of Object.entries(libraries))
+  t.test(`passes in a library: ${name}`, async (t) => {
+    const { status, body } = await publish(`import './vendor/library.js';\n${INDEX}`, files);
+    t.equal(status, 201, JSON.stringify(body).slice(0, 500));
+  });
+
+t.test('a library’s undeclared names are a warning, and in code that a bundler marked, too', async (t) => {
+  const bundled = [
+    '// node_modules/left-pad/index.js',
+    'export const home = () => process.env.HOME;',
+    '// index.ts',
+    "middleware.systemPrompt = (ctx) => ctx.systemPrompt + (typeof Deno === 'undefined' ? 'a' : Deno.cwd());",
+  ];
+  const files = { 'vendor/a.js': '\nexport const a = () => [Buffer.from(""), process.cwd(), Buffer.alloc(1)];' };
+  const { status, body } = await loading.ann.post(`/plugins/${loading.id}/draft`, {
+    files: fileList({
+      'readme.md': README,
+      'index.ts': ["import { a } from './vendor/a.js';", 'console.log(a);', ...bundled].join('\n'),
+      ...files,
+    }),
+  });
+  t.equal(status, 200, JSON.stringify(body));
+  t.same(body.warnings, [
+    'index.ts uses names that plugins do not have: process (line 4). Code that reaches them throws a ReferenceError.',
+    'vendor/a.js uses names that plugins do not have: Buffer (line 2), process (line 2). Code that reaches them throws a ReferenceError.',
+  ]);
+});
+
+t.test('an error has the author’s column beside texts that are respelt', async (t) => {
+  const failing = (text: string) => publish(`const none: any = undefined;\nconsole.log("${text}", none.value, none);`);
+  const [respelt, same] = [await failing('import(1) eval(2) <!-- -->'), await failing('Import(1) Eval(2) <!__ __>')];
+  t.match(same.body.errors, [{ path: 'index.ts', line: 2 }]);
+  t.same(respelt.body.errors, same.body.errors);
+});
+
+const scopes: Record<string, string> = {
+  hoisting: 'early(); function early() { return late; } var late = 1; export {};',
+  'names of functions and classes': '(function me() { return me; })(); (class You { static you = You; });',
+  patterns:
+    'const { a, b: [c = a, ...d], ["e"]: e = c, ...f } = { b: [], e: 1 }; ({ a, ...f }); [c, d, e]; for (const [g] of [[1]]) g;',
+  'parameters and arguments':
+    'const sum = ({ x } = { x: 1 }, [y] = [x], ...z) => [x, y, z]; sum(); (function () { return arguments; })();',
+  'catch, labels and switch':
+    'a: for (const n of [1]) { try { if (n) break a; } catch { } try { n; } catch ({ message }) { message; } } switch (1) { case 1: let s = 1; s; }',
+  'classes with private names':
+    'class A { #p = 1; static #q; static { var v = 1; v; let w = A.#q; w; } has(o) { return #p in o; } get [String(1)]() { return this.#p; } } new A();',
+  'enums and namespaces':
+    'enum E { a = 1, b = a } namespace N { export const x = E.b; export const y = x; } console.log(N.y);',
+  'a feature test':
+    "const node = typeof process !== 'undefined' && process.versions ? process : null; console.log(node);",
+  'a global of its own': 'declare global { var counted: number } globalThis.counted = 1; counted += 1; export {};',
+  'import() of a file': "import('./late.ts').then(({ value }) => value);",
+  'a generator and async iteration': 'async function* g() { for await (const x of g()) yield x; } g;',
+};
+for (const [name, source] of Object.entries(scopes))
+  t.test(`finds the declarations of: ${name}`, async (t) => {
+    const { status, body } = await publish(`${source}\n${INDEX}`, { 'late.ts': 'export const value = 1;' }, bundling);
+    t.equal(status, 201, JSON.stringify(body).slice(0, 500));
+  });
+
 const wrong: Record<string, [source: string, message: RegExp, more?: Files]> = {
   JSX: [`const a = <b>text</b>;\n${INDEX}`, /index\.ts:1/],
   'a file of JSX': [`import './view.tsx';\n${INDEX}`, /view\.tsx|\.ts.*\.js/, { 'view.tsx': 'export {};' }],

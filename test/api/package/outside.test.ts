@@ -72,7 +72,8 @@ const refused: Record<string, Files> = {
     `import found from '${folder}/host.json' with { type: 'json' };\nconsole.log(found);`,
   ),
   'a query': importing(`${host}?raw`),
-  'new URL of import.meta': using(`console.log(new URL('${host}', import.meta.url));`),
+  'an import() of an absolute path': using(`import('${host}').then(console.log);`),
+  'an import() of a path with ..': using(`import('./${up}${host.slice(1)}').then(console.log);`),
   'an absolute path by a backslash': importing(host.replaceAll('/', '\\\\')),
   'a type import that is kept': using(`import found = require('${host}');\nconsole.log(found);`),
 };
@@ -116,6 +117,23 @@ for (const [name, files] of Object.entries(ignored)) {
     t.notMatch(text, basename(folder), 'nor its path');
   });
 }
+
+t.test('code of a library that would import from the host is built, and imports nothing', async (t) => {
+  const reaching = [
+    `export const a = (name) => import(\`${folder}/\${name}.ts\`);`,
+    `export const b = (name) => import('./${up}${folder.slice(1)}/' + name + '.ts');`,
+    `export const c = () => import('${host}');`,
+    `export const d = () => import('./${up}${host.slice(1)}');`,
+    `export const e = (name) => [require('${folder}/' + name + '.ts'), require('${host}'), require.resolve('${host}')];`,
+    `export const f = new URL('${host}', import.meta.url);`,
+    'console.log(a, b, c, d, e, f);',
+  ];
+  const { status, text } = await publish(
+    using("import './vendor/reaching.js';", { 'vendor/reaching.js': reaching.join('\n') }),
+  );
+  t.equal(status, 201, text.slice(0, 1_000));
+  t.notMatch(text, CANARY);
+});
 
 t.test('paths that a tsconfig maps are not followed', async (t) => {
   const { status, text } = await publish(

@@ -1,0 +1,192 @@
+/** Compiles one code file of a package without its imports, and checks it, so that forbidden syntax never reaches the bundling. */
+import { isBuiltin } from 'node:module';
+import { type Loader, type OnLoadResult, type PartialMessage, transform } from 'esbuild';
+import { mapPosition, NAMESPACE } from '../../db/records/source-maps.ts';
+import type { ProblemLocation } from '../../sdk/contract/errors.ts';
+import { findLibraryLines } from './author-files.ts';
+import { CodeFault, type FileSyntax, findImports, type ImportCall, parseFile } from './file-syntax.ts';
+import { findFreeNames } from './free-names.ts';
+import { LineIndex } from './line-index.ts';
+import type { UndeclaredNames } from './undeclared-names.ts';
+
+const ALLOWED_IMPORTS =
+  'A plugin imports .ts, .js and .json files of its own package by relative path, and nothing else';
+/** Places reported in one file; the first usually explain the others. */
+const ERRORS_MAX = 20;
+/** TypeScript drops imports that only types use. This keeps those that are not marked as types. */
+const KEEPING_IMPORTS = '{"compilerOptions":{"verbatimModuleSyntax":true}}';
+/** A first look, because few files import anything but files. */
+const FOREIGN_IMPORT = /\b(?:from|import)\s*['"](?!\.)/;
+const COMPUTED_IMPORT =
+  'import() needs a relative path in quotes: only files of the package can be imported, which are fixed at its publish';
+
+export const refuseImport = (path: string, fault = 'cannot be imported'): string =>
+  `“${path}” ${fault}. ${ALLOWED_IMPORTS}`;
+export const isRelative = (path: string): boolean => /^\.\.?(\/|$)/.test(path);
+
+export interface CodeFile {
+  readonly path: string;
+  readonly source: string;
+  readonly loader: Loader;
+}
+/** From 1; absent: unknown. */
+type CodePlace = Pick<ProblemLocation, 'line' | 'column'>;
+/** Of the whole package. */
+export interface CompileContext {
+  readonly names: UndeclaredNames;
+  /** Whether a relative path that a file imports is a code file of the package. */
+  hasModule(importer: string, path: string): boolean;
+}
+
+/** Compiles a file. Never throws because of its content. */
+export async function compileFile(file: CodeFile, context: CompileContext): Promise<OnLoadResult> {
+  try {
+    const { code, map } = await transformFile(file);
+    const compiled = new CompiledFile(file, code, map);
+    const errors = compiled.findErrors();
+    if (errors.length === 0 && FOREIGN_IMPORT.test(file.source)) errors.push(...(await findBuiltins(file)));
+    if (errors.length > 0) return { errors: errors.slice(0, ERRORS_MAX) };
+    compiled.collectNames(context.names);
+    const url = `data:application/json;base64,${Buffer.from(map).toString('base64')}`;
+    const absent = compiled.findAbsentImports(context);
+    return { contents: `${respellImportCalls(code, absent)}\n//# sourceMappingURL=${url}`, loader: 'js' };
+  } catch (error) {
+    if (error instanceof Error && 'errors' in error) return { errors: error.errors as PartialMessage[] };
+    throw error;
+  }
+}
+
+/** @param tsconfig as JSON */
+const transformFile = ({ path, source, loader }: CodeFile, tsconfig = '{}') =>
+  // esbuild uses the last such comment of a file, so this one overrides a source map in the package.
+  transform(`${source}\n//# sourceMappingURL=none`, {
+    loader,
+    sourcefile: `${NAMESPACE}:${path}`,
+    sourcemap: 'external',
+    sourcesContent: false,
+    target: 'es2024',
+    charset: 'utf8',
+    define: {
+      // An address that leads nowhere, so that a library can resolve paths against it.
+      'import.meta': JSON.stringify({ url: new URL(path, 'plugin:///').href }),
+      // Libraries choose their quick build by it.
+      'process.env.NODE_ENV': '"production"',
+    },
+    tsconfigRaw: tsconfig,
+    logLevel: 'silent',
+  });
+
+/** A file after its compilation to JavaScript. Offsets count in its code. */
+class CompiledFile {
+  readonly syntax: FileSyntax;
+  readonly #path: string;
+  readonly #code: string;
+  readonly #map: string;
+  readonly #isLibraryLine: (line: number) => boolean;
+  #lines: LineIndex | null = null;
+
+  /** @throws with the errors of the code */
+  constructor({ path, source }: CodeFile, code: string, map: string) {
+    this.#path = path;
+    this.#code = code;
+    this.#map = map;
+    this.#isLibraryLine = findLibraryLines(path, source);
+    try {
+      this.syntax = parseFile(code);
+    } catch (error) {
+      if (!(error instanceof CodeFault)) throw error;
+      throw Object.assign(error, { errors: [this.#report(mapPosition(map, error), error.message)] });
+    }
+  }
+
+  /** What the author's own code must not do. Imports of files are left to the resolver. */
+  findErrors(): PartialMessage[] {
+    const imports = this.syntax.importCalls
+      .filter(({ from }) => from === null || !isRelative(from))
+      .map(({ start, from }) => ({ start, message: from === null ? COMPUTED_IMPORT : refuseImport(from) }));
+    return [...this.syntax.forbidden, ...imports]
+      .map(({ start, message }) => ({ at: this.#locate(start), message }))
+      .filter(({ at }) => !this.#isInLibrary(at))
+      .map(({ at, message }) => this.#report(at, message));
+  }
+
+  /** Calls of import() in libraries for something else than a file of the package. */
+  findAbsentImports(context: CompileContext): ImportCall[] {
+    return this.syntax.importCalls.filter(
+      ({ start, from }) =>
+        (from === null || !context.hasModule(this.#path, from)) && this.#isInLibrary(this.#locate(start)),
+    );
+  }
+
+  collectNames(names: UndeclaredNames): void {
+    const { tree, isModule, createdGlobals } = this.syntax;
+    names.addCreated(createdGlobals);
+    names.addFile({
+      path: this.#path,
+      isModule,
+      freeNames: findFreeNames(tree),
+      locate: (start) => this.#locate(start),
+      isLibraryLine: this.#isLibraryLine,
+    });
+  }
+
+  #isInLibrary({ line = 1 }: CodePlace): boolean {
+    return this.#isLibraryLine(line);
+  }
+
+  #locate(start: number): CodePlace {
+    this.#lines ??= new LineIndex(this.#code);
+    return mapPosition(this.#map, this.#lines.locate(start));
+  }
+
+  #report({ line, column }: CodePlace, text: string): PartialMessage {
+    return reportAt(this.#path, line, column, text);
+  }
+}
+
+/** Finds imports of Node's modules, also those whose names no code uses. */
+async function findBuiltins(file: CodeFile): Promise<PartialMessage[]> {
+  const { code, map } = await transformFile(file, KEEPING_IMPORTS);
+  const lines = new LineIndex(code);
+  return findImports(code)
+    .filter(({ from }) => isBuiltin(from))
+    .map(({ from, start }) => {
+      const { line, column } = mapPosition(map, lines.locate(start));
+      return reportAt(file.path, line, column, refuseImport(from));
+    });
+}
+
+/** @param line and column from 1 */
+function reportAt(path: string, line: number | undefined, column: number | undefined, text: string): PartialMessage {
+  if (line === undefined || column === undefined) return { text, location: { file: `${NAMESPACE}:${path}` } };
+  // In characters, as `lineText` would tell readers of the message.
+  return { text, location: { file: path, line, column: column - 1, lineText: '' } };
+}
+
+/**
+ * Makes calls of import() that find nothing in the package reject when they are made. The word is replaced by a name of the
+ * same length, so that no position changes.
+ */
+function respellImportCalls(code: string, calls: readonly ImportCall[]): string {
+  if (calls.length === 0) return code;
+  const name = chooseName(code);
+  const pieces: string[] = [];
+  let done = 0;
+  for (const { start } of calls) {
+    pieces.push(code.slice(done, start), name);
+    done = start + name.length;
+  }
+  pieces.push(code.slice(done));
+  const message = JSON.stringify('” cannot be imported: a plugin has the files of its package only');
+  return `${pieces.join('')}\nasync function ${name}(from) { throw new TypeError("“" + from + ${message}); }`;
+}
+
+/** A name as long as `import` that the code does not contain. */
+function chooseName(code: string): string {
+  let number = 0;
+  let name: string;
+  do {
+    name = `i${(number++).toString(36).padStart('import'.length - 1, '_')}`;
+  } while (code.includes(name));
+  return name;
+}

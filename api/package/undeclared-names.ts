@@ -1,0 +1,113 @@
+/** Reports the names that the code of a package uses and that neither a file nor the realm declares. */
+import type { PartialMessage } from 'esbuild';
+import { closest, distance } from 'fastest-levenshtein';
+import type { ProblemLocation } from '../../sdk/contract/errors.ts';
+import type { FreeName } from './free-names.ts';
+import { absentGlobals } from './load-hints.ts';
+
+/** Uses of undeclared names that are examined in one file; ordinary files have a few. */
+const USES_MAX = 10_000;
+/** Undeclared names reported of the author's own files; the first usually explain the others. */
+const ERRORS_MAX = 20;
+/** Names that one warning lists. */
+const LISTED_MAX = 5;
+/** Names that are compared for a suggestion. */
+const CANDIDATES_MAX = 5_000;
+/** Edits between a name and a suggestion, at most; fewer for a short name. */
+const EDITS_MAX = 3;
+/** A shorter name is near to too many, and a longer one costs too much to compare. Characters. */
+const [COMPARED_MIN, COMPARED_MAX] = [3, 60];
+/** The bundler declares them in files without import and export. */
+const COMMON_JS: ReadonlySet<string> = new Set(['module', 'exports', 'require']);
+
+/** A file whose names are looked at. */
+export interface NamedFile {
+  readonly path: string;
+  readonly isModule: boolean;
+  readonly freeNames: readonly FreeName[];
+  /** The author's line and column, from 1, of an offset in the compiled code. */
+  locate(offset: number): Pick<ProblemLocation, 'line' | 'column'>;
+  isLibraryLine(line: number): boolean;
+}
+interface Use {
+  readonly path: string;
+  readonly line: number;
+  readonly column: number;
+  readonly name: string;
+  readonly nearest: string | null;
+}
+
+/** Collects the undeclared names of all files, because one file may create a global that another one uses. */
+export class UndeclaredNames {
+  readonly #globals: ReadonlySet<string>;
+  readonly #created = new Set<string>();
+  readonly #own: Use[] = [];
+  readonly #ofLibraries = new Map<string, Map<string, number>>();
+
+  /** @param globals of the realm */
+  constructor(globals: ReadonlySet<string>) {
+    this.#globals = globals;
+  }
+
+  /** Counts names as declared, because code assigns them as properties of the global object. */
+  addCreated(names: readonly string[]): void {
+    for (const name of names) this.#created.add(name);
+  }
+
+  addFile(file: NamedFile): void {
+    const seen = new Set<string>();
+    for (const { name, start, listVisible } of file.freeNames.slice(0, USES_MAX)) {
+      if (this.#globals.has(name) || (!file.isModule && COMMON_JS.has(name))) continue;
+      const { line = 1, column = 1 } = file.locate(start);
+      const isLibrary = file.isLibraryLine(line);
+      const key = `${isLibrary} ${name}`;
+      if (seen.has(key)) continue;
+      seen.add(key);
+      if (isLibrary) this.#addOfLibrary(file.path, name, line);
+      else if (this.#own.length < ERRORS_MAX)
+        this.#own.push({ path: file.path, line, column, name, nearest: this.#findNearest(name, listVisible()) });
+    }
+  }
+
+  /** Undeclared names of the author's own code. */
+  listErrors(): PartialMessage[] {
+    return this.#own
+      .filter(({ name }) => !this.#created.has(name))
+      .map(({ path, line, column, name, nearest }) => ({
+        text: `“${name}” is not declared${describeRemedy(name, nearest)}`,
+        location: { file: path, line, column: column - 1, lineText: '' },
+      }));
+  }
+
+  /** One sentence for each library file with undeclared names. */
+  listWarnings(): string[] {
+    return [...this.#ofLibraries].flatMap(([path, lines]) => {
+      const names = [...lines].filter(([name]) => !this.#created.has(name));
+      if (names.length === 0) return [];
+      const listed = names.slice(0, LISTED_MAX).map(([name, line]) => `${name} (line ${line})`);
+      const more = names.length > LISTED_MAX ? ` and ${names.length - LISTED_MAX} more` : '';
+      return `${path} uses names that plugins do not have: ${listed.join(', ')}${more}. Code that reaches them throws a ReferenceError.`;
+    });
+  }
+
+  #addOfLibrary(path: string, name: string, line: number): void {
+    const lines = this.#ofLibraries.get(path) ?? new Map<string, number>();
+    lines.set(name, line);
+    this.#ofLibraries.set(path, lines);
+  }
+
+  #findNearest(name: string, visible: readonly string[]): string | null {
+    if (name.length < COMPARED_MIN || name.length > COMPARED_MAX) return null;
+    const candidates = [...visible.slice(0, CANDIDATES_MAX), ...this.#globals].filter(
+      (candidate) => candidate.length <= COMPARED_MAX,
+    );
+    const near = closest(name, candidates);
+    return distance(name, near) <= Math.min(EDITS_MAX, Math.ceil(name.length / 3)) ? near : null;
+  }
+}
+
+function describeRemedy(name: string, nearest: string | null): string {
+  if (Object.hasOwn(absentGlobals, name)) return `. Plugins have no ${name}: ${absentGlobals[name]}`;
+  if (nearest !== null) return `. Did you mean “${nearest}”?`;
+  return '. Declare or import it; if it may be missing, test it with typeof first';
+}
