@@ -21,7 +21,8 @@ const MESSAGES_MAX = 20;
 export interface BuildTask {
   readonly entry: string;
   readonly files: ModulePaths;
-  readonly hasFetch: boolean;
+  /** Whether the realm has `fetch`. Default: no. */
+  readonly hasFetch?: boolean;
 }
 export type BuildResult =
   | {
@@ -60,7 +61,7 @@ async function buildInTime(task: BuildTask): Promise<BuildResult> {
   }
 }
 
-const runEsbuild = ({ entry, files, hasFetch }: BuildTask) =>
+const runEsbuild = ({ entry, files, hasFetch = false }: BuildTask) =>
   esbuild.build({
     entryPoints: [entry],
     bundle: true,
