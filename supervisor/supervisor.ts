@@ -23,6 +23,7 @@ import { withConsoleSessions } from '../service/identity/console-sessions.ts';
 import { openSignIn } from '../service/identity/sign-in.ts';
 import type { TokenVerifier } from '../service/identity/tokens.ts';
 import { tuneGc } from '../service/lifecycle/garbage-collection.ts';
+import { KeyedLocks } from '../service/timing/keyed-locks.ts';
 import { within } from '../service/timing/within.ts';
 import { runHook } from './calls/hook-runner.ts';
 import { createHostCallRouter } from './calls/host-call-router.ts';
@@ -53,6 +54,7 @@ import { createMetrics, type Gauges, type Metrics } from './records/metrics.ts';
 import { Rollups } from './records/rollups.ts';
 import { SecretMasks } from './records/secret-mask.ts';
 import { Stacks } from './records/stacks.ts';
+import { RunningCalls } from './sessions/running-calls.ts';
 import { buildSessionApi, type SessionApiOptions } from './sessions/session-api.ts';
 import { SessionCache } from './sessions/session-cache.ts';
 import type { SessionServices } from './sessions/session-services.ts';
@@ -152,6 +154,9 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     metrics,
     sessions,
     faultPoint,
+    lease,
+    turnLocks: new KeyedLocks(),
+    runningCalls: new RunningCalls(),
     invoker: fleet,
     signIn,
     streams: openSessionStreams(listener),

@@ -30,6 +30,9 @@ const COLUMNS = 'id, name, instructions, model';
 export const listAgents = (pool: Pool, accountId: string): Promise<AgentRecord[]> =>
   listRows(pool, `SELECT ${COLUMNS} FROM agents WHERE account_id = $1 ORDER BY id`, [accountId]);
 
+export const findAgentRecord = (pool: Pool, accountId: string, id: string): Promise<AgentRecord | null> =>
+  findRow(pool, `SELECT ${COLUMNS} FROM agents WHERE account_id = $1 AND id = $2`, [accountId, id]);
+
 /** Locks an agent's row until the transaction ends, against its removal and a concurrent start of its first session. */
 export const lockAgent = (tx: Transaction, accountId: string, id: string): Promise<AgentRecord | null> =>
   findRow(tx, `SELECT ${COLUMNS} FROM agents WHERE account_id = $1 AND id = $2 FOR NO KEY UPDATE`, [accountId, id]);

@@ -4,7 +4,7 @@ import type { Pool } from 'pg';
 import { subscribeTo } from '../postgres/notifications.ts';
 import type { RowEvent, RowTail } from '../postgres/row-tail.ts';
 import { listRows } from '../postgres/rows.ts';
-import { MESSAGE, MESSAGES_ADDED, type MessageRow, type TranscriptMessage, toMessage } from './sessions.ts';
+import { type JudgedMessage, MESSAGE, MESSAGES_ADDED, type MessageRow, toMessage } from './sessions.ts';
 
 /** Limits the memory of a slow reader: a message may be a megabyte. */
 const BATCH = 10;
@@ -67,7 +67,7 @@ const readAfter = (
   );
 
 function asEvent(row: Row): RowEvent {
-  const message: TranscriptMessage = toMessage(row);
+  const message: JudgedMessage = toMessage(row);
   const type = row.role === 'notice' ? 'notice' : 'message';
   return { id: `${row.tx}-${row.position}`, type, data: { sessionId: row.sessionId, message } };
 }

@@ -4,7 +4,7 @@ import { randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
 import type { z } from 'zod';
 import { Problem } from '../../sdk/contract/errors.ts';
-import type { role, transcriptMessage } from '../../sdk/contract/payloads.ts';
+import type { judgement, role, transcriptMessage } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
 import { notifySessionChanged } from '../postgres/notifications.ts';
@@ -19,12 +19,19 @@ export interface Session {
   readonly createdAt: string;
   readonly clearedAt: string | null;
 }
+/** A message as plugins see it. */
 export type TranscriptMessage = z.infer<typeof transcriptMessage>;
+/** A message as its runtime sees it. */
+export interface JudgedMessage extends TranscriptMessage {
+  /** What the hooks made of it; absent: no hook judged it. */
+  readonly judgement?: z.infer<typeof judgement>;
+}
 export interface NewMessage {
   readonly id?: string | undefined;
   readonly role: z.infer<typeof role>;
   readonly text: string;
   readonly data?: Record<string, unknown> | undefined;
+  readonly judgement?: z.infer<typeof judgement> | undefined;
 }
 
 /** Notification channel; the payload is the account id. */
@@ -76,25 +83,27 @@ export async function appendMessages(
   tx: Queryable,
   sessionId: string,
   messages: readonly NewMessage[],
-): Promise<TranscriptMessage[]> {
+): Promise<JudgedMessage[]> {
   const ids = messages.map((message) => message.id ?? randomUUIDv7());
   const appended = tx.query(
     // The lock makes a concurrent deletion wait, or finds no session; without it, the foreign key would fail.
     `WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
      added AS (
-       INSERT INTO session_messages (session_id, account_id, id, role, text, data)
-       SELECT s.id, s.account_id, m.id, m.role, m.text, m.data
-         FROM unnest($2::text[], $3::text[], $4::text[], $5::json[]) WITH ORDINALITY AS m(id, role, text, data, n), s
+       INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
+       SELECT s.id, s.account_id, m.id, m.role, m.text, m.data, m.judgement
+         FROM unnest($2::text[], $3::text[], $4::text[], $5::json[], $6::json[])
+              WITH ORDINALITY AS m(id, role, text, data, judgement, n), s
         ORDER BY m.n
        ON CONFLICT DO NOTHING
        RETURNING account_id)
-     SELECT pg_notify($6, account_id) FROM (SELECT DISTINCT account_id FROM added) a`,
+     SELECT pg_notify($7, account_id) FROM (SELECT DISTINCT account_id FROM added) a`,
     [
       sessionId,
       ids,
       messages.map((message) => message.role),
       messages.map((message) => message.text),
-      messages.map((message) => (message.data === undefined ? null : JSON.stringify(message.data))),
+      messages.map(({ data }) => (data === undefined ? null : JSON.stringify(data))),
+      messages.map(({ judgement }) => (judgement === undefined ? null : JSON.stringify(judgement))),
       MESSAGES_ADDED,
     ],
   );
@@ -118,21 +127,28 @@ export async function appendNotice(
 }
 
 /** Columns of a `MessageRow`. */
-export const MESSAGE = 'id, role, text, at, data, position::text AS position';
+export const MESSAGE = 'id, role, text, at, data, judgement, position::text AS position';
 export interface MessageRow {
   readonly id: string;
   readonly role: z.infer<typeof role>;
   readonly text: string;
   readonly at: string;
   readonly data: Record<string, unknown> | null;
+  readonly judgement: JudgedMessage['judgement'] | null;
   readonly position: string;
 }
-export const toMessage = (row: MessageRow): TranscriptMessage => ({
+/** For plugins: what other plugins made of the message is not theirs to know. */
+export const toPlainMessage = (row: MessageRow): TranscriptMessage => ({
   id: row.id,
   role: row.role,
   text: row.text,
   at: row.at,
   ...(row.data === null ? {} : { data: row.data as TranscriptMessage['data'] }),
+});
+/** For runtimes. */
+export const toMessage = (row: MessageRow): JudgedMessage => ({
+  ...toPlainMessage(row),
+  ...(row.judgement ? { judgement: row.judgement } : {}),
 });
 
 /** False: the session was deleted. */
@@ -149,7 +165,7 @@ export async function hasMessage(pool: Queryable, sessionId: string, id: string)
 export async function pageMessages(
   pool: Pool,
   query: PageQuery & { readonly sessionId: string },
-): Promise<Page<TranscriptMessage>> {
+): Promise<Page<JudgedMessage>> {
   const after = decodeCursor(query.cursor);
   const found = await pool.query<MessageRow>(
     `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 AND position > $2 ORDER BY session_messages.position LIMIT $3`,
@@ -159,13 +175,13 @@ export async function pageMessages(
   return { items: page.items.map(toMessage), nextCursor: page.nextCursor };
 }
 
-/** The newest messages, in the order of the transcript. */
+/** The newest messages, in the order of the transcript, for plugins. */
 export async function lastMessages(pool: Pool, sessionId: string, limit: number): Promise<TranscriptMessage[]> {
   const found = await pool.query<MessageRow>(
     `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 ORDER BY session_messages.position DESC LIMIT $2`,
     [sessionId, limit],
   );
-  return found.rows.reverse().map(toMessage);
+  return found.rows.reverse().map(toPlainMessage);
 }
 
 export async function countMessages(tx: Queryable, sessionId: string): Promise<number> {
@@ -175,11 +191,18 @@ export async function countMessages(tx: Queryable, sessionId: string): Promise<n
   return Number(found.rows[0]?.count ?? 0);
 }
 
-/** Deletes all messages. @returns how many; null: the session was deleted */
+/** Deletes all messages, and what turns keep of them. @returns how many; null: the session was deleted */
 export async function clearSession(tx: Queryable, sessionId: string): Promise<number | null> {
   const marked = await tx.query('UPDATE sessions SET cleared_at = now() WHERE id = $1', [sessionId]);
   if (marked.rowCount === 0) return null;
   await notifySessionChanged(tx, sessionId);
+  // The rows of turns stay: a late step, or a message that is sent once more, must not begin the turn again.
+  await tx.query(
+    `UPDATE turns SET state = 'cleared', judgement = NULL, ended_at = coalesce(ended_at, now()) WHERE session_id = $1`,
+    [sessionId],
+  );
+  for (const table of ['turn_outputs', 'tool_calls', 'session_summaries'])
+    await tx.query(`DELETE FROM ${table} WHERE session_id = $1`, [sessionId]);
   return changeRows(tx, 'DELETE FROM session_messages WHERE session_id = $1', [sessionId]);
 }
 

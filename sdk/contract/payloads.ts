@@ -62,6 +62,17 @@ export const transcriptMessage = z.object({
   at: timestamp,
   data: z.record(z.string(), json).optional(),
 });
+/** What the hooks made of a message. */
+export const judgement = z.object({
+  hook: z.string(),
+  outcome: z.enum(['unchanged', 'changed', 'cancelled']),
+  /** Number of plugins that were asked. */
+  asked: z.number().int(),
+  /** Slugs of the plugins that changed it, or of the one that cancelled it. */
+  by: z.array(z.string()),
+  /** Why it was cancelled. */
+  reason: z.string().nullable(),
+});
 /** A message of a model conversation. */
 export const chatMessage = z.object({ role: z.enum(['system', 'user', 'assistant']), text });
 

@@ -10,6 +10,7 @@ import type {
   HookName,
   NewMessage,
   NewSession,
+  NewTurn,
   Page,
   Provider,
   SessionRecord,
@@ -20,9 +21,11 @@ import type {
   ToolResult,
   TranscriptMessage,
   Trigger,
+  TurnRecord,
 } from './api-types.ts';
 import { followEvents } from './event-stream.ts';
 import { Transport, type TransportOptions } from './transport.ts';
+import { Turn } from './turn.ts';
 
 /** The `retry:` of the service's stream, milliseconds. */
 const STREAM_PAUSE_MS = 2_000;
@@ -149,12 +152,34 @@ export class Session {
     return this.#post('/replies', { id, text }, signal, true);
   }
 
+  /**
+   * Opens a turn: the plugins judge the message, and it is added to the transcript. The same id answers the same turn.
+   *
+   * @throws BulkheadError `turn_held` while another runtime has it
+   */
+  async openTurn(turn: NewTurn, { signal }: Cancellable = {}): Promise<Turn> {
+    const body = { id: crypto.randomUUID(), ...turn };
+    const record = await this.#post<TurnRecord>('/turns', body, signal, true);
+    return new Turn(this.#transport, this.id, record.id, record);
+  }
+
+  /** Returns a turn by its id, without a request. */
+  turn(id: string): Turn {
+    return new Turn(this.#transport, this.id, id, null);
+  }
+
+  /** Lists the turns of the session, oldest first. */
+  turns({ signal, ...query }: { readonly state?: TurnRecord['state'] } & Paged = {}): Promise<Page<TurnRecord>> {
+    return this.#get(`/turns${toQueryString(query)}`, signal);
+  }
+
   async tools({ signal }: Cancellable = {}): Promise<readonly Tool[]> {
     return (await this.#get<Page<Tool>>('/tools', signal)).items;
   }
 
   /**
-   * Calls a tool. A tool that fails returns a result with `isError` for the model to read.
+   * Calls a tool. A tool that fails returns a result with `isError` for the model to read. With a `callId`, the same
+   * arguments answer the same for 24 hours. Aborting the signal aborts the call.
    *
    * @throws BulkheadError `invalid_arguments` with the fields that are wrong; ConnectionLostError if the tool may have run
    */
@@ -163,7 +188,8 @@ export class Session {
     args: unknown,
     { callId, signal }: { callId?: string } & Cancellable = {},
   ): Promise<ToolResult> {
-    return this.#post(`/tools/${encodeURIComponent(name)}`, { arguments: args, ...(callId ? { callId } : {}) }, signal);
+    const body = { arguments: args, ...(callId ? { callId } : {}) };
+    return this.#post(`/tools/${encodeURIComponent(name)}`, body, signal, callId !== undefined);
   }
 
   async commands({ signal }: Cancellable = {}): Promise<readonly Command[]> {

@@ -2,3 +2,4 @@
 export type * from './api-types.ts';
 export { connect, type Session, type SessionClient } from './client.ts';
 export { BulkheadError, ConnectionLostError, type TransportOptions } from './transport.ts';
+export { Turn } from './turn.ts';

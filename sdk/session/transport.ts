@@ -9,6 +9,11 @@ export interface TransportOptions {
   readonly token: string | (() => string | Promise<string>);
   /** How long a call is retried while the service restarts or asks to wait, milliseconds. Default: 30,000. 0: never. */
   readonly retryForMs?: number;
+  /**
+   * Names this runtime as the holder of turns. A restarted runtime with the same name goes on with its turns at once; others
+   * wait until the lease has expired. Default: a random name.
+   */
+  readonly runtime?: string;
   /** Replaces the global `fetch`. */
   readonly fetch?: typeof globalThis.fetch;
 }
@@ -72,9 +77,11 @@ interface ProblemLike {
 export class Transport {
   readonly #options: TransportOptions;
   readonly #base: string;
+  readonly #runtime: string;
 
   constructor(options: TransportOptions) {
     this.#options = options;
+    this.#runtime = options.runtime ?? crypto.randomUUID();
     this.#base = options.url.replace(/\/+$/, '');
   }
 
@@ -123,6 +130,7 @@ export class Transport {
       method,
       headers: {
         authorization: `Bearer ${typeof token === 'string' ? token : await token()}`,
+        'bulkhead-runtime': this.#runtime,
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
         ...(stream === undefined ? {} : { 'content-type': stream.type }),
         ...headers,

@@ -8,6 +8,7 @@ import type { channelMessage } from '../../sdk/contract/payloads.ts';
 import { recordSessionEvent } from '../calls/session-events.ts';
 import { runSessionHook } from '../sessions/hooks.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
+import { toJudgement } from '../sessions/turn-answers.ts';
 
 type ChannelMessage = z.infer<typeof channelMessage>;
 
@@ -52,7 +53,8 @@ async function storeMessage(
     deliveryId,
     conversationKey,
   };
-  await appendMessages(services.pool, session.id, [{ id, role: 'user', text: message.text, data }]);
+  const judgement = toJudgement('inboundMessage', answer);
+  await appendMessages(services.pool, session.id, [{ id, role: 'user', text: message.text, data, judgement }]);
 }
 
 /** Finds the conversation's session or creates one. Null: the channel was deleted. */

@@ -28,6 +28,7 @@ import {
 import { maintainAudit } from '../../db/records/audit.ts';
 import { maintainLogs } from '../../db/records/logs.ts';
 import { sweepRollups } from '../../db/records/rollups.ts';
+import { sweepCalls } from '../../db/sessions/tool-calls.ts';
 import { openRetryingWriter } from '../../service/timing/retrying-writer.ts';
 import { ChildError } from '../children/child-errors.ts';
 import type { Fleet } from '../children/fleet.ts';
@@ -156,6 +157,7 @@ async function upkeep({
   await maintainAudit(pool);
   await sweepDeliveries(pool, deliveryDays);
   await sweepRollups(pool, metricsDays);
+  await sweepCalls(pool);
   await sweepUsage(pool);
 }
 

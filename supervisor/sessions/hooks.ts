@@ -8,7 +8,7 @@ import type { Cancel, ChainState, Fields } from '../calls/chain.ts';
 import { runHook } from '../calls/hook-runner.ts';
 import type { SessionServices } from './session-services.ts';
 
-interface HookAnswer {
+export interface HookAnswer {
   readonly action: 'continue' | 'cancel';
   readonly context: Fields;
   readonly reason: string | null;

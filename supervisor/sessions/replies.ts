@@ -4,7 +4,7 @@ import { randomUUIDv7 } from 'node:crypto';
 import type { z } from 'zod';
 import { requireRoom } from '../../db/accounts/usage.ts';
 import { insertReply } from '../../db/channels/deliveries.ts';
-import { inTransaction } from '../../db/postgres/pool.ts';
+import { inTransaction, type Transaction } from '../../db/postgres/pool.ts';
 import { findReplyAddress, type ReplyAddress } from '../../db/sessions/conversations.ts';
 import { appendMessages, hasMessage, lockSession, type Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -12,6 +12,7 @@ import type { attachments } from '../../sdk/contract/payloads.ts';
 import { currentTrace } from '../../service/telemetry/tracing.ts';
 import { createCancelProblem, runSessionHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
+import { toJudgement } from './turn-answers.ts';
 
 interface NewReply {
   /** An id chosen by the runtime. A reply with a known id is not sent again. */
@@ -41,21 +42,25 @@ async function send(
   if (answer.cancel) throw createCancelProblem(answer.cancel);
   await services.faultPoint('reply.guarded');
   const { message } = answer.context as typeof context;
-  const { conversationKey, ...to } = address;
   await inTransaction(services.pool, async (tx) => {
     // The second of two concurrent calls with the same id finds the first one's rows.
     if (!(await lockSession(tx, session.id)) || (await hasMessage(tx, session.id, id))) return;
     const data = { channelId: address.channelId, attachments: message.attachments };
-    await appendMessages(tx, session.id, [{ id, role: 'assistant', text: message.text, data }]);
-    const body = Buffer.from(JSON.stringify({ conversationKey, text: message.text, attachments: message.attachments }));
-    await requireRoom(tx, session.accountId, 'deliveries', body.byteLength);
-    await insertReply(tx, {
-      ...to,
-      id: randomUUIDv7(),
-      conversationKey,
-      body,
-      traceparent: currentTrace(),
-    });
+    const judgement = toJudgement('outboundMessage', answer);
+    await appendMessages(tx, session.id, [{ id, role: 'assistant', text: message.text, data, judgement }]);
+    await queueReply(tx, address, message);
     await services.faultPoint('reply.written');
   });
+}
+
+/** Writes the reply to the outbox of the channel. */
+export async function queueReply(
+  tx: Transaction,
+  address: ReplyAddress,
+  { text, attachments }: Pick<NewReply, 'text' | 'attachments'>,
+): Promise<void> {
+  const { conversationKey, ...to } = address;
+  const body = Buffer.from(JSON.stringify({ conversationKey, text, attachments }));
+  await requireRoom(tx, address.accountId, 'deliveries', body.byteLength);
+  await insertReply(tx, { ...to, id: randomUUIDv7(), conversationKey, body, traceparent: currentTrace() });
 }

@@ -19,6 +19,7 @@ import type { SessionServices } from './session-services.ts';
 import { skillRoutes } from './skill-routes.ts';
 import { toolRoutes } from './tool-routes.ts';
 import { transcriptRoutes } from './transcript-routes.ts';
+import { turnRoutes } from './turn-routes.ts';
 
 /** A transcript's messages and a compaction carry whole conversations; calls of hooks and tools set `CALL_BODY_MAX_BYTES`. */
 const BODY_MAX_BYTES = 4 * MIB;
@@ -34,6 +35,8 @@ const UNLIMITED: AccountLimits = { reads: 1e9, writes: 1e9 };
 /** Tags of the OpenAPI document. */
 const GROUPS = {
   Sessions: 'Conversations of agents and their transcripts.',
+  Turns:
+    'One turn of an agent, step by step: judged, written down and repeatable by ids. Nothing that a plugin must judge passes without it.',
   Hooks: 'The points of an agent’s turn at which plugins read, change or cancel something.',
   Tools: 'Tools of plugins, for the agent’s model.',
   Commands: 'Commands of plugins, for users.',
@@ -122,6 +125,7 @@ async function accountScope(
   limitAccounts(scope, accountLimits);
   await scope.register(sessionRoutes(services));
   await scope.register(transcriptRoutes(services));
+  await scope.register(turnRoutes(services));
   await scope.register(hookRoutes(services));
   await scope.register(toolRoutes(services));
   await scope.register(commandRoutes(services));

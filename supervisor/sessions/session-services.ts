@@ -9,10 +9,12 @@ import { MIB } from '../../sdk/contract/limits.ts';
 import type { RowStreams } from '../../service/http/row-streams.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import type { SignIn } from '../../service/identity/sign-in.ts';
+import type { KeyedLocks } from '../../service/timing/keyed-locks.ts';
 import type { ChainDeps } from '../calls/chain-runner.ts';
 import type { PluginInvoker } from '../calls/plugin-call.ts';
 import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
 import type { Inspections } from '../children/inspector/inspections.ts';
+import type { RunningCalls } from './running-calls.ts';
 import type { SessionCache } from './session-cache.ts';
 
 /** The body of a hook or tool call: a stranger's plugin gets it, and every other call of the process waits meanwhile. Bytes. */
@@ -30,6 +32,11 @@ export interface SessionServices extends ChainDeps {
   /** Called at each step; a test may stop the step there. */
   faultPoint(step: string): Promise<void> | undefined;
   readonly inspections: Inspections;
+  /** The lease id of this supervisor. */
+  readonly lease: number;
+  /** Steps of turns that must not run twice at once. */
+  readonly turnLocks: KeyedLocks;
+  readonly runningCalls: RunningCalls;
   /** Waits until no update of an installation is under way, or it waits for its user. */
   finishUpdate(installationId: string): Promise<void>;
   /** Starts the plugin's process if none runs. Resolves with why it does not start, or null. */

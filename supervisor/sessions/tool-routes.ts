@@ -8,6 +8,7 @@ import { json } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { anyJson, jsonBody, page, storedId } from '../../service/http/schemas.ts';
+import { abortWhenClosed } from './closed-requests.ts';
 import {
   CALL_BODY_MAX_BYTES,
   offerParams,
@@ -15,14 +16,17 @@ import {
   type SessionServices,
   sessionParams,
 } from './session-services.ts';
+import { callToolOnce } from './tool-journal.ts';
 import { callTool, findTool, listTools } from './tools.ts';
 
 const toolBody = jsonBody({
-  callId: storedId.optional().describe('An id of the runtime’s own, for the handler to recognize a repeated call.'),
+  callId: storedId
+    .optional()
+    .describe('An id of the runtime’s own. The same id with the same arguments answers the same for 24 hours.'),
   arguments: json.default({}),
 });
 
-const toolResource = z
+export const toolResource = z
   .strictObject({
     name: z.string().describe('`<slug>__<tool>`'),
     description: z.string(),
@@ -32,7 +36,7 @@ const toolResource = z
   })
   .meta({ id: 'Tool', description: 'A tool of a plugin.' });
 
-const toolResult = z
+export const toolResultResource = z
   .strictObject({
     content: z.array(
       z.discriminatedUnion('type', [
@@ -53,11 +57,12 @@ const shapes = {
   },
   call: {
     summary: 'Calls a tool',
-    details: 'A handler that throws answers with `isError`, so that the agent can read why.',
-    problems: ['invalid_arguments', 'plugin_failed', 'plugin_timeout'],
+    details:
+      'A handler that throws answers with `isError`, so that the agent can read why. Closing the request aborts the call.',
+    problems: ['invalid_arguments', 'plugin_failed', 'plugin_timeout', 'quota_exceeded'],
     params: offerParams,
     body: toolBody,
-    response: { 200: toolResult },
+    response: { 200: toolResultResource },
   },
 } satisfies Record<string, FastifySchema>;
 
@@ -76,11 +81,14 @@ export function toolRoutes(services: SessionServices): FastifyPluginAsyncZod {
         config: { anyPropertyNames: true },
         schema: shapes.call,
       },
-      async (request) => {
+      async (request, reply) => {
         const session = await requireSession(services, requireCaller(request), request.params);
+        const { callId, arguments: args } = request.body;
+        const call = { arguments: args, signal: abortWhenClosed(reply) };
+        if (callId !== undefined)
+          return callToolOnce(services, session, { ...call, callId, name: request.params.name });
         const tool = findTool(await services.pluginsCache.get(session.accountId), request.params.name);
-        const { callId = randomUUIDv7(), arguments: args } = request.body;
-        return callTool(services, session, tool, { callId, arguments: args });
+        return callTool(services, session, tool, { ...call, callId: randomUUIDv7() });
       },
     );
   };

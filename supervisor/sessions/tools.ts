@@ -9,7 +9,7 @@ import type { AccountPlugins, ToolRef } from '../children/account-plugins-cache.
 import type { SessionServices } from './session-services.ts';
 import { failedTool, readToolResult } from './tool-results.ts';
 
-interface ToolItem {
+export interface ToolItem {
   readonly name: string;
   readonly description: string;
   readonly parameters: unknown;
@@ -49,9 +49,16 @@ export async function callTool(
   { signal, ...call }: { callId: string; arguments: unknown; signal?: AbortSignal },
 ): Promise<ToolResult> {
   const result = await callSurface(services, { kind: 'tools', name: tool, plugin, session, signal, fields: call });
+  if (signal?.aborted && result.kind !== 'answered') return failedTool(describeAbort(signal));
   if (result.kind === 'answered')
     return readToolResult(formatFullName(plugin, tool), result.answer, services.toolResultBytes);
   if (result.kind === 'error' && !('invalidArguments' in result)) return failedTool(result.message);
   if (result.kind === 'cancelled') return failedTool(result.reason);
   throw toProblem(formatFullName(plugin, tool), result);
 }
+
+/** For the agent, and for a runtime that asks for the result later. */
+const describeAbort = ({ reason }: AbortSignal): string => {
+  const why = reason instanceof Error ? reason.message : 'its caller cancelled it';
+  return `The call was aborted: ${why}. The tool may have done a part of its work.`;
+};

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { isMessagePosition, openSessionTail } from '../../db/sessions/session-tail.ts';
 import { appendMessages, pageMessages } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { attachments, json, role, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
+import { attachments, json, judgement, role, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { endWithToken, requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { eventStreamHeaders } from '../../service/http/row-streams.ts';
@@ -43,13 +43,14 @@ const streamHeaders = z.looseObject({
     .optional(),
 });
 
-const messageResource = z
+export const messageResource = z
   .strictObject({
     id: z.string(),
     role,
     text: z.string(),
     at: timestamp,
     data: z.record(z.string(), anyJson).optional(),
+    judgement: judgement.optional().describe('What the plugins made of it. Left out: no hook judged it.'),
   })
   .meta({ id: 'Message', description: 'A message of a transcript. The role `notice`: by a plugin or by Bulkhead.' });
 

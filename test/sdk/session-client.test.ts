@@ -48,6 +48,37 @@ async function scripted(
   return { asked: () => at, client: connect({ url: `http://127.0.0.1:${port}/`, token: 'x', retryForMs: 5_000 }) };
 }
 
+t.test('a turn, with a streamed answer and pairs of surrogates split between pieces', async (t) => {
+  const session = await client.start({ agentId: 'turns' });
+  const turn = await session.openTurn({
+    id: 't1',
+    from: 'bob',
+    text: 'Hi',
+    trigger: 'user',
+    systemPrompt: 'Be brief.',
+  });
+  t.match(turn.record, { id: 't1', action: 'continue', message: { text: 'Hi', judgement: { asked: 1 } } });
+  const prompt = await turn.prompt({ model: 'm' });
+  t.match(prompt, { systemPrompt: 'Be brief. Be kind.', messages: [{ role: 'user', text: 'Hi' }], model: 'm' });
+  t.match(prompt.tools, [{ name: 'guide__add' }]);
+  t.same(await turn.call('c1', 'guide__add', { a: 1 }), { content: [{ type: 'text', text: '2' }], isError: false });
+  t.match(await turn.lookUpCall('c1'), { state: 'answered' });
+  t.match(await turn.output('Wait.', { id: 'o1' }), { show: 'Wait.' });
+  const pieces = (async function* () {
+    yield* ['a \ud83d', '\ude00 b', '', ' \ud83d'];
+  })();
+  let shown = '';
+  for await (const { show } of turn.stream(pieces)) shown += show;
+  t.equal(shown, 'a \u{1f600} b \ufffd');
+  t.match(await turn.end('Bye.'), { state: 'ended', action: 'continue' });
+  const again = connect({ url, token: async () => token }).open(session.id);
+  await t.rejects(again.turn('t1').prompt(), { code: 'turn_ended' });
+  t.match(await again.turn('t1').look(), { turn: { state: 'ended' }, outputs: [{ id: 'o1' }, {}, { text: 'Bye.' }] });
+  t.match(await session.turns({ state: 'ended' }), { items: [{ id: 't1' }] });
+  await session.openTurn({ id: 't2', text: 'Hi', trigger: 'user' });
+  await t.rejects(again.openTurn({ id: 't2', text: 'Hi', trigger: 'user' }), { code: 'turn_held' }, 'another runtime');
+});
+
 t.test('a session and everything below it', async (t) => {
   const session = await client.start({ agentId: 'a1', agentName: 'Ann' });
   t.match(await session.look(), { id: session.id, agentName: 'Ann' });

@@ -104,6 +104,18 @@ export declare const problems: {
         readonly status: 409;
         readonly title: 'A plugin cancelled the operation';
     };
+    readonly id_reused: {
+        readonly status: 409;
+        readonly title: 'The id belongs to another request';
+    };
+    readonly turn_held: {
+        readonly status: 409;
+        readonly title: 'Another runtime holds the turn';
+    };
+    readonly turn_ended: {
+        readonly status: 409;
+        readonly title: 'The turn has ended';
+    };
     readonly gone: {
         readonly status: 410;
         readonly title: 'The resource was removed';

@@ -68,6 +68,18 @@ export declare const transcriptMessage: z.ZodObject<{
     at: z.ZodISODateTime;
     data: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>>;
 }, z.core.$strip>;
+/** What the hooks made of a message. */
+export declare const judgement: z.ZodObject<{
+    hook: z.ZodString;
+    outcome: z.ZodEnum<{
+        cancelled: "cancelled";
+        changed: "changed";
+        unchanged: "unchanged";
+    }>;
+    asked: z.ZodNumber;
+    by: z.ZodArray<z.ZodString>;
+    reason: z.ZodNullable<z.ZodString>;
+}, z.core.$strip>;
 /** A message of a model conversation. */
 export declare const chatMessage: z.ZodObject<{
     role: z.ZodEnum<{

@@ -62,7 +62,12 @@ export interface NewMessage {
     readonly text: string;
     readonly data?: Readonly<Record<string, Json>>;
 }
-export type TranscriptMessage = z.infer<typeof p.transcriptMessage>;
+export type Judgement = z.infer<typeof p.judgement>;
+export interface TranscriptMessage extends z.infer<typeof p.transcriptMessage> {
+    /** What the plugins made of it; left out: no hook judged it. */
+    readonly judgement?: Judgement;
+}
+export type Attachment = z.infer<typeof p.attachment>;
 export type Completion = z.infer<typeof p.completion>;
 export type CompletionRequest = z.input<typeof p.completionRequest>;
 export type ToolResult = z.infer<typeof p.toolResult>;
@@ -100,6 +105,101 @@ export interface SkillText extends Skill {
 }
 export interface Provider extends Offered {
     readonly models: readonly z.infer<typeof p.model>[];
+}
+/** What became of a step of a turn. */
+export interface Verdict {
+    /** `cancel`: the step did not happen. Do not go on with it. */
+    readonly action: 'continue' | 'cancel';
+    readonly reason: string | null;
+    /** Slug of the plugin that cancelled, or that is required and did not run. */
+    readonly cancelledBy: string | null;
+    /** False: a required plugin did not run. The same step may pass later. */
+    readonly isFinal: boolean;
+}
+export interface NewTurn {
+    /** Your own id; the message gets it too. The same id answers the same turn. Default: a random id. */
+    readonly id?: string;
+    /** The sender, as plugins see it. Default: `user`. */
+    readonly from?: string;
+    /** Default: the text of the transcript's message with this id, such as a channel's. */
+    readonly text?: string;
+    readonly attachments?: readonly Attachment[];
+    readonly trigger: Trigger;
+    /** Default: the instructions of the account's agent. */
+    readonly systemPrompt?: string;
+    readonly model?: string;
+    /** How long the turn belongs to this runtime after each step. Default: 120. */
+    readonly leaseSeconds?: number;
+}
+export interface TurnRecord extends Verdict {
+    readonly id: string;
+    readonly sessionId: string;
+    readonly state: 'judging' | 'open' | 'vetoed' | 'ended' | 'cleared';
+    readonly trigger: Trigger;
+    /** As the plugins let it pass; null: it did not pass. */
+    readonly message: {
+        readonly id: string;
+        readonly from: string;
+        readonly text: string;
+        readonly attachments: readonly Attachment[];
+        readonly judgement: Judgement | null;
+    } | null;
+    readonly lease: {
+        readonly runtime: string;
+        readonly until: string;
+    };
+    readonly openedAt: string;
+    readonly endedAt: string | null;
+    readonly replyId: string | null;
+}
+export interface TurnCall {
+    readonly callId: string;
+    readonly name: string;
+    /** `interrupted`: its supervisor stopped while the tool ran. It does not run again under this id. */
+    readonly state: 'running' | 'answered' | 'interrupted';
+    readonly result: ToolResult | null;
+    readonly startedAt: string;
+    readonly endedAt: string | null;
+}
+export interface TurnDetail {
+    readonly turn: TurnRecord;
+    readonly calls: readonly TurnCall[];
+    readonly outputs: readonly {
+        readonly id: string;
+        readonly state: 'open' | 'passed' | 'vetoed';
+        /** Number of pieces that came. 0: it came whole. */
+        readonly pieces: number;
+        readonly text: string | null;
+        readonly judgement: Judgement | null;
+    }[];
+}
+export interface PromptRequest {
+    /** Default: as the turn was opened. */
+    readonly systemPrompt?: string;
+    readonly model?: string;
+    /** Number of messages beyond which a plugin summarizes the older ones. Default: never. */
+    readonly compactAfter?: number;
+    /** Number of recent messages that a summary does not replace. Default: 4. */
+    readonly keep?: number;
+}
+/** What to ask a model. All of it is empty where `action` is `cancel`. */
+export interface Prompt extends Verdict {
+    readonly turnId: string;
+    readonly systemPrompt: string;
+    readonly model: string;
+    /** A summary is a message with the role `system`. */
+    readonly messages: readonly TranscriptMessage[];
+    readonly isTruncated: boolean;
+    readonly notice: string | null;
+    readonly tools: readonly Tool[];
+}
+export interface TurnOutput extends Verdict {
+    readonly id: string;
+    readonly state: 'open' | 'passed' | 'vetoed';
+    /** What may be shown now, after what was shown before. */
+    readonly show: string;
+    readonly attachments: readonly Attachment[];
+    readonly judgement: Judgement | null;
 }
 export interface Page<T> {
     readonly items: readonly T[];

@@ -1,6 +1,7 @@
 /** The client of the session API for agent runtimes. It retries idempotent calls and needs nothing but `fetch`. */
-import type { Added, Command, Completion, CompletionRequest, HookAnswer, HookContext, HookLink, HookName, NewMessage, NewSession, Page, Provider, SessionRecord, Skill, SkillText, Summary, Tool, ToolResult, TranscriptMessage, Trigger } from './api-types.js';
+import type { Added, Command, Completion, CompletionRequest, HookAnswer, HookContext, HookLink, HookName, NewMessage, NewSession, NewTurn, Page, Provider, SessionRecord, Skill, SkillText, Summary, Tool, ToolResult, TranscriptMessage, Trigger, TurnRecord } from './api-types.js';
 import { Transport, type TransportOptions } from './transport.js';
+import { Turn } from './turn.js';
 interface Cancellable {
     readonly signal?: AbortSignal;
 }
@@ -60,9 +61,22 @@ export declare class Session {
     } & Cancellable): Promise<{
         id: string;
     }>;
+    /**
+     * Opens a turn: the plugins judge the message, and it is added to the transcript. The same id answers the same turn.
+     *
+     * @throws BulkheadError `turn_held` while another runtime has it
+     */
+    openTurn(turn: NewTurn, { signal }?: Cancellable): Promise<Turn>;
+    /** Returns a turn by its id, without a request. */
+    turn(id: string): Turn;
+    /** Lists the turns of the session, oldest first. */
+    turns({ signal, ...query }?: {
+        readonly state?: TurnRecord['state'];
+    } & Paged): Promise<Page<TurnRecord>>;
     tools({ signal }?: Cancellable): Promise<readonly Tool[]>;
     /**
-     * Calls a tool. A tool that fails returns a result with `isError` for the model to read.
+     * Calls a tool. A tool that fails returns a result with `isError` for the model to read. With a `callId`, the same
+     * arguments answer the same for 24 hours. Aborting the signal aborts the call.
      *
      * @throws BulkheadError `invalid_arguments` with the fields that are wrong; ConnectionLostError if the tool may have run
      */

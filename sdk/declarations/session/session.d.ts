@@ -2,3 +2,4 @@
 export type * from './api-types.js';
 export { connect, type Session, type SessionClient } from './client.js';
 export { BulkheadError, ConnectionLostError, type TransportOptions } from './transport.js';
+export { Turn } from './turn.js';

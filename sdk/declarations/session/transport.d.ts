@@ -7,6 +7,11 @@ export interface TransportOptions {
     readonly token: string | (() => string | Promise<string>);
     /** How long a call is retried while the service restarts or asks to wait, milliseconds. Default: 30,000. 0: never. */
     readonly retryForMs?: number;
+    /**
+     * Names this runtime as the holder of turns. A restarted runtime with the same name goes on with its turns at once; others
+     * wait until the lease has expired. Default: a random name.
+     */
+    readonly runtime?: string;
     /** Replaces the global `fetch`. */
     readonly fetch?: typeof globalThis.fetch;
 }

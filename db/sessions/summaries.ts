@@ -1,0 +1,46 @@
+/** The messages of a session as a model reads them: a summary replaces the older ones. */
+import type { Pool } from 'pg';
+import { throwQuotaProblem } from '../accounts/usage.ts';
+import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
+import { MESSAGE, type MessageRow } from './sessions.ts';
+
+export interface SummaryRow {
+  readonly upTo: string;
+  readonly text: string;
+  readonly at: string;
+}
+
+export const findSummary = (db: Queryable, sessionId: string): Promise<SummaryRow | null> =>
+  findRow(
+    db,
+    `SELECT up_to::text AS "upTo", text, at FROM session_summaries WHERE session_id = $1
+      ORDER BY session_summaries.up_to DESC LIMIT 1`,
+    [sessionId],
+  );
+
+/** Adds a summary of the messages up to a position. Does nothing if they were summarized or cleared meanwhile. */
+export async function addSummary(
+  pool: Pool,
+  sessionId: string,
+  summary: { readonly upTo: string; readonly text: string; readonly installationId: string },
+): Promise<void> {
+  await pool
+    .query(
+      `INSERT INTO session_summaries (session_id, up_to, account_id, text, installation_id)
+       SELECT m.session_id, m.position, m.account_id, $3, $4 FROM session_messages m WHERE m.session_id = $1 AND m.position = $2
+       ON CONFLICT DO NOTHING`,
+      [sessionId, summary.upTo, summary.text, summary.installationId],
+    )
+    .catch(throwQuotaProblem);
+}
+
+/** The newest messages that no summary replaces and a model may read, newest first: no notices, nothing vetoed. */
+export const listModelMessages = (db: Queryable, sessionId: string, limit: number): Promise<MessageRow[]> =>
+  listRows(
+    db,
+    `SELECT ${MESSAGE} FROM session_messages
+      WHERE session_id = $1 AND role <> 'notice' AND coalesce(judgement ->> 'outcome', '') <> 'cancelled'
+        AND session_messages.position > coalesce((SELECT max(up_to) FROM session_summaries WHERE session_id = $1), 0)
+      ORDER BY session_messages.position DESC LIMIT $2`,
+    [sessionId, limit],
+  );

@@ -1,0 +1,161 @@
+/** Calls of tools by the ids of their runtimes: each is made once, and its answer is kept for a day. */
+import type { Pool } from 'pg';
+import type { z } from 'zod';
+import type { ProblemCode, ProblemLocation } from '../../sdk/contract/errors.ts';
+import type { toolResult } from '../../sdk/contract/payloads.ts';
+import { throwQuotaProblem } from '../accounts/usage.ts';
+import { isLeaseHeldSql } from '../jobs/leases.ts';
+import { changeRows, findRow, listRows, type Queryable } from '../postgres/rows.ts';
+import { MESSAGES_ADDED } from './sessions.ts';
+import { HOLD_TURN, type TurnKey } from './turns.ts';
+
+/** How long an answer is kept, hours. */
+export const CALL_KEPT_HOURS = 24;
+
+/** What a call of a tool answered: a result for the agent, or a problem for its runtime. */
+export type CallAnswer =
+  | { readonly result: z.infer<typeof toolResult> }
+  | {
+      readonly problem: {
+        readonly code: ProblemCode;
+        readonly detail: string;
+        readonly errors?: readonly ProblemLocation[] | undefined;
+      };
+    };
+
+/** Names one call. */
+export interface CallKey extends TurnKey {
+  readonly callId: string;
+  /** Of the tool and the arguments. */
+  readonly digest: string;
+}
+export interface CallRow {
+  readonly callId: string;
+  readonly name: string;
+  readonly digest: string;
+  /** Null: it has not ended. */
+  readonly answer: CallAnswer | null;
+  /** Whether the supervisor that makes it is alive. */
+  readonly isRunning: boolean;
+  /** Its lease id. */
+  readonly runner: number;
+  readonly startedAt: string;
+  readonly endedAt: string | null;
+}
+
+/** The turn of calls outside a turn. */
+export const NO_TURN = '';
+
+const CALL = `call_id AS "callId", name, digest, answer, answer IS NULL AND ${isLeaseHeldSql('runner')} AS "isRunning", runner,
+  started_at AS "startedAt", ended_at AS "endedAt"`;
+
+/**
+ * Writes a call of an open turn before it is made, and keeps the lease of the turn.
+ *
+ * @returns false: the id is known, or the runtime may not go on with the turn
+ */
+export async function claimTurnCall(
+  pool: Pool,
+  { sessionId, turnId, callId, digest }: CallKey,
+  call: { readonly runtime: string; readonly name: string; readonly runner: number },
+): Promise<boolean> {
+  const claimed = changeRows(
+    pool,
+    `WITH held AS (${HOLD_TURN} RETURNING session_id, account_id)
+     INSERT INTO tool_calls (session_id, turn_id, call_id, digest, account_id, name, runner)
+     SELECT session_id, $2, $4, $5, account_id, $6, $7 FROM held ON CONFLICT DO NOTHING`,
+    [sessionId, turnId, call.runtime, callId, digest, call.name, call.runner],
+  );
+  return (await claimed.catch(throwQuotaProblem)) === 1;
+}
+
+/** The same for a call outside a turn. False: the call is known, or the session was deleted. */
+export async function claimPlainCall(
+  pool: Pool,
+  { sessionId, callId, digest }: Omit<CallKey, 'turnId'>,
+  call: { readonly name: string; readonly runner: number },
+): Promise<boolean> {
+  const claimed = changeRows(
+    pool,
+    `INSERT INTO tool_calls (session_id, turn_id, call_id, digest, account_id, name, runner)
+     SELECT s.id, $2, $3, $4, s.account_id, $5, $6
+       FROM (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE) s ON CONFLICT DO NOTHING`,
+    [sessionId, NO_TURN, callId, digest, call.name, call.runner],
+  );
+  return (await claimed.catch(throwQuotaProblem)) === 1;
+}
+
+/** @param digest without it: the call of a turn, which has one per id */
+export const findCall = (
+  db: Queryable,
+  { sessionId, turnId, callId, digest }: Omit<CallKey, 'digest'> & { readonly digest?: string },
+): Promise<CallRow | null> =>
+  findRow(
+    db,
+    `SELECT ${CALL} FROM tool_calls
+      WHERE session_id = $1 AND turn_id = $2 AND call_id = $3 AND ($4::text IS NULL OR digest = $4)`,
+    [sessionId, turnId, callId, digest ?? null],
+  );
+
+/** The calls of a turn, in the order in which they began. */
+export const listCalls = (db: Queryable, { sessionId, turnId }: TurnKey): Promise<CallRow[]> =>
+  listRows(
+    db,
+    `SELECT ${CALL} FROM tool_calls WHERE session_id = $1 AND turn_id = $2 ORDER BY tool_calls.started_at, tool_calls.call_id`,
+    [sessionId, turnId],
+  );
+
+interface ToolMessage {
+  readonly id: string;
+  readonly text: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * Writes the answer of a call, and adds its result to the transcript.
+ *
+ * @param message null: outside a turn, the runtime writes the transcript
+ * @returns the answer that counts: the first one
+ */
+export async function answerCall(
+  pool: Pool,
+  { sessionId, turnId, callId, digest }: CallKey,
+  answer: CallAnswer,
+  message: ToolMessage | null,
+): Promise<void> {
+  await pool.query(
+    `WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
+     answered AS (
+       UPDATE tool_calls SET answer = $5, ended_at = now() FROM s
+        WHERE session_id = s.id AND turn_id = $2 AND call_id = $3 AND digest = $4 AND answer IS NULL RETURNING s.account_id),
+     added AS (
+       INSERT INTO session_messages (session_id, account_id, id, role, text, data)
+       SELECT $1, account_id, $6, 'tool', $7, $8 FROM answered WHERE $6::text IS NOT NULL
+       ON CONFLICT DO NOTHING RETURNING account_id)
+     SELECT pg_notify($9, account_id) FROM added`,
+    [
+      sessionId,
+      turnId,
+      callId,
+      digest,
+      JSON.stringify(answer),
+      message?.id ?? null,
+      message?.text ?? null,
+      message === null ? null : JSON.stringify(message.data),
+      MESSAGES_ADDED,
+    ],
+  );
+}
+
+/** Forgets a call that was not made, so that its id can be used again. */
+export async function releaseCall(pool: Pool, { sessionId, turnId, callId, digest }: CallKey): Promise<void> {
+  await pool.query(
+    `DELETE FROM tool_calls WHERE session_id = $1 AND turn_id = $2 AND call_id = $3 AND digest = $4 AND answer IS NULL`,
+    [sessionId, turnId, callId, digest],
+  );
+}
+
+/** Deletes the calls that are older than `CALL_KEPT_HOURS`. */
+export async function sweepCalls(pool: Pool): Promise<void> {
+  await pool.query(`DELETE FROM tool_calls WHERE started_at < now() - make_interval(hours => $1)`, [CALL_KEPT_HOURS]);
+}

@@ -1,0 +1,190 @@
+/** The texts of agents in their turns, whole or in pieces, until they are judged. */
+import type { Pool } from 'pg';
+import type { z } from 'zod';
+import type { attachments } from '../../sdk/contract/payloads.ts';
+import { throwQuotaProblem } from '../accounts/usage.ts';
+import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
+import { MESSAGES_ADDED } from './sessions.ts';
+import { HOLD_TURN, type Judgement, type TurnKey } from './turns.ts';
+
+export interface OutputKey extends TurnKey {
+  readonly outputId: string;
+}
+export interface OutputRow {
+  readonly id: string;
+  readonly state: 'open' | 'passed' | 'vetoed';
+  readonly digest: string;
+  /** Number of pieces; 0: the text came whole. */
+  readonly pieces: number;
+  readonly shown: number;
+  readonly isHeld: boolean;
+  readonly judgement: Judgement | null;
+  /** As the transcript has it; null while it is not judged. */
+  readonly text: string | null;
+  readonly attachments: z.infer<typeof attachments> | null;
+}
+
+const TEXT_OF_OUTPUT = `(SELECT m.text FROM session_messages m WHERE m.session_id = o.session_id AND m.id = o.id AND o.state = 'passed')`;
+const OUTPUT = `o.id, o.state, o.digest, o.pieces, o.shown, o.is_held AS "isHeld", o.judgement, o.attachments, ${TEXT_OF_OUTPUT} AS text`;
+
+/** An output becomes the message with its id. */
+const IS_NEW_ID = 'NOT EXISTS (SELECT 1 FROM session_messages WHERE session_id = $1 AND id = $4)';
+
+/**
+ * Writes a text that came whole, and keeps the lease of its turn.
+ *
+ * @returns false: the output exists, or the runtime may not go on with the turn
+ */
+export async function startWholeOutput(
+  pool: Pool,
+  { sessionId, turnId, outputId }: OutputKey,
+  runtime: string,
+  digest: string,
+): Promise<boolean> {
+  const started = pool.query(
+    `WITH held AS (${HOLD_TURN} RETURNING session_id, account_id)
+     INSERT INTO turn_outputs (session_id, turn_id, id, account_id, digest, pieces, is_held)
+     SELECT session_id, $2, $4, account_id, $5, 0, true FROM held WHERE ${IS_NEW_ID} ON CONFLICT DO NOTHING`,
+    [sessionId, turnId, runtime, outputId, digest],
+  );
+  return (await started.catch(throwQuotaProblem)).rowCount === 1;
+}
+
+interface NewPiece {
+  readonly piece: number;
+  readonly text: string;
+  /** Whether a plugin judges outputs now, so that the piece must wait. */
+  readonly mustWait: boolean;
+  /** Most characters of the whole text. */
+  readonly maxChars: number;
+}
+
+/**
+ * Adds the next piece of an output, and keeps the lease of its turn.
+ *
+ * @returns whether the piece may be shown; null: it is not the next piece, the text is too long, or the runtime may not go on
+ */
+export async function addPiece(
+  pool: Pool,
+  { sessionId, turnId, outputId }: OutputKey,
+  runtime: string,
+  { piece, text, mustWait, maxChars }: NewPiece,
+): Promise<boolean | null> {
+  const added = findRow<{ isShown: boolean }>(
+    pool,
+    `WITH held AS (${HOLD_TURN} RETURNING session_id, account_id),
+     output AS (
+       INSERT INTO turn_outputs AS o (session_id, turn_id, id, account_id, pieces, chars, shown, is_held)
+       SELECT session_id, $2, $4, account_id, 1, $6, CASE WHEN $7 THEN 0 ELSE $6 END, $7 FROM held
+        WHERE ($5 = 0 AND ${IS_NEW_ID})
+           OR EXISTS (SELECT 1 FROM turn_outputs WHERE session_id = $1 AND turn_id = $2 AND id = $4)
+       ON CONFLICT (session_id, turn_id, id) DO UPDATE SET
+         pieces = o.pieces + 1, chars = o.chars + $6, is_held = o.is_held OR $7,
+         shown = o.shown + CASE WHEN o.is_held OR $7 THEN 0 ELSE $6 END
+         WHERE o.state = 'open' AND o.pieces = $5 AND $5 > 0 AND o.chars + $6 <= $8
+       RETURNING o.account_id, NOT o.is_held AS is_shown)
+     INSERT INTO turn_pieces (session_id, turn_id, output_id, piece, account_id, text, is_shown)
+     SELECT $1, $2, $4, $5, account_id, $9, is_shown FROM output RETURNING is_shown AS "isShown"`,
+    [sessionId, turnId, runtime, outputId, piece, text.length, mustWait, maxChars, text],
+  );
+  return (await added.catch(throwQuotaProblem))?.isShown ?? null;
+}
+
+export const findOutput = (db: Queryable, { sessionId, turnId, outputId }: OutputKey): Promise<OutputRow | null> =>
+  findRow(db, `SELECT ${OUTPUT} FROM turn_outputs o WHERE o.session_id = $1 AND o.turn_id = $2 AND o.id = $3`, [
+    sessionId,
+    turnId,
+    outputId,
+  ]);
+
+/** In the order in which they began. */
+export const listOutputs = (db: Queryable, { sessionId, turnId }: TurnKey): Promise<OutputRow[]> =>
+  listRows(db, `SELECT ${OUTPUT} FROM turn_outputs o WHERE o.session_id = $1 AND o.turn_id = $2 ORDER BY o.position`, [
+    sessionId,
+    turnId,
+  ]);
+
+export interface PieceRow {
+  readonly piece: number;
+  readonly text: string;
+  readonly isShown: boolean;
+}
+/** Pieces of an output that is not complete, in order. */
+export const listPieces = (db: Queryable, { sessionId, turnId, outputId }: OutputKey): Promise<PieceRow[]> =>
+  listRows(
+    db,
+    `SELECT piece, text, is_shown AS "isShown" FROM turn_pieces
+      WHERE session_id = $1 AND turn_id = $2 AND output_id = $3 ORDER BY turn_pieces.piece`,
+    [sessionId, turnId, outputId],
+  );
+
+interface JudgedOutput {
+  readonly digest: string;
+  readonly judgement: Judgement;
+  readonly text: string;
+  readonly attachments: z.infer<typeof attachments>;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * Adds a judged text to the transcript. Its pieces are not needed any more.
+ *
+ * @returns false: another runtime holds the turn meanwhile, or the output was judged already
+ * @throws Problem `quota_exceeded`
+ */
+export async function passOutput(
+  db: Queryable,
+  { sessionId, turnId, outputId }: OutputKey,
+  runtime: string,
+  output: JudgedOutput,
+): Promise<boolean> {
+  const passed = findRow<{ passed: number }>(
+    db,
+    `WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
+     t AS (SELECT s.account_id FROM turns, s WHERE turns.session_id = s.id AND turns.id = $2 AND runtime = $3 AND state = 'open'
+             FOR NO KEY UPDATE OF turns),
+     passed AS (
+       UPDATE turn_outputs o SET state = 'passed', digest = $5, judgement = $6, attachments = $7 FROM t
+        WHERE o.session_id = $1 AND o.turn_id = $2 AND o.id = $4 AND o.state = 'open' RETURNING t.account_id),
+     added AS (
+       INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
+       SELECT $1, account_id, $4, 'assistant', $8, $9, $6 FROM passed WHERE $8 <> '' ON CONFLICT DO NOTHING
+       RETURNING account_id),
+     removed AS (DELETE FROM turn_pieces p USING passed WHERE p.session_id = $1 AND p.turn_id = $2 AND p.output_id = $4),
+     told AS (SELECT pg_notify($10, account_id) FROM added)
+     SELECT (SELECT count(*) FROM passed)::int AS passed, (SELECT count(*) FROM told) AS told`,
+    [
+      sessionId,
+      turnId,
+      runtime,
+      outputId,
+      output.digest,
+      JSON.stringify(output.judgement),
+      JSON.stringify(output.attachments),
+      output.text,
+      JSON.stringify(output.data),
+      MESSAGES_ADDED,
+    ],
+  );
+  return (await passed.catch(throwQuotaProblem))?.passed === 1;
+}
+
+/** Records that a plugin cancelled a text. */
+export async function vetoOutput(
+  db: Queryable,
+  { sessionId, turnId, outputId }: OutputKey,
+  runtime: string,
+  { digest, judgement }: Pick<JudgedOutput, 'digest' | 'judgement'>,
+): Promise<boolean> {
+  const vetoed = await findRow(
+    db,
+    `WITH t AS (SELECT 1 FROM turns WHERE session_id = $1 AND id = $2 AND runtime = $3 AND state = 'open' FOR NO KEY UPDATE),
+     vetoed AS (
+       UPDATE turn_outputs o SET state = 'vetoed', digest = $5, judgement = $6 FROM t
+        WHERE o.session_id = $1 AND o.turn_id = $2 AND o.id = $4 AND o.state = 'open' RETURNING 1),
+     removed AS (DELETE FROM turn_pieces p USING vetoed WHERE p.session_id = $1 AND p.turn_id = $2 AND p.output_id = $4)
+     SELECT 1 FROM vetoed`,
+    [sessionId, turnId, runtime, outputId, digest, JSON.stringify(judgement)],
+  );
+  return vetoed !== null;
+}

@@ -1,0 +1,234 @@
+/** Turns of agents and their leases. */
+import type { Pool } from 'pg';
+import type { z } from 'zod';
+import type { attachments, judgement, trigger } from '../../sdk/contract/payloads.ts';
+import { throwQuotaProblem } from '../accounts/usage.ts';
+import type { Page } from '../postgres/cursors.ts';
+import { changeRows, findRow, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
+import { MESSAGES_ADDED } from './sessions.ts';
+
+export type Judgement = z.infer<typeof judgement>;
+export type Trigger = z.infer<typeof trigger>;
+
+/**
+ * `judging`: the hooks did not let the message pass yet. `vetoed`: a plugin cancelled it. `cleared`: the session was cleared
+ * before the turn ended, or since.
+ */
+export const turnStates = ['judging', 'open', 'vetoed', 'ended', 'cleared'] as const;
+
+/** Names one turn. */
+export interface TurnKey {
+  readonly sessionId: string;
+  readonly turnId: string;
+}
+/** The message that a turn answers, as the transcript has it. */
+export interface TurnMessage {
+  readonly id: string;
+  readonly role: string;
+  readonly text: string;
+  readonly data: { readonly from?: string; readonly attachments?: z.infer<typeof attachments> } | null;
+  readonly judgement: Judgement | null;
+}
+export interface TurnRow {
+  readonly id: string;
+  readonly sessionId: string;
+  readonly accountId: string;
+  readonly state: (typeof turnStates)[number];
+  readonly sender: string;
+  readonly trigger: Trigger;
+  readonly digest: string;
+  readonly systemPrompt: string;
+  readonly model: string;
+  readonly judgement: Judgement | null;
+  /** The runtime that holds the lease. */
+  readonly runtime: string;
+  readonly leaseUntil: string;
+  readonly isLeased: boolean;
+  readonly openedAt: string;
+  readonly endedAt: string | null;
+  readonly replyId: string | null;
+  /** Null: it is not in the transcript. */
+  readonly message: TurnMessage | null;
+}
+
+export interface NewTurn {
+  readonly id: string;
+  readonly sender: string;
+  readonly trigger: Trigger;
+  readonly digest: string;
+  readonly systemPrompt: string;
+  readonly model: string;
+  readonly runtime: string;
+  readonly leaseSeconds: number;
+}
+
+const MESSAGE_OF_TURN = `(SELECT json_build_object('id', m.id, 'role', m.role, 'text', m.text, 'data', m.data, 'judgement', m.judgement)
+    FROM session_messages m WHERE m.session_id = turns.session_id AND m.id = turns.id)`;
+const TURN = `turns.id, turns.session_id AS "sessionId", turns.account_id AS "accountId", turns.state, turns.sender, turns.trigger,
+  turns.digest, turns.system_prompt AS "systemPrompt", turns.model, turns.judgement, turns.runtime,
+  turns.lease_until AS "leaseUntil", turns.lease_until >= now() AS "isLeased", turns.opened_at AS "openedAt",
+  turns.ended_at AS "endedAt", turns.reply_id AS "replyId"`;
+const LEASE_END = (seconds: string): string => `now() + make_interval(secs => ${seconds})`;
+
+/**
+ * Condition and assignments of every step: the runtime `$3` of turn `$2` of session `$1` keeps the lease of an open turn, or
+ * gets one that has expired. No row: `refuse` the step.
+ */
+export const HOLD_TURN = `UPDATE turns SET runtime = $3, lease_until = ${LEASE_END('lease_seconds')}
+   WHERE session_id = $1 AND id = $2 AND state = 'open' AND (runtime = $3 OR lease_until < now())`;
+
+/**
+ * Writes a new turn, or finds the one with this id. The runtime gets the lease if it is free.
+ *
+ * @returns null: the session was deleted
+ * @throws Problem `quota_exceeded`
+ */
+export function claimTurn(pool: Pool, sessionId: string, turn: NewTurn): Promise<TurnRow | null> {
+  const isFree = '(turns.runtime = excluded.runtime OR turns.lease_until < now())';
+  return findRow<TurnRow>(
+    pool,
+    `INSERT INTO turns (session_id, id, account_id, sender, trigger, digest, system_prompt, model, runtime, lease_seconds, lease_until)
+     SELECT s.id, $2, s.account_id, $3, $4, $5, $6, $7, $8, $9, ${LEASE_END('$9::integer')}
+       FROM (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE) s
+     ON CONFLICT (session_id, id) DO UPDATE SET
+       -- Nothing was judged yet: the last request counts.
+       digest = CASE WHEN ${isFree} AND turns.state = 'judging' THEN excluded.digest ELSE turns.digest END,
+       sender = CASE WHEN ${isFree} AND turns.state = 'judging' THEN excluded.sender ELSE turns.sender END,
+       trigger = CASE WHEN ${isFree} AND turns.state = 'judging' THEN excluded.trigger ELSE turns.trigger END,
+       runtime = CASE WHEN ${isFree} THEN excluded.runtime ELSE turns.runtime END,
+       lease_until = CASE WHEN ${isFree} THEN excluded.lease_until ELSE turns.lease_until END
+     RETURNING ${TURN}, ${MESSAGE_OF_TURN} AS message`,
+    [
+      sessionId,
+      turn.id,
+      turn.sender,
+      turn.trigger,
+      turn.digest,
+      turn.systemPrompt,
+      turn.model,
+      turn.runtime,
+      turn.leaseSeconds,
+    ],
+  ).catch(throwQuotaProblem);
+}
+
+interface JudgedMessage {
+  readonly text: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+const OPEN_TURN = `WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
+  opened AS (
+    UPDATE turns SET state = 'open', judgement = $4 FROM s
+     WHERE turns.session_id = s.id AND turns.id = $2 AND turns.runtime = $3 AND turns.state = 'judging'
+     RETURNING s.account_id)`;
+
+/**
+ * Opens a judged turn and adds its message to the transcript.
+ *
+ * @returns false: another runtime has the lease meanwhile, or the turn is gone
+ * @throws Problem `quota_exceeded`
+ */
+export async function openTurnWithMessage(
+  pool: Pool,
+  { sessionId, turnId }: TurnKey,
+  runtime: string,
+  judged: Judgement,
+  message: JudgedMessage,
+): Promise<boolean> {
+  const opened = findRow<{ opened: number }>(
+    pool,
+    `${OPEN_TURN},
+     added AS (
+       INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
+       SELECT $1, account_id, $2, 'user', $5, $6, $4 FROM opened ON CONFLICT DO NOTHING RETURNING account_id),
+     told AS (SELECT pg_notify($7, account_id) FROM added)
+     SELECT (SELECT count(*) FROM opened)::int AS opened, (SELECT count(*) FROM told) AS told`,
+    [sessionId, turnId, runtime, JSON.stringify(judged), message.text, JSON.stringify(message.data), MESSAGES_ADDED],
+  );
+  return (await opened.catch(throwQuotaProblem))?.opened === 1;
+}
+
+/**
+ * Opens a judged turn whose message is in the transcript already: from a channel, or added unjudged.
+ *
+ * @param text the judged text, for a message that was not judged before
+ */
+export async function openTurnOfMessage(
+  pool: Pool,
+  { sessionId, turnId }: TurnKey,
+  runtime: string,
+  judged: Judgement,
+  text: string,
+): Promise<boolean> {
+  const opened = await findRow<{ opened: number }>(
+    pool,
+    `${OPEN_TURN},
+     marked AS (
+       UPDATE session_messages m SET text = $5, judgement = $4 FROM opened
+        WHERE m.session_id = $1 AND m.id = $2 AND m.judgement IS NULL)
+     SELECT count(*)::int AS opened FROM opened`,
+    [sessionId, turnId, runtime, JSON.stringify(judged), text],
+  );
+  return opened?.opened === 1;
+}
+
+/** Ends a turn whose message a plugin cancelled. A message that is in the transcript already is marked. */
+export async function vetoTurn(
+  pool: Pool,
+  { sessionId, turnId }: TurnKey,
+  runtime: string,
+  judged: Judgement,
+): Promise<boolean> {
+  const vetoed = await pool.query(
+    `WITH vetoed AS (
+       UPDATE turns SET state = 'vetoed', judgement = $4, ended_at = now()
+        WHERE session_id = $1 AND id = $2 AND runtime = $3 AND state = 'judging' RETURNING session_id, id),
+     marked AS (
+       UPDATE session_messages m SET judgement = $4 FROM vetoed WHERE m.session_id = vetoed.session_id AND m.id = vetoed.id)
+     SELECT 1 FROM vetoed`,
+    [sessionId, turnId, runtime, JSON.stringify(judged)],
+  );
+  return vetoed.rows.length > 0;
+}
+
+/** Keeps or takes the lease of an open turn. Null: see `findTurn` for the reason. */
+export const holdTurn = (db: Queryable, { sessionId, turnId }: TurnKey, runtime: string): Promise<TurnRow | null> =>
+  findRow(db, `${HOLD_TURN} RETURNING ${TURN}, NULL AS message`, [sessionId, turnId, runtime]);
+
+export const findTurn = (db: Queryable, { sessionId, turnId }: TurnKey): Promise<TurnRow | null> =>
+  findRow(db, `SELECT ${TURN}, ${MESSAGE_OF_TURN} AS message FROM turns WHERE session_id = $1 AND id = $2`, [
+    sessionId,
+    turnId,
+  ]);
+
+/** Oldest first. */
+export const pageTurns = (
+  pool: Pool,
+  query: PageQuery & { readonly sessionId: string; readonly state: string | null },
+): Promise<Page<TurnRow & { readonly position: string }>> =>
+  readPage(
+    pool,
+    `SELECT ${TURN}, ${MESSAGE_OF_TURN} AS message, turns.position::text AS position FROM turns
+      WHERE session_id = $1 AND ($2::text IS NULL OR state = $2) AND turns.position > coalesce($3::bigint, 0)
+      ORDER BY turns.position LIMIT $4`,
+    [query.sessionId, query.state],
+    query,
+    (row) => row.position,
+  );
+
+/** Ends an open turn that the runtime holds. False: it is not open, or another runtime holds it. */
+export async function endTurn(
+  db: Queryable,
+  { sessionId, turnId }: TurnKey,
+  runtime: string,
+  replyId: string | null,
+): Promise<boolean> {
+  const ended = await changeRows(
+    db,
+    `UPDATE turns SET state = 'ended', ended_at = now(), runtime = $3, reply_id = $4
+      WHERE session_id = $1 AND id = $2 AND state = 'open' AND (runtime = $3 OR lease_until < now())`,
+    [sessionId, turnId, runtime, replyId],
+  );
+  return ended === 1;
+}

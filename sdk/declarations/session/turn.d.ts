@@ -1,0 +1,46 @@
+/** One turn of an agent, step by step. Every step can be repeated: the same ids answer the same. */
+import type { Attachment, Json, Prompt, PromptRequest, ToolResult, TurnCall, TurnDetail, TurnOutput, TurnRecord } from './api-types.js';
+import type { Transport } from './transport.js';
+interface Cancellable {
+    readonly signal?: AbortSignal;
+}
+interface OutputOptions extends Cancellable {
+    /** Your own id, which the message gets. Default: made of the turn's id and the text. */
+    readonly id?: string;
+    readonly attachments?: readonly Attachment[];
+    /** The recipient, as plugins see it. Default: `user`. */
+    readonly target?: string;
+}
+export declare class Turn {
+    #private;
+    readonly id: string;
+    /** The turn as `openTurn` returned it; null after `session.turn(id)`. */
+    readonly record: TurnRecord | null;
+    constructor(transport: Transport, sessionId: string, id: string, record: TurnRecord | null);
+    /** Returns the turn with its calls and outputs: what a runtime needs to go on with it. */
+    look({ signal }?: Cancellable): Promise<TurnDetail>;
+    /** Returns what to ask the model. Ask before every call of the model. */
+    prompt({ signal, ...request }?: PromptRequest & Cancellable): Promise<Prompt>;
+    /**
+     * Calls a tool once. What a model can correct is a result with `isError`. Aborting the signal aborts the call.
+     *
+     * @param callId your own id; the same id answers the same result for 24 hours
+     */
+    call(callId: string, name: string, args?: Json, { signal }?: Cancellable): Promise<ToolResult>;
+    /** Whether a tool was called, and its result. */
+    lookUpCall(callId: string, { signal }?: Cancellable): Promise<TurnCall>;
+    /** Sends a whole text of the agent. `show` of the answer is what may be shown. */
+    output(text: string, { signal, ...options }?: OutputOptions): Promise<TurnOutput>;
+    /**
+     * Sends a text of the agent as the model writes it. Yields what may be shown: each piece at once while no plugin judges
+     * messages, otherwise the whole at the end. Where the last one has the action `cancel`, end what was shown.
+     */
+    stream(pieces: AsyncIterable<string>, { signal, ...options }?: OutputOptions): AsyncGenerator<TurnOutput>;
+    /**
+     * Ends the turn and sends its last output to the channel of the session. Where a plugin cancels `text`, the turn stays open.
+     *
+     * @param text the agent's last text, if it was not sent as an output
+     */
+    end(text?: string, { signal, id, ...options }?: OutputOptions): Promise<TurnRecord>;
+}
+export {};

@@ -1,0 +1,106 @@
+/** One turn of an agent, step by step. Every step can be repeated: the same ids answer the same. */
+import type {
+  Attachment,
+  Json,
+  Prompt,
+  PromptRequest,
+  ToolResult,
+  TurnCall,
+  TurnDetail,
+  TurnOutput,
+  TurnRecord,
+} from './api-types.ts';
+import type { Transport } from './transport.ts';
+
+interface Cancellable {
+  readonly signal?: AbortSignal;
+}
+interface OutputOptions extends Cancellable {
+  /** Your own id, which the message gets. Default: made of the turn's id and the text. */
+  readonly id?: string;
+  readonly attachments?: readonly Attachment[];
+  /** The recipient, as plugins see it. Default: `user`. */
+  readonly target?: string;
+}
+
+export class Turn {
+  readonly id: string;
+  /** The turn as `openTurn` returned it; null after `session.turn(id)`. */
+  readonly record: TurnRecord | null;
+  readonly #transport: Transport;
+  readonly #path: string;
+
+  constructor(transport: Transport, sessionId: string, id: string, record: TurnRecord | null) {
+    this.#transport = transport;
+    this.#path = `/sessions/${encodeURIComponent(sessionId)}/turns/${encodeURIComponent(id)}`;
+    this.id = id;
+    this.record = record;
+  }
+
+  /** Returns the turn with its calls and outputs: what a runtime needs to go on with it. */
+  look({ signal }: Cancellable = {}): Promise<TurnDetail> {
+    return this.#transport.json({ method: 'GET', path: this.#path, signal });
+  }
+
+  /** Returns what to ask the model. Ask before every call of the model. */
+  prompt({ signal, ...request }: PromptRequest & Cancellable = {}): Promise<Prompt> {
+    return this.#post('/prompt', request, signal);
+  }
+
+  /**
+   * Calls a tool once. What a model can correct is a result with `isError`. Aborting the signal aborts the call.
+   *
+   * @param callId your own id; the same id answers the same result for 24 hours
+   */
+  call(callId: string, name: string, args: Json = {}, { signal }: Cancellable = {}): Promise<ToolResult> {
+    return this.#post(`/calls/${encodeURIComponent(callId)}`, { name, arguments: args }, signal);
+  }
+
+  /** Whether a tool was called, and its result. */
+  lookUpCall(callId: string, { signal }: Cancellable = {}): Promise<TurnCall> {
+    const path = `${this.#path}/calls/${encodeURIComponent(callId)}`;
+    return this.#transport.json({ method: 'GET', path, signal });
+  }
+
+  /** Sends a whole text of the agent. `show` of the answer is what may be shown. */
+  output(text: string, { signal, ...options }: OutputOptions = {}): Promise<TurnOutput> {
+    return this.#post('/output', { text, ...options }, signal);
+  }
+
+  /**
+   * Sends a text of the agent as the model writes it. Yields what may be shown: each piece at once while no plugin judges
+   * messages, otherwise the whole at the end. Where the last one has the action `cancel`, end what was shown.
+   */
+  async *stream(pieces: AsyncIterable<string>, { signal, ...options }: OutputOptions = {}): AsyncGenerator<TurnOutput> {
+    const { attachments, ...rest } = { id: crypto.randomUUID(), ...options };
+    let piece = 0;
+    let waiting = '';
+    for await (const part of pieces) {
+      const text = waiting + part;
+      // Half a surrogate pair waits for the other half: JSON cannot carry it.
+      const isSplit = /[\ud800-\udbff]$/.test(text);
+      waiting = isSplit ? text.slice(-1) : '';
+      const sent = isSplit ? text.slice(0, -1) : text;
+      if (sent === '') continue;
+      yield await this.#post('/output', { ...rest, piece, text: sent.toWellFormed() }, signal);
+      piece += 1;
+    }
+    if (piece === 0 && waiting === '') return;
+    const last = { ...rest, piece, text: waiting.toWellFormed(), done: true, ...(attachments ? { attachments } : {}) };
+    yield await this.#post('/output', last, signal);
+  }
+
+  /**
+   * Ends the turn and sends its last output to the channel of the session. Where a plugin cancels `text`, the turn stays open.
+   *
+   * @param text the agent's last text, if it was not sent as an output
+   */
+  end(text?: string, { signal, id, ...options }: OutputOptions = {}): Promise<TurnRecord> {
+    const body = { ...(text === undefined ? {} : { text }), ...(id === undefined ? {} : { outputId: id }), ...options };
+    return this.#post('/end', body, signal);
+  }
+
+  #post<T>(suffix: string, body: unknown, signal: AbortSignal | undefined): Promise<T> {
+    return this.#transport.json({ method: 'POST', path: this.#path + suffix, body, signal, repeatable: true });
+  }
+}

@@ -1,0 +1,11 @@
+/** Tells work of a request that nobody waits for its answer any more. */
+import type { FastifyReply } from 'fastify';
+
+/** A signal that aborts when the connection is closed before the answer was sent. */
+export function abortWhenClosed(reply: FastifyReply): AbortSignal {
+  const closed = new AbortController();
+  reply.raw.once('close', () => {
+    if (!reply.raw.writableFinished) closed.abort(new Error('the runtime closed the request'));
+  });
+  return closed.signal;
+}

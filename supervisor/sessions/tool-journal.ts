@@ -1,0 +1,193 @@
+/** Calls each tool once per id of its runtime, and keeps the answer for a day. */
+
+import { randomUUIDv7 } from 'node:crypto';
+import type { Session } from '../../db/sessions/sessions.ts';
+import {
+  answerCall,
+  type CallAnswer,
+  type CallKey,
+  type CallRow,
+  claimPlainCall,
+  claimTurnCall,
+  findCall,
+  NO_TURN,
+  releaseCall,
+} from '../../db/sessions/tool-calls.ts';
+import { findTurn, type TurnKey } from '../../db/sessions/turns.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
+import type { ToolResult } from '../../sdk/session/api-types.ts';
+import type { SessionServices } from './session-services.ts';
+import { failedTool } from './tool-results.ts';
+import { callTool, findTool } from './tools.ts';
+import { createReusedProblem, digestOf, explainRefusal } from './turn-answers.ts';
+
+/** Seconds after which a runtime asks again for a call that another supervisor makes. */
+const ASK_AGAIN_S = 1;
+
+export interface ToolRequest {
+  readonly callId: string;
+  readonly name: string;
+  readonly arguments: unknown;
+  /** Aborts the call, with the reason that the plugin gets. */
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Calls a tool in a turn. What a model can correct is a result: arguments that do not fit, an unknown name, a tool that
+ * failed.
+ *
+ * @throws Problem `turn_held`, `turn_ended`, `cancelled`, `id_reused`, `not_found`, `unavailable`
+ */
+export async function callToolInTurn(
+  services: SessionServices,
+  session: Session,
+  turn: TurnKey,
+  runtime: string,
+  request: ToolRequest,
+): Promise<ToolResult> {
+  const key = { ...turn, callId: request.callId, digest: digestOf([request.name, request.arguments]) };
+  const answer = await services.runningCalls.run(key, request.signal, async (signal) => {
+    const claim = { runtime, name: request.name, runner: services.lease };
+    if (!(await claimTurnCall(services.pool, key, claim)))
+      return readKnownCall(services, key, () => explainRefusal(services.pool, turn));
+    return makeCall(services, session, key, { ...request, signal }, true);
+  });
+  return 'result' in answer ? answer.result : failedTool(describeProblem(answer.problem));
+}
+
+/**
+ * Calls a tool outside a turn. The same id with the same arguments is the same call.
+ *
+ * @throws Problem as `callTool` does
+ */
+export async function callToolOnce(
+  services: SessionServices,
+  session: Session,
+  request: ToolRequest,
+): Promise<ToolResult> {
+  const digest = digestOf([request.name, request.arguments]);
+  const key = { sessionId: session.id, turnId: NO_TURN, callId: request.callId, digest };
+  const answer = await services.runningCalls.run(key, request.signal, async (signal) => {
+    if (!(await claimPlainCall(services.pool, key, { name: request.name, runner: services.lease })))
+      return readKnownCall(services, key, async () => new Problem('not_found', 'You have no session with this id.'));
+    return makeCall(services, session, key, { ...request, signal }, false);
+  });
+  if ('result' in answer) return answer.result;
+  const { code, detail, errors } = answer.problem;
+  throw new Problem(code, detail, errors ? { errors } : {});
+}
+
+const describeProblem = ({ detail, errors = [] }: Extract<CallAnswer, { problem: object }>['problem']): string =>
+  [detail, ...errors.map(({ field, message }) => `${field ?? 'arguments'}: ${message}`)].join('\n');
+
+async function makeCall(
+  services: SessionServices,
+  session: Session,
+  key: CallKey,
+  request: ToolRequest,
+  isInTurn: boolean,
+): Promise<CallAnswer> {
+  await services.faultPoint('call.claimed');
+  const answer = await readAnswer(services, session, request).catch(async (error: unknown) => {
+    // The handler did not run: the same id may be sent again.
+    await releaseCall(services.pool, key);
+    throw error;
+  });
+  await services.faultPoint('call.answered');
+  await saveAnswer(services, key, answer, isInTurn ? toToolMessage(key, request, answer) : null);
+  return answer;
+}
+
+/** The answer to keep. @throws an error if the handler did not run for a reason that may pass */
+async function readAnswer(
+  services: SessionServices,
+  session: Session,
+  { callId, name, arguments: args, signal }: ToolRequest,
+): Promise<CallAnswer> {
+  try {
+    const tool = findTool(await services.pluginsCache.get(session.accountId), name);
+    const call = { callId, arguments: args, ...(signal ? { signal } : {}) };
+    return { result: await callTool(services, session, tool, call) };
+  } catch (error) {
+    if (!(error instanceof Problem) || error.code === 'unavailable') throw error;
+    return { problem: { code: error.code, detail: error.message, errors: error.errors } };
+  }
+}
+
+/** A transcript without room must not lose the answer: the handler has run. */
+async function saveAnswer(
+  { pool }: SessionServices,
+  key: CallKey,
+  answer: CallAnswer,
+  message: ReturnType<typeof toToolMessage> | null,
+): Promise<void> {
+  try {
+    await answerCall(pool, key, answer, message);
+  } catch (error) {
+    if (!(error instanceof Problem && error.code === 'quota_exceeded')) throw error;
+    await answerCall(pool, key, answer, null);
+  }
+}
+
+function toToolMessage({ turnId, callId }: CallKey, { name, arguments: args }: ToolRequest, answer: CallAnswer) {
+  const result = 'result' in answer ? answer.result : failedTool(describeProblem(answer.problem));
+  const text = result.content.map((part) => (part.type === 'text' ? part.text : JSON.stringify(part))).join('\n');
+  return {
+    id: randomUUIDv7(),
+    text: text.slice(0, TEXT_MAX_CHARS).toWellFormed(),
+    data: { turnId, callId, tool: name, arguments: args, isError: result.isError },
+  };
+}
+
+const INTERRUPTED = failedTool(
+  'The call was interrupted because its supervisor stopped. The tool may have run: check before you call it again.',
+);
+
+/** The answer of a call that was made before, or that this process makes now. */
+async function readKnownCall(
+  services: SessionServices,
+  key: CallKey,
+  explain: () => Promise<Problem>,
+): Promise<CallAnswer> {
+  const { sessionId, turnId, callId } = key;
+  const known = await findCall(services.pool, turnId === NO_TURN ? key : { sessionId, turnId, callId });
+  if (!known) throw await explain();
+  if (known.digest !== key.digest) throw createReusedProblem('a call of this turn');
+  if (known.answer) return known.answer;
+  if (known.isRunning && known.runner !== services.lease)
+    throw new Problem('unavailable', 'Another supervisor makes this call. Ask again.', { retryAfter: ASK_AGAIN_S });
+  await answerCall(services.pool, key, { result: INTERRUPTED }, null);
+  return { result: INTERRUPTED };
+}
+
+/** A call of a turn as its runtime sees it. */
+export interface CallState {
+  readonly callId: string;
+  readonly name: string;
+  readonly state: 'running' | 'answered' | 'interrupted';
+  readonly result: ToolResult | null;
+  readonly startedAt: string;
+  readonly endedAt: string | null;
+}
+
+export function describeCall({ lease, runningCalls }: SessionServices, turn: TurnKey, call: CallRow): CallState {
+  const { callId, name, digest, answer, startedAt, endedAt } = call;
+  const base = { callId, name, startedAt, endedAt };
+  if (answer) {
+    const result = 'result' in answer ? answer.result : failedTool(describeProblem(answer.problem));
+    return { ...base, state: 'answered', result };
+  }
+  const isRunning = runningCalls.has({ ...turn, callId, digest }) || (call.isRunning && call.runner !== lease);
+  return isRunning
+    ? { ...base, state: 'running', result: null }
+    : { ...base, state: 'interrupted', result: INTERRUPTED };
+}
+
+/** @throws Problem `not_found` */
+export async function requireCall({ pool }: SessionServices, call: Omit<CallKey, 'digest'>): Promise<CallRow> {
+  const found = await findCall(pool, call);
+  if (found) return found;
+  if (!(await findTurn(pool, call))) throw new Problem('not_found', 'This session has no turn with this id.');
+  throw new Problem('not_found', 'No call of this turn had this id within 24 hours.');
+}

@@ -1,0 +1,80 @@
+/** What the steps of a turn answer, and why a runtime may not take one. */
+import { createHash } from 'node:crypto';
+import type { Pool } from 'pg';
+import { findTurn, type Judgement, type TurnKey, type TurnRow } from '../../db/sessions/turns.ts';
+import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
+import type { Cancel } from '../calls/chain.ts';
+import type { HookAnswer } from './hooks.ts';
+
+/** What became of a step: `cancel` means that it did not happen. */
+export interface Verdict {
+  readonly action: 'continue' | 'cancel';
+  readonly reason: string | null;
+  readonly cancelledBy: string | null;
+  /** False: a required plugin did not run, and the same step may pass later. */
+  readonly isFinal: boolean;
+}
+
+export const CONTINUE: Verdict = { action: 'continue', reason: null, cancelledBy: null, isFinal: true };
+
+/** A step that did not happen, because a chain cancelled it. */
+export const describeCancelled = ({ reason, by, cause }: Cancel): Verdict => ({
+  action: 'cancel',
+  reason,
+  cancelledBy: by.slug,
+  isFinal: cause === 'plugin',
+});
+
+/** The verdict of a message that was judged earlier. */
+export const readVerdict = (judged: Judgement | null): Verdict =>
+  judged?.outcome === 'cancelled'
+    ? { action: 'cancel', reason: judged.reason, cancelledBy: judged.by[0] ?? null, isFinal: true }
+    : CONTINUE;
+
+const RAN: ReadonlySet<string> = new Set(['changed', 'unchanged', 'cancelled']);
+
+/** What is kept of a chain with the message that it judged. */
+export function toJudgement(hook: string, { trace, cancel }: Pick<HookAnswer, 'trace' | 'cancel'>): Judgement {
+  const changedBy = trace.filter(({ outcome }) => outcome === 'changed').map(({ slug }) => slug);
+  return {
+    hook,
+    outcome: cancel ? 'cancelled' : changedBy.length > 0 ? 'changed' : 'unchanged',
+    asked: trace.filter(({ outcome }) => RAN.has(outcome)).length,
+    by: cancel ? [cancel.by.slug] : changedBy,
+    reason: cancel?.reason ?? null,
+  };
+}
+
+/** Recognizes another request with the same id. */
+export const digestOf = (request: unknown): string =>
+  createHash('sha256')
+    .update(JSON.stringify(request) ?? '')
+    .digest('base64url');
+
+export const createReusedProblem = (what: string): Problem =>
+  new Problem('id_reused', `This id belongs to ${what} with other content. Use a new id for a new request.`);
+
+export const createHeldProblem = ({ runtime, leaseUntil }: Pick<TurnRow, 'runtime' | 'leaseUntil'>): Problem =>
+  new Problem(
+    'turn_held',
+    `The runtime “${runtime}” holds this turn until ${leaseUntil}. Leave the turn to it; any runtime can go on with it when the lease has expired.`,
+  );
+
+/** Why a step found no turn that its runtime may go on with. */
+export async function explainRefusal(pool: Pool, key: TurnKey): Promise<Problem> {
+  const turn = await findTurn(pool, key);
+  if (!turn)
+    return new Problem('not_found', 'This session has no turn with this id. Open it with POST /sessions/{id}/turns.');
+  if (turn.state === 'open') return createHeldProblem(turn);
+  if (turn.state === 'ended') return new Problem('turn_ended', 'The turn has ended. Open another one.');
+  if (turn.state === 'cleared')
+    return new Problem('turn_ended', 'The session was cleared, which ended the turn. Open another one.');
+  if (turn.state === 'vetoed') {
+    const { cancelledBy, reason } = readVerdict(turn.judgement);
+    return new Problem('cancelled', describeCancel(cancelledBy, reason));
+  }
+  return new Problem(
+    'cancelled',
+    'The plugins have not let the message of this turn pass yet. Open the turn again with the same id.',
+  );
+}

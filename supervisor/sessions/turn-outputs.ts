@@ -1,0 +1,275 @@
+/**
+ * Texts of an agent in a turn: judged before anybody sees them. While no plugin judges messages, pieces may be shown as the
+ * model writes them; the whole is judged at its end all the same, for plugins that were installed meanwhile.
+ */
+import type { z } from 'zod';
+import { appendNotice, hasMessage, type Session } from '../../db/sessions/sessions.ts';
+import {
+  addPiece,
+  findOutput,
+  listOutputs,
+  listPieces,
+  type OutputKey,
+  type OutputRow,
+  type PieceRow,
+  passOutput,
+  startWholeOutput,
+  vetoOutput,
+} from '../../db/sessions/turn-outputs.ts';
+import { holdTurn, type Judgement, type TurnKey } from '../../db/sessions/turns.ts';
+import { describeCancel } from '../../sdk/contract/errors.ts';
+import { type attachments, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
+import { createBadRequest } from '../../service/http/errors.ts';
+import { listHookLinks } from '../children/account-plugins-cache.ts';
+import { runSessionHook } from './hooks.ts';
+import type { SessionServices } from './session-services.ts';
+import {
+  CONTINUE,
+  createReusedProblem,
+  describeCancelled,
+  digestOf,
+  explainRefusal,
+  readVerdict,
+  toJudgement,
+  type Verdict,
+} from './turn-answers.ts';
+
+const HOOK = 'middleware.outboundMessage';
+/** Characters of a digest that make the default id of an output. */
+const DIGEST_CHARS = 22;
+
+type Attachments = z.infer<typeof attachments>;
+
+export interface OutputAnswer extends Verdict {
+  readonly id: string;
+  readonly state: OutputRow['state'];
+  /** What may be shown now: nothing that a plugin has yet to judge. */
+  readonly show: string;
+  readonly attachments: Attachments;
+  readonly judgement: Judgement | null;
+}
+
+interface WholeOutput {
+  /** Default: made of the content, so that a repeated request has the same. */
+  readonly id?: string | undefined;
+  readonly text: string;
+  readonly attachments: Attachments;
+  readonly target: string;
+}
+
+/** @throws Problem `turn_held`, `turn_ended`, `id_reused`, `not_found`, `quota_exceeded` */
+export function sendWholeOutput(
+  services: SessionServices,
+  session: Session,
+  turn: TurnKey,
+  runtime: string,
+  { id, text, attachments, target }: WholeOutput,
+): Promise<OutputAnswer> {
+  const digest = digestOf([text, attachments]);
+  const key = { ...turn, outputId: id ?? `${turn.turnId}:${digest.slice(0, DIGEST_CHARS)}` };
+  return withLock(services, key, async () => {
+    if (!(await startWholeOutput(services.pool, key, runtime, digest))) {
+      const known = await requireOutput(services, key);
+      if (known.digest !== digest) throw createReusedProblem('an output of this turn');
+      if (known.state !== 'open') return describeOutput(known, 0);
+      await requireLease(services, key, runtime);
+    }
+    return judgeOutput(services, session, key, runtime, { text, attachments, target, digest, shown: '' });
+  });
+}
+
+interface OutputPiece extends WholeOutput {
+  readonly piece: number;
+  /** Whether this is the last piece. */
+  readonly done: boolean;
+}
+
+/** @throws Problem as `sendWholeOutput`, and `bad_request` for a piece that is not the next one */
+export function sendPiece(
+  services: SessionServices,
+  session: Session,
+  turn: TurnKey,
+  runtime: string,
+  request: OutputPiece,
+): Promise<OutputAnswer> {
+  const { id, piece, text, attachments, target, done } = request;
+  const key = { ...turn, outputId: id ?? `${turn.turnId}:streamed` };
+  const digest = digestOf([piece, text, attachments]);
+  return withLock(services, key, async () => {
+    const links = listHookLinks(await services.pluginsCache.current(session.accountId), HOOK);
+    const added = { piece, text, mustWait: links.length > 0, maxChars: TEXT_MAX_CHARS };
+    const isNew = await addPiece(services.pool, key, runtime, added);
+    const known = isNew === null ? await findRepeated(services, key, runtime, request, digest) : null;
+    if (known?.state === 'passed' || known?.state === 'vetoed')
+      return describeOutput(known, known.isHeld ? known.shown : known.shown - text.length);
+    await services.faultPoint('turn.piece');
+    const pieces = done || known ? await listPieces(services.pool, key) : [];
+    if (!done) {
+      const isShown = isNew ?? pieces[piece]?.isShown === true;
+      return {
+        ...CONTINUE,
+        id: key.outputId,
+        state: 'open',
+        show: isShown ? text : '',
+        attachments: [],
+        judgement: null,
+      };
+    }
+    const output = { ...joinPieces(pieces, piece), attachments, target, digest };
+    return judgeOutput(services, session, key, runtime, output);
+  });
+}
+
+/** The text of all pieces, and the part that was shown before the last one. */
+const joinPieces = (pieces: readonly PieceRow[], last: number) => ({
+  text: pieces.map(({ text }) => text).join(''),
+  shown: pieces
+    .filter(({ piece, isShown }) => isShown && piece < last)
+    .map(({ text }) => text)
+    .join(''),
+});
+
+/** The output of a piece that is not new. @throws Problem if it is not a repeated piece */
+async function findRepeated(
+  services: SessionServices,
+  key: OutputKey,
+  runtime: string,
+  { piece, text, done }: OutputPiece,
+  digest: string,
+): Promise<OutputRow> {
+  const known = await findOutput(services.pool, key);
+  if (known && known.state !== 'open') {
+    if (done && known.digest === digest) return known;
+    throw createReusedProblem('an output that is complete');
+  }
+  await requireLease(services, key, runtime);
+  if (!known) {
+    if (await hasMessage(services.pool, key.sessionId, key.outputId))
+      throw createReusedProblem('a message of the transcript');
+    throw createBadRequest('body', [{ field: 'piece', message: 'must be 0, the first piece' }]);
+  }
+  if (known.pieces === 0) throw createReusedProblem('an output that came whole');
+  if (piece > known.pieces)
+    throw createBadRequest('body', [{ field: 'piece', message: `must be ${known.pieces}, the next piece` }]);
+  if (piece === known.pieces)
+    throw createBadRequest('body', [
+      { field: 'text', message: `makes the whole text longer than ${TEXT_MAX_CHARS} characters` },
+    ]);
+  const pieces = await listPieces(services.pool, key);
+  if (pieces[piece]?.text !== text) throw createReusedProblem('a piece of this output');
+  return known;
+}
+
+/** Completes what was streamed and not ended, because the transcript must have what was shown. */
+export async function finishOutputs(
+  services: SessionServices,
+  session: Session,
+  turn: TurnKey,
+  runtime: string,
+  target: string,
+): Promise<void> {
+  for (const { id, state, pieces } of await listOutputs(services.pool, turn)) {
+    if (state !== 'open' || pieces === 0) continue;
+    const key = { ...turn, outputId: id };
+    await withLock(services, key, async () => {
+      await requireLease(services, key, runtime);
+      const output = joinPieces(await listPieces(services.pool, key), pieces);
+      return judgeOutput(services, session, key, runtime, { ...output, attachments: [], target, digest: '' });
+    });
+  }
+}
+
+interface CompleteOutput extends Omit<WholeOutput, 'id'> {
+  readonly digest: string;
+  /** The part that was shown already. */
+  readonly shown: string;
+}
+
+async function judgeOutput(
+  services: SessionServices,
+  session: Session,
+  key: OutputKey,
+  runtime: string,
+  { text, attachments, target, digest, shown }: CompleteOutput,
+): Promise<OutputAnswer> {
+  const { pool } = services;
+  const { outputId: id } = key;
+  const message = { id, text, attachments };
+  const answer = await runSessionHook(services, session, HOOK, { message, target }, 'agent', `${id}:vetoed`);
+  await services.faultPoint('turn.output-judged');
+  if (answer.cancel?.cause === 'failure')
+    return { ...describeCancelled(answer.cancel), id, state: 'open', show: '', attachments: [], judgement: null };
+  const judged = (answer.context as { message: typeof message }).message;
+  const judgement = refuseLateChange(toJudgement('outboundMessage', answer), text, judged.text, shown);
+  const isVetoed = judgement.outcome === 'cancelled';
+  if (isVetoed && !answer.cancel) await recordLateChange(services, session, id, judgement);
+  const isSaved = isVetoed
+    ? await vetoOutput(pool, key, runtime, { digest, judgement })
+    : await passOutput(pool, key, runtime, {
+        digest,
+        judgement,
+        text: judged.text,
+        attachments: judged.attachments,
+        data: { attachments: judged.attachments, turnId: key.turnId },
+      });
+  if (!isSaved) throw await explainRefusal(pool, key);
+  await services.faultPoint('turn.output-saved');
+  return describeOutput(
+    {
+      id,
+      state: isVetoed ? 'vetoed' : 'passed',
+      text: judged.text,
+      attachments: judged.attachments,
+      judgement,
+    },
+    shown.length,
+  );
+}
+
+/** A plugin that was installed while a text was being shown can no longer change it: that stops the rest. */
+function refuseLateChange(judgement: Judgement, text: string, judged: string, shown: string): Judgement {
+  if (shown === '' || judgement.outcome !== 'changed' || judged === text) return judgement;
+  return { ...judgement, outcome: 'cancelled', reason: 'it changes a message that was already being streamed' };
+}
+
+async function recordLateChange(
+  { pool }: SessionServices,
+  session: Session,
+  id: string,
+  { by, reason }: Judgement,
+): Promise<void> {
+  const [plugin = null] = by;
+  const data = { kind: 'cancelled', hook: HOOK, plugin };
+  await appendNotice(pool, session.id, { id: `${id}:vetoed`, text: describeCancel(plugin, reason), data });
+}
+
+function describeOutput(
+  { id, state, text, attachments, judgement }: Pick<OutputRow, 'id' | 'state' | 'text' | 'attachments' | 'judgement'>,
+  shownBefore: number,
+): OutputAnswer {
+  const show = state === 'passed' ? (text ?? '').slice(shownBefore) : '';
+  return {
+    ...readVerdict(judgement),
+    id,
+    state,
+    show,
+    attachments: state === 'passed' ? (attachments ?? []) : [],
+    judgement,
+  };
+}
+
+const withLock = <T>(services: SessionServices, { sessionId, turnId, outputId }: OutputKey, work: () => Promise<T>) =>
+  services.turnLocks.run(`${sessionId} ${turnId} ${outputId}`, work);
+
+/** @throws Problem if the runtime may not go on with the turn */
+async function requireLease({ pool }: SessionServices, key: TurnKey, runtime: string): Promise<void> {
+  if (!(await holdTurn(pool, key, runtime))) throw await explainRefusal(pool, key);
+}
+
+/** The output whose id a request repeats. @throws Problem if there is none */
+async function requireOutput({ pool }: SessionServices, key: OutputKey): Promise<OutputRow> {
+  const known = await findOutput(pool, key);
+  if (known) return known;
+  if (await hasMessage(pool, key.sessionId, key.outputId)) throw createReusedProblem('a message of the transcript');
+  throw await explainRefusal(pool, key);
+}

@@ -1,0 +1,168 @@
+/** What a model is asked in a turn: the judged system prompt, the messages after compaction, and all tools. */
+import { findAgentRecord } from '../../db/accounts/agents.ts';
+import {
+  type JudgedMessage,
+  type MessageRow,
+  type Session,
+  toMessage,
+  toPlainMessage,
+} from '../../db/sessions/sessions.ts';
+import { addSummary, findSummary, listModelMessages, type SummaryRow } from '../../db/sessions/summaries.ts';
+import { holdTurn, type TurnKey, type TurnRow } from '../../db/sessions/turns.ts';
+import { summarizeTranscript } from './compaction.ts';
+import { runSessionHook } from './hooks.ts';
+import type { SessionServices } from './session-services.ts';
+import { listTools, type ToolItem } from './tools.ts';
+import { CONTINUE, describeCancelled, explainRefusal, type Verdict } from './turn-answers.ts';
+
+/** Maximum number of messages that a prompt has. */
+const MESSAGES_MAX = 1_000;
+const SUMMARY_HEAD = 'Summary of the conversation so far:\n';
+
+export interface PromptRequest {
+  /** Default: as the turn was opened. */
+  readonly systemPrompt?: string | undefined;
+  readonly model?: string | undefined;
+  /** Number of messages beyond which a plugin summarizes the older ones; null: never. */
+  readonly compactAfter: number | null;
+  /** Number of recent messages that a summary does not replace. */
+  readonly keep: number;
+}
+
+/** Everything is empty where the action is `cancel`: do not ask the model. */
+export interface PromptAnswer extends Verdict {
+  readonly turnId: string;
+  readonly systemPrompt: string;
+  readonly model: string;
+  readonly messages: JudgedMessage[];
+  /** Whether older messages are left out without a summary. */
+  readonly isTruncated: boolean;
+  /** Why the messages were not summarized. */
+  readonly notice: string | null;
+  readonly tools: ToolItem[];
+}
+
+/** @throws Problem `turn_held`, `turn_ended`, `cancelled`, `not_found` */
+export async function readPrompt(
+  services: SessionServices,
+  session: Session,
+  key: TurnKey,
+  runtime: string,
+  request: PromptRequest,
+): Promise<PromptAnswer> {
+  const turn = await holdTurn(services.pool, key, runtime);
+  if (!turn) throw await explainRefusal(services.pool, key);
+  const model = request.model ?? turn.model;
+  const systemPrompt = request.systemPrompt ?? (await readBasePrompt(services, session, turn));
+  const [answer, conversation, plugins] = await Promise.all([
+    runSessionHook(services, session, 'middleware.systemPrompt', { systemPrompt, model }, turn.trigger),
+    readConversation(services, session, turn, request),
+    services.pluginsCache.get(session.accountId),
+  ]);
+  const verdict = answer.cancel ? describeCancelled(answer.cancel) : conversation.verdict;
+  if (verdict.action === 'cancel') return { ...NOTHING, ...verdict, turnId: turn.id, model };
+  const judged = answer.context as { systemPrompt: string };
+  const { messages, isTruncated, notice } = conversation;
+  const tools = listTools(plugins);
+  return {
+    ...CONTINUE,
+    turnId: turn.id,
+    systemPrompt: judged.systemPrompt,
+    model,
+    messages,
+    isTruncated,
+    notice,
+    tools,
+  };
+}
+
+const NOTHING = { systemPrompt: '', messages: [], isTruncated: false, notice: null, tools: [] };
+
+/** The system prompt of the turn; without one, the instructions of the account's agent. */
+async function readBasePrompt({ pool }: SessionServices, session: Session, turn: TurnRow): Promise<string> {
+  if (turn.systemPrompt !== '') return turn.systemPrompt;
+  return (await findAgentRecord(pool, session.accountId, session.agentId))?.instructions ?? '';
+}
+
+interface Conversation extends Pick<PromptAnswer, 'messages' | 'isTruncated' | 'notice'> {
+  readonly verdict: Verdict;
+}
+
+async function readConversation(
+  services: SessionServices,
+  session: Session,
+  turn: TurnRow,
+  { compactAfter, keep }: PromptRequest,
+): Promise<Conversation> {
+  const found = await readRows(services, session);
+  if (compactAfter === null || found.rows.length <= compactAfter) return describeConversation(found);
+  // Two prompts at once have one summary made.
+  return services.turnLocks.run(`${session.id} summary`, async () => {
+    const current = await readRows(services, session);
+    if (current.rows.length <= compactAfter) return describeConversation(current);
+    return compact(services, session, turn, current, keep);
+  });
+}
+
+interface Rows {
+  readonly summary: SummaryRow | null;
+  /** After the summary, oldest first. */
+  readonly rows: readonly MessageRow[];
+  readonly isTruncated: boolean;
+}
+
+async function readRows({ pool }: SessionServices, session: Session): Promise<Rows> {
+  const [summary, newest] = await Promise.all([
+    findSummary(pool, session.id),
+    listModelMessages(pool, session.id, MESSAGES_MAX + 1),
+  ]);
+  return { summary, rows: newest.slice(0, MESSAGES_MAX).reverse(), isTruncated: newest.length > MESSAGES_MAX };
+}
+
+function describeConversation({ summary, rows, isTruncated }: Rows, notice: string | null = null): Conversation {
+  const head = summary ? [toSummaryMessage(summary)] : [];
+  return { verdict: CONTINUE, messages: [...head, ...rows.map(toMessage)], isTruncated, notice };
+}
+
+const toSummaryMessage = ({ upTo, text, at }: SummaryRow): JudgedMessage => ({
+  id: `summary:${upTo}`,
+  role: 'system',
+  text: SUMMARY_HEAD + text,
+  at,
+  data: { kind: 'summary' },
+});
+
+/** Has a plugin summarize all but the last messages, together with the summary before. */
+async function compact(
+  services: SessionServices,
+  session: Session,
+  turn: TurnRow,
+  current: Rows,
+  keep: number,
+): Promise<Conversation> {
+  const cut = findCut(current.rows, current.rows.length - keep);
+  const last = current.rows[cut - 1];
+  if (!last) return describeConversation(current);
+  const before = current.summary ? [toSummaryMessage(current.summary)] : [];
+  const messages = [...before, ...current.rows.slice(0, cut).map(toPlainMessage)];
+  const answer = await summarizeTranscript(services, session, { messages, focus: null, trigger: turn.trigger });
+  if (answer.action === 'cancel') {
+    const isFinal = answer.trace.at(-1)?.outcome === 'cancelled';
+    const { action, reason, cancelledBy } = answer;
+    return { verdict: { action, reason, cancelledBy, isFinal }, messages: [], isTruncated: false, notice: null };
+  }
+  const { summary, notice, trace } = answer;
+  if (summary === null) return describeConversation(current, notice);
+  const installationId = trace[0]?.installationId ?? '';
+  await addSummary(services.pool, session.id, { upTo: last.position, text: summary, installationId });
+  await services.faultPoint('turn.summarized');
+  const made = { upTo: last.position, text: summary, at: new Date().toISOString() };
+  return describeConversation({ summary: made, rows: current.rows.slice(cut), isTruncated: false });
+}
+
+/** Moves the cut before the results of tools: models reject a result without what led to it. */
+function findCut(rows: readonly MessageRow[], wanted: number): number {
+  let cut = Math.max(0, wanted);
+  while (cut > 0 && rows[cut]?.role === 'tool') cut -= 1;
+  return cut;
+}

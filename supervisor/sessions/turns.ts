@@ -1,0 +1,243 @@
+/** Opens and ends turns of agents. Each step is written before it is answered, so that it can be repeated by its ids. */
+import type { z } from 'zod';
+import { inTransaction } from '../../db/postgres/pool.ts';
+import { findReplyAddress } from '../../db/sessions/conversations.ts';
+import type { Session } from '../../db/sessions/sessions.ts';
+import { listOutputs } from '../../db/sessions/turn-outputs.ts';
+import {
+  claimTurn,
+  endTurn,
+  findTurn,
+  type Judgement,
+  openTurnOfMessage,
+  openTurnWithMessage,
+  type Trigger,
+  type TurnKey,
+  type TurnMessage,
+  type TurnRow,
+  vetoTurn,
+} from '../../db/sessions/turns.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import type { attachments } from '../../sdk/contract/payloads.ts';
+import { createBadRequest } from '../../service/http/errors.ts';
+import { runSessionHook } from './hooks.ts';
+import { queueReply } from './replies.ts';
+import type { SessionServices } from './session-services.ts';
+import {
+  CONTINUE,
+  createHeldProblem,
+  createReusedProblem,
+  describeCancelled,
+  digestOf,
+  explainRefusal,
+  readVerdict,
+  toJudgement,
+  type Verdict,
+} from './turn-answers.ts';
+import { finishOutputs, sendWholeOutput } from './turn-outputs.ts';
+
+type Attachments = z.infer<typeof attachments>;
+
+export interface TurnRequest {
+  readonly id: string;
+  readonly from: string;
+  /** Absent: of the message of the transcript that has the turn's id. */
+  readonly text?: string | undefined;
+  readonly attachments: Attachments;
+  readonly trigger: Trigger;
+  readonly systemPrompt: string;
+  readonly model: string;
+  readonly leaseSeconds: number;
+}
+
+/** A turn as its runtime sees it. */
+export interface TurnAnswer extends Verdict {
+  readonly id: string;
+  readonly sessionId: string;
+  readonly state: TurnRow['state'];
+  readonly trigger: Trigger;
+  readonly message: {
+    readonly id: string;
+    readonly from: string;
+    readonly text: string;
+    readonly attachments: Attachments;
+    readonly judgement: Judgement | null;
+  } | null;
+  readonly lease: { readonly runtime: string; readonly until: string };
+  readonly openedAt: string;
+  readonly endedAt: string | null;
+  readonly replyId: string | null;
+}
+
+/**
+ * Judges a message, adds it to the transcript and opens the turn that answers it. The same id answers the same; nothing is
+ * judged twice.
+ *
+ * @throws Problem `turn_held`, `id_reused`, `not_found`, `quota_exceeded`
+ */
+export function openTurn(
+  services: SessionServices,
+  session: Session,
+  request: TurnRequest,
+  runtime: string,
+): Promise<TurnAnswer> {
+  const key = { sessionId: session.id, turnId: request.id };
+  // A request that is sent twice at once is judged once.
+  return services.turnLocks.run(`${session.id} ${request.id}`, async () => {
+    const { from: sender, text, attachments, trigger, ...turn } = request;
+    const digest = digestOf([sender, text ?? null, attachments, trigger]);
+    const claimed = await claimTurn(services.pool, session.id, { ...turn, sender, trigger, digest, runtime });
+    if (!claimed) throw new Problem('not_found', 'You have no session with this id.');
+    const isOver = claimed.state !== 'judging' && claimed.state !== 'open';
+    if (claimed.runtime !== runtime && !isOver) throw createHeldProblem(claimed);
+    if (claimed.digest !== digest) throw createReusedProblem('a turn');
+    await services.faultPoint('turn.claimed');
+    return claimed.state === 'judging' ? judgeTurn(services, session, key, request, claimed) : describeTurn(claimed);
+  });
+}
+
+async function judgeTurn(
+  services: SessionServices,
+  session: Session,
+  key: TurnKey,
+  request: TurnRequest,
+  claimed: TurnRow,
+): Promise<TurnAnswer> {
+  const { pool } = services;
+  const { runtime, message: known } = claimed;
+  if (known && known.role !== 'user') throw createReusedProblem('a message of the transcript');
+  if (known?.judgement) {
+    // A channel's message was judged when it came in.
+    if (!(await openTurnOfMessage(pool, key, runtime, known.judgement, known.text)))
+      throw await explainRefusal(pool, key);
+    return describeTurn({ ...claimed, state: 'open', judgement: known.judgement });
+  }
+  const message = toMessage(request, known);
+  const answer = await runSessionHook(
+    services,
+    session,
+    'middleware.inboundMessage',
+    { message },
+    request.trigger,
+    `${request.id}:vetoed`,
+  );
+  await services.faultPoint('turn.judged');
+  const judgement = toJudgement('inboundMessage', answer);
+  if (answer.cancel?.cause === 'failure') return { ...describeTurn(claimed), ...describeCancelled(answer.cancel) };
+  if (answer.cancel) {
+    if (!(await vetoTurn(pool, key, runtime, judgement))) throw await explainRefusal(pool, key);
+    return describeTurn({ ...claimed, state: 'vetoed', judgement, message: null });
+  }
+  const judged = (answer.context as { message: typeof message }).message;
+  const data = { from: judged.from, attachments: judged.attachments, turnId: request.id };
+  const opened = known
+    ? await openTurnOfMessage(pool, key, runtime, judgement, judged.text)
+    : await openTurnWithMessage(pool, key, runtime, judgement, { text: judged.text, data });
+  if (!opened) throw await explainRefusal(pool, key);
+  await services.faultPoint('turn.opened');
+  const kept: TurnMessage = { id: request.id, role: 'user', text: judged.text, data, judgement };
+  return describeTurn({ ...claimed, state: 'open', judgement, message: kept });
+}
+
+/** @throws Problem `bad_request` when nobody gave a text */
+function toMessage({ id, from, text, attachments }: TurnRequest, known: TurnMessage | null) {
+  if (known)
+    return { id, from: known.data?.from ?? from, text: known.text, attachments: known.data?.attachments ?? [] };
+  if (text === undefined)
+    throw createBadRequest('body', [
+      { field: 'text', message: 'is required, because no message of this session has the id of the turn' },
+    ]);
+  return { id, from, text, attachments };
+}
+
+export function describeTurn(turn: TurnRow): TurnAnswer {
+  const { id, sessionId, state, trigger, message, runtime, leaseUntil, openedAt, endedAt, replyId } = turn;
+  return {
+    ...readVerdict(turn.judgement),
+    id,
+    sessionId,
+    state,
+    trigger,
+    message:
+      state === 'judging' || message === null
+        ? null
+        : {
+            id,
+            from: message.data?.from ?? turn.sender,
+            text: message.text,
+            attachments: message.data?.attachments ?? [],
+            judgement: message.judgement,
+          },
+    lease: { runtime, until: leaseUntil },
+    openedAt,
+    endedAt,
+    replyId,
+  };
+}
+
+/** @throws Problem `not_found` */
+export async function requireTurn({ pool }: SessionServices, key: TurnKey): Promise<TurnRow> {
+  const turn = await findTurn(pool, key);
+  if (!turn) throw new Problem('not_found', 'This session has no turn with this id.');
+  return turn;
+}
+
+export interface TurnEnd {
+  /** The agent's last text, if it was not sent as an output. */
+  readonly text?: string | undefined;
+  readonly attachments: Attachments;
+  readonly outputId?: string | undefined;
+  readonly target: string;
+}
+
+/**
+ * Judges and adds the last text, ends the turn, and sends its last output to the channel of the session. A text that a
+ * plugin cancels leaves the turn open, so that the agent can end it with other words.
+ *
+ * @throws Problem `turn_held`, `turn_ended`, `id_reused`, `not_found`, `quota_exceeded`
+ */
+export async function endTurnWith(
+  services: SessionServices,
+  session: Session,
+  key: TurnKey,
+  runtime: string,
+  end: TurnEnd,
+): Promise<TurnAnswer> {
+  const { pool } = services;
+  const verdict = await sendLastText(services, session, key, runtime, end);
+  if (verdict.action === 'cancel') return { ...describeTurn(await requireTurn(services, key)), ...verdict };
+  const reply = (await listOutputs(pool, key)).findLast(({ state, text }) => state === 'passed' && text !== null);
+  const address = session.channelId === null ? null : await findReplyAddress(pool, session.id);
+  const hasEnded =
+    address && reply
+      ? await inTransaction(pool, async (tx) => {
+          if (!(await endTurn(tx, key, runtime, reply.id))) return false;
+          await queueReply(tx, address, { text: reply.text ?? '', attachments: reply.attachments ?? [] });
+          await services.faultPoint('turn.replied');
+          return true;
+        })
+      : await endTurn(pool, key, runtime, reply?.id ?? null);
+  await services.faultPoint('turn.ended');
+  const turn = await requireTurn(services, key);
+  if (!hasEnded && turn.state !== 'ended') throw await explainRefusal(pool, key);
+  return describeTurn(turn);
+}
+
+/** Judges the text of the end, and what was streamed but not completed. */
+async function sendLastText(
+  services: SessionServices,
+  session: Session,
+  key: TurnKey,
+  runtime: string,
+  { text, attachments, target, outputId }: TurnEnd,
+): Promise<Verdict> {
+  await finishOutputs(services, session, key, runtime, target);
+  if (text === undefined) return CONTINUE;
+  const { action, reason, cancelledBy, isFinal } = await sendWholeOutput(services, session, key, runtime, {
+    id: outputId,
+    text,
+    attachments,
+    target,
+  });
+  return { action, reason, cancelledBy, isFinal };
+}

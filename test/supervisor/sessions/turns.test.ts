@@ -1,0 +1,507 @@
+/** A turn of an agent, step by step: judged once, repeatable by ids, held by one runtime, and nothing past a veto. */
+import t from 'tap';
+import { connect, deliver } from '../delivery/channels.ts';
+import { eventually, type Reply, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+
+const shared = await startSupervisorFixture(t);
+
+const GUARD = `
+  middleware.inboundMessage = (ctx) => {
+    host.log('inbound', { text: ctx.message.text, trigger: ctx.trigger });
+    if (/bomb/.test(ctx.message.text)) ctx.cancel('no bombs');
+    return { message: { text: ctx.message.text.replace('4111', '[card]') } };
+  };
+  middleware.outboundMessage = (ctx) => {
+    host.log('outbound', { text: ctx.message.text, trigger: ctx.trigger });
+    if (/secret/.test(ctx.message.text)) ctx.cancel('no secrets');
+    return { message: { text: ctx.message.text.replace('darn', '[bleep]') } };
+  };
+  middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' Be kind.';`;
+const ADDER = `
+  tools.add = { description: 'Adds one', parameters: { type: 'object', properties: { a: { type: 'number' } }, required: ['a'] },
+    handler: ({ a }) => { host.log('added', { a }); if (a === 13) throw new Error('unlucky'); return String(a + 1); } };
+  tools.wait = { description: 'Waits', parameters: { type: 'object' },
+    handler: (args, { signal }) => new Promise((resolve) => {
+      host.log('waiting');
+      signal.addEventListener('abort', () => { host.log('aborted', { why: signal.reason.message }); resolve('late'); });
+    }) };`;
+
+type Runtime = (method: 'GET' | 'POST' | 'DELETE', path: string, body?: unknown) => Promise<Reply>;
+
+/** Calls the steps of a turn in the name of a runtime. */
+function asRuntime(fixture: SupervisorFixture, session: string, name: string): Runtime {
+  return async (method, path, body) => {
+    const reply = await fixture.app.inject({
+      method,
+      url: `/sessions/${session}/turns${path}`,
+      headers: { authorization: `Bearer ${await fixture.issuer.issue(fixture.account)}`, 'bulkhead-runtime': name },
+      ...(body === undefined ? {} : { payload: body as object }),
+    });
+    return { status: reply.statusCode, body: reply.json(), headers: reply.headers };
+  };
+}
+
+async function linesOf(fixture: SupervisorFixture, message: string): Promise<{ text?: string; trigger?: string }[]> {
+  await fixture.supervisor.logs.flush();
+  const { rows } = await fixture.pool.query(
+    `SELECT l.data FROM plugin_logs l JOIN installations i ON i.id = l.installation_id JOIN accounts a ON a.id = i.account_id
+      WHERE a.name = $1 AND l.message = $2 ORDER BY l.id`,
+    [fixture.account, message],
+  );
+  return rows.map(({ data }) => data);
+}
+
+async function transcript(fixture: SupervisorFixture, session: string) {
+  const { items } = (await fixture.call('GET', `/sessions/${session}/messages`)).body;
+  return items as { id: string; role: string; text: string; data?: object; judgement?: object }[];
+}
+
+/** As if its runtime had been silent for longer than the lease. */
+const expireLease = (fixture: SupervisorFixture, session: string) =>
+  fixture.pool.query(`UPDATE turns SET lease_until = now() - interval '1 second' WHERE session_id = $1`, [session]);
+
+t.test('a whole turn; every step repeated answers the same and judges nothing twice', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  await fixture.install({ slug: `adder-${fixture.account}`, code: ADDER });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  const twice = async (method: 'GET' | 'POST', path: string, body?: unknown) => {
+    const [first, second] = [await turn(method, path, body), await turn(method, path, body)];
+    const withoutLease = ({ status, body }: Reply) => ({ status, body: { ...body, lease: null } });
+    t.same(withoutLease(second), withoutLease(first), `${method} ${path} again`);
+    return first;
+  };
+  const opening = { id: 't1', from: 'bob', text: 'pay with 4111', trigger: 'schedule', systemPrompt: 'Be brief.' };
+  const opened = await twice('POST', '', opening);
+  t.match(opened, {
+    status: 201,
+    headers: { location: `/sessions/${session}/turns/t1` },
+    body: {
+      state: 'open',
+      action: 'continue',
+      trigger: 'schedule',
+      message: {
+        id: 't1',
+        from: 'bob',
+        text: 'pay with [card]',
+        judgement: { outcome: 'changed', by: [`guard-${fixture.account}`], asked: 1 },
+      },
+      lease: { runtime: 'r1' },
+    },
+  });
+  const prompt = await twice('GET', '/t1/prompt');
+  t.match(prompt.body, {
+    action: 'continue',
+    systemPrompt: 'Be brief. Be kind.',
+    messages: [{ id: 't1', role: 'user', text: 'pay with [card]' }],
+    tools: [{ name: `adder-${fixture.account}__add` }, { name: `adder-${fixture.account}__wait` }],
+  });
+  const ownPrompt = await turn('POST', '/t1/prompt', { systemPrompt: 'Other.', model: 'm' });
+  t.match(ownPrompt.body, { systemPrompt: 'Other. Be kind.', model: 'm' });
+  const called = await twice('POST', '/t1/calls/c1', { name: `adder-${fixture.account}__add`, arguments: { a: 1 } });
+  t.same(called.body, { content: [{ type: 'text', text: '2' }], isError: false });
+  t.match((await turn('GET', '/t1/calls/c1')).body, {
+    state: 'answered',
+    name: `adder-${fixture.account}__add`,
+    result: called.body,
+  });
+  const failed = await twice('POST', '/t1/calls/c2', { name: `adder-${fixture.account}__add`, arguments: { a: 13 } });
+  t.match(failed.body, { isError: true, content: [{ text: /unlucky/ }] });
+  const wrong = await twice('POST', '/t1/calls/c3', { name: `adder-${fixture.account}__add`, arguments: { a: 'x' } });
+  t.match(wrong.body, { isError: true, content: [{ text: /arguments\.a.*must be number/ }] });
+  const unknown = await twice('POST', '/t1/calls/c4', { name: `adder-${fixture.account}__ad` });
+  t.match(unknown.body, { isError: true, content: [{ text: /Did you mean adder-.*__add/ }] });
+  const said = await twice('POST', '/t1/output', { id: 'o1', text: 'oh darn', target: 'bob' });
+  t.match(said.body, {
+    state: 'passed',
+    show: 'oh [bleep]',
+    judgement: { outcome: 'changed', by: [`guard-${fixture.account}`] },
+  });
+  const ended = await twice('POST', '/t1/end', { text: 'Done.' });
+  t.match(ended, { status: 200, body: { state: 'ended', action: 'continue', replyId: /^t1:/ } });
+  t.same(
+    (await transcript(fixture, session)).map(({ role, text }) => [role, text]),
+    [
+      ['user', 'pay with [card]'],
+      ['tool', '2'],
+      ['tool', failed.body.content[0].text],
+      ['tool', wrong.body.content[0].text],
+      ['tool', unknown.body.content[0].text],
+      ['assistant', 'oh [bleep]'],
+      ['assistant', 'Done.'],
+    ],
+  );
+  t.same(await linesOf(fixture, 'inbound'), [{ text: 'pay with 4111', trigger: 'schedule' }], 'judged once');
+  t.same(
+    (await linesOf(fixture, 'outbound')).map(({ text }) => text),
+    ['oh darn', 'Done.'],
+  );
+  t.equal((await linesOf(fixture, 'added')).length, 2, 'one handler call per id');
+  t.match((await turn('GET', '/t1')).body, {
+    turn: { id: 't1', state: 'ended' },
+    calls: [{ callId: 'c1' }, { callId: 'c2' }, { callId: 'c3' }, { callId: 'c4' }],
+    outputs: [
+      { id: 'o1', state: 'passed', text: 'oh [bleep]' },
+      { state: 'passed', text: 'Done.' },
+    ],
+  });
+  t.match((await turn('GET', '?state=ended')).body, { items: [{ id: 't1' }], nextCursor: null });
+  t.same((await turn('GET', '?state=open')).body.items, []);
+});
+
+t.test('ids are not for other requests, and late steps are refused', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `adder-${fixture.account}`, code: ADDER });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  const reused = { status: 409, body: { code: 'id_reused' } };
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  t.match(await turn('POST', '', { id: 't1', text: 'other', trigger: 'user' }), reused);
+  t.match(await turn('POST', '', { id: 't1', text: 'hello', trigger: 'agent' }), reused);
+  await turn('POST', '/t1/calls/c1', { name: `adder-${fixture.account}__add`, arguments: { a: 1 } });
+  t.match(await turn('POST', '/t1/calls/c1', { name: `adder-${fixture.account}__add`, arguments: { a: 2 } }), reused);
+  await turn('POST', '/t1/output', { id: 'o1', text: 'one' });
+  t.match(await turn('POST', '/t1/output', { id: 'o1', text: 'two' }), reused);
+  t.match(await turn('POST', '/t1/output', { id: 't1', text: 'two' }), reused, 'the id of a message');
+  t.match(await turn('POST', '/nothing/output', { text: 'two' }), { status: 404 });
+  t.match(await turn('GET', '/t1/calls/none'), { status: 404 });
+  t.match(await turn('GET', '/nothing/prompt'), { status: 404 });
+  t.match(await turn('POST', '', { id: 't2', trigger: 'user' }), {
+    status: 400,
+    body: { errors: [{ field: 'text' }] },
+  });
+  t.match(await turn('POST', '', { id: 't2', text: 'now with a text', trigger: 'user' }), { status: 201 });
+  t.match(await turn('POST', '', { id: 't3', text: 'x' }), { status: 400, body: { errors: [{ field: 'trigger' }] } });
+  await turn('POST', '/t1/end', {});
+  const late = { status: 409, body: { code: 'turn_ended' } };
+  t.match(await turn('GET', '/t1/prompt'), late);
+  t.match(await turn('POST', '/t1/calls/c9', { name: `adder-${fixture.account}__add`, arguments: { a: 1 } }), late);
+  t.match(await turn('POST', '/t1/output', { text: 'late' }), late);
+  t.match(await turn('POST', '/t1/end', { text: 'late' }), late);
+  t.match(
+    await turn('POST', '/t1/calls/c1', { name: `adder-${fixture.account}__add`, arguments: { a: 1 } }),
+    { status: 200 },
+    'known',
+  );
+  await fixture.call('POST', `/sessions/${session}/clear`, {});
+  t.match(await turn('GET', '/t2/prompt'), late, 'a cleared turn does not go on');
+  t.match(await turn('POST', '', { id: 't2', text: 'now with a text', trigger: 'user' }), {
+    body: { state: 'cleared' },
+  });
+  t.same(await transcript(fixture, session), [], 'and a late repetition brings nothing back');
+  const other = shared.withNewAccount();
+  const foreign = asRuntime(other, session, 'r1');
+  t.match(await foreign('GET', '/t1'), { status: 404 });
+  t.match(await foreign('POST', '', { id: 't1', text: 'x', trigger: 'user' }), { status: 404 });
+});
+
+t.test('a veto in each place, by a plugin and by a required plugin that fails', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  const vetoed = await turn('POST', '', { id: 't1', text: 'a bomb', trigger: 'user' });
+  const no = { action: 'cancel', reason: 'no bombs', cancelledBy: `guard-${fixture.account}`, isFinal: true };
+  t.match(vetoed, { status: 201, body: { ...no, state: 'vetoed', message: null } });
+  t.match((await turn('POST', '', { id: 't1', text: 'a bomb', trigger: 'user' })).body, { ...no, state: 'vetoed' });
+  t.equal((await linesOf(fixture, 'inbound')).length, 1, 'a veto is not asked for again');
+  for (const [method, path, body] of [
+    ['GET', '/t1/prompt', undefined],
+    ['POST', '/t1/calls/c', { name: 'x' }],
+    ['POST', '/t1/output', { text: 'x' }],
+    ['POST', '/t1/end', {}],
+  ] as const)
+    t.match(await turn(method, path, body), { status: 409, body: { code: 'cancelled', detail: /no bombs/ } }, path);
+  t.match(await transcript(fixture, session), [{ role: 'notice', text: /no bombs/ }], 'one notice, no message');
+
+  await turn('POST', '', { id: 't2', text: 'hello', trigger: 'user' });
+  const secret = await turn('POST', '/t2/output', { id: 'o1', text: 'a secret' });
+  t.match(secret.body, { action: 'cancel', isFinal: true, reason: 'no secrets', show: '', state: 'vetoed' });
+  t.match((await turn('POST', '/t2/output', { id: 'o1', text: 'a secret' })).body, { action: 'cancel', show: '' });
+  t.match((await turn('POST', '/t2/end', { text: 'my secret' })).body, { action: 'cancel', state: 'open' });
+  t.match((await turn('POST', '/t2/end', { text: 'other words' })).body, { action: 'continue', state: 'ended' });
+  t.same(
+    (await transcript(fixture, session)).filter(({ role }) => role !== 'notice').map(({ text }) => text),
+    ['hello', 'other words'],
+  );
+
+  const code = `
+    middleware.inboundMessage = (ctx) => { if (ctx.settings.fails === 'inboundMessage') throw new Error('x'); };
+    middleware.outboundMessage = (ctx) => { if (ctx.settings.fails === 'outboundMessage') throw new Error('x'); };
+    middleware.systemPrompt = (ctx) => { if (ctx.settings.fails === 'systemPrompt') throw new Error('x'); return ctx.systemPrompt; };
+    compaction.summarize = (ctx) => { if (ctx.settings.fails === 'compaction') throw new Error('x'); return 'short'; };`;
+  const required = await fixture.install({
+    slug: `strict-${fixture.account}`,
+    code,
+    settings: { fails: 'inboundMessage' },
+    required: true,
+  });
+  const failAt = async (hook: string) => {
+    await fixture.pool.query('UPDATE installations SET settings = $2, updated_at = clock_timestamp() WHERE id = $1', [
+      required.installationId,
+      JSON.stringify({ fails: hook }),
+    ]);
+    await fixture.notify(required.installationId);
+  };
+  const stopped = { action: 'cancel', cancelledBy: `strict-${fixture.account}`, isFinal: false };
+  const open = () => turn('POST', '', { id: 't3', text: 'hello again', trigger: 'user' });
+  t.match((await open()).body, { ...stopped, state: 'judging', message: null });
+  t.match(await turn('GET', '/t3/prompt'), { status: 409, body: { code: 'cancelled' } }, 'nothing unjudged goes on');
+  await failAt('systemPrompt');
+  t.match((await open()).body, { action: 'continue', state: 'open' }, 'the same id may pass later');
+  t.match((await turn('GET', '/t3/prompt')).body, { ...stopped, systemPrompt: '', messages: [], tools: [] });
+  await failAt('compaction');
+  t.match((await turn('GET', '/t3/prompt?compactAfter=1&keep=0')).body, { ...stopped, messages: [] });
+  await failAt('outboundMessage');
+  t.match((await turn('POST', '/t3/output', { id: 'o2', text: 'hi' })).body, { ...stopped, show: '', state: 'open' });
+  t.match((await turn('POST', '/t3/end', { text: 'hi' })).body, { ...stopped, state: 'open' });
+  await failAt('');
+  t.match((await turn('POST', '/t3/output', { id: 'o2', text: 'hi' })).body, { action: 'continue', show: 'hi' });
+  t.match((await turn('POST', '/t3/end', {})).body, { state: 'ended', replyId: 'o2' });
+});
+
+t.test('two runtimes: one holds a turn, and the other gets it when the lease has expired', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  const session = await fixture.session();
+  const [one, two] = [asRuntime(fixture, session, 'one'), asRuntime(fixture, session, 'two')];
+  const opening = { id: 't1', text: 'hello', trigger: 'user' };
+  const both = await Promise.all([one('POST', '', opening), two('POST', '', opening)]);
+  t.same(both.map(({ status }) => status).sort(), [201, 409], 'one of two gets it');
+  t.equal((await linesOf(fixture, 'inbound')).length, 1, 'and it was judged once');
+  const [holder, other, name] = both[0]?.status === 201 ? [one, two, 'one'] : [two, one, 'two'];
+  const held = { status: 409, body: { code: 'turn_held', detail: new RegExp(`“${name}” holds this turn until`) } };
+  t.match(await other('POST', '', opening), held);
+  t.match(await other('GET', '/t1/prompt'), held);
+  t.match(await other('POST', '/t1/calls/c', { name: 'x' }), held);
+  t.match(await other('POST', '/t1/output', { text: 'x' }), held);
+  t.match(await other('POST', '/t1/output', { text: 'x', piece: 0 }), held);
+  t.match(await other('POST', '/t1/end', {}), held);
+  t.match(await holder('POST', '/t1/output', { id: 'o1', text: 'working on it' }), { status: 200 });
+  await expireLease(fixture, session);
+  t.match((await other('GET', '/t1')).body, { outputs: [{ id: 'o1', text: 'working on it' }] });
+  t.match(await other('GET', '/t1/prompt'), { status: 200 });
+  t.match(await holder('POST', '/t1/end', { text: 'too late' }), { status: 409, body: { code: 'turn_held' } });
+  t.match(await other('POST', '/t1/end', { text: 'done' }), { status: 200, body: { state: 'ended' } });
+  t.match(await holder('POST', '/t1/end', { text: 'done' }), { status: 200, body: { state: 'ended' } }, 'the same end');
+  t.same(
+    (await transcript(fixture, session)).map(({ text }) => text),
+    ['hello', 'working on it', 'done'],
+  );
+  const unnamed = await fixture.call('POST', `/sessions/${session}/turns`, { ...opening, id: 't2' });
+  t.match(unnamed, { status: 201, body: { lease: { runtime: /without a name|token/ } } });
+});
+
+t.test('a message that is sent twice at once is judged once', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  await fixture.install({ slug: `adder-${fixture.account}`, code: ADDER });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  const many = async (method: 'POST', path: string, body: unknown) => {
+    const replies = await Promise.all(Array.from({ length: 8 }, () => turn(method, path, body)));
+    const bodies = replies.map(({ body }) => JSON.stringify({ ...body, lease: null }));
+    t.equal(new Set(bodies).size, 1, `${path}: ${bodies[0]}`);
+  };
+  await many('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  await many('POST', '/t1/calls/c1', { name: `adder-${fixture.account}__add`, arguments: { a: 1 } });
+  await many('POST', '/t1/output', { id: 'o1', text: 'hi' });
+  await many('POST', '/t1/end', { text: 'bye' });
+  t.equal((await linesOf(fixture, 'inbound')).length, 1);
+  t.equal((await linesOf(fixture, 'outbound')).length, 2);
+  t.equal((await linesOf(fixture, 'added')).length, 1);
+  t.equal((await transcript(fixture, session)).length, 4);
+});
+
+t.test('pieces are shown at once without a guard, and as a whole with one', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  const send = async (id: string, piece: number, text: string, done = false) =>
+    (await turn('POST', '/t1/output', { id, piece, text, done })).body;
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  t.match(await send('o1', 0, 'one '), { show: 'one ', state: 'open' });
+  t.match(await send('o1', 0, 'one '), { show: 'one ' }, 'again');
+  t.match(await send('o1', 0, 'else'), { code: 'id_reused' });
+  t.match(await send('o1', 2, 'three'), { code: 'bad_request', detail: /piece: must be 1/ });
+  t.match(await send('o1', 1, 'two', true), { show: 'two', state: 'passed' });
+  t.match(await send('o1', 1, 'two', true), { show: 'two', state: 'passed' }, 'again');
+  t.match(await send('o9', 1, 'x'), { detail: /must be 0/ });
+
+  t.match(await send('o2', 0, 'before '), { show: 'before ' });
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  t.match(await send('o2', 1, 'it came '), { show: '' }, 'a plugin was installed meanwhile');
+  t.match(await send('o2', 2, 'fine', true), { show: 'it came fine', state: 'passed' });
+  t.match(await send('o2', 2, 'fine', true), { show: 'it came fine' }, 'again');
+
+  t.match(await send('o3', 0, 'a '), { show: '' });
+  t.match(await send('o3', 1, 'darn '), { show: '' });
+  t.match(await send('o3', 2, 'day', true), { show: 'a [bleep] day', state: 'passed' });
+  t.match(await send('o4', 0, 'a sec'), { show: '' });
+  t.match(await send('o4', 1, 'ret', true), { show: '', action: 'cancel', state: 'vetoed' }, 'across pieces');
+  t.match(await send('o4', 1, 'ret', true), { show: '', action: 'cancel', state: 'vetoed' }, 'again');
+  t.match(await send('o5', 0, 'never ended'), { show: '' });
+  t.match(await turn('POST', '/t1/end', {}), { body: { state: 'ended', replyId: 'o5' } });
+  t.same(
+    (await transcript(fixture, session)).filter(({ role }) => role === 'assistant').map(({ text }) => text),
+    ['one two', 'before it came fine', 'a [bleep] day', 'never ended'],
+  );
+  t.equal((await fixture.pool.query('SELECT 1 FROM turn_pieces WHERE session_id = $1', [session])).rowCount, 0);
+});
+
+t.test('what was shown before a plugin came cannot be changed by it', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  await turn('POST', '/t1/output', { id: 'o1', piece: 0, text: 'darn ' });
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  const last = { id: 'o1', piece: 1, text: 'it', done: true };
+  const refused = {
+    action: 'cancel',
+    cancelledBy: `guard-${fixture.account}`,
+    show: '',
+    state: 'vetoed',
+    reason: /already being streamed/,
+  };
+  t.match((await turn('POST', '/t1/output', last)).body, refused);
+  t.match((await turn('POST', '/t1/output', last)).body, refused);
+});
+
+t.test('a summary replaces what it covers, once', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({
+    slug: `short-${fixture.account}`,
+    code: `compaction.summarize = (ctx) => { host.log('summarized'); return ctx.messages.map(({ text }) => text).join('+'); };`,
+  });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  const old = ['a', 'b', 'c', 'd'].map((text, at) => ({ id: text, role: at % 2 ? 'assistant' : 'user', text }));
+  await fixture.call('POST', `/sessions/${session}/messages`, { messages: old });
+  await turn('POST', '', { id: 't1', text: 'e', trigger: 'user' });
+  const read = async (query = '') => {
+    const { messages } = (await turn('GET', `/t1/prompt${query}`)).body;
+    return messages.map(({ role, text }: { role: string; text: string }) => `${role}: ${text}`);
+  };
+  const whole = ['user: a', 'assistant: b', 'user: c', 'assistant: d', 'user: e'];
+  t.same(await read(), whole);
+  t.same(await read('?compactAfter=5'), whole);
+  const head = 'system: Summary of the conversation so far:\n';
+  t.same(await read('?compactAfter=4&keep=2'), [`${head}a+b+c`, 'assistant: d', 'user: e']);
+  t.same(await read('?compactAfter=4&keep=2'), [`${head}a+b+c`, 'assistant: d', 'user: e']);
+  t.same(await read(), [`${head}a+b+c`, 'assistant: d', 'user: e']);
+  t.equal((await linesOf(fixture, 'summarized')).length, 1);
+  t.same(await read('?compactAfter=1&keep=1'), [`${head}Summary of the conversation so far:\na+b+c+d`, 'user: e']);
+  t.equal((await transcript(fixture, session)).length, 5, 'the transcript keeps everything');
+});
+
+t.test('a message of a channel is answered without a second judgement, and the reply is sent once', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  const desk = await fixture.install({
+    slug: `desk-${fixture.account}`,
+    code: `channel.receive = () => ({ messages: [{ conversationKey: 'k', from: 'v', text: 'pay 4111' }] });
+      channel.send = (message) => { host.log('sent', { text: message.text }); };`,
+  });
+  await deliver(fixture, desk, await connect(fixture, desk), ['x']);
+  const session = await eventually(async () => (await fixture.call('GET', '/sessions')).body.items[0]?.id);
+  const [message] = await eventually(async () => {
+    const found = await transcript(fixture, session);
+    return found.length > 0 ? found : undefined;
+  });
+  const id = message?.id ?? '';
+  const turn = asRuntime(fixture, session, 'r1');
+  const at = `/${encodeURIComponent(id)}`;
+  t.match(await turn('POST', '', { id, trigger: 'channel' }), {
+    status: 201,
+    body: { message: { id, from: 'v', text: 'pay [card]', judgement: { by: [`guard-${fixture.account}`] } } },
+  });
+  t.equal((await linesOf(fixture, 'inbound')).length, 1, 'the channel’s own judgement');
+  for (const _ of [1, 2]) t.match(await turn('POST', `${at}/end`, { text: 'thanks' }), { body: { state: 'ended' } });
+  await eventually(async () => (await linesOf(fixture, 'sent')).length > 0);
+  t.same(await linesOf(fixture, 'sent'), [{ text: 'thanks' }]);
+  t.equal(
+    (
+      await fixture.pool.query(`SELECT 1 FROM deliveries WHERE direction = 'out' AND installation_id = $1`, [
+        desk.installationId,
+      ])
+    ).rowCount,
+    1,
+  );
+});
+
+t.test('a message that was added unjudged is judged when its turn opens', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  const messages = ['pay 4111', 'a bomb'].map((text, at) => ({ id: `m${at}`, role: 'user', text }));
+  await fixture.call('POST', `/sessions/${session}/messages`, { messages });
+  t.notOk(
+    (await transcript(fixture, session)).some(({ judgement }) => judgement),
+    'marked as not judged',
+  );
+  t.match((await turn('POST', '', { id: 'm0', trigger: 'user' })).body, { message: { text: 'pay [card]' } });
+  t.match((await turn('POST', '', { id: 'm1', trigger: 'user' })).body, { action: 'cancel', state: 'vetoed' });
+  t.same(
+    (await turn('GET', '/m0/prompt')).body.messages.map(({ text }: { text: string }) => text),
+    ['pay [card]'],
+    'the model sees no vetoed message',
+  );
+});
+
+t.test('a call is aborted by its runtime, and its id does not run it again', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `adder-${fixture.account}`, code: ADDER });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  const calling = turn('POST', '/t1/calls/c1', { name: `adder-${fixture.account}__wait` });
+  await eventually(async () => (await linesOf(fixture, 'waiting')).length === 1);
+  t.match((await turn('GET', '/t1/calls/c1')).body, { state: 'running', result: null });
+  const aborted = { isError: true, content: [{ text: /was aborted: the runtime aborted it/ }] };
+  t.match((await turn('DELETE', '/t1/calls/c1')).body, { state: 'answered', result: aborted });
+  t.match((await calling).body, aborted);
+  t.match((await turn('POST', '/t1/calls/c1', { name: `adder-${fixture.account}__wait` })).body, aborted);
+  t.equal((await linesOf(fixture, 'waiting')).length, 1);
+});
+
+t.test('the call of a supervisor that died is not made again', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `adder-${fixture.account}`, code: ADDER });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  await turn('POST', '/t1/calls/c1', { name: `adder-${fixture.account}__add`, arguments: { a: 1 } });
+  // As a supervisor leaves it that is killed while the handler runs: a lease that nobody holds.
+  await fixture.pool.query(`UPDATE tool_calls SET answer = NULL, ended_at = NULL, runner = 1 WHERE session_id = $1`, [
+    session,
+  ]);
+  t.match((await turn('GET', '/t1/calls/c1')).body, { state: 'interrupted', result: { isError: true } });
+  const again = await turn('POST', '/t1/calls/c1', { name: `adder-${fixture.account}__add`, arguments: { a: 1 } });
+  t.match(again.body, { isError: true, content: [{ text: /interrupted.*may have run/ }] });
+  t.match((await turn('GET', '/t1/calls/c1')).body, { state: 'answered' });
+  t.equal((await linesOf(fixture, 'added')).length, 1);
+});
+
+t.test('a raw call of a tool with an id is made once', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `adder-${fixture.account}`, code: ADDER });
+  const session = await fixture.session();
+  const call = (a: unknown, callId?: string) =>
+    fixture.call('POST', `/sessions/${session}/tools/adder-${fixture.account}__add`, {
+      arguments: { a },
+      ...(callId ? { callId } : {}),
+    });
+  const [first, second] = [await call(1, 'c1'), await call(1, 'c1')];
+  t.same(second.body, first.body);
+  t.equal((await linesOf(fixture, 'added')).length, 1);
+  await call(2, 'c1');
+  await call(1, 'c2');
+  await call(1);
+  t.equal((await linesOf(fixture, 'added')).length, 4, 'another id, other arguments or no id: another call');
+  const [wrong, again] = [await call('x', 'c3'), await call('x', 'c3')];
+  t.match(wrong, { status: 422, body: { code: 'invalid_arguments', errors: [{ field: 'arguments.a' }] } });
+  t.match(again, { status: 422, body: { code: 'invalid_arguments', errors: [{ field: 'arguments.a' }] } });
+});
