@@ -17,13 +17,14 @@ import { openPool } from '../db/postgres/pool.ts';
 import { openConsoleSessions, withConsoleSessions } from '../service/identity/console-sessions.ts';
 import { openSignIn } from '../service/identity/sign-in.ts';
 import { openVerifier } from '../service/identity/tokens.ts';
-import { drainConnections, listenOptions } from '../service/lifecycle/drain.ts';
+import { ConnectionDrain, listenOptions, stopAccepting } from '../service/lifecycle/drain.ts';
 import { collectWhenIdle } from '../service/lifecycle/garbage-collection.ts';
 import { buildOperations, readReadiness } from '../service/lifecycle/operations.ts';
 import { announceReady, stopWithParent, waitForTurn } from '../service/lifecycle/parent.ts';
 import { publicUrl, SettingsError, supervisorUrl } from '../service/settings/settings.ts';
 import { openLogger } from '../service/telemetry/logger.ts';
 import { startTracing } from '../service/telemetry/tracing.ts';
+import { within } from '../service/timing/within.ts';
 import { usageLimits } from './accounts/usage-limits.ts';
 import { type AppDeps, buildApp } from './app.ts';
 import type { ApiConfig } from './config.ts';
@@ -36,6 +37,10 @@ import { createMetrics } from './telemetry/metrics.ts';
 /** Minimum age of files left by killed processes; a running upload is younger. Milliseconds. */
 const STAGING_MAX_AGE_MS = 60 * 60_000;
 const HOUR_MS = 3_600_000;
+
+/** Time for handlers to notice that their connection was cut off, and for the parts to close. Milliseconds. */
+const CUT_OFF_MS = 1_000;
+const CLOSE_MS = 10_000;
 
 /** How long a request that begins an update waits for its end: twice the time of an ordinary start on a busy machine. */
 const UPDATE_WAIT_MS = 3_000;
@@ -110,14 +115,23 @@ export async function serveApi(
     issuerOrigins: followIssuerOrigins(config, onError),
   });
   await recordKeys(pool, config.DATA_DIR);
-  stopWithParent(async () => {
-    stopping = true;
-    await drainConnections(app.server);
-    await app.close();
+  const drain = new ConnectionDrain(app.server);
+  const closeParts = async () => {
     await ingress.close();
     stopUsageUpkeep();
     await Promise.all([bundler.close(), queues.stop(), listener.close(), operations.close(), upkeep.close()]);
     await Promise.all([database.close(), endTracing()]);
+  };
+  stopWithParent(async (alone) => {
+    stopping = true;
+    stopAccepting(operations.server);
+    const drained = drain.drain(alone);
+    const closed = app.close();
+    await drained;
+    drain.end();
+    await within(closed, CUT_OFF_MS);
+    // A database that does not answer holds up nothing: what matters is on disk by now.
+    await within(closeParts(), CLOSE_MS);
   });
   await waitForTurn(() => readReadiness(operations));
   await app.listen(listenOptions('service', { host: config.HOST, port: config.PORT }));

@@ -35,7 +35,7 @@ export async function replaceServices({ services, env, readyTimeoutMs, signal }:
     await withdrawAll(successors);
     throw error;
   }
-  for (const successor of successors) await successor.takeOver();
+  await Promise.all(successors.map((successor) => successor.takeOver()));
   return migrated;
 }
 

@@ -4,6 +4,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type ChildMessage,
+  HANDOVER_TIMEOUT_MS,
   type ParentMessage,
   parentMessage,
   STOP_TIMEOUT_MS,
@@ -103,10 +104,10 @@ export class ServiceProcess {
           const before = this.#current;
           this.#current = run;
           over.resolve();
-          if (before) await end(before, new AbortController().signal);
+          if (before) await end(before, HANDOVER_TIMEOUT_MS);
         },
         withdraw: async () => {
-          await end(run, new AbortController().signal);
+          await end(run, HANDOVER_TIMEOUT_MS);
           over.resolve();
         },
       };
@@ -119,7 +120,7 @@ export class ServiceProcess {
   /** Drains and stops it, by SIGKILL after a time-out or when `force` is aborted. It is not restarted. */
   async stop(force: AbortSignal): Promise<void> {
     this.#stopping.abort();
-    await Promise.all([...this.#runs].map((run) => end(run, force)));
+    await Promise.all([...this.#runs].map((run) => endAlone(run, force)));
     await this.#replacing;
     await this.#watch;
   }
@@ -251,10 +252,17 @@ function waitForOutcome(
   });
 }
 
-async function end({ child, ended }: Run, force: AbortSignal): Promise<void> {
+/** Ends a process where no other one serves, which it need not wait for. */
+function endAlone(run: Run, force: AbortSignal): Promise<void> {
+  if (run.child.connected) run.child.send({ alone: true } satisfies ChildMessage, () => undefined);
+  return end(run, STOP_TIMEOUT_MS, force);
+}
+
+async function end({ child, ended }: Run, timeoutMs: number, force?: AbortSignal): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   child.kill('SIGTERM');
-  const patience = AbortSignal.any([force, AbortSignal.timeout(STOP_TIMEOUT_MS)]);
+  const limits = [AbortSignal.timeout(timeoutMs), ...(force === undefined ? [] : [force])];
+  const patience = AbortSignal.any(limits);
   const kill = (): boolean => child.kill('SIGKILL');
   if (patience.aborted) kill();
   patience.addEventListener('abort', kill);

@@ -10,13 +10,14 @@ import { openPool } from '../db/postgres/pool.ts';
 import { buildChild, buildInspectedChild } from '../sandbox-child/build-child.ts';
 import { SECOND } from '../sdk/contract/limits.ts';
 import { openVerifier } from '../service/identity/tokens.ts';
-import { drainConnections, listenOptions } from '../service/lifecycle/drain.ts';
+import { ConnectionDrain, listenOptions, stopAccepting } from '../service/lifecycle/drain.ts';
 import { collectWhenIdle } from '../service/lifecycle/garbage-collection.ts';
 import { readReadiness } from '../service/lifecycle/operations.ts';
 import { announceReady, stopWithParent, waitForTurn } from '../service/lifecycle/parent.ts';
 import { publicUrl, SettingsError, supervisorUrl } from '../service/settings/settings.ts';
 import { openLogger } from '../service/telemetry/logger.ts';
 import { startTracing } from '../service/telemetry/tracing.ts';
+import { within } from '../service/timing/within.ts';
 import type { ChildBounds } from './children/child.ts';
 import { availableMemory, countFittingChildren, defaultAccountMegabytes } from './children/fleet-bounds.ts';
 import type { SupervisorConfig } from './config.ts';
@@ -27,6 +28,9 @@ import type { LogCaps } from './records/log-sink.ts';
 import { buildHealth } from './records/operations.ts';
 import type { SessionApiOptions } from './sessions/session-api.ts';
 import { startSupervisor } from './supervisor.ts';
+
+/** Time to close connections that nothing waits for any more. Milliseconds. */
+const CLOSE_MS = 2_000;
 
 /**
  * Starts all parts and announces readiness to the parent process.
@@ -78,12 +82,12 @@ export async function serveSupervisor(
   const { listener, metrics, app } = supervisor;
   const dataDir = { path: config.DATA_DIR, minFreeMegabytes: config.MIN_FREE_MEGABYTES };
   const health = buildHealth({ pool: database.pool, dataDir, listener, metrics, sandbox, isStopping: () => stopping });
-  stopWithParent(async () => {
+  const drain = new ConnectionDrain(app.server);
+  stopWithParent(async (alone) => {
     stopping = true;
-    await drainConnections(app.server);
-    await supervisor.stop();
-    await health.close();
-    await Promise.all([database.close(), endTracing()]);
+    stopAccepting(health.server);
+    await supervisor.stop(drain.drain(alone));
+    await within(Promise.all([health.close(), database.close(), endTracing()]), CLOSE_MS);
   });
   await waitForTurn(() => readReadiness(health));
   await app.listen(listenOptions('service', { host: config.HOST, port: config.SUPERVISOR_PORT }));

@@ -64,6 +64,14 @@ import { openSessionStreams } from './sessions/session-streams.ts';
 const UPDATE_WAIT_MS = 20_000;
 /** Time for running calls and jobs to end at a stop. Milliseconds. */
 const DRAIN_MS = 10_000;
+/**
+ * Limits of what follows, so that a stop ends although PostgreSQL or a child does not answer: a fetch of jobs, the end of
+ * all children, the answers to calls that ended with them, and the writes. Milliseconds.
+ */
+const FETCH_MS = 1_000;
+const FLEET_CLOSE_MS = 8_000;
+const LAST_ANSWERS_MS = 500;
+const LAST_WRITES_MS = 5_000;
 
 export interface SupervisorOptions {
   readonly pool: Pool;
@@ -124,8 +132,12 @@ export interface Supervisor {
   readonly rollups: Rollups;
   readonly metrics: Metrics;
   readonly ssh: SshConnections;
-  /** Drains: accepts no new work, waits for running calls, stops the children, and writes everything that waits. */
-  stop(): Promise<void>;
+  /**
+   * Drains: accepts no new work, waits for running calls, stops the children, and writes everything that waits.
+   *
+   * @param drained resolves when running requests have had their time. Default: after `DRAIN_MS`
+   */
+  stop(drained?: Promise<void>): Promise<void>;
 }
 
 /** Starts everything except the servers. */
@@ -178,19 +190,25 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     metricsDays: options.metricsDays ?? limits.metricsDays,
   });
   await subscribeToChanges({ listener, pluginsCache, fleet, ssh, sessions, pool, queues, onError, jobs });
-  const stop = async () => {
-    const closed = app.close();
-    await Promise.all([within(closed, DRAIN_MS), jobs.stop(DRAIN_MS), queues.stop(DRAIN_MS)]);
-    // Calls that still wait for a plugin end with its child.
-    await fleet.close(STOP_GRACE_MS);
-    await llm.close();
-    ssh.close();
-    await closed;
+  const writeRest = async () => {
     await logs.close();
     await stacks.close();
     await audit.flush();
     await rollups.close();
     await listener.close();
+  };
+  const stop = async (drained?: Promise<void>) => {
+    const closed = app.close();
+    const jobsEnded = Promise.all([jobs.stop(DRAIN_MS), queues.stop(DRAIN_MS)]);
+    await Promise.all([drained ?? within(closed, DRAIN_MS), within(jobsEnded, DRAIN_MS + FETCH_MS)]);
+    // Calls that still wait for a plugin end with its child.
+    await within(fleet.close(STOP_GRACE_MS), FLEET_CLOSE_MS);
+    await llm.close();
+    ssh.close();
+    await within(closed, LAST_ANSWERS_MS);
+    app.server.closeAllConnections();
+    await within(closed, LAST_ANSWERS_MS);
+    await within(writeRest(), LAST_WRITES_MS);
   };
   return { app, fleet, pluginsCache, queues, listener, logs, audit, rollups, metrics, ssh, stop };
 }

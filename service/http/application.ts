@@ -54,8 +54,9 @@ export function createApplication(options: ApplicationOptions): FastifyInstance 
     trustProxy: options.trustProxy?.length ? [...options.trustProxy] : false,
     // Metrics count the requests, and failures are logged where they are answered.
     logController: new LogController({ disableRequestLogging: true }),
-    // While draining, requests on open connections are still answered.
+    // While draining, requests on open connections are still answered, and `ConnectionDrain` closes the idle ones.
     return503OnClosing: false,
+    forceCloseConnections: false,
     frameworkErrors: answerError,
     clientErrorHandler: answerClientError,
     routerOptions: { maxParamLength: PARAM_MAX_CHARS },

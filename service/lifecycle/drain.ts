@@ -1,10 +1,24 @@
 /** Listens on a socket that the parent process holds, and drains connections so that a successor takes over without errors. */
-import type { Server } from 'node:http';
+import type { Server, ServerResponse } from 'node:http';
 import { Server as TcpServer } from 'node:net';
+import { SECOND } from '../../sdk/contract/limits.ts';
 
-/** Open connections have this long to send one more request and be told to close. Milliseconds. */
-const DRAIN_MS = 1_000;
-const POLL_MS = 20;
+/**
+ * Every response tells its client not to use the connection again after it was idle for this long. The server itself
+ * waits much longer, for proxies that have a time-out of their own. Seconds.
+ */
+const CLIENT_IDLE_S = 5;
+
+export interface DrainTimes {
+  /** Connections that were idle for this long are closed: what their clients still sent has arrived. Milliseconds. */
+  readonly idleMs: number;
+  /** Running requests have this long to end. Milliseconds. */
+  readonly requestsMs: number;
+}
+/** Where another process may serve on: nearly the longest budget of a tool. */
+const HANDOVER: DrainTimes = { idleMs: (CLIENT_IDLE_S + 1) * SECOND, requestsMs: 45 * SECOND };
+/** Where no other process serves: the next request would be refused anyway. */
+const ALONE: DrainTimes = { idleMs: 1 * SECOND, requestsMs: 10 * SECOND };
 /** The first descriptor that systemd's socket activation passes. */
 const FIRST_FD = 3;
 
@@ -22,25 +36,76 @@ export function listenOptions(
 }
 
 /**
- * Accepts no more connections and answers with `connection: close` until none is open or the time is over. Closing an idle
- * connection at once could cut off a request that its client is sending; a client that read the header opens a new one instead.
+ * Accepts no more connections where another process may serve on the same socket: it would answer for this one, which is
+ * about to end. Elsewhere the server goes on.
  */
-export async function drainConnections(server: Server, timeoutMs: number = DRAIN_MS): Promise<void> {
-  server.prependListener('request', (_request, response) => response.setHeader('connection', 'close'));
-  // Not `server.close()`, which also closes idle connections, such as one that was just accepted.
-  const closed = new Promise<void>((resolve) => void TcpServer.prototype.close.call(server, () => resolve()));
-  // A later `close` still waits for the requests that are still served.
-  server.close = (callback) => {
-    server.closeIdleConnections();
-    void closed.then(() => callback?.());
-    return server;
-  };
-  const endsAt = Date.now() + timeoutMs;
-  while (Date.now() < endsAt && (await countConnections(server)) > 0) {
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+export function stopAccepting(server: Server): void {
+  if (process.env.LISTEN_FDS !== undefined) TcpServer.prototype.close.call(server);
+}
+
+/** Drains a server without cutting off a request. Create it before the server listens. */
+export class ConnectionDrain {
+  readonly #server: Server;
+  readonly #unanswered = new Set<ServerResponse>();
+  #isDraining = false;
+
+  constructor(server: Server) {
+    this.#server = server;
+    server.prependListener('request', (_request, response) => this.#prepare(response));
+  }
+
+  /**
+   * Accepts no more connections, and answers with `connection: close`: a client that reads it opens a new one. An idle
+   * connection stays open until its client may not use it any more. From now on, `server.close` waits for the end of all.
+   *
+   * @param alone aborted as soon as it is known that no other process serves
+   * @param times for tests
+   * @returns resolves when no connection is open or the time is over
+   */
+  async drain(alone: AbortSignal, times = { handover: HANDOVER, alone: ALONE }): Promise<void> {
+    this.#isDraining = true;
+    for (const response of this.#unanswered) announceClose(response);
+    const server = this.#server;
+    // Not `server.close()`, which also closes idle connections, such as one that was just accepted.
+    const closed = new Promise<void>((resolve) => void TcpServer.prototype.close.call(server, () => resolve()));
+    server.close = (callback) => {
+      void closed.then(() => callback?.());
+      return server;
+    };
+    const { promise: over, resolve: endWait } = Promise.withResolvers<void>();
+    let timers: readonly NodeJS.Timeout[] = [];
+    const startTimers = ({ idleMs, requestsMs }: DrainTimes): void => {
+      timers.forEach(clearTimeout);
+      // Of a connection that becomes idle later, such as after a stream.
+      server.keepAliveTimeout = idleMs;
+      // After the loop has read what arrived while it was busy.
+      const closeIdle = (): void => void setImmediate(() => server.closeIdleConnections());
+      timers = [setTimeout(closeIdle, idleMs), setTimeout(endWait, requestsMs)];
+    };
+    const hurry = (): void => startTimers(times.alone);
+    if (alone.aborted) hurry();
+    else startTimers(times.handover);
+    alone.addEventListener('abort', hurry);
+    await Promise.race([closed, over]);
+    alone.removeEventListener('abort', hurry);
+    timers.forEach(clearTimeout);
+  }
+
+  /** Cuts off what is still open. */
+  end(): void {
+    this.#server.closeAllConnections();
+  }
+
+  #prepare(response: ServerResponse): void {
+    this.#unanswered.add(response);
+    response.once('close', () => this.#unanswered.delete(response));
+    if (this.#isDraining) announceClose(response);
+    else if (response.shouldKeepAlive) response.setHeader('keep-alive', `timeout=${CLIENT_IDLE_S}`);
   }
 }
 
-function countConnections(server: Server): Promise<number> {
-  return new Promise((resolve) => server.getConnections((error, count) => resolve(error ? 0 : count)));
+function announceClose(response: ServerResponse): void {
+  if (response.headersSent) return;
+  response.removeHeader('keep-alive');
+  response.setHeader('connection', 'close');
 }

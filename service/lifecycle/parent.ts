@@ -23,13 +23,19 @@ export const parentMessage = z.union([
 ]);
 export type ParentMessage = z.infer<typeof parentMessage>;
 /** Messages from parent to child. */
-const childMessage = z.object({ serve: z.literal(true) });
+const childMessage = z.union([
+  z.object({ serve: z.literal(true) }),
+  /** No other process serves on the sockets of this one, which is being stopped. */
+  z.object({ alone: z.literal(true) }),
+]);
 export type ChildMessage = z.infer<typeof childMessage>;
 
 /** Set for a process that may replace another: it serves when the parent says so. */
 export const SUCCESSOR_VARIABLE = 'BULKHEAD_SUCCESSOR';
-/** Maximum drain: running calls and one chain of hooks. Then the process ends by force. Milliseconds. */
+/** Maximum duration of a stop. Then the process ends by force. Milliseconds. */
 export const STOP_TIMEOUT_MS = 30_000;
+/** The same where another process may serve, so that long calls can end. Kubernetes waits a minute. Milliseconds. */
+export const HANDOVER_TIMEOUT_MS = 58_000;
 /** Interval between two reports of a successor. Milliseconds. */
 const REPORT_EVERY_MS = 200;
 
@@ -51,7 +57,7 @@ export async function waitForTurn(readReadiness: () => Promise<string | null>): 
   if (process.env[SUCCESSOR_VARIABLE] === undefined) return;
   const turn = new AbortController();
   process.on('message', (raw) => {
-    if (childMessage.safeParse(raw).success) turn.abort();
+    if (isMessage(raw, 'serve')) turn.abort();
   });
   while (!turn.signal.aborted) {
     sendToParent({ prepared: true, notReady: await readReadiness() });
@@ -76,16 +82,21 @@ export function refuseToStart(error: unknown): void {
  * Calls `stop` once, on SIGTERM, SIGINT, or when the parent has exited. A parent ends a process whose stop hangs; the
  * process does so itself for the case that the parent was killed.
  *
- * @param stop releases everything; afterwards the process exits, with code 1 if it rejected, by SIGKILL if it took too long
- * @param timeoutMs from the start of `stop`
+ * @param stop releases everything; afterwards the process exits, with code 1 if it rejected, by SIGKILL if it took too
+ *   long. `alone` is aborted as soon as it is known that no other process serves
+ * @param timeoutMs from the start of `stop`, or from the abort of `alone`
  */
-export function stopWithParent(stop: () => Promise<void>, timeoutMs: number = STOP_TIMEOUT_MS): void {
-  let stopping = false;
+export function stopWithParent(stop: (alone: AbortSignal) => Promise<void>, timeoutMs: number = STOP_TIMEOUT_MS): void {
+  const alone = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
+  const limitStop = (ms: number): void => {
+    clearTimeout(timer);
+    timer = setTimeout(endByForce, ms, ms).unref();
+  };
   const stopOnce = (): void => {
-    if (stopping) return;
-    stopping = true;
-    setTimeout(endByForce, timeoutMs, timeoutMs).unref();
-    stop().then(
+    if (timer !== undefined) return;
+    limitStop(alone.signal.aborted ? timeoutMs : HANDOVER_TIMEOUT_MS);
+    stop(alone.signal).then(
       () => process.exit(),
       (error: unknown) => {
         console.error(error);
@@ -93,11 +104,25 @@ export function stopWithParent(stop: () => Promise<void>, timeoutMs: number = ST
       },
     );
   };
+  const endAlone = (): void => {
+    if (alone.signal.aborted) return;
+    alone.abort();
+    if (timer !== undefined) limitStop(timeoutMs);
+  };
+  const stopAlone = (): void => {
+    endAlone();
+    stopOnce();
+  };
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, stopOnce);
-  process.on('disconnect', stopOnce);
+  process.on('message', (raw) => {
+    if (isMessage(raw, 'alone')) endAlone();
+  });
+  process.on('disconnect', stopAlone);
   // The parent was killed while this process started. Undefined: there never was one.
-  if (process.connected === false) stopOnce();
+  if (process.connected === false) stopAlone();
 }
+
+const isMessage = (raw: unknown, kind: 'serve' | 'alone'): boolean => kind in (childMessage.safeParse(raw).data ?? {});
 
 /** Names what kept the process alive, for whoever looks for the cause. */
 function endByForce(timeoutMs: number): void {

@@ -1,0 +1,133 @@
+import { once } from 'node:events';
+import { Agent, createServer, get, type IncomingHttpHeaders, type Server } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { ConnectionDrain } from '../../service/lifecycle/drain.ts';
+
+const TIMES = { handover: { idleMs: 300, requestsMs: 900 }, alone: { idleMs: 50, requestsMs: 100 } };
+const FAST = 'GET /fast HTTP/1.1\r\nhost: a\r\n\r\n';
+
+interface Fixture {
+  readonly server: Server;
+  readonly drain: ConnectionDrain;
+  readonly port: number;
+}
+
+/** Answers `/slow` after 400 ms, everything else at once. */
+async function serve(t: Test): Promise<Fixture> {
+  const server = createServer(async (request, response) => {
+    if (request.url === '/slow') await sleep(400);
+    // Cut off where a test sends half a body.
+    await text(request).catch(() => undefined);
+    response.end('answered');
+  });
+  // As it is for proxies.
+  server.keepAliveTimeout = 70_000;
+  const drain = new ConnectionDrain(server);
+  await once(server.listen(0), 'listening');
+  t.teardown(() => {
+    server.close();
+    drain.end();
+  });
+  return { server, drain, port: (server.address() as { port: number }).port };
+}
+
+async function open(t: Test, { port, server }: Fixture, sent = ''): Promise<Socket> {
+  const accepted = once(server, 'connection');
+  const socket = connect(port);
+  t.teardown(() => socket.destroy());
+  await accepted;
+  if (sent !== '') socket.write(sent);
+  return socket;
+}
+
+const stillAlone = (): AbortSignal => new AbortController().signal;
+
+async function askOnce(socket: Socket): Promise<string> {
+  socket.write(FAST);
+  return String((await once(socket, 'data'))[0]);
+}
+
+t.test('a response says how long its connection may be idle', async (t) => {
+  const { port } = await serve(t);
+  const agent = new Agent({ keepAlive: true });
+  t.teardown(() => agent.destroy());
+  const headers = await new Promise<IncomingHttpHeaders>((resolve) => {
+    get({ port, agent }, (answer) => {
+      answer.resume();
+      resolve(answer.headers);
+    });
+  });
+  t.match(headers, { connection: 'keep-alive', 'keep-alive': 'timeout=5' });
+});
+
+t.test('each connection is answered once more and told to close, also a new one', async (t) => {
+  const fixture = await serve(t);
+  const kept = await open(t, fixture);
+  t.match(await askOnce(kept), /connection: keep-alive/i);
+  const fresh = await open(t, fixture);
+  const drained = fixture.drain.drain(stillAlone(), TIMES);
+  await sleep(TIMES.handover.idleMs / 2);
+  for (const socket of [kept, fresh]) t.match(await askOnce(socket), /^HTTP\/1.1 200 [\s\S]*connection: close/i);
+  await drained;
+  t.equal(await closeServer(fixture.server), 'closed');
+});
+
+t.test('a request under way ends, and its connection with it', async (t) => {
+  const fixture = await serve(t);
+  const socket = await open(t, fixture, 'GET /slow HTTP/1.1\r\nhost: a\r\n\r\n');
+  await once(fixture.server, 'request');
+  const began = performance.now();
+  const answer = text(socket);
+  await fixture.drain.drain(stillAlone(), TIMES);
+  t.match(await answer, /^HTTP\/1.1 200 [\s\S]*connection: close[\s\S]*answered/i);
+  t.ok(performance.now() - began < TIMES.handover.requestsMs, 'nothing else is waited for');
+});
+
+t.test('an idle connection is closed when its client may not use it any more', async (t) => {
+  const fixture = await serve(t);
+  const socket = await open(t, fixture);
+  await askOnce(socket);
+  const ended = once(socket, 'end');
+  const began = performance.now();
+  await fixture.drain.drain(stillAlone(), TIMES);
+  await ended;
+  t.ok(performance.now() - began >= TIMES.handover.idleMs);
+});
+
+for (const [what, sent] of [
+  ['body', 'POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nab'],
+  ['head', 'POST / HTTP/1.1\r\nhost'],
+] as const)
+  t.test(`half a ${what} does not hold up the end`, async (t) => {
+    const fixture = await serve(t);
+    const socket = await open(t, fixture, sent);
+    await sleep(20);
+    const ended = once(socket, 'close');
+    await fixture.drain.drain(stillAlone(), TIMES);
+    fixture.drain.end();
+    socket.on('error', () => undefined);
+    await ended;
+    t.equal(await closeServer(fixture.server), 'closed');
+  });
+
+t.test('where no other process serves it takes less time, also when that is known later', async (t) => {
+  const fixture = await serve(t);
+  const idle = await open(t, fixture);
+  await askOnce(idle);
+  const stuck = await open(t, fixture, 'POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nab');
+  await once(fixture.server, 'request');
+  stuck.on('error', () => undefined);
+  const alone = new AbortController();
+  const began = performance.now();
+  const drained = fixture.drain.drain(alone.signal, TIMES);
+  setTimeout(() => alone.abort(), 20);
+  await once(idle, 'end');
+  await drained;
+  t.ok(performance.now() - began < TIMES.handover.idleMs);
+});
+
+const closeServer = (server: Server): Promise<string> =>
+  new Promise((resolve) => void server.close(() => resolve('closed')));
