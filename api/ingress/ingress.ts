@@ -13,6 +13,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { KIB } from '../../sdk/contract/limits.ts';
 import { HANDSHAKE_HEADERS } from '../../sdk/contract/payloads.ts';
 import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
+import { discardBody } from '../../service/http/body-reader.ts';
 import { findHostFault } from '../../service/http/client-errors.ts';
 import { currentTrace, traced } from '../../service/telemetry/tracing.ts';
 import type { TokenBuckets } from '../../service/timing/token-bucket.ts';
@@ -148,11 +149,7 @@ function toProblem(deps: IngressDeps, error: unknown): Problem {
 function refuse(request: IncomingMessage, response: ServerResponse, problem: Problem, requestId: string): void {
   if (response.destroyed || response.headersSent) return void response.destroy();
   if (problem.retryAfter !== undefined) response.setHeader('retry-after', problem.retryAfter);
-  // The rest of the request is not read, so the connection cannot be reused.
-  if (!request.complete) {
-    response.setHeader('connection', 'close');
-    response.once('finish', () => request.destroy());
-  }
+  if (!request.complete) discardBody(request);
   send(response, problem.status, PROBLEM_TYPE, JSON.stringify(problemBody(problem, requestId)));
 }
 

@@ -40,6 +40,8 @@ export interface ReadJson {
   readonly isSuspect: boolean;
 }
 
+/** Some editors and shells write it before a text. It is no part of the JSON. */
+const BYTE_ORDER_MARK = '\u{feff}';
 /** Escapes in JSON text that may stand for U+0000 or a lone surrogate. */
 const SUSPECT_ESCAPE = /\\u(?:0000|[dD][89a-fA-F])/;
 
@@ -58,7 +60,8 @@ export function readJson(
   parse: (text: string) => unknown = JSON.parse,
 ): ReadJson {
   const mayBeInexact = bounds !== null && checkCost(bytes, start, end, bounds).mayBeInexact;
-  const text = decodeUtf8(bytes, start, end);
+  const decoded = decodeUtf8(bytes, start, end);
+  const text = decoded.startsWith(BYTE_ORDER_MARK) ? decoded.slice(1) : decoded;
   const value = parseWith(parse, text);
   if (mayBeInexact) refuseInexactNumbers(text);
   return { value, isSuspect: text.includes('\\') && SUSPECT_ESCAPE.test(text) };
@@ -178,6 +181,14 @@ function refuseInexactNumbers(text: string): void {
   });
 }
 
-/** Fractions are rounded to the nearest double, like everywhere. Whole numbers are refused if that changes them. */
+/** Fractions are rounded to the nearest double, like everywhere. Whole numbers are refused if other digits would be written. */
 const isExact = (value: number, source: string): boolean =>
-  Number.isFinite(value) && (!/^-?\d+$/.test(source) || String(value) === source || BigInt(source) === BigInt(value));
+  Number.isFinite(value) && (!/^-?\d+$/.test(source) || writeDigits(value) === source);
+
+/** A whole number without an exponent. */
+function writeDigits(value: number): string {
+  const [mantissa = '', exponent] = String(value).split('e+');
+  if (exponent === undefined) return mantissa;
+  const [whole = '', fraction = ''] = mantissa.split('.');
+  return `${whole}${fraction.padEnd(Number(exponent), '0')}`;
+}

@@ -25,13 +25,16 @@ import { answerUnknownRoutes } from './unknown-routes.ts';
 /** The longest path parameter; a longer one is answered with 404. Characters. */
 const PARAM_MAX_CHARS = 500;
 
-interface ApplicationOptions {
-  readonly logger: FastifyBaseLogger;
+interface ServerOptions {
+  /** Default: nothing is logged. */
+  readonly logger?: FastifyBaseLogger;
   readonly bodyMaxBytes: number;
   /** Reverse proxies whose `X-Forwarded-For` is used: addresses and networks. Default: none. */
   readonly trustProxy?: readonly string[] | undefined;
   /** Options of the server below the application. */
   readonly server: FastifyHttpOptions<RawServerDefault>;
+}
+interface ApplicationOptions extends ServerOptions {
   /** Called after each response, with the route's pattern. */
   onResponse(method: string, route: string | undefined, status: number, ms: number): void;
 }
@@ -45,10 +48,20 @@ declare module 'fastify' {
 
 /** Builds the application without routes; the caller adds them, listens and closes. */
 export function createApplication(options: ApplicationOptions): FastifyInstance {
+  const app = createServer(options);
+  traceRequests(app);
+  app.addHook('onResponse', async ({ method, routeOptions }, reply) => {
+    options.onResponse(method, routeOptions.config.label ?? routeOptions.url, reply.statusCode, reply.elapsedTime);
+  });
+  return app;
+}
+
+/** Builds a server that answers every refusal with a problem, and neither counts nor traces its requests. */
+export function createServer(options: ServerOptions): FastifyInstance {
   const app = fastify({
     ...options.server,
     http: { ...options.server.http, ...uncheckedHost },
-    loggerInstance: options.logger,
+    ...(options.logger ? { loggerInstance: options.logger } : {}),
     genReqId: () => randomUUIDv7(),
     bodyLimit: options.bodyMaxBytes,
     trustProxy: options.trustProxy?.length ? [...options.trustProxy] : false,
@@ -70,10 +83,6 @@ export function createApplication(options: ApplicationOptions): FastifyInstance 
     reply.header('x-request-id', request.id);
     const fault = findHostFault(request.raw);
     if (fault) throw fault;
-  });
-  traceRequests(app);
-  app.addHook('onResponse', async ({ method, routeOptions }, reply) => {
-    options.onResponse(method, routeOptions.config.label ?? routeOptions.url, reply.statusCode, reply.elapsedTime);
   });
   return app;
 }

@@ -1,7 +1,8 @@
 /** Reads a request's body, bounded in bytes and time. */
+import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { SECOND } from '../../sdk/contract/limits.ts';
+import { MIB, SECOND } from '../../sdk/contract/limits.ts';
 
 interface BodyBounds {
   readonly maxBytes: number;
@@ -57,3 +58,23 @@ export async function readChunks(
 /** The pieces of a body as one buffer, without a copy where there is only one. */
 export const joinChunks = (chunks: readonly Buffer[]): Buffer =>
   chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+
+/** How long, and how much, a client may go on sending a body that is refused. */
+const DISCARD_MS = 10 * SECOND;
+const DISCARD_MAX_BYTES = 64 * MIB;
+
+/**
+ * Reads and discards the rest of a refused body, within limits, and then closes the connection. A connection that is closed
+ * while the client sends is reset, so that the client sees no response.
+ */
+export function discardBody(body: IncomingMessage): void {
+  body.unpipe();
+  let bytes = 0;
+  body.on('data', (chunk: Buffer) => {
+    bytes += chunk.byteLength;
+    if (bytes > DISCARD_MAX_BYTES) body.destroy();
+  });
+  body.resume();
+  const timer = setTimeout(() => body.destroy(), DISCARD_MS).unref();
+  body.once('close', () => clearTimeout(timer));
+}

@@ -4,11 +4,16 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { Problem, problems } from '../../sdk/contract/errors.ts';
+import { MIB, SECOND } from '../../sdk/contract/limits.ts';
 import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
 
 interface ClientError extends Error {
   readonly code?: string;
 }
+
+/** How long, and how much, a client may go on sending after an answer that ends the connection. */
+const DISCARD_MS = 2 * SECOND;
+const DISCARD_MAX_BYTES = MIB;
 
 export function answerClientError(error: ClientError, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
@@ -20,8 +25,24 @@ export function answerClientError(error: ClientError, socket: Socket): void {
       ? new Problem('too_large', 'The request headers are too large.')
       : new Problem('bad_request', 'The request is not valid HTTP.');
   answerOnSocket(socket, problem);
-  // Close the socket without waiting for the client: a request with a broken body would stay open forever.
-  socket.destroySoon();
+  discardInput(socket);
+}
+
+/** Reads on until the client closes, within limits: a socket that is closed with unread input is reset, and the answer lost. */
+function discardInput(socket: Socket): void {
+  if (socket.readableEnded) {
+    socket.destroySoon();
+    return;
+  }
+  const bytesBefore = socket.bytesRead;
+  // Otherwise the parser reports each further chunk as another error.
+  socket.removeAllListeners('data').removeAllListeners('end');
+  socket.on('data', () => {
+    if (socket.bytesRead - bytesBefore > DISCARD_MAX_BYTES) socket.destroy();
+  });
+  socket.on('end', () => socket.destroySoon()).resume();
+  const timer = setTimeout(() => socket.destroy(), DISCARD_MS).unref();
+  socket.once('close', () => clearTimeout(timer));
 }
 
 /** Answers a request whose connection has left the HTTP server, and ends the connection. */

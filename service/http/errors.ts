@@ -1,18 +1,16 @@
 /** Turns every error into a response of type `application/problem+json` without internal details. */
-import type { IncomingMessage } from 'node:http';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod';
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import { Problem, type ProblemCode, type ProblemLocation } from '../../sdk/contract/errors.ts';
 import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
 import { InvalidTokenError, IssuerUnavailableError, WrongTokenError } from '../identity/tokens.ts';
+import { discardBody } from './body-reader.ts';
 
 /** Maximum number of error locations in one response. */
 const LOCATIONS_MAX = 50;
 const UNAVAILABLE_RETRY_AFTER_S = 5;
 const BUSY_RETRY_AFTER_S = 1;
-/** Time for a client to stop sending a rejected body. Milliseconds. */
-const DRAIN_MS = 10_000;
 
 /** Framework errors by code. Other codes are mapped by their HTTP status. */
 const FRAMEWORK: Readonly<Record<string, [ProblemCode, string]>> = {
@@ -96,22 +94,15 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
   // Errors before routing skip the hooks, so the header is set here as well.
   reply.header('x-request-id', request.id);
   if (problem.retryAfter !== undefined) reply.header('retry-after', problem.retryAfter);
-  if (request.raw.complete === false) discardBody(request.raw);
+  if (request.raw.complete === false) {
+    discardBody(request.raw);
+    // The framework's header would close the connection while the client still sends.
+    reply.removeHeader('connection');
+  }
   if (problem.code === 'unauthenticated') reply.header('www-authenticate', 'Bearer');
   return reply
     .code(problem.status)
     .type(PROBLEM_TYPE)
     .serializer((body: unknown) => JSON.stringify(body))
     .send(problemBody(problem, request.id));
-}
-
-/**
- * Reads and discards the rest of a rejected body. Otherwise a client that is still sending would see a broken
- * connection instead of the response. Destroys the body after `DRAIN_MS`.
- */
-function discardBody(body: IncomingMessage): void {
-  body.unpipe();
-  body.resume();
-  const timer = setTimeout(() => body.destroy(), DRAIN_MS).unref();
-  body.once('close', () => clearTimeout(timer));
 }

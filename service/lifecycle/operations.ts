@@ -1,7 +1,9 @@
 /** Builds the operations server of a process: `/healthz`, `/readyz` and `/metrics`. Not for the public. */
-import fastify, { type FastifyInstance } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import type { Pool } from 'pg';
 import type { Registry } from 'prom-client';
+import { KIB } from '../../sdk/contract/limits.ts';
+import { createServer } from '../http/application.ts';
 import { RELEASE } from '../settings/release.ts';
 import {
   buildReadiness,
@@ -10,6 +12,9 @@ import {
   createDataDirCheck,
   type DataDirSpace,
 } from './readiness.ts';
+
+/** No request needs a body. */
+const BODY_MAX_BYTES = KIB;
 
 export interface OperationsDeps {
   readonly pool: Pool;
@@ -28,7 +33,7 @@ export function buildOperations(deps: OperationsDeps): FastifyInstance {
   const { pool, metrics, health } = deps;
   const checkDatabase = createDatabaseCheck(pool);
   const checkDataDir = createDataDirCheck(deps.dataDir);
-  const app = fastify({ forceCloseConnections: true });
+  const app = createServer({ bodyMaxBytes: BODY_MAX_BYTES, server: { forceCloseConnections: true } });
   app.get('/healthz', async () => ({ status: 'ok', version: RELEASE, ...health }));
   app.get('/readyz', async (_request, reply) => {
     const { code, body } = buildReadiness({

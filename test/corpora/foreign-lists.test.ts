@@ -1,0 +1,70 @@
+/**
+ * Foreign lists against a whole service: nothing is answered with 500 or more, nothing is changed in silence, and each
+ * difference from what a list says is named in docs/package-agreement.md with its reason.
+ */
+import t from 'tap';
+import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
+import { amount } from '../runner/soak.ts';
+import { checkTable, type TableRow } from './agreement-page.ts';
+import { prepareDeployment } from './deployment.ts';
+import { type CaseResult, cases as jsonCases, listEndpoints, tryCase } from './json-bodies.ts';
+import { explainJson } from './json-reasons.ts';
+import { explainStatus, listTargets, sendMalformed } from './malformed-targets.ts';
+
+t.setTimeout(300_000);
+/** More than any address takes, and than the buffers of a connection hold. */
+const LARGE_BYTES = 8_000_000;
+const LARGE_REQUESTS = amount({ quick: 3, soak: 30 });
+const LIMITS = { READS_PER_MINUTE: '100000', WRITES_PER_MINUTE: '100000' };
+const deployment = await prepareDeployment(await startServiceOnTestDatabase(t, LIMITS));
+
+t.test('JSON test suite: a text is JSON for all of seven addresses, or for none', async (t) => {
+  const endpoints = listEndpoints(deployment);
+  const results: CaseResult[] = [];
+  for (const one of jsonCases) results.push(await tryCase(one, endpoints));
+  for (const { name, broken, outcomes } of results) {
+    for (const answer of broken) t.fail(`${name}: ${answer}`);
+    const refusals = [...outcomes.values()].filter((outcome) => outcome === 'refused').length;
+    if (refusals > 0 && refusals < endpoints.length) t.fail(`${name}: refused by some`, Object.fromEntries(outcomes));
+  }
+  const kinds = Map.groupBy(results, describeResult);
+  const rows = [...kinds].toSorted().map(([kind, all]): TableRow => {
+    const why = explainJson(kind);
+    if (why === null) t.fail(`${kind}: the difference is not explained`);
+    return [kind, String(all.length), why ? all.map(({ name }) => name).join(' ') : '', why ?? ''];
+  });
+  t.equal(endpoints.length, 7);
+  await checkTable(t, 'JSON', ['Outcome', 'Texts', 'Those that differ', 'Why'], rows);
+});
+
+t.test('malformed HTTP at five targets is answered, and with a problem', async (t) => {
+  const targets = listTargets(deployment);
+  t.equal(targets.length, 5);
+  const rows: TableRow[] = [];
+  for (const { name, expected, statuses, faults } of await sendMalformed(targets)) {
+    for (const fault of faults) t.fail(`${name}: ${fault}`);
+    const why = statuses.every((status) => status === expected) ? '' : explainStatus(name);
+    if (why === null) t.fail(`${name}: ${statuses} and not ${expected}`);
+    rows.push([name, ...statuses.map(String), why ?? '']);
+  }
+  await checkTable(t, 'Malformed HTTP', ['Request', ...targets.map(({ name }) => name), 'Why'], rows);
+});
+
+t.test('a body that is too large is answered while it is sent, at five targets', async (t) => {
+  const body = 'x'.repeat(LARGE_BYTES);
+  for (const { name, port, postTo, headers } of listTargets(deployment)) {
+    const authorization = headers[0]?.replace('Authorization: ', '') ?? '';
+    for (let request = 0; request < LARGE_REQUESTS; request += 1) {
+      const sent = { 'content-type': 'application/json', authorization };
+      const answer = await fetch(`http://127.0.0.1:${port}${postTo}`, { method: 'POST', headers: sent, body });
+      t.match({ status: answer.status, body: await answer.json() }, { status: 413, body: { code: 'too_large' } }, name);
+    }
+  }
+});
+
+/** What the suite says, and what became of a text. */
+function describeResult({ verdict, outcomes, reasons }: CaseResult): string {
+  const found = new Set(outcomes.values());
+  const outcome = found.has('refused') ? 'refused' : found.has('read otherwise') ? 'read otherwise' : 'read alike';
+  return `${verdict} in the suite: ${[outcome, ...reasons].join('. ')}`;
+}
