@@ -26,6 +26,10 @@ export const fleetResource = z
         rssBytes: count.nullable(),
         startedAt: timestamp.nullable(),
         lastExit: z.string().nullable().describe('Why its last child ended unexpectedly.'),
+        failedUpdate: z
+          .string()
+          .nullable()
+          .describe('One sentence about the last update, if it failed: an older version runs.'),
       }),
     ),
   })

@@ -87,7 +87,7 @@ function Queues() {
   return <Loaded of={found}>{(data) => <QueuesView {...data} />}</Loaded>;
 }
 
-const TITLES = ['Plugin', 'Version', 'Account', 'State', 'Memory', 'Restarts', 'Since', 'Last end'];
+const TITLES = ['Plugin', 'Version', 'Account', 'State', 'Memory', 'Restarts', 'Since', 'Last end', 'Failed update'];
 const TONES: Readonly<Record<string, Tone>> = {
   running: 'good',
   starting: 'fair',
@@ -115,6 +115,7 @@ function FleetTable({ rows }: { readonly rows: components['schemas']['Fleet']['c
       row.restarts,
       <Timestamp key="since" at={row.startedAt} />,
       row.lastExit === null ? '–' : escapeText(row.lastExit),
+      row.failedUpdate === null ? '–' : escapeText(row.failedUpdate),
     ],
   }));
   return <DataTable label="Plugin processes" titles={TITLES} rows={shown} numeric={['Memory', 'Restarts']} />;

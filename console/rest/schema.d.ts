@@ -1872,6 +1872,8 @@ export interface components {
                 startedAt: string | null;
                 /** @description Why its last child ended unexpectedly. */
                 lastExit: string | null;
+                /** @description One sentence about the last update, if it failed: an older version runs. */
+                failedUpdate: string | null;
             }[];
         };
         PluginCosts: {

@@ -15,35 +15,23 @@ interface ErrorAlertProps {
 const GONE = [404, 410];
 
 export function ErrorAlert({ error, reset, isPage = false }: ErrorAlertProps) {
-  if (error instanceof Problem && GONE.includes(error.body.status))
-    return (
-      <Alert
-        color="yellow"
-        variant="light"
-        role="alert"
-        title={<AlertTitle isPage={isPage} text="Not found" />}
-        icon={<IconAlertTriangle />}
-      >
-        <Stack gap="xs" align="flex-start">
-          <Text className="foreign">{getErrorMessage(error)}</Text>
-          <WaysBack />
-        </Stack>
-      </Alert>
-    );
+  const problem = error instanceof Problem ? error.body : null;
+  const isGone = problem !== null && GONE.includes(problem.status);
   return (
     <Alert
-      color="red"
+      color={isGone ? 'yellow' : 'red'}
       variant="light"
       role="alert"
-      title={<AlertTitle isPage={isPage} text="Could not load" />}
+      title={<AlertTitle isPage={isPage} text={isGone ? 'Not found' : 'Could not load'} />}
       icon={<IconAlertTriangle />}
     >
       <Stack gap="xs" align="flex-start">
         <Text className="foreign">{getErrorMessage(error)}</Text>
-        {error instanceof Problem ? (
-          <Text size="sm">Report request id {error.body.requestId} to the operator if this continues.</Text>
+        {isGone ? <WaysBack /> : null}
+        {problem !== null && !isGone ? (
+          <Text size="sm">Report request id {problem.requestId} to the operator if this continues.</Text>
         ) : null}
-        {reset ? <Button onClick={reset}>Try again</Button> : null}
+        {reset && !isGone ? <Button onClick={reset}>Try again</Button> : null}
       </Stack>
     </Alert>
   );

@@ -7,7 +7,7 @@ import type { LastExit, RuntimeState } from './installation-runtimes.ts';
 
 export type InstallationStatus = 'ready' | 'needs_configuration' | 'paused' | 'failed' | 'uninstalling';
 
-interface FailedUpdate {
+export interface FailedUpdate {
   readonly semVer: string | null;
   readonly reason: string;
   /** Whether the version had been current. */
@@ -82,7 +82,8 @@ export function describeInstallation(facts: InstallationFacts): InstallationStat
   return makeState('ready', pickNotice(facts), null);
 }
 
-const describeFailedUpdate = ({ semVer, reason, rolledBack }: FailedUpdate): string =>
+/** One sentence about an update that failed. */
+export const describeFailedUpdate = ({ semVer, reason, rolledBack }: FailedUpdate): string =>
   `${semVer ?? 'The draft'} ${rolledBack ? 'was rolled back' : 'did not start'}: ${endSentence(reason)}`;
 
 const FAILED_NEXT =

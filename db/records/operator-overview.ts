@@ -2,6 +2,7 @@
 
 import type { Pool } from 'pg';
 import type { LastExit, RuntimeState } from '../installations/installation-runtimes.ts';
+import { describeFailedUpdate, type FailedUpdate } from '../installations/installation-state.ts';
 import { selectLeaseHolderSql } from '../jobs/leases.ts';
 import { listRows } from '../postgres/rows.ts';
 import { estimatePercentiles } from './rollups.ts';
@@ -16,21 +17,31 @@ interface FleetRow {
   readonly rssBytes: number | null;
   readonly startedAt: string | null;
   readonly lastExit: LastExit | null;
+  /** One sentence about the last update, if it failed: an older version runs. */
+  readonly failedUpdate: string | null;
 }
 
-/** Lists children by memory use, highest first. @param state null: all but the stopped ones */
-export const listFleet = (pool: Pool, state: string | null, limit: number): Promise<FleetRow[]> =>
-  listRows(
+/**
+ * Lists children by memory use, highest first.
+ *
+ * @param state null: all but the stopped ones, and those whose last update failed
+ */
+export async function listFleet(pool: Pool, state: string | null, limit: number): Promise<FleetRow[]> {
+  const rows = await listRows<Omit<FleetRow, 'failedUpdate'> & { readonly failedUpdate: FailedUpdate | null }>(
     pool,
     `SELECT r.installation_id AS "installationId", p.slug, a.name AS account, v.semver AS "semVer", r.state, r.restarts,
-            r.rss_bytes::float8 AS "rssBytes", r.started_at AS "startedAt", r.last_exit AS "lastExit"
+            r.rss_bytes::float8 AS "rssBytes", r.started_at AS "startedAt", r.last_exit AS "lastExit",
+            CASE WHEN i.failed_reason IS NOT NULL THEN jsonb_build_object(
+              'semVer', f.semver, 'reason', i.failed_reason, 'rolledBack', i.rolled_back) END AS "failedUpdate"
        FROM installation_runtime r JOIN installations i ON i.id = r.installation_id
        JOIN plugins p ON p.id = i.plugin_id JOIN accounts a ON a.id = i.account_id
-       LEFT JOIN versions v ON v.id = i.current_version_id
-      WHERE CASE WHEN $1::text IS NULL THEN r.state <> 'stopped' ELSE r.state = $1 END
+       LEFT JOIN versions v ON v.id = i.current_version_id LEFT JOIN versions f ON f.id = i.failed_version_id
+      WHERE CASE WHEN $1::text IS NULL THEN r.state <> 'stopped' OR i.failed_reason IS NOT NULL ELSE r.state = $1 END
       ORDER BY r.rss_bytes DESC NULLS LAST, r.restarts DESC LIMIT $2`,
     [state, limit],
   );
+  return rows.map((row) => ({ ...row, failedUpdate: row.failedUpdate && describeFailedUpdate(row.failedUpdate) }));
+}
 
 interface PluginCost {
   readonly slug: string;

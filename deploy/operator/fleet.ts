@@ -18,12 +18,12 @@ const formatMegabytes = (bytes: unknown): string | null =>
 
 export const fleet: OperatorCommand = {
   subjects: [],
-  doc: 'the plugin processes: state, memory, restarts, last exit; by memory, highest first',
+  doc: 'the plugin processes: state, memory, restarts, last exit, failed update; by memory, highest first',
   options: {
     state: {
       type: 'string',
       value: 'state',
-      doc: 'starting, running, draining, backoff, failed or stopped; all but stopped by default',
+      doc: 'starting, running, draining, backoff, failed or stopped; by default all but stopped, and failed updates',
     },
     limit,
   },
@@ -40,6 +40,7 @@ export const fleet: OperatorCommand = {
       'RESTARTS',
       'SINCE',
       'LAST EXIT',
+      'FAILED UPDATE',
     ];
     const lines = rows.map((row) => [
       row.installationId,
@@ -51,6 +52,7 @@ export const fleet: OperatorCommand = {
       row.restarts,
       row.startedAt,
       row.lastExit?.reason,
+      row.failedUpdate,
     ]);
     return { sentence: formatTable(heading, lines, 'No plugin process runs.'), fields: { children: rows } };
   },

@@ -113,6 +113,15 @@ t.test('operators see processes, costs and queues', async (t) => {
   t.match(fleet.body.children, [
     { slug: 'kind', account: 'ann', semVer: '1.0.0', restarts: 3, rssBytes: 50_000_000, lastExit: 'it was killed' },
   ]);
+  t.equal(fleet.body.children[0].failedUpdate, null);
+  await api.pool.query(
+    `UPDATE installations SET failed_version_id = current_version_id, failed_reason = 'it throws', failed_at = now()
+      WHERE id = $1`,
+    [installationId],
+  );
+  await api.pool.query("UPDATE installation_runtime SET state = 'stopped'");
+  const { children } = (await olga.get('/operator/fleet')).body;
+  t.match(children, [{ slug: 'kind', failedUpdate: '1.0.0 did not start: it throws.' }], 'also without a process');
   const { plugins } = (await olga.get('/operator/plugins')).body;
   t.match(plugins, [{ slug: 'kind', author: 'ann', calls: 100, failures: 6, restarts: 1, processorMs: 120 }]);
   await ben.post('/plugins', { slug: 'quiet', displayName: 'Called by nobody' });
