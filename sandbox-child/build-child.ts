@@ -1,6 +1,6 @@
 /** Bundles the child program into one file at start-up. This takes 30 ms and avoids a stale build. */
 import { fileURLToPath } from 'node:url';
-import { build } from 'esbuild';
+import { build, type Plugin } from 'esbuild';
 
 /** Entry of the child program. Tests without wall L1 pass another one. */
 export const CHILD_ENTRY = fileURLToPath(new URL('main.ts', import.meta.url));
@@ -10,6 +10,19 @@ const INSPECTED_ENTRY = fileURLToPath(new URL('inspected.ts', import.meta.url));
 const SCHEMA_ENTRY = fileURLToPath(new URL('schema-program.ts', import.meta.url));
 const WEB_ENTRY = fileURLToPath(new URL('web-program.ts', import.meta.url));
 const RELAY_ENTRY = fileURLToPath(new URL('inspector-relay.ts', import.meta.url));
+
+const SCOPE_END = fileURLToPath(new URL('scope-end.ts', import.meta.url));
+/** Replaces two parts of ses. */
+const sesParts: Plugin = {
+  name: 'ses-parts',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /\/strict-scope-terminator\.js$/ }, ({ importer }) =>
+      importer.endsWith('make-safe-evaluator.js') ? { path: SCOPE_END } : null,
+    );
+    // It replaces methods of ArrayBuffer by slower ones, for immutable buffers, which the language does not have.
+    onLoad({ filter: /\/immutable-arraybuffer\/src\/shim\.js$/ }, () => ({ contents: '' }));
+  },
+};
 
 /** Bundles the program of an inspectable child. */
 export async function buildInspectedChild(): Promise<string> {
@@ -41,6 +54,7 @@ async function bundleProgram(
   const { outputFiles } = await build({
     entryPoints: [entry],
     define: { ...define },
+    plugins: [sesParts],
     bundle: true,
     write: false,
     platform: 'node',

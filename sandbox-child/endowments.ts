@@ -1,18 +1,22 @@
 /**
- * Creates the globals of a plugin besides the language's own and the registration objects. They give out strings, plain data
+ * Creates the globals of the web that a plugin has from the start. They give out strings, plain data
  * and frozen functions only, so that none of Node's objects can be reached through them.
  */
+import type { PlatformGlobal } from '../sdk/contract/realm-globals.ts';
 import { AbortController, AbortSignal } from './abort.ts';
+import { nameClasses } from './class-names.ts';
 import { createPerformance } from './clock.ts';
 import { createCrypto } from './crypto.ts';
 import { DOMException, replaceNodeExceptions } from './dom-exception.ts';
 import { CustomEvent, Event, EventTarget } from './event-target.ts';
 import type { SendCall } from './host.ts';
 import type { Log } from './log-lines.ts';
-import { makeOverridable } from './overridable.ts';
 import { text } from './text.ts';
 import { createTimers } from './timers.ts';
+import type { WebProgram } from './web-program.ts';
 import { createWebhooks } from './webhooks.ts';
+
+type WebClass = keyof WebProgram['classes'];
 
 class PluginTextEncoder {
   readonly encoding = 'utf-8';
@@ -57,17 +61,16 @@ function createConsole(log: Log): Record<string, (...values: unknown[]) => void>
   return { log: info, info, debug, trace: debug, warn: logAt('warn'), error: logAt('error'), dir: info };
 }
 
-/** Creates the globals of a plugin. `log` writes its log lines; `report` receives the errors of its callbacks; `send` sends host calls. */
+/** Creates the globals. `log` writes its log lines; `report` receives the errors of its callbacks; `send` sends host calls. */
 export function createEndowments(
   log: Log,
   report: (error: unknown) => void,
   send: SendCall,
-): Readonly<Record<string, unknown>> {
-  makeOverridable({ AbortController, AbortSignal, CustomEvent, DOMException, Event, EventTarget });
+): Readonly<Record<Exclude<PlatformGlobal, WebClass>, unknown>> {
+  // The class was made before ses replaced `Error`, whose original shows the frames of this program.
+  Object.setPrototypeOf(DOMException, Object.getPrototypeOf(TypeError));
+  nameClasses({ AbortController, AbortSignal, CustomEvent, DOMException, Event, EventTarget });
   return {
-    // ses leaves clock and randomness out of compartments against covert channels. Here each plugin has its own process.
-    Date,
-    Math,
     console: createConsole(log),
     ...createTimers(report),
     ...restrictUrl(),

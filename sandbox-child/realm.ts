@@ -1,5 +1,7 @@
 /** Wall L1: the locked realm in which a bundle is evaluated. */
 import 'ses';
+import { rememberLanguage } from './language.ts';
+import { enableOverrides } from './overrides.ts';
 
 /** Returns the value of each global when it is first read. */
 export type LazyGlobals = Readonly<Record<string, () => unknown>>;
@@ -25,8 +27,8 @@ export interface Realm {
    * @returns what its last expression is, hardened
    */
   evaluateProgram(source: string, globals: Readonly<Record<string, unknown>>): unknown;
-  /** Freezes a value and everything reachable from it. */
-  harden<T>(value: T): T;
+  /** Freezes a value and everything reachable from it. Programs may still assign its names on objects that inherit it. */
+  harden<T extends object>(value: T): T;
   /** Replaces globals of the evaluated bundle. */
   replace(globals: Readonly<Record<string, unknown>>): void;
   /** Defines globals of the evaluated bundle whose values are made when they are first read. */
@@ -35,16 +37,20 @@ export interface Realm {
   remove(names: readonly string[]): void;
 }
 
+type GlobalObject = Record<PropertyKey, unknown>;
+
 /** Freezes every intrinsic of this process and returns a realm that can reach nothing else. Irreversible. */
 export function lockRealm(): Realm {
-  lockdown({
+  const language = rememberLanguage();
+  repairIntrinsics({
     // Stack traces stay readable, because they are mapped to the author's files. At worst they show this program's frames.
     errorTaming: 'unsafe',
     stackFiltering: 'verbose',
     consoleTaming: 'unsafe',
     domainTaming: 'unsafe',
     localeTaming: 'unsafe',
-    overrideTaming: 'moderate',
+    // `enableOverrides` covers every intrinsic.
+    overrideTaming: 'min',
     regExpTaming: 'safe',
     evalTaming: 'safe-eval',
     // ses removes language features that it does not know without reporting them.
@@ -52,39 +58,57 @@ export function lockRealm(): Realm {
     errorTrapping: 'none',
     unhandledRejectionTrapping: 'none',
   });
-  let compartment: Compartment | null = null;
+  language.restore();
+  const openCompartment = (globals: Readonly<Record<string, unknown>>): Compartment => {
+    const compartment = new Compartment({ __options__: true, globals: {} });
+    // ses adds its own tools to every compartment, but programs get only the documented globals.
+    for (const name of ['lockdown', 'harden', 'Compartment']) Reflect.deleteProperty(compartment.globalThis, name);
+    defineGlobals(compartment.globalThis, { ...language.globals, ...globals });
+    return compartment;
+  };
+  const compartment = openCompartment({});
+  const realm: GlobalObject = compartment.globalThis;
+  defineGlobals(realm, { self: realm, global: realm, Function: makeFunction(realm) });
+  const roots = [...Object.getOwnPropertyNames(realm).map((name) => realm[name]), ...language.hidden].filter(
+    (value) => isObject(value) && value !== realm,
+  ) as object[];
+  const overridden = enableOverrides(roots);
+  hardenIntrinsics();
+  harden([roots, overridden]);
+  const hardenOverridable = <T extends object>(value: T): T => {
+    harden(enableOverrides([value]));
+    return harden(value);
+  };
   return {
-    harden,
+    harden: hardenOverridable,
     evaluate(source, sourceName, globals, lazyGlobals) {
-      compartment = new Compartment({ __options__: true, globals: { ...globals } });
-      // ses adds its own tools to every compartment, but plugins get only the documented globals.
-      for (const name of ['lockdown', 'harden', 'Compartment']) Reflect.deleteProperty(compartment.globalThis, name);
-      defineLazily(compartment.globalThis, lazyGlobals);
+      defineGlobals(realm, globals);
+      defineLazily(realm, lazyGlobals);
       // The name appears in stack traces.
       compartment.evaluate(`${source}\n//# sourceURL=${sourceName.replace(/[^\w./@-]/g, '_')}`);
     },
-    evaluateProgram(source, globals) {
-      return harden(new Compartment({ __options__: true, globals: { ...globals } }).evaluate(source));
-    },
-    replace(globals) {
-      if (compartment) Object.assign(compartment.globalThis, globals);
-    },
-    define(lazyGlobals) {
-      if (compartment) defineLazily(compartment.globalThis, lazyGlobals);
-    },
+    evaluateProgram: (source, globals) => hardenOverridable(openCompartment(globals).evaluate(source)),
+    replace: (globals) => defineGlobals(realm, globals),
+    define: (lazyGlobals) => defineLazily(realm, lazyGlobals),
     remove(names) {
-      for (const name of names) if (compartment) Reflect.deleteProperty(compartment.globalThis, name);
+      for (const name of names) Reflect.deleteProperty(realm, name);
     },
   };
 }
 
-/** Like the web's, these globals are not enumerable and may be replaced. */
-function defineLazily(globalObject: object, lazyGlobals: LazyGlobals): void {
+const isObject = (value: unknown): boolean =>
+  typeof value === 'function' || (typeof value === 'object' && value !== null);
+
+/** Like the language's own, these globals are not enumerable and may be replaced. */
+function defineGlobals(realm: GlobalObject, globals: Readonly<Record<string, unknown>>): void {
+  for (const [name, value] of Object.entries(globals))
+    Object.defineProperty(realm, name, { value, writable: true, enumerable: false, configurable: true });
+}
+
+function defineLazily(realm: GlobalObject, lazyGlobals: LazyGlobals): void {
   for (const [name, load] of Object.entries(lazyGlobals)) {
-    const setValue = (value: unknown): void => {
-      Object.defineProperty(globalObject, name, { value, writable: true, enumerable: false, configurable: true });
-    };
-    Object.defineProperty(globalObject, name, {
+    const setValue = (value: unknown): void => defineGlobals(realm, { [name]: value });
+    Object.defineProperty(realm, name, {
       get(): unknown {
         const value = load();
         setValue(value);
@@ -95,4 +119,32 @@ function defineLazily(globalObject: object, lazyGlobals: LazyGlobals): void {
       configurable: true,
     });
   }
+}
+
+/**
+ * Makes the constructor of functions. Code of ses is strict, but libraries find the global object with
+ * `Function('return this')()`: where the body names `this`, it is the realm's global object if the caller gives none.
+ */
+function makeFunction(realm: GlobalObject): object {
+  const compile = realm.Function as FunctionConstructor;
+  const sloppyThis: ProxyHandler<() => unknown> = Object.freeze({
+    apply: (target: () => unknown, self: unknown, values: unknown[]) => Reflect.apply(target, self ?? realm, values),
+  });
+  const constructors = {
+    Function: (...texts: string[]) => {
+      const body = texts.length === 0 ? '' : `${texts.pop()}`;
+      const made = compile(...texts, body) as () => unknown;
+      return /\bthis\b/.test(body) ? new Proxy(made, sloppyThis) : made;
+    },
+  };
+  // One realm in a process has one constructor of functions.
+  define(constructors.Function, { prototype: Function.prototype, length: 1 });
+  define(Function.prototype, { constructor: constructors.Function });
+  for (const sample of [async () => {}, function* () {}, async function* () {}])
+    Object.setPrototypeOf(sample.constructor, constructors.Function);
+  return constructors.Function;
+}
+
+function define(owner: object, values: Readonly<Record<string, unknown>>): void {
+  for (const [name, value] of Object.entries(values)) Object.defineProperty(owner, name, { value });
 }

@@ -1,5 +1,6 @@
 /** Collects what a bundle registers by assignment, such as `tools.forecast = {…}`, until the first turn has ended. */
 import type { Registrations, Target } from '../sdk/contract/protocol.ts';
+import type { RegistrationGroup as Group } from '../sdk/contract/realm-globals.ts';
 import { type Assigned, type Handler, withSignature } from './signatures.ts';
 
 export interface Registry {
@@ -14,8 +15,7 @@ export interface Registry {
 /** By kind, then by name: building and hashing a combined key would cost time in every call. */
 type Handlers = Map<Target['kind'], Map<string, Handler>>;
 
-const GROUPS = ['middleware', 'compaction', 'events', 'tools', 'commands', 'providers', 'channel'] as const;
-type Group = (typeof GROUPS)[number];
+const GROUPS: readonly Group[] = ['middleware', 'compaction', 'events', 'tools', 'commands', 'providers', 'channel'];
 /** Largest number of assignments in one bundle, all groups together. */
 const ASSIGNMENTS_MAX = 1_000;
 /** Length of an assignment's stack. Its first frames name the author's line; deeper ones belong to the realm. */

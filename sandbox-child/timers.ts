@@ -5,10 +5,11 @@ const TIMERS_MAX = 1_000;
 /** Longest delay, about 24 days: Node runs a longer one immediately. */
 const DELAY_MAX_MS = 2 ** 31 - 1;
 
+type TimerGlobal = `${'set' | 'clear'}${'Timeout' | 'Interval' | 'Immediate'}`;
 type Callback = (...values: unknown[]) => void;
 
 /** Creates the timer globals. `report` receives the errors of callbacks. */
-export function createTimers(report: (error: unknown) => void): Record<string, unknown> {
+export function createTimers(report: (error: unknown) => void): Readonly<Record<TimerGlobal, unknown>> {
   const pending = new Map<number, NodeJS.Timeout>();
   let serial = 0;
   const createSetter =

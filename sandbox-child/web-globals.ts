@@ -1,4 +1,5 @@
 /** Globals that are parsed on first use, so that a plugin that uses none pays nothing for them. */
+import type { PlatformGlobal } from '../sdk/contract/realm-globals.ts';
 import type { SendCall } from './host.ts';
 import type { LazyGlobals, Realm } from './realm.ts';
 import type { WebProgram } from './web-program.ts';
@@ -13,7 +14,7 @@ export const WEB_CLASSES = [
   ...(['CountQueuingStrategy', 'ReadableStreamDefaultReader', 'ReadableStreamDefaultController'] as const),
   ...(['ReadableByteStreamController', 'WritableStreamDefaultWriter', 'WritableStreamDefaultController'] as const),
   'TransformStreamDefaultController',
-] as const satisfies readonly (keyof WebProgram['classes'])[];
+] as const satisfies readonly (keyof WebProgram['classes'] & PlatformGlobal)[];
 
 export interface WebGlobals {
   readonly classes: LazyGlobals;

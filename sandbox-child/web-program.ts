@@ -2,7 +2,7 @@
  * The web's part that most plugins never use. Runs in a compartment of the plugin's realm on first use, with the realm's
  * intrinsics and the globals of plugins; see `web-globals.ts`.
  */
-import { makeOverridable } from './overridable.ts';
+import { nameClasses } from './class-names.ts';
 import { Blob, File } from './web/blob.ts';
 import { ByteLengthQueuingStrategy, CountQueuingStrategy } from './web/chunk-queue.ts';
 import { createFetch } from './web/fetch.ts';
@@ -44,9 +44,7 @@ const classes = {
   WritableStreamDefaultController,
   WritableStreamDefaultWriter,
 };
-makeOverridable(classes);
-// `fetch` reads bodies through this base, which has no name of its own.
-makeOverridable({ BodyReader: Object.getPrototypeOf(Request) });
+nameClasses(classes);
 
 /** What `web-globals.ts` gets. */
 export interface WebProgram {

@@ -1099,16 +1099,35 @@ declare const console: {
   dir(...data: unknown[]): void;
 };
 
+interface RegExpConstructor {
+  /** TypeScript has it in no library before version 6. */
+  escape(text: string): string;
+}
+
+/** The global object, as browsers name it. */
+declare const self: typeof globalThis;
+/** The global object, as Node names it. */
+declare const global: typeof globalThis;
+
+/** Calls a function once, after a time in milliseconds. */
 declare function setTimeout<A extends unknown[]>(callback: (...args: A) => void, ms?: number, ...args: A): number;
+/** Cancels a timer of `setTimeout`. */
 declare function clearTimeout(id: number | undefined): void;
+/** Calls a function again and again, at an interval in milliseconds. */
 declare function setInterval<A extends unknown[]>(callback: (...args: A) => void, ms?: number, ...args: A): number;
+/** Cancels a timer of `setInterval`. */
 declare function clearInterval(id: number | undefined): void;
+/** Calls a function once, as soon as other code had its turn. */
 declare function setImmediate<A extends unknown[]>(callback: (...args: A) => void, ...args: A): number;
+/** Cancels a call of `setImmediate`. */
 declare function clearImmediate(id: number | undefined): void;
+/** Calls a function as soon as the code that runs now has ended. */
 declare function queueMicrotask(callback: () => void): void;
+/** Copies a value deeply. */
 declare function structuredClone<T>(value: T): T;
 /** Encodes a string of Latin-1 characters as base64. */
 declare function btoa(text: string): string;
+/** Decodes base64 to a string of Latin-1 characters. */
 declare function atob(base64: string): string;
 
 /** The time since the plugin started, in whole milliseconds: precise clocks are absent. */
@@ -1118,6 +1137,7 @@ declare const performance: {
   toJSON(): { timeOrigin: number };
 };
 
+/** The errors of the web’s functions, with their names. */
 declare class DOMException extends Error {
   constructor(message?: string, options?: string | { name?: string; cause?: unknown });
   readonly code: number;
@@ -1128,6 +1148,7 @@ interface EventInit {
   cancelable?: boolean;
   composed?: boolean;
 }
+/** Tells a listener what happened. */
 declare class Event {
   constructor(type: string, init?: EventInit);
   readonly type: string;
@@ -1145,6 +1166,7 @@ declare class Event {
   stopPropagation(): void;
   stopImmediatePropagation(): void;
 }
+/** An event with data. */
 declare class CustomEvent<T = unknown> extends Event {
   constructor(type: string, init?: EventInit & { detail?: T });
   readonly detail: T;
@@ -1156,12 +1178,14 @@ interface EventListenerOptions {
   passive?: boolean;
   signal?: AbortSignal;
 }
+/** Calls the listeners of an event. */
 declare class EventTarget {
   addEventListener(type: string, listener: EventListener | null, options?: EventListenerOptions | boolean): void;
   removeEventListener(type: string, listener: EventListener | null, options?: EventListenerOptions | boolean): void;
   dispatchEvent(event: Event): boolean;
 }
 
+/** Tells an operation that it shall stop. */
 declare class AbortSignal extends EventTarget {
   private constructor();
   /** A signal that is aborted already. */
@@ -1175,6 +1199,7 @@ declare class AbortSignal extends EventTarget {
   onabort: ((event: Event) => unknown) | null;
   throwIfAborted(): void;
 }
+/** Makes a signal, and aborts it. */
 declare class AbortController {
   readonly signal: AbortSignal;
   abort(reason?: unknown): void;
@@ -1184,11 +1209,13 @@ interface QueuingStrategy<T = any> {
   highWaterMark?: number;
   size?(chunk: T): number;
 }
+/** Bounds the queue of a stream by the number of chunks. */
 declare class CountQueuingStrategy {
   constructor(init: { highWaterMark: number });
   readonly highWaterMark: number;
   readonly size: (chunk?: unknown) => number;
 }
+/** Bounds the queue of a stream by its bytes. */
 declare class ByteLengthQueuingStrategy {
   constructor(init: { highWaterMark: number });
   readonly highWaterMark: number;
@@ -1207,7 +1234,10 @@ interface StreamPipeOptions {
   signal?: AbortSignal;
 }
 type ReadableStreamReadResult<T> = { done: false; value: T } | { done: true; value: undefined };
-/** Without readers that bring their own buffer: `getReader({ mode: 'byob' })` throws. */
+/**
+ * Gives out data piece by piece. Without readers that bring their own buffer: `getReader({ mode: "byob" })`
+ * throws.
+ */
 declare class ReadableStream<T = any> {
   constructor(source?: UnderlyingSource<T>, strategy?: QueuingStrategy<T>);
   static from<T>(iterable: Iterable<T> | AsyncIterable<T>): ReadableStream<T>;
@@ -1223,6 +1253,7 @@ declare class ReadableStream<T = any> {
   values(options?: { preventCancel?: boolean }): AsyncIterableIterator<T>;
   [Symbol.asyncIterator](options?: { preventCancel?: boolean }): AsyncIterableIterator<T>;
 }
+/** Reads a stream. */
 declare class ReadableStreamDefaultReader<T = any> {
   constructor(stream: ReadableStream<T>);
   readonly closed: Promise<undefined>;
@@ -1230,6 +1261,7 @@ declare class ReadableStreamDefaultReader<T = any> {
   cancel(reason?: unknown): Promise<void>;
   releaseLock(): void;
 }
+/** Fills a stream. */
 declare class ReadableStreamDefaultController<T = any> {
   protected constructor();
   readonly desiredSize: number | null;
@@ -1237,6 +1269,7 @@ declare class ReadableStreamDefaultController<T = any> {
   close(): void;
   error(reason?: unknown): void;
 }
+/** Fills a stream of bytes. */
 declare class ReadableByteStreamController extends ReadableStreamDefaultController<Uint8Array> {
   readonly byobRequest: null;
 }
@@ -1246,6 +1279,7 @@ interface UnderlyingSink<T = any> {
   close?(): unknown;
   abort?(reason?: unknown): unknown;
 }
+/** Takes data piece by piece. */
 declare class WritableStream<T = any> {
   constructor(sink?: UnderlyingSink<T>, strategy?: QueuingStrategy<T>);
   readonly locked: boolean;
@@ -1253,6 +1287,7 @@ declare class WritableStream<T = any> {
   close(): Promise<void>;
   getWriter(): WritableStreamDefaultWriter<T>;
 }
+/** Writes to a stream. */
 declare class WritableStreamDefaultWriter<T = any> {
   constructor(stream: WritableStream<T>);
   readonly closed: Promise<undefined>;
@@ -1263,6 +1298,7 @@ declare class WritableStreamDefaultWriter<T = any> {
   abort(reason?: unknown): Promise<void>;
   releaseLock(): void;
 }
+/** Ends a stream that cannot be written. */
 declare class WritableStreamDefaultController {
   private constructor();
   readonly signal: AbortSignal;
@@ -1274,6 +1310,7 @@ interface Transformer<In = any, Out = any> {
   flush?(controller: TransformStreamDefaultController<Out>): unknown;
   cancel?(reason?: unknown): unknown;
 }
+/** Turns what is written to it into what is read from it. */
 declare class TransformStream<In = any, Out = any> {
   constructor(
     transformer?: Transformer<In, Out>,
@@ -1283,6 +1320,7 @@ declare class TransformStream<In = any, Out = any> {
   readonly readable: ReadableStream<Out>;
   readonly writable: WritableStream<In>;
 }
+/** Fills the readable side of a transform stream. */
 declare class TransformStreamDefaultController<Out = any> {
   private constructor();
   readonly desiredSize: number | null;
@@ -1290,11 +1328,13 @@ declare class TransformStreamDefaultController<Out = any> {
   error(reason?: unknown): void;
   terminate(): void;
 }
+/** Encodes a stream of text as UTF-8. */
 declare class TextEncoderStream {
   readonly encoding: string;
   readonly readable: ReadableStream<Uint8Array>;
   readonly writable: WritableStream<string>;
 }
+/** Decodes a stream of bytes to text. */
 declare class TextDecoderStream {
   constructor(label?: string, options?: { fatal?: boolean; ignoreBOM?: boolean });
   readonly encoding: string;
@@ -1305,6 +1345,7 @@ declare class TextDecoderStream {
 }
 
 type BlobPart = string | Blob | ArrayBuffer | ArrayBufferView;
+/** Bytes with a media type. */
 declare class Blob {
   constructor(parts?: Iterable<BlobPart>, options?: { type?: string });
   readonly size: number;
@@ -1315,11 +1356,13 @@ declare class Blob {
   stream(): ReadableStream<Uint8Array>;
   text(): Promise<string>;
 }
+/** Bytes with a name and a media type. */
 declare class File extends Blob {
   constructor(parts: Iterable<BlobPart>, name: string, options?: { type?: string; lastModified?: number });
   readonly name: string;
   readonly lastModified: number;
 }
+/** The fields of a form. */
 declare class FormData implements Iterable<[string, string | File]> {
   append(name: string, value: string | Blob, filename?: string): void;
   delete(name: string): void;
@@ -1334,6 +1377,7 @@ declare class FormData implements Iterable<[string, string | File]> {
   [Symbol.iterator](): IterableIterator<[string, string | File]>;
 }
 type HeadersInit = Headers | Iterable<readonly [string, string]> | { readonly [name: string]: string };
+/** The headers of a request or response. */
 declare class Headers implements Iterable<[string, string]> {
   constructor(init?: HeadersInit);
   append(name: string, value: string): void;
@@ -1378,6 +1422,7 @@ interface RequestInit {
   duplex?: 'half';
 }
 interface Request extends Body {}
+/** An HTTP request. */
 declare class Request {
   constructor(input: Request | URL | string, init?: RequestInit);
   readonly url: string;
@@ -1393,6 +1438,7 @@ interface ResponseInit {
   headers?: HeadersInit;
 }
 interface Response extends Body {}
+/** An HTTP response. */
 declare class Response {
   constructor(body?: BodyInit | null, init?: ResponseInit);
   static error(): Response;
@@ -1408,23 +1454,26 @@ declare class Response {
   clone(): Response;
 }
 /**
- * Sends a request through `host.http.fetch`, with the same hosts, checks, limits and audit. Exists only where the account granted
- * `host.http`. The whole body of the response has arrived when the promise resolves. A refused or failed request rejects with a
- * TypeError whose `cause` is the host's sentence.
+ * Sends a request through `host.http.fetch`, with the same hosts, checks, limits and audit. Exists only where
+ * the account granted `host.http`. The whole body of the response has arrived when the promise resolves. A
+ * refused or failed request rejects with a TypeError whose `cause` is the host’s sentence.
  */
 declare function fetch(input: Request | URL | string, init?: RequestInit): Promise<Response>;
 
+/** Encodes text as UTF-8. */
 declare class TextEncoder {
   readonly encoding: 'utf-8';
   encode(text?: string): Uint8Array<ArrayBuffer>;
   encodeInto(text: string, target: Uint8Array): { read: number; written: number };
 }
+/** Decodes bytes to text. */
 declare class TextDecoder {
   constructor(label?: string, options?: { fatal?: boolean; ignoreBOM?: boolean });
   readonly encoding: string;
   decode(bytes?: Uint8Array | ArrayBuffer, options?: { stream?: boolean }): string;
 }
 
+/** Reads and changes the query of a URL. */
 declare class URLSearchParams implements Iterable<[string, string]> {
   constructor(from?: string | Iterable<readonly [string, string]> | { readonly [name: string]: string });
   readonly size: number;
@@ -1442,6 +1491,7 @@ declare class URLSearchParams implements Iterable<[string, string]> {
   sort(): void;
   toString(): string;
 }
+/** Parses and changes a URL. */
 declare class URL {
   constructor(url: string, base?: string | URL);
   static canParse(url: string, base?: string | URL): boolean;
@@ -1497,6 +1547,7 @@ interface SubtleCrypto {
   ): Promise<CryptoKey>;
   deriveBits(algorithm: CryptoAlgorithm, key: CryptoKey, length: number): Promise<ArrayBuffer>;
 }
+/** Web Cryptography, and random values. */
 declare const crypto: {
   readonly subtle: SubtleCrypto;
   getRandomValues<T extends Uint8Array | Uint16Array | Uint32Array | Int8Array | Int16Array | Int32Array>(array: T): T;
@@ -1513,9 +1564,9 @@ interface SignatureOptions {
   readonly toleranceSeconds?: number;
 }
 /**
- * Verifies vendors' signatures over the exact bytes, in constant time. Returns false if the signature does not match or
- * the timestamp is too old. Throws a TypeError if the secret is missing or malformed. The secret may be a handle, of a secret
- * with `use: [webhooks]`: then the host verifies.
+ * Verifies vendors’ signatures over the exact bytes, in constant time. Returns false if the signature does not
+ * match or the timestamp is too old. Throws a TypeError if the secret is missing or malformed. The secret may be
+ * a handle, of a secret with `use: [webhooks]`: then the host verifies.
  */
 declare const webhooks: {
   /** Standard Webhooks and Svix: `webhook-*` or `svix-*` headers. The secret is base64, with or without `whsec_`. */

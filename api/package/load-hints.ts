@@ -1,57 +1,20 @@
 /** Suggests fixes when code fails to load because it uses a global that plugins do not have. */
 import { closest, distance } from 'fastest-levenshtein';
-import { printGlobals } from '../../sdk/generate/globals.ts';
+import {
+  absentGlobals,
+  globalNames,
+  grantedGlobals,
+  platformGlobals,
+  pluginGlobals,
+} from '../../sdk/contract/realm-globals.ts';
 
-const GROUPS = ['middleware', 'compaction', 'events', 'tools', 'commands', 'providers', 'channel'] as const;
 /** Globals worth suggesting, without those of the language itself. */
-const GLOBALS = [
-  ...GROUPS,
-  ...[
-    'host',
-    'console',
-    'setTimeout',
-    'clearTimeout',
-    'setInterval',
-    'clearInterval',
-    'queueMicrotask',
-    'crypto',
-    'webhooks',
-  ],
-  ...[
-    'URL',
-    'URLSearchParams',
-    'TextEncoder',
-    'TextDecoder',
-    'AbortController',
-    'AbortSignal',
-    'structuredClone',
-    'atob',
-    'btoa',
-  ],
-];
-/** Globals of other platforms, with their replacement in plugins. */
-export const absentGlobals: Readonly<Record<string, string>> = {
-  fetch: 'declare the capability host.http:<host>; fetch exists where it was granted',
-  process: 'use host.settings and host.secrets for configuration',
-  Buffer: 'use Uint8Array, TextEncoder and atob',
-  require: 'use an import statement with a relative path',
-  window: 'a plugin has no page',
-  document: 'a plugin has no page',
-};
-/** Globals of the language. Those that a realm lacks would break its confinement. */
-const LANGUAGE =
-  'AggregateError Array ArrayBuffer AsyncDisposableStack BigInt BigInt64Array BigUint64Array Boolean DataView Date DisposableStack ' +
-  'Error EvalError FinalizationRegistry Float16Array Float32Array Float64Array Function Infinity Int16Array Int32Array Int8Array ' +
-  'Intl Iterator JSON Map Math NaN Number Object Promise Proxy RangeError ReferenceError Reflect RegExp Set String ' +
-  'SuppressedError Symbol SyntaxError Temporal TypeError URIError Uint16Array Uint32Array Uint8Array Uint8ClampedArray WeakMap ' +
-  'WeakRef WeakSet decodeURI decodeURIComponent encodeURI encodeURIComponent escape eval globalThis isFinite isNaN ' +
-  'parseFloat parseInt undefined unescape';
+const GLOBALS = Object.keys({ ...pluginGlobals, ...platformGlobals });
+const GROUPS = Object.keys(pluginGlobals).filter((name) => name !== 'host');
 /** The names that the realm declares. @param hasFetch whether the package declares hosts */
 export const listRealmGlobals = (hasFetch: boolean): ReadonlySet<string> =>
-  new Set([...listDeclaredGlobals(), ...LANGUAGE.split(' ')].filter((name) => name !== 'fetch' || hasFetch));
+  new Set([...globalNames, ...(hasFetch ? Object.keys(grantedGlobals) : [])]);
 
-const listDeclaredGlobals = (): string[] =>
-  [...printGlobals().matchAll(/^declare (?:class|function|const|let|var) (\w+)/gm)].map(([, name = '']) => name);
 const EDITS_MAX = 3;
 /** Length of the code excerpt around the error, because a bundle may be one line of megabytes. Characters. */
 const LOOK_CHARS = 200;

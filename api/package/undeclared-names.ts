@@ -2,8 +2,8 @@
 import type { PartialMessage } from 'esbuild';
 import { closest, distance } from 'fastest-levenshtein';
 import type { ProblemLocation } from '../../sdk/contract/errors.ts';
+import { absentGlobals } from '../../sdk/contract/realm-globals.ts';
 import type { FreeName } from './free-names.ts';
-import { absentGlobals } from './load-hints.ts';
 
 /** Uses of undeclared names that are examined in one file; ordinary files have a few. */
 const USES_MAX = 10_000;

@@ -1,50 +1,62 @@
-/** The text of docs/plugin-globals.md, made from the types that authors compile with and the hints about absent globals. */
-import { absentGlobals } from '../../api/package/load-hints.ts';
-import { printGlobals } from '../../sdk/generate/globals.ts';
-
-const DECLARATION = /((?:^ ?\*.*\n|^\/\*\*.*\n)*)^declare (class|function|const|let|var) (\w+)/gm;
-
-interface Declared {
-  readonly name: string;
-  readonly kind: string;
-  readonly doc: string;
-}
-
-function listDeclared(): Declared[] {
-  const found = printGlobals().matchAll(DECLARATION);
-  const byName = new Map<string, Declared>();
-  for (const [, comment = '', kind = '', name = ''] of found) {
-    const doc = comment
-      .replaceAll(/^ ?\/?\*+\/?|\*\/$/gm, '')
-      .replaceAll(/\s+/g, ' ')
-      .trim();
-    byName.set(name, { name, kind: kind === 'const' ? 'object' : kind, doc });
-  }
-  return [...byName.values()];
-}
+/** The text of docs/plugin-globals.md, made from the tables of a plugin's globals. */
+import {
+  foreignGlobals,
+  globalObjectNames,
+  grantedGlobals,
+  languageGlobals,
+  platformGlobals,
+  pluginGlobals,
+  withheldGlobals,
+} from '../../sdk/contract/realm-globals.ts';
 
 const escapeCell = (text: string): string => text.replaceAll('|', '\\|');
+
+function printTable(head: string, rows: Readonly<Record<string, string>>): string[] {
+  return [
+    `| ${head} | |`,
+    '|---|---|',
+    ...Object.entries(rows).map(([name, text]) => `| \`${name}\` | ${escapeCell(text)} |`),
+    '',
+  ];
+}
+
+const listDocs = (rows: Readonly<Record<string, { readonly doc: string }>>): Readonly<Record<string, string>> =>
+  Object.fromEntries(Object.entries(rows).map(([name, { doc }]) => [name, doc]));
 
 /** The text of the page. */
 export function globalsPage(): string {
   return [
     '# Globals of a plugin',
     '',
-    'Generated from `sdk/generate/` and `api/package/load-hints.ts` by `npm run -s generate`. The types are in `sdk/globals.d.ts`.',
+    'Generated from `sdk/contract/realm-globals.ts` by `npm run -s generate`. The types are in `sdk/globals.d.ts`.',
     '',
-    'A plugin runs in a realm of its own. It has the language (ECMA-262) and the globals of this page, and nothing else: no imports, no Node, no',
-    'browser. A name that is not here does not exist.',
+    'A plugin runs in a realm of its own. It has the language (ECMA-262 and ECMA-402) and the globals of this page, and nothing else: no',
+    'imports, no Node, no browser. A name that is not here does not exist.',
     '',
-    '| Global | | |',
-    '|---|---|---|',
-    ...listDeclared().map(({ name, kind, doc }) => `| \`${name}\` | ${kind} | ${escapeCell(doc)} |`),
+    '## Bulkhead',
+    '',
+    ...printTable('Global', listDocs(pluginGlobals)),
+    '## The web',
+    '',
+    ...printTable('Global', { ...platformGlobals, ...globalObjectNames, ...listDocs(grantedGlobals) }),
+    '## The language',
+    '',
+    `${languageGlobals.map((name) => `\`${name}\``).join(', ')}.`,
+    '',
+    'All methods of these objects in the installed Node are there. The objects are frozen: a plugin cannot change `Array.prototype`, but may assign',
+    'any inherited name on its own objects. Five things differ from a browser or from Node:',
+    '',
+    '- Code is strict. `Function` and indirect `eval` run text in the same realm, as strict code; direct `eval(…)` and `import(…)` are refused at publish.',
+    '- Clocks have the resolution of `Date.now()`: one millisecond, in `Temporal.Now` too.',
+    '- `RegExp` keeps no last match: `RegExp.$1` and its like do not exist.',
+    '- `Error.stackTraceLimit` and `Error.prepareStackTrace` may be assigned and change nothing.',
+    '- TypeScript declares `Temporal` from version 6 on: add `esnext.temporal` to `lib`.',
     '',
     '## What is absent',
     '',
-    '| Name | In a plugin |',
-    '|---|---|',
-    ...Object.entries(absentGlobals).map(([name, hint]) => `| \`${name}\` | ${escapeCell(hint)} |`),
-    '| `import()`, `eval` of new code, WebAssembly, SharedArrayBuffer, Atomics | they would run or share what was not reviewed at publish |',
-    '',
-  ].join('\n');
+    ...printTable('Name', { ...withheldGlobals, ...foreignGlobals }),
+  ]
+    .join('\n')
+    .trimEnd()
+    .concat('\n');
 }

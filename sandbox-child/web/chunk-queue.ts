@@ -69,7 +69,8 @@ export class CountQueuingStrategy {
     return countChunk;
   }
 }
-const countChunk = (_chunk: unknown): number => 1;
+// Frozen here: who freezes the class does not call its getters.
+const countChunk = Object.freeze((_chunk: unknown): number => 1);
 
 export class ByteLengthQueuingStrategy {
   readonly #highWaterMark: number;
@@ -84,7 +85,7 @@ export class ByteLengthQueuingStrategy {
     return measureChunk;
   }
 }
-const measureChunk = (chunk: { readonly byteLength: number }): number => chunk.byteLength;
+const measureChunk = Object.freeze((chunk: { readonly byteLength: number }): number => chunk.byteLength);
 
 /** A promise that may reject without anybody listening. */
 export function createQuietPromise<T>(): PromiseWithResolvers<T> {

@@ -30,9 +30,8 @@ interface Log {
   error(message: string, data?: unknown): void;
 }`;
 
-/** Ambient globals outside the namespace. */
-export const globalTypes = `/** Writes to the plugin’s log, like \`host.log\`. */
-declare const console: {
+/** Ambient globals outside the namespace. `realm-globals.ts` says what each does. */
+export const globalTypes = `declare const console: {
   debug(...data: unknown[]): void;
   log(...data: unknown[]): void;
   info(...data: unknown[]): void;
@@ -42,6 +41,14 @@ declare const console: {
   dir(...data: unknown[]): void;
 };
 
+interface RegExpConstructor {
+  /** TypeScript has it in no library before version 6. */
+  escape(text: string): string;
+}
+
+declare const self: typeof globalThis;
+declare const global: typeof globalThis;
+
 declare function setTimeout<A extends unknown[]>(callback: (...args: A) => void, ms?: number, ...args: A): number;
 declare function clearTimeout(id: number | undefined): void;
 declare function setInterval<A extends unknown[]>(callback: (...args: A) => void, ms?: number, ...args: A): number;
@@ -50,11 +57,9 @@ declare function setImmediate<A extends unknown[]>(callback: (...args: A) => voi
 declare function clearImmediate(id: number | undefined): void;
 declare function queueMicrotask(callback: () => void): void;
 declare function structuredClone<T>(value: T): T;
-/** Encodes a string of Latin-1 characters as base64. */
 declare function btoa(text: string): string;
 declare function atob(base64: string): string;
 
-/** The time since the plugin started, in whole milliseconds: precise clocks are absent. */
 declare const performance: {
   readonly timeOrigin: number;
   now(): number;
@@ -150,7 +155,6 @@ interface StreamPipeOptions {
   signal?: AbortSignal;
 }
 type ReadableStreamReadResult<T> = { done: false; value: T } | { done: true; value: undefined };
-/** Without readers that bring their own buffer: \`getReader({ mode: 'byob' })\` throws. */
 declare class ReadableStream<T = any> {
   constructor(source?: UnderlyingSource<T>, strategy?: QueuingStrategy<T>);
   static from<T>(iterable: Iterable<T> | AsyncIterable<T>): ReadableStream<T>;
@@ -350,11 +354,6 @@ declare class Response {
   readonly url: string;
   clone(): Response;
 }
-/**
- * Sends a request through \`host.http.fetch\`, with the same hosts, checks, limits and audit. Exists only where the account granted
- * \`host.http\`. The whole body of the response has arrived when the promise resolves. A refused or failed request rejects with a
- * TypeError whose \`cause\` is the host's sentence.
- */
 declare function fetch(input: Request | URL | string, init?: RequestInit): Promise<Response>;
 
 declare class TextEncoder {
@@ -455,11 +454,6 @@ interface SignatureOptions {
   /** Largest difference between the signed timestamp and now, in seconds. Default: 300. */
   readonly toleranceSeconds?: number;
 }
-/**
- * Verifies vendors' signatures over the exact bytes, in constant time. Returns false if the signature does not match or
- * the timestamp is too old. Throws a TypeError if the secret is missing or malformed. The secret may be a handle, of a secret
- * with \`use: [webhooks]\`: then the host verifies.
- */
 declare const webhooks: {
   /** Standard Webhooks and Svix: \`webhook-*\` or \`svix-*\` headers. The secret is base64, with or without \`whsec_\`. */
   verifyStandard(request: SignedRequest, secret: string, options?: SignatureOptions): Promise<boolean>;

@@ -41,7 +41,5 @@ await import('node:fs');
 new SharedArrayBuffer(8);
 // @ts-expect-error
 Atomics.wait;
-// @ts-expect-error
-new WeakRef(bytes);
 
 export {};

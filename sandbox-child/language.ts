@@ -1,0 +1,108 @@
+/**
+ * Completes the language, of which `ses` leaves programs that share a process only a part. Clock, randomness and what observes
+ * the garbage collector are harmless here: each plugin has a process of its own.
+ */
+import type { LanguageGlobal } from '../sdk/contract/realm-globals.ts';
+
+/** Globals that ses replaces or leaves out. */
+const WHOLE = [
+  ...(['Date', 'Math', 'Temporal', 'Intl', 'WeakRef', 'FinalizationRegistry', 'SuppressedError'] as const),
+  ...(['DisposableStack', 'AsyncDisposableStack', 'Float16Array', 'Float32Array', 'Float64Array'] as const),
+] as const satisfies readonly LanguageGlobal[];
+
+const asyncIteratorPrototype = Object.getPrototypeOf(Object.getPrototypeOf(async function* () {}.prototype));
+/** Members that ses removes or replaces. ses also replaces the constructors of errors and regular expressions. */
+const MEMBERS: readonly (readonly [findOwner: () => object, key: PropertyKey])[] = [
+  [() => Iterator.prototype, Symbol.dispose],
+  [() => asyncIteratorPrototype, Symbol.asyncDispose],
+  [() => Error.prototype.constructor, 'isError'],
+  [() => RegExp.prototype.constructor, 'escape'],
+  [() => Date.prototype, 'constructor'],
+];
+
+/** The part of Temporal that reads the clock. */
+interface Clock {
+  readonly Instant: { fromEpochMilliseconds(ms: number): { toZonedDateTimeISO(zone: unknown): ZonedTime } };
+  readonly Now: { timeZoneId(): string };
+}
+interface ZonedTime {
+  toPlainDate(): unknown;
+  toPlainDateTime(): unknown;
+  toPlainTime(): unknown;
+}
+
+export interface Language {
+  /** The globals that ses replaces or leaves out, as the language has them. */
+  readonly globals: Readonly<Record<string, unknown>>;
+  /** Objects that no global leads to, but syntax or a call does. Their prototypes are intrinsics. */
+  readonly hidden: readonly unknown[];
+  /** Puts back what ses removed from the intrinsics. Call it before they are frozen. */
+  restore(): void;
+}
+
+/** Remembers what ses removes. Call it before ses does. */
+export function rememberLanguage(): Language {
+  const all = globalThis as unknown as Readonly<Record<string, unknown>>;
+  const globals = Object.fromEntries(WHOLE.map((name) => [name, all[name]]));
+  const values = MEMBERS.map(([findOwner, key]) => Reflect.get(findOwner(), key));
+  return {
+    globals,
+    hidden: makeHidden(),
+    restore() {
+      for (const [index, [findOwner, key]] of MEMBERS.entries()) define(findOwner(), key, values[index]);
+      // ses replaced the constructor of errors, because the original one shows the frames of this program.
+      Object.setPrototypeOf(globals.SuppressedError, Error.prototype.constructor);
+      // ses offers its own `freeze` to every program.
+      Reflect.deleteProperty(Object, Symbol.for('harden'));
+      restoreProto();
+      coarsenClock(globals.Temporal as Clock);
+    },
+  };
+}
+
+function makeHidden(): unknown[] {
+  const segments = new Intl.Segmenter().segment('');
+  return [
+    ...[async () => {}, function* () {}, async function* () {}],
+    ...[[].values(), ''[Symbol.iterator](), ''.matchAll(/x/g), new Map().values(), new Set().values()],
+    ...[
+      [].values().map(String),
+      Iterator.from({ next: () => ({ done: true, value: 0 }) }),
+      segments,
+      segments[Symbol.iterator](),
+    ],
+  ];
+}
+
+function define(owner: object, key: PropertyKey, value: unknown): void {
+  Object.defineProperty(owner, key, { value, writable: true, enumerable: false, configurable: true });
+}
+
+/** `--disable-proto` removes the accessor from every realm. This one gives no power that `Object.setPrototypeOf` does not. */
+function restoreProto(): void {
+  const accessor = {
+    get ['__proto__'](): unknown {
+      return Object.getPrototypeOf(this);
+    },
+    set ['__proto__'](prototype: unknown) {
+      const isPrototype = prototype === null || typeof prototype === 'object' || typeof prototype === 'function';
+      if (isPrototype) Object.setPrototypeOf(this, prototype);
+    },
+  };
+  Object.defineProperties(Object.prototype, Object.getOwnPropertyDescriptors(accessor));
+  Object.defineProperty(Object.prototype, '__proto__', { enumerable: false });
+}
+
+/** Gives `Temporal.Now`, which counts nanoseconds, the resolution of `Date.now()`. */
+function coarsenClock({ Instant, Now }: Clock): void {
+  const now = () => Instant.fromEpochMilliseconds(Date.now());
+  const nowIn = (zone: unknown = Now.timeZoneId()) => now().toZonedDateTimeISO(zone);
+  const methods = {
+    instant: () => now(),
+    zonedDateTimeISO: (zone?: unknown) => nowIn(zone),
+    plainDateTimeISO: (zone?: unknown) => nowIn(zone).toPlainDateTime(),
+    plainDateISO: (zone?: unknown) => nowIn(zone).toPlainDate(),
+    plainTimeISO: (zone?: unknown) => nowIn(zone).toPlainTime(),
+  };
+  for (const [name, method] of Object.entries(methods)) define(Now, name, method);
+}

@@ -1,0 +1,174 @@
+/** The tables of a plugin's globals against the realm of a real child, and that realm against the language. */
+import { execFile } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { runInNewContext } from 'node:vm';
+import t from 'tap';
+import {
+  absentGlobals,
+  foreignGlobals,
+  globalNames,
+  languageGlobals,
+  pluginGlobals,
+  withheldGlobals,
+} from '../../sdk/contract/realm-globals.ts';
+import { temporaryFolder } from '../runner/harness.ts';
+import { bundleOf, callTool, testChild, testJail } from '../supervisor/children/jailed-child.ts';
+import { LIST_UNFROZEN, listMembers, listUnassignable } from './intrinsics-walk.ts';
+
+/** Not the global object itself. */
+const language = languageGlobals.filter((name) => name !== 'globalThis');
+const root = fileURLToPath(new URL('../..', import.meta.url));
+
+const child = testChild(t, await testJail(t));
+await child.load(
+  bundleOf(
+    "tools.run = { description: 'test', parameters: {}, handler: async ({ code }) => JSON.stringify(await (0, eval)(code)) };",
+  ),
+);
+
+/** Evaluates a program in a child, as the code of a plugin. */
+async function evaluate(code: string): Promise<unknown> {
+  const outcome = await callTool(child, 'run', { code });
+  return outcome.outcome === 'answered' ? JSON.parse(String(outcome.answer)) : outcome;
+}
+
+t.test('the realm has exactly the names of the list', async (t) => {
+  t.same(await evaluate('Object.getOwnPropertyNames(globalThis).sort()'), globalNames.toSorted());
+  // The host grants nothing here.
+  const absent = Object.keys(absentGlobals);
+  t.same(await evaluate(`${JSON.stringify(absent)}.filter((name) => name in globalThis)`), []);
+});
+
+t.test('the list has every name of the language, or a reason', async (t) => {
+  const names: string[] = runInNewContext('Object.getOwnPropertyNames(globalThis)');
+  const known = new Set<string>([...languageGlobals, ...Object.keys(withheldGlobals), 'console']);
+  t.same(
+    names.filter((name) => !known.has(name)),
+    [],
+    'describe a new name in realm-globals.ts',
+  );
+});
+
+t.test('the types declare exactly the names of the list', async (t) => {
+  const directory = await temporaryFolder(t);
+  const lines = [
+    '/// <reference lib="esnext.temporal" />',
+    ...globalNames.map((name) => `void ${name};`),
+    ...Object.keys({ ...withheldGlobals, ...foreignGlobals }).flatMap((name) => [
+      '// @ts-expect-error',
+      `void ${name};`,
+    ]),
+  ];
+  await writeFile(join(directory, 'names.ts'), lines.join('\n'));
+  const config = { extends: join(root, 'sdk/tsconfig.plugin.json'), include: ['*.ts'] };
+  await writeFile(join(directory, 'tsconfig.json'), JSON.stringify(config));
+  const tsc = join(root, 'test/node_modules/typescript-7/bin/tsc');
+  const { stdout } = await promisify(execFile)(tsc, ['-p', directory]).catch((error: { stdout: string }) => error);
+  t.equal(stdout, '');
+});
+
+/** Members of the language that plugins do not have. */
+const WITHHELD: readonly RegExp[] = [
+  // The last match is a state that all code of a process shares.
+  /^RegExp\.(?:input|lastMatch|lastParen|leftContext|rightContext|\$.)$/,
+  // It changes a frozen regular expression.
+  /^RegExp\.prototype\.compile/,
+  // They show the frames of other functions.
+  /\.\[\[Prototype\]\]\.(?:arguments|caller)$/,
+  // Of Node, not of the language.
+  /^promise\.Symbol\(/,
+];
+
+t.test('every member of the language is there', async (t) => {
+  const inNode: string[] = runInNewContext(listMembers(language));
+  const inChild = new Set((await evaluate(listMembers(language))) as string[]);
+  t.same(
+    inNode.filter((path) => !inChild.has(path) && !WITHHELD.some((pattern) => pattern.test(path))),
+    [],
+  );
+  t.ok(inNode.length > 1500, `${inNode.length} members`);
+});
+
+t.test('nothing that a plugin reaches can be changed but what it registers with', async (t) => {
+  t.same(
+    ((await evaluate(LIST_UNFROZEN)) as string[]).filter((path) => !Object.hasOwn(pluginGlobals, path)),
+    [],
+  );
+});
+/** The length of an array cannot become an accessor. The functions that `Error.prepareStackTrace` gives out are not shared. */
+const UNASSIGNABLE = new Set([
+  'Array.prototype.length',
+  'Error.prepareStackTrace.length',
+  'Error.prepareStackTrace.name',
+]);
+
+t.test('no path leads to the constructor of errors that ses replaced', async (t) => {
+  const members = (await evaluate(
+    listMembers(globalNames.filter((name) => !['globalThis', 'self', 'global'].includes(name))),
+  )) as string[];
+  t.same(
+    members.filter((path) => path.endsWith('.stackTraceLimit')),
+    ['Error.stackTraceLimit'],
+  );
+});
+
+t.test('every inherited name can be assigned on an own object that can take it in Node', async (t) => {
+  const inNode = new Set<string>(runInNewContext(listUnassignable(language)));
+  const inChild = (await evaluate(listUnassignable(language))) as string[];
+  t.same(
+    inChild.filter((path) => !inNode.has(path) && !UNASSIGNABLE.has(path)),
+    [],
+  );
+});
+
+t.test('an assignment behaves as the language says', async (t) => {
+  const cases: Readonly<Record<string, unknown>> = {
+    'Object.keys(Object.assign({}, JSON.parse(\'{"constructor":1,"valueOf":2}\')))': ['constructor', 'valueOf'],
+    "(() => { const words = {}; for (const word of ['constructor', 'toString']) words[word] = 1; return words; })()": {
+      constructor: 1,
+      toString: 1,
+    },
+    '(() => { const own = Object.create([]); own.map = 1; own.map = 2; return Object.getOwnPropertyDescriptor(own, "map"); })()':
+      {
+        value: 2,
+        writable: true,
+        enumerable: true,
+        configurable: true,
+      },
+    '(() => { class Base { set toString(value) { this.set = value; } } const own = new Base(); own.toString = 1; return own; })()':
+      { set: 1 },
+    '(() => { const own = {}; own.__proto__ = { inherited: 1 }; return [own.inherited, Object.keys(own)]; })()': [
+      1,
+      [],
+    ],
+    '(() => { const frozen = Object.freeze({}); try { frozen.toString = 1; } catch (error) { return error.name; } })()':
+      'TypeError',
+    '(() => { try { "text".toString = 1; } catch (error) { return error.name; } })()': 'TypeError',
+    '(() => { try { Object.prototype.toString = 1; } catch (error) { return error.name; } })()': 'TypeError',
+    '(() => { try { Reflect.set(Object.prototype, "toString", 1, {}); return "ok"; } catch (error) { return error.name; } })()':
+      'ok',
+    'new Date().constructor === Date && (() => 0).constructor === Function': true,
+    'Function("return this")() === globalThis && self === globalThis && global === globalThis': true,
+    'new (Function("this.own = 1"))().own': 1,
+    'Function("return this").call({ own: 1 }).own': 1,
+    'Function("a", "b", "return a + b + this.c").bind({ c: 3 }, 1)(2)': 6,
+    'typeof misspelt': 'undefined',
+    '(() => { try { return misspelt; } catch (error) { return [error.name, error.message]; } })()': [
+      'ReferenceError',
+      'misspelt is not defined',
+    ],
+    '(() => { try { misspelt = 1; } catch (error) { return [error.name, error.message]; } })()': [
+      'ReferenceError',
+      'misspelt is not defined',
+    ],
+    '(() => { globalThis.declared = 1; try { return declared; } finally { delete globalThis.declared; } })()': 1,
+    'Temporal.Now.instant().epochNanoseconds % 1000000n === 0n': true,
+    'Temporal.Now.zonedDateTimeISO("Asia/Tokyo").timeZoneId': 'Asia/Tokyo',
+    // The original constructor gives out the frames of the program around the realm.
+    '[SuppressedError, DOMException, TypeError].every((made) => Object.getPrototypeOf(made) === Error)': true,
+  };
+  for (const [code, expected] of Object.entries(cases)) t.same(await evaluate(code), expected, code);
+});
