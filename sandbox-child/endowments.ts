@@ -6,12 +6,12 @@ import type { PlatformGlobal } from '../sdk/contract/realm-globals.ts';
 import { AbortController, AbortSignal } from './abort.ts';
 import { nameClasses } from './class-names.ts';
 import { createPerformance } from './clock.ts';
+import { createConsole } from './console.ts';
 import { createCrypto } from './crypto.ts';
 import { DOMException, replaceNodeExceptions } from './dom-exception.ts';
 import { CustomEvent, Event, EventTarget } from './event-target.ts';
 import type { SendCall } from './host.ts';
 import type { Log } from './log-lines.ts';
-import { text } from './text.ts';
 import { createTimers } from './timers.ts';
 import type { WebProgram } from './web-program.ts';
 import { createWebhooks } from './webhooks.ts';
@@ -49,16 +49,6 @@ function restrictUrl(): { URL: typeof URL; URLSearchParams: typeof URLSearchPara
   Reflect.deleteProperty(URL, 'revokeObjectURL');
   for (const { prototype } of [URL, URLSearchParams]) Reflect.deleteProperty(prototype, inspect);
   return { URL, URLSearchParams };
-}
-
-function createConsole(log: Log): Record<string, (...values: unknown[]) => void> {
-  const logAt =
-    (level: Parameters<Log>[0]) =>
-    (...values: unknown[]): void =>
-      log(level, values.map(text).join(' '));
-  const info = logAt('info');
-  const debug = logAt('debug');
-  return { log: info, info, debug, trace: debug, warn: logAt('warn'), error: logAt('error'), dir: info };
 }
 
 /** Creates the globals. `log` writes its log lines; `report` receives the errors of its callbacks; `send` sends host calls. */

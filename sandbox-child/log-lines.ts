@@ -1,7 +1,7 @@
 /** Sends log lines, truncated to the protocol's limits. The supervisor enforces the limits again. */
 import type { LogLevel } from '../sdk/contract/protocol.ts';
 import type { SupervisorConnection } from './supervisor-connection.ts';
-import { text, toErrorData } from './text.ts';
+import { text, toErrorData, UNPRINTABLE } from './text.ts';
 
 /** Writes one line. Never throws. */
 export type Log = (level: LogLevel, message: string, data?: unknown) => void;
@@ -11,7 +11,6 @@ const MESSAGE_MAX_CHARS = 8_192;
 const DATA_MAX_CHARS = 16_384;
 /** Levels of log data that JSON cannot hold as it is; each level is copied. */
 const DEPTH_MAX = 64;
-const UNPRINTABLE = '[a value that cannot be shown]';
 
 /** `getInvocationId` returns the invocation whose code is running. */
 export function makeLog(supervisor: SupervisorConnection, getInvocationId: () => string | null): Log {

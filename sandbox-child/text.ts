@@ -3,6 +3,9 @@
 /** Longest text of one value, characters. The supervisor truncates further. */
 const TEXT_MAX = 16_384;
 
+/** Stands for a value whose properties throw. */
+export const UNPRINTABLE = '[a value that cannot be shown]';
+
 /** Converts a value to text. Never throws. */
 export function text(value: unknown): string {
   try {
@@ -11,13 +14,13 @@ export function text(value: unknown): string {
     if (typeof value === 'object' && value !== null) return (JSON.stringify(value) ?? '').slice(0, TEXT_MAX);
     return String(value).slice(0, TEXT_MAX);
   } catch {
-    return '[a value that cannot be shown]';
+    return UNPRINTABLE;
   }
 }
 
 /** Stack frames of this program and of Node, which do not help an author. */
 const FOREIGN_FRAME = /\n +at (?:[^\n]*?[ (])?(?:\/child\.cjs|node:[\w/]+):\d+:\d+\)?(?=\n|$)/g;
-const removeForeignFrames = (stack: string): string => stack.replace(FOREIGN_FRAME, '');
+export const removeForeignFrames = (stack: string): string => stack.replace(FOREIGN_FRAME, '');
 
 /** Converts an error to data, because JSON would contain none of its properties. */
 export function toErrorData(error: Error): Record<string, unknown> {

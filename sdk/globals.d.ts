@@ -1088,7 +1088,11 @@ declare const channel: Bulkhead.Channel;
 /** The host calls that the account granted to this plugin. */
 declare const host: Bulkhead.DeclaredHost;
 
-/** Writes to the plugin’s log, like `host.log`. */
+/**
+ * Writes to the plugin’s log, one line a call, as in Node: `%s %d %i %f %j %o %O %c`, maps and sets shown,
+ * tables, groups, timers. `trace` writes the level debug, with a stack; `assert` writes error; the others write
+ * info unless their name says the level.
+ */
 declare const console: {
   debug(...data: unknown[]): void;
   log(...data: unknown[]): void;
@@ -1096,7 +1100,22 @@ declare const console: {
   warn(...data: unknown[]): void;
   error(...data: unknown[]): void;
   trace(...data: unknown[]): void;
-  dir(...data: unknown[]): void;
+  dir(value?: unknown, options?: { depth?: number | null }): void;
+  dirxml(...data: unknown[]): void;
+  /** Writes rows as a table; `columns` are the fields to show. */
+  table(rows?: unknown, columns?: readonly string[]): void;
+  group(...label: unknown[]): void;
+  groupCollapsed(...label: unknown[]): void;
+  groupEnd(): void;
+  time(label?: string): void;
+  timeLog(label?: string, ...data: unknown[]): void;
+  timeEnd(label?: string): void;
+  count(label?: string): void;
+  countReset(label?: string): void;
+  /** Writes an error if the condition is false. Never throws. */
+  assert(condition?: unknown, ...data: unknown[]): void;
+  /** Does nothing: a log keeps its lines. */
+  clear(): void;
 };
 
 interface RegExpConstructor {

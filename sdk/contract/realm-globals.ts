@@ -36,7 +36,8 @@ export const pluginGlobals = {
  * value in `sandbox-child/endowments.ts`.
  */
 export const platformGlobals = {
-  console: 'Writes to the plugin’s log, like `host.log`.',
+  console:
+    'Writes to the plugin’s log, one line a call, as in Node: `%s %d %i %f %j %o %O %c`, maps and sets shown, tables, groups, timers. `trace` writes the level debug, with a stack; `assert` writes error; the others write info unless their name says the level.',
   setTimeout: 'Calls a function once, after a time in milliseconds.',
   clearTimeout: 'Cancels a timer of `setTimeout`.',
   setInterval: 'Calls a function again and again, at an interval in milliseconds.',

@@ -38,7 +38,22 @@ export const globalTypes = `declare const console: {
   warn(...data: unknown[]): void;
   error(...data: unknown[]): void;
   trace(...data: unknown[]): void;
-  dir(...data: unknown[]): void;
+  dir(value?: unknown, options?: { depth?: number | null }): void;
+  dirxml(...data: unknown[]): void;
+  /** Writes rows as a table; \`columns\` are the fields to show. */
+  table(rows?: unknown, columns?: readonly string[]): void;
+  group(...label: unknown[]): void;
+  groupCollapsed(...label: unknown[]): void;
+  groupEnd(): void;
+  time(label?: string): void;
+  timeLog(label?: string, ...data: unknown[]): void;
+  timeEnd(label?: string): void;
+  count(label?: string): void;
+  countReset(label?: string): void;
+  /** Writes an error if the condition is false. Never throws. */
+  assert(condition?: unknown, ...data: unknown[]): void;
+  /** Does nothing: a log keeps its lines. */
+  clear(): void;
 };
 
 interface RegExpConstructor {

@@ -317,7 +317,7 @@ t.test('log lines: levels, cut to size, and what is thrown outside of handlers',
   await callTool(child, 'run');
   await sleep(100);
   t.match(child.lines.slice(0, 3), [
-    { level: 'info', message: 'a {"b":1} [2]', truncated: false },
+    { level: 'info', message: 'a { b: 1 } [ 2 ]', truncated: false },
     { level: 'warn', message: 'w', data: { n: 1 } },
     { message: 'x'.repeat(8192), data: 'y'.repeat(16384), truncated: true },
   ]);
