@@ -1,20 +1,21 @@
 /**
- * `npm test [-- --soak] [-- --seed N] [-- file…]`: the checks and every test file, or the files given. `--soak` runs the
- * long version of the soak tests. The last line counts the assertions: `N passed, N failed`.
+ * `npm test [-- --soak] [-- --seed N] [-- file or folder…]`: the checks and every test file, or the files given and those
+ * below the folders given. `--soak` runs the long version of the soak tests. The last line counts the assertions: `N passed,
+ * N failed`.
  *
  * Each file is a program that prints TAP, run by node rather than by tap's own runner: that one puts itself into the
  * environment of every child process, and this suite tests processes with an empty environment.
  */
 import { randomInt } from 'node:crypto';
-import { globSync, readFileSync } from 'node:fs';
-import { relative, resolve } from 'node:path';
+import { globSync, readFileSync, statSync } from 'node:fs';
+import { dirname, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { prepareRun } from './runner/prepare-run.ts';
 import { readProcessorTime } from './runner/processor-time.ts';
 import { completeSearchPath } from './runner/programs.ts';
-import { checks, type Outcome, runCheck, runFile } from './runner/run-file.ts';
-import { inOrder } from './runner/schedule.ts';
+import { checks, type Outcome, runCheck, runFile, runTogether } from './runner/run-file.ts';
+import { groupFiles, inOrder, type Job } from './runner/schedule.ts';
 import { SEED_VARIABLE, SOAK_VARIABLE } from './runner/soak.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -28,7 +29,7 @@ const { values: options, positionals } = parseArgs({
   options: { soak: { type: 'boolean', default: false }, seed: { type: 'string' } },
   allowPositionals: true,
 });
-const requested = positionals.map((file) => relative(ROOT, resolve(file)));
+const requested = positionals.map((path) => relative(ROOT, resolve(path)));
 const started = Date.now();
 const outcomes: Outcome[] = [];
 
@@ -39,7 +40,8 @@ if (options.soak || options.seed !== undefined) {
   console.log(`seed ${seed}: repeat with --seed ${seed}`);
 }
 
-const files = requested.length > 0 ? requested : findFiles();
+const files = requested.length > 0 ? [...new Set(requested.flatMap(listFiles))] : findFiles();
+if (files.length === 0) throw new Error(`No test files below ${requested.join(', ')}. Name files or folders of test/.`);
 await completeSearchPath();
 const run = await prepareRun({ isWhole: requested.length === 0 });
 // Ctrl-C ends the test files by itself; the server is in a session of its own and has a folder to remove.
@@ -50,19 +52,34 @@ try {
   const isWhole = requested.length === 0 && !options.soak;
   await inOrder(
     [
-      ...(isWhole ? checks.map(({ name, command }) => ({ name, start: () => runCheck({ name, command }, ROOT) })) : []),
-      ...files.map((name) => ({ name, start: () => runFile(name, ROOT) })),
+      ...(isWhole
+        ? checks.map((check) => ({ name: check.name, start: async () => [await runCheck(check, ROOT)] }))
+        : []),
+      ...groupFiles(files).map(jobOf),
     ],
-    report,
+    (results) => results.forEach(report),
   );
 } finally {
   await run.end();
 }
 summarize();
 
+function jobOf(group: readonly string[]): Job<Outcome[]> {
+  const [first = ''] = group;
+  return group.length === 1
+    ? { name: first, start: async () => [await runFile(first, ROOT)] }
+    : { name: dirname(first), start: () => runTogether(group, ROOT) };
+}
+
+/** The test files below a folder; a file as it is. */
+function listFiles(path: string): string[] {
+  const isFolder = statSync(resolve(ROOT, path)).isDirectory();
+  return isFolder ? globSync(`${path}/**/*.test.ts`, { cwd: ROOT, exclude: ['**/node_modules/**'] }) : [path];
+}
+
 /** All test files; in a soak run those that have a long version. */
 function findFiles(): string[] {
-  const all = globSync('test/**/*.test.ts', { cwd: ROOT, exclude: ['test/node_modules/**'] });
+  const all = listFiles('test');
   return options.soak
     ? all.filter((file) => readFileSync(resolve(ROOT, file), 'utf8').includes('runner/soak.ts'))
     : all;

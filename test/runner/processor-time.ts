@@ -1,27 +1,36 @@
-/** Processor time of the processes that this one has waited for. */
+/** Processor time of this process and of those that it has waited for. Linux only; elsewhere 0. */
 import { readFileSync } from 'node:fs';
 
 /** `/proc` counts in hundredths of a second. */
 const TICK_MS = 10;
-/** Positions after the process's name: user and system time of ended children. */
-const [USER_TIME, SYSTEM_TIME] = [13, 14];
+/** Positions after the process's name: user and system time, of itself and of ended children. */
+const [USER_TIME, SYSTEM_TIME, CHILDREN_USER_TIME, CHILDREN_SYSTEM_TIME] = [11, 12, 13, 14];
 
 let earlier = 0;
+let ownEarlier = 0;
 
-/** What has been added since the last call, milliseconds: the time of a process, called when it has just exited. Linux only. */
+/** What ended children have added since the last call, milliseconds: the time of a process, called when it has just exited. */
 export function readProcessorTime(): number {
-  const total = readTotal();
+  const total = sumFields(CHILDREN_USER_TIME, CHILDREN_SYSTEM_TIME);
   const added = total - earlier;
   earlier = total;
   return added;
 }
 
-function readTotal(): number {
+/** What this process and its ended children have used since the last call, milliseconds. */
+export function readOwnProcessorTime(): number {
+  const total = sumFields(USER_TIME, SYSTEM_TIME, CHILDREN_USER_TIME, CHILDREN_SYSTEM_TIME);
+  const added = total - ownEarlier;
+  ownEarlier = total;
+  return added;
+}
+
+function sumFields(...positions: readonly number[]): number {
   try {
     const fields = readFileSync('/proc/self/stat', 'latin1')
       .replace(/^.*\) /s, '')
       .split(' ');
-    return (Number(fields[USER_TIME]) + Number(fields[SYSTEM_TIME])) * TICK_MS;
+    return positions.reduce((sum, at) => sum + Number(fields[at]), 0) * TICK_MS;
   } catch {
     return 0;
   }

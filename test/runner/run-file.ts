@@ -24,6 +24,8 @@ const SHOWN_FAILURES = 10;
  * this, a file that starts a supervisor takes a tenth less processor time.
  */
 const YOUNG_GENERATION = '--min-semi-space-size=16';
+const TEST_FLAGS = [YOUNG_GENERATION, '--import', './test/runner/leak-guard.ts'];
+const SHARED_PROCESS = 'test/runner/shared-process.ts';
 
 export interface Outcome {
   readonly name: string;
@@ -84,32 +86,85 @@ export async function runCheck({ name, command }: Check, root: string): Promise<
   };
 }
 
-/** Runs a test file. One that ends badly without a failed assertion (a crash, a leak, a hang) counts as one failure. */
+/** Runs a test file in a process of its own. */
 export async function runFile(file: string, root: string): Promise<Outcome> {
-  let passed = 0;
-  const failures: FailedAssertion[] = [];
-  const skipped: string[] = [];
+  const results = new Results();
   const parser = new Parser({ omitVersion: true });
-  count(parser, (result) => {
-    if (result.skip || result.todo) skipped.push(`${result.fullname} (${result.skip || result.todo})`);
-    else if (result.ok) passed++;
-    else failures.push(result);
+  countAssertions(parser, results);
+  const ended = await runParsed([...TEST_FLAGS, file], root, parser);
+  return { ...describeResults(file, results, ended), ...pickTimes(ended) };
+}
+
+/** Runs test files one after the other in one process. */
+export async function runTogether(files: readonly string[], root: string): Promise<Outcome[]> {
+  const byFile = new Map(files.map((file) => [file, new Results()]));
+  const times = new Map<string, Times>();
+  const finished: string[] = [];
+  const parser = new Parser({ omitVersion: true });
+  parser.on('child', (child) => countAssertions(child, resultsOf(child.name)));
+  parser.on('assert', (result) => {
+    const results = resultsOf(result.name);
+    if (!result.ok && results.failures.length === 0) results.failures.push(result);
+    finished.push(result.name);
+    times.set(result.name, { milliseconds: result.time ?? 0, processorMilliseconds: 0 });
   });
-  const words = [YOUNG_GENERATION, '--import', './test/runner/leak-guard.ts', file];
+  parser.on('comment', (comment) => {
+    const processorMilliseconds = Number(/^# processor time (\d+)/.exec(comment)?.[1] ?? Number.NaN);
+    const file = finished.at(-1) ?? '';
+    const { milliseconds } = times.get(file) ?? NO_TIME;
+    if (!Number.isNaN(processorMilliseconds)) times.set(file, { milliseconds, processorMilliseconds });
+  });
+  const ended = await runParsed([...TEST_FLAGS, SHARED_PROCESS, ...files], root, parser);
+  const isComplete = finished.length === files.length;
+  const hasFailures = [...byFile.values()].some(({ failures }) => failures.length > 0);
+  // Why the process ended badly, if no failure explains it, is reported by the file that ran last: any of them may be to blame.
+  const last = files[Math.min(finished.length, files.length - 1)];
+  const output = `${ended.output}\nIts process ran ${files.join(' ')}: run each alone to see which one it was.`;
+  return files.map((file) => {
+    const isExplained = file !== last || (isComplete && hasFailures);
+    const ownEnd = isExplained
+      ? { ...ended, ok: true, output: 'It did not run: its process had ended.' }
+      : { ...ended, output };
+    return { ...describeResults(file, resultsOf(file), ownEnd), ...(times.get(file) ?? NO_TIME) };
+  });
+
+  function resultsOf(file: string): Results {
+    const known = byFile.get(file);
+    if (!known) throw new Error(`${SHARED_PROCESS} ran ${file}, which it was not given.`);
+    return known;
+  }
+}
+
+type Times = Pick<Outcome, 'milliseconds' | 'processorMilliseconds'>;
+const NO_TIME: Times = { milliseconds: 0, processorMilliseconds: 0 };
+
+class Results {
+  passed = 0;
+  readonly failures: FailedAssertion[] = [];
+  readonly skipped: string[] = [];
+}
+
+async function runParsed(words: readonly string[], root: string, parser: Parser): Promise<Run> {
   const ended = await run([process.execPath, ...words], root, (chunk) => parser.write(chunk));
   await new Promise<void>((resolve) => {
     parser.once('complete', () => resolve());
     parser.end();
   });
+  return ended;
+}
+
+/** A file that ends badly without a failed assertion (a crash, a leak, a hang) counts as one failure. */
+function describeResults(name: string, { passed, failures, skipped }: Results, ended: Run): Omit<Outcome, keyof Times> {
   const endedBadly = failures.length === 0 && (!ended.ok || passed + skipped.length === 0);
+  // In a shared process the file is the outermost test.
+  const named = failures.map(({ fullname, diag }) => ({ fullname: fullname.replace(`${name} > `, ''), diag }));
   return {
-    name: file,
+    name,
     passed,
     failed: endedBadly ? 1 : failures.length,
-    skipped,
-    ...pickTimes(ended),
-    failures: failures.map(({ fullname }) => fullname),
-    report: endedBadly ? ended.output : reportFailures(failures, ended.errorOutput),
+    skipped: skipped.map((reason) => reason.replace(`${name} > `, '')),
+    failures: named.map(({ fullname }) => fullname),
+    report: endedBadly ? ended.output : reportFailures(named, ended.errorOutput),
   };
 }
 
@@ -131,18 +186,25 @@ interface Assertion {
 }
 
 /** Counts leaves only: a test that holds assertions is not one itself. */
-function count(parser: Parser, onAssertion: (result: Assertion) => void): void {
+function countAssertions(parser: Parser, results: Results): void {
   let child: Parser | undefined;
   parser.on('child', (next: Parser) => {
     child = next;
-    count(next, onAssertion);
+    countAssertions(next, results);
   });
   parser.on('assert', (result: Assertion) => {
     const hadChild = child !== undefined && child.count > 0;
     // A failing test whose assertions all passed (a thrown error, a timeout) is a failure of its own.
-    if (!hadChild || (!result.ok && child?.fail === 0)) onAssertion(result);
+    if (!hadChild || (!result.ok && child?.fail === 0)) addResult(results, result);
     child = undefined;
   });
+}
+
+function addResult(results: Results, result: Assertion): void {
+  const { ok, skip, todo, fullname } = result;
+  if (skip || todo) results.skipped.push(`${fullname} (${skip || todo})`);
+  else if (ok) results.passed++;
+  else results.failures.push(result);
 }
 
 interface Run {

@@ -1,5 +1,6 @@
 /** The order of a run: the longest files first, some at a time. */
 import { availableParallelism } from 'node:os';
+import { dirname } from 'node:path';
 
 /**
  * Files at once. More than cores, because most files wait for other processes and for timers part of their time.
@@ -48,6 +49,37 @@ const ALONE: readonly string[] = [
   'test/supervisor/children/hung-code.test.ts',
   'test/supervisor/children/inspector.test.ts',
 ];
+
+/** Folders whose small files share processes. The others start services of their own, and share little. */
+const SHARED_FOLDERS = /^test\/(api|db|examples|service|supervisor)\//;
+/** Files that measure or change their whole process: its memory, open files, processor time or environment. */
+const OWN_PROCESS: readonly string[] = [
+  'test/api/package/zip-rules.test.ts',
+  'test/examples/ssh-guard.test.ts',
+  'test/supervisor/calls/revoked-writes.test.ts',
+  'test/supervisor/children/child-connection.test.ts',
+  'test/supervisor/children/spawn-cycles.test.ts',
+  'test/supervisor/host/http-attacks.test.ts',
+  'test/supervisor/host/workspace.test.ts',
+  'test/supervisor/jail/jail.test.ts',
+  'test/supervisor/jail/sandbox.test.ts',
+  'test/supervisor/records/tracing.test.ts',
+];
+/** Few enough that no process runs longer than the longest files. */
+const FILES_PER_PROCESS = 8;
+
+/** Which files run in one process, one after the other: small ones of one folder. */
+export function groupFiles(files: readonly string[]): string[][] {
+  const isShared = (file: string): boolean =>
+    SHARED_FOLDERS.test(file) && ![...LONGEST, ...ALONE, ...OWN_PROCESS].includes(file);
+  const byFolder = Object.values(Object.groupBy(files.filter(isShared), (file) => dirname(file)));
+  const groups = byFolder.flatMap((inFolder = []) => {
+    const processes = Math.ceil(inFolder.length / FILES_PER_PROCESS);
+    // Dealt out in turn: neighbours by name are often similar, and similarly long.
+    return Array.from({ length: processes }, (_, process) => inFolder.filter((_, at) => at % processes === process));
+  });
+  return [...groups, ...files.filter((file) => !isShared(file)).map((file) => [file])];
+}
 
 export interface Job<T> {
   readonly name: string;
