@@ -5,6 +5,8 @@ import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts
 import { eventually, type Installed, type Reply, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(300_000);
+// Most of them wait for a deadline.
+t.jobs = 8;
 const fixture = await startSupervisorFixture(t);
 const REGISTRATIONS = {
   hooks: ['middleware.inboundMessage'],
@@ -356,7 +358,7 @@ t.test('a plugin that is uninstalled, paused or reconfigured while an earlier on
   );
 });
 
-t.test('called while the supervisor drains: the message does not pass', async (t) => {
+t.test('called while the supervisor drains: the message does not pass', { buffered: false }, async (t) => {
   const draining = await fixture.install({ slug: 'draining', account: 'draining', code: guard(NEVER), required: true });
   t.match((await send(draining, 'good')).body, { action: 'continue' });
   const under = send(draining, 'bad');
