@@ -97,10 +97,7 @@ async function start(): Promise<void> {
   actAsOwner(settings.DATA_DIR);
   await makeDataDir(settings.DATA_DIR);
   await refuseHalfRestored(settings.DATA_DIR);
-  const built = Promise.all([
-    buildSite('console', 'console/build-console.ts'),
-    buildSite('docs', 'docs/build-site.ts'),
-  ]);
+  const built = buildSites();
   const needsBubblewrap = settings.SANDBOX_FETCH === 'on' && env.SANDBOX !== 'off';
   const searchPath = needsBubblewrap ? completeSearchPath(settings) : env.PATH;
   const url = settings.DATABASE_URL ?? (await startDatabase(settings));
@@ -130,13 +127,17 @@ async function refuseHalfRestored(dataDir: string): Promise<void> {
   throw new Error(`A restore into ${dataDir} was interrupted. Run npm run -s operator -- restore <file> again.`);
 }
 
-/** Runs during the start of PostgreSQL. A failure does not prevent the start. */
+/** A failure prevents neither a start nor a replacement. */
+async function buildSites(): Promise<void> {
+  await Promise.all([buildSite('console', 'console/build-console.ts'), buildSite('docs', 'docs/build-site.ts')]);
+}
+
 async function buildSite(name: string, builder: string): Promise<void> {
   try {
     await promisify(execFile)(process.execPath, [script(builder)]);
   } catch (error) {
     const said = (error as { stderr?: string }).stderr?.trim() || String(error);
-    printLine(`${name} could not be built and is not served until the next start: ${said.slice(-500)}`);
+    printLine(`${name} could not be built, so an older one or none is served: ${said.slice(-500)}`);
   }
 }
 
@@ -198,6 +199,8 @@ async function replaceOnce(): Promise<void> {
   if (stopping !== undefined) return;
   try {
     if (replaceable === null) throw new Error('the service is still starting.');
+    // The new API reads at its start which pages there are.
+    await buildSites();
     const migrated = await replaceServices({ services, ...replaceable, signal: starting.signal });
     printLine(`replaced: API and supervisor run the new code (${migrated})`);
   } catch (error) {

@@ -1,7 +1,11 @@
 /** A copy of this checkout that a test turns into the next release while the service runs from it. */
-import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { execFile, execFileSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { cp, mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { MIGRATIONS } from '../../db/postgres/migrate.ts';
 import { type Teardown, temporaryFolder } from '../runner/harness.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -28,17 +32,36 @@ export interface ReleaseCopy {
   patch(path: string, from: string, to: string): Promise<() => Promise<void>>;
   write(path: string, text: string): Promise<void>;
   pathOf(path: string): string;
+  /** Puts the code of this checkout in place of the copy's. */
+  upgrade(): Promise<void>;
 }
 
-export async function copyRelease(t: Teardown): Promise<ReleaseCopy> {
+/** @param commit the release that the copy begins with. Default: this checkout */
+export async function copyRelease(t: Teardown, commit?: string): Promise<ReleaseCopy> {
   const folder = await temporaryFolder(t);
   const pathOf = (path: string): string => join(folder, path);
-  for (const part of PARTS) await cp(join(ROOT, part), pathOf(part), { recursive: true, filter: isSource });
+  const upgrade = async (): Promise<void> => {
+    for (const part of PARTS) {
+      await rm(pathOf(part), { recursive: true, force: true });
+      await cp(join(ROOT, part), pathOf(part), { recursive: true, filter: isSource });
+    }
+    await leaveOutPages();
+  };
+  const leaveOutPages = async (): Promise<void> => {
+    for (const builder of BUILDERS) await writeFile(pathOf(builder), '');
+  };
+  if (commit === undefined) await upgrade();
+  else {
+    const archive = join(folder, 'release.tar');
+    await promisify(execFile)('git', ['-C', ROOT, 'archive', '-o', archive, commit]);
+    await promisify(execFile)('tar', ['-xf', archive, '-C', folder]);
+    await leaveOutPages();
+  }
   await symlink(join(ROOT, 'node_modules'), pathOf('node_modules'));
-  for (const builder of BUILDERS) await writeFile(pathOf(builder), '');
   return {
     main: pathOf('deploy/local.ts'),
     pathOf,
+    upgrade,
     async patch(path, from, to) {
       const before = await readFile(pathOf(path), 'utf8');
       if (!before.includes(from)) throw new Error(`${path} does not contain “${from}”`);
@@ -55,6 +78,46 @@ export async function copyRelease(t: Teardown): Promise<ReleaseCopy> {
   };
 }
 
+export interface OldRelease {
+  readonly commit: string;
+  /** Its newest migration. */
+  readonly newest: string;
+  /** Whether its `npm start` migrates at a replacement. */
+  readonly migrates: boolean;
+}
+
+/**
+ * The last commit before each of the last changes of the tables, newest first, from which an upgrade is possible: all its
+ * migrations come before those that it lacks.
+ *
+ * @returns empty where the history is not there
+ */
+export function listOldReleases(max: number): OldRelease[] {
+  const git = (...args: string[]): string[] => {
+    const output = execFileSync('git', ['-C', ROOT, ...args], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    return output.split('\n').filter((line) => line !== '');
+  };
+  const found = new Map<string, OldRelease>();
+  const all = readdirSync(MIGRATIONS).sort();
+  try {
+    for (const change of git('log', '--diff-filter=A', '--format=%H', '--', 'db/migrations')) {
+      const commit = `${change}^`;
+      const files = git('ls-tree', '-r', '--name-only', commit, 'db/migrations', 'deploy/replacement.ts');
+      const own = files.filter((file) => file.endsWith('.sql')).map((file) => file.slice('db/migrations/'.length));
+      const newest = own.at(-1);
+      if (newest === undefined || own.length === all.length || own.some((name, at) => name !== all[at])) continue;
+      if (found.size === max) break;
+      if (!found.has(newest)) found.set(newest, { commit, newest, migrates: files.includes('deploy/replacement.ts') });
+    }
+  } catch {
+    // Not a clone, or a shallow one: the changes that it has were listed.
+  }
+  return [...found.values()];
+}
+
 const isSource = (path: string): boolean => !/\/(node_modules|dist|\.build-[^/]*)$/.test(path);
 
 /** Where the requests of the test read an account and its sessions. */
@@ -62,6 +125,13 @@ const QUERIES = [
   ['db/accounts/accounts.ts', 'FROM accounts WHERE issuer = $1 AND subject = $2', 'accounts'],
   ['db/sessions/sessions.ts', 'FROM sessions WHERE account_id = $1 AND ($2', 'sessions'],
 ] as const;
+
+/** What a release's documentation is built into. */
+const BUILD_DOCS = (text: string) => `
+  import { mkdirSync, writeFileSync } from 'node:fs';
+  mkdirSync(new URL('./dist/assets', import.meta.url), { recursive: true });
+  writeFileSync(new URL('./dist/index.html', import.meta.url), ${JSON.stringify(text)});
+`;
 
 /** Turns the copy into the release of that number: its code fails on the tables of the releases before. */
 export async function release(copy: ReleaseCopy, number: number): Promise<void> {
@@ -71,6 +141,7 @@ export async function release(copy: ReleaseCopy, number: number): Promise<void> 
     );
     await copy.write(`db/migrations/900${each}_release.sql`, ['-- Up Migration', ...columns].join('\n'));
   }
+  await copy.write('docs/build-site.ts', BUILD_DOCS(`pages of release ${number}`));
   for (const [path, query] of QUERIES) {
     // The copy may be another release already.
     await cp(join(ROOT, path), copy.pathOf(path));

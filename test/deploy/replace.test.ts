@@ -2,14 +2,16 @@
  * API and supervisor are replaced under load, also over migrations and by releases that do not work: no request is refused or gets anything but a good answer, and no forbidden
  * message passes a required plugin. Where the supervisor is killed instead, a client that repeats its call is answered.
  */
+import { execFile } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import t from 'tap';
 import { fileList, MINIMAL } from '../api/package/packages.ts';
 import { killProcess } from '../runner/harness.ts';
 import { amount } from '../runner/soak.ts';
-import { copyRelease, type ReleaseCopy, release } from './release-copy.ts';
+import { copyRelease, listOldReleases, type ReleaseCopy, release } from './release-copy.ts';
 import { type ServiceFixture, startServiceOnTestDatabase } from './service-fixture.ts';
 
 t.setTimeout(600_000);
@@ -99,6 +101,8 @@ t.test('requests go on through replacements that fail, an upgrade over migration
   }
   await release(copy, NEWEST);
   t.match(await replace(service), /^replaced: .*migrations applied: 9001_release, 9002_release, 9003_release\)$/);
+  const pages = await fetch(`${service.url}/docs`, { headers: { connection: 'close' } });
+  t.equal(await pages.text(), `pages of release ${NEWEST}`, 'the pages are built before the new API starts');
   for (let round = 1; round < RESTARTS; round += 1) t.match(await replace(service), /^replaced: /);
   await load.stop();
   const { passed, stopped, other } = await guard.stop();
@@ -131,6 +135,32 @@ for (let from = NEWEST - OLDER + 1; from < NEWEST; from += 1)
     await load.stop();
     t.same(tally.bad, []);
     t.comment(`${tally.good} good answers, ${tally.bad.length} bad`);
+  });
+
+/** Real releases of the past. */
+const OLD_RELEASES = amount({ quick: 0, soak: 3 });
+const oldReleases = listOldReleases(OLD_RELEASES);
+if (oldReleases.length < OLD_RELEASES)
+  t.skip(`the history of this clone has ${oldReleases.length} of ${OLD_RELEASES} old releases: git fetch --unshallow`);
+for (const { commit, newest, migrates } of oldReleases)
+  t.test(`an upgrade from the release whose newest migration is ${newest}`, async (t) => {
+    const copy = await copyRelease(t, commit);
+    const limits = { READS_PER_MINUTE: '1000000', SESSION_READS_PER_MINUTE: '1000000' };
+    const service = await startServiceOnTestDatabase(t, limits, copy.main);
+    const tally: Tally = { good: 0, bad: [] };
+    const urls = [`${service.url}/api/me`, `http://localhost:${service.env.SUPERVISOR_PORT}/sessions`];
+    const load = startLoad(urls, service.token, tally);
+    const guard = await startGuard(service);
+    await copy.upgrade();
+    if (!migrates)
+      await promisify(execFile)(process.execPath, [copy.pathOf('deploy/migrate.ts')], { env: { ...service.env } });
+    t.match(await replace(service), /^replaced: /);
+    await load.stop();
+    const { passed, stopped, other } = await guard.stop();
+    t.same(tally.bad, []);
+    t.same(other, []);
+    t.ok(passed > 0 && stopped > 0);
+    t.comment(`${tally.good} good answers, ${passed + stopped} hook calls, none bad`);
   });
 
 /** Asks both processes, on new connections and on kept ones. */
