@@ -61,7 +61,7 @@ export async function claimTurnCall(
 ): Promise<boolean> {
   const claimed = changeRows(
     pool,
-    `WITH held AS (${HOLD_TURN} RETURNING session_id, account_id)
+    `${HOLD_TURN}
      INSERT INTO tool_calls (session_id, turn_id, call_id, digest, account_id, name, runner)
      SELECT session_id, $2, $4, $5, account_id, $6, $7 FROM held ON CONFLICT DO NOTHING`,
     [sessionId, turnId, call.runtime, callId, digest, call.name, call.runner],

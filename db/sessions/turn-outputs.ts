@@ -42,7 +42,7 @@ export async function startWholeOutput(
   digest: string,
 ): Promise<boolean> {
   const started = pool.query(
-    `WITH held AS (${HOLD_TURN} RETURNING session_id, account_id)
+    `${HOLD_TURN}
      INSERT INTO turn_outputs (session_id, turn_id, id, account_id, digest, pieces, is_held)
      SELECT session_id, $2, $4, account_id, $5, 0, true FROM held WHERE ${IS_NEW_ID} ON CONFLICT DO NOTHING`,
     [sessionId, turnId, runtime, outputId, digest],
@@ -72,7 +72,7 @@ export async function addPiece(
 ): Promise<boolean | null> {
   const added = findRow<{ isShown: boolean }>(
     pool,
-    `WITH held AS (${HOLD_TURN} RETURNING session_id, account_id),
+    `${HOLD_TURN},
      output AS (
        INSERT INTO turn_outputs AS o (session_id, turn_id, id, account_id, pieces, chars, shown, is_held)
        SELECT session_id, $2, $4, account_id, 1, $6, CASE WHEN $7 THEN 0 ELSE $6 END, $7 FROM held
@@ -187,4 +187,12 @@ export async function vetoOutput(
     [sessionId, turnId, runtime, outputId, digest, JSON.stringify(judgement)],
   );
   return vetoed !== null;
+}
+
+/** Forgets an output that could not be kept. */
+export async function forgetOutput(pool: Pool, { sessionId, turnId, outputId }: OutputKey): Promise<void> {
+  await pool.query(
+    `DELETE FROM turn_outputs WHERE session_id = $1 AND turn_id = $2 AND id = $3 AND state = 'open' AND pieces = 0`,
+    [sessionId, turnId, outputId],
+  );
 }

@@ -4,7 +4,7 @@ import type { z } from 'zod';
 import type { attachments, judgement, trigger } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import type { Page } from '../postgres/cursors.ts';
-import { changeRows, findRow, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
+import { findRow, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 import { MESSAGES_ADDED } from './sessions.ts';
 
 export type Judgement = z.infer<typeof judgement>;
@@ -70,12 +70,18 @@ const TURN = `turns.id, turns.session_id AS "sessionId", turns.account_id AS "ac
   turns.ended_at AS "endedAt", turns.reply_id AS "replyId"`;
 const LEASE_END = (seconds: string): string => `now() + make_interval(secs => ${seconds})`;
 
+const OPEN = `session_id = $1 AND id = $2 AND state = 'open'`;
 /**
- * Condition and assignments of every step: the runtime `$3` of turn `$2` of session `$1` keeps the lease of an open turn, or
- * gets one that has expired. No row: `refuse` the step.
+ * The head of every step's statement. `held` has the turn `$2` of session `$1` if it is open and the runtime `$3` has its lease
+ * or gets one that has expired. Without a row, the step is refused. A lease is renewed when half of it is over, so that most
+ * steps write no more than they must.
  */
-export const HOLD_TURN = `UPDATE turns SET runtime = $3, lease_until = ${LEASE_END('lease_seconds')}
-   WHERE session_id = $1 AND id = $2 AND state = 'open' AND (runtime = $3 OR lease_until < now())`;
+export const HOLD_TURN = `WITH kept AS (
+    SELECT * FROM turns WHERE ${OPEN} AND runtime = $3 AND lease_until > now() + make_interval(secs => lease_seconds / 2.0)),
+  renewed AS (
+    UPDATE turns SET runtime = $3, lease_until = ${LEASE_END('lease_seconds')}
+     WHERE ${OPEN} AND (runtime = $3 OR lease_until < now()) AND NOT EXISTS (SELECT 1 FROM kept) RETURNING turns.*),
+  held AS (SELECT * FROM kept UNION ALL SELECT * FROM renewed)`;
 
 /**
  * Writes a new turn, or finds the one with this id. The runtime gets the lease if it is free.
@@ -194,7 +200,7 @@ export async function vetoTurn(
 
 /** Keeps or takes the lease of an open turn. Null: see `findTurn` for the reason. */
 export const holdTurn = (db: Queryable, { sessionId, turnId }: TurnKey, runtime: string): Promise<TurnRow | null> =>
-  findRow(db, `${HOLD_TURN} RETURNING ${TURN}, NULL AS message`, [sessionId, turnId, runtime]);
+  findRow(db, `${HOLD_TURN} SELECT ${TURN}, NULL AS message FROM held AS turns`, [sessionId, turnId, runtime]);
 
 export const findTurn = (db: Queryable, { sessionId, turnId }: TurnKey): Promise<TurnRow | null> =>
   findRow(db, `SELECT ${TURN}, ${MESSAGE_OF_TURN} AS message FROM turns WHERE session_id = $1 AND id = $2`, [
@@ -217,18 +223,21 @@ export const pageTurns = (
     (row) => row.position,
   );
 
-/** Ends an open turn that the runtime holds. False: it is not open, or another runtime holds it. */
-export async function endTurn(
+/** Ends an open turn that the runtime holds. Null: it is not open, or another runtime holds it. */
+export const endTurn = (
   db: Queryable,
   { sessionId, turnId }: TurnKey,
   runtime: string,
   replyId: string | null,
-): Promise<boolean> {
-  const ended = await changeRows(
+): Promise<TurnRow | null> =>
+  findRow(
     db,
     `UPDATE turns SET state = 'ended', ended_at = now(), runtime = $3, reply_id = $4
-      WHERE session_id = $1 AND id = $2 AND state = 'open' AND (runtime = $3 OR lease_until < now())`,
+      WHERE ${OPEN} AND (runtime = $3 OR lease_until < now()) RETURNING ${TURN}, ${MESSAGE_OF_TURN} AS message`,
     [sessionId, turnId, runtime, replyId],
   );
-  return ended === 1;
+
+/** Forgets a turn that could not be judged or kept. */
+export async function forgetTurn(pool: Pool, { sessionId, turnId }: TurnKey): Promise<void> {
+  await pool.query(`DELETE FROM turns WHERE session_id = $1 AND id = $2 AND state = 'judging'`, [sessionId, turnId]);
 }

@@ -3,11 +3,12 @@
  * model writes them; the whole is judged at its end all the same, for plugins that were installed meanwhile.
  */
 import type { z } from 'zod';
+import { requireRoom } from '../../db/accounts/usage.ts';
 import { appendNotice, hasMessage, type Session } from '../../db/sessions/sessions.ts';
 import {
   addPiece,
   findOutput,
-  listOutputs,
+  forgetOutput,
   listPieces,
   type OutputKey,
   type OutputRow,
@@ -17,7 +18,7 @@ import {
   vetoOutput,
 } from '../../db/sessions/turn-outputs.ts';
 import { holdTurn, type Judgement, type TurnKey } from '../../db/sessions/turns.ts';
-import { describeCancel } from '../../sdk/contract/errors.ts';
+import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
 import { type attachments, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { createBadRequest } from '../../service/http/errors.ts';
 import { listHookLinks } from '../children/account-plugins-cache.ts';
@@ -97,6 +98,7 @@ export function sendPiece(
   const digest = digestOf([piece, text, attachments]);
   return withLock(services, key, async () => {
     const links = listHookLinks(await services.pluginsCache.current(session.accountId), HOOK);
+    if (piece === 0) await requireRoom(services.pool, session.accountId, 'transcripts', 0);
     const added = { piece, text, mustWait: links.length > 0, maxChars: TEXT_MAX_CHARS };
     const isNew = await addPiece(services.pool, key, runtime, added);
     const known = isNew === null ? await findRepeated(services, key, runtime, request, digest) : null;
@@ -160,16 +162,16 @@ async function findRepeated(
   return known;
 }
 
-/** Completes what was streamed and not ended, because the transcript must have what was shown. */
+/** Judges outputs whose last piece did not come. */
 export async function finishOutputs(
   services: SessionServices,
   session: Session,
   turn: TurnKey,
   runtime: string,
+  outputs: readonly Pick<OutputRow, 'id' | 'pieces'>[],
   target: string,
 ): Promise<void> {
-  for (const { id, state, pieces } of await listOutputs(services.pool, turn)) {
-    if (state !== 'open' || pieces === 0) continue;
+  for (const { id, pieces } of outputs) {
     const key = { ...turn, outputId: id };
     await withLock(services, key, async () => {
       await requireLease(services, key, runtime);
@@ -211,7 +213,7 @@ async function judgeOutput(
         text: judged.text,
         attachments: judged.attachments,
         data: { attachments: judged.attachments, turnId: key.turnId },
-      });
+      }).catch((error) => forgetUnkept(services, key, error));
   if (!isSaved) throw await explainRefusal(pool, key);
   await services.faultPoint('turn.output-saved');
   return describeOutput(
@@ -224,6 +226,12 @@ async function judgeOutput(
     },
     shown.length,
   );
+}
+
+/** What the transcript has no room for leaves nothing behind. */
+async function forgetUnkept({ pool }: SessionServices, key: OutputKey, error: unknown): Promise<never> {
+  if (error instanceof Problem && error.code === 'quota_exceeded') await forgetOutput(pool, key);
+  throw error;
 }
 
 /** A plugin that was installed while a text was being shown can no longer change it: that stops the rest. */

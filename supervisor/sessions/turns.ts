@@ -1,13 +1,15 @@
 /** Opens and ends turns of agents. Each step is written before it is answered, so that it can be repeated by its ids. */
 import type { z } from 'zod';
+import { requireRoom } from '../../db/accounts/usage.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { findReplyAddress } from '../../db/sessions/conversations.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
-import { listOutputs } from '../../db/sessions/turn-outputs.ts';
+import { listOutputs, type OutputRow } from '../../db/sessions/turn-outputs.ts';
 import {
   claimTurn,
   endTurn,
   findTurn,
+  forgetTurn,
   type Judgement,
   openTurnOfMessage,
   openTurnWithMessage,
@@ -37,6 +39,9 @@ import {
 import { finishOutputs, sendWholeOutput } from './turn-outputs.ts';
 
 type Attachments = z.infer<typeof attachments>;
+
+/** A longer system prompt is refused where the account has no room for it. */
+const SMALL_PROMPT_CHARS = 8_192;
 
 export interface TurnRequest {
   readonly id: string;
@@ -86,14 +91,23 @@ export function openTurn(
   return services.turnLocks.run(`${session.id} ${request.id}`, async () => {
     const { from: sender, text, attachments, trigger, ...turn } = request;
     const digest = digestOf([sender, text ?? null, attachments, trigger]);
+    if (turn.systemPrompt.length > SMALL_PROMPT_CHARS)
+      await requireRoom(services.pool, session.accountId, 'transcripts', turn.systemPrompt.length);
     const claimed = await claimTurn(services.pool, session.id, { ...turn, sender, trigger, digest, runtime });
     if (!claimed) throw new Problem('not_found', 'You have no session with this id.');
     const isOver = claimed.state !== 'judging' && claimed.state !== 'open';
     if (claimed.runtime !== runtime && !isOver) throw createHeldProblem(claimed);
     if (claimed.digest !== digest) throw createReusedProblem('a turn');
     await services.faultPoint('turn.claimed');
-    return claimed.state === 'judging' ? judgeTurn(services, session, key, request, claimed) : describeTurn(claimed);
+    if (claimed.state !== 'judging') return describeTurn(claimed);
+    return judgeTurn(services, session, key, request, claimed).catch((error) => forgetUnkept(services, key, error));
   });
+}
+
+/** What the transcript has no room for leaves nothing behind. */
+async function forgetUnkept({ pool }: SessionServices, key: TurnKey, error: unknown): Promise<never> {
+  if (error instanceof Problem && error.code === 'quota_exceeded') await forgetTurn(pool, key);
+  throw error;
 }
 
 async function judgeTurn(
@@ -125,6 +139,7 @@ async function judgeTurn(
   const judgement = toJudgement('inboundMessage', answer);
   if (answer.cancel?.cause === 'failure') return { ...describeTurn(claimed), ...describeCancelled(answer.cancel) };
   if (answer.cancel) {
+    await requireRoom(pool, session.accountId, 'transcripts', 0);
     if (!(await vetoTurn(pool, key, runtime, judgement))) throw await explainRefusal(pool, key);
     return describeTurn({ ...claimed, state: 'vetoed', judgement, message: null });
   }
@@ -205,39 +220,53 @@ export async function endTurnWith(
 ): Promise<TurnAnswer> {
   const { pool } = services;
   const verdict = await sendLastText(services, session, key, runtime, end);
-  if (verdict.action === 'cancel') return { ...describeTurn(await requireTurn(services, key)), ...verdict };
-  const reply = (await listOutputs(pool, key)).findLast(({ state, text }) => state === 'passed' && text !== null);
+  if (verdict.action === 'cancel') {
+    const { action, reason, cancelledBy, isFinal } = verdict;
+    return { ...describeTurn(await requireTurn(services, key)), action, reason, cancelledBy, isFinal };
+  }
+  const reply = await findReply(services, session, key, runtime, end.target);
   const address = session.channelId === null ? null : await findReplyAddress(pool, session.id);
-  const hasEnded =
+  const ended =
     address && reply
       ? await inTransaction(pool, async (tx) => {
-          if (!(await endTurn(tx, key, runtime, reply.id))) return false;
+          const turn = await endTurn(tx, key, runtime, reply.id);
+          if (!turn) return null;
           await queueReply(tx, address, { text: reply.text ?? '', attachments: reply.attachments ?? [] });
           await services.faultPoint('turn.replied');
-          return true;
+          return turn;
         })
       : await endTurn(pool, key, runtime, reply?.id ?? null);
   await services.faultPoint('turn.ended');
+  if (ended) return describeTurn(ended);
   const turn = await requireTurn(services, key);
-  if (!hasEnded && turn.state !== 'ended') throw await explainRefusal(pool, key);
+  if (turn.state !== 'ended') throw await explainRefusal(pool, key);
   return describeTurn(turn);
 }
 
-/** Judges the text of the end, and what was streamed but not completed. */
 async function sendLastText(
   services: SessionServices,
   session: Session,
   key: TurnKey,
   runtime: string,
-  { text, attachments, target, outputId }: TurnEnd,
+  { text, attachments, target, outputId: id }: TurnEnd,
 ): Promise<Verdict> {
-  await finishOutputs(services, session, key, runtime, target);
   if (text === undefined) return CONTINUE;
-  const { action, reason, cancelledBy, isFinal } = await sendWholeOutput(services, session, key, runtime, {
-    id: outputId,
-    text,
-    attachments,
-    target,
-  });
-  return { action, reason, cancelledBy, isFinal };
+  return sendWholeOutput(services, session, key, runtime, { id, text, attachments, target });
+}
+
+/** The last output that passed. Completes what was streamed and not ended, because the transcript must have what was shown. */
+async function findReply(
+  services: SessionServices,
+  session: Session,
+  key: TurnKey,
+  runtime: string,
+  target: string,
+): Promise<OutputRow | null> {
+  let outputs = await listOutputs(services.pool, key);
+  const unfinished = outputs.filter(({ state, pieces }) => state === 'open' && pieces > 0);
+  if (unfinished.length > 0) {
+    await finishOutputs(services, session, key, runtime, unfinished, target);
+    outputs = await listOutputs(services.pool, key);
+  }
+  return outputs.findLast(({ state, text }) => state === 'passed' && text !== null) ?? null;
 }

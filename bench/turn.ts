@@ -1,0 +1,121 @@
+/**
+ * Measures what a turn costs over the raw hooks: opening, prompt, output and end, next to the hooks `inboundMessage`,
+ * `systemPrompt` and `outboundMessage` with the two appends to the transcript that a runtime makes itself, interleaved, with
+ * one plugin. The goal: at most 2 ms at p50 more than the hooks alone. Run `node bench/turn.ts [turns]`.
+ */
+import { randomUUID } from 'node:crypto';
+import type { AddressInfo } from 'node:net';
+import { Client } from 'undici';
+import { removeTimeLimit } from '../test/runner/harness.ts';
+import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
+import { startSupervisorFixture } from '../test/supervisor/supervisor-fixture.ts';
+import { percentile } from './percentiles.ts';
+
+const TURNS = Number(process.argv[2] ?? 500);
+const WARM_UP = 100;
+const GOAL_MS = 2;
+const MEDIAN = 0.5;
+const P99 = 0.99;
+const TEXT = 'How many loaves does the oven hold on a Sunday? '.repeat(4);
+const PROMPT = 'You are a helpful agent. Answer briefly, cite sources. '.repeat(20);
+const CODE = `
+  middleware.inboundMessage = () => {};
+  middleware.outboundMessage = () => {};
+  middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' Be kind.';`;
+
+type Send = (method: 'GET' | 'POST', path: string, body?: unknown) => Promise<void>;
+// The test fixtures load tap, whose time limit of 30 s would end a measurement.
+removeTimeLimit();
+const endings: (() => unknown)[] = [];
+const cleanup = { teardown: (end: () => unknown) => void endings.push(end) };
+
+/** Takes one turn. @returns the milliseconds of each step */
+async function takeTurn(send: Send, session: string): Promise<number[]> {
+  const id = randomUUID();
+  const turn = `/sessions/${session}/turns/${id}`;
+  return timeAll([
+    () => send('POST', `/sessions/${session}/turns`, { id, text: TEXT, trigger: 'user', systemPrompt: PROMPT }),
+    () => send('GET', `${turn}/prompt`),
+    () => send('POST', `${turn}/output`, { id: `${id}-o`, text: TEXT }),
+    () => send('POST', `${turn}/end`, {}),
+  ]);
+}
+
+/** The same with raw hooks. @returns the milliseconds of the three hooks, then of the two appends */
+function callHooks(send: Send, session: string): Promise<number[]> {
+  const [at, id] = [`/sessions/${session}`, randomUUID()];
+  const message = { id, from: 'user', text: TEXT };
+  const append = (role: string) => send('POST', `${at}/messages`, { messages: [{ role, text: TEXT }] });
+  return timeAll([
+    () => send('POST', `${at}/hooks/inboundMessage`, { context: { message } }),
+    () => send('POST', `${at}/hooks/systemPrompt`, { context: { systemPrompt: PROMPT } }),
+    () => send('POST', `${at}/hooks/outboundMessage`, { context: { message: { id, text: TEXT }, target: 'user' } }),
+    () => append('user'),
+    () => append('assistant'),
+  ]);
+}
+
+async function timeAll(steps: readonly (() => Promise<void>)[]): Promise<number[]> {
+  const times: number[] = [];
+  for (const step of steps) {
+    const started = performance.now();
+    await step();
+    times.push(performance.now() - started);
+  }
+  return times;
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((all, one) => all + one, 0);
+
+try {
+  const server = await startTestServer();
+  endings.push(() => server.stop());
+  process.env[SERVER_VARIABLE] = server.url;
+  const fixture = await startSupervisorFixture(cleanup);
+  await fixture.install({ slug: 'guard', code: CODE });
+  const headers = { 'content-type': 'application/json', authorization: `Bearer ${await fixture.issuer.issue('ann')}` };
+  await fixture.app.listen({ port: 0, host: '127.0.0.1' });
+  const client = new Client(`http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`);
+  endings.push(() => client.close());
+  const send: Send = async (method, path, body) => {
+    const answer = await client.request({ method, path, headers, ...(body ? { body: JSON.stringify(body) } : {}) });
+    const text = await answer.body.text();
+    if (answer.statusCode >= 300) throw new Error(`${path} answered ${answer.statusCode}: ${text}`);
+  };
+  const [turns, hooks]: [number[][], number[][]] = [[], []];
+  // A new session now and then: a prompt reads the whole conversation, whose length is not what is measured.
+  let session = '';
+  for (let at = -WARM_UP; at < TURNS; at += 1) {
+    if (at % 10 === 0) session = await fixture.session();
+    const took = [await takeTurn(send, session), await callHooks(send, session)] as const;
+    if (at < 0) continue;
+    turns.push(took[0]);
+    hooks.push(took[1]);
+  }
+  const steps = ['open', 'prompt', 'output', 'end'].map((name, step) => {
+    const times = turns.map((times) => times[step] ?? 0);
+    return `${name} ${percentile(times, MEDIAN).toFixed(2)} ms`;
+  });
+  console.log(`steps at p50: ${steps.join(', ')}`);
+  for (const [name, p] of [
+    ['p50', MEDIAN],
+    ['p99', P99],
+  ] as const) {
+    const turn = percentile(turns.map(sum), p);
+    const raw = percentile(
+      hooks.map((times) => sum(times.slice(0, 3))),
+      p,
+    );
+    const kept = percentile(hooks.map(sum), p);
+    console.log(
+      `${name}: turn ${turn.toFixed(2)} ms, three hooks ${raw.toFixed(2)} ms, with two appends ${kept.toFixed(2)} ms; ` +
+        `own cost ${(turn - raw).toFixed(2)} ms over the hooks, ${(turn - kept).toFixed(2)} ms over hooks and appends`,
+    );
+  }
+  const own = percentile(turns.map(sum), MEDIAN) - percentile(hooks.map(sum), MEDIAN);
+  const met = own <= GOAL_MS;
+  console.log(`goal: own cost at p50 at most ${GOAL_MS} ms: ${met ? 'met' : 'missed'}`);
+  if (!met) process.exitCode = 1;
+} finally {
+  for (const end of endings.reverse()) await end();
+}
