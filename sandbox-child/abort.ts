@@ -114,7 +114,10 @@ export class AbortController {
 }
 
 /** Creates the abort reason of a cancelled handler's signal. */
-export const createAbortReason = (reason: CancelReason): Error =>
-  reason === 'deadline'
-    ? new DOMException('The deadline of this handler has passed', 'TimeoutError')
-    : new DOMException('The caller of this handler cancelled the call', 'AbortError');
+export function createAbortReason(reason: CancelReason): Error {
+  if (reason === 'deadline') return new DOMException('The deadline of this handler has passed', 'TimeoutError');
+  return new DOMException(
+    `The caller of this handler cancelled the call${reason.slice('caller'.length)}`,
+    'AbortError',
+  );
+}

@@ -10,8 +10,8 @@ import {
   RAL,
 } from 'vscode-jsonrpc';
 
-/** Why a call is cancelled: its deadline has passed, or its caller has cancelled it. */
-export type CancelReason = 'deadline' | 'caller';
+/** Why a call is cancelled: its deadline has passed, or its caller has cancelled it, who may have said why. */
+export type CancelReason = 'deadline' | 'caller' | `caller: ${string}`;
 /** The library's cancellation method. The project adds a reason to its params. */
 export const CANCEL_METHOD = '$/cancelRequest';
 export interface CancelParams {

@@ -185,11 +185,12 @@ class Call {
 
   /** Settles the call for a caller that aborts. The child has until the deadline to end the handler. */
   readonly abandon = (): void => {
-    const error = new ChildError('aborted', 'the caller aborted the call');
+    const why = describeAbort(this.#signal);
+    const error = new ChildError('aborted', `the caller aborted the call${why === null ? '' : `: ${why}`}`);
     if (this.#cancellation === null) this.#finish(error);
     else {
       this.#resolveCaller(error);
-      this.#calls.connection.cancel(this.#cancellation, 'caller');
+      this.#calls.connection.cancel(this.#cancellation, why === null ? 'caller' : `caller: ${why}`);
     }
   };
 
@@ -219,6 +220,13 @@ class Call {
     if (outcome instanceof ChildError) this.#caller.reject(outcome);
     else this.#caller.resolve(outcome);
   }
+}
+
+/** Why the caller aborted, if it said so. A client of the Model Context Protocol chooses the text. */
+function describeAbort(signal: AbortSignal | undefined): string | null {
+  const reason: unknown = signal?.reason;
+  const text = reason instanceof Error ? reason.message : reason;
+  return isText(text) && text !== '' ? text.slice(0, REASON_MAX_CHARS).toWellFormed() : null;
 }
 
 /** Parses the envelope without a schema, which would take a tenth of the round trip. The caller validates the answer. */

@@ -26,13 +26,13 @@ export function offerPrompts(server: Server, services: SessionServices, session:
       arguments: [INPUT],
     })),
   }));
-  server.setRequestHandler(GetPromptRequestSchema, async ({ params }) => {
+  server.setRequestHandler(GetPromptRequestSchema, async ({ params }, { signal }) => {
     const command = (await commands()).find(({ plugin, name }) => formatFullName(plugin, name) === params.name);
     if (!command) throw new McpError(ErrorCode.InvalidParams, 'No prompt has this name.');
     const input = params.arguments?.input ?? '';
     if (input.length > TEXT_MAX_CHARS)
       throw new McpError(ErrorCode.InvalidParams, `input has more than ${TEXT_MAX_CHARS} characters.`);
-    const text = await runCommand(services, session, command, input).catch((error: unknown) => {
+    const text = await runCommand(services, session, command, input, signal).catch((error: unknown) => {
       throw asMcpError(error);
     });
     return {

@@ -9,6 +9,7 @@ import { text } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { jsonBody, page } from '../../service/http/schemas.ts';
+import { abortWhenClosed } from './closed-requests.ts';
 import { listCommands, runCommand } from './commands.ts';
 import { offerParams, requireSession, type SessionServices, sessionParams } from './session-services.ts';
 
@@ -32,6 +33,7 @@ const shapes = {
   },
   run: {
     summary: 'Runs a command',
+    details: 'Closing the request aborts the command.',
     problems: ['cancelled', 'plugin_failed', 'plugin_timeout'],
     params: offerParams,
     body: commandBody,
@@ -55,13 +57,13 @@ export function commandRoutes(services: SessionServices): FastifyPluginAsyncZod 
       return { items, nextCursor: null };
     });
 
-    app.post('/sessions/:sessionId/commands/:name', { schema: shapes.run }, async (request) => {
+    app.post('/sessions/:sessionId/commands/:name', { schema: shapes.run }, async (request, reply) => {
       const session = await requireSession(services, requireCaller(request), request.params);
       const wanted = request.params.name;
       const commands = await findCommands(session.accountId);
       const command = commands.find(({ plugin, name }) => formatFullName(plugin, name) === wanted);
       if (!command) throw new Problem('not_found', 'No command has this name.');
-      return { text: await runCommand(services, session, command, request.body.input) };
+      return { text: await runCommand(services, session, command, request.body.input, abortWhenClosed(reply)) };
     });
   };
 }

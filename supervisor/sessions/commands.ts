@@ -38,6 +38,7 @@ export async function runCommand(
   session: Session,
   command: Command,
   input: string,
+  signal: AbortSignal,
 ): Promise<string> {
   const name = formatFullName(command.plugin, command.name);
   if (command.prompt) return fillPrompt(await readText(services.blobs, command.prompt), input);
@@ -47,6 +48,7 @@ export async function runCommand(
     name: command.name,
     plugin,
     session,
+    signal,
     fields: { input },
   });
   if (result.kind !== 'answered') throw toProblem(name, result);

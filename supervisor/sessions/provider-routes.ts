@@ -7,6 +7,7 @@ import { completionRequest, model } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { anyJson, jsonBody, page } from '../../service/http/schemas.ts';
+import { abortWhenClosed } from './closed-requests.ts';
 import { callProvider, listProviders } from './providers.ts';
 import { offerParams, requireSession, type SessionServices, sessionParams } from './session-services.ts';
 
@@ -36,6 +37,7 @@ const shapes = {
   },
   ask: {
     summary: 'Calls a model of a provider',
+    details: 'Closing the request aborts the call.',
     problems: ['invalid_arguments', 'cancelled', 'plugin_failed', 'plugin_timeout'],
     params: offerParams,
     body: jsonBody({ request: completionRequest }),
@@ -52,9 +54,9 @@ export function providerRoutes(services: SessionServices): FastifyPluginAsyncZod
       return { items: listProviders(plugins), nextCursor: null };
     });
 
-    app.post('/sessions/:sessionId/providers/:name', { schema: shapes.ask }, async (request) => {
+    app.post('/sessions/:sessionId/providers/:name', { schema: shapes.ask }, async (request, reply) => {
       const session = await requireSession(services, requireCaller(request), request.params);
-      return callProvider(services, session, request.params.name, request.body.request);
+      return callProvider(services, session, request.params.name, request.body.request, abortWhenClosed(reply));
     });
   };
 }

@@ -29,6 +29,7 @@ export async function callProvider(
   session: Session,
   wanted: string,
   request: z.infer<typeof completionRequest>,
+  signal: AbortSignal,
 ): Promise<Completion> {
   const { plugins } = await services.pluginsCache.get(session.accountId);
   const plugin = plugins.find(({ slug }) => wanted.startsWith(`${slug}__`));
@@ -37,7 +38,7 @@ export async function callProvider(
     throw new Problem('not_found', 'No provider has this name.');
   const { models } = plugin.registrations.providers[name] ?? { models: [] };
   const fields = { request: { ...request, model: chooseModel(wanted, models, request.model) } };
-  const result = await callSurface(services, { kind: 'providers', name, plugin, session, fields });
+  const result = await callSurface(services, { kind: 'providers', name, plugin, session, signal, fields });
   if (result.kind !== 'answered') throw toProblem(wanted, result);
   const checked = surfaces.providers.result.safeParse(result.answer);
   if (!checked.success) throw new Problem('plugin_failed', `${wanted} returned no completion.`);

@@ -36,15 +36,13 @@ async function readTranscripts(): Promise<Record<string, string[]>> {
   return Object.fromEntries(rows.map(({ session, lines }) => [session, lines]));
 }
 
-/** Skips where the program is not installed. */
 const hasProgram = (name: string): Promise<boolean> =>
   run(name, ['--version']).then(
     () => true,
     () => false,
   );
 
-t.test('the requests of curl take a turn', async (t) => {
-  if (!(await hasProgram('curl'))) return t.skip('curl is not installed');
+t.test('the requests of curl take a turn', { skip: (await hasProgram('curl')) ? false : 'no curl' }, async (t) => {
   const { stdout } = await run('sh', ['-eu', '-c', blocksOf('sh').join('\n')], { env });
   t.match(stdout, /"systemPrompt":"You are a baker\."/);
   t.match(stdout, /"content":\[\{"type":"text","text":"42"\}\]/);
@@ -54,14 +52,17 @@ t.test('the requests of curl take a turn', async (t) => {
   ]);
 });
 
-t.test('the program in Python takes a turn', async (t) => {
-  if (!(await hasProgram('python3'))) return t.skip('Python is not installed');
-  const before = new Set(Object.keys(await readTranscripts()));
-  const [program = ''] = blocksOf('python');
-  t.equal((await run('python3', ['-c', program], { env })).stdout, 'It is 42. Bye.\n');
-  const added = Object.entries(await readTranscripts()).filter(([session]) => !before.has(session));
-  t.same(
-    added.map(([, lines]) => lines),
-    [['user: How many loaves are 12 and 30?', 'tool: 42', 'assistant: It is 42. Bye.']],
-  );
-});
+t.test(
+  'the program in Python takes a turn',
+  { skip: (await hasProgram('python3')) ? false : 'no Python' },
+  async (t) => {
+    const before = new Set(Object.keys(await readTranscripts()));
+    const [program = ''] = blocksOf('python');
+    t.equal((await run('python3', ['-c', program], { env })).stdout, 'It is 42. Bye.\n');
+    const added = Object.entries(await readTranscripts()).filter(([session]) => !before.has(session));
+    t.same(
+      added.map(([, lines]) => lines),
+      [['user: How many loaves are 12 and 30?', 'tool: 42', 'assistant: It is 42. Bye.']],
+    );
+  },
+);

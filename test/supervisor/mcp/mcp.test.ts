@@ -24,7 +24,7 @@ const code = `
   tools.wait = {
     description: 'Waits until nobody wants it any more',
     parameters: {},
-    handler: (args, ctx) => new Promise((resolve) => ctx.signal.addEventListener('abort', () => { host.log('given up'); resolve('x'); })),
+    handler: (args, ctx) => new Promise((resolve) => ctx.signal.addEventListener('abort', () => { host.log('given up', { why: ctx.signal.reason.message }); resolve('x'); })),
   };
   commands.greet = { description: 'Greets', handler: (input) => 'Greet ' + input };
 `;
@@ -144,15 +144,15 @@ t.test('cancelling a call aborts its handler; a call with a progress token gets 
     signal: control.signal,
     onprogress: () => {
       heard += 1;
-      control.abort();
+      control.abort('the user has left');
     },
   });
   await t.rejects(call);
   t.ok(heard > 0);
   await eventually(async () => {
     await fixture.supervisor.logs.flush();
-    const lines = await fixture.pool.query(`SELECT FROM plugin_logs WHERE message = 'given up'`);
-    return lines.rowCount === 1;
+    const lines = await fixture.pool.query(`SELECT data FROM plugin_logs WHERE message = 'given up'`);
+    return lines.rows.length === 1 && lines.rows[0].data.why.includes('cancelled the call: the user has left');
   });
   t.match(await client.callTool({ name: 'kit__add', arguments: { a: 1 } }), { isError: false }, 'the plugin goes on');
 });

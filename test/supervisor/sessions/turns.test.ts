@@ -1,4 +1,5 @@
 /** A turn of an agent, step by step: judged once, repeatable by ids, held by one runtime, and nothing past a veto. */
+import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { connect, deliver } from '../delivery/channels.ts';
 import { eventually, type Reply, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -465,6 +466,46 @@ t.test('a call is aborted by its runtime, and its id does not run it again', asy
   t.match((await calling).body, aborted);
   t.match((await turn('POST', '/t1/calls/c1', { name: `adder-${fixture.account}__wait` })).body, aborted);
   t.equal((await linesOf(fixture, 'waiting')).length, 1);
+});
+
+t.test('closing a request aborts its call with the true reason, unless it shall go on', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `adder-${fixture.account}`, code: ADDER });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  const { app } = fixture;
+  if (!app.server.listening) await app.listen({ port: 0, host: '127.0.0.1' });
+  const { port } = app.server.address() as AddressInfo;
+  const headers = {
+    authorization: `Bearer ${await fixture.issuer.issue(fixture.account)}`,
+    'content-type': 'application/json',
+    'bulkhead-runtime': 'r1',
+  };
+  const name = `adder-${fixture.account}__wait`;
+  const waiting = async () => (await linesOf(fixture, 'waiting')).length;
+  const closeWhileItRuns = async (path: string, body: object) => {
+    const before = await waiting();
+    const closing = new AbortController();
+    const request = { method: 'POST', headers, body: JSON.stringify(body), signal: closing.signal };
+    const call = fetch(`http://127.0.0.1:${port}/sessions/${session}${path}`, request);
+    await eventually(async () => (await waiting()) > before);
+    closing.abort();
+    await t.rejects(call);
+  };
+  await closeWhileItRuns(`/tools/${name}`, { arguments: {} });
+  await closeWhileItRuns('/turns/t1/calls/c1', { name });
+  await eventually(async () => (await linesOf(fixture, 'aborted')).length === 2);
+  const why = 'The caller of this handler cancelled the call: the runtime closed the request';
+  t.same(await linesOf(fixture, 'aborted'), [{ why }, { why }]);
+  await eventually(async () => (await turn('GET', '/t1/calls/c1')).body.state === 'answered');
+  t.match((await turn('POST', '/t1/calls/c1', { name })).body, {
+    isError: true,
+    content: [{ text: /was aborted: the runtime closed the request/ }],
+  });
+  await closeWhileItRuns('/turns/t1/calls/c2', { name, keepRunning: true });
+  t.match((await turn('GET', '/t1/calls/c2')).body, { state: 'running' });
+  await turn('DELETE', '/t1/calls/c2');
 });
 
 t.test('the call of a supervisor that died is not made again', async (t) => {
