@@ -10,6 +10,9 @@ import { prepareDeployment } from './deployment.ts';
 import { type CaseResult, cases as jsonCases, listEndpoints, tryCase } from './json-bodies.ts';
 import { explainJson } from './json-reasons.ts';
 import { explainStatus, listTargets, sendMalformed } from './malformed-targets.ts';
+import { listSchemaCases } from './schema-cases.ts';
+import { describeSchema, explainSchema } from './schema-reasons.ts';
+import { findContradictions, judgeSchema } from './schemas.ts';
 
 t.setTimeout(300_000);
 /** More than any address takes, and than the buffers of a connection hold. */
@@ -60,6 +63,21 @@ t.test('a body that is too large is answered while it is sent, at five targets',
       t.match({ status: answer.status, body: await answer.json() }, { status: 413, body: { code: 'too_large' } }, name);
     }
   }
+});
+
+t.test('JSON Schema test suite: parameters of tools take and refuse what it says', async (t) => {
+  const judged = listSchemaCases().map(judgeSchema);
+  const rows = [...Map.groupBy(judged, describeSchema)].toSorted().map(([kind, all]): TableRow => {
+    const why = explainSchema(kind);
+    if (why === null)
+      t.fail(`${kind}: the difference is not explained`, { refusals: all.map(({ refusal }) => refusal) });
+    const values = all.reduce((sum, { tests }) => sum + tests.length, 0);
+    return [kind, String(all.length), String(values), why ?? ''];
+  });
+  await checkTable(t, 'JSON Schema', ['Outcome', 'Schemas', 'Values', 'Why'], rows);
+  const step = amount({ quick: 12, soak: 1 });
+  const called = judged.filter((_, at) => at % step === 0);
+  t.same(await findContradictions(deployment, called), [], `${called.length} schemas, published and called`);
 });
 
 /** What the suite says, and what became of a text. */
