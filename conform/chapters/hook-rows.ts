@@ -202,7 +202,7 @@ export const hooks: Chapter = {
           settings: { units: isText },
           agent: { id: 'conform-agent', name: 'conform-agent' },
           session: { id: session, channelId: null },
-          trigger: 'user',
+          trigger: 'agent',
           at: isTime,
           deadlineAt: isTime,
           signal: true,

@@ -65,7 +65,9 @@ function SessionButtons({ path }: { readonly path: string }) {
   return (
     <Group gap="xs">
       <ActionButton
-        run={() => callSessions('POST', `${path}/clear`, { reason: 'cleared in the console' })}
+        run={() =>
+          callSessions('POST', `${path}/clear`, { reason: 'cleared in the console', by: 'user', trigger: 'user' })
+        }
         done="The session is cleared"
       >
         Clear

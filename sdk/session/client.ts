@@ -111,6 +111,7 @@ export class Session {
    * Runs a hook of the account's plugins. If `action` is `cancel`, do not continue with the operation.
    *
    * @param name such as `systemPrompt` or `inboundMessage`
+   * @param trigger what started the operation. Default: `user` for these two, `agent` for all others
    */
   hook<Name extends HookName>(
     name: Name,
@@ -219,7 +220,10 @@ export class Session {
   }
 
   /** Clears the transcript. @throws BulkheadError `cancelled` with the reason of the plugin that cancelled it */
-  clear(body: { reason?: string; by?: string } = {}, { signal }: Cancellable = {}): Promise<SessionRecord> {
+  clear(
+    body: { reason?: string; by?: string; trigger?: Trigger } = {},
+    { signal }: Cancellable = {},
+  ): Promise<SessionRecord> {
     return this.#post('/clear', body, signal);
   }
 

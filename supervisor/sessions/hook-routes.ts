@@ -25,6 +25,13 @@ const names = (Object.keys(hooks) as HookName[])
   .filter((name) => name.startsWith(PREFIX))
   .map((name) => ({ name, short: name.slice(PREFIX.length) }));
 
+/** Hooks that run for whoever speaks to the agent. What an agent does itself must not look like a person's doing. */
+const OF_THE_SENDER: readonly HookName[] = ['middleware.systemPrompt', 'middleware.inboundMessage'];
+const triggerOf = (hook: HookName) =>
+  trigger
+    .default(OF_THE_SENDER.includes(hook) ? 'user' : 'agent')
+    .describe('What started the operation. Send it: plugins may allow a person what they refuse an agent.');
+
 const action = z.enum(['continue', 'cancel']);
 const cancelledBy = z
   .string()
@@ -123,7 +130,7 @@ export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
             summary: `Runs the hook ${short}`,
             details: doc,
             params: sessionParams,
-            body: jsonBody({ context: context as z.ZodType<Fields>, trigger: trigger.default('user') }),
+            body: jsonBody({ context: context as z.ZodType<Fields>, trigger: triggerOf(name) }),
             response: { 200: hookResult },
           },
         },

@@ -2,6 +2,7 @@
 import { hasChannel } from '../../db/channels/channels.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { clearSession, countMessages, createSession, deleteSession, type Session } from '../../db/sessions/sessions.ts';
+import type { Trigger } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { recordSessionEvent, requireRoomForEvent } from '../calls/session-events.ts';
 import { createCancelProblem, runSessionHook } from './hooks.ts';
@@ -30,7 +31,7 @@ export async function startSession(
 export async function clearTranscript(
   services: SessionServices,
   session: Session,
-  fields: { readonly reason: string; readonly by: string },
+  { trigger, ...fields }: { readonly reason: string; readonly by: string; readonly trigger: Trigger },
 ): Promise<Session> {
   const messageCount = await countMessages(services.pool, session.id);
   const verdict = await runSessionHook(
@@ -38,7 +39,7 @@ export async function clearTranscript(
     session,
     'middleware.sessionClear',
     { ...fields, messageCount },
-    'user',
+    trigger,
   );
   if (verdict.cancel) throw createCancelProblem(verdict.cancel);
   await requireRoomForEvent(services.pool, session.accountId, 'sessionCleared');

@@ -4,6 +4,7 @@ import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { pageSessions } from '../../db/sessions/sessions.ts';
+import { trigger } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
@@ -22,7 +23,8 @@ const newSession = jsonBody({
 });
 const clearBody = jsonBody({
   reason: storedText(REASON_MAX_CHARS).default(''),
-  by: storedText(BY_MAX_CHARS).default('user'),
+  by: storedText(BY_MAX_CHARS).optional().describe('Who clears it, as plugins see it. Default: the trigger.'),
+  trigger: trigger.optional().describe('What started it. Default: `user` if `by` says so, otherwise `agent`.'),
 });
 
 /** Selects the fields of a row that its runtime sees. */
@@ -81,7 +83,10 @@ export function sessionRoutes(services: SessionServices): FastifyPluginAsyncZod 
 
     app.post('/sessions/:sessionId/clear', { schema: shapes.clear }, async (request) => {
       const session = await requireSession(services, requireCaller(request), request.params);
-      return clearTranscript(services, session, request.body);
+      const { reason, by } = request.body;
+      // Without either field, nobody said that a person does it.
+      const started = request.body.trigger ?? (by === 'user' ? 'user' : 'agent');
+      return clearTranscript(services, session, { reason, by: by ?? started, trigger: started });
     });
 
     app.delete('/sessions/:sessionId', { schema: shapes.remove }, async (request, reply) => {

@@ -41,6 +41,7 @@ export declare class Session {
      * Runs a hook of the account's plugins. If `action` is `cancel`, do not continue with the operation.
      *
      * @param name such as `systemPrompt` or `inboundMessage`
+     * @param trigger what started the operation. Default: `user` for these two, `agent` for all others
      */
     hook<Name extends HookName>(name: Name, context: HookContext<Name>, { trigger, signal }?: {
         trigger?: Trigger;
@@ -95,6 +96,7 @@ export declare class Session {
     clear(body?: {
         reason?: string;
         by?: string;
+        trigger?: Trigger;
     }, { signal }?: Cancellable): Promise<SessionRecord>;
     delete({ signal }?: Cancellable): Promise<void>;
 }

@@ -128,3 +128,25 @@ t.test('compaction asks the first plugin, and falls back with a notice', async (
   const notices = await fixture.call('GET', `/sessions/${session}/messages`);
   t.match(notices.body.items.at(-1), { role: 'notice', data: { kind: 'compaction_fallback' } });
 });
+
+t.test('a forgotten trigger does not turn what an agent does into a person’s doing', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({
+    slug: 'triggers',
+    code: `middleware.todoDelete = (ctx) => ctx.cancel(ctx.trigger);
+      middleware.sessionClear = (ctx) => ctx.cancel(ctx.trigger + ' ' + ctx.by);
+      middleware.inboundMessage = (ctx) => ctx.cancel(ctx.trigger);`,
+  });
+  const at = `/sessions/${await fixture.session()}`;
+  const todo = { id: 't', title: 'x', dueAt: null, assigneeAgentId: null, done: false };
+  const reasonOf = async (hook: string, context: object, trigger?: string) =>
+    (await fixture.call('POST', `${at}/hooks/${hook}`, { context, ...(trigger ? { trigger } : {}) })).body.reason;
+  t.equal(await reasonOf('todoDelete', { todo }), 'agent');
+  t.equal(await reasonOf('todoDelete', { todo }, 'user'), 'user');
+  t.equal(await reasonOf('inboundMessage', { message: { id: 'm', from: 'bob', text: 'x' } }), 'user');
+  const clear = async (body: object) => (await fixture.call('POST', `${at}/clear`, body)).body.detail;
+  t.match(await clear({}), /: agent agent$/);
+  t.match(await clear({ by: 'planner' }), /: agent planner$/);
+  t.match(await clear({ by: 'user' }), /: user user$/);
+  t.match(await clear({ trigger: 'schedule', by: 'nightly' }), /: schedule nightly$/);
+});

@@ -118,7 +118,7 @@ t.test('unknown fields and parameters are refused with the nearest name', async 
       /^context\.todo\.note: .*“notes”/,
     ],
     ['POST', at('/hooks/systemPrompt'), { contxt: {} }, /“context”/],
-    ['POST', at('/clear'), { force: true }, /known: reason, by/],
+    ['POST', at('/clear'), { force: true }, /known: reason, by, trigger/],
     ['GET', at('/messages?after=1'), undefined, /^query after: /],
     ['GET', at('?expand=1'), undefined, /leave it out/],
   ];
