@@ -815,6 +815,21 @@ declare namespace Bulkhead {
     }): Promise<boolean>;
   }
 
+  /** `host.assets` */
+  interface HostAssets {
+    /**
+     * Returns the bytes of a file below `assets/` of the package: `cities.bin` is the file `assets/cities.bin`. At
+     * most 2 MiB.
+     * Needs no capability. Timeout: 10 s.
+     */
+    read(path: string): Promise<Uint8Array>;
+    /**
+     * Returns the text of a UTF-8 file below `assets/` of the package. At most 2 MiB.
+     * Needs no capability. Timeout: 10 s.
+     */
+    readText(path: string): Promise<string>;
+  }
+
   /** `host.session` */
   interface HostSession {
     /**
@@ -1014,6 +1029,8 @@ declare namespace Bulkhead {
     readonly settings: Settings;
     /** Always available. */
     readonly secrets: HostSecrets;
+    /** Always available. */
+    readonly assets: HostAssets;
     /** Available if `host.session` is granted. `host.session:read` grants only the calls that read. */
     readonly session: HostSession;
     /** Available if `host.agents` is granted. `host.agents:read` grants only the calls that read. */
@@ -1053,7 +1070,7 @@ declare namespace Bulkhead {
   interface Package {}
 
   type GrantedMember<Member extends string, Granted extends string> =
-    Member extends 'log' | 'settings' | 'secrets' ? Member
+    Member extends 'log' | 'settings' | 'secrets' | 'assets' ? Member
     : `host.${Member}` extends Granted ? Member
     : `host.${Member}:read` extends Granted ? Member
     : Member extends 'http' ? ([Extract<Granted, `host.http:${string}`>] extends [never] ? never : Member)

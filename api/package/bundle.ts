@@ -38,7 +38,7 @@ export async function bundlePackage(run: RunTask, of: CodePackage): Promise<Bund
   if (result.outcome !== 'built') throw buildFailed();
   const bytes = Buffer.byteLength(JSON.stringify(result.bundle));
   if (bytes > BUNDLE_MAX_BYTES) {
-    const message = `The bundle of the package has ${bytes} bytes; the maximum is ${BUNDLE_MAX_BYTES}. Remove data that the code does not need.`;
+    const message = `The bundle of the package has ${bytes} bytes; the maximum is ${BUNDLE_MAX_BYTES}. Put data into files below assets/, which host.assets reads.`;
     throw invalidAt({ path: ENTRY, message });
   }
   return { text: result.bundle, sourceMap: result.sourceMap, warnings: result.warnings };

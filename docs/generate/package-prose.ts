@@ -8,7 +8,7 @@ readme.md              required: the frontmatter, then the readme that the catal
 index.ts               required: the code; it may import .ts, .js and .json files of the package by relative path, and nothing else
 commands/<name>.md     a prompt command; its frontmatter may have a description
 skills/<name>/SKILL.md a skill in the Agent Skills layout, with any files beside it; its frontmatter has name and description
-assets/**              files of any kind; binary ones only in a zip
+assets/**              files of any kind, which the code reads with host.assets; binary ones only in a zip
 \`\`\`
 
 Both forms of the same tree are the same version. \`bulkhead check\` says on your machine what a publish would say.`,
@@ -30,7 +30,7 @@ document, with text as keys. References (\`*name\`), tags (\`!name\`), directive
 direction and invisible characters are refused in all text.`,
 
   capabilities: `Declare what the code reaches beyond its own process. Hooks, tools, commands, events, providers and \`channel\` are capabilities by being
-registered. An unknown capability is an error. \`host.log\`, \`host.settings\` and \`host.secrets\` need none. A host is a name with a dot, or
+registered. An unknown capability is an error. \`host.assets\`, \`host.log\`, \`host.settings\` and \`host.secrets\` need none. A host is a name with a dot, or
 \`*.\` and a name for all hosts below it.`,
 
   code: `## Code

@@ -2,8 +2,10 @@
  * A `host` scripted by the test, with the service's rules for grants, arguments and results, and an error for every
  * unscripted call.
  */
+import { readFile, stat } from 'node:fs/promises';
 import { closest } from 'fastest-levenshtein';
 import { verifySignature } from '../../sandbox-child/webhook-signatures.ts';
+import type { FolderFile } from '../../sdk/cli/local-tools.ts';
 import { isGranted, listGrantedCalls } from '../../sdk/contract/capabilities.ts';
 import { hostExamples } from '../../sdk/contract/host-examples.ts';
 import { type HostCallName, hostCalls } from '../../sdk/contract/protocol.ts';
@@ -11,6 +13,7 @@ import type { HostRow } from '../../sdk/contract/rows.ts';
 import type { HostScript, MadeCall } from '../../sdk/testing/testing.ts';
 import type { HostCall } from '../../supervisor/children/child.ts';
 import { HostCallRefusal } from '../../supervisor/children/child-errors.ts';
+import { AssetReader } from '../../supervisor/host/assets.ts';
 import { checkArguments, checkResult } from '../../supervisor/host/call-checks.ts';
 import type { HostArgs } from '../../supervisor/host/host-call.ts';
 import { readTarget } from '../../supervisor/host/http/reach.ts';
@@ -39,11 +42,16 @@ export class ScriptedHost {
   readonly #source: SecretSource;
 
   /** @throws Error when the script names an unknown host call, or one that the plugin has no grant for */
-  constructor(granted: readonly string[], script: HostScript, { values, uses }: ScriptedSecrets) {
+  constructor(
+    granted: readonly string[],
+    script: HostScript,
+    { values, uses }: ScriptedSecrets,
+    files: readonly FolderFile[],
+  ) {
     this.#granted = granted;
     const read = async (name: string) => (Object.hasOwn(values, name) ? (values[name] ?? null) : null);
     this.#source = { installationId: 'test', uses, read };
-    this.#answers = new Map([...defaults(this.#handles, this.#source), ...scripted(script, granted)]);
+    this.#answers = new Map([...defaults(this.#handles, this.#source), ...assets(files), ...scripted(script, granted)]);
   }
 
   get members(): string[] {
@@ -152,6 +160,18 @@ function defaults(handles: SecretHandles, source: SecretSource): [string, Answer
     ['storage.set', ({ key, value }) => void stored.set(String(key), value)],
     ['storage.delete', ({ key }) => void stored.delete(String(key))],
     ['storage.list', ({ prefix = '' }) => [...stored.keys()].filter((key) => key.startsWith(String(prefix))).sort()],
+  ];
+}
+
+/** The package's own. */
+function assets(files: readonly FolderFile[]): [string, Answer][] {
+  const reader = new AssetReader(async (path) => {
+    const file = files.find((one) => one.path === path);
+    return file ? { sizeBytes: (await stat(file.at)).size, load: () => readFile(file.at) } : null;
+  });
+  return [
+    ['assets.read', ({ path }) => reader.read(String(path))],
+    ['assets.readText', ({ path }) => reader.readText(String(path))],
   ];
 }
 

@@ -27,10 +27,8 @@ export const openPlugin: typeof Declared = async (folder: string, options: Plugi
   try {
     const built = await buildIn(borrowed, files, slug);
     const settings = resolvePluginSettings(built.manifest, options);
-    const host = new ScriptedHost(resolveGrants(built.manifest, options), options.host ?? {}, {
-      values: options.secrets ?? {},
-      uses: listSecretUses(built.manifest),
-    });
+    const secrets = { values: options.secrets ?? {}, uses: listSecretUses(built.manifest) };
+    const host = new ScriptedHost(resolveGrants(built.manifest, options), options.host ?? {}, secrets, files);
     return await RunningPlugin.start({ slug, files, built, settings, host, options, ...borrowed });
   } catch (error) {
     await borrowed.release();

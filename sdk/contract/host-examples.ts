@@ -29,6 +29,8 @@ export const hostExamples = {
     },
     result: false,
   },
+  'assets.read': { args: { path: 'cities.bin' }, result: BYTES },
+  'assets.readText': { args: { path: 'cities.csv' }, result: 'name,country\nOslo,NO\n' },
   'session.get': { args: {}, result: { id: 's1', agentId: 'a1', channelId: null, createdAt: TIMESTAMP } },
   'session.messages': {
     args: { limit: 20 },

@@ -33,6 +33,8 @@ export const limits = {
   mediaFiles: 10_000,
   /** One media file. Encoded as base64 it fits into one frame. */
   mediaItemBytes: 2 * MIB,
+  /** One file that `host.assets` reads. Encoded as base64 it fits into one frame. */
+  assetBytes: 2 * MIB,
   /** The following are per account, too. */
   versionBytes: 4 * 1024 * MIB,
   draftBytes: 512 * MIB,

@@ -15,7 +15,7 @@ export function printHostSection(printer: TypePrinter): string {
   const head = `## host
 
 \`host\` has one member per granted capability. A member is \`undefined\` if \`readme.md\` does not declare its capability or the account did
-not grant it. \`host.log\`, \`host.settings\` and \`host.secrets\` are always available.
+not grant it. \`host.assets\`, \`host.log\`, \`host.settings\` and \`host.secrets\` are always available.
 
 ### host.log
 

@@ -18,6 +18,7 @@ import { traced } from '../../service/telemetry/tracing.ts';
 import { perMinute, TokenBuckets } from '../../service/timing/token-bucket.ts';
 import { HostCallRefusal } from '../children/child-errors.ts';
 import { agentCalls } from '../host/agents.ts';
+import { assetCalls } from '../host/assets.ts';
 import { admitSecrets, checkArguments, checkResult, Refusal } from '../host/call-checks.ts';
 import { type HeldGrant, holdGrant } from '../host/held-grant.ts';
 import { HostError, type HostHandlers, type HostScope } from '../host/host-call.ts';
@@ -85,6 +86,7 @@ function createTable(deps: HostCallRouterDeps): HostCallTable {
   return {
     ...httpCalls({ allowPrivate: new Set(), dnsServers: [], ...deps.http }, secrets),
     ...secrets.calls,
+    ...assetCalls(deps.pool, deps.blobs),
     ...sessionCalls(deps.pool),
     ...storageCalls(deps.pool, deps.storageBytes ?? limits.storageBytes),
     ...deps.llm.calls,

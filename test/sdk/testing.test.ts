@@ -27,8 +27,8 @@ async function write(test: Test, code: string, files: Readonly<Record<string, st
   }
   return folder;
 }
-async function open(test: Test, code: string, options?: PluginOptions) {
-  const plugin = await openPlugin(await write(test, code), options);
+async function open(test: Test, code: string, options?: PluginOptions, files?: Readonly<Record<string, string>>) {
+  const plugin = await openPlugin(await write(test, code, files), options);
   test.teardown(() => plugin.close());
   return plugin;
 }
@@ -52,6 +52,20 @@ t.test('a plugin gets a handle of a secret with a use, which the recorded reques
   t.match(await plugin.tool('send'), { content: [{ text: '{"isHandle":true,"isGenuine":true}' }] });
   const sent = plugin.calls.find(({ name }) => name === 'http.fetch');
   t.match(sent?.args, { init: { headers: { authorization: 'Bearer t0ken' } } });
+});
+
+t.test('a plugin reads the assets of its package', async (t) => {
+  const plugin = await open(
+    t,
+    `tools.towns = { description: 'Towns', parameters: {}, handler: async ({ name }) => host.assets.readText(name) };`,
+    {},
+    { 'assets/towns.csv': 'Oslo' },
+  );
+  t.match(await plugin.tool('towns', { name: 'towns.csv' }), { content: [{ text: 'Oslo' }] });
+  t.match(await plugin.tool('towns', { name: 'none.csv' }), {
+    isError: true,
+    content: [{ text: /no asset with this path/ }],
+  });
 });
 
 t.test('a plugin reaches only granted and scripted host calls', async (t) => {

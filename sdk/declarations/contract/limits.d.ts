@@ -33,6 +33,8 @@ export declare const limits: {
     readonly mediaFiles: 10000;
     /** One media file. Encoded as base64 it fits into one frame. */
     readonly mediaItemBytes: number;
+    /** One file that `host.assets` reads. Encoded as base64 it fits into one frame. */
+    readonly assetBytes: number;
     /** The following are per account, too. */
     readonly versionBytes: number;
     readonly draftBytes: number;

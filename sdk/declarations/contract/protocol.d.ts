@@ -1104,6 +1104,38 @@ export declare const hostCalls: {
         };
         readonly result: z.ZodBoolean;
     };
+    readonly 'assets.read': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly timeoutMs: number;
+        readonly secrets: 'sent';
+        readonly pausesBudget: false;
+        readonly readable: true;
+        readonly capability: null;
+        readonly audit: 'none';
+        readonly maxBytes: number;
+        readonly doc: 'Returns the bytes of a file below `assets/` of the package: `cities.bin` is the file `assets/cities.bin`. At most 2 MiB.';
+        readonly params: {
+            readonly path: z.ZodString;
+        };
+        readonly result: z.ZodInstanceOf<Uint8Array<ArrayBuffer>>;
+    };
+    readonly 'assets.readText': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly timeoutMs: number;
+        readonly secrets: 'sent';
+        readonly pausesBudget: false;
+        readonly readable: true;
+        readonly capability: null;
+        readonly audit: 'none';
+        readonly maxBytes: number;
+        readonly doc: 'Returns the text of a UTF-8 file below `assets/` of the package. At most 2 MiB.';
+        readonly params: {
+            readonly path: z.ZodString;
+        };
+        readonly result: z.ZodString;
+    };
     readonly 'session.get': {
         readonly since: '0.1.0';
         readonly origin: 'ours';

@@ -15,6 +15,8 @@ export interface Things {
   readonly agentId: string;
   readonly mediaId: string;
   readonly hostId: string;
+  /** Of the plugin's package. */
+  readonly asset: string;
   readonly path: string;
   readonly key: string;
   readonly secret: string;
@@ -31,6 +33,8 @@ const bytes = (text: string) => ({ bytes: [...Buffer.from(text)] });
 export const argumentsAbout = {
   'secrets.get': ({ secret }) => [secret],
   'secrets.verify': ({ handle }) => ['GitHub', {}, bytes('{}'), handle],
+  'assets.read': ({ asset }) => [asset],
+  'assets.readText': ({ asset }) => [asset],
   'session.get': () => [],
   'session.messages': () => [],
   'session.post': () => ['posted'],
@@ -115,14 +119,27 @@ export async function openMatrix(test: Teardown, sandbox?: SupervisorFixture['sa
     ...(sandbox ? { sandbox } : {}),
   });
   const plugin = { code: CALLING, registrations: registered };
+  const files = (who: string) => ({ files: { [`assets/${named(who).asset}`]: named(who).canary } });
   const secret = (who: string) => ({
     secrets: { [`${who}Key`]: `secret of ${who}`, [`${who}Signing`]: `signing of ${who}` },
     secretUses: { [`${who}Signing`]: ['webhooks'] },
   });
-  await fixture.install({ ...plugin, ...secret('ann'), slug: 'all', capabilities: [...WHOLE, 'host.http:ann.test'] });
+  await fixture.install({
+    ...plugin,
+    ...files('ann'),
+    ...secret('ann'),
+    slug: 'all',
+    capabilities: [...WHOLE, 'host.http:ann.test'],
+  });
   await fixture.install({ ...plugin, slug: 'reads', capabilities: declarable.filter(isRead) });
   await fixture.install({ ...plugin, slug: 'none' });
-  const bobs = { ...plugin, ...secret('bob'), account: 'bob', capabilities: [...WHOLE, 'host.http:bob.test'] };
+  const bobs = {
+    ...plugin,
+    ...files('bob'),
+    ...secret('bob'),
+    account: 'bob',
+    capabilities: [...WHOLE, 'host.http:bob.test'],
+  };
   const { installationId } = await fixture.install({ ...bobs, slug: 'bobs' });
   await fixture.install({ account: 'bob', slug: 'bobs-models', code: '', registrations: offering });
   const sessions = { ann: await fixture.session('ann'), bob: await fixture.session('bob') };
@@ -155,6 +172,7 @@ export async function openMatrix(test: Teardown, sandbox?: SupervisorFixture['sa
 const NO_HANDLE = `secret:notSigning:${'0'.repeat(32)}`;
 const named = (who: string) => ({
   canary: `canary of ${who}`,
+  asset: `${who}-data/file.txt`,
   path: `${who}-folder/file.txt`,
   key: `${who}-key`,
   secret: `${who}Key`,

@@ -34,7 +34,7 @@ const shape = (answer: Answer, about: Things): string =>
   Object.entries(about)
     .reduce((text, [name, value]) => text.replaceAll(value, `<${name}>`), JSON.stringify(answer))
     .replaceAll(/[0-9a-f]{64}|[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\dT[\d:.]+Z/g, '<new>')
-    .replaceAll(/(not|bob)(-folder|\.test)/g, '<who>$2');
+    .replaceAll(/(not|bob)(-folder|-data|\.test)/g, '<who>$2');
 
 /** Nothing of Bob's but what Ann's plugin said itself. */
 function holdsNothingOf(bob: Things, answer: Answer, args: readonly unknown[]): boolean {

@@ -21,10 +21,10 @@ const audit = async (fixture: SupervisorFixture, installationId: string) => {
   return rows;
 };
 
-t.test('without capabilities host is log, settings and secrets', async (t) => {
+t.test('without capabilities host is assets, log, settings and secrets', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: 'bare', code: tool('return Object.keys(host).sort().join();') });
-  t.equal(await run(fixture, 'bare'), 'log,secrets,settings');
+  t.equal(await run(fixture, 'bare'), 'assets,log,secrets,settings');
 });
 
 t.test('members that no grant covers are absent too', async (t) => {
@@ -36,7 +36,45 @@ t.test('members that no grant covers are absent too', async (t) => {
       'return Object.keys(host).sort().join() + " " + Object.keys(host.storage).sort().join() + " " + Object.keys(host.session).sort().join();',
     ),
   });
-  t.equal(await run(fixture, 'wants'), 'http,log,secrets,session,settings,storage get,list get,messages,notice,post');
+  t.equal(
+    await run(fixture, 'wants'),
+    'assets,http,log,secrets,session,settings,storage get,list get,messages,notice,post',
+  );
+});
+
+t.test('a plugin reads the assets of its version', async (t) => {
+  const fixture = shared.withNewAccount();
+  const code = tool(`
+    const failing = (call) => call.then(() => 'read', ({ message }) => message.replace(/^host[.]assets[.]w+: /, ''));
+    return { content: [{ type: 'json', json: {
+      bytes: [...(await host.assets.read('a/dot.bin'))],
+      text: await host.assets.readText('towns.csv'),
+      refused: [
+        await failing(host.assets.readText('a/dot.bin')),
+        await failing(host.assets.read('big.bin')),
+        await failing(host.assets.read('none.csv')),
+        await failing(host.assets.read('../readme.md')),
+        await failing(host.assets.read('/towns.csv')),
+        await failing(host.assets.read('a\\u0000')),
+      ],
+    } }] };`);
+  const files = {
+    'readme.md': 'x',
+    'assets/a/dot.bin': new Uint8Array([0, 255, 1]),
+    'assets/towns.csv': 'name\nZürich\n',
+    'assets/big.bin': new Uint8Array(2 * 1024 * 1024 + 1),
+  };
+  await fixture.install({ slug: 'atlas', code, files });
+  const none = 'the package has no asset with this path; give the path below assets/ exactly as it was published';
+  t.same(await run(fixture, 'atlas'), {
+    bytes: [0, 255, 1],
+    text: 'name\nZürich\n',
+    refused: [
+      'assets/a/dot.bin is not UTF-8 text; read it with host.assets.read',
+      'assets/big.bin has 2097153 bytes; a call reads 2097152 at most: split the file',
+      ...[none, none, none, none],
+    ],
+  });
 });
 
 t.test('storage keeps exact JSON within its quota, each installation its own', async (t) => {
