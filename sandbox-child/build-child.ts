@@ -1,4 +1,5 @@
 /** Bundles the child program into one file at start-up. This takes 30 ms and avoids a stale build. */
+import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { build, type Plugin } from 'esbuild';
 
@@ -12,13 +13,19 @@ const WEB_ENTRY = fileURLToPath(new URL('web-program.ts', import.meta.url));
 const RELAY_ENTRY = fileURLToPath(new URL('inspector-relay.ts', import.meta.url));
 
 const SCOPE_END = fileURLToPath(new URL('scope-end.ts', import.meta.url));
-/** Replaces two parts of ses. */
+/** Replaces parts of ses. */
 const sesParts: Plugin = {
   name: 'ses-parts',
   setup({ onResolve, onLoad }) {
     onResolve({ filter: /\/strict-scope-terminator\.js$/ }, ({ importer }) =>
       importer.endsWith('make-safe-evaluator.js') ? { path: SCOPE_END } : null,
     );
+    // The engine makes Temporal when it is first touched, and most plugins never do.
+    onLoad({ filter: /\/ses\/src\/(?:commons|permits)\.js$/ }, async ({ path }) => {
+      const text = await readFile(path, 'utf8');
+      const without = text.replace(/^ {2}Temporal(?:: '%\w+%')?,.*\n/gm, '');
+      return { contents: path.endsWith('commons.js') ? `${without}\nexport const Temporal = undefined;\n` : without };
+    });
     // It replaces methods of ArrayBuffer by slower ones, for immutable buffers, which the language does not have.
     onLoad({ filter: /\/immutable-arraybuffer\/src\/shim\.js$/ }, () => ({ contents: '' }));
   },

@@ -3,11 +3,12 @@
  * the garbage collector are harmless here: each plugin has a process of its own.
  */
 import type { LanguageGlobal } from '../sdk/contract/realm-globals.ts';
+import { hardenOverridable } from './harden.ts';
 
 /** Globals that ses replaces or leaves out. */
 const WHOLE = [
-  ...(['Date', 'Math', 'Temporal', 'Intl', 'WeakRef', 'FinalizationRegistry', 'SuppressedError'] as const),
-  ...(['DisposableStack', 'AsyncDisposableStack', 'Float16Array', 'Float32Array', 'Float64Array'] as const),
+  ...(['Date', 'Math', 'WeakRef', 'FinalizationRegistry', 'SuppressedError', 'DisposableStack'] as const),
+  ...(['AsyncDisposableStack', 'Float16Array', 'Float32Array', 'Float64Array'] as const),
 ] as const satisfies readonly LanguageGlobal[];
 
 const asyncIteratorPrototype = Object.getPrototypeOf(Object.getPrototypeOf(async function* () {}.prototype));
@@ -34,6 +35,8 @@ interface ZonedTime {
 export interface Language {
   /** The globals that ses replaces or leaves out, as the language has them. */
   readonly globals: Readonly<Record<string, unknown>>;
+  /** Large ones that most programs never use. They are untouched before, so that an empty child does not pay for them. */
+  readonly lazyGlobals: Readonly<Record<string, () => object>>;
   /** Objects that no global leads to, but syntax or a call does. Their prototypes are intrinsics. */
   readonly hidden: readonly unknown[];
   /** Puts back what ses removed from the intrinsics. Call it before they are frozen. */
@@ -47,6 +50,7 @@ export function rememberLanguage(): Language {
   const values = MEMBERS.map(([findOwner, key]) => Reflect.get(findOwner(), key));
   return {
     globals,
+    lazyGlobals: { Intl: openIntl, Temporal: openTemporal },
     hidden: makeHidden(),
     restore() {
       for (const [index, [findOwner, key]] of MEMBERS.entries()) define(findOwner(), key, values[index]);
@@ -54,24 +58,55 @@ export function rememberLanguage(): Language {
       Object.setPrototypeOf(globals.SuppressedError, Error.prototype.constructor);
       // ses offers its own `freeze` to every program.
       Reflect.deleteProperty(Object, Symbol.for('harden'));
+      wrapMethod(Date.prototype, 'toTemporalInstant', (makeInstant) => {
+        openTemporal();
+        return makeInstant();
+      });
       restoreProto();
-      coarsenClock(globals.Temporal as Clock);
     },
   };
 }
 
 function makeHidden(): unknown[] {
-  const segments = new Intl.Segmenter().segment('');
   return [
     ...[async () => {}, function* () {}, async function* () {}],
     ...[[].values(), ''[Symbol.iterator](), ''.matchAll(/x/g), new Map().values(), new Set().values()],
-    ...[
-      [].values().map(String),
-      Iterator.from({ next: () => ({ done: true, value: 0 }) }),
-      segments,
-      segments[Symbol.iterator](),
-    ],
+    ...[[].values().map(String), Iterator.from({ next: () => ({ done: true, value: 0 }) })],
   ];
+}
+
+let isIntlOpen = false;
+function openIntl(): object {
+  if (isIntlOpen) return Intl;
+  isIntlOpen = true;
+  // Only a call leads to the prototypes of segments, and a first call loads the data of all segmenters.
+  wrapMethod(Intl.Segmenter.prototype, 'segment', (makeSegments) => {
+    const segments = makeSegments() as Intl.Segments;
+    hardenOverridable([segments, segments[Symbol.iterator]()].map(Object.getPrototypeOf));
+    return segments;
+  });
+  return hardenOverridable(Intl);
+}
+
+let isTemporalOpen = false;
+function openTemporal(): object {
+  const { Temporal } = globalThis as unknown as { Temporal: Clock };
+  if (isTemporalOpen) return Temporal;
+  isTemporalOpen = true;
+  coarsenClock(Temporal);
+  return hardenOverridable(Temporal);
+}
+
+/** Replaces a method by one with the same name and length that calls it when `work` says so. */
+function wrapMethod(owner: object, name: string, work: (call: () => unknown) => unknown): void {
+  const method: (...values: unknown[]) => unknown = Reflect.get(owner, name);
+  const wrapper = {
+    [name](this: unknown, ...values: unknown[]): unknown {
+      return work(() => Reflect.apply(method, this, values));
+    },
+  }[name] as object;
+  Object.defineProperty(wrapper, 'length', { value: method.length });
+  define(owner, name, wrapper);
 }
 
 function define(owner: object, key: PropertyKey, value: unknown): void {

@@ -1,7 +1,8 @@
 /** Wall L1: the locked realm in which a bundle is evaluated. */
+// First: ses freezes the intrinsics with it.
+import { hardenOverridable } from './harden.ts';
 import 'ses';
 import { rememberLanguage } from './language.ts';
-import { enableOverrides } from './overrides.ts';
 
 /** Returns the value of each global when it is first read. */
 export type LazyGlobals = Readonly<Record<string, () => unknown>>;
@@ -28,7 +29,7 @@ export interface Realm {
    */
   evaluateProgram(source: string, globals: Readonly<Record<string, unknown>>): unknown;
   /** Freezes a value and everything reachable from it. Programs may still assign its names on objects that inherit it. */
-  harden<T extends object>(value: T): T;
+  harden<T>(value: T): T;
   /** Replaces globals of the evaluated bundle. */
   replace(globals: Readonly<Record<string, unknown>>): void;
   /** Defines globals of the evaluated bundle whose values are made when they are first read. */
@@ -42,6 +43,9 @@ type GlobalObject = Record<PropertyKey, unknown>;
 /** Freezes every intrinsic of this process and returns a realm that can reach nothing else. Irreversible. */
 export function lockRealm(): Realm {
   const language = rememberLanguage();
+  // ses would freeze it, which takes time, and no program reaches it.
+  const { Buffer } = globalThis;
+  Reflect.deleteProperty(globalThis, 'Buffer');
   repairIntrinsics({
     // Stack traces stay readable, because they are mapped to the author's files. At worst they show this program's frames.
     errorTaming: 'unsafe',
@@ -49,7 +53,7 @@ export function lockRealm(): Realm {
     consoleTaming: 'unsafe',
     domainTaming: 'unsafe',
     localeTaming: 'unsafe',
-    // `enableOverrides` covers every intrinsic.
+    // `hardenOverridable` covers every intrinsic.
     overrideTaming: 'min',
     regExpTaming: 'safe',
     evalTaming: 'safe-eval',
@@ -58,27 +62,23 @@ export function lockRealm(): Realm {
     errorTrapping: 'none',
     unhandledRejectionTrapping: 'none',
   });
+  Object.assign(globalThis, { Buffer });
   language.restore();
   const openCompartment = (globals: Readonly<Record<string, unknown>>): Compartment => {
     const compartment = new Compartment({ __options__: true, globals: {} });
     // ses adds its own tools to every compartment, but programs get only the documented globals.
     for (const name of ['lockdown', 'harden', 'Compartment']) Reflect.deleteProperty(compartment.globalThis, name);
     defineGlobals(compartment.globalThis, { ...language.globals, ...globals });
+    defineLazily(compartment.globalThis, language.lazyGlobals);
     return compartment;
   };
   const compartment = openCompartment({});
   const realm: GlobalObject = compartment.globalThis;
   defineGlobals(realm, { self: realm, global: realm, Function: makeFunction(realm) });
-  const roots = [...Object.getOwnPropertyNames(realm).map((name) => realm[name]), ...language.hidden].filter(
-    (value) => isObject(value) && value !== realm,
-  ) as object[];
-  const overridden = enableOverrides(roots);
+  // Without reading the lazy ones.
+  const shared = Object.values(Object.getOwnPropertyDescriptors(realm)).map(({ value }) => value);
   hardenIntrinsics();
-  harden([roots, overridden]);
-  const hardenOverridable = <T extends object>(value: T): T => {
-    harden(enableOverrides([value]));
-    return harden(value);
-  };
+  for (const value of [...shared, ...language.hidden]) if (value !== realm) hardenOverridable(value);
   return {
     harden: hardenOverridable,
     evaluate(source, sourceName, globals, lazyGlobals) {
@@ -95,9 +95,6 @@ export function lockRealm(): Realm {
     },
   };
 }
-
-const isObject = (value: unknown): boolean =>
-  typeof value === 'function' || (typeof value === 'object' && value !== null);
 
 /** Like the language's own, these globals are not enumerable and may be replaced. */
 function defineGlobals(realm: GlobalObject, globals: Readonly<Record<string, unknown>>): void {
