@@ -146,8 +146,9 @@ export function channelRoutes(services: Services): FastifyPluginAsyncZod {
     });
 
     app.post('/installations/:id/deliveries/:deliveryId/replay', { schema: shapes.replay }, async (request) => {
-      const { id, deliveryId } = request.params;
-      return showDeliveryDetail(await replayDelivery(services, requireCaller(request), id, deliveryId));
+      const { id: installationId, deliveryId } = request.params;
+      const ids = { installationId, deliveryId };
+      return showDeliveryDetail(await replayDelivery(services, requireCaller(request), ids));
     });
 
     for (const [name, shape, change] of [
@@ -155,8 +156,8 @@ export function channelRoutes(services: Services): FastifyPluginAsyncZod {
       ['give-up', shapes.giveUp, giveUp],
     ] as const) {
       app.post(`/installations/:id/deliveries/:deliveryId/${name}`, { schema: shape }, async (request) => {
-        const { id, deliveryId } = request.params;
-        return showDeliveryDetail(await change(services, requireCaller(request), id, deliveryId));
+        const { id: installationId, deliveryId } = request.params;
+        return showDeliveryDetail(await change(services, requireCaller(request), { installationId, deliveryId }));
       });
     }
 

@@ -18,65 +18,68 @@ import { describeWait } from './delivery-wait.ts';
 /** Maximum number of deliveries replayed by one call. */
 const REPLAY_MAX = 10_000;
 
+type ShownDelivery = Delivery & { readonly body: Buffer };
+
 /** Returns one delivery with its payload. @throws Problem `not_found` */
 export async function requireDelivery(
   { pool }: Services,
   installationId: string,
   deliveryId: string,
-): Promise<Delivery & { readonly body: Buffer }> {
+): Promise<ShownDelivery> {
   const delivery = await findDelivery(pool, installationId, deliveryId, BODY_SHOWN_BYTES);
   if (!delivery) throw new Problem('not_found', 'The installation has no delivery with this id.');
   return delivery;
 }
 
-/** Replays one finished delivery. @throws Problem `delivery_state` for a pending one */
-export async function replayDelivery(
+/** A delivery of an account's installation. */
+interface DeliveryIds {
+  readonly installationId: string;
+  readonly deliveryId: string;
+}
+
+/**
+ * Changes a delivery of the caller's installation.
+ *
+ * @param change gets the delivery as it is
+ * @returns the delivery as it is afterwards
+ * @throws Problem `not_found`, and what the change throws
+ */
+async function changeDelivery(
   services: Services,
   caller: Caller,
-  installationId: string,
-  deliveryId: string,
-): Promise<Delivery & { readonly body: Buffer }> {
+  { installationId, deliveryId }: DeliveryIds,
+  change: (before: ShownDelivery, read: () => Promise<ShownDelivery>) => Promise<void>,
+): Promise<ShownDelivery> {
   await requireInstallation(services, caller, installationId);
-  const before = await requireDelivery(services, installationId, deliveryId);
-  if (before.state === 'pending')
-    throw wrongState(before, 'Only finished deliveries are replayed. Try it now, or give it up.');
-  const of = { installationId, id: deliveryId, limit: 1 };
-  const count = await inTransaction(services.pool, (tx) => replayDeliveries(tx, of));
-  if (count === 0) throw new Problem('no_channel', 'Its channel is disconnected, so it cannot be delivered again.');
-  return requireDelivery(services, installationId, deliveryId);
+  const read = () => requireDelivery(services, installationId, deliveryId);
+  await change(await read(), read);
+  return read();
 }
+
+/** Replays one finished delivery. @throws Problem `delivery_state` for a pending one */
+export const replayDelivery = (services: Services, caller: Caller, ids: DeliveryIds): Promise<ShownDelivery> =>
+  changeDelivery(services, caller, ids, async (before) => {
+    if (before.state === 'pending')
+      throw wrongState(before, 'Only finished deliveries are replayed. Try it now, or give it up.');
+    const of = { installationId: ids.installationId, id: ids.deliveryId, limit: 1 };
+    const count = await inTransaction(services.pool, (tx) => replayDeliveries(tx, of));
+    if (count === 0) throw new Problem('no_channel', 'Its channel is disconnected, so it cannot be delivered again.');
+  });
 
 /** Makes a waiting delivery due. @throws Problem `delivery_state` if it waits for something else than its time */
-export async function tryNow(
-  services: Services,
-  caller: Caller,
-  installationId: string,
-  deliveryId: string,
-): Promise<Delivery & { readonly body: Buffer }> {
-  await requireInstallation(services, caller, installationId);
-  const before = await requireDelivery(services, installationId, deliveryId);
-  if (before.waitsFor) throw wrongState(before, 'Try that one now, or give it up.');
-  if (!(await makeDeliveryDue(services.pool, installationId, deliveryId)))
-    throw wrongState(await requireDelivery(services, installationId, deliveryId), 'It cannot be tried now.');
-  return requireDelivery(services, installationId, deliveryId);
-}
+export const tryNow = (services: Services, caller: Caller, ids: DeliveryIds): Promise<ShownDelivery> =>
+  changeDelivery(services, caller, ids, async (before, read) => {
+    if (before.waitsFor) throw wrongState(before, 'Try that one now, or give it up.');
+    const isDue = await makeDeliveryDue(services.pool, ids.installationId, ids.deliveryId);
+    if (!isDue) throw wrongState(await read(), 'It cannot be tried now.');
+  });
 
 /** Makes a pending delivery dead. @throws Problem `delivery_state` for one that is finished or being attempted */
-export async function giveUp(
-  services: Services,
-  caller: Caller,
-  installationId: string,
-  deliveryId: string,
-): Promise<Delivery & { readonly body: Buffer }> {
-  await requireInstallation(services, caller, installationId);
-  await requireDelivery(services, installationId, deliveryId);
-  if (!(await giveUpDelivery(services.pool, installationId, deliveryId)))
-    throw wrongState(
-      await requireDelivery(services, installationId, deliveryId),
-      'It cannot be given up: wait for the end of the attempt.',
-    );
-  return requireDelivery(services, installationId, deliveryId);
-}
+export const giveUp = (services: Services, caller: Caller, ids: DeliveryIds): Promise<ShownDelivery> =>
+  changeDelivery(services, caller, ids, async (_before, read) => {
+    const isGivenUp = await giveUpDelivery(services.pool, ids.installationId, ids.deliveryId);
+    if (!isGivenUp) throw wrongState(await read(), 'It cannot be given up: wait for the end of the attempt.');
+  });
 
 function wrongState(delivery: Delivery, next: string): Problem {
   const { state } = delivery;

@@ -32,7 +32,7 @@ const shapes = {
   plugins: {
     ...common,
     summary: 'The costs of plugins, by error rate, highest first',
-    details: 'Also of those that nobody called, so that they can be blocked and their authors verified.',
+    details: 'Also of those that were never called, so that they can be blocked and their authors verified.',
     querystring: costsQuery,
     response: { 200: costsResource },
   },

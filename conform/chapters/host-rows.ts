@@ -1,6 +1,7 @@
 /** Contract: host, globals and events (section 6). */
 import { ensure, expect, holding, isNumber, isText, isTime, oneOf } from '../expect.ts';
 import { type Chapter, type Row, row, unchecked } from '../row.ts';
+import { callHandled, installHandled, signedText } from './secret-handles.ts';
 
 const isType = (name: string, type: 'function' | 'object' | 'undefined' | 'absent', sentence: string): Row =>
   row(sentence, async (run) => {
@@ -92,6 +93,18 @@ export const host: Chapter = {
     row('host.secrets.get(name) returns the value, or null.', async (run) => {
       expect(await run.tool('secret', { value: 'conform-secret-value' }), { same: true });
       expect(await run.host('secrets.get', 'unknown'), { result: null });
+    }),
+    row(
+      'A secret with `use` is a handle: the host verifies signatures with it, and the plugin never sees the value.',
+      async (run) => {
+        const { value, args } = signedText();
+        const answer = await callHandled(run, value, args);
+        expect(answer, { isText: true, isValue: false, holdsValue: false, isGenuine: true, isForgedGenuine: false });
+      },
+    ),
+    row('A secret with `use` says so in what the plugin can reach.', async (run) => {
+      const { capabilities } = await run.own.need(run.own.get(`/marketplace/${(await installHandled(run)).slug}`));
+      ensure(capabilities.includes('secrets.key:webhooks'), String(capabilities));
     }),
     row('host.session.get().', async (run) =>
       expect((await run.host('session.get')).result, {

@@ -889,7 +889,7 @@ export interface paths {
         };
         /**
          * The costs of plugins, by error rate, highest first
-         * @description Also of those that nobody called, so that they can be blocked and their authors verified.
+         * @description Also of those that were never called, so that they can be blocked and their authors verified.
          */
         get: operations["getOperatorPlugins"];
         put?: never;

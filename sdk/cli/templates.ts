@@ -78,15 +78,18 @@ secrets:
   webhookSecret:
     label: Webhook secret
     required: true
+    use: [webhooks]
   apiToken:
     label: API token
     required: true
+    use: [http:api.example.com]
 `,
   code: `// Runs after the vendor got its response. If it throws, the request is retried.
 channel.receive = async (request) => {
-  const secret = await host.secrets.get('webhookSecret');
-  if (!secret || request.headers['x-webhook-secret'] !== secret) {
-    host.log.warn('dropped a request with a wrong secret', { deliveryId: request.deliveryId });
+  // What host.secrets.get returns stands for the secret, which this code never sees: readme.md says what it is used for.
+  const secret = (await host.secrets.get('webhookSecret')) ?? '';
+  if (!(await webhooks.verifyStandard(request, secret))) {
+    host.log.warn('dropped a request with a wrong signature', { deliveryId: request.deliveryId });
     return;
   }
   const { chat, from, text } = JSON.parse(request.bodyText) as { chat: string; from: string; text: string };
@@ -114,6 +117,7 @@ secrets:
   apiKey:
     label: API key
     required: true
+    use: [http:api.example.com]
 `,
   code: `providers.acme = {
   models: [{ id: 'small', name: 'Acme Small', contextWindow: 32_000 }],

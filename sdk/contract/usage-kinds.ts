@@ -3,7 +3,7 @@
 export const usageKinds = {
   versions: {
     holds: 'Published versions: their files, bundles and source maps.',
-    free: 'Yank versions that nobody should install, or delete plugins without a published version.',
+    free: 'Yank versions that should not be installed any more, or delete plugins without a published version.',
   },
   drafts: {
     holds: 'The saved draft of each of your plugins.',
