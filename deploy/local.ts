@@ -164,7 +164,8 @@ async function prepareTables(url: string, { DATABASE_URL }: SharedSettings): Pro
     if (DATABASE_URL === undefined) throw error;
     // A name with several addresses fails with all of their errors and no message.
     const first = error instanceof AggregateError ? error.errors[0] : error;
-    throw new Error(`DATABASE_URL does not work: ${first instanceof Error ? first.message : first}.`);
+    const reason = first instanceof Error ? first.message : String(first);
+    throw new Error(`DATABASE_URL does not work: ${reason.replace(/\.$/, '')}.`);
   }
 }
 

@@ -2,15 +2,25 @@
 /** `bulkhead`: the command line with the service's own checks. In the repository: `node pack/bulkhead.ts`. */
 import { enableCompileCache } from 'node:module';
 import { runCommandLine } from '../sdk/cli/command-line.ts';
+import { exitCodes } from '../sdk/cli/failure.ts';
 import sdk from '../sdk/package.json' with { type: 'json' };
 import { localTools } from './local-tools.ts';
 
 // Cache compiled modules for the next start.
 enableCompileCache();
 
+/** npm repeats the terminal's Ctrl-C. A signal within this time is that repetition. Milliseconds. */
+const ECHO_MS = 1_000;
+
 const interrupted = new AbortController();
+let interruptedAt = 0;
 // `dev` still restores the installed version then. A second Ctrl-C ends the process.
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => interrupted.abort());
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+  process.on(signal, () => {
+    if (interrupted.signal.aborted && Date.now() - interruptedAt > ECHO_MS) process.exit(exitCodes.interrupted);
+    if (!interrupted.signal.aborted) interruptedAt = Date.now();
+    interrupted.abort();
+  });
 // A reader may close the pipe early (`| head`); that is not an error.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));
 

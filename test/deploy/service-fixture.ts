@@ -12,8 +12,8 @@ import { processTree, type Seen, stillRunning } from './process-tree.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const MAIN = fileURLToPath(new URL('../../deploy/local.ts', import.meta.url));
-/** A fresh PostgreSQL is made on the way, perhaps beside another one, milliseconds. */
-const PATIENCE_MS = 60_000;
+/** A start waits up to 30 s for the processes of a killed one, and makes a fresh PostgreSQL on the way. Milliseconds. */
+const PATIENCE_MS = 90_000;
 const POLL_MS = 100;
 /** Settings of a developer's shell that would lead a service astray. */
 const FOREIGN = ['DATABASE_URL', 'TOKEN', 'BULKHEAD_TEST_DATABASE_URL', 'SANDBOX', 'PUBLIC_URL'];

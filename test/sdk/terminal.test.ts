@@ -9,6 +9,7 @@ import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { listen, startApiFixture } from '../api/api-fixture.ts';
@@ -250,6 +251,9 @@ t.test('dev: hooks take incomplete fields, and Ctrl-C puts the installed version
   await dev.wait(/"summary": "Summary of \d+"/);
   dev.write('hook outboundMessage {"massage":{}}\r');
   await dev.wait(/middleware\.outboundMessage has no field massage; it has message, target/);
+  dev.write('\u0003');
+  // npm sends its child the terminal's Ctrl-C once more.
+  await sleep(5);
   dev.write('\u0003');
   await dev.wait(/house runs 1\.1\.0 again \(Latest\)/);
   t.equal(await dev.end(), 0, dev.output());
