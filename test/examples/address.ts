@@ -23,7 +23,7 @@ export async function openAddress(test: Teardown, fixture: SupervisorFixture, in
   return {
     channel,
     post: (body, headers = {}) => send({ port, path, method: 'POST', headers }, body),
-    settled: (count) => eventually(() => settled(fixture, channel.id, count), 30_000),
+    settled: (count) => eventually(() => settled(fixture, channel.id, count)),
     sessions: () => sessions(fixture, channel.id),
   };
 }

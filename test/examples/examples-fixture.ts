@@ -108,7 +108,7 @@ async function runHook(
     const late = body.trace?.some(({ outcome }: { outcome: string }) => outcome === 'skipped_unavailable');
     if (status !== 200) throw new Error(JSON.stringify(body));
     return late ? null : body;
-  }, 30_000);
+  });
 }
 
 async function callTool(
@@ -122,5 +122,5 @@ async function callTool(
     if (status === 503) return null;
     const [content] = body.content ?? [];
     return content?.json ?? content?.text ?? content ?? body;
-  }, 30_000);
+  });
 }

@@ -81,7 +81,7 @@ t.test('standup', async (t) => {
         [installationId],
       );
       return rows.length === 2;
-    }, 20_000);
+    });
     t.equal((await mine()).length, 1);
   });
 
@@ -92,14 +92,14 @@ t.test('standup', async (t) => {
       const [chat] = await sessionsOf('Stand-up');
       const said = chat ? await service.transcript(chat.id) : [];
       return said.length >= 2 && said;
-    }, 20_000);
+    });
     t.same(texts.sort(), ['agent-1 started a session.', 'agent-1: bread is in the oven']);
     t.equal((await sessionsOf('Stand-up')).length, 1, 'its own sessions are no news');
   });
 
   await t.test('takes its agent along when it goes', async (t) => {
     t.equal((await service.ann.delete(`/installations/${installationId}`)).status, 204);
-    await eventually(async () => (await mine()).length === 0, 30_000);
+    await eventually(async () => (await mine()).length === 0);
     t.same(await sessionsOf('Stand-up'), []);
   });
 });
@@ -117,7 +117,7 @@ t.test('session-diary', async (t) => {
   await t.test('posts a page, and keeps it after its answer', async (t) => {
     const path = `/sessions/${session}/commands/session-diary__write`;
     const written = async () => (await service.call('POST', path, { input: 'a good day' })).body.text;
-    t.equal(await eventually(written, 30_000), 'The page is written.');
+    t.equal(await eventually(written), 'The page is written.');
     const [page = '', notice] = (await service.transcript(session)).slice(-2);
     t.match(page, /2 messages of people, 1 of the agent\.\n\nIt began with “Good morning”\n\nand ended with “Bake!”/);
     t.match(page, /a good day\n$/);
@@ -130,6 +130,6 @@ t.test('session-diary', async (t) => {
     t.match(await diary(`${session}.md`), /Cleared: too long/);
     t.same(await service.transcript(session), []);
     await service.call('DELETE', `/sessions/${session}`);
-    t.match(await eventually(() => diary(`${session}-deleted.md`), 20_000), /^Deleted on 20/);
+    t.match(await eventually(() => diary(`${session}-deleted.md`)), /^Deleted on 20/);
   });
 });

@@ -17,7 +17,7 @@ const compact = async (messages: object[], focus: string | null = null, at = ser
   return eventually(async () => {
     const { body } = await at.call('POST', path, { messages, focus });
     return /is not running/.test(body.notice) ? null : body;
-  }, 30_000);
+  });
 };
 
 t.test('asks the model of the setting once, with what was said and what matters', async (t) => {

@@ -6,8 +6,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isMainThread } from 'node:worker_threads';
 
-/** Sockets and processes take a moment to close after their close call has resolved, milliseconds. */
-const GRACE_MS = 3_000;
+/** Sockets and processes take a moment to close after their close call has resolved, on a busy machine a long one. Milliseconds. */
+const GRACE_MS = 30_000;
 const POLL_MS = 25;
 /** The process that starts jails, as the kernel shortens its name. Without a child it ends a moment later, or with this one. */
 const SPAWNER = 'bulkhead-spawner'.slice(0, 15);

@@ -12,7 +12,7 @@ const FILE_TIMEOUT_MS = { quick: 600_000, soak: 7_200_000 };
 /** Single tests end earlier, so that the report names the one that hangs, seconds. */
 const TEST_TIMEOUT_S = { quick: 120, soak: 7_200 };
 /** Between the end of a file and the end of its pipes, milliseconds. */
-const PIPES_MS = 5_000;
+const PIPES_MS = 30_000;
 /** The end of an output, shown when no failed assertion says what happened. Characters. */
 const OUTPUT_MAX = 12_000;
 /** The end of a failing file's standard error. Characters. */

@@ -67,7 +67,7 @@ function start(test: Test, argv: readonly string[], folder = home): Running {
         if (fits(items[at - 1])) return items[at - 1];
       }
       return null;
-    }, 30_000).catch(() => {
+    }).catch(() => {
       throw new Error(`it did not say that: ${said}${faults.join('')}`);
     });
   return { stdin, code, items, next, interrupt: () => stop.abort() };

@@ -377,9 +377,12 @@ export async function runCommand(
   return typeof body.text === 'string' ? JSON.parse(body.text) : body;
 }
 
-/** Repeats a look until it answers something, at most for `ms`. */
-export async function eventually<T>(look: () => Promise<T | null | undefined | false>, ms = 10_000): Promise<T> {
-  const until = Date.now() + ms;
+/** On a machine that is busy with others, what takes a second may take most of a minute. Milliseconds. */
+const PATIENCE_MS = 60_000;
+
+/** Repeats a look until it answers something. */
+export async function eventually<T>(look: () => Promise<T | null | undefined | false>): Promise<T> {
+  const until = Date.now() + PATIENCE_MS;
   for (;;) {
     const found = await look();
     if (found) return found;

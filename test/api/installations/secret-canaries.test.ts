@@ -144,7 +144,7 @@ t.test('given and used', async (t) => {
   const tool = (name: string) =>
     call('POST', `${service.sessionUrl}/sessions/${session.id}/tools/keeper__${name}`, { callId: name, arguments: {} });
   t.match((await tool('count')).body.content, [{ text: String(SECRETS) }], 'the child that owns them has all of them');
-  const again = () => eventually(async () => (await tool('count')).body.content?.[0]?.text === String(SECRETS), 60_000);
+  const again = () => eventually(async () => (await tool('count')).body.content?.[0]?.text === String(SECRETS));
   for (const crash of ['fail', 'eat']) {
     const { status, body } = await tool(crash);
     t.ok(status >= 400 || body.isError, `${crash}: ${status}`);

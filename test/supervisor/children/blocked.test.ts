@@ -73,7 +73,7 @@ t.test('a suspended account’s children end at once; webhooks wait and arrive a
   t.equal((await rowOf(fixture, id)).state, 'pending');
   t.equal(fixture.supervisor.fleet.getPid(made.installationId), null);
   t.ok(await changeSuspension(fixture.pool, fixture.account, null));
-  await eventually(async () => (await rowOf(fixture, id)).state === 'delivered', 20_000);
+  await eventually(async () => (await rowOf(fixture, id)).state === 'delivered');
   t.equal((await look(session, 'inbox')).status, 200);
 });
 
@@ -159,6 +159,6 @@ t.test('a blocked plugin receives no session event; after the unblock it receive
   await eventually(async () => (await fixture.supervisor.pluginsCache.get(made.accountId)).plugins.length === 1);
   t.equal(await heard(), 0, 'a session that began meanwhile was not its business');
   await fixture.session();
-  await eventually(heard, 20_000);
+  await eventually(heard);
   t.equal(await heard(), 1);
 });

@@ -28,8 +28,12 @@ t.test('in a hook: the chain continues, the process has ended, and the next call
   t.equal(answer.body.context.systemPrompt, 'hang other');
   t.match(answer.body.trace, [{ outcome: 'skipped_timeout' }, { outcome: 'changed' }]);
   t.ok(took >= 2_900 && took < 3_000 + SLACK_MS, `took ${took} ms`);
-  const next = await fixture.call('POST', path, { context });
-  t.equal(next.body.context.systemPrompt, 'a fine other');
+  // On a busy machine its new process may take longer than a hook's budget.
+  const next = await eventually(async () => {
+    const { body } = await fixture.call('POST', path, { context });
+    return body.trace[0].outcome !== 'skipped_timeout' && body;
+  });
+  t.equal(next.context.systemPrompt, 'a fine other');
   t.notOk(await isAlive(pid), 'the process is gone');
   await fixture.supervisor.logs.flush();
   const lines = await fixture.pool.query(`SELECT message FROM plugin_logs WHERE installation_id = $1`, [

@@ -198,7 +198,7 @@ t.test('when its request ends, everything is as before', async (t) => {
   end();
   await left;
   await t.rejects(debug(t, path), /404/, 'the address is dead');
-  await eventually(async () => fixture.supervisor.fleet.getPid(draft.installationId) !== inspected, 30_000);
+  await eventually(async () => fixture.supervisor.fleet.getPid(draft.installationId) !== inspected);
   t.match((await call(await fixture.session(), draft, { a: 1 })).body, { content: [{ text: '3' }] });
   const audit = await eventually(async () => {
     await fixture.supervisor.audit.flush();

@@ -32,7 +32,7 @@ t.test('requests arrive in order, each once', async (t) => {
   const channel = await connect(fixture, made);
   const bodies = Array.from({ length: 30 }, (_, n) => `n${n}`);
   const ids = await deliver(fixture, made, channel, bodies);
-  await eventually(async () => (await stateOf(fixture, ids[29] ?? '')) === 'delivered', 30_000);
+  await eventually(async () => (await stateOf(fixture, ids[29] ?? '')) === 'delivered');
   t.same(
     (await seen(fixture, made)).map(({ text }) => text),
     bodies,
@@ -55,7 +55,7 @@ t.test('a request arrives bit by bit as it was, up to 5 MiB', async (t) => {
     ['Content-Type', 'application/octet-stream'],
   ] as const;
   const [id = ''] = await deliver(fixture, made, channel, [body], headers);
-  await eventually(async () => (await stateOf(fixture, id)) === 'delivered', 30_000);
+  await eventually(async () => (await stateOf(fixture, id)) === 'delivered');
   const { createHash } = await import('node:crypto');
   t.match((await seen(fixture, made))[0], {
     deliveryId: id,
@@ -82,7 +82,7 @@ t.test('a failed delivery blocks only its channel and is retried with the same i
   await eventually(async () => (await stateOf(fixture, other)) === 'delivered');
   t.equal(await stateOf(fixture, after), 'pending');
   await makeDeliveryDue(fixture.pool, made.installationId, bad);
-  await eventually(async () => (await stateOf(fixture, after)) === 'delivered', 20_000);
+  await eventually(async () => (await stateOf(fixture, after)) === 'delivered');
   t.same(
     (await seen(fixture, made)).map(({ text, attempt }) => `${text} ${attempt}`),
     ['bad 1', 'other 1', 'bad 2', 'after 1'],
@@ -230,7 +230,7 @@ t.test('messages go through inboundMessage into a session of their conversation,
   });
   const channel = await connect(fixture, made, 'desk');
   const ids = await deliver(fixture, made, channel, ['k1', 'k2', 'k1']);
-  await eventually(async () => (await stateOf(fixture, ids[2] ?? '')) === 'delivered', 20_000);
+  await eventually(async () => (await stateOf(fixture, ids[2] ?? '')) === 'delivered');
   const { items } = (await fixture.call('GET', '/sessions')).body;
   t.equal(items.length, 2);
   t.match(items[1], { channelId: channel.id, agentId: channel.id, agentName: 'desk' });
@@ -297,6 +297,6 @@ t.test('a message that a required plugin did not see stays out, and comes again'
     [guard.installationId],
   );
   await notifyInstallationChanged(fixture.pool, guard.installationId);
-  await eventually(async () => (await stateOf(fixture, id)) === 'delivered', 30_000);
+  await eventually(async () => (await stateOf(fixture, id)) === 'delivered');
   t.same(await transcript(), [...before, 'user: hello seen'], 'each once, and one notice');
 });

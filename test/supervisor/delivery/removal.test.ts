@@ -79,7 +79,7 @@ async function gone(t: Test, of: Installed, attempts: number): Promise<void> {
   const { pool } = storage;
   const rows = async (table: string, column = 'installation_id') =>
     (await pool.query(`SELECT * FROM ${table} WHERE ${column} = $1`, [of.installationId])).rows;
-  await eventually(async () => (await rows('installations', 'id')).length === 0, 60_000);
+  await eventually(async () => (await rows('installations', 'id')).length === 0);
   for (const table of ['installation_secrets', 'installation_storage', 'installation_runtime']) {
     t.same(await rows(table), [], table);
   }
@@ -131,7 +131,7 @@ t.test('killed after pluginUninstalled, before it is recorded', async (t) => {
     await running.kill();
   });
   await startSupervisor();
-  await eventually(async () => (await lastWord(of)).state === 'delivered', 30_000);
+  await eventually(async () => (await lastWord(of)).state === 'delivered');
   const { attempts } = await lastWord(of);
   t.ok(attempts <= 2, 'written after all, or said again');
   await gone(t, of, attempts);

@@ -145,7 +145,7 @@ const written = (path: string, text: string): Promise<void> =>
 
 /** Polls, because the limiter does not await its changes. */
 async function until(isDone: () => boolean): Promise<void> {
-  const giveUpAt = Date.now() + 10_000;
+  const giveUpAt = Date.now() + 60_000;
   while (!isDone()) {
     if (Date.now() > giveUpAt) throw new Error(`never true: ${isDone}`);
     await new Promise((resolve) => setTimeout(resolve, 5));

@@ -70,7 +70,7 @@ t.test('errors and log lines name the author’s files and lines', async (t) => 
     );
     const has = (start: RegExp) => found.rows.some(({ message }) => start.test(message));
     return has(/^uncaught/) && has(/^events/) && found.rows;
-  }, 20_000);
+  });
   const line = (start: RegExp) => rows.find(({ message }) => start.test(message));
   t.match(line(/^seen/)?.message, /TypeError: logged\n +at .*\(index\.ts:8:50\)/);
   t.match(line(/^data/)?.data, { name: 'RangeError', message: 'as data', stack: /index\.ts:9:41/ });

@@ -31,7 +31,7 @@ t.test('a reply is stored, sent in order, and retried when the vendor is unavail
   t.equal((await fixture.call('POST', at, { text: 'second' })).status, 202);
   t.equal((await fixture.call('POST', at, { text: 'third' })).status, 202);
   const sent = async () => JSON.parse((await readStorageValue(fixture.pool, made.installationId, 'sent')) ?? '[]');
-  await eventually(async () => (await sent()).length === 4, 20_000);
+  await eventually(async () => (await sent()).length === 4);
   t.match(
     await sent(),
     ['first!', 'second!', 'second!', 'third!'].map((text) => ({ conversationKey: 'k', text, attachments: [] })),

@@ -80,7 +80,7 @@ t.test('a first message starts a session, a removed agent ends it, and plugins h
         ears.installationId,
       ])
     ).rowCount === 3;
-  await eventually(delivered, 30_000);
+  await eventually(delivered);
   t.same(await toldOf(fixture, bobs), [], 'another account’s plugin hears nothing');
 });
 
