@@ -380,9 +380,9 @@ export async function runCommand(
 /** On a machine that is busy with others, what takes a second may take most of a minute. Milliseconds. */
 const PATIENCE_MS = 60_000;
 
-/** Repeats a look until it answers something. */
-export async function eventually<T>(look: () => Promise<T | null | undefined | false>): Promise<T> {
-  const until = Date.now() + PATIENCE_MS;
+/** Repeats a look until it answers something, at most for `ms`. */
+export async function eventually<T>(look: () => Promise<T | null | undefined | false>, ms = PATIENCE_MS): Promise<T> {
+  const until = Date.now() + ms;
   for (;;) {
     const found = await look();
     if (found) return found;
