@@ -171,7 +171,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     runningCalls: new RunningCalls(),
     invoker: fleet,
     signIn,
-    streams: openSessionStreams(listener),
+    streams: openSessionStreams(listener, {}, pluginsCache),
     wake: (plugin) => fleet.wake(plugin),
     finishUpdate: (installationId) => waitForUpdate({ pool, listener }, installationId, UPDATE_WAIT_MS),
     inspections: new Inspections({ pool, fleet, logs, audit, off: whyNotInspected(options) }),

@@ -6,6 +6,7 @@ import type { Queues } from '../jobs/queues.ts';
 import { notifySessionsDeleted } from '../postgres/notifications.ts';
 import { orderedId } from '../postgres/ordered-id.ts';
 import { type Transaction, takeNamedLock } from '../postgres/pool.ts';
+import { recordChanges } from './session-changes.ts';
 
 /** Sessions per statement: limits its memory and duration. */
 const BATCH = 1_000;
@@ -31,9 +32,11 @@ export async function deleteSessions(
   if (sessionIds.length === 0) return;
   const subscribers = await findSubscribers(tx, accountId, 'sessionDeleted');
   for (let start = 0; start < sessionIds.length; start += BATCH) {
+    const batch = sessionIds.slice(start, start + BATCH);
+    await recordChanges(tx, batch, 'deleted');
     const deleted = await tx.query<DeletedSession>(
       `DELETE FROM sessions WHERE account_id = $1 AND id = ANY ($2) RETURNING id AS "sessionId", agent_id AS "agentId"`,
-      [accountId, sessionIds.slice(start, start + BATCH)],
+      [accountId, batch],
     );
     await notifySessionsDeleted(
       tx,

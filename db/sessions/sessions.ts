@@ -9,6 +9,7 @@ import { throwQuotaProblem } from '../accounts/usage.ts';
 import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
 import { notifySessionChanged } from '../postgres/notifications.ts';
 import { changeRows, findRow, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
+import { MESSAGES_ADDED, recordChanges } from './session-changes.ts';
 
 export interface Session {
   readonly id: string;
@@ -33,9 +34,6 @@ export interface NewMessage {
   readonly data?: Record<string, unknown> | undefined;
   readonly judgement?: z.infer<typeof judgement> | undefined;
 }
-
-/** Notification channel; the payload is the account id. */
-export const MESSAGES_ADDED = 'bulkhead_messages';
 
 const COLUMNS = `id, account_id AS "accountId", agent_id AS "agentId", agent_name AS "agentName",
   channel_id AS "channelId", created_at AS "createdAt", cleared_at AS "clearedAt"`;
@@ -196,6 +194,7 @@ export async function clearSession(tx: Queryable, sessionId: string): Promise<nu
   const marked = await tx.query('UPDATE sessions SET cleared_at = now() WHERE id = $1', [sessionId]);
   if (marked.rowCount === 0) return null;
   await notifySessionChanged(tx, sessionId);
+  await recordChanges(tx, [sessionId], 'cleared');
   // The rows of turns stay: a late step, or a message that is sent once more, must not begin the turn again.
   await tx.query(
     `UPDATE turns SET state = 'cleared', judgement = NULL, ended_at = coalesce(ended_at, now()) WHERE session_id = $1`,
@@ -208,6 +207,9 @@ export async function clearSession(tx: Queryable, sessionId: string): Promise<nu
 
 /** False: the session was deleted already. */
 export async function deleteSession(tx: Queryable, sessionId: string): Promise<boolean> {
+  // Locked, so that of two deletions at once one tells of it.
+  await tx.query('SELECT 1 FROM sessions WHERE id = $1 FOR UPDATE', [sessionId]);
+  await recordChanges(tx, [sessionId], 'deleted');
   const removed = await tx.query('DELETE FROM sessions WHERE id = $1', [sessionId]);
   await notifySessionChanged(tx, sessionId);
   return (removed.rowCount ?? 0) > 0;

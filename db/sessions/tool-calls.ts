@@ -6,7 +6,7 @@ import type { toolResult } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import { isLeaseHeldSql } from '../jobs/leases.ts';
 import { changeRows, findRow, listRows, type Queryable } from '../postgres/rows.ts';
-import { MESSAGES_ADDED } from './sessions.ts';
+import { MESSAGES_ADDED } from './session-changes.ts';
 import { HOLD_TURN, type TurnKey } from './turns.ts';
 
 /** How long an answer is kept, hours. */

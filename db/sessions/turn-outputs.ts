@@ -4,7 +4,7 @@ import type { z } from 'zod';
 import type { attachments } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
-import { MESSAGES_ADDED } from './sessions.ts';
+import { MESSAGES_ADDED } from './session-changes.ts';
 import { HOLD_TURN, type Judgement, type TurnKey } from './turns.ts';
 
 export interface OutputKey extends TurnKey {

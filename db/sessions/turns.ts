@@ -5,7 +5,7 @@ import type { attachments, judgement, trigger } from '../../sdk/contract/payload
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { findRow, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
-import { MESSAGES_ADDED } from './sessions.ts';
+import { MESSAGES_ADDED } from './session-changes.ts';
 
 export type Judgement = z.infer<typeof judgement>;
 export type Trigger = z.infer<typeof trigger>;

@@ -4,6 +4,7 @@ import type {
   Command,
   Completion,
   CompletionRequest,
+  EventFilter,
   HookAnswer,
   HookContext,
   HookLink,
@@ -13,6 +14,7 @@ import type {
   NewTurn,
   Page,
   Provider,
+  SessionEvent,
   SessionRecord,
   Skill,
   SkillText,
@@ -71,10 +73,28 @@ export class SessionClient {
    *
    * @param after the `position` to continue from; without it, starts with the next message
    */
-  async *added({ after, signal }: { after?: string } & Cancellable = {}): AsyncGenerator<Added> {
+  added({ after, signal, ...filter }: EventFilter & { after?: string } & Cancellable = {}): AsyncGenerator<Added> {
+    return this.#follow<Added>(filter, after, signal);
+  }
+
+  /** The same with sessions that are cleared or deleted, and with changes of the tools. */
+  events({
+    after,
+    signal,
+    ...filter
+  }: EventFilter & { after?: string } & Cancellable = {}): AsyncGenerator<SessionEvent> {
+    return this.#follow<SessionEvent>({ ...filter, changes: 'true' }, after, signal);
+  }
+
+  async *#follow<Event>(
+    query: Readonly<Record<string, string | undefined>>,
+    after: string | undefined,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<Event> {
+    const path = `/sessions/stream${toQueryString(query)}`;
     const open = async (lastId: string | undefined) => {
       const headers: Record<string, string> = lastId === undefined ? {} : { 'last-event-id': lastId };
-      return (await this.#transport.open({ method: 'GET', path: '/sessions/stream', headers, signal })).body;
+      return (await this.#transport.open({ method: 'GET', path, headers, signal })).body;
     };
     // The transport has retried already.
     const isRetryable = () => false;

@@ -26,7 +26,7 @@ export async function recordCancel(
   sessionId: string,
   { reason, by, cause }: Cancel,
 ): Promise<void> {
-  const data = { kind: 'cancelled', hook, installationId: by.installationId, plugin: by.slug };
+  const data = { kind: 'cancelled', hook, installationId: by.installationId, plugin: by.slug, cause };
   const text = describeCancel(by.displayName, replaceUnstorable(reason));
   // A plugin's verdict on a message is final. After a failure the message is tried again, so its own id stays free.
   const id = noticeId !== undefined && cause === 'failure' ? `${noticeId}:stopped` : noticeId;

@@ -28,6 +28,7 @@ import {
 import { maintainAudit } from '../../db/records/audit.ts';
 import { maintainLogs } from '../../db/records/logs.ts';
 import { sweepRollups } from '../../db/records/rollups.ts';
+import { sweepChanges } from '../../db/sessions/session-changes.ts';
 import { sweepCalls } from '../../db/sessions/tool-calls.ts';
 import { openRetryingWriter } from '../../service/timing/retrying-writer.ts';
 import { ChildError } from '../children/child-errors.ts';
@@ -158,6 +159,7 @@ async function upkeep({
   await sweepDeliveries(pool, deliveryDays);
   await sweepRollups(pool, metricsDays);
   await sweepCalls(pool);
+  await sweepChanges(pool);
   await sweepUsage(pool);
 }
 

@@ -1,10 +1,43 @@
-/** Streams new messages of an account's transcripts, written by any supervisor. */
+/** Streams what happens in an account's sessions, written by any supervisor. */
 import type { Listener } from '../../db/postgres/listener.ts';
+import type { RowTail } from '../../db/postgres/row-tail.ts';
 import { subscribeToMessages } from '../../db/sessions/session-tail.ts';
 import { type RowStreamOptions, RowStreams } from '../../service/http/row-streams.ts';
+import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
+import { listTools } from './tools.ts';
+import { digestOf } from './turn-answers.ts';
 
-/** Creates the streams of this process. */
-export function openSessionStreams(listener: Listener, options: RowStreamOptions = {}): RowStreams {
-  const subscribe = (wake: (key: string | null) => void) => subscribeToMessages(listener, wake, () => wake(null));
+/** Creates the streams of this process. A change of an account's plugins wakes its streams too. */
+export function openSessionStreams(
+  listener: Listener,
+  options: RowStreamOptions = {},
+  pluginsCache?: AccountPluginsCache,
+): RowStreams {
+  const subscribe = (wake: (key: string | null) => void) => {
+    pluginsCache?.watch(wake);
+    return subscribeToMessages(listener, wake, () => wake(null));
+  };
   return new RowStreams({ follow: subscribe, things: 'session streams' }, options);
+}
+
+/** Adds an event `tools` when the tools of the account are others than at the last read. */
+export async function tellToolChanges(
+  tail: RowTail,
+  pluginsCache: AccountPluginsCache,
+  accountId: string,
+): Promise<RowTail> {
+  const readTools = async () => digestOf(listTools(await pluginsCache.get(accountId)));
+  let known = await readTools();
+  return {
+    get position() {
+      return tail.position;
+    },
+    async read() {
+      const rows = await tail.read();
+      const tools = await readTools();
+      if (tools === known) return rows;
+      known = tools;
+      return { ...rows, events: [...rows.events, { id: tail.position, type: 'tools', data: {} }] };
+    },
+  };
 }

@@ -13,6 +13,7 @@ import { eventStreamHeaders } from '../../service/http/row-streams.ts';
 import { anyJson, jsonBody, page, pageQuery, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
 import { sendReply } from './replies.ts';
 import { requireSession, type SessionServices, sessionParams } from './session-services.ts';
+import { tellToolChanges } from './session-streams.ts';
 
 /** Maximum number of messages added by one call. */
 const MESSAGES_MAX = 1_000;
@@ -36,6 +37,16 @@ const newReply = jsonBody({
   text: storedText(TEXT_MAX_CHARS),
   attachments: attachments.default([]),
 });
+const streamQuery = z.object({
+  sessionId: storedId.optional().describe('Only of this session.'),
+  agentId: storedId.optional().describe('Only of the sessions of this agent.'),
+  changes: z
+    .stringbool()
+    .default(false)
+    .describe(
+      'Also sends cleared and deleted, each with sessionId, agentId and at, and tools when the list of tools changed.',
+    ),
+});
 const streamHeaders = z.looseObject({
   'last-event-id': z
     .string()
@@ -55,13 +66,15 @@ export const messageResource = z
   .meta({ id: 'Message', description: 'A message of a transcript. The role `notice`: by a plugin or by Bulkhead.' });
 
 const STREAM_DETAILS =
-  'Server-sent events of the types message and notice, in the order they were added to any session of the account, each with the session’s id and the message as JSON. Without Last-Event-ID it starts with the next new message; with it, after the event of that id. A comment is sent every 15 seconds. The stream ends after 15 minutes: reconnect with Last-Event-ID.';
+  'Server-sent events of the types message and notice, in the order they were added to any session of the account, each with the session’s id and the message as JSON. Without Last-Event-ID it starts with the next new message; with it, after the event of that id. A notice’s data.kind says what happened: cancelled (with cause failure where a required plugin did not run), delivery_failed, compaction_fallback. A comment is sent every 15 seconds. The stream ends after 15 minutes: reconnect with Last-Event-ID.';
 
 const shapes = {
   stream: {
     summary: 'Messages and notices as they are added',
     details: STREAM_DETAILS,
     headers: streamHeaders,
+    querystring: streamQuery,
+    problems: ['not_found'],
     response: { 200: { content: { 'text/event-stream': { schema: z.string() } } } },
   },
   append: {
@@ -103,12 +116,19 @@ export function transcriptRoutes(services: SessionServices): FastifyPluginAsyncZ
         schema: shapes.stream,
       },
       async (request, reply) => {
-        const accountId = requireCaller(request).id;
+        const caller = requireCaller(request);
+        const accountId = caller.id;
         const after = request.headers['last-event-id'] || null;
+        const { sessionId = null, agentId = null, changes } = request.query;
+        if (sessionId !== null) await requireSession(services, caller, { sessionId });
+        const openTail = async () => {
+          const tail = await openSessionTail(pool, accountId, after, { sessionId, agentId, changes });
+          return changes ? tellToolChanges(tail, services.pluginsCache, accountId) : tail;
+        };
         const stream = await streams.open({
           accountId,
           key: accountId,
-          openTail: () => openSessionTail(pool, accountId, after),
+          openTail,
           isThere: async () => true,
         });
         endWithToken(request, reply, () => stream.end());

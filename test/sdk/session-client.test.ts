@@ -4,7 +4,13 @@ import type { AddressInfo } from 'node:net';
 import vm from 'node:vm';
 import { build, stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
-import { type Added, BulkheadError, ConnectionLostError, connect } from '../../sdk/session/session.ts';
+import {
+  type Added,
+  BulkheadError,
+  ConnectionLostError,
+  connect,
+  type SessionEvent,
+} from '../../sdk/session/session.ts';
 import type { Teardown } from '../runner/harness.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
@@ -29,6 +35,8 @@ await fixture.install({
   `,
 });
 
+const TOOL = `tools.late = { description: 'Late', parameters: {}, handler: () => 'x' };`;
+
 /** A server that sends the given responses in order, and repeats the last one. */
 async function scripted(
   test: Teardown,
@@ -47,6 +55,27 @@ async function scripted(
   const { port } = server.address() as AddressInfo;
   return { asked: () => at, client: connect({ url: `http://127.0.0.1:${port}/`, token: 'x', retryForMs: 5_000 }) };
 }
+
+t.test('what happens to the sessions of one agent, beside messages', async (t) => {
+  const [mine, other] = [await client.start({ agentId: 'followed' }), await client.start({ agentId: 'other' })];
+  await other.append([{ role: 'user', text: 'not this' }]);
+  await mine.append([{ role: 'user', text: 'hello' }]);
+  const seen: SessionEvent[] = [];
+  // From the first event that there is.
+  for await (const event of client.events({ agentId: 'followed', after: '0-0' })) {
+    seen.push(event);
+    if (event.type === 'message') await fixture.install({ slug: 'late', code: TOOL });
+    if (event.type === 'tools') await mine.clear({ by: 'user' });
+    if (event.type === 'cleared') await mine.delete();
+    if (event.type === 'deleted') break;
+  }
+  t.same(
+    seen.map(({ type }) => type),
+    ['message', 'tools', 'cleared', 'deleted'],
+  );
+  t.match(seen.at(-1), { sessionId: mine.id, agentId: 'followed' });
+  await t.rejects(client.added({ sessionId: 'nothing' }).next(), { code: 'not_found' });
+});
 
 t.test('a turn, with a streamed answer and pairs of surrogates split between pieces', async (t) => {
   const session = await client.start({ agentId: 'turns' });

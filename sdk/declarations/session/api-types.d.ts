@@ -213,4 +213,22 @@ export interface Added {
     readonly sessionId: string;
     readonly message: TranscriptMessage;
 }
+/** What happened in an account's sessions. A notice's `data.kind` says what it is about. */
+export type SessionEvent = Added | {
+    readonly type: 'cleared' | 'deleted';
+    readonly position: string;
+    readonly sessionId: string;
+    readonly agentId: string;
+    readonly at: string;
+}
+/** Ask for the tools again. */
+ | {
+    readonly type: 'tools';
+    readonly position: string;
+};
+/** Which sessions. Default: all of the account. */
+export interface EventFilter {
+    readonly sessionId?: string;
+    readonly agentId?: string;
+}
 export {};

@@ -1,5 +1,5 @@
 /** The client of the session API for agent runtimes. It retries idempotent calls and needs nothing but `fetch`. */
-import type { Added, Command, Completion, CompletionRequest, HookAnswer, HookContext, HookLink, HookName, NewMessage, NewSession, NewTurn, Page, Provider, SessionRecord, Skill, SkillText, Summary, Tool, ToolResult, TranscriptMessage, Trigger, TurnRecord } from './api-types.js';
+import type { Added, Command, Completion, CompletionRequest, EventFilter, HookAnswer, HookContext, HookLink, HookName, NewMessage, NewSession, NewTurn, Page, Provider, SessionEvent, SessionRecord, Skill, SkillText, Summary, Tool, ToolResult, TranscriptMessage, Trigger, TurnRecord } from './api-types.js';
 import { Transport, type TransportOptions } from './transport.js';
 import { Turn } from './turn.js';
 interface Cancellable {
@@ -25,9 +25,13 @@ export declare class SessionClient {
      *
      * @param after the `position` to continue from; without it, starts with the next message
      */
-    added({ after, signal }?: {
+    added({ after, signal, ...filter }?: EventFilter & {
         after?: string;
     } & Cancellable): AsyncGenerator<Added>;
+    /** The same with sessions that are cleared or deleted, and with changes of the tools. */
+    events({ after, signal, ...filter }?: EventFilter & {
+        after?: string;
+    } & Cancellable): AsyncGenerator<SessionEvent>;
 }
 export declare class Session {
     #private;

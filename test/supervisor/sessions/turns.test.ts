@@ -430,6 +430,15 @@ t.test('a message of a channel is answered without a second judgement, and the r
     ).rowCount,
     1,
   );
+  // As after the last attempt that the vendor refused.
+  await fixture.pool.query(`UPDATE deliveries SET state = 'dead' WHERE direction = 'out' AND installation_id = $1`, [
+    desk.installationId,
+  ]);
+  t.match((await transcript(fixture, session)).at(-1), {
+    role: 'notice',
+    text: /could not be delivered/,
+    data: { kind: 'delivery_failed' },
+  });
 });
 
 t.test('a message that was added unjudged is judged when its turn opens', async (t) => {

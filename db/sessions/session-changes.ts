@@ -1,0 +1,28 @@
+/** What happens to sessions besides messages, for the readers of their stream. */
+import type { Pool } from 'pg';
+import type { Queryable } from '../postgres/rows.ts';
+
+/** Notification channel of the stream; the payload is the account id. */
+export const MESSAGES_ADDED = 'bulkhead_messages';
+
+/** Tells the readers of the account's stream that sessions were cleared, or are about to be deleted. */
+export async function recordChanges(
+  tx: Queryable,
+  sessionIds: readonly string[],
+  change: 'cleared' | 'deleted',
+): Promise<void> {
+  await tx.query(
+    `WITH added AS (
+       INSERT INTO session_changes (account_id, session_id, agent_id, type)
+       SELECT account_id, id, agent_id, $2 FROM sessions WHERE id = ANY ($1) RETURNING account_id)
+     SELECT pg_notify($3, account_id) FROM (SELECT DISTINCT account_id FROM added) a`,
+    [sessionIds, change, MESSAGES_ADDED],
+  );
+}
+
+/** How long a reader may be away and still learn of changes, hours. */
+const CHANGES_KEPT_HOURS = 24;
+
+export async function sweepChanges(pool: Pool): Promise<void> {
+  await pool.query('DELETE FROM session_changes WHERE at < now() - make_interval(hours => $1)', [CHANGES_KEPT_HOURS]);
+}
