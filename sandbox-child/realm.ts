@@ -128,9 +128,12 @@ function makeFunction(realm: GlobalObject): object {
     apply: (target: () => unknown, self: unknown, values: unknown[]) => Reflect.apply(target, self ?? realm, values),
   });
   const constructors = {
-    Function: (...texts: string[]) => {
+    // No arrow function: most libraries call it with `new`, and some extend it.
+    Function: function (...texts: string[]) {
       const body = texts.length === 0 ? '' : `${texts.pop()}`;
       const made = compile(...texts, body) as () => unknown;
+      const isExtended = new.target !== undefined && new.target !== constructors.Function;
+      if (isExtended) Object.setPrototypeOf(made, new.target.prototype);
       return /\bthis\b/.test(body) ? new Proxy(made, sloppyThis) : made;
     },
   };

@@ -107,6 +107,12 @@ const libraries: Record<string, Files> = {
     "check(eval('1 + 1') === 2 && typeof eval === 'function' && (0, eval)('typeof process') === 'undefined', 'eval');",
     "const local = 1; check(eval('typeof local') === 'undefined', 'its scope');",
   ),
+  'functions made of text': library(
+    "check(new Function('a', 'return a + 1')(1) === 2 && Function('return this')() === globalThis, 'new and without');",
+    "class Callable extends Function { constructor() { super('return 3'); } name2() { return 4; } }",
+    "const made = new Callable(); check(made() === 3 && made.name2() === 4 && made instanceof Function, 'extended');",
+    "check((() => {}).constructor === Function && Reflect.construct(Function, ['return 5'])() === 5, 'the constructor');",
+  ),
   'import() of what is not there': library(
     "const name = 'fs'; export const late = Promise.all([import('node:fs'), import(name)].map((one) => one.catch(String)));",
     "export const found = import('./none.js').then(() => check(false, 'a file that is not there'), () => 1);",
