@@ -6,7 +6,7 @@
  */
 
 const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf, ownKeys } = Reflect;
-const { freeze, preventExtensions } = Object;
+const { create, freeze, preventExtensions } = Object;
 
 const hardened = new WeakSet<object>();
 /** The setters of overridden names, which know only their name. */
@@ -36,6 +36,7 @@ function hardenObject(object: object, found: Set<object>): void {
     freeze(object);
     return;
   }
+  let isOverridden = false;
   for (const key of keys) {
     const descriptor = getOwnPropertyDescriptor(object, key);
     if (descriptor === undefined) continue;
@@ -45,13 +46,21 @@ function hardenObject(object: object, found: Set<object>): void {
     enqueue(found, set);
     // ses makes the methods that it replaces read-only.
     const isOverridable = writable === true || (typeof value === 'function' && typeof key === 'string');
-    if (configurable === true && isOverridable)
-      defineProperty(object, key, { get: freeze(() => value), set: getSetter(key) });
+    if (configurable !== true || !isOverridable) continue;
+    isOverridden = true;
+    defineProperty(object, key, { get: freeze(() => value), set: getSetter(key) });
   }
   // The elements of a typed array cannot be frozen.
   if (ArrayBuffer.isView(object)) preventExtensions(object);
   else freeze(object);
+  if (isOverridden) readThroughHeir(create(object));
 }
+
+/**
+ * V8 turns an object with many new accessors into a hash table, from which a method is called ten times slower. It turns it
+ * back when compiled code reads a property through an object that inherits it.
+ */
+const readThroughHeir = (heir: Record<PropertyKey, unknown>): unknown => heir.nothing;
 
 /** Built-in methods, of which there are two thousand, have nothing to follow. */
 const isMethod = (keys: readonly PropertyKey[]): boolean =>

@@ -9,11 +9,6 @@ import { freePort } from '../fixtures/free-port.ts';
 import { root } from '../house/source-files.ts';
 
 const ROWS_MIN = 500;
-/** Sentences that this release does not keep yet: globals of the realm. */
-const PENDING: readonly RegExp[] = [
-  /Global: (Intl|self|global|WeakRef)/,
-  /An undeclared name is a ReferenceError at run time/,
-];
 const OUTPUT_MAX_BYTES = 10_000_000;
 
 const conform = (...args: readonly string[]) =>
@@ -37,9 +32,7 @@ t.test('every row holds', { timeout: 180_000 }, async (t) => {
   t.ok(results.length >= ROWS_MIN, `${results.length} rows`);
   for (const { chapter, sentence, verdict, reason } of results) {
     const name = `${chapter}: ${sentence}`;
-    const isPending = PENDING.some((pattern) => pattern.test(sentence));
-    if (isPending && verdict !== 'skipped') t.comment(`pending: ${verdict} ${name}`);
-    else if (verdict === 'failed') t.fail(name, { reason });
+    if (verdict === 'failed') t.fail(name, { reason });
     else if (verdict === 'skipped') t.notMatch(reason, /--other|--sessions/, name);
     else t.pass(name);
   }

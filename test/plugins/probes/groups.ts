@@ -8,6 +8,7 @@ import type { Probe } from './probe.ts';
 import { grants, protocol } from './protocol.ts';
 import { realm } from './realm.ts';
 import { registration } from './registration.ts';
+import { wholeLanguage } from './whole-language.ts';
 
 /**
  * How an escape is known. reach: the code answers something. exhaust: the call does not end in time. forge: the
@@ -23,6 +24,7 @@ export interface ProbeGroup {
 export const groups: readonly ProbeGroup[] = [
   { name: 'realm: constructors, evaluators, modules', goal: 'reach', probes: realm },
   { name: 'realm: errors, promises, proxies, prototypes', goal: 'reach', probes: membrane },
+  { name: 'realm: the whole language, overriding, undeclared names', goal: 'reach', probes: wholeLanguage },
   {
     name: 'files, sockets, secrets, processes',
     goal: 'reach',

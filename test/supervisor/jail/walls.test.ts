@@ -193,6 +193,7 @@ t.test('the probes themselves reach things where no wall stands', async (t) => {
     'CVE-2023-39332: a Uint8Array path',
     'the constructor of an async function',
     'this of a sloppy function',
+    "Function('return this')",
     'the resolver',
     'HTTP/2',
   ]) {
