@@ -2,6 +2,7 @@
  * Foreign lists against a whole service: nothing is answered with 500 or more, nothing is changed in silence, and each
  * difference from what a list says is named in docs/package-agreement.md with its reason.
  */
+import naughty from 'big-list-of-naughty-strings' with { type: 'json' };
 import t from 'tap';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { amount } from '../runner/soak.ts';
@@ -13,6 +14,7 @@ import { explainStatus, listTargets, sendMalformed } from './malformed-targets.t
 import { listSchemaCases } from './schema-cases.ts';
 import { describeSchema, explainSchema } from './schema-reasons.ts';
 import { findContradictions, judgeSchema } from './schemas.ts';
+import { findChangedFiles, listTextFields, tryField } from './text-fields.ts';
 
 t.setTimeout(300_000);
 /** More than any address takes, and than the buffers of a connection hold. */
@@ -78,6 +80,26 @@ t.test('JSON Schema test suite: parameters of tools take and refuse what it says
   const step = amount({ quick: 12, soak: 1 });
   const called = judged.filter((_, at) => at % step === 0);
   t.same(await findContradictions(deployment, called), [], `${called.length} schemas, published and called`);
+});
+
+t.test('Big List of Naughty Strings: a text field keeps a text as it is, or says why not', async (t) => {
+  const spare = await deployment.ann.need(
+    deployment.ann.post('/plugins', { slug: 'spare', displayName: 'Spare' }),
+    201,
+  );
+  const fields = listTextFields(deployment, spare.id, 'spare');
+  const step = amount({ quick: 40, soak: 1 });
+  const rows: TableRow[] = [];
+  for (const [at, field] of fields.entries()) {
+    const texts = naughty.filter((_, index) => (index + at) % step === 0);
+    const { refused, faults } = await tryField(field, texts);
+    for (const fault of faults) t.fail(`${field.name}: ${fault}`);
+    const known = field.refuses?.map(({ what }) => what) ?? [];
+    if (step === 1) t.same([...refused].toSorted(), known.toSorted(), `${field.name} refuses what is said of it`);
+    rows.push([field.name, known.join(', ')]);
+  }
+  t.same(await findChangedFiles(deployment, spare.id, naughty), [], `${naughty.length} files`);
+  await checkTable(t, 'Naughty strings', ['Field', 'Refuses'], rows);
 });
 
 /** What the suite says, and what became of a text. */

@@ -8,6 +8,7 @@ import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
+import { checkTable } from '../../corpora/agreement-page.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -88,7 +89,7 @@ const NOT_OFFERED: Readonly<Record<string, string>> = {
   'prompts-get-with-image': 'the same',
   'tools-call-with-progress': 'the host reports progress of long calls every two seconds; plugins do not',
   'tools-call-sampling': 'plugins ask models over host.llm',
-  'tools-call-elicitation': 'plugins ask nobody in the middle of a call',
+  'tools-call-elicitation': 'plugins ask no person in the middle of a call',
   'elicitation-sep1034-defaults': 'the same',
   'elicitation-sep1330-enums': 'the same',
   'resources-templates-read': 'the one template is of media ids',
@@ -105,6 +106,14 @@ const names = [
 ] as const;
 const toOurs = (text: string): string => names.reduce((said, [theirs, ours]) => said.replaceAll(theirs, ours), text);
 const toTheirs = (text: string): string => names.reduce((said, [theirs, ours]) => said.replaceAll(ours, theirs), text);
+
+t.test('the table of agreement is current', async (t) => {
+  const rows = Object.entries(NOT_OFFERED).map(([scenario, why], at, all) => {
+    const named = all.slice(0, at + 1).findLast(([, reason]) => reason !== 'the same');
+    return [scenario, named?.[1] ?? why];
+  });
+  await checkTable(t, 'Model Context Protocol', ['Scenario', 'Why it is not offered'], rows);
+});
 
 t.test('the conformance suite passes but for what is not offered', async (t) => {
   const folder = await temporaryFolder(t);
