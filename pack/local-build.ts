@@ -69,7 +69,7 @@ function servicesOver(introspector: Introspector, bundles: Bundle[]): BuildServi
         sizeBytes: bytes.byteLength,
       }),
     },
-    introspect: ({ sourceName }) => introspector.introspect(bundles[0]?.text ?? '', sourceName),
+    introspect: ({ sourceName, hasFetch }) => introspector.introspect(bundles[0]?.text ?? '', sourceName, hasFetch),
   };
 }
 

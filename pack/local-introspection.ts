@@ -8,7 +8,8 @@ import { childProgram } from './child-program.ts';
 import { isPluginNode } from './node-version.ts';
 
 export interface Introspector {
-  introspect(bundle: string, sourceName: string): Promise<Introspection>;
+  /** @param hasFetch whether the package declares hosts */
+  introspect(bundle: string, sourceName: string, hasFetch?: boolean): Promise<Introspection>;
   end(): Promise<void>;
 }
 
@@ -22,10 +23,11 @@ export function startIntrospector(directory: string): Introspector {
   // The caller of `introspect` gets this error.
   starting.catch(() => undefined);
   return {
-    async introspect(bundle, sourceName) {
+    async introspect(bundle, sourceName, hasFetch = false) {
       try {
         const child = await starting;
-        const nothing = { members: [], settings: {}, secretNames: [], expected: null };
+        const members = hasFetch ? ['http.fetch'] : [];
+        const nothing = { members, settings: {}, secretNames: [], expected: null };
         return {
           ok: true,
           ...(await child.load({ bundle, sourceName, ...nothing }, limits.loadBudgetMs)),

@@ -48,7 +48,7 @@ function hardenObject(object: object, found: Set<object>): void {
     const isOverridable = writable === true || (typeof value === 'function' && typeof key === 'string');
     if (configurable !== true || !isOverridable) continue;
     isOverridden = true;
-    defineProperty(object, key, { get: freeze(() => value), set: getSetter(key) });
+    defineProperty(object, key, { get: makeGetter(value), set: getSetter(key) });
   }
   // The elements of a typed array cannot be frozen.
   if (ArrayBuffer.isView(object)) preventExtensions(object);
@@ -65,6 +65,13 @@ const readThroughHeir = (heir: Record<PropertyKey, unknown>): unknown => heir.no
 /** Built-in methods, of which there are two thousand, have nothing to follow. */
 const isMethod = (keys: readonly PropertyKey[]): boolean =>
   keys.length === 2 && keys[0] === 'length' && keys[1] === 'name';
+
+/** Libraries that look into the intrinsics (`get-intrinsic`) know by `originalValue` that this was a data property. */
+function makeGetter(value: unknown): () => unknown {
+  const get: { (): unknown; originalValue?: unknown } = () => value;
+  get.originalValue = value;
+  return freeze(get);
+}
 
 function getSetter(key: PropertyKey): (replacement: unknown) => void {
   const known = setters.get(key);

@@ -49,9 +49,11 @@ export async function buildPackage(
   require(of, ENTRY);
   const head = readFrontmatter({ path: README, text: await readText(readme) }, manifest);
   const prompts = { commands: await readCommands(of), skills: await readSkills(of) };
-  const bundle = await services.bundler.bundle({ ...of, hasFetch: declaresHosts(head.data) });
+  const hasFetch = declaresHosts(head.data);
+  const bundle = await services.bundler.bundle({ ...of, hasFetch });
   const stored = await services.blobs.put(Buffer.from(bundle.text));
-  const introspected = await introspect(services, bundle, stored.sha256, slug);
+  const request = { bundleSha256: stored.sha256, sourceName: `${slug}.js`, hasFetch };
+  const introspected = acceptIntrospection(await services.introspect(request), bundle, request.sourceName);
   const found = introspected.registrations;
   const discovered = discover(introspected, prompts);
   checkSurfaces(slug, introspected);
@@ -83,11 +85,6 @@ export async function buildPackage(
 
 const declaresHosts = ({ capabilities }: Manifest): boolean =>
   capabilities.some((capability) => capability.startsWith('host.http:'));
-
-async function introspect(services: BuildServices, bundle: Bundle, bundleSha256: string, slug: string) {
-  const sourceName = `${slug}.js`;
-  return acceptIntrospection(await services.introspect({ bundleSha256, sourceName }), bundle, sourceName);
-}
 
 function require(of: Package, path: string): PackageFile {
   const file = of.files.find((candidate) => candidate.path === path);

@@ -50,6 +50,8 @@ export interface IntrospectionRequest {
   readonly bundleSha256: string;
   /** The bundle's file name in stack traces. */
   readonly sourceName: string;
+  /** Whether the package declares hosts, so that its realm has `fetch`. Absent in a request that was queued again. */
+  readonly hasFetch?: boolean;
 }
 export interface NewIntrospection extends IntrospectionRequest {
   /** The author, whose requests take turns with those of other accounts. */
@@ -74,8 +76,8 @@ export async function requestIntrospection(
       request.bundleSha256,
       request.sourceName,
     ]);
-    const { accountId } = request;
-    const payload = { introspectionId: id, accountId };
+    const { accountId, hasFetch = false } = request;
+    const payload = { introspectionId: id, accountId, hasFetch };
     await deps.queues.send(deps.pool, 'introspect', payload, { group: { id: accountId, accountId } });
     const result = await pollAnswer(deps.pool, id, answered, Date.now() + timeoutMs);
     if (result && (result.ok || !result.unavailable)) return result;

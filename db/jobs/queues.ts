@@ -45,7 +45,7 @@ export const queues = {
   introspect: {
     doc: 'Runs a freshly built bundle in a one-shot jailed child and records what it registers.',
     // Without the account: from an API of the release before, or recovered.
-    payload: z.object({ introspectionId: id, accountId: id.optional() }),
+    payload: z.object({ introspectionId: id, accountId: id.optional(), hasFetch: z.boolean().optional() }),
     // Code that never ends takes its 5 s of a processor, so an author's publishes wait for each other.
     perGroup: 2,
     concurrency: 8,

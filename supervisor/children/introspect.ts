@@ -8,9 +8,10 @@ import { HostCallRefusal } from './child-errors.ts';
  * Loads a bundle in a child of its own, which has ended when this settles.
  *
  * @param sourceName the bundle's name in stack traces
+ * @param hasFetch whether the package declares hosts: SDKs take `fetch` when their client is made, often while the file loads
  * @throws ChildError: `load` with the plugin's own message and stack, `timeout` over `limits.loadBudgetMs`, or `dead`
  */
-export async function introspect(jail: Jail, bundle: string, sourceName: string): Promise<Loaded> {
+export async function introspect(jail: Jail, bundle: string, sourceName: string, hasFetch = false): Promise<Loaded> {
   const child: Child = startChild(jail, {
     // Log lines of code that is not installed yet have no reader.
     onHostCall: () => Promise.reject(new HostCallRefusal('not_granted', 'nothing is granted while a package is read')),
@@ -19,7 +20,7 @@ export async function introspect(jail: Jail, bundle: string, sourceName: string)
   });
   try {
     return await child.load(
-      { bundle, sourceName, members: [], settings: {}, secretNames: [], expected: null },
+      { bundle, sourceName, members: hasFetch ? ['http.fetch'] : [], settings: {}, secretNames: [], expected: null },
       limits.loadBudgetMs,
     );
   } finally {

@@ -95,7 +95,7 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
     find: (channelIds) => findReadyChannelQueues(deps.pool, deps.lease, channelIds),
     work: (queue) => deliverHead({ ...deps, writes }, queue),
   });
-  deps.queues.work('introspect', ({ introspectionId, accountId }) => answerRequest(deps, introspectionId, accountId));
+  deps.queues.work('introspect', (payload) => answerRequest(deps, payload));
   const delivering = new Set<string>();
   deps.queues.work('events', ({ installationId }) => deliverEvents({ ...deps, delivering, writes }, installationId));
   const updating = new Set<string>();
@@ -163,21 +163,28 @@ async function upkeep({
   await sweepUsage(pool);
 }
 
-async function answerRequest(deps: JobDeps, introspectionId: string, accountId: string | undefined): Promise<void> {
+async function answerRequest(
+  deps: JobDeps,
+  {
+    introspectionId,
+    accountId,
+    hasFetch = false,
+  }: { introspectionId: string; accountId?: string | undefined; hasFetch?: boolean | undefined },
+): Promise<void> {
   const question = await findIntrospection(deps.pool, introspectionId);
   if (!question) return;
   const isOperators = accountId !== undefined && (await isOperator(deps.pool, accountId));
   const refused = findRefusal(deps.sandbox, isOperators);
   const answer =
     refused === null
-      ? await runIntrospection(deps, question)
+      ? await runIntrospection(deps, { ...question, hasFetch })
       : ({ ok: false, message: refused, unavailable: true } as const);
   await answerIntrospection(deps.pool, introspectionId, answer);
 }
 
 async function runIntrospection(
   deps: JobDeps,
-  { bundleSha256, sourceName }: IntrospectionRequest,
+  { bundleSha256, sourceName, hasFetch }: IntrospectionRequest,
 ): Promise<Introspection> {
   try {
     const bundle = await deps.blobs.read(bundleSha256);
@@ -185,6 +192,7 @@ async function runIntrospection(
       deps.sandbox.jail,
       bundle.toString('utf8'),
       sourceName,
+      hasFetch,
     );
     return { ok: true, registrations, places: { ...places }, schemaFaults: [...schemaFaults] };
   } catch (error) {

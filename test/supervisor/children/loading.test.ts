@@ -33,6 +33,12 @@ t.test('everything that can be registered is found', async (t) => {
   t.match(places['channel.recieve'], 'weather/index.js:10:');
 });
 
+t.test('fetch exists while a package that declares hosts is read, and reaches nothing', async (t) => {
+  const code = `const send = fetch; send('https://example.com').catch((error) => { events['x' + error.cause.message.length] = () => 0; });`;
+  t.same((await introspect(jail, code, 'index.js', true)).registrations.events, []);
+  await t.rejects(introspect(jail, code, 'index.js'), { message: /is not (a function|defined)/ });
+});
+
 const mistakes: Readonly<Record<string, readonly [code: string, message: RegExp]>> = {
   'a syntax error': ['let a = ;', /Unexpected token/],
   'an exception': ['\n\nthrow new Error("at load");', /at load/],
