@@ -49,6 +49,7 @@ import type { Jail } from './jail/jail.ts';
 import { findRefusal, type Sandbox } from './jail/sandbox.ts';
 import { AuditSink } from './records/audit-sink.ts';
 
+import { HookCounts } from './records/hook-counts.ts';
 import { defaultLogCaps, type LogCaps, LogSink } from './records/log-sink.ts';
 import { createMetrics, type Gauges, type Metrics } from './records/metrics.ts';
 import { Rollups } from './records/rollups.ts';
@@ -149,9 +150,11 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   const listener = await openListener(pool, onError, [holdLeaseSql(lease)]);
   const faultPoint = options.faultPoint ?? (() => undefined);
   const queues = await startQueues({ pool, listener, role: 'worker', onError, faultPoint });
+  const hookCounts = new HookCounts(pool, onError);
   const { fleet, pluginsCache, logs, audit, rollups, metrics, stacks, llm, ssh } = assembleFleet(options, {
     lease,
     queues,
+    hookCounts,
     onError,
   });
   const sessions = new SessionCache(pool);
@@ -162,6 +165,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     queues,
     blobs,
     pluginsCache,
+    hookCounts,
     logs,
     metrics,
     sessions,
@@ -195,6 +199,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     await stacks.close();
     await audit.flush();
     await rollups.close();
+    await hookCounts.close();
     await listener.close();
   };
   const stop = async (drained?: Promise<void>) => {
@@ -221,11 +226,12 @@ type Assembled = Pick<Supervisor, 'fleet' | 'pluginsCache' | 'logs' | 'audit' | 
 interface Assembly {
   readonly lease: number;
   readonly queues: Queues;
+  readonly hookCounts: HookCounts;
   onError(error: Error): void;
 }
 
 /** Creates the fleet and the sinks it writes to. The fleet and the plugins cache refer to each other: the fleet starts the plugins that the cache has read. */
-function assembleFleet(options: SupervisorOptions, { lease, queues, onError }: Assembly): Assembled {
+function assembleFleet(options: SupervisorOptions, { lease, queues, hookCounts, onError }: Assembly): Assembled {
   const { pool, blobs, keys, sandbox } = options;
   const rollups = new Rollups(pool, { onError, ...(options.rollupsMs ? { flushMs: options.rollupsMs } : {}) });
   const gauges: Gauges = {
@@ -246,7 +252,7 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, onError }: A
   const invocations = new Invocations();
   const otherPlugins: PluginPort = {
     loadPlugins: (accountId) => pluginsCache.get(accountId),
-    runHook: (request) => runHook({ pool, logs, metrics, invoker: fleet, pluginsCache }, request),
+    runHook: (request) => runHook({ pool, logs, metrics, hookCounts, invoker: fleet, pluginsCache }, request),
     callSurface: (request) => callSurface({ logs, metrics, invoker: fleet }, request),
   };
   const shared = { pool, blobs, queues, masks, audit, logs, metrics, invocations, otherPlugins, onError };

@@ -12,6 +12,7 @@ import { Monospace } from '../shell/monospace.tsx';
 import { PageHeader } from '../shell/page-header.tsx';
 import { Section } from '../shell/section.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
+import { HookCoverageList } from './hook-coverage.tsx';
 import { MessageForm } from './message-form.tsx';
 import { PromptForm } from './prompt-form.tsx';
 import { ToolForm } from './tool-form.tsx';
@@ -48,6 +49,9 @@ export function SessionPage() {
             </Section>
             <Section title="Tools">
               <ToolForm path={path} />
+            </Section>
+            <Section title="Hooks">
+              <HookCoverageList id={id} path={path} />
             </Section>
           </Stack>
         </Grid.Col>

@@ -87,6 +87,16 @@ export interface HookLink extends Omit<Offered, 'name'> {
   /** Whether the operation stops when this plugin does not run or fails. */
   readonly required: boolean;
 }
+/** Whether the runtime of a session fires a hook. */
+export interface HookCoverage {
+  readonly name: HookName;
+  /** How often it ran. 0: the runtime never fired it. */
+  readonly asked: number;
+  readonly cancelled: number;
+  readonly lastAt: string | null;
+  /** Of the transcript: the messages that this hook judges. Null: it judges none. */
+  readonly messages: { readonly judged: number; readonly total: number } | null;
+}
 export interface Tool extends Offered {
   readonly description: string;
   /** JSON Schema 2020-12 of the arguments. */

@@ -7,6 +7,7 @@ import type {
   EventFilter,
   HookAnswer,
   HookContext,
+  HookCoverage,
   HookLink,
   HookName,
   NewMessage,
@@ -145,6 +146,11 @@ export class Session {
   /** Lists the plugins that each hook runs now. */
   async hooks({ signal }: Cancellable = {}): Promise<readonly HookLink[]> {
     return (await this.#get<Page<HookLink>>('/hooks', signal)).items;
+  }
+
+  /** Lists how often each hook ran for this session, and how many of its messages were judged. */
+  async coverage({ signal }: Cancellable = {}): Promise<readonly HookCoverage[]> {
+    return (await this.#get<{ readonly coverage: readonly HookCoverage[] }>('/hooks', signal)).coverage;
   }
 
   /** Asks a plugin to summarize. If `source` is `builtin`, the runtime must summarize itself. */

@@ -4,6 +4,7 @@ import { replaceUnstorable } from '../../db/postgres/storable-json.ts';
 import { appendNotice } from '../../db/sessions/sessions.ts';
 import { describeCancel } from '../../sdk/contract/errors.ts';
 import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
+import type { HookCounts } from '../records/hook-counts.ts';
 import type { Cancel, ChainState } from './chain.ts';
 import { type ChainDeps, runChain } from './chain-runner.ts';
 import type { HookRequest } from './plugin-port.ts';
@@ -11,11 +12,13 @@ import type { HookRequest } from './plugin-port.ts';
 interface HookDeps extends ChainDeps {
   readonly pool: Pool;
   readonly pluginsCache: AccountPluginsCache;
+  readonly hookCounts: HookCounts;
 }
 
 export async function runHook(deps: HookDeps, request: HookRequest): Promise<ChainState> {
   const loadPlugins = () => deps.pluginsCache.current(request.accountId);
   const state = await runChain(deps, { ...request, loadPlugins });
+  if (request.session) deps.hookCounts.count(request.session.id, request.hook, state.cancelled !== null);
   if (state.cancelled && request.session) await recordCancel(deps, request, request.session.id, state.cancelled);
   return state;
 }

@@ -3,12 +3,13 @@
 import { closest } from 'fastest-levenshtein';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
+import { countJudged, listHookCounts } from '../../db/sessions/coverage.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { trigger } from '../../sdk/contract/payloads.ts';
 import { type HookName, hooks } from '../../sdk/contract/protocol.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { jsonBody, page } from '../../service/http/schemas.ts';
+import { jsonBody, page, timestamp } from '../../service/http/schemas.ts';
 import { type Fields, linkOutcomes } from '../calls/chain.ts';
 import { listHookLinks } from '../children/account-plugins-cache.ts';
 import { summarizeTranscript } from './compaction.ts';
@@ -71,6 +72,19 @@ const hookLink = z
   })
   .meta({ id: 'HookLink', description: 'An installed plugin that a hook runs.' });
 
+const hookCoverage = z
+  .strictObject({
+    name: z.string().describe('Such as `outboundMessage`.'),
+    asked: z.int().describe('How often it ran for this session. 0: the runtime never fired it.'),
+    cancelled: z.int(),
+    lastAt: timestamp.nullable(),
+    messages: z
+      .strictObject({ judged: z.int(), total: z.int() })
+      .nullable()
+      .describe('Of the transcript: the messages that this hook judges. Null: it judges none.'),
+  })
+  .meta({ id: 'HookCoverage', description: 'Whether the runtime of a session fires a hook.' });
+
 const { messages, focus } = hooks['compaction.summarize'].context.shape;
 const compactionBody = jsonBody({
   messages: messages.optional().describe('Default: the session’s transcript.'),
@@ -91,6 +105,26 @@ const compactionResult = z
   })
   .meta({ id: 'Compaction', description: 'The summary of a conversation.' });
 
+/** The role of the messages that a hook judges. */
+const JUDGED_ROLES: Readonly<Record<string, string>> = { inboundMessage: 'user', outboundMessage: 'assistant' };
+
+async function readCoverage({ pool, hookCounts }: SessionServices, sessionId: string) {
+  await hookCounts.flush();
+  const [counts, judged] = await Promise.all([listHookCounts(pool, sessionId), countJudged(pool, sessionId)]);
+  return names.map(({ name, short }) => {
+    const count = counts.find(({ hook }) => hook === name);
+    const role = JUDGED_ROLES[short];
+    const found = judged.find((one) => one.role === role);
+    return {
+      name: short,
+      asked: count?.asked ?? 0,
+      cancelled: count?.cancelled ?? 0,
+      lastAt: count?.lastAt ?? null,
+      messages: role === undefined ? null : { judged: found?.judged ?? 0, total: found?.total ?? 0 },
+    };
+  });
+}
+
 export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Hooks');
@@ -98,14 +132,15 @@ export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
       '/sessions/:sessionId/hooks',
       {
         schema: {
-          summary: 'The plugins that each hook runs, in order',
-          details: 'As of now: the account may install, pause or remove a plugin at any time.',
+          summary: 'The plugins that each hook runs, in order, and how often each hook ran',
+          details:
+            'As of now: the account may install, pause or remove a plugin at any time. `coverage` shows the hooks that the runtime of this session never fired, and the messages that no hook judged.',
           params: sessionParams,
-          response: { 200: page(hookLink) },
+          response: { 200: page(hookLink).extend({ coverage: z.array(hookCoverage) }) },
         },
       },
       async (request) => {
-        const { accountId } = await requireSession(services, requireCaller(request), request.params);
+        const { id, accountId } = await requireSession(services, requireCaller(request), request.params);
         const plugins = await services.pluginsCache.get(accountId);
         const items = names.flatMap(({ name, short }) =>
           listHookLinks(plugins, name).map(({ installationId, slug, required }) => ({
@@ -115,7 +150,7 @@ export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
             required,
           })),
         );
-        return { items, nextCursor: null };
+        return { items, nextCursor: null, coverage: await readCoverage(services, id) };
       },
     );
 

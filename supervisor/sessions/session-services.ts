@@ -14,6 +14,7 @@ import type { ChainDeps } from '../calls/chain-runner.ts';
 import type { PluginInvoker } from '../calls/plugin-call.ts';
 import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
 import type { Inspections } from '../children/inspector/inspections.ts';
+import type { HookCounts } from '../records/hook-counts.ts';
 import type { RunningCalls } from './running-calls.ts';
 import type { SessionCache } from './session-cache.ts';
 
@@ -27,6 +28,7 @@ export interface SessionServices extends ChainDeps {
   readonly signIn: SignIn;
   readonly sessions: SessionCache;
   readonly pluginsCache: AccountPluginsCache;
+  readonly hookCounts: HookCounts;
   readonly invoker: PluginInvoker;
   readonly streams: RowStreams;
   /** Called at each step; a test may stop the step there. */

@@ -1,5 +1,5 @@
 /** The client of the session API for agent runtimes. It retries idempotent calls and needs nothing but `fetch`. */
-import type { Added, Command, Completion, CompletionRequest, EventFilter, HookAnswer, HookContext, HookLink, HookName, NewMessage, NewSession, NewTurn, Page, Provider, SessionEvent, SessionRecord, Skill, SkillText, Summary, Tool, ToolResult, TranscriptMessage, Trigger, TurnRecord } from './api-types.js';
+import type { Added, Command, Completion, CompletionRequest, EventFilter, HookAnswer, HookContext, HookCoverage, HookLink, HookName, NewMessage, NewSession, NewTurn, Page, Provider, SessionEvent, SessionRecord, Skill, SkillText, Summary, Tool, ToolResult, TranscriptMessage, Trigger, TurnRecord } from './api-types.js';
 import { Transport, type TransportOptions } from './transport.js';
 import { Turn } from './turn.js';
 interface Cancellable {
@@ -52,6 +52,8 @@ export declare class Session {
     } & Cancellable): Promise<HookAnswer<Name>>;
     /** Lists the plugins that each hook runs now. */
     hooks({ signal }?: Cancellable): Promise<readonly HookLink[]>;
+    /** Lists how often each hook ran for this session, and how many of its messages were judged. */
+    coverage({ signal }?: Cancellable): Promise<readonly HookCoverage[]>;
     /** Asks a plugin to summarize. If `source` is `builtin`, the runtime must summarize itself. */
     compact(request?: {
         messages?: readonly TranscriptMessage[];

@@ -151,6 +151,25 @@ t.test('a whole turn; every step repeated answers the same and judges nothing tw
   t.same((await turn('GET', '?state=open')).body.items, []);
 });
 
+t.test('a session shows the hooks that its runtime never fired, and the messages that none judged', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  await turn('POST', '', { id: 't2', text: 'a bomb', trigger: 'user' });
+  await turn('POST', '/t1/end', { text: 'hi' });
+  const unjudged = [{ role: 'assistant', text: 'past the guard' }];
+  await fixture.call('POST', `/sessions/${session}/messages`, { messages: unjudged });
+  const { items, coverage } = (await fixture.call('GET', `/sessions/${session}/hooks`)).body;
+  t.equal(items.length, 3);
+  const byName = Object.fromEntries(coverage.map((hook: { name: string }) => [hook.name, hook]));
+  t.match(byName.inboundMessage, { asked: 2, cancelled: 1, messages: { judged: 1, total: 1 } });
+  t.match(byName.outboundMessage, { asked: 1, cancelled: 0, messages: { judged: 1, total: 2 } });
+  t.match(byName.systemPrompt, { asked: 0, lastAt: null, messages: null });
+  t.match(byName.notifyDeliver, { asked: 0, lastAt: null });
+});
+
 t.test('ids are not for other requests, and late steps are refused', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: `adder-${fixture.account}`, code: ADDER });

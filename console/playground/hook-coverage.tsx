@@ -1,0 +1,40 @@
+/** Which hooks the runtime of a session fires. */
+import { List, Skeleton, Text } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import type { HookCoverage } from '../../sdk/session/api-types.ts';
+import { FOLLOW_MS } from '../rest/installations.ts';
+import { callSessions } from '../rest/session-api.ts';
+import { ErrorAlert } from '../shell/error-alert.tsx';
+
+interface Hooks {
+  readonly coverage: readonly HookCoverage[];
+}
+
+export function HookCoverageList({ id, path }: { readonly id: string; readonly path: string }) {
+  const hooks = useQuery({
+    queryKey: ['sessions', id, 'hooks'],
+    queryFn: () => callSessions<Hooks>('GET', `${path}/hooks`),
+    refetchInterval: FOLLOW_MS,
+  });
+  if (hooks.error) return <ErrorAlert error={hooks.error} reset={() => void hooks.refetch()} />;
+  if (!hooks.data) return <Skeleton height={120} aria-label="Loading" />;
+  const asked = hooks.data.coverage.filter((hook) => hook.asked > 0 || (hook.messages?.total ?? 0) > 0);
+  const never = hooks.data.coverage.filter((hook) => !asked.includes(hook)).map(({ name }) => name);
+  return (
+    <>
+      <List size="sm">
+        {asked.map((hook) => (
+          <List.Item key={hook.name}>{describeHook(hook)}</List.Item>
+        ))}
+      </List>
+      <Text size="sm" c="dimmed">
+        {never.length > 0 ? `Never: ${never.join(', ')}.` : 'Every hook ran.'}
+      </Text>
+    </>
+  );
+}
+
+function describeHook({ name, asked, cancelled, messages }: HookCoverage): string {
+  const judged = messages === null ? '' : `, ${messages.judged} of ${messages.total} messages judged`;
+  return `${name}: ran ${asked} times${cancelled > 0 ? `, ${cancelled} cancelled` : ''}${judged}`;
+}

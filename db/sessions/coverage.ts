@@ -1,0 +1,54 @@
+/** Which hooks ran for a session, and which of its messages were judged. */
+import type { Pool } from 'pg';
+import { listRows } from '../postgres/rows.ts';
+
+export interface HookCount {
+  readonly sessionId: string;
+  readonly hook: string;
+  readonly asked: number;
+  readonly cancelled: number;
+  readonly lastAt: string;
+}
+
+/** Adds counts. Those of deleted sessions are dropped. */
+export async function addHookCounts(pool: Pool, counts: readonly HookCount[]): Promise<void> {
+  await pool.query(
+    `INSERT INTO session_hooks AS h (session_id, hook, asked, cancelled, last_at)
+     SELECT s.id, c.hook, c.asked, c.cancelled, c.last_at
+       FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::timestamptz[]) AS c(session_id, hook, asked, cancelled, last_at)
+       JOIN sessions s ON s.id = c.session_id
+      ORDER BY s.id, c.hook
+     ON CONFLICT (session_id, hook) DO UPDATE SET
+       asked = h.asked + excluded.asked, cancelled = h.cancelled + excluded.cancelled,
+       last_at = greatest(h.last_at, excluded.last_at)`,
+    [
+      counts.map(({ sessionId }) => sessionId),
+      counts.map(({ hook }) => hook),
+      counts.map(({ asked }) => asked),
+      counts.map(({ cancelled }) => cancelled),
+      counts.map(({ lastAt }) => lastAt),
+    ],
+  );
+}
+
+export const listHookCounts = (pool: Pool, sessionId: string): Promise<Omit<HookCount, 'sessionId'>[]> =>
+  listRows(
+    pool,
+    `SELECT hook, asked::float8 AS asked, cancelled::float8 AS cancelled, last_at AS "lastAt" FROM session_hooks
+      WHERE session_id = $1`,
+    [sessionId],
+  );
+
+export interface JudgedCount {
+  readonly role: string;
+  readonly judged: number;
+  readonly total: number;
+}
+/** Of the messages in the transcript, by role. */
+export const countJudged = (pool: Pool, sessionId: string): Promise<JudgedCount[]> =>
+  listRows(
+    pool,
+    `SELECT role, count(judgement)::int AS judged, count(*)::int AS total FROM session_messages WHERE session_id = $1
+      GROUP BY role`,
+    [sessionId],
+  );
