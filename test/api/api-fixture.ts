@@ -22,10 +22,9 @@ import { openSignIn } from '../../service/identity/sign-in.ts';
 import { openIssuer, openVerifier } from '../../service/identity/tokens.ts';
 import { ChildError } from '../../supervisor/children/child-errors.ts';
 import { introspect } from '../../supervisor/children/introspect.ts';
-import { openSandbox } from '../../supervisor/jail/sandbox.ts';
-import { childProgram } from '../runner/child-program.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { type AnswerCheck, checkAnswers, loadDocument } from '../service/declared-answers.ts';
+import { openSharedSandbox } from '../supervisor/shared-sandbox.ts';
 
 export interface ApiFixture {
   readonly app: FastifyInstance;
@@ -74,6 +73,9 @@ export interface ApiOptions {
   readonly prepare?: (services: Services) => Services;
 }
 
+/** The document is the same for all fixtures of a process, and so are its compiled schemas. */
+let documented: Promise<{ document: OpenApiDocument; answers: AnswerCheck }> | undefined;
+
 export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Promise<ApiFixture> {
   const { pool } = options.beside ?? (await testDatabase(t));
   const dataDir = options.beside?.dataDir ?? (await temporaryFolder(t));
@@ -99,7 +101,7 @@ export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Pr
       options.introspect ??
       (options.beside
         ? (request) => requestIntrospection({ pool, queues, listener }, request)
-        : await jailedIntrospect(await temporaryFolder(t), blobs)),
+        : await jailedIntrospect(blobs)),
   });
   const verifier = await openVerifier({ DATA_DIR: dataDir, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
   const watched: typeof verifier.verify = (token) => {
@@ -128,8 +130,11 @@ export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Pr
   });
   t.teardown(() => app.close());
   const issuer = await openIssuer(dataDir);
-  const document = await loadDocument(app, '/api/openapi.json');
-  const answers = checkAnswers(document);
+  documented ??= loadDocument(app, '/api/openapi.json').then((document) => ({
+    document,
+    answers: checkAnswers(document),
+  }));
+  const { document, answers } = await documented;
   const finishUpdates = async () => {
     const found = await pool.query('SELECT id FROM installations WHERE target_version_id IS NOT NULL ORDER BY id');
     for (const { id } of found.rows) await finishUpdate(id);
@@ -155,8 +160,8 @@ export async function listen({ app }: ApiFixture): Promise<number> {
 }
 
 /** What the supervisor's worker does for a question of the API, without the queue between. */
-async function jailedIntrospect(directory: string, blobs: Blobs): Promise<Introspect> {
-  const { jail } = await openSandbox({ mode: 'auto', directory, program: await childProgram() });
+async function jailedIntrospect(blobs: Blobs): Promise<Introspect> {
+  const { jail } = await openSharedSandbox();
   return async ({ bundleSha256, sourceName }): Promise<Introspection> => {
     try {
       const bundle = (await blobs.read(bundleSha256)).toString('utf8');

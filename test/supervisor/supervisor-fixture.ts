@@ -1,12 +1,10 @@
 /** A supervisor with everything real but the publish: database, blobs, jail, session API. Bundles are given as text. */
 import { randomUUIDv7 } from 'node:crypto';
-import { join } from 'node:path';
 import { runInNewContext } from 'node:vm';
 import type { FastifyInstance, InjectOptions } from 'fastify';
 import { decodeJwt } from 'jose';
 import type { Pool } from 'pg';
 import { pino } from 'pino';
-import t from 'tap';
 import { findOrCreateAccount } from '../../db/accounts/accounts.ts';
 import { revokeToken } from '../../db/accounts/issued-tokens.ts';
 import { type Blobs, openBlobs } from '../../db/files/blobs.ts';
@@ -22,11 +20,11 @@ import type { Registrations } from '../../sdk/contract/protocol.ts';
 import { issueRecordedToken } from '../../service/identity/recorded-tokens.ts';
 import { openIssuer, openVerifier, type TokenIssuer, type TokenVerifier } from '../../service/identity/tokens.ts';
 import { introspect } from '../../supervisor/children/introspect.ts';
-import { openSandbox, type Sandbox } from '../../supervisor/jail/sandbox.ts';
+import type { Sandbox } from '../../supervisor/jail/sandbox.ts';
 import { type Supervisor, type SupervisorOptions, startSupervisor } from '../../supervisor/supervisor.ts';
-import { childProgram, inspectedChildProgram } from '../runner/child-program.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { type AnswerCheck, checkAnswers, checkInjected, loadDocument } from '../service/declared-answers.ts';
+import { openSharedSandbox } from './shared-sandbox.ts';
 
 export interface PluginSource {
   /** JavaScript, as the bundler would have made it. */
@@ -98,22 +96,11 @@ export interface Reply {
   readonly headers: Readonly<Record<string, unknown>>;
 }
 
-let sandbox: Promise<Sandbox> | undefined;
-/** One jail for all supervisors of a file, as a supervisor has one. */
-function theSandbox(): Promise<Sandbox> {
-  sandbox ??= (async () => {
-    const directory = join(await temporaryFolder(t), 'sandbox');
-    const [program, inspectedProgram] = [await childProgram(), await inspectedChildProgram()];
-    return openSandbox({ mode: 'auto', directory, program, inspectedProgram });
-  })();
-  return sandbox;
-}
-
 /** Makes a database, a data directory and the jail. */
 export async function openStorageFixture(test: Teardown): Promise<StorageFixture> {
   const { pool, url } = await testDatabase(test);
   const dataDir = await temporaryFolder(test);
-  const sandbox = await theSandbox();
+  const sandbox = await openSharedSandbox();
   const [blobs, keys] = [await openBlobs(dataDir), await openSecretKeys(dataDir)];
   const verifier = await openVerifier({ DATA_DIR: dataDir, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
   const base = { pool, blobs, keys, sandbox };

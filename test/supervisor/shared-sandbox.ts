@@ -1,0 +1,20 @@
+/** One jail for all fixtures of a process, as a supervisor has one: opening it tries the walls of this machine, which takes 100 ms. */
+import { join } from 'node:path';
+import t from 'tap';
+import { openSandbox, type Sandbox } from '../../supervisor/jail/sandbox.ts';
+import { childProgram, inspectedChildProgram } from '../runner/child-program.ts';
+import { temporaryFolder } from '../runner/harness.ts';
+
+let sandbox: Promise<Sandbox> | undefined;
+
+/** Opens it with the first call. */
+export function openSharedSandbox(): Promise<Sandbox> {
+  sandbox ??= open();
+  return sandbox;
+}
+
+async function open(): Promise<Sandbox> {
+  const directory = join(await temporaryFolder(t), 'sandbox');
+  const [program, inspectedProgram] = [await childProgram(), await inspectedChildProgram()];
+  return openSandbox({ mode: 'auto', directory, program, inspectedProgram });
+}
