@@ -122,7 +122,17 @@ export const channels: Chapter = {
       expect(second.deliveryId, first.deliveryId);
     }),
     unchecked('6 attempts from 5 s to 1 h with jitter, then a dead letter with replay.', 'takes more than an hour'),
-    unchecked('A poisoned delivery never blocks its channel for ever.', 'takes minutes'),
+    row('A poisoned delivery never blocks its channel for ever.', async (run) => {
+      const { installationId } = await run.kit();
+      const poisoned = await deliver(run, { body: 'poison' });
+      await received(run, 'poison');
+      await deliver(run, { body: 'behind the poison' });
+      await received(run, 'poison', 2);
+      await received(run, 'behind the poison');
+      const path = `/installations/${installationId}/deliveries/${poisoned.body.id}`;
+      expect(await run.own.get(path), { status: 200, body: { state: 'pending' } });
+      expect(await run.own.post(`${path}/give-up`), { status: 200, body: { state: 'dead' } });
+    }),
     row('Returned messages go through inboundMessage into a session.', async (run) => {
       const session = await conversation(run);
       // The session is there a moment before its first message.

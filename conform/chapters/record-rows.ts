@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import { ensure, expect, holding, isBoolean, isHash, isList, isNumber, isText, isTime, oneOf } from '../expect.ts';
 import { decode } from '../log-watch.ts';
 import { hashSource } from '../packages.ts';
-import { type Chapter, row, unchecked } from '../row.ts';
+import { type Chapter, row } from '../row.ts';
 import type { Run } from '../run.ts';
 import {
   authorStory,
@@ -13,6 +13,7 @@ import {
   removalStory,
   updateStory,
   updateToBroken,
+  updateToCrashing,
 } from './stories.ts';
 
 const isOptionalText = (value: unknown) => value === null || typeof value === 'string';
@@ -173,10 +174,10 @@ export const records: Chapter = {
         expect(answer.body, { isError: false, content: [{ text: 'old' }] });
       },
     ),
-    unchecked(
-      'A version that crash-loops in its first ten minutes rolls back by itself.',
-      'takes several crashes with their delays',
-    ),
+    row('A version that crash-loops in its first ten minutes rolls back by itself.', async (run) => {
+      const { before, after } = await updateToCrashing(run);
+      expect(after.currentVersionId, before.currentVersionId);
+    }),
     row('Catalog entry: slug, displayName, description, tier, author{name, verified}, readme.', async (run) => {
       const { entry } = await authorStory(run);
       expect(entry.body, {

@@ -231,3 +231,31 @@ export function updateToBroken(run: Run) {
     return { before, after, answer: await own.session('POST', tool, { arguments: {} }) };
   });
 }
+
+/** Calls of a version that ends its process: more than bring the old version back. */
+const CRASHES_MAX = 6;
+
+/** An update to a version that starts, and whose process ends at each call. */
+export function updateToCrashing(run: Run) {
+  return run.once('crashing update', async () => {
+    const { own } = run;
+    const code = (body: string) =>
+      `tools.end = { description: 'End', parameters: { type: 'object' }, handler: () => { ${body} } };\n`;
+    const plugin = await run.install('crashing', packageOf(code("return 'alive';")));
+    const path = `/installations/${plugin.installationId}`;
+    const before = await own.need(own.get(path));
+    const filling = code('for (const all = []; ; ) all.push(new Array(1e6).fill(all.length));');
+    const { id } = await own.need(own.publishFiles(plugin.id, '1.1.0', fileList(packageOf(filling))), 201);
+    await run.until('the update', async () => (await own.get(path)).body.currentVersionId === id);
+    const tool = `/sessions/${await run.session()}/tools/${plugin.slug}__end`;
+    for (let crashes = 0; crashes < CRASHES_MAX; crashes += 1) {
+      await own.session('POST', tool, { arguments: {} });
+      if ((await own.get(path)).body.currentVersionId !== id) break;
+    }
+    const after = await run.until('the roll-back', async () => {
+      const { body } = await own.get(path);
+      return body.currentVersionId !== id && body;
+    });
+    return { before, after };
+  });
+}

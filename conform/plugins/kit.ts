@@ -164,6 +164,7 @@ channel.receive = async (request) => {
   const { bodyBytes, ...fields } = request;
   const text = request.bodyText;
   host.log('delivery', { ...fields, bytes: [...bodyBytes.slice(0, 64)] });
+  if (text.startsWith('poison')) throw new Error('always');
   if (text.startsWith('flaky') && request.attempt === 1) throw new Error('once');
   if (!text.startsWith('say ')) return undefined;
   return { messages: [{ conversationKey: 'room', from: 'ann', text: text.slice(4) }] };
