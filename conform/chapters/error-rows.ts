@@ -56,6 +56,19 @@ export const errors: Chapter = {
       expectProblem(await own.post('/plugins', undefined, { raw, headers: json }), 400, 'bad_request');
       expectProblem(await own.session('POST', '/sessions', undefined, { raw, headers: json }), 400, 'bad_request');
     }),
+    row('A number that would become another one: 400 bad_request, on both ports.', async ({ own }) => {
+      for (const number of ['9007199254740993', '-1e400']) {
+        const raw = `{"agentId":${number}}`;
+        const answers = [
+          await own.post('/plugins', undefined, { raw, headers: json }),
+          await own.session('POST', '/sessions', undefined, { raw, headers: json }),
+        ];
+        for (const answer of answers) {
+          expectProblem(answer, 400, 'bad_request');
+          expect(answer.body.detail, /holds the number/);
+        }
+      }
+    }),
     row('A bad query field: 400 bad_request.', async ({ own }) =>
       expectProblem(await own.get('/plugins?limit=0'), 400, 'bad_request'),
     ),

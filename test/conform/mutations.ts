@@ -199,4 +199,16 @@ export const mutations: readonly Mutation[] = [
     from: 'if (!granted.some(',
     to: 'if (host === address && granted.some(',
   },
+  {
+    row: 'A secret with `use` is a handle',
+    file: 'supervisor/host/secrets.ts',
+    from: '!Object.hasOwn(source.uses, name)',
+    to: 'Object.hasOwn(source.uses, name)',
+  },
+  {
+    row: 'A number that would become another one',
+    file: 'sdk/contract/untrusted-json.ts',
+    from: 'if (mayBeInexact) refuseInexactNumbers(text);',
+    to: '',
+  },
 ];
