@@ -11,15 +11,26 @@ import t from 'tap';
 import { setCurrentTest } from './current-test.ts';
 import { readOwnProcessorTime } from './processor-time.ts';
 
-const FILE_TEST = new URL('file-test.ts', import.meta.url).href;
+const CURRENT_TEST = new URL('current-test.ts', import.meta.url).href;
 
 registerHooks({
   resolve(specifier, context, nextResolve) {
     const importer = context.parentURL ?? '';
     if (specifier !== 'tap' || !importer.endsWith('.test.ts')) return nextResolve(specifier, context);
-    return { url: `${FILE_TEST}?of=${encodeURIComponent(importer)}`, format: 'module-typescript', shortCircuit: true };
+    return { url: describeModule(importer), format: 'module', shortCircuit: true };
   },
 });
+
+/** The address of a module whose default export is the current test. Each file has one of its own, so none gets another's. */
+function describeModule(importer: string): string {
+  const lines = [
+    `// ${importer}`,
+    `import { getCurrentTest } from ${JSON.stringify(CURRENT_TEST)};`,
+    'const test = getCurrentTest();',
+    'export { test as default };',
+  ];
+  return `data:text/javascript,${encodeURIComponent(lines.join('\n'))}`;
+}
 
 // Each file has its own time limit.
 t.setTimeout(0);
