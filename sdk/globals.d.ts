@@ -123,6 +123,7 @@ declare namespace Bulkhead {
     headers?: { [name: string]: string };
     body?: string | Uint8Array;
     timeoutMs?: number;
+    redirect?: 'follow' | 'error';
   };
   type Inbound = {
     id: string;
@@ -1453,8 +1454,8 @@ interface RequestInit {
   headers?: HeadersInit;
   body?: BodyInit | null;
   signal?: AbortSignal | null;
-  /** A plugin has `follow` only: the host follows redirects to granted hosts. */
-  redirect?: 'follow' | 'error' | 'manual';
+  /** The host follows redirects to granted hosts. There is no `manual`. */
+  redirect?: 'follow' | 'error';
   duplex?: 'half';
 }
 interface Request extends Body {}

@@ -32,16 +32,18 @@ export function createFetch(send: SendHttp): Fetch {
 }
 
 async function sendRequest(send: SendHttp, request: Request): Promise<Response> {
-  if (request.redirect !== 'follow')
+  if (request.redirect === 'manual')
     throw createFailure(
       new TypeError(
         `redirect “${request.redirect}” does not exist in a plugin: the host follows redirects to granted hosts`,
       ),
     );
-  const { url, method, headers } = request;
+  const { url, method, headers, redirect } = request;
   const body = await bodyOf(request).readContent();
   request.signal.throwIfAborted();
-  const init = { method, headers: sendableHeaders(headers), ...(body === null ? {} : { body }) };
+  const init: Record<string, unknown> = { method, headers: sendableHeaders(headers) };
+  if (body !== null) init.body = body;
+  if (redirect === 'error') init.redirect = redirect;
   let answer: HttpAnswer;
   try {
     answer = (await send([url, init])) as HttpAnswer;

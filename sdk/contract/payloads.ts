@@ -179,6 +179,7 @@ export const httpInit = z.object({
   headers: z.record(z.string(), z.string()).optional(),
   body: z.union([z.string(), bytes]).optional(),
   timeoutMs: z.number().int().min(1).max(30_000).optional(),
+  redirect: z.enum(['follow', 'error']).optional(),
 });
 export const httpAnswer = z.object({
   status: z.number().int(),

@@ -335,8 +335,8 @@ interface RequestInit {
   headers?: HeadersInit;
   body?: BodyInit | null;
   signal?: AbortSignal | null;
-  /** A plugin has \`follow\` only: the host follows redirects to granted hosts. */
-  redirect?: 'follow' | 'error' | 'manual';
+  /** The host follows redirects to granted hosts. There is no \`manual\`. */
+  redirect?: 'follow' | 'error';
   duplex?: 'half';
 }
 interface Request extends Body {}

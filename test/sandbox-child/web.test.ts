@@ -77,6 +77,10 @@ t.test('fetch goes through host.http.fetch', async (t) => {
       `return fetch('https://refused.example/').catch((e) => [e instanceof TypeError, e.message, e.cause.message, e.cause.code]);`,
       [true, 'fetch failed', 'refused.example is not a granted host; declare it', 'failed'],
     ],
+    'no redirects': [
+      `return (await (await fetch('https://a.example/', { redirect: 'error' })).json()).redirect;`,
+      'error',
+    ],
     'a redirect mode that the host does not have': [
       `return fetch('https://a.example/', { redirect: 'manual' }).catch((e) => [e.message, e.cause.message]);`,
       ['fetch failed', 'redirect “manual” does not exist in a plugin: the host follows redirects to granted hosts'],

@@ -1655,6 +1655,10 @@ export declare const hostCalls: {
                 headers: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodString>>;
                 body: z.ZodOptional<z.ZodUnion<readonly [z.ZodString, z.ZodInstanceOf<Uint8Array<ArrayBuffer>>]>>;
                 timeoutMs: z.ZodOptional<z.ZodNumber>;
+                redirect: z.ZodOptional<z.ZodEnum<{
+                    error: "error";
+                    follow: "follow";
+                }>>;
             }, z.core.$strip>>;
         };
         readonly result: z.ZodObject<{

@@ -37,7 +37,7 @@ export function httpCalls(
         const sender: Sender = { exchange, handles: secrets.handles, source: secrets.sourceOf(scope.plugin) };
         refuseHandles(sender, url, init);
         return within(init.timeoutMs ?? ROW_TIMEOUT_MS, scope.signal, (signal) =>
-          followRedirects(scope, first, sender, signal),
+          followRedirects(scope, first, sender, init.redirect === 'error' ? 0 : MAX_REDIRECTS, signal),
         );
       });
     },
@@ -113,15 +113,18 @@ async function followRedirects(
   scope: HostScope,
   first: HttpRequest,
   sender: Sender,
+  redirectsMax: number,
   signal: AbortSignal,
 ): Promise<HttpAnswer> {
   let request = first;
-  for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects++) {
+  for (let redirects = 0; redirects <= redirectsMax; redirects++) {
     const answer = await sendFilled(sender, request, signal);
     if (!('location' in answer)) return answer;
+    if (redirectsMax === 0) break;
     request = redirected(scope, request, answer);
   }
-  throw new HostError(`the server redirected more than ${MAX_REDIRECTS} times`);
+  if (redirectsMax === 0) throw new HostError('the server redirected, and the request allows no redirect');
+  throw new HostError(`the server redirected more than ${redirectsMax} times`);
 }
 
 function redirected(scope: HostScope, from: HttpRequest, { status, location }: Redirect): HttpRequest {

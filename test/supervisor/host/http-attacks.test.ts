@@ -135,7 +135,10 @@ t.test('a chain of redirects ends', async (t) => {
   });
   const plugin = await reaching(t, server);
   await t.rejects(plugin.fetch(`http://api.test:${server.port}/`), { message: /redirected more than 5 times/ });
-  t.equal(requests, 6);
+  await t.rejects(plugin.fetch(`http://api.test:${server.port}/`, { redirect: 'error' }), {
+    message: /allows no redirect/,
+  });
+  t.equal(requests, 7, 'six, and the one that is not followed');
   await isIdle(server);
 });
 
