@@ -1,0 +1,49 @@
+/** The text of docs/libraries.md, made from a run of all libraries. */
+import { isDeepStrictEqual } from 'node:util';
+
+export interface LibraryResult {
+  readonly name: string;
+  readonly version: string;
+  /** Null: it works. */
+  readonly failure: string | null;
+}
+
+const FAILURE_MAX_CHARS = 160;
+
+/** @returns why a run is not what Node answers; null if it is */
+export function describeRun(outcome: { answer: unknown } | { failure: string }, expected: unknown): string | null {
+  if ('failure' in outcome) return outcome.failure.slice(0, FAILURE_MAX_CHARS);
+  return isDeepStrictEqual(JSON.parse(JSON.stringify(outcome.answer)), expected)
+    ? null
+    : `answers ${JSON.stringify(outcome.answer)}, in Node ${JSON.stringify(expected)}`.slice(0, FAILURE_MAX_CHARS);
+}
+
+export function librariesPage(results: readonly LibraryResult[]): string {
+  const rows = [...results].sort((left, right) => left.name.localeCompare(right.name, 'en'));
+  const working = rows.filter(({ failure }) => failure === null).length;
+  const toCell = (text: string): string => text.replaceAll('|', '\\|').replaceAll(/\s+/g, ' ');
+  return [
+    '# Libraries',
+    '',
+    'Made by `UPDATE_LIBRARIES=1 npm test -- --soak test/libraries/libraries.test.ts`. Each library is the one that npm has, unmodified.',
+    '',
+    `${working} of ${rows.length} libraries work: bundled, published and run in a jailed child, each answers what it answers in Node, while a stranger's words`,
+    'and records beside are called `constructor`, `__proto__` and `hasOwnProperty`. The SDKs of vendors ask a server behind a declared host, and are refused',
+    'at every other.',
+    '',
+    'Bundle a library into your package before you publish, for browsers, and keep the comments that name its files:',
+    '',
+    '```sh',
+    'npx esbuild my-library.js --bundle --format=esm --platform=browser --conditions=worker,module --outfile=lib/my-library.js',
+    '```',
+    '',
+    'A library that imports modules of Node works where it does without them; here they are replaced by empty ones.',
+    '',
+    '| Library | Version | |',
+    '|---|---|---|',
+    ...rows.map(
+      ({ name, version, failure }) => `| \`${name}\` | ${version} | ${failure === null ? 'works' : toCell(failure)} |`,
+    ),
+    '',
+  ].join('\n');
+}
