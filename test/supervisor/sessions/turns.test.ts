@@ -574,3 +574,56 @@ t.test('a raw call of a tool with an id is made once', async (t) => {
   t.match(wrong, { status: 422, body: { code: 'invalid_arguments', errors: [{ field: 'arguments.a' }] } });
   t.match(again, { status: 422, body: { code: 'invalid_arguments', errors: [{ field: 'arguments.a' }] } });
 });
+
+t.test('a crash at any step loses nothing and repeats nothing that was written', async (t) => {
+  let crashAt = '';
+  const crash = (step: string) => {
+    if (step !== crashAt) return undefined;
+    crashAt = '';
+    return Promise.reject(new Error('as if it were killed here'));
+  };
+  const fixture = await startSupervisorFixture(t, { faultPoint: crash });
+  await fixture.install({ slug: 'guard', code: GUARD });
+  await fixture.install({ slug: 'adder', code: ADDER });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  let turns = 0;
+  const steps = {
+    'turn.claimed': [1, 2, 1],
+    // The hook ran and its result was lost, so it runs again; everything after it counts once.
+    'turn.judged': [2, 2, 1],
+    'turn.opened': [1, 2, 1],
+    'call.claimed': [1, 2, 0],
+    'call.answered': [1, 2, 1],
+    'turn.output-judged': [1, 3, 1],
+    'turn.output-saved': [1, 2, 1],
+    'turn.ended': [1, 2, 1],
+  };
+  for (const [step, [inbound = 0, outbound = 0, added = 0]] of Object.entries(steps)) {
+    turns += 1;
+    const id = `t${turns}`;
+    const before = (await transcript(fixture, session)).length;
+    const counts = async () =>
+      (await Promise.all(['inbound', 'outbound', 'added'].map((line) => linesOf(fixture, line)))).map(
+        (all) => all.length,
+      );
+    const counted = await counts();
+    crashAt = step;
+    const insist = async (path: string, body: object) => {
+      const reply = await turn('POST', path, body);
+      return reply.status < 500 ? reply : turn('POST', path, body);
+    };
+    await insist('', { id, text: `hello ${id}`, trigger: 'user' });
+    const call = await insist(`/${id}/calls/c`, { name: 'adder__add', arguments: { a: turns } });
+    const isLost = step.startsWith('call.');
+    t.match(call.body, isLost ? { isError: true, content: [{ text: /may have run/ }] } : { isError: false }, step);
+    await insist(`/${id}/output`, { id: `${id}-o`, text: 'one' });
+    t.match(await insist(`/${id}/end`, { text: 'two' }), { status: 200, body: { state: 'ended' } }, step);
+    t.equal(crashAt, '', `${step} was reached`);
+    const ran = (await counts()).map((count, at) => count - (counted[at] ?? 0));
+    t.same(ran, [inbound, outbound, added], `${step}: hooks and handlers`);
+    const texts = (await transcript(fixture, session)).slice(before).map(({ role, text }) => [role, text]);
+    const result = isLost ? [] : [['tool', String(turns + 1)]];
+    t.same(texts, [['user', `hello ${id}`], ...result, ['assistant', 'one'], ['assistant', 'two']], step);
+  }
+});
