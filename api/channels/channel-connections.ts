@@ -61,14 +61,14 @@ export async function disconnectChannel(
   channelId: string,
 ): Promise<void> {
   await requireInstallation(services, caller, installationId);
-  const gone = await inTransaction(services.pool, async (tx) => {
+  const isDeleted = await inTransaction(services.pool, async (tx) => {
     await lockAccountSessions(tx, caller.id);
     await deleteChannelSessions(tx, services.queues, { accountId: caller.id, installationId, channelId });
     const deleted = await deleteChannel(tx, installationId, channelId);
     if (deleted) await endOrphanedDeliveries(tx);
     return deleted;
   });
-  if (!gone) throw unknownChannel();
+  if (!isDeleted) throw unknownChannel();
 }
 
 const unknownChannel = () => new Problem('not_found', 'The installation has no channel with this id.');

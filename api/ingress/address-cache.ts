@@ -71,11 +71,11 @@ export class Addresses {
   #load(routingId: string): Promise<FoundAddress> {
     const asking = this.#asking.get(routingId);
     if (asking) return asking;
-    const asked = findAddress(this.#pool, routingId)
+    const lookup = findAddress(this.#pool, routingId)
       .then((found) => this.#store(routingId, found))
       .finally(() => this.#asking.delete(routingId));
-    this.#asking.set(routingId, asked);
-    return asked;
+    this.#asking.set(routingId, lookup);
+    return lookup;
   }
 
   #store(routingId: string, found: FoundAddress): FoundAddress {

@@ -14,10 +14,10 @@ export function endToEndHeaders(request: IncomingMessage): RawHeader[] {
   const named = (request.headers.connection ?? '').toLowerCase().split(',');
   const dropped =
     named.length > 1 || named[0] !== '' ? new Set([...HOP_BY_HOP, ...named.map((one) => one.trim())]) : HOP_BY_HOP;
-  const kept: RawHeader[] = [];
+  const forwarded: RawHeader[] = [];
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const [name, value] = [rawHeaders[at] as string, rawHeaders[at + 1] as string];
-    if (!dropped.has(name.toLowerCase())) kept.push([name, value]);
+    if (!dropped.has(name.toLowerCase())) forwarded.push([name, value]);
   }
-  return kept;
+  return forwarded;
 }

@@ -48,21 +48,21 @@ export async function findDirectory(file: FileHandle, size: number): Promise<Dir
   const wide = await readEnd64(file, at);
   const needs64 = FIELD_NAMES.some((name) => fields[name] === SENTINELS[name]);
   if (needs64 && !wide) throw invalidPackage('The zip cannot be read: its 64-bit end record is missing.');
-  const told = wide?.fields ?? fields;
-  if (FIELD_NAMES.some((name) => fields[name] !== SENTINELS[name] && fields[name] !== told[name]))
+  const effective = wide?.fields ?? fields;
+  if (FIELD_NAMES.some((name) => fields[name] !== SENTINELS[name] && fields[name] !== effective[name]))
     throw invalidPackage('The two end records of the zip disagree, so readers would open different packages.');
-  if (told.diskEntries !== told.entries)
+  if (effective.diskEntries !== effective.entries)
     throw invalidPackage('The end record of the zip counts its entries twice, with different results.');
-  if (told.disk !== 0 || told.directoryDisk !== 0)
+  if (effective.disk !== 0 || effective.directoryDisk !== 0)
     throw invalidPackage('The zip is one of several disks. Make a single file.');
   const end = wide?.at ?? at;
-  if (told.directoryStart + told.directoryBytes !== end)
+  if (effective.directoryStart + effective.directoryBytes !== end)
     throw invalidPackage(
       'The directory of the zip is not where its end record says: bytes were added before, in or after it.',
     );
-  if (told.directoryBytes > DIRECTORY_MAX_BYTES)
+  if (effective.directoryBytes > DIRECTORY_MAX_BYTES)
     throw invalidPackage(`The directory of the zip is larger than ${DIRECTORY_MAX_BYTES} bytes.`);
-  return { entries: told.entries, start: told.directoryStart, end };
+  return { entries: effective.entries, start: effective.directoryStart, end };
 }
 
 async function readEnd(file: FileHandle, size: number): Promise<{ fields: EndFields; at: number }> {

@@ -77,11 +77,13 @@ async function readParts(
 
 /** With a descriptor behind the data, the header may leave checksum and sizes at 0. */
 function checkSizes(entry: CentralEntry, head: Buffer, wide: Buffer | null): void {
-  const told = [head.readUInt32LE(22), head.readUInt32LE(18)];
+  const narrowSizes = [head.readUInt32LE(22), head.readUInt32LE(18)];
   // Here the field always holds both sizes, also where packers reserve it before they know whether they need it.
   const isWhole = wide === null || wide.length === 2 * WIDE_BYTES;
   const sizes = isWhole
-    ? told.map((value, at) => (value === WIDE_VALUE && wide ? Number(wide.readBigUInt64LE(at * WIDE_BYTES)) : value))
+    ? narrowSizes.map((value, at) =>
+        value === WIDE_VALUE && wide ? Number(wide.readBigUInt64LE(at * WIDE_BYTES)) : value,
+      )
     : null;
   const mayBeZero = (entry.flags & HAS_DESCRIPTOR) !== 0;
   const fits = (value: number | undefined, real: number) => value === real || (mayBeZero && value === 0);

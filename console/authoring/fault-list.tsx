@@ -27,13 +27,13 @@ const formatPlace = ({ path, field, line, column }: Fault): string =>
   escapeText([path ?? field, line, column].filter((part) => part !== undefined).join(':'));
 
 function FaultPlace({ fault, onPlace }: { readonly fault: Fault; readonly onPlace: OnPlace | undefined }) {
-  const said = formatPlace(fault);
+  const place = formatPlace(fault);
   const { path, line = 1, column = 1 } = fault;
-  if (said === '') return null;
-  if (!onPlace || path === undefined) return <Code>{said}</Code>;
+  if (place === '') return null;
+  if (!onPlace || path === undefined) return <Code>{place}</Code>;
   return (
     <Anchor component="button" type="button" ff="monospace" onClick={() => onPlace({ path, line, column })}>
-      {said}
+      {place}
     </Anchor>
   );
 }

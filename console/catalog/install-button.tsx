@@ -38,15 +38,15 @@ export function InstallButton({ entry }: { readonly entry: Entry }) {
 
 function InstallForm({ entry }: { readonly entry: Entry }) {
   const [pinned, setPinned] = useState('');
-  const asked = entry.versions.find(({ versionId }) => versionId === pinned) ?? pickNewest(entry);
-  const [filled, setFilled] = useState<FormValues>(createFormValues(asked.configuration, {}));
+  const offered = entry.versions.find(({ versionId }) => versionId === pinned) ?? pickNewest(entry);
+  const [filled, setFilled] = useState<FormValues>(createFormValues(offered.configuration, {}));
   /** The version that the user consented to. Choosing another version asks again. */
   const [consented, setConsented] = useState<string | null>(null);
   /** The user's choice. Null: what is suggested for the version. */
   const [chosen, setChosen] = useState<boolean | null>(null);
-  const required = chosen ?? suggestsRequired(asked.reach);
-  const isConsented = consented !== null && consented === asked.versionId;
-  const install = useInstall(entry, { pinned, filled, required, fields: asked.configuration });
+  const required = chosen ?? suggestsRequired(offered.reach);
+  const isConsented = consented !== null && consented === offered.versionId;
+  const install = useInstall(entry, { pinned, filled, required, fields: offered.configuration });
   const choose = (versionId: string) => {
     setPinned(versionId);
     setConsented(null);
@@ -66,14 +66,14 @@ function InstallForm({ entry }: { readonly entry: Entry }) {
             ...entry.versions.map(({ versionId, semVer }) => ({ value: versionId, label: `Stay on ${semVer}` })),
           ]}
         />
-        <FieldInputs fields={asked.configuration} filled={filled} setFilled={setFilled} secretNames={[]} />
+        <FieldInputs fields={offered.configuration} filled={filled} setFilled={setFilled} secretNames={[]} />
         <Card withBorder bg="var(--sunken)">
           <Title order={3} fz="md" mb="sm">
             What you allow
           </Title>
-          <ReachList reach={asked.reach} none="This plugin requests no access." />
+          <ReachList reach={offered.reach} none="This plugin requests no access." />
         </Card>
-        {hasHooks(asked.reach) ? <RequiredCheckbox required={required} onChange={setChosen} /> : null}
+        {hasHooks(offered.reach) ? <RequiredCheckbox required={required} onChange={setChosen} /> : null}
         {consented !== null && !isConsented ? (
           <Alert color="yellow" role="status" title={`${entry.latest?.semVer} has just been published`}>
             The list above shows the access of the new version. Read it again before you allow it.
@@ -82,7 +82,7 @@ function InstallForm({ entry }: { readonly entry: Entry }) {
         <Checkbox
           label="I allow this plugin what is listed above"
           checked={isConsented}
-          onChange={(event) => setConsented(event.currentTarget.checked ? asked.versionId : null)}
+          onChange={(event) => setConsented(event.currentTarget.checked ? offered.versionId : null)}
         />
         <Group justify="flex-end">
           <Button type="submit" disabled={!isConsented} loading={install.isPending}>

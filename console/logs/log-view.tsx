@@ -20,8 +20,8 @@ export function LogView({ installationId }: { readonly installationId: string })
   const [session, setSession] = useState('');
   const [text, setText] = useState('');
   const [sessionId] = useDebouncedValue(session.trim(), TYPING_MS);
-  const asked = LEVELS.filter((level) => levels.includes(level)).join(',');
-  const { lines, state, error } = useLiveLines({ installationId, sessionId, levels: asked || LEVELS.join(',') });
+  const levelList = LEVELS.filter((level) => levels.includes(level)).join(',');
+  const { lines, state, error } = useLiveLines({ installationId, sessionId, levels: levelList || LEVELS.join(',') });
   const [frozen, setFrozen] = useState<readonly LogLine[] | null>(null);
   const found = useMatching(frozen ?? lines, text);
   return (

@@ -18,12 +18,12 @@ export function HookCoverageList({ id, path }: { readonly id: string; readonly p
   });
   if (hooks.error) return <ErrorAlert error={hooks.error} reset={() => void hooks.refetch()} />;
   if (!hooks.data) return <Skeleton height={120} aria-label="Loading" />;
-  const asked = hooks.data.coverage.filter((hook) => hook.asked > 0 || (hook.messages?.total ?? 0) > 0);
-  const never = hooks.data.coverage.filter((hook) => !asked.includes(hook)).map(({ name }) => name);
+  const usedHooks = hooks.data.coverage.filter((hook) => hook.asked > 0 || (hook.messages?.total ?? 0) > 0);
+  const never = hooks.data.coverage.filter((hook) => !usedHooks.includes(hook)).map(({ name }) => name);
   return (
     <>
       <List size="sm">
-        {asked.map((hook) => (
+        {usedHooks.map((hook) => (
           <List.Item key={hook.name}>{describeHook(hook)}</List.Item>
         ))}
       </List>

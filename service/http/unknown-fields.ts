@@ -97,10 +97,10 @@ function describeUnknown(path: readonly string[], name: string, known: readonly 
 function suggest(name: string, known: readonly string[]): string {
   if (known.length === 0) return '; leave it out';
   // Some clients write a repeated parameter as `levels[]`.
-  const asked = name.replace(/\[\d*\]$/, '').toLowerCase();
+  const wanted = name.replace(/\[\d*\]$/, '').toLowerCase();
   const isPart = (whole: string, part: string) => part.length >= PART_MIN_CHARS && whole.includes(part);
-  const related = known.filter((each) => isPart(each.toLowerCase(), asked) || isPart(asked, each.toLowerCase()));
-  const near = closest(asked, related.length > 0 ? related : [...known]);
-  const isNear = related.length > 0 || distance(asked, near.toLowerCase()) <= Math.min(EDITS_MAX, asked.length - 1);
+  const related = known.filter((each) => isPart(each.toLowerCase(), wanted) || isPart(wanted, each.toLowerCase()));
+  const near = closest(wanted, related.length > 0 ? related : [...known]);
+  const isNear = related.length > 0 || distance(wanted, near.toLowerCase()) <= Math.min(EDITS_MAX, wanted.length - 1);
   return isNear ? `; did you mean “${near}”?` : `; known: ${known.join(', ')}`;
 }

@@ -67,14 +67,14 @@ async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainSt
   const { budgetNow } = deps.clock ?? realClock;
   const endsAt = chainDeadline(hook, budgetNow());
   const started = performance.now();
-  const asked = new Set<string>();
+  const called = new Set<string>();
   let state = startChain(request.context);
   let plugins = await request.loadPlugins();
   for (const plugin of listIdlePlugins(plugins, hook)) logSkippedLink(deps, request, plugin, describeIdle(plugin));
   for (;;) {
-    const plugin = listLinks(plugins, request).find(({ installationId }) => !asked.has(installationId));
+    const plugin = listLinks(plugins, request).find(({ installationId }) => !called.has(installationId));
     if (!plugin) break;
-    asked.add(plugin.installationId);
+    called.add(plugin.installationId);
     state = await traceLink(plugin, () => runLink(deps, request, plugin, state, endsAt - budgetNow()));
     if (state.cancelled || hook === ONE_LINK_HOOK) break;
     plugins = await request.loadPlugins();

@@ -25,10 +25,10 @@ interface HandshakeDeps {
 
 /** Answers a requested handshake, unless another supervisor claims it first. */
 export async function answerAsked({ services, lease }: HandshakeDeps, id: string): Promise<void> {
-  const asked = await claimHandshake(services.pool, id, lease);
-  if (!asked) return;
-  const plugin = await loadInstalledPlugin(services.pool, asked.installationId);
-  const reply = plugin && mayAnswer(plugin) ? await callHandshake(services, asked, plugin) : null;
+  const claimed = await claimHandshake(services.pool, id, lease);
+  if (!claimed) return;
+  const plugin = await loadInstalledPlugin(services.pool, claimed.installationId);
+  const reply = plugin && mayAnswer(plugin) ? await callHandshake(services, claimed, plugin) : null;
   await answerHandshake(services.pool, id, reply);
 }
 

@@ -52,7 +52,7 @@ export function watchProcess(spawned: Spawned, isJailed: boolean, group: Limited
   let inside = 0;
   let born = '';
   let killed = false;
-  let asked = false;
+  let isTerminating = false;
   let totalMs = 0;
   const confined = (async () => {
     const pid = await spawned.inside;
@@ -60,13 +60,13 @@ export function watchProcess(spawned: Spawned, isJailed: boolean, group: Limited
     born = startTime(pid);
     inside = pid;
     if (killed) kill();
-    else if (asked) terminate();
+    else if (isTerminating) terminate();
   })();
   // `exited` reports a child that dies before it is confined.
   confined.catch(() => kill());
   const alive = () => inside !== 0 && startTime(inside) === born && born !== '';
   function terminate(): void {
-    asked = true;
+    isTerminating = true;
     spawned.pipes.then(({ stdin }) => stdin.end()).catch(() => undefined);
     if (alive()) signal(inside, 'SIGTERM');
   }

@@ -31,12 +31,12 @@ export function buildServer(services: SessionServices, session: Session, version
   offerTools(server, services, session);
   offerPrompts(server, services, session);
   offerResources(server, services, session);
-  const tell: Record<keyof Lists, () => Promise<void>> = {
+  const notifiers: Record<keyof Lists, () => Promise<void>> = {
     tools: () => server.sendToolListChanged(),
     prompts: () => server.sendPromptListChanged(),
     resources: () => server.sendResourceListChanged(),
   };
   // A client without a stream gets no notification and reads the lists when it needs them.
-  const stop = watchLists(services, session, (list) => void tell[list]().catch(() => undefined));
+  const stop = watchLists(services, session, (list) => void notifiers[list]().catch(() => undefined));
   return { server, close: stop };
 }

@@ -34,8 +34,8 @@ export function offerTools(server: Server, services: SessionServices, session: S
     const started = Date.now();
     const reportProgress = (): void => {
       const progress = Math.round((Date.now() - started) / 1_000);
-      const told = { progressToken: token ?? '', progress, message: `${params.name} is running` };
-      sendNotification({ method: 'notifications/progress', params: told }).catch(() => undefined);
+      const notification = { progressToken: token ?? '', progress, message: `${params.name} is running` };
+      sendNotification({ method: 'notifications/progress', params: notification }).catch(() => undefined);
     };
     const timer = token === undefined ? undefined : setInterval(reportProgress, PROGRESS_EVERY_MS);
     try {

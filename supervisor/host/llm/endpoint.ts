@@ -44,7 +44,7 @@ export async function askEndpoint(question: Question): Promise<ModelAnswer> {
   const { instructions, messages } = split(request);
   if (messages.length === 0) throw new HostError('messages needs one of the user or the assistant');
   const cut = new AbortController();
-  const heard = { characters: 0 };
+  const received = { characters: 0 };
   const { stream } = streamText({
     model: createModel(question),
     messages,
@@ -59,9 +59,9 @@ export async function askEndpoint(question: Question): Promise<ModelAnswer> {
     onError: () => undefined,
   });
   try {
-    return await collect(stream, provider.name, heard);
+    return await collect(stream, provider.name, received);
   } catch (error) {
-    if (heard.characters > 0) question.onBrokenOff(guess(request, heard.characters));
+    if (received.characters > 0) question.onBrokenOff(guess(request, received.characters));
     throw error instanceof HostError ? error : explain(provider.name, error);
   } finally {
     cut.abort();
@@ -90,9 +90,9 @@ async function collect(stream: Parts, name: string, heard: { characters: number 
 /** An estimate, so that an answer that is interrupted on purpose still costs tokens. */
 const CHARACTERS_PER_TOKEN = 4;
 function guess({ system = '', messages }: CompletionRequest, heard: number): ModelAnswer['usage'] {
-  const asked = messages.reduce((sum, { text }) => sum + text.length, system.length);
+  const inputCharacters = messages.reduce((sum, { text }) => sum + text.length, system.length);
   const tokens = (characters: number) => Math.ceil(characters / CHARACTERS_PER_TOKEN);
-  return { inputTokens: tokens(asked), outputTokens: tokens(heard) };
+  return { inputTokens: tokens(inputCharacters), outputTokens: tokens(heard) };
 }
 
 /** Endpoints may report wrong numbers: make them whole and not negative. */

@@ -43,9 +43,9 @@ async function run(deps: SshDeps, scope: HostScope, args: HostArgs<'ssh.run'>): 
   const { command, options = {} } = args;
   const { cwd = null, env = {}, timeoutMs = DEFAULT_TIMEOUT_MS, input = '' } = options;
   const host = { id: target.id, name: target.name };
-  const asked = await guards.runGuards(scope, 'middleware.sshCommand', { host, command, cwd, env, timeoutMs }, depth);
-  const checked = read(commandContext, asked.context);
-  const traces: Traces = { sshCommand: asked.trace };
+  const guarded = await guards.runGuards(scope, 'middleware.sshCommand', { host, command, cwd, env, timeoutMs }, depth);
+  const checked = read(commandContext, guarded.context);
+  const traces: Traces = { sshCommand: guarded.trace };
   let data = input;
   if (input !== '') {
     const commandId = randomUUIDv7();
