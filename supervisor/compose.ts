@@ -73,6 +73,8 @@ export async function serveSupervisor(
     ...quotas(config),
     toolResultBytes: config.TOOL_RESULT_BYTES,
     childBounds: childBounds(config),
+    peer: { host: config.PEER_HOST, port: config.PEER_PORT },
+    joins: false,
     sessionApi: sessionApiOptions(config),
     inspect: config.INSPECT === 'on',
     logCaps: logCaps(config),
@@ -90,6 +92,7 @@ export async function serveSupervisor(
     await within(Promise.all([health.close(), database.close(), endTracing()]), CLOSE_MS);
   });
   await waitForTurn(() => readReadiness(health));
+  await supervisor.join();
   await app.listen(listenOptions('service', { host: config.HOST, port: config.SUPERVISOR_PORT }));
   await health.listen(listenOptions('operations', { host: config.OPS_HOST, port: config.SUPERVISOR_OPS_PORT }));
   announceReady(supervisorUrl(config), sandbox.missing ?? undefined);

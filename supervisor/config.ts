@@ -85,6 +85,14 @@ export const supervisorSettings = {
     'Maximum size of the result of a tool.',
     'bytes',
   ),
+  PEER_HOST: z
+    .string()
+    .min(1)
+    .prefault('127.0.0.1')
+    .describe(
+      'Address that the supervisor listens on for other supervisors of the same database, and that they reach it at. With more than one machine: its address in the private network.',
+    ),
+  PEER_PORT: wholeNumber(0, 65_535, 0, 'Port of PEER_HOST for other supervisors. 0: any free one.'),
   MODELS_FILE: z
     .string()
     .min(1)

@@ -1,5 +1,6 @@
 /** Composes a supervisor: fleet, session API, queue workers. `main.ts` and tests start it. */
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
 import type { Pool } from 'pg';
 import type { MediaQuota } from '../db/accounts/media.ts';
@@ -8,7 +9,6 @@ import type { Blobs } from '../db/files/blobs.ts';
 import type { SecretKeys } from '../db/files/secrets.ts';
 import { releaseHeldEvents } from '../db/installations/events.ts';
 import { waitForUpdate } from '../db/installations/updates.ts';
-import { createLeaseId, holdLeaseSql } from '../db/jobs/leases.ts';
 import { type Queues, startQueues } from '../db/jobs/queues.ts';
 import { type Listener, openListener } from '../db/postgres/listener.ts';
 import {
@@ -23,6 +23,7 @@ import { withConsoleSessions } from '../service/identity/console-sessions.ts';
 import { openSignIn } from '../service/identity/sign-in.ts';
 import type { TokenVerifier } from '../service/identity/tokens.ts';
 import { tuneGc } from '../service/lifecycle/garbage-collection.ts';
+import { RELEASE } from '../service/settings/release.ts';
 import { KeyedLocks } from '../service/timing/keyed-locks.ts';
 import { within } from '../service/timing/within.ts';
 import { runHook } from './calls/hook-runner.ts';
@@ -35,6 +36,10 @@ import { type Child, type ChildBounds, type ChildHandlers, startChild } from './
 import { Fleet } from './children/fleet.ts';
 import { STOP_GRACE_MS } from './children/fleet-bounds.ts';
 import { Inspections } from './children/inspector/inspections.ts';
+import { OwnedJobs } from './cluster/owned-jobs.ts';
+import { Ownership } from './cluster/ownership.ts';
+import { PeerRequests } from './cluster/peer-requests.ts';
+import { PeerServer } from './cluster/peer-server.ts';
 import { type Jobs, startJobs } from './delivery/workers.ts';
 import type { Exchange } from './host/http/exchange.ts';
 import type { ModelProvider } from './host/llm/configuration.ts';
@@ -119,6 +124,10 @@ export interface SupervisorOptions {
   readonly faultPoint?: (step: string) => Promise<void> | undefined;
   /** Whether authors may debug their drafts. */
   readonly inspect?: boolean;
+  /** Where other supervisors reach this one. Default: a free port of this machine. */
+  readonly peer?: { readonly host: string; readonly port: number };
+  /** Whether it takes accounts on at once, and not only at `join`. Default: true. */
+  readonly joins?: boolean;
   readonly sessionApi?: SessionApiOptions;
 }
 export interface Supervisor {
@@ -133,6 +142,9 @@ export interface Supervisor {
   readonly rollups: Rollups;
   readonly metrics: Metrics;
   readonly ssh: SshConnections;
+  readonly ownership: Ownership;
+  /** Takes accounts on. Call it once, when the process is about to serve. */
+  join(): Promise<void>;
   /**
    * Drains: accepts no new work, waits for running calls, stops the children, and writes everything that waits.
    *
@@ -146,15 +158,34 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   tuneGc();
   const { pool, blobs, sandbox, logger } = options;
   const onError = (err: Error) => logger.error({ err }, 'a background task failed and will be retried');
-  const lease = createLeaseId();
-  const listener = await openListener(pool, onError, [holdLeaseSql(lease)]);
+  const listener = await openListener(pool, onError);
   const faultPoint = options.faultPoint ?? (() => undefined);
   const queues = await startQueues({ pool, listener, role: 'worker', onError, faultPoint });
   const hookCounts = new HookCounts(pool, onError);
+  let jobs: Jobs | null = null;
+  const ownership = new Ownership({
+    pool,
+    listener,
+    capacity: options.childrenMax,
+    release: RELEASE,
+    stopChildren: (isMoved, graceMs) => fleet.stopAccounts(isMoved, graceMs),
+    onClaimed: () => jobs?.heal(),
+    onError,
+  });
   const { fleet, pluginsCache, logs, audit, rollups, metrics, stacks, llm, ssh } = assembleFleet(options, {
-    lease,
+    ownership,
     queues,
     hookCounts,
+    onError,
+  });
+  await ownership.follow();
+  const peers = new PeerRequests();
+  const ownedJobs = new OwnedJobs({ pool, queues, ownership, peers });
+  const server = new PeerServer({
+    ...(options.peer ?? { host: '127.0.0.1', port: 0 }),
+    key: ownership.peerKey,
+    jobs: ownedJobs,
+    answer: (request, response) => app.routing(request, response),
     onError,
   });
   const sessions = new SessionCache(pool);
@@ -170,11 +201,11 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     metrics,
     sessions,
     faultPoint,
-    lease,
     turnLocks: new KeyedLocks(),
     runningCalls: new RunningCalls(),
     invoker: fleet,
     signIn,
+    door: { ownership, peers, server },
     streams: openSessionStreams(listener, {}, pluginsCache),
     wake: (plugin) => fleet.wake(plugin),
     finishUpdate: (installationId) => waitForUpdate({ pool, listener }, installationId, UPDATE_WAIT_MS),
@@ -182,10 +213,13 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     toolResultBytes: options.toolResultBytes ?? limits.toolResultBytes,
   };
   const app = await buildSessionApi(services, logger, options.sessionApi);
-  const jobs = await startJobs({
+  await app.ready();
+  const address = await server.listen();
+  jobs = await startJobs({
     ...services,
     services,
-    lease,
+    ownership,
+    ownedJobs,
     fleet,
     onError,
     sandbox,
@@ -193,7 +227,9 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     deliveryWaits: options.deliveryWaits ?? limits.deliveryWaits,
     metricsDays: options.metricsDays ?? limits.metricsDays,
   });
-  await subscribeToChanges({ listener, pluginsCache, fleet, ssh, sessions, pool, queues, onError, jobs });
+  await subscribeToChanges({ listener, pluginsCache, fleet, ownership, ssh, sessions, pool, queues, onError, jobs });
+  const join = () => ownership.join(address);
+  if (options.joins !== false) await join();
   const writeRest = async () => {
     await logs.close();
     await stacks.close();
@@ -204,18 +240,22 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   };
   const stop = async (drained?: Promise<void>) => {
     const closed = app.close();
-    const jobsEnded = Promise.all([jobs.stop(DRAIN_MS), queues.stop(DRAIN_MS)]);
-    await Promise.all([drained ?? within(closed, DRAIN_MS), within(jobsEnded, DRAIN_MS + FETCH_MS)]);
+    const jobsEnded = Promise.all([jobs?.stop(DRAIN_MS), queues.stop(DRAIN_MS)]);
+    const over = Promise.all([drained, sleep(DRAIN_MS, undefined, { ref: false })]);
+    // Calls that others have forwarded here end before the connections to them.
+    const left = ownership.leave(over).then(() => server.close(DRAIN_MS));
+    await Promise.all([drained ?? within(closed, DRAIN_MS), within(jobsEnded, DRAIN_MS + FETCH_MS), left]);
     // Calls that still wait for a plugin end with its child.
     await within(fleet.close(STOP_GRACE_MS), FLEET_CLOSE_MS);
     await llm.close();
     ssh.close();
+    peers.close();
     await within(closed, LAST_ANSWERS_MS);
     app.server.closeAllConnections();
     await within(closed, LAST_ANSWERS_MS);
     await within(writeRest(), LAST_WRITES_MS);
   };
-  return { app, fleet, pluginsCache, queues, listener, logs, audit, rollups, metrics, ssh, stop };
+  return { app, fleet, pluginsCache, queues, listener, logs, audit, rollups, metrics, ssh, ownership, join, stop };
 }
 
 type Assembled = Pick<Supervisor, 'fleet' | 'pluginsCache' | 'logs' | 'audit' | 'rollups' | 'metrics' | 'ssh'> & {
@@ -224,14 +264,14 @@ type Assembled = Pick<Supervisor, 'fleet' | 'pluginsCache' | 'logs' | 'audit' | 
 };
 
 interface Assembly {
-  readonly lease: number;
+  readonly ownership: Ownership;
   readonly queues: Queues;
   readonly hookCounts: HookCounts;
   onError(error: Error): void;
 }
 
 /** Creates the fleet and the sinks it writes to. The fleet and the plugins cache refer to each other: the fleet starts the plugins that the cache has read. */
-function assembleFleet(options: SupervisorOptions, { lease, queues, hookCounts, onError }: Assembly): Assembled {
+function assembleFleet(options: SupervisorOptions, { ownership, queues, hookCounts, onError }: Assembly): Assembled {
   const { pool, blobs, keys, sandbox } = options;
   const rollups = new Rollups(pool, { onError, ...(options.rollupsMs ? { flushMs: options.rollupsMs } : {}) });
   const gauges: Gauges = {
@@ -266,6 +306,7 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, hookCounts, 
   const workspaces = openWorkspaces(options, onError);
   const hostCallRouter = createHostCallRouter({
     ...shared,
+    owned: ownership,
     keys,
     llm,
     workspaces,
@@ -278,7 +319,7 @@ function assembleFleet(options: SupervisorOptions, { lease, queues, hookCounts, 
   const fleet: Fleet = new Fleet({
     ...shared,
     hostCallRouter,
-    lease,
+    ownership,
     start: starter(sandbox.jail, options),
     outputBytesPerSecond: options.childBounds?.outputBytesPerSecond,
     childrenMax: options.childrenMax,
@@ -310,7 +351,7 @@ function openWorkspaces(options: SupervisorOptions, onError: (error: Error) => v
   return workspaces;
 }
 
-interface Followers extends Pick<Supervisor, 'listener' | 'pluginsCache' | 'fleet' | 'ssh' | 'queues'> {
+interface Followers extends Pick<Supervisor, 'listener' | 'pluginsCache' | 'fleet' | 'ownership' | 'ssh' | 'queues'> {
   readonly pool: Pool;
   readonly sessions: SessionCache;
   readonly jobs: Jobs;
@@ -319,12 +360,13 @@ interface Followers extends Pick<Supervisor, 'listener' | 'pluginsCache' | 'flee
 
 /** Updates the plugin cache and the children when rows change. */
 async function subscribeToChanges(followers: Followers): Promise<void> {
-  const { listener, pluginsCache, fleet, ssh, sessions, pool, queues, jobs, onError } = followers;
+  const { listener, pluginsCache, fleet, ownership, ssh, sessions, pool, queues, jobs, onError } = followers;
   const onChange = ({ accountId, installationId }: { accountId: string; installationId: string }) => {
     pluginsCache.drop(accountId);
     ssh.drop(installationId);
     // Load the change even without a call, so that running children get it.
     if (fleet.hasAccount(accountId)) pluginsCache.get(accountId).catch(onError);
+    if (!ownership.holds(accountId)) return;
     releaseHeldEvents(pool, queues, installationId).catch(onError);
     jobs.releaseDeliveries(installationId);
   };

@@ -7,7 +7,7 @@ import type { agentFields, agentRecord } from '../../sdk/contract/payloads.ts';
 import { hostCalls } from '../../sdk/contract/protocol.ts';
 import type { Queues } from '../jobs/queues.ts';
 import type { Page } from '../postgres/cursors.ts';
-import { inTransaction, type Transaction, takeNamedLock } from '../postgres/pool.ts';
+import { inTransaction, type Transaction, takeNamedLock, type WritingPool } from '../postgres/pool.ts';
 import { findRow, listRows, type PageQuery, readPage } from '../postgres/rows.ts';
 import { deleteSessions, lockAccountSessions } from '../sessions/session-removal.ts';
 
@@ -39,7 +39,7 @@ export const lockAgent = (tx: Transaction, accountId: string, id: string): Promi
 
 /** Null: the account has reached its limit, or the installation is gone. */
 export function createAgent(
-  pool: Pool,
+  pool: WritingPool,
   scope: AgentScope,
   fields: Fields,
   signal?: AbortSignal,
@@ -64,7 +64,7 @@ export function createAgent(
 
 /** `absent`: the scope created no agent of this id. `full`: the account has reached its limit. */
 export function updateAgent(
-  pool: Pool,
+  pool: WritingPool,
   scope: AgentScope,
   id: string,
   changes: Changes,
@@ -98,7 +98,7 @@ export function updateAgent(
  * @param scope with `madeBy`: only an agent which that installation created
  */
 export function deleteAgent(
-  pool: Pool,
+  pool: WritingPool,
   queues: Queues,
   scope: { readonly accountId: string; readonly madeBy?: string },
   id: string,

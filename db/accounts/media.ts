@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { BlobName } from '../files/blobs.ts';
-import { inTransaction, type Transaction, takeNamedLock } from '../postgres/pool.ts';
+import { inTransaction, type Transaction, takeNamedLock, type WritingPool } from '../postgres/pool.ts';
 import { findRow } from '../postgres/rows.ts';
 
 interface Media {
@@ -38,7 +38,12 @@ const lockMedia = (tx: Transaction, accountId: string): Promise<void> => takeNam
  *
  * @returns null when the quota would be exceeded or the installation is gone
  */
-export function saveMedia(pool: Pool, media: NewMedia, quota: MediaQuota, signal?: AbortSignal): Promise<Media | null> {
+export function saveMedia(
+  pool: WritingPool,
+  media: NewMedia,
+  quota: MediaQuota,
+  signal?: AbortSignal,
+): Promise<Media | null> {
   const id = createMediaId(media.accountId, media.sha256);
   const save = async (tx: Transaction): Promise<Media | null> => {
     await lockMedia(tx, media.accountId);
@@ -69,7 +74,7 @@ export const findMedia = (pool: Pool, accountId: string, id: string): Promise<Me
 
 /** Removes an installation as a holder, and the row with its last holder. False: it does not hold this file. */
 export function releaseMedia(
-  pool: Pool,
+  pool: WritingPool,
   { accountId, installationId, id }: { accountId: string; installationId: string; id: string },
   signal?: AbortSignal,
 ): Promise<boolean> {

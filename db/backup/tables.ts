@@ -8,7 +8,15 @@ import { listRows } from '../postgres/rows.ts';
 import type { StoredTable } from './format.ts';
 
 /** Recreated at start, or valid for seconds only. */
-const EXCLUDED_TABLES = ['migrations', 'handshakes', 'introspections', 'installation_runtime', 'usage_limits'];
+const EXCLUDED_TABLES = [
+  'migrations',
+  'handshakes',
+  'introspections',
+  'installation_runtime',
+  'usage_limits',
+  'supervisors',
+  'shards',
+];
 
 export type Table = Pick<StoredTable, 'name' | 'columns' | 'partitions'>;
 

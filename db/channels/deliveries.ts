@@ -40,7 +40,7 @@ export async function insertDeliveries(tx: Queryable, group: readonly NewDeliver
          FROM given ORDER BY at
        ON CONFLICT (id) DO NOTHING
      )
-     ${notifyDeliveriesSql('SELECT DISTINCT channel_id FROM given')}`,
+     ${notifyDeliveriesSql('SELECT DISTINCT channel_id, account_id FROM given')}`,
     values: [
       column(({ id }) => id),
       column(({ channelId }) => channelId),
@@ -69,7 +69,7 @@ export async function insertReply(tx: Queryable, reply: NewReply): Promise<void>
        INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, received_at, method, query,
          headers, body, direction, traceparent, conversation_key)
        VALUES ($1, $2, $3, $4, $5, now(), 'SEND', '', '[]', $6, 'out', $7, $8) ON CONFLICT (id) DO NOTHING
-     ) ${notifyDeliveriesSql('SELECT $2::text AS channel_id')}`,
+     ) ${notifyDeliveriesSql('SELECT $2::text AS channel_id, $4::text AS account_id')}`,
     [
       reply.id,
       reply.channelId,

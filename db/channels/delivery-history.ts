@@ -1,7 +1,7 @@
 /** Lists deliveries and changes their fate for their user. `delivery-queue.ts` processes them. */
 
 import type { ClientBase, Pool } from 'pg';
-import { isLeaseHeldSql } from '../jobs/leases.ts';
+import { isEpochHeldSql } from '../cluster/shards.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { notifyDeliveriesSql } from '../postgres/notifications.ts';
 import { findRow, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
@@ -47,7 +47,7 @@ const FROM = `deliveries d
        AND NOT ${isHeldUpSql('h')} ORDER BY h.position LIMIT 1) head ON d.state = 'pending' AND NOT d.set_aside`;
 const WAITS_FOR = `CASE WHEN same.id IS NOT NULL THEN json_build_object('id', same.id, 'lastError', same.last_error)
     WHEN head.id <> d.id THEN json_build_object('id', head.id, 'lastError', head.last_error) END`;
-const IS_ATTEMPTED = `(d.state = 'pending' AND d.claimed_by IS NOT NULL AND ${isLeaseHeldSql('d.claimed_by')})`;
+const IS_ATTEMPTED = `(d.state = 'pending' AND d.claimed_by IS NOT NULL AND ${isEpochHeldSql('d.claimed_by')})`;
 
 const COLUMNS = `d.id, d.channel_id AS "channelId", d.direction, d.state, d.attempts, d.received_at AS "receivedAt",
   CASE WHEN d.state = 'pending' AND d.next_attempt_at < 'infinity' THEN d.next_attempt_at END AS "nextAttemptAt",
@@ -106,8 +106,8 @@ export const giveUpDelivery = (tx: Queryable, installationId: string, id: string
 
 async function changeWaiting(tx: Queryable, change: string, installationId: string, id: string): Promise<boolean> {
   const changed = await tx.query(
-    `WITH changed AS (UPDATE deliveries d SET ${change} RETURNING d.channel_id)
-     ${notifyDeliveriesSql('SELECT channel_id FROM changed')}`,
+    `WITH changed AS (UPDATE deliveries d SET ${change} RETURNING d.channel_id, d.account_id)
+     ${notifyDeliveriesSql('SELECT channel_id, account_id FROM changed')}`,
     [id, installationId],
   );
   return changed.rows.length > 0;
@@ -137,8 +137,8 @@ export async function replayDeliveries(
        UPDATE deliveries d SET state = 'pending', attempts = 0, interruptions = 0, next_attempt_at = now(), claimed_by = NULL,
               finished_at = NULL, set_aside = false, position = b.position
          FROM behind b WHERE d.id = b.id
-        RETURNING d.channel_id
-     ) ${notifyDeliveriesSql('SELECT channel_id FROM replayed')}`,
+        RETURNING d.channel_id, d.account_id
+     ) ${notifyDeliveriesSql('SELECT channel_id, account_id FROM replayed')}`,
     [filter.installationId, filter.id ?? null, filter.state ?? null, filter.channelId ?? null, filter.limit],
   );
   return replayed.rows.length;

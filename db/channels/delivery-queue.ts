@@ -5,9 +5,10 @@
  */
 
 import type { Pool } from 'pg';
+import { isInShardsSql } from '../cluster/shards.ts';
 import { MAY_RUN_SQL } from '../installations/run-rule.ts';
 import { type AttemptResult, countAttemptSql, countInterruptionSql } from '../jobs/interruptions.ts';
-import { isLeaseHeldSql } from '../jobs/leases.ts';
+import { type Fence, holdShardSql } from '../postgres/pool.ts';
 import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
 
 export interface ChannelQueue {
@@ -55,18 +56,17 @@ const selectHeads = (channel: string, direction: string) => ({
 });
 const polled = selectHeads('c.id', 'l.direction');
 const claimed = selectHeads('$1', '$2');
-const isFree = (column: string, lease: string) =>
-  `(${column} IS NULL OR ${column} = ${lease} OR NOT ${isLeaseHeldSql(column)})`;
 
 /**
- * Finds the channel queues whose head may be attempted now.
+ * Finds the channel queues whose head may be attempted now. Claimed heads are among them: the caller knows which queues it
+ * is working on, and no other supervisor works on those of its shards.
  *
- * @param lease the caller's lease: its own claims count as free, because it knows which queues it is working on
+ * @param shards those of the caller; null: all
  * @param channelIds null: all channels
  */
 export const findReadyChannelQueues = (
   pool: Pool,
-  lease: number,
+  shards: readonly number[] | null,
   channelIds: readonly string[] | null,
 ): Promise<ReadyChannelQueue[]> =>
   listRows(
@@ -75,40 +75,47 @@ export const findReadyChannelQueues = (
             d.installation_id AS "installationId", d.account_id AS "accountId"
        FROM channels c CROSS JOIN (VALUES ('in'), ('out')) AS l(direction)
             CROSS JOIN LATERAL ((${polled.ordered}) UNION ALL (${polled.setAside})) d
-      WHERE ($2::text[] IS NULL OR c.id = ANY ($2)) AND d.next_attempt_at <= now()
-        AND ${isFree('d.claimed_by', '$1')}
+      WHERE ($2::text[] IS NULL OR c.id = ANY ($2)) AND ${isInShardsSql('c.account_id', '$1')}
+        AND d.next_attempt_at <= now()
       ORDER BY d.position`,
-    [lease, channelIds],
+    [shards, channelIds],
   );
 
 /**
- * Claims one attempt at the head of a channel queue. Null: the queue is empty, its head is not due, or another running
- * supervisor has claimed it.
+ * Claims one attempt at the head of a channel queue, also one that an earlier owner of the shard has claimed. Null: the queue
+ * is empty, or its head is not due.
+ *
+ * @param fence of the caller, which must not be working on the queue already
  */
-export const claimNextDelivery = (pool: Pool, queue: ChannelQueue, lease: number): Promise<ClaimedDelivery | null> =>
+export const claimNextDelivery = (pool: Pool, queue: ChannelQueue, fence: Fence): Promise<ClaimedDelivery | null> =>
   findRow(
     pool,
     `UPDATE deliveries d SET attempts = d.attempts + 1, ${countInterruptionSql}, claimed_by = $3
       WHERE d.id = (SELECT head.id FROM (${queue.setAside ? claimed.setAside : claimed.ordered}) head)
-        AND d.state = 'pending' AND d.next_attempt_at <= now() AND ${isFree('d.claimed_by', '$3')}
+        AND d.state = 'pending' AND d.next_attempt_at <= now() AND ${holdShardSql(fence)}
       RETURNING d.id, d.channel_id AS "channelId", d.direction, d.set_aside AS "setAside", d.installation_id AS "installationId",
         d.account_id AS "accountId", d.routing_id AS "routingId", d.received_at AS "receivedAt", d.method, d.query,
         d.headers, d.body, d.attempts AS attempt, d.interruptions, d.traceparent`,
-    [queue.channelId, queue.direction, lease],
+    [queue.channelId, queue.direction, fence.epoch],
   );
 
-/** False: another supervisor has taken the delivery over, and its result counts. */
+/**
+ * Records the result of an attempt.
+ *
+ * @param epoch of the claim, which fences the write
+ * @returns false: another supervisor has claimed the delivery since, and its result counts
+ */
 export async function finishDelivery(
   tx: Queryable,
   id: string,
-  lease: number,
+  epoch: number,
   state: 'delivered' | 'dead',
   error: string | null = null,
 ): Promise<boolean> {
   const done = await tx.query(
     `UPDATE deliveries SET state = $3, last_error = $4, claimed_by = NULL, finished_at = now()
       WHERE id = $1 AND claimed_by = $2 AND state = 'pending'`,
-    [id, lease, state, error],
+    [id, epoch, state, error],
   );
   return done.rowCount === 1;
 }
@@ -126,14 +133,14 @@ interface Postponement {
 export async function postponeDelivery(
   pool: Pool,
   id: string,
-  lease: number,
+  epoch: number,
   { afterSeconds, error, as, setAside = false }: Postponement,
 ): Promise<void> {
   await pool.query(
     `UPDATE deliveries SET claimed_by = NULL, last_error = $4, ${countAttemptSql('$5')}, set_aside = set_aside OR $6,
             next_attempt_at = CASE WHEN $3::float8 IS NULL THEN 'infinity' ELSE now() + make_interval(secs => $3) END
       WHERE id = $1 AND claimed_by = $2 AND state = 'pending'`,
-    [id, lease, afterSeconds, error, as, setAside],
+    [id, epoch, afterSeconds, error, as, setAside],
   );
 }
 

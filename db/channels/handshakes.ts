@@ -1,4 +1,4 @@
-/** Handshakes: the API asks what the plugin answers a vendor at once; the first supervisor to claim the request answers. */
+/** Handshakes: the API asks what the plugin answers a vendor at once; the owner of the account claims the request and answers. */
 import type { Pool } from 'pg';
 import type { Listener } from '../postgres/listener.ts';
 import {
@@ -6,6 +6,7 @@ import {
   notifyHandshakeRequestedSql,
   subscribeToHandshakeAnswers,
 } from '../postgres/notifications.ts';
+import { type Fence, holdShardSql } from '../postgres/pool.ts';
 import type { NewDelivery } from './deliveries.ts';
 import type { ClaimedDelivery } from './delivery-queue.ts';
 
@@ -63,7 +64,7 @@ async function insertHandshake(pool: Pool, { body, ...head }: NewDelivery): Prom
     `WITH written AS (
        INSERT INTO handshakes (id, channel_id, installation_id, routing_id, received_at, method, query, headers, body)
        VALUES ($1, $2, $3, $4, to_timestamp($5 / 1000.0), $6, $7, $8, $9) RETURNING id
-     ) ${notifyHandshakeRequestedSql('SELECT id FROM written')}`,
+     ) ${notifyHandshakeRequestedSql('SELECT id, $10::text AS account_id FROM written')}`,
     [
       head.id,
       head.channelId,
@@ -74,29 +75,40 @@ async function insertHandshake(pool: Pool, { body, ...head }: NewDelivery): Prom
       head.query,
       JSON.stringify(head.headers),
       body,
+      head.accountId,
     ],
   );
 }
 
-/** Null: another supervisor claimed it, or its time is over. */
-export async function claimHandshake(pool: Pool, id: string, lease: number): Promise<ClaimedHandshake | null> {
+/** Null: another supervisor claimed it before, or its time is over. */
+export async function claimHandshake(pool: Pool, id: string, fence: Fence): Promise<ClaimedHandshake | null> {
   const found = await pool.query<ClaimedHandshake>(
-    `UPDATE handshakes SET claimed_by = $2 WHERE id = $1 AND claimed_by IS NULL
+    `UPDATE handshakes SET claimed_by = $2 WHERE id = $1 AND claimed_by IS NULL AND ${holdShardSql(fence)}
       RETURNING id, channel_id AS "channelId", installation_id AS "installationId", routing_id AS "routingId",
         received_at AS "receivedAt", method, query, headers, body,
         ($3 - extract(epoch FROM clock_timestamp() - created_at) * 1000)::float8 AS "leftMs"`,
-    [id, lease, HANDSHAKE_TIMEOUT_MS],
+    [id, fence.epoch, HANDSHAKE_TIMEOUT_MS],
   );
   const [row] = found.rows;
   return row && row.leftMs > 0 ? row : null;
 }
 
-/** Stores the answer to a claimed handshake. Null: the plugin has no answer. */
-export async function answerHandshake(pool: Pool, id: string, reply: HandshakeReply | null): Promise<void> {
+/**
+ * Stores the answer to a claimed handshake.
+ *
+ * @param epoch of the claim, which fences the write
+ * @param reply null: the plugin has no answer
+ */
+export async function answerHandshake(
+  pool: Pool,
+  id: string,
+  epoch: number,
+  reply: HandshakeReply | null,
+): Promise<void> {
   await pool.query(
-    `WITH answered AS (UPDATE handshakes SET answer = $2 WHERE id = $1 RETURNING id)
+    `WITH answered AS (UPDATE handshakes SET answer = $3 WHERE id = $1 AND claimed_by = $2 RETURNING id)
      ${notifyHandshakeAnsweredSql('SELECT id FROM answered')}`,
-    [id, JSON.stringify({ reply })],
+    [id, epoch, JSON.stringify({ reply })],
   );
 }
 

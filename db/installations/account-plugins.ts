@@ -102,6 +102,15 @@ export async function loadInstalledPlugin(pool: Queryable, installationId: strin
   return found.rows[0] ? toInstalledPlugin(found.rows[0]) : null;
 }
 
+/** The account of an installation; null: it is deleted. */
+export async function findAccountId(pool: Queryable, installationId: string): Promise<string | null> {
+  const found = await pool.query<{ accountId: string }>(
+    'SELECT account_id AS "accountId" FROM installations WHERE id = $1',
+    [installationId],
+  );
+  return found.rows[0]?.accountId ?? null;
+}
+
 /** The version that an installation is being updated to. */
 export interface UpdateTarget {
   readonly plugin: InstalledPlugin;

@@ -3,10 +3,11 @@
 import type { Pool } from 'pg';
 import type { z } from 'zod';
 import { type EventName, events } from '../../sdk/contract/protocol.ts';
+import { isInShardsSql } from '../cluster/shards.ts';
 import { type AttemptResult, countAttemptSql, countInterruptionSql } from '../jobs/interruptions.ts';
-import { isLeaseHeldSql } from '../jobs/leases.ts';
 import type { Queues } from '../jobs/queues.ts';
 import { orderedId } from '../postgres/ordered-id.ts';
+import { type Fence, holdShardSql } from '../postgres/pool.ts';
 import { findRow, type Queryable } from '../postgres/rows.ts';
 import { BLOCKED_REASON_SQL } from './run-rule.ts';
 
@@ -83,12 +84,13 @@ export async function mergePendingUpdates(tx: Queryable, installationId: string)
 const FAILURES_IN_ORDER = 2;
 
 /**
- * Claims one attempt at the oldest event of an installation. An event that waits for its next attempt holds the later ones
- * back, until it has failed `FAILURES_IN_ORDER` times. Null: nothing is due, or another running supervisor works on it.
+ * Claims one attempt at the oldest event of an installation, also one that an earlier owner of the shard has claimed. An
+ * event that waits for its next attempt holds the later ones back, until it has failed `FAILURES_IN_ORDER` times. Null:
+ * nothing is due.
  *
- * @param lease the caller's lease; the caller must not be working on an event of the installation already
+ * @param fence of the caller, which must not be working on an event of the installation already
  */
-export const claimNextEvent = (pool: Pool, installationId: string, lease: number): Promise<ClaimedEvent | null> =>
+export const claimNextEvent = (pool: Pool, installationId: string, fence: Fence): Promise<ClaimedEvent | null> =>
   findRow(
     pool,
     `UPDATE events SET attempts = attempts + 1, ${countInterruptionSql}, claimed_by = $2
@@ -96,33 +98,36 @@ export const claimNextEvent = (pool: Pool, installationId: string, lease: number
                    WHERE e.installation_id = $1 AND e.state = 'pending'
                      AND (e.next_attempt_at <= now() OR e.attempts - e.interruptions < ${FAILURES_IN_ORDER})
                    ORDER BY e.id LIMIT 1)
-        AND state = 'pending' AND next_attempt_at <= now()
-        AND (claimed_by IS NULL OR claimed_by = $2 OR NOT ${isLeaseHeldSql('claimed_by')})
-        AND NOT EXISTS (SELECT 1 FROM events o
-                         WHERE o.installation_id = $1 AND o.state = 'pending' AND o.claimed_by <> $2
-                           AND ${isLeaseHeldSql('o.claimed_by')})
+        AND state = 'pending' AND next_attempt_at <= now() AND ${holdShardSql(fence)}
       RETURNING id, installation_id AS "installationId", account_id AS "accountId", plugin_id AS "pluginId",
         version_id AS "versionId", semver AS "semVer", type, data, occurred_at AS "occurredAt", attempts AS attempt,
         interruptions`,
-    [installationId, lease],
+    [installationId, fence.epoch],
   );
 
-/** @param state `skipped`: the plugin no longer has a handler; `dead`: its attempts are used up */
+/**
+ * Records the result of an attempt, unless another supervisor has claimed the event since.
+ *
+ * @param epoch of the claim, which fences the write
+ * @param state `skipped`: the plugin no longer has a handler; `dead`: its attempts are used up
+ */
 export async function finishEvent(
   pool: Pool,
   eventId: string,
+  epoch: number,
   state: 'delivered' | 'skipped' | 'dead',
   error: string | null = null,
 ): Promise<void> {
   await pool.query(
-    `UPDATE events SET state = $2, last_error = $3, claimed_by = NULL, finished_at = now() WHERE id = $1`,
-    [eventId, state, error],
+    `UPDATE events SET state = $3, last_error = $4, claimed_by = NULL, finished_at = now()
+      WHERE id = $1 AND claimed_by = $2 AND state = 'pending'`,
+    [eventId, epoch, state, error],
   );
 }
 
 export interface EventPostponement {
-  /** The lease that holds the claim. */
-  readonly lease: number;
+  /** Of the claim, which fences the write. */
+  readonly epoch: number;
   readonly afterSeconds: number;
   readonly error: string;
   readonly as: AttemptResult;
@@ -133,13 +138,13 @@ export async function postponeEvent(
   pool: Pool,
   queues: Queues,
   event: { readonly id: string; readonly installationId: string; readonly accountId: string },
-  { lease, afterSeconds, error, as }: EventPostponement,
+  { epoch, afterSeconds, error, as }: EventPostponement,
 ): Promise<void> {
   await pool.query(
     `UPDATE events SET claimed_by = NULL, last_error = $2, ${countAttemptSql('$4')},
             next_attempt_at = now() + make_interval(secs => $3)
       WHERE id = $1 AND claimed_by = $5 AND state = 'pending'`,
-    [event.id, error, afterSeconds, as, lease],
+    [event.id, error, afterSeconds, as, epoch],
   );
   const { installationId, accountId } = event;
   const group = { id: installationId, accountId };
@@ -147,32 +152,29 @@ export async function postponeEvent(
   await queues.send(pool, 'events', payload, { delaySeconds: Math.max(1, afterSeconds), group });
 }
 
-interface OwnClaims {
-  /** The caller's lease. */
-  readonly lease: number;
-  /**
-   * Installations whose events the caller is delivering. It failed to release its other claims while the database was
-   * unavailable.
-   */
+interface OwnEvents {
+  /** The caller's shards; null: all. */
+  readonly shards: readonly number[] | null;
+  /** Installations whose events the caller is delivering. Nobody delivers the others of its shards. */
   readonly delivering: ReadonlySet<string>;
 }
 
 /**
- * Queues every pending event again that has no waiting job and no running supervisor, after a `kill -9` of a supervisor or
- * of PostgreSQL.
+ * Queues every pending event of the caller's shards again that has no waiting job and that it is not delivering: after a
+ * `kill -9` of a supervisor or of PostgreSQL.
  *
  * @returns how many
  */
-export async function requeueStrandedEvents(pool: Pool, queues: Queues, own: OwnClaims): Promise<number> {
+export async function requeueStrandedEvents(pool: Pool, queues: Queues, own: OwnEvents): Promise<number> {
   const stranded = await pool.query<{ id: string; installationId: string; accountId: string; delay: number }>(
     `SELECT e.id, e.installation_id AS "installationId", e.account_id AS "accountId", greatest(0, extract(epoch FROM e.next_attempt_at - now()))::float8 AS delay
        FROM events e
       WHERE e.state = 'pending' AND e.next_attempt_at < 'infinity' AND NOT e.installation_id = ANY ($2)
-        AND (e.claimed_by IS NULL OR e.claimed_by = $1 OR NOT ${isLeaseHeldSql('e.claimed_by')})
+        AND ${isInShardsSql('e.account_id', '$1')}
         AND NOT EXISTS (SELECT 1 FROM pgboss.job j
                          WHERE j.name = 'events' AND j.state < 'active' AND j.data ->> 'eventId' = e.id)
       ORDER BY e.id LIMIT ${SWEEP_LIMIT}`,
-    [own.lease, [...own.delivering]],
+    [own.shards, [...own.delivering]],
   );
   for (const { id, installationId, accountId, delay } of stranded.rows) {
     const group = { id: installationId, accountId };
@@ -182,11 +184,11 @@ export async function requeueStrandedEvents(pool: Pool, queues: Queues, own: Own
 }
 
 /** Holds an event until its installation can run: it is paused or needs configuration. The attempt does not count. */
-export async function holdEvent(pool: Pool, eventId: string, reason: string): Promise<void> {
+export async function holdEvent(pool: Pool, eventId: string, epoch: number, reason: string): Promise<void> {
   await pool.query(
-    `UPDATE events SET claimed_by = NULL, ${countAttemptSql("'nothing'")}, next_attempt_at = 'infinity', last_error = $2
-      WHERE id = $1 AND state = 'pending'`,
-    [eventId, reason],
+    `UPDATE events SET claimed_by = NULL, ${countAttemptSql("'nothing'")}, next_attempt_at = 'infinity', last_error = $3
+      WHERE id = $1 AND claimed_by = $2 AND state = 'pending'`,
+    [eventId, epoch, reason],
   );
 }
 

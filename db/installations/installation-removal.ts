@@ -4,7 +4,7 @@ import { deleteAgentsOfInstallation } from '../accounts/agents.ts';
 import { releaseMediaOfInstallation } from '../accounts/media.ts';
 import { sweepDeletedPlugins } from '../catalog/plugins.ts';
 import type { Queues } from '../jobs/queues.ts';
-import { inTransaction, type Transaction } from '../postgres/pool.ts';
+import { inTransaction, type Transaction, type WritingPool } from '../postgres/pool.ts';
 import { deleteChannelSessions } from '../sessions/conversations.ts';
 import { lockAccountSessions } from '../sessions/session-removal.ts';
 import { abandonEvents } from './events.ts';
@@ -14,7 +14,7 @@ import { abandonEvents } from './events.ts';
  * and the row of a deleted plugin with its last installation. Log lines and audit entries remain until their retention
  * ends; they can no longer be read.
  */
-export async function removeInstallation(pool: Pool, queues: Queues, installationId: string): Promise<void> {
+export async function removeInstallation(pool: WritingPool, queues: Queues, installationId: string): Promise<void> {
   await inTransaction(pool, async (tx) => {
     const accountId = await lockUninstalling(tx, installationId);
     if (accountId === null) return;

@@ -1,6 +1,7 @@
 /** The last reported state of each child process, for display only. */
 import type { Pool } from 'pg';
-import { isLeaseHeldSql } from '../jobs/leases.ts';
+import { isEpochHeldSql } from '../cluster/shards.ts';
+import { inTransaction, type WritingPool } from '../postgres/pool.ts';
 
 export type RuntimeState = 'stopped' | 'starting' | 'running' | 'draining' | 'backoff' | 'failed';
 export interface LastExit {
@@ -19,22 +20,25 @@ export interface Runtime {
   /** Its owner has a debugger attached, so deadlines may be suspended. */
   readonly inspected: boolean;
 }
+export interface OwnedRuntime extends Runtime {
+  /** Of the shard of its account. */
+  readonly epoch: number;
+}
 
 /**
  * Writes many states in one statement. Skips deleted installations: the row lock waits for a delete under way, which
- * would otherwise fail the whole batch at its foreign key.
- *
- * @param lease of the supervisor that runs the children
+ * would otherwise fail the whole batch at its foreign key, and those of accounts that have another owner by now.
  */
-export async function saveRuntimes(pool: Pool, runtimes: readonly Runtime[], lease: number): Promise<void> {
+export async function saveRuntimes(pool: Pool, runtimes: readonly OwnedRuntime[]): Promise<void> {
   if (runtimes.length === 0) return;
   await pool.query(
     `INSERT INTO installation_runtime (installation_id, state, restarts, last_exit, started_at, rss_bytes,
        inspected, lease)
-     SELECT r.*, $8::int
-       FROM unnest($1::text[], $2::text[], $3::int[], $4::jsonb[], $5::timestamptz[], $6::bigint[], $7::boolean[])
-         AS r(installation_id, state, restarts, last_exit, started_at, rss_bytes, inspected)
+     SELECT r.*
+       FROM unnest($1::text[], $2::text[], $3::int[], $4::jsonb[], $5::timestamptz[], $6::bigint[], $7::boolean[],
+         $8::int[]) AS r(installation_id, state, restarts, last_exit, started_at, rss_bytes, inspected, epoch)
        JOIN installations i ON i.id = r.installation_id
+       JOIN shards s ON s.id = account_shard(i.account_id) AND s.epoch = r.epoch
         FOR KEY SHARE OF i
      ON CONFLICT (installation_id) DO UPDATE
        SET state = excluded.state, restarts = excluded.restarts, last_exit = excluded.last_exit,
@@ -48,7 +52,7 @@ export async function saveRuntimes(pool: Pool, runtimes: readonly Runtime[], lea
       runtimes.map((runtime) => runtime.startedAt),
       runtimes.map((runtime) => runtime.rssBytes),
       runtimes.map((runtime) => runtime.inspected),
-      lease,
+      runtimes.map((runtime) => runtime.epoch),
     ],
   );
 }
@@ -58,7 +62,7 @@ export async function resetRuntimes(pool: Pool): Promise<void> {
   await pool.query(
     `UPDATE installation_runtime SET state = 'stopped', started_at = NULL, rss_bytes = NULL, inspected = false,
             updated_at = now()
-      WHERE state <> 'stopped' AND (lease IS NULL OR NOT ${isLeaseHeldSql('lease')})`,
+      WHERE state <> 'stopped' AND (lease IS NULL OR NOT ${isEpochHeldSql('lease')})`,
   );
 }
 
@@ -67,10 +71,14 @@ export async function resetRuntimes(pool: Pool): Promise<void> {
  *
  * @param reason shown to the user; null: ready again
  */
-export async function markFailed(pool: Pool, installationId: string, reason: string | null): Promise<void> {
-  await pool.query(
-    `UPDATE installations SET status = $2, status_reason = $3
-      WHERE id = $1 AND status = $4`,
-    [installationId, reason === null ? 'ready' : 'failed', reason, reason === null ? 'failed' : 'ready'],
-  );
+export function markFailed(pool: WritingPool, installationId: string, reason: string | null): Promise<void> {
+  const [before, after] = reason === null ? ['failed', 'ready'] : ['ready', 'failed'];
+  return inTransaction(pool, async (tx) => {
+    await tx.query('UPDATE installations SET status = $2, status_reason = $3 WHERE id = $1 AND status = $4', [
+      installationId,
+      after,
+      reason,
+      before,
+    ]);
+  });
 }

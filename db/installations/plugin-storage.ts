@@ -1,6 +1,6 @@
 /** `host.storage`: a key-value store per installation. */
 import type { Pool } from 'pg';
-import { inTransaction, type Transaction, takeNamedLock } from '../postgres/pool.ts';
+import { inTransaction, type Transaction, takeNamedLock, type WritingPool } from '../postgres/pool.ts';
 
 /** Maximum number of keys in one list. */
 const LIST_LIMIT = 10_000;
@@ -21,7 +21,7 @@ export async function readStorageValue(pool: Pool, installationId: string, key: 
  * @returns false: the storage is full
  */
 export function writeStorageValue(
-  pool: Pool,
+  pool: WritingPool,
   installationId: string,
   entry: { readonly key: string; readonly value: string },
   maxBytes: number,
@@ -49,8 +49,10 @@ export function writeStorageValue(
   return inTransaction(pool, write, signal);
 }
 
-export async function deleteStorageValue(pool: Pool, installationId: string, key: string): Promise<void> {
-  await pool.query('DELETE FROM installation_storage WHERE installation_id = $1 AND key = $2', [installationId, key]);
+export function deleteStorageValue(pool: WritingPool, installationId: string, key: string): Promise<void> {
+  return inTransaction(pool, async (tx) => {
+    await tx.query('DELETE FROM installation_storage WHERE installation_id = $1 AND key = $2', [installationId, key]);
+  });
 }
 
 /** Sorted. */

@@ -4,11 +4,11 @@
  */
 import type { ClientBase, Pool } from 'pg';
 import { deleteReplacedDrafts } from '../catalog/versions.ts';
-import { isSupervisorRunning } from '../jobs/leases.ts';
+import { isSupervisorRunning } from '../cluster/supervisors.ts';
 import type { Queues } from '../jobs/queues.ts';
 import type { Listener } from '../postgres/listener.ts';
 import { notifyInstallationChanged, subscribeToInstallations } from '../postgres/notifications.ts';
-import { inTransaction } from '../postgres/pool.ts';
+import { inTransaction, type WritingPool } from '../postgres/pool.ts';
 import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
 import { DRAFT_SEM_VER, loadUpdateTarget } from './account-plugins.ts';
 import { mergePendingUpdates, recordEvent } from './events.ts';
@@ -87,7 +87,7 @@ async function lockUpdate(tx: ClientBase, { installationId, versionId }: UpdateK
  *
  * @returns the new `updatedAt`; null when the update no longer counts: the version must be stopped
  */
-export async function completeUpdate(pool: Pool, queues: Queues, update: UpdateKey): Promise<string | null> {
+export async function completeUpdate(pool: WritingPool, queues: Queues, update: UpdateKey): Promise<string | null> {
   return inTransaction(pool, async (tx) => {
     const locked = await lockUpdate(tx, update);
     if (!locked) return null;
@@ -143,7 +143,7 @@ async function recordUpdated(
  *
  * @returns whether the update still counted
  */
-export async function failUpdate(pool: Pool, update: UpdateKey, reason: string): Promise<boolean> {
+export async function failUpdate(pool: WritingPool, update: UpdateKey, reason: string): Promise<boolean> {
   return inTransaction(pool, async (tx) => {
     if (!(await lockUpdate(tx, update))) return false;
     await tx.query(
@@ -166,7 +166,7 @@ export async function failUpdate(pool: Pool, update: UpdateKey, reason: string):
  * @param reason shown to the user
  */
 export async function beginRollback(
-  pool: Pool,
+  pool: WritingPool,
   queues: Queues,
   { installationId, versionId }: UpdateKey,
   { reason, cause }: { readonly reason: string; readonly cause: RollbackCause },

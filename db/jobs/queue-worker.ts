@@ -15,7 +15,8 @@ interface QueueWorkerOptions {
   readonly boss: PgBoss;
   readonly name: string;
   readonly limits: WorkerLimits;
-  handler(data: unknown): Promise<void>;
+  /** @param accountId of the job's group */
+  handler(data: unknown, accountId: string | undefined): Promise<void>;
   onError(error: Error): void;
 }
 
@@ -116,7 +117,7 @@ export class QueueWorker {
   async #runJob(job: Job<unknown>): Promise<void> {
     const { boss, name, handler, onError } = this.#options;
     try {
-      await handler(job.data);
+      await handler(job.data, job.groupTier ?? undefined);
       await boss.complete(name, job.id);
     } catch (error) {
       onError(error as Error);

@@ -81,8 +81,11 @@ export const queues = {
     options: { ...defaults, expireInSeconds: 600, retentionSeconds: 14 * DAY, deleteAfterSeconds: HOUR },
   },
 } as const satisfies Record<string, QueueRow>;
-type QueueName = keyof typeof queues;
-type Payload<Name extends QueueName> = z.infer<(typeof queues)[Name]['payload']>;
+export type QueueName = keyof typeof queues;
+export type Payload<Name extends QueueName> = z.infer<(typeof queues)[Name]['payload']>;
+
+/** @param accountId of the job's group */
+export type JobHandler<Name extends QueueName> = (payload: Payload<Name>, accountId?: string) => Promise<void>;
 
 interface SendOptions {
   /** The job starts this many seconds from now. */
@@ -105,7 +108,7 @@ export interface Queues {
     options: Required<Pick<SendOptions, 'group'>>,
   ): Promise<void>;
   /** Starts to work on a queue. If the handler throws, the job is retried by the queue's options. */
-  work<Name extends QueueName>(name: Name, handler: (payload: Payload<Name>) => Promise<void>): void;
+  work<Name extends QueueName>(name: Name, handler: JobHandler<Name>): void;
   /** Stops fetching jobs and waits for running handlers, at most `graceMs`. */
   stop(graceMs?: number): Promise<void>;
 }
@@ -153,7 +156,8 @@ export async function startQueues(settings: QueueSettings): Promise<Queues> {
     },
     work: (name, handler) => {
       const { payload, ...limits }: QueueRow = queues[name];
-      const handleJob = (data: unknown) => handler(payload.parse(data) as Payload<typeof name>);
+      const handleJob = (data: unknown, accountId: string | undefined) =>
+        handler(payload.parse(data) as Payload<typeof name>, accountId);
       const { onError } = settings;
       workers.set(name, new QueueWorker({ boss, name, limits, handler: handleJob, onError }));
     },

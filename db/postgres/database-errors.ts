@@ -49,6 +49,8 @@ const UNAVAILABLE_MESSAGE =
 const BUSY_MESSAGE = 'timeout exceeded when trying to connect';
 /** Raised by the trigger `refuse_over_limit`. */
 const QUOTA_EXCEEDED = 'BH413';
+/** Raised by `hold_shard`. */
+const OWNERSHIP_LOST = 'BH409';
 const INSUFFICIENT_PRIVILEGE = '42501';
 const MISSING_OBJECT: readonly string[] = ['3F000', '42P01', '42703', '42883'];
 const DUPLICATE_TABLE: readonly string[] = ['42P07', '42P17', '23505'];
@@ -88,6 +90,9 @@ export const isDuplicateTable = (error: unknown): boolean => DUPLICATE_TABLE.inc
 
 /** Whether a statement names a table or column that the database lacks. */
 export const isMissingObject = (error: unknown): boolean => MISSING_OBJECT.includes(readCode(error));
+
+/** Whether another supervisor owns the account by now, so that this write must not be made. */
+export const isOwnershipLost = (error: unknown): boolean => readCode(error) === OWNERSHIP_LOST;
 
 /** Whether the role lacks a privilege. */
 export const isPermissionDenied = (error: unknown): boolean => readCode(error) === INSUFFICIENT_PRIVILEGE;

@@ -12,6 +12,7 @@ const RESTARTS = 'bulkhead_restarts';
 const SESSIONS = 'bulkhead_sessions';
 const INTROSPECTION_ANSWERS = 'bulkhead_introspected';
 const DELIVERIES = 'bulkhead_deliveries';
+const SHARDS = 'bulkhead_shards';
 const ADDRESSES = 'bulkhead_addresses';
 const HANDSHAKE_REQUESTS = 'bulkhead_handshakes';
 const HANDSHAKE_ANSWERS = 'bulkhead_handshaken';
@@ -31,11 +32,20 @@ const notify =
   async (tx: Queryable, id: string): Promise<void> =>
     void (await tx.query('SELECT pg_notify($1, $2)', [channel, id]));
 
-/** Ends a statement that writes rows. `query` selects the id that the notification carries. */
+/** Ends a statement that writes rows. `query` selects what the notification carries. */
 const notifySql =
-  (channel: string, column: string) =>
+  (channel: string, text: string) =>
   (query: string): string =>
-    `SELECT pg_notify('${channel}', ${column}) FROM (${query}) AS written`;
+    `SELECT pg_notify('${channel}', ${text}) FROM (${query}) AS written`;
+
+/** Subscribes to notifications of an id and its account, of which only the owner of the account takes notice. */
+const subscribeToOwned =
+  (channel: string) =>
+  (listener: Listener, onNotification: (id: string, accountId: string) => void): Promise<Subscription> =>
+    subscribeTo(channel)(listener, (payload) => {
+      const [id = '', accountId = ''] = payload.split(' ');
+      onNotification(id, accountId);
+    });
 
 /** Notifies every process that the rights or tokens of an account changed. */
 export const notifyAccountChanged = notify(ACCOUNTS);
@@ -103,19 +113,23 @@ export async function notifySessionsDeleted(tx: Queryable, sessionIds: readonly 
 }
 export const subscribeToSessions = subscribeTo(SESSIONS);
 
-/** Notifies supervisors of new and replayed deliveries. */
-export const notifyDeliveriesSql = notifySql(DELIVERIES, 'channel_id');
-export const subscribeToDeliveries = subscribeTo(DELIVERIES);
+/** Notifies the owner of an account of new and replayed deliveries. `query` selects `channel_id` and `account_id`. */
+export const notifyDeliveriesSql = notifySql(DELIVERIES, `channel_id || ' ' || account_id`);
+export const subscribeToDeliveries = subscribeToOwned(DELIVERIES);
 
 /** Notifies API processes that an address was added or retired. */
 export const notifyAddressesSql = notifySql(ADDRESSES, 'routing_id');
 export const subscribeToAddresses = subscribeTo(ADDRESSES);
 
-/** Notifies supervisors that an API process requests a handshake. */
-export const notifyHandshakeRequestedSql = notifySql(HANDSHAKE_REQUESTS, 'id');
+/** Notifies the owner of an account that an API process requests a handshake. `query` selects `id` and `account_id`. */
+export const notifyHandshakeRequestedSql = notifySql(HANDSHAKE_REQUESTS, `id || ' ' || account_id`);
 /** A request that is missed during a reconnect is lost: its vendor no longer waits. */
-export const subscribeToHandshakeRequests = subscribeTo(HANDSHAKE_REQUESTS);
+export const subscribeToHandshakeRequests = subscribeToOwned(HANDSHAKE_REQUESTS);
 
 /** Notifies the API process that waits for a handshake. */
 export const notifyHandshakeAnsweredSql = notifySql(HANDSHAKE_ANSWERS, 'id');
 export const subscribeToHandshakeAnswers = subscribeTo(HANDSHAKE_ANSWERS);
+
+/** Notifies supervisors that a shard has another owner, or that a supervisor came or went. */
+export const notifyShardsChanged = async (db: Queryable): Promise<void> => notify(SHARDS)(db, '');
+export const subscribeToShards = subscribeTo(SHARDS);

@@ -88,6 +88,23 @@ function readTime(text: string): string {
   return time instanceof Date ? time.toISOString() : text;
 }
 
+/** An ownership of a shard of accounts: see `db/cluster/shards.ts`. */
+export interface Fence {
+  readonly shard: number;
+  readonly epoch: number;
+}
+/** A pool whose transactions fail unless the ownership is current, and hold it until they end. */
+export interface FencedPool {
+  readonly pool: Pool;
+  readonly fence: Fence;
+}
+/** Writes for a plugin are fenced. Without a fence: for tools and tests, beside which no supervisor runs. */
+export type WritingPool = Pool | FencedPool;
+
+/** Fails the statement unless the ownership is current, and holds it until the end of the transaction. */
+export const holdShardSql = ({ shard, epoch }: Fence): string =>
+  `hold_shard(${Math.trunc(shard)}, ${Math.trunc(epoch)})`;
+
 /**
  * Runs `work` in one transaction: commits when it resolves, rolls back when it rejects.
  *
@@ -95,14 +112,16 @@ function readTime(text: string): string {
  * @returns the result of `work`, after the commit
  */
 export async function inTransaction<T>(
-  pool: Pool,
+  pool: WritingPool,
   work: (tx: Transaction) => Promise<T>,
   signal?: AbortSignal,
 ): Promise<T> {
-  const client = await pool.connect();
+  const isFenced = 'fence' in pool;
+  const client = await (isFenced ? pool.pool : pool).connect();
   let broken: Error | undefined;
   try {
-    await client.query('BEGIN');
+    // Two statements in one message: the fence costs no round trip.
+    await client.query(isFenced ? `BEGIN; SELECT ${holdShardSql(pool.fence)}` : 'BEGIN');
     const result = await work(client);
     signal?.throwIfAborted();
     await client.query('COMMIT');

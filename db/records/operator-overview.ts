@@ -3,7 +3,6 @@
 import type { Pool } from 'pg';
 import type { LastExit, RuntimeState } from '../installations/installation-runtimes.ts';
 import { describeFailedUpdate, type FailedUpdate } from '../installations/installation-state.ts';
-import { selectLeaseHolderSql } from '../jobs/leases.ts';
 import { listRows } from '../postgres/rows.ts';
 import { estimatePercentiles } from './rollups.ts';
 
@@ -164,17 +163,16 @@ export const listWaitingQueues = (pool: Pool, installationId: string | null, lim
                      ORDER BY queue, installation_id, channel_id, at, place)
      SELECT h.queue, h.installation_id AS "installationId", p.slug, a.name AS account, c.name AS channel, h.waiting,
             h.at AS since, h.id AS "headId", h.attempts, h.last_error AS "lastError",
-            CASE WHEN s.pid IS NOT NULL THEN 'supervisor' WHEN h.next_attempt_at = 'infinity' THEN 'installation'
+            CASE WHEN s.id IS NOT NULL THEN 'supervisor' WHEN h.next_attempt_at = 'infinity' THEN 'installation'
                  WHEN h.next_attempt_at > now() THEN 'retry' ELSE 'nobody' END AS "heldBy",
-            CASE WHEN s.pid IS NOT NULL
-                   THEN concat('supervisor at ', coalesce(host(s.client_addr), 'local'), ', PostgreSQL process ', s.pid)
+            CASE WHEN s.id IS NOT NULL THEN concat('supervisor ', s.id, ' at ', s.address)
                  WHEN h.next_attempt_at = 'infinity' THEN concat_ws(': ', i.status, i.status_reason)
                  WHEN h.next_attempt_at > now()
                    THEN to_char(h.next_attempt_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') END AS holder
        FROM heads h JOIN accounts a ON a.id = h.account_id LEFT JOIN installations i ON i.id = h.installation_id
        LEFT JOIN plugins p ON p.id = i.plugin_id LEFT JOIN channels c ON c.id = h.channel_id
-       LEFT JOIN LATERAL (SELECT pid, client_addr FROM pg_stat_activity
-                           WHERE pid = (${selectLeaseHolderSql('h.claimed_by')})) s ON true
+       LEFT JOIN shards o ON o.epoch = h.claimed_by
+       LEFT JOIN supervisors s ON s.id = o.owner AND s.expires_at > now()
       ORDER BY h.at LIMIT $2`,
     [installationId, limit],
   );

@@ -4,7 +4,6 @@ import type { z } from 'zod';
 import type { ProblemCode, ProblemLocation } from '../../sdk/contract/errors.ts';
 import type { toolResult } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
-import { isLeaseHeldSql } from '../jobs/leases.ts';
 import { changeRows, findRow, listRows, type Queryable } from '../postgres/rows.ts';
 import { MESSAGES_ADDED } from './session-changes.ts';
 import { HOLD_TURN, type TurnKey } from './turns.ts';
@@ -35,10 +34,6 @@ export interface CallRow {
   readonly digest: string;
   /** Null: it has not ended. */
   readonly answer: CallAnswer | null;
-  /** Whether the supervisor that makes it is alive. */
-  readonly isRunning: boolean;
-  /** Its lease id. */
-  readonly runner: number;
   readonly startedAt: string;
   readonly endedAt: string | null;
 }
@@ -46,8 +41,7 @@ export interface CallRow {
 /** The turn of calls outside a turn. */
 export const NO_TURN = '';
 
-const CALL = `call_id AS "callId", name, digest, answer, answer IS NULL AND ${isLeaseHeldSql('runner')} AS "isRunning", runner,
-  started_at AS "startedAt", ended_at AS "endedAt"`;
+const CALL = `call_id AS "callId", name, digest, answer, started_at AS "startedAt", ended_at AS "endedAt"`;
 
 /**
  * Writes a call of an open turn before it is made, and keeps the lease of the turn.

@@ -8,6 +8,7 @@ import type { Blobs } from '../../db/files/blobs.ts';
 import { readSecrets, type SecretKeys } from '../../db/files/secrets.ts';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
+import type { WritingPool } from '../../db/postgres/pool.ts';
 import type { AuditOutcome } from '../../db/records/audit.ts';
 import { isGranted, listGrantedCalls } from '../../sdk/contract/capabilities.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -44,6 +45,7 @@ type HostCallTable = { readonly [Name in HostCallName]: HostHandlers[Name] };
 
 interface HostCallRouterDeps {
   readonly pool: Pool;
+  readonly owned: OwnedPools;
   readonly keys: SecretKeys;
   readonly masks: SecretMasks;
   readonly audit: AuditSink;
@@ -61,6 +63,10 @@ interface HostCallRouterDeps {
   readonly storageBytes?: number | undefined;
   readonly http?: Partial<Exchange> | undefined;
   onError(error: Error): void;
+}
+/** Gives the pool for writes for an account's plugins. It throws when another supervisor owns the account. */
+export interface OwnedPools {
+  pool(accountId: string): WritingPool;
 }
 interface HostCallRequest {
   readonly member: string;
@@ -162,7 +168,11 @@ interface Routes {
   readonly rateLimits: TokenBuckets;
 }
 
-async function runCall({ masks }: HostCallRouterDeps, { table, rateLimits }: Routes, call: Call): Promise<unknown> {
+async function runCall(
+  { masks, owned }: HostCallRouterDeps,
+  { table, rateLimits }: Routes,
+  call: Call,
+): Promise<unknown> {
   const { plugin, request, invocation } = call;
   if (!Object.hasOwn(hostCalls, request.member)) throw new Refusal('denied', 'there is no such host call');
   const name = request.member as HostCallName;
@@ -175,9 +185,10 @@ async function runCall({ masks }: HostCallRouterDeps, { table, rateLimits }: Rou
   const args = admitSecrets(name, row, mask, checkArguments(name, row, request.args));
   const resume = row.pausesBudget ? invocation?.pauseBudget() : undefined;
   try {
+    const writes = owned.pool(plugin.accountId);
     const grant = holdGrant(row, call.installation);
     const result = await runUntilAborted(row, name, { ...call, grant }, (signal) =>
-      invokeHandler(handler, buildScope(call, signal, grant), args),
+      invokeHandler(handler, buildScope({ ...call, writes, grant }, signal), args),
     ).finally(grant.release);
     return checkResult(name, row, result);
   } finally {
@@ -185,13 +196,16 @@ async function runCall({ masks }: HostCallRouterDeps, { table, rateLimits }: Rou
   }
 }
 
-const buildScope = ({ plugin, request, invocation }: Call, signal: AbortSignal, grant: HeldGrant): HostScope => ({
+type ReadyCall = Call & { readonly grant: HeldGrant; readonly writes: WritingPool };
+
+const buildScope = ({ plugin, request, invocation, grant, writes }: ReadyCall, signal: AbortSignal): HostScope => ({
   granted: grant.granted,
   needs: grant.needs,
   plugin,
   session: invocation?.session ?? null,
   invocationId: invocation ? request.invocationId : null,
   signal,
+  writes,
 });
 
 /** The only place that calls a handler without its row's types. `checkArguments` has validated the arguments. */

@@ -1,13 +1,14 @@
 /** Manages all children of this supervisor: starts them on demand, stops idle ones, and bounds their number. */
 import type { Pool } from 'pg';
 import { findBlocked, type InstalledPlugin, loadUpdateTarget } from '../../db/installations/account-plugins.ts';
-import { markFailed, type Runtime, saveRuntimes } from '../../db/installations/installation-runtimes.ts';
+import { markFailed, type OwnedRuntime, saveRuntimes } from '../../db/installations/installation-runtimes.ts';
 import { isActive, mayUpdate } from '../../db/installations/run-rule.ts';
 import { beginRollback } from '../../db/installations/updates.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import type { PluginCall, PluginInvoker } from '../calls/plugin-call.ts';
+import type { Ownership } from '../cluster/ownership.ts';
 import type { Metrics } from '../records/metrics.ts';
 import type { Child, ChildHandlers } from './child.ts';
 import { CpuScheduler, type ScheduledChild, UPDATE_EVERY_MS } from './cpu-scheduler.ts';
@@ -26,8 +27,7 @@ import { type Places, StartQueue } from './start-queue.ts';
 
 export interface FleetOptions extends LoadedChildDeps {
   readonly pool: Pool;
-  /** Id of this supervisor's lease. */
-  readonly lease: number;
+  readonly ownership: Pick<Ownership, 'holds' | 'fence' | 'pool'>;
   readonly metrics: Metrics;
   readonly queues: Queues;
   /** Starts a jailed child. */
@@ -106,7 +106,8 @@ export class Fleet implements PluginInvoker {
 
   /** Calls a plugin and starts its child if needed. */
   invoke(plugin: InstalledPlugin, call: PluginCall): Promise<LinkResult> {
-    if (this.#closed) return Promise.resolve({ kind: 'unavailable', message: 'the supervisor is stopping' });
+    const stopped = this.#findStop(plugin);
+    if (stopped !== null) return Promise.resolve({ kind: 'unavailable', message: stopped });
     const refused = this.findRefusal(plugin);
     if (refused !== null) return this.#refuseCall(plugin, refused);
     return this.#getRunner(plugin).invoke(call);
@@ -114,7 +115,7 @@ export class Fleet implements PluginInvoker {
 
   /** Starts the child of an installation that was just read. @returns why it does not run; null if it does */
   async wake(plugin: InstalledPlugin): Promise<string | null> {
-    return this.#closed ? 'the supervisor is stopping' : this.#getRunner(plugin).wake();
+    return this.#findStop(plugin) ?? this.#getRunner(plugin).wake();
   }
 
   /**
@@ -123,7 +124,7 @@ export class Fleet implements PluginInvoker {
    * @param target the installation with the new version and its grants
    */
   async update(plugin: InstalledPlugin, target: InstalledPlugin, record: RecordUpdate): Promise<UpdateOutcome> {
-    if (this.#closed) return { kind: 'dropped' };
+    if (this.#findStop(plugin) !== null) return { kind: 'dropped' };
     const refused = this.findRefusal(target);
     return refused === null ? this.#getRunner(plugin).moveTo(target, record) : { kind: 'postponed', reason: refused };
   }
@@ -134,9 +135,16 @@ export class Fleet implements PluginInvoker {
    * @returns a function that ends the inspection, or why it cannot be inspected
    */
   async inspect(plugin: InstalledPlugin, inspector: Inspector): Promise<(() => void) | string> {
-    if (this.#closed) return 'the supervisor is stopping';
+    const stopped = this.#findStop(plugin);
+    if (stopped !== null) return stopped;
     const runner = this.#getRunner(plugin);
     return (await runner.inspect(inspector)) ?? (() => runner.endInspection(inspector));
+  }
+
+  /** Why no child of an account may start or be called now; null if it may. */
+  #findStop({ accountId }: InstalledPlugin): string | null {
+    if (this.#closed) return 'the supervisor is stopping';
+    return this.#options.ownership.holds(accountId) ? null : 'the account moves to another supervisor';
   }
 
   /** Why this machine may not run a plugin; null if it may. */
@@ -181,6 +189,14 @@ export class Fleet implements PluginInvoker {
     const runner = this.#runners.get(installationId);
     const isWanted = target ? mayUpdate(target) : runner && isActive(runner.plugin);
     if (!isWanted) await this.retire(installationId);
+  }
+
+  /** Stops the children of accounts that another supervisor gets, and records that they are stopped. */
+  async stopAccounts(isMoved: (accountId: string) => boolean, graceMs = STOP_GRACE_MS): Promise<void> {
+    const moved = [...this.#runners.values()].filter(({ plugin }) => isMoved(plugin.accountId));
+    await Promise.all(moved.map((runner) => this.retire(runner.installationId, graceMs)));
+    await this.#flush();
+    for (const accountId of new Set(moved.map(({ plugin }) => plugin.accountId))) this.#options.onServing(accountId);
   }
 
   hasAccount(accountId: string): boolean {
@@ -246,10 +262,10 @@ export class Fleet implements PluginInvoker {
   }
 
   /** Records the refusal in the installation's status. The first child that serves it later clears the status. */
-  #refuseCall({ installationId, updatedAt }: InstalledPlugin, reason: string): Promise<LinkResult> {
+  #refuseCall({ installationId, accountId, updatedAt }: InstalledPlugin, reason: string): Promise<LinkResult> {
     if (this.#recordedRefusals.get(installationId) !== updatedAt) {
       this.#recordedRefusals.set(installationId, updatedAt);
-      markFailed(this.#options.pool, installationId, reason).catch(this.#options.onError);
+      markFailed(this.#options.ownership.pool(accountId), installationId, reason).catch(this.#options.onError);
     }
     return Promise.resolve({ kind: 'unavailable', message: reason });
   }
@@ -349,7 +365,11 @@ export class Fleet implements PluginInvoker {
   #recordFailed(runner: InstallationRunner, reason: string | null): void {
     const text = reason === null ? 'It runs again' : `It failed too often and is stopped: ${reason}`;
     this.#options.logs.system(runner.plugin, reason === null ? 'info' : 'error', text);
-    markFailed(this.#options.pool, runner.installationId, reason).catch(this.#options.onError);
+    this.#markFailed(runner, reason).catch(this.#options.onError);
+  }
+
+  async #markFailed({ plugin, installationId }: InstallationRunner, reason: string | null): Promise<void> {
+    await markFailed(this.#options.ownership.pool(plugin.accountId), installationId, reason);
   }
 
   async #rollBack(
@@ -358,7 +378,8 @@ export class Fleet implements PluginInvoker {
   ): Promise<void> {
     const text = `it ended ${ROLLBACK_EXITS} times soon after the update: ${reason}`;
     const update = { installationId, versionId };
-    if (await beginRollback(this.#options.pool, this.#options.queues, update, { reason: text, cause }))
+    const writes = this.#options.ownership.pool(plugin.accountId);
+    if (await beginRollback(writes, this.#options.queues, update, { reason: text, cause }))
       this.#options.logs.system(plugin, 'error', `${plugin.semVer} returns to the version before: ${text}`);
   }
 
@@ -370,11 +391,18 @@ export class Fleet implements PluginInvoker {
     }, SAVE_MS).unref();
   }
 
+  #describeOwned(runners: readonly InstallationRunner[]): OwnedRuntime[] {
+    const { ownership } = this.#options;
+    return runners
+      .filter(({ plugin }) => ownership.holds(plugin.accountId))
+      .map((runner) => ({ ...runner.describe(), epoch: ownership.fence(runner.plugin.accountId).epoch }));
+  }
+
   async #flush(): Promise<void> {
-    const runtimes: Runtime[] = [...this.#dirty.values()].map((runner) => runner.describe());
+    const runtimes = this.#describeOwned([...this.#dirty.values()]);
     this.#dirty.clear();
     this.#saving = this.#saving
-      .then(() => saveRuntimes(this.#options.pool, runtimes, this.#options.lease))
+      .then(() => saveRuntimes(this.#options.pool, runtimes))
       .catch((error: Error) => this.#options.onError(error));
     await this.#saving;
   }

@@ -18,10 +18,12 @@ import {
 } from '../../db/installations/events.ts';
 import { isActive } from '../../db/installations/run-rule.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
+import type { Fence } from '../../db/postgres/pool.ts';
 import { events } from '../../sdk/contract/protocol.ts';
 import type { RetryingWriter } from '../../service/timing/retrying-writer.ts';
 import { type PluginInvoker, pickStack } from '../calls/plugin-call.ts';
 import type { Fleet } from '../children/fleet.ts';
+import type { OwnedWork, Ownership } from '../cluster/ownership.ts';
 import type { LogSink } from '../records/log-sink.ts';
 import type { Metrics } from '../records/metrics.ts';
 import { eventCall } from './event-call.ts';
@@ -35,8 +37,7 @@ export interface EventDeps {
   readonly fleet: Pick<Fleet, 'findRefusal'>;
   readonly logs: LogSink;
   readonly metrics: Metrics;
-  /** The supervisor's lease, which holds the claims. */
-  readonly lease: number;
+  readonly ownership: Pick<Ownership, 'begin' | 'listShards'>;
   readonly writes: Pick<RetryingWriter, 'write'>;
   /** Ids of the installations whose events this supervisor is delivering. */
   readonly delivering: Set<string>;
@@ -47,16 +48,21 @@ export interface EventDeps {
 /** After this long, another job delivers the rest of an installation's events: others wait for the place. Milliseconds. */
 const TURN_MS = 10_000;
 
+/** An attempt, under the ownership whose epoch claims and fences it. */
+type AttemptDeps = EventDeps & { readonly fence: Fence };
+
 /** Handles one job of the `events` queue. The job only says that an event may be due. */
-export async function deliverEvents(deps: EventDeps, installationId: string): Promise<void> {
-  const { delivering, pool, queues } = deps;
+export async function deliverEvents(given: EventDeps, installationId: string, work: OwnedWork): Promise<void> {
+  const { delivering, pool, queues } = given;
+  const deps = { ...given, fence: work.fence };
   // A duplicated job. The claim does not detect it, because it is this supervisor's own.
   if (delivering.has(installationId)) return;
   delivering.add(installationId);
   try {
     const endsAt = performance.now() + TURN_MS;
     let delivered = await deliverNext(deps, installationId);
-    while (delivered && performance.now() < endsAt) delivered = await deliverNext(deps, installationId);
+    while (delivered && !work.isLeaving() && performance.now() < endsAt)
+      delivered = await deliverNext(deps, installationId);
     if (!delivered) return;
     const { id: eventId, accountId } = delivered;
     await queues.send(pool, 'events', { eventId, installationId }, { group: { id: installationId, accountId } });
@@ -66,13 +72,13 @@ export async function deliverEvents(deps: EventDeps, installationId: string): Pr
 }
 
 /** @returns the event of the attempt; null: none is due */
-async function deliverNext(deps: EventDeps, installationId: string): Promise<ClaimedEvent | null> {
-  const event = await claimNextEvent(deps.pool, installationId, deps.lease);
+async function deliverNext(deps: AttemptDeps, installationId: string): Promise<ClaimedEvent | null> {
+  const event = await claimNextEvent(deps.pool, installationId, deps.fence);
   if (event) await deliver(deps, event);
   return event;
 }
 
-async function deliver(deps: EventDeps, event: ClaimedEvent): Promise<void> {
+async function deliver(deps: AttemptDeps, event: ClaimedEvent): Promise<void> {
   await deps.faultPoint('event.claimed');
   if (isUsedUp(event, events[event.type].attempts))
     return finish(deps, event, 'dead', 'the supervisor ended during each attempt');
@@ -98,13 +104,13 @@ function skipReason(event: ClaimedEvent, plugin: InstalledPlugin): string | null
 const holdReason = ({ status }: InstalledPlugin): string | null =>
   isActive({ status }) || status === 'uninstalling' ? null : `the installation is not ready: ${status}`;
 
-async function hold({ pool, queues }: EventDeps, event: ClaimedEvent, why: string): Promise<void> {
-  await holdEvent(pool, event.id, why);
+async function hold({ pool, queues, fence }: AttemptDeps, event: ClaimedEvent, why: string): Promise<void> {
+  await holdEvent(pool, event.id, fence.epoch, why);
   // The installation became ready after the check, when the event was not held yet.
   await releaseHeldEvents(pool, queues, event.installationId);
 }
 
-async function attempt(deps: EventDeps, event: ClaimedEvent, plugin: InstalledPlugin): Promise<void> {
+async function attempt(deps: AttemptDeps, event: ClaimedEvent, plugin: InstalledPlugin): Promise<void> {
   const { id, type, occurredAt, installationId, pluginId, data } = event;
   const envelope = eventCall({
     id,
@@ -138,18 +144,18 @@ async function attempt(deps: EventDeps, event: ClaimedEvent, plugin: InstalledPl
 }
 
 const postpone = (
-  { pool, queues, lease, writes }: EventDeps,
+  { pool, queues, fence, writes }: AttemptDeps,
   event: ClaimedEvent,
-  postponement: Omit<EventPostponement, 'lease'>,
-): Promise<void> => writes.write(() => postponeEvent(pool, queues, event, { lease, ...postponement }));
+  postponement: Omit<EventPostponement, 'epoch'>,
+): Promise<void> => writes.write(() => postponeEvent(pool, queues, event, { epoch: fence.epoch, ...postponement }));
 
 async function finish(
-  deps: EventDeps,
+  deps: AttemptDeps,
   event: ClaimedEvent,
   state: 'delivered' | 'skipped' | 'dead',
   error: string | null,
 ): Promise<void> {
-  await deps.writes.write(() => finishEvent(deps.pool, event.id, state, error));
+  await deps.writes.write(() => finishEvent(deps.pool, event.id, deps.fence.epoch, state, error));
   await deps.faultPoint('event.finished');
   if (event.type !== 'pluginUninstalled') return;
   // The removal of the installation waits for this event.

@@ -13,23 +13,33 @@ import { type InstalledPlugin, loadInstalledPlugin } from '../../db/installation
 import { mayRun } from '../../db/installations/run-rule.ts';
 import { HANDSHAKE_HEADERS } from '../../sdk/contract/payloads.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
+import type { Ownership } from '../cluster/ownership.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { callChannelHandler } from './channel-call.ts';
 import { toRequest } from './webhook-request.ts';
 
 interface HandshakeDeps {
   readonly services: Pick<SessionServices, 'pool' | 'invoker' | 'metrics' | 'logs'>;
-  /** The supervisor's lease, which holds the claims. */
-  readonly lease: number;
+  readonly ownership: Pick<Ownership, 'begin'>;
 }
 
-/** Answers a requested handshake, unless another supervisor claims it first. */
-export async function answerAsked({ services, lease }: HandshakeDeps, id: string): Promise<void> {
-  const claimed = await claimHandshake(services.pool, id, lease);
-  if (!claimed) return;
-  const plugin = await loadInstalledPlugin(services.pool, claimed.installationId);
-  const reply = plugin && mayAnswer(plugin) ? await callHandshake(services, claimed, plugin) : null;
-  await answerHandshake(services.pool, id, reply);
+/** Answers a requested handshake of an account that this supervisor owns. */
+export async function answerAsked(
+  { services, ownership }: HandshakeDeps,
+  id: string,
+  accountId: string,
+): Promise<void> {
+  const work = ownership.begin(accountId);
+  if (!work) return;
+  try {
+    const claimed = await claimHandshake(services.pool, id, work.fence);
+    if (!claimed) return;
+    const plugin = await loadInstalledPlugin(services.pool, claimed.installationId);
+    const reply = plugin && mayAnswer(plugin) ? await callHandshake(services, claimed, plugin) : null;
+    await answerHandshake(services.pool, id, work.fence.epoch, reply);
+  } finally {
+    work.end();
+  }
 }
 
 const mayAnswer = (plugin: InstalledPlugin): boolean => mayRun(plugin) && plugin.registrations.channel.handshake;

@@ -1,7 +1,7 @@
 /** Adds the messages that `channel.receive` returned to their sessions, through the hook `inboundMessage`. */
 import type { z } from 'zod';
 import type { ClaimedDelivery } from '../../db/channels/delivery-queue.ts';
-import { inTransaction } from '../../db/postgres/pool.ts';
+import { type Fence, inTransaction } from '../../db/postgres/pool.ts';
 import { bindConversation, findConversation, lockChannelAgent } from '../../db/sessions/conversations.ts';
 import { appendMessages, createSession, hasMessage, type Session } from '../../db/sessions/sessions.ts';
 import type { channelMessage } from '../../sdk/contract/payloads.ts';
@@ -20,18 +20,24 @@ export class RequiredPluginError extends Error {
 /** Adds a delivery's messages to their sessions. Idempotent: a message is identified by its delivery and position. */
 export async function storeMessages(
   services: SessionServices,
+  fence: Fence,
   delivery: ClaimedDelivery,
   messages: readonly ChannelMessage[],
 ): Promise<void> {
   for (const [index, message] of messages.entries()) {
-    const session = await findOrCreateConversation(services, delivery, message.conversationKey);
-    if (session) await storeMessage(services, session, delivery, `${delivery.id}:${index}`, message);
+    const session = await findOrCreateConversation(services, fence, delivery, message.conversationKey);
+    if (session) await storeMessage({ services, fence, session }, delivery, `${delivery.id}:${index}`, message);
   }
 }
 
+interface Conversation {
+  readonly services: SessionServices;
+  readonly fence: Fence;
+  readonly session: Session;
+}
+
 async function storeMessage(
-  services: SessionServices,
-  session: Session,
+  { services, fence, session }: Conversation,
   delivery: ClaimedDelivery,
   id: string,
   { conversationKey, from, text, attachments = [] }: ChannelMessage,
@@ -54,19 +60,22 @@ async function storeMessage(
     conversationKey,
   };
   const judgement = toJudgement('inboundMessage', answer);
-  await appendMessages(services.pool, session.id, [{ id, role: 'user', text: message.text, data, judgement }]);
+  await inTransaction({ pool: services.pool, fence }, (tx) =>
+    appendMessages(tx, session.id, [{ id, role: 'user', text: message.text, data, judgement }]),
+  );
 }
 
 /** Finds the conversation's session or creates one. Null: the channel was deleted. */
 async function findOrCreateConversation(
   services: SessionServices,
+  fence: Fence,
   delivery: ClaimedDelivery,
   key: string,
 ): Promise<Session | null> {
   const { accountId, channelId } = delivery;
   const known = await findConversation(services.pool, channelId, key);
   if (known !== null) return services.sessions.get(accountId, known);
-  const started = await inTransaction(services.pool, async (tx) => {
+  const started = await inTransaction({ pool: services.pool, fence }, async (tx) => {
     const agent = await lockChannelAgent(tx, channelId);
     if (!agent) return null;
     const made = { accountId, agentId: agent.id, agentName: agent.name, channelId };
@@ -76,7 +85,7 @@ async function findOrCreateConversation(
     await recordSessionEvent(tx, services.queues, accountId, 'sessionStarted', data);
     return session;
   }).catch((error: unknown) => {
-    if (error instanceof ConversationExistsError) return findOrCreateConversation(services, delivery, key);
+    if (error instanceof ConversationExistsError) return findOrCreateConversation(services, fence, delivery, key);
     throw error;
   });
   if (started) services.sessions.put(started);

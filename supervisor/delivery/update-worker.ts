@@ -4,9 +4,11 @@ import { loadInstalledPlugin, loadUpdateTarget } from '../../db/installations/ac
 import { mayUpdate } from '../../db/installations/run-rule.ts';
 import { completeUpdate, failUpdate, type UpdateKey } from '../../db/installations/updates.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
+import type { FencedPool } from '../../db/postgres/pool.ts';
 import type { RetryingWriter } from '../../service/timing/retrying-writer.ts';
 import type { Fleet } from '../children/fleet.ts';
 import type { UpdateOutcome } from '../children/installation-runner.ts';
+import type { OwnedWork } from '../cluster/ownership.ts';
 
 /** Delay after an update could not be tried: no room, or a refusal of this machine. Seconds. */
 const POSTPONED_S = 5;
@@ -22,9 +24,12 @@ export interface UpdateDeps {
   faultPoint(step: string): Promise<void> | undefined;
 }
 
+type FencedDeps = UpdateDeps & { readonly fenced: FencedPool };
+
 /** Handles one job of the `updates` queue. */
-export async function updateInstallation(deps: UpdateDeps, installationId: string): Promise<void> {
-  const { updating } = deps;
+export async function updateInstallation(given: UpdateDeps, installationId: string, work: OwnedWork): Promise<void> {
+  const { updating, pool } = given;
+  const deps = { ...given, fenced: { pool, fence: work.fence } };
   // A duplicated job. The first one also carries out an update that begins meanwhile.
   if (updating.has(installationId)) return;
   updating.add(installationId);
@@ -36,15 +41,15 @@ export async function updateInstallation(deps: UpdateDeps, installationId: strin
 }
 
 /** @returns whether another update may be under way */
-async function carryOutUpdate(deps: UpdateDeps, installationId: string): Promise<boolean> {
-  const { pool, queues, faultPoint } = deps;
+async function carryOutUpdate(deps: FencedDeps, installationId: string): Promise<boolean> {
+  const { pool, fenced, queues, faultPoint } = deps;
   const plugin = await loadInstalledPlugin(pool, installationId);
   const target = await loadUpdateTarget(pool, installationId);
   if (!plugin || !target || !mayUpdate(target)) return false;
   const update = { installationId, versionId: target.plugin.versionId };
   const outcome = await deps.fleet.update(plugin, target.plugin, async () => {
     await faultPoint('update.started');
-    const updatedAt = await completeUpdate(pool, queues, update);
+    const updatedAt = await completeUpdate(fenced, queues, update);
     await faultPoint('update.recorded');
     return updatedAt;
   });
@@ -52,14 +57,14 @@ async function carryOutUpdate(deps: UpdateDeps, installationId: string): Promise
 }
 
 async function concludeUpdate(
-  { pool, queues, writes, faultPoint }: UpdateDeps,
+  { pool, fenced, queues, writes, faultPoint }: FencedDeps,
   update: UpdateKey & { readonly accountId: string },
   outcome: UpdateOutcome,
 ): Promise<boolean> {
   if (outcome.kind === 'dropped') return false;
   if (outcome.kind === 'failed') {
     await faultPoint('update.failed');
-    await writes.write(async () => void (await failUpdate(pool, update, outcome.reason)));
+    await writes.write(async () => void (await failUpdate(fenced, update, outcome.reason)));
   }
   if (outcome.kind !== 'postponed') return true;
   const { installationId, accountId } = update;

@@ -7,17 +7,20 @@ import {
   claimNextDelivery,
   finishDelivery,
   postponeDelivery,
+  type ReadyChannelQueue,
   releaseHeldDeliveries,
 } from '../../db/channels/delivery-queue.ts';
 import { type InstalledPlugin, loadInstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { isActive } from '../../db/installations/run-rule.ts';
-import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
+import { classifyDatabaseError, isOwnershipLost } from '../../db/postgres/database-errors.ts';
+import type { Fence } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
 import type { RetryingWriter } from '../../service/timing/retrying-writer.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import type { Fleet } from '../children/fleet.ts';
+import type { Ownership } from '../cluster/ownership.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { callChannelHandler } from './channel-call.ts';
 import { RequiredPluginError, storeMessages } from './inbound-messages.ts';
@@ -27,8 +30,7 @@ import { type AttemptVerdict, isUsedUp, judgeDelivery, REFUSED_WAIT_S } from './
 interface DeliveryDeps {
   readonly services: SessionServices;
   readonly fleet: Pick<Fleet, 'findRefusal'>;
-  /** The supervisor's lease, which holds the claims. */
-  readonly lease: number;
+  readonly ownership: Pick<Ownership, 'begin'>;
   readonly writes: Pick<RetryingWriter, 'write'>;
   /** Delays after failed attempts, seconds. */
   readonly deliveryWaits: readonly number[];
@@ -37,29 +39,42 @@ interface DeliveryDeps {
   onError(error: Error): void;
 }
 
+/** An attempt, under the ownership whose epoch claims and fences it. */
+type AttemptDeps = DeliveryDeps & { readonly fence: Fence };
+
 /** Works on the head of a channel queue. True: the next delivery may follow at once. */
-export async function deliverHead(deps: DeliveryDeps, queue: ChannelQueue): Promise<boolean> {
+export async function deliverHead(deps: DeliveryDeps, queue: ReadyChannelQueue): Promise<boolean> {
+  const work = deps.ownership.begin(queue.accountId);
+  if (!work) return false;
+  try {
+    return await claimAndDeliver({ ...deps, fence: work.fence }, queue);
+  } finally {
+    work.end();
+  }
+}
+
+async function claimAndDeliver(deps: AttemptDeps, queue: ChannelQueue): Promise<boolean> {
   const { pool } = deps.services;
-  const delivery = await claimNextDelivery(pool, queue, deps.lease);
+  const delivery = await claimNextDelivery(pool, queue, deps.fence);
   if (!delivery) return false;
   const facts = { deliveryId: delivery.id, direction: delivery.direction, attempt: delivery.attempt };
   const settings = { kind: 'consumer', parent: delivery.traceparent, facts } as const;
   return traced('delivery', settings, () => deliver(deps, queue, delivery));
 }
 
-async function deliver(deps: DeliveryDeps, queue: ChannelQueue, delivery: ClaimedDelivery): Promise<boolean> {
+async function deliver(deps: AttemptDeps, queue: ChannelQueue, delivery: ClaimedDelivery): Promise<boolean> {
   const { pool } = deps.services;
   await deps.faultPoint(formatStep(delivery, 'claimed'));
   if (isUsedUp(delivery, deps.deliveryWaits.length + 1))
-    return finishDelivery(pool, delivery.id, deps.lease, 'dead', 'the supervisor ended during each attempt');
+    return finishDelivery(pool, delivery.id, deps.fence.epoch, 'dead', 'the supervisor ended during each attempt');
   const plugin = await currentEntry(deps.services, delivery);
-  if (!plugin) return finishDelivery(pool, delivery.id, deps.lease, 'dead', 'the installation is gone');
+  if (!plugin) return finishDelivery(pool, delivery.id, deps.fence.epoch, 'dead', 'the installation is gone');
   const held = holdReason(plugin, queue);
   if (held !== null) return hold(deps, delivery, held);
   const refused = deps.fleet.findRefusal(plugin);
   if (refused !== null) {
     const wait = { afterSeconds: REFUSED_WAIT_S, error: refused, as: 'nothing' } as const;
-    await postponeDelivery(pool, delivery.id, deps.lease, wait);
+    await postponeDelivery(pool, delivery.id, deps.fence.epoch, wait);
     return false;
   }
   return attempt(deps, delivery, plugin);
@@ -87,14 +102,14 @@ function holdReason(
   return registrations.channel[handler] ? null : `this version of the plugin has no channel.${handler}`;
 }
 
-async function hold({ services, lease }: DeliveryDeps, delivery: ClaimedDelivery, why: string): Promise<false> {
-  await postponeDelivery(services.pool, delivery.id, lease, { afterSeconds: null, error: why, as: 'nothing' });
+async function hold({ services, fence }: AttemptDeps, delivery: ClaimedDelivery, why: string): Promise<false> {
+  await postponeDelivery(services.pool, delivery.id, fence.epoch, { afterSeconds: null, error: why, as: 'nothing' });
   // The installation became ready after the check, when the delivery was not held yet.
   await releaseHeldDeliveries(services.pool, delivery.installationId);
   return false;
 }
 
-async function attempt(deps: DeliveryDeps, delivery: ClaimedDelivery, plugin: InstalledPlugin): Promise<boolean> {
+async function attempt(deps: AttemptDeps, delivery: ClaimedDelivery, plugin: InstalledPlugin): Promise<boolean> {
   const { services } = deps;
   const name = delivery.direction === 'in' ? 'receive' : 'send';
   const invocationId = randomUUIDv7();
@@ -125,13 +140,13 @@ async function attempt(deps: DeliveryDeps, delivery: ClaimedDelivery, plugin: In
 
 /** Records the result of an attempt. True: the next delivery may follow at once. */
 function recordVerdict(
-  { services: { pool }, lease, writes }: DeliveryDeps,
+  { services: { pool }, fence, writes }: AttemptDeps,
   { id, setAside }: ClaimedDelivery,
   verdict: AttemptVerdict,
 ) {
   return writes.write(async () => {
-    if (verdict.kind !== 'retry') return finishDelivery(pool, id, lease, verdict.kind, verdict.error);
-    await postponeDelivery(pool, id, lease, verdict);
+    if (verdict.kind !== 'retry') return finishDelivery(pool, id, fence.epoch, verdict.kind, verdict.error);
+    await postponeDelivery(pool, id, fence.epoch, verdict);
     return setAside || verdict.setAside === true || verdict.afterSeconds === 0;
   });
 }
@@ -145,16 +160,17 @@ const formatStep = ({ direction }: ClaimedDelivery, step: string): string =>
  * channel.
  */
 async function storeResult(
-  { services, writes, onError }: DeliveryDeps,
+  { services, fence, writes, onError }: AttemptDeps,
   delivery: ClaimedDelivery,
   result: LinkResult & { kind: 'answered' },
 ): Promise<LinkResult> {
   try {
-    await writes.write(() => storeMessages(services, delivery, readMessages(result)));
+    await writes.write(() => storeMessages(services, fence, delivery, readMessages(result)));
     return result;
   } catch (error) {
     if (error instanceof RequiredPluginError || error instanceof Problem)
       return { kind: 'error', message: error.message };
+    if (isOwnershipLost(error)) throw error;
     const fault = classifyDatabaseError(error);
     // The supervisor is stopping: the next one repeats the attempt.
     if (fault === 'unavailable' || fault === 'busy') throw error;

@@ -34,6 +34,8 @@ import { openRetryingWriter } from '../../service/timing/retrying-writer.ts';
 import { ChildError } from '../children/child-errors.ts';
 import type { Fleet } from '../children/fleet.ts';
 import { introspect } from '../children/introspect.ts';
+import type { OwnedJobs } from '../cluster/owned-jobs.ts';
+import type { OwnedWork, Ownership } from '../cluster/ownership.ts';
 import { findRefusal, type Sandbox } from '../jail/sandbox.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { ChannelScheduler } from './channel-scheduler.ts';
@@ -58,6 +60,8 @@ interface JobDeps extends Omit<EventDeps, 'delivering' | 'writes'> {
   readonly services: SessionServices;
   readonly blobs: Blobs;
   readonly fleet: Fleet;
+  readonly ownership: Ownership;
+  readonly ownedJobs: OwnedJobs;
   readonly sandbox: Pick<Sandbox, 'jail' | 'admits' | 'missing'>;
   /** Delays after failed attempts at a delivery, seconds. */
   readonly deliveryWaits: readonly number[];
@@ -70,9 +74,9 @@ interface JobDeps extends Omit<EventDeps, 'delivering' | 'writes'> {
 
 export interface Jobs {
   /** Call it when a channel has a new delivery. */
-  wakeChannel(channelId: string): void;
+  wakeChannel(channelId: string, accountId: string): void;
   /** Call it when a vendor waits for a handshake. */
-  handshake(id: string): void;
+  handshake(id: string, accountId: string): void;
   /** Releases the deliveries that were held for an installation. */
   releaseDeliveries(installationId: string): void;
   /** Compares rows and queues now, because notifications may have been lost. */
@@ -85,6 +89,7 @@ export interface Jobs {
 
 /** Recovers unfinished work, then starts the workers. */
 export async function startJobs(deps: JobDeps): Promise<Jobs> {
+  const { ownedJobs } = deps;
   await upkeep(deps);
   const writes = openRetryingWriter(deps.onError);
   const scheduler = new ChannelScheduler({
@@ -92,17 +97,19 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
     perInstallation: CHANNEL_QUEUES_PER_INSTALLATION,
     pollMs: CHANNEL_POLL_MS,
     onError: deps.onError,
-    find: (channelIds) => findReadyChannelQueues(deps.pool, deps.lease, channelIds),
+    find: (channelIds) => findReadyChannelQueues(deps.pool, deps.ownership.listShards(), channelIds),
     work: (queue) => deliverHead({ ...deps, writes }, queue),
   });
   deps.queues.work('introspect', (payload) => answerRequest(deps, payload));
   const delivering = new Set<string>();
-  deps.queues.work('events', ({ installationId }) => deliverEvents({ ...deps, delivering, writes }, installationId));
-  const updating = new Set<string>();
-  deps.queues.work('updates', ({ installationId }) =>
-    updateInstallation({ ...deps, updating, writes }, installationId),
+  ownedJobs.work('events', ({ installationId }, work) =>
+    deliverEvents({ ...deps, delivering, writes }, installationId, work),
   );
-  deps.queues.work('uninstall', ({ installationId }) => uninstall(deps, installationId));
+  const updating = new Set<string>();
+  ownedJobs.work('updates', ({ installationId }, work) =>
+    updateInstallation({ ...deps, updating, writes }, installationId, work),
+  );
+  ownedJobs.work('uninstall', ({ installationId }, work) => uninstall(deps, installationId, work));
   await sweepIntrospections(deps.pool, deps.queues);
   const work = { delivering, updating, scheduler };
   await heal(deps, work);
@@ -112,8 +119,11 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
   ];
   const stopUsageUpkeep = startUsageUpkeep(deps.pool, deps.onError);
   return {
-    wakeChannel: (channelId) => scheduler.wake(channelId),
-    handshake: (id) => void answerAsked(deps, id).catch(deps.onError),
+    wakeChannel: (channelId, accountId) => {
+      // Without an account: from an API of the release before.
+      if (accountId === '' || deps.ownership.holds(accountId)) scheduler.wake(channelId);
+    },
+    handshake: (id, accountId) => void answerAsked(deps, id, accountId).catch(deps.onError),
     releaseDeliveries: (installationId) => void release(deps, scheduler, installationId).catch(deps.onError),
     heal: () => void heal(deps, work).catch(deps.onError),
     stop: (graceMs) => {
@@ -134,9 +144,9 @@ interface RunningWork {
 }
 
 async function heal(deps: JobDeps, { delivering, updating, scheduler }: RunningWork): Promise<void> {
-  const { pool, queues, lease } = deps;
+  const { pool, queues, ownership } = deps;
   await resetRuntimes(pool);
-  await requeueStrandedEvents(pool, queues, { lease, delivering });
+  await requeueStrandedEvents(pool, queues, { shards: ownership.listShards(), delivering });
   await releaseHeldEvents(pool, queues, null);
   await endOrphanedDeliveries(pool);
   await release(deps, scheduler, null);
@@ -208,9 +218,9 @@ async function runIntrospection(
  * Removes an installation. If `pluginUninstalled` is still pending, the end of that event, or the recovery after
  * `LAST_WORD_MS`, queues this job again.
  */
-async function uninstall(deps: JobDeps, installationId: string): Promise<void> {
+async function uninstall(deps: JobDeps, installationId: string, { fence }: OwnedWork): Promise<void> {
   const since = await findUninstallEventTime(deps.pool, installationId);
   if (since && Date.now() - Date.parse(since) < LAST_WORD_MS) return;
   await deps.fleet.retire(installationId);
-  await removeInstallation(deps.pool, deps.queues, installationId);
+  await removeInstallation({ pool: deps.pool, fence }, deps.queues, installationId);
 }

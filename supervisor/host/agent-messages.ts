@@ -2,7 +2,7 @@
 import type { Pool } from 'pg';
 import { lockAgent } from '../../db/accounts/agents.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
-import { inTransaction } from '../../db/postgres/pool.ts';
+import { inTransaction, type WritingPool } from '../../db/postgres/pool.ts';
 import { appendMessages, createSession, findAgentSession, type Session } from '../../db/sessions/sessions.ts';
 import { describeCancel } from '../../sdk/contract/errors.ts';
 import type { PluginPort } from '../calls/plugin-port.ts';
@@ -24,13 +24,13 @@ interface AgentMessage {
 /** Opens the agent's newest session, or starts its first one. Null: the account has no such agent. */
 export async function openAgentSession(
   { pool, queues }: AgentMessageDeps,
-  accountId: string,
-  agentId: string,
+  writes: WritingPool,
+  { accountId, agentId }: { readonly accountId: string; readonly agentId: string },
 ): Promise<Session | null> {
   // Agents of an agent runtime are known only by their sessions.
   const newest = await findAgentSession(pool, accountId, agentId);
   if (newest) return newest;
-  return inTransaction(pool, async (tx) => {
+  return inTransaction(writes, async (tx) => {
     const agent = await lockAgent(tx, accountId, agentId);
     if (!agent) return null;
     // Another message may have created the session while this one waited for the lock.
@@ -45,7 +45,8 @@ export async function openAgentSession(
 
 /** Adds a user message to a session; `data` names the plugin that wrote it. */
 export async function sendAgentMessage(
-  { pool, otherPlugins }: AgentMessageDeps,
+  { otherPlugins }: AgentMessageDeps,
+  writes: WritingPool,
   session: Session,
   { fromAgentId, text, installationId, plugin }: AgentMessage,
 ): Promise<{ readonly id: string } | { readonly cancelled: string }> {
@@ -60,6 +61,8 @@ export async function sendAgentMessage(
   if (cancelled) return { cancelled: describeCancel(cancelled.by.displayName, cancelled.reason) };
   const data = { kind: 'agent_message', fromAgentId, installationId, plugin };
   const message = context.message as typeof sent.message;
-  const [added] = await appendMessages(pool, session.id, [{ role: 'user', text: message.text, data }]);
+  const [added] = await inTransaction(writes, (tx) =>
+    appendMessages(tx, session.id, [{ role: 'user', text: message.text, data }]),
+  );
   return added ? { id: added.id } : { cancelled: 'the session was deleted meanwhile' };
 }

@@ -27,20 +27,20 @@ export function agentCalls(deps: AgentMessageDeps): Pick<HostHandlers, Calls> {
   const { pool, queues } = deps;
   return {
     'agents.list': ({ plugin }) => listAgents(pool, plugin.accountId),
-    'agents.create': async ({ plugin, signal }, { agent }) => {
-      const made = await createAgent(pool, toScope(plugin), storable(agent), signal);
+    'agents.create': async ({ plugin, signal, writes }, { agent }) => {
+      const made = await createAgent(writes, toScope(plugin), storable(agent), signal);
       if (!made) throw new HostError(FULL);
       return made;
     },
-    'agents.update': async ({ plugin, signal }, { agentId, changes }) => {
+    'agents.update': async ({ plugin, signal, writes }, { agentId, changes }) => {
       const { agentId: id } = storable({ agentId });
-      const changed = await updateAgent(pool, toScope(plugin), id, storable(changes), signal);
+      const changed = await updateAgent(writes, toScope(plugin), id, storable(changes), signal);
       if (changed === 'absent') throw new HostError(NOT_YOURS);
       if (changed === 'full') throw new HostError(FULL);
       return changed;
     },
-    'agents.remove': async ({ plugin, signal }, { agentId }) => {
-      if (!(await deleteAgent(pool, queues, toScope(plugin), storable({ agentId }).agentId, signal)))
+    'agents.remove': async ({ plugin, signal, writes }, { agentId }) => {
+      if (!(await deleteAgent(writes, queues, toScope(plugin), storable({ agentId }).agentId, signal)))
         throw new HostError(NOT_YOURS);
       return undefined;
     },
@@ -60,14 +60,19 @@ function createSender(deps: AgentMessageDeps): HostHandlers['agents.send'] {
       throw new HostError(`messages triggered further messages ${AGENT_MESSAGE_DEPTH} times; this one was not sent`);
     if (!rateLimits.get(plugin.accountId).consume())
       throw new HostError(`an account’s plugins send ${AGENT_MESSAGES_PER_MINUTE} messages a minute at most`);
-    const opened = await openAgentSession(deps, plugin.accountId, agentId);
+    const opened = await openAgentSession(deps, scope.writes, { accountId: plugin.accountId, agentId });
     if (!opened) throw new HostError('the account has no agent with this id');
     scope.signal.throwIfAborted();
     const session = { ...opened };
     depths.set(session, depth + 1);
     const { installationId, slug } = plugin;
     const fromAgentId = scope.session?.agentId ?? `plugin:${slug}`;
-    const passed = await sendAgentMessage(deps, session, { fromAgentId, text, installationId, plugin: slug });
+    const passed = await sendAgentMessage(deps, scope.writes, session, {
+      fromAgentId,
+      text,
+      installationId,
+      plugin: slug,
+    });
     if ('cancelled' in passed) throw new HostError(passed.cancelled);
     return passed;
   };

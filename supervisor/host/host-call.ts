@@ -1,6 +1,7 @@
 /** The type of a host-call handler. Parameter and result types come from the row, the scope from the child's pipe. */
 import type { z } from 'zod';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
+import type { WritingPool } from '../../db/postgres/pool.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import type { HostCallName, hostCalls } from '../../sdk/contract/protocol.ts';
 
@@ -20,6 +21,8 @@ export interface HostScope {
   readonly invocationId: string | null;
   /** Aborts on time-out, when the child ends, or when the capability is revoked. */
   readonly signal: AbortSignal;
+  /** For every write: it fails when another supervisor owns the account by now. */
+  readonly writes: WritingPool;
   /** The installation's current capabilities. */
   granted(): readonly string[];
   /** Requires more than the member's capability: the signal aborts when `isGranted` returns false, now or later. */

@@ -16,7 +16,7 @@ const NO_SUCH = 'no media file has this id';
 export const defaultMediaQuota: MediaQuota = { bytes: limits.mediaBytes, files: limits.mediaFiles };
 
 export const mediaCalls = (pool: Pool, blobs: Blobs, quota: MediaQuota): Pick<HostHandlers, Calls> => ({
-  'media.put': async ({ plugin, signal }, { content, name }) => {
+  'media.put': async ({ plugin, signal, writes }, { content, name }) => {
     if (content.byteLength > limits.mediaItemBytes)
       throw new HostError(`a media file has ${limits.mediaItemBytes} bytes at most`);
     if (name !== undefined && !isStorable(name))
@@ -27,7 +27,7 @@ export const mediaCalls = (pool: Pool, blobs: Blobs, quota: MediaQuota): Pick<Ho
     const blob = await blobs.put(content);
     signal.throwIfAborted();
     const kept = await saveMedia(
-      pool,
+      writes,
       { ...blob, accountId, installationId, mediaType, name: name ?? null },
       quota,
       signal,
@@ -43,8 +43,8 @@ export const mediaCalls = (pool: Pool, blobs: Blobs, quota: MediaQuota): Pick<Ho
     if (!found) throw new HostError(NO_SUCH);
     return { content: new Uint8Array(await blobs.read(found.sha256)), mediaType: found.mediaType };
   },
-  'media.remove': async ({ plugin: { accountId, installationId }, signal }, { mediaId: id }) => {
-    const isDropped = isStorable(id) && (await releaseMedia(pool, { accountId, installationId, id }, signal));
+  'media.remove': async ({ plugin: { accountId, installationId }, signal, writes }, { mediaId: id }) => {
+    const isDropped = isStorable(id) && (await releaseMedia(writes, { accountId, installationId, id }, signal));
     if (!isDropped) throw new HostError(`${NO_SUCH} of this installation`);
     return undefined;
   },

@@ -17,16 +17,16 @@ export const sessionCalls = (pool: Pool): Pick<HostHandlers, Calls> => ({
   },
   'session.messages': (scope, { limit }) =>
     lastMessages(pool, requireScopeSession(scope).id, limit ?? DEFAULT_MESSAGES),
-  'session.post': (scope, { text }) => add(pool, scope, 'assistant', text),
-  'session.notice': (scope, { text }) => add(pool, scope, 'notice', text),
+  'session.post': (scope, { text }) => add(scope, 'assistant', text),
+  'session.notice': (scope, { text }) => add(scope, 'notice', text),
 });
 
-async function add(pool: Pool, scope: HostScope, role: NewMessage['role'], text: string): Promise<{ id: string }> {
+async function add(scope: HostScope, role: NewMessage['role'], text: string): Promise<{ id: string }> {
   const session = requireScopeSession(scope);
   if (!isStorable(text)) throw new HostError('the text of a message must not contain U+0000 or lone surrogates');
   const data = { installationId: scope.plugin.installationId, plugin: scope.plugin.slug };
   const [added] = await inTransaction(
-    pool,
+    scope.writes,
     (tx) => appendMessages(tx, session.id, [{ role, text, data }]),
     scope.signal,
   );

@@ -16,14 +16,14 @@ export const storageCalls = (pool: Pool, maxBytes: number): Pick<HostHandlers, C
     const text = await readStorageValue(pool, plugin.installationId, storable(key));
     return text === null ? null : JSON.parse(text);
   },
-  'storage.set': async ({ plugin, signal }, { key, value }) => {
+  'storage.set': async ({ plugin, signal, writes }, { key, value }) => {
     const stored = { key: storable(key), value: JSON.stringify(value) };
-    const fits = await writeStorageValue(pool, plugin.installationId, stored, maxBytes, signal);
+    const fits = await writeStorageValue(writes, plugin.installationId, stored, maxBytes, signal);
     if (!fits) throw new HostError(`storage is full: an installation keeps ${maxBytes} bytes of keys and values`);
     return undefined;
   },
-  'storage.delete': async ({ plugin }, { key }) => {
-    await deleteStorageValue(pool, plugin.installationId, storable(key));
+  'storage.delete': async ({ plugin, writes }, { key }) => {
+    await deleteStorageValue(writes, plugin.installationId, storable(key));
     return undefined;
   },
   'storage.list': ({ plugin }, { prefix }) => listStorageKeys(pool, plugin.installationId, storable(prefix ?? '')),

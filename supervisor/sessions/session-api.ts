@@ -8,6 +8,7 @@ import { DOCUMENTATION_GROUP, documentationRoutes } from '../../service/http/doc
 import { documentRoutes } from '../../service/http/openapi.ts';
 import { type AccountLimits, limitAccounts, limitAnonymous } from '../../service/http/rate-limits.ts';
 import { inspectorRoutes, isInspectorPath } from '../children/inspector/route.ts';
+import { serveOwnAccounts } from '../cluster/door.ts';
 import { mcpRoutes } from '../mcp/route.ts';
 import { commandRoutes } from './command-routes.ts';
 import { draftRoutes } from './draft-routes.ts';
@@ -122,6 +123,7 @@ async function accountScope(
   { anonymousPerMinute, accountLimits, site }: AccountScopeOptions,
 ): Promise<void> {
   serveAccounts(scope, { signIn: services.signIn, anonymousPerMinute, bodiesInFlight: BODIES_IN_FLIGHT, site });
+  serveOwnAccounts(scope, services.door);
   limitAccounts(scope, accountLimits);
   await scope.register(sessionRoutes(services));
   await scope.register(transcriptRoutes(services));

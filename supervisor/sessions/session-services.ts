@@ -14,6 +14,7 @@ import type { ChainDeps } from '../calls/chain-runner.ts';
 import type { PluginInvoker } from '../calls/plugin-call.ts';
 import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
 import type { Inspections } from '../children/inspector/inspections.ts';
+import type { Door } from '../cluster/door.ts';
 import type { HookCounts } from '../records/hook-counts.ts';
 import type { RunningCalls } from './running-calls.ts';
 import type { SessionCache } from './session-cache.ts';
@@ -26,6 +27,8 @@ export interface SessionServices extends ChainDeps {
   readonly queues: Queues;
   readonly blobs: Blobs;
   readonly signIn: SignIn;
+  /** Leads calls to the owner of their account. */
+  readonly door: Door;
   readonly sessions: SessionCache;
   readonly pluginsCache: AccountPluginsCache;
   readonly hookCounts: HookCounts;
@@ -34,8 +37,6 @@ export interface SessionServices extends ChainDeps {
   /** Called at each step; a test may stop the step there. */
   faultPoint(step: string): Promise<void> | undefined;
   readonly inspections: Inspections;
-  /** The lease id of this supervisor. */
-  readonly lease: number;
   /** Steps of turns that must not run twice at once. */
   readonly turnLocks: KeyedLocks;
   readonly runningCalls: RunningCalls;

@@ -22,9 +22,6 @@ import { failedTool } from './tool-results.ts';
 import { callTool, findTool } from './tools.ts';
 import { createReusedProblem, digestOf, explainRefusal } from './turn-answers.ts';
 
-/** Seconds after which a runtime asks again for a call that another supervisor makes. */
-const ASK_AGAIN_S = 1;
-
 export interface ToolRequest {
   readonly callId: string;
   readonly name: string;
@@ -48,7 +45,7 @@ export async function callToolInTurn(
 ): Promise<ToolResult> {
   const key = { ...turn, callId: request.callId, digest: digestOf([request.name, request.arguments]) };
   const answer = await services.runningCalls.run(key, request.signal, async (signal) => {
-    const claim = { runtime, name: request.name, runner: services.lease };
+    const claim = { runtime, name: request.name, runner: findEpoch(services, session) };
     if (!(await claimTurnCall(services.pool, key, claim)))
       return readKnownCall(services, key, () => explainRefusal(services.pool, turn));
     return makeCall(services, session, key, { ...request, signal }, true);
@@ -69,7 +66,7 @@ export async function callToolOnce(
   const digest = digestOf([request.name, request.arguments]);
   const key = { sessionId: session.id, turnId: NO_TURN, callId: request.callId, digest };
   const answer = await services.runningCalls.run(key, request.signal, async (signal) => {
-    if (!(await claimPlainCall(services.pool, key, { name: request.name, runner: services.lease })))
+    if (!(await claimPlainCall(services.pool, key, { name: request.name, runner: findEpoch(services, session) })))
       return readKnownCall(services, key, async () => new Problem('not_found', 'You have no session with this id.'));
     return makeCall(services, session, key, { ...request, signal }, false);
   });
@@ -77,6 +74,9 @@ export async function callToolOnce(
   const { code, detail, errors } = answer.problem;
   throw new Problem(code, detail, errors ? { errors } : {});
 }
+
+/** Of the ownership under which a call is made. */
+const findEpoch = ({ door }: SessionServices, { accountId }: Session): number => door.ownership.fence(accountId).epoch;
 
 const describeProblem = ({ detail, errors = [] }: Extract<CallAnswer, { problem: object }>['problem']): string =>
   [detail, ...errors.map(({ field, message }) => `${field ?? 'arguments'}: ${message}`)].join('\n');
@@ -155,8 +155,6 @@ async function readKnownCall(
   if (!known) throw await explain();
   if (known.digest !== key.digest) throw createReusedProblem('a call of this turn');
   if (known.answer) return known.answer;
-  if (known.isRunning && known.runner !== services.lease)
-    throw new Problem('unavailable', 'Another supervisor makes this call. Ask again.', { retryAfter: ASK_AGAIN_S });
   await answerCall(services.pool, key, { result: INTERRUPTED }, null);
   return { result: INTERRUPTED };
 }
@@ -171,15 +169,15 @@ export interface CallState {
   readonly endedAt: string | null;
 }
 
-export function describeCall({ lease, runningCalls }: SessionServices, turn: TurnKey, call: CallRow): CallState {
+export function describeCall({ runningCalls }: SessionServices, turn: TurnKey, call: CallRow): CallState {
   const { callId, name, digest, answer, startedAt, endedAt } = call;
   const base = { callId, name, startedAt, endedAt };
   if (answer) {
     const result = 'result' in answer ? answer.result : failedTool(describeProblem(answer.problem));
     return { ...base, state: 'answered', result };
   }
-  const isRunning = runningCalls.has({ ...turn, callId, digest }) || (call.isRunning && call.runner !== lease);
-  return isRunning
+  // No other supervisor makes calls of this account.
+  return runningCalls.has({ ...turn, callId, digest })
     ? { ...base, state: 'running', result: null }
     : { ...base, state: 'interrupted', result: INTERRUPTED };
 }

@@ -4,9 +4,8 @@ import { utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { openBlobs } from '../../db/files/blobs.ts';
-import { createLeaseId, holdLeaseSql } from '../../db/jobs/leases.ts';
-import { openListener } from '../../db/postgres/listener.ts';
 import { insertBareInstallation } from '../fixtures/bare-installation.ts';
+import { claimAccount } from '../fixtures/shard-owner.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { operator } from './operator-command.ts';
 
@@ -66,9 +65,7 @@ t.test('dead letters', async (t) => {
 t.test('waiting names what holds each queue', async (t) => {
   const { env, pool, say } = await prepareQueues(t);
   t.match(await operator(env, 'waiting'), { stdout: 'Nothing waits.\n' });
-  const lease = createLeaseId();
-  const supervisor = await openListener(pool, () => undefined, [holdLeaseSql(lease)]);
-  t.teardown(() => supervisor.close());
+  const { epoch } = await claimAccount(pool, 'a1');
   await pool.query(`INSERT INTO channels (id, installation_id, account_id, name, routing_id) VALUES
     ('c2', 'i1', 'a1', 'Busy', 'r2'), ('c3', 'i1', 'a1', 'Later', 'r3'), ('c4', 'i1', 'a1', 'Paused', 'r4')`);
   const wait = (id: string, channel: string, next: string, claim: number | null) =>
@@ -79,8 +76,8 @@ t.test('waiting names what holds each queue', async (t) => {
       [id, channel, next, claim],
     );
   await wait('free', 'c1', 'now', null);
-  await wait('gone', 'c1', 'now', createLeaseId());
-  await wait('busy', 'c2', 'now', lease);
+  await wait('gone', 'c1', 'now', epoch - 1);
+  await wait('busy', 'c2', 'now', epoch);
   await wait('behind', 'c2', 'now', null);
   await wait('later', 'c3', '2100-01-01T00:00:00Z', null);
   await wait('paused', 'c4', 'infinity', null);
@@ -92,13 +89,13 @@ t.test('waiting names what holds each queue', async (t) => {
       waiting: 2,
       headId: 'busy',
       heldBy: 'supervisor',
-      holder: /^supervisor at 127\.0\.0\.1, PostgreSQL process \d+$/,
+      holder: /^supervisor \d+ at http:\/\/192\.0\.2\.1:4012$/,
     },
     Later: { waiting: 1, heldBy: 'retry', holder: '2100-01-01T00:00:00Z', attempts: 2, lastError: 'it said no' },
     Paused: { waiting: 1, heldBy: 'installation', holder: 'ready' },
   });
   const { stdout } = await operator(env, 'waiting', '--installation', 'i1');
-  t.match(stdout, /Busy .* running on supervisor at 127\.0\.0\.1/);
+  t.match(stdout, /Busy .* running on supervisor \d+ at http:\/\/192\.0\.2\.1/);
   t.match(stdout, /Later .* next attempt 2100-01-01T00:00:00Z/);
 });
 

@@ -95,7 +95,9 @@ export async function pluginWith(
       const grant = holdGrant(hostCalls['http.fetch'], installation);
       const scope = { plugin: installation.plugin, session: null, invocationId: null };
       const signal = AbortSignal.any([child.signal, grant.gone]);
-      return calls['http.fetch']({ ...scope, ...grant, signal }, { url, init }).finally(grant.release);
+      return calls['http.fetch']({ ...scope, ...grant, signal, writes: null as never }, { url, init }).finally(
+        grant.release,
+      );
     },
   };
 }

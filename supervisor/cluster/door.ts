@@ -1,0 +1,83 @@
+/** Any supervisor takes any call: it serves those of its own accounts, and forwards the others to their owner. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { requireCaller } from '../../service/http/authentication.ts';
+import { movedElsewhere, type OwnedWork, type Ownership } from './ownership.ts';
+import { PeerGoneError, type PeerRequests } from './peer-requests.ts';
+import type { PeerServer } from './peer-server.ts';
+
+/** A call that meets the handover of its account is forwarded once more, by the owner before. */
+const HOPS_MAX = 2;
+/** Delay before an owner that accepts no connection is asked again. Milliseconds. */
+const GONE_DELAY_MS = 250;
+/** A call is tried this long while its owner accepts no connection: longer than the lease. Milliseconds. */
+const GONE_WAIT_MS = 15_000;
+
+export interface Door {
+  readonly ownership: Ownership;
+  readonly peers: PeerRequests;
+  readonly server: PeerServer;
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The work of a call that may change something. */
+    ownedWork: OwnedWork | null;
+  }
+}
+
+/** Makes a scope, whose requests are signed in, serve the accounts that this supervisor owns. Runs before the body is read. */
+export function serveOwnAccounts(scope: FastifyInstance, door: Door): void {
+  scope.decorateRequest('ownedWork', null);
+  scope.addHook('onRequest', async (request, reply) => {
+    const { id } = requireCaller(request);
+    if (admit(door.ownership, id, request, reply)) return;
+    await serveElsewhere(door, id, request, reply);
+  });
+  // While the process stood still, another supervisor may have taken over: its answers are newer.
+  scope.addHook('onSend', async (request) => {
+    const work = request.ownedWork;
+    if (work === null || door.ownership.isCurrent(work.fence)) return;
+    request.ownedWork = null;
+    throw movedElsewhere();
+  });
+}
+
+/** @returns false: the account is not served here */
+function admit(ownership: Ownership, accountId: string, request: FastifyRequest, reply: FastifyReply): boolean {
+  if (request.method === 'GET' || request.method === 'HEAD') return ownership.holds(accountId);
+  const work = ownership.begin(accountId);
+  if (work === null) return false;
+  request.ownedWork = work;
+  reply.raw.once('finish', work.end);
+  reply.raw.once('close', work.end);
+  return true;
+}
+
+async function serveElsewhere(
+  { ownership, peers, server }: Door,
+  accountId: string,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<void> {
+  const hops = server.countHops(request.raw) + 1;
+  const endsAt = performance.now() + GONE_WAIT_MS;
+  for (;;) {
+    const owner = await ownership.findOwner(accountId);
+    if (owner === null) {
+      if (admit(ownership, accountId, request, reply)) return;
+      continue;
+    }
+    if (hops > HOPS_MAX) throw movedElsewhere();
+    const watch = ownership.watchPeer(owner);
+    try {
+      return await peers.forward(owner, request, reply, hops, watch.signal);
+    } catch (error) {
+      if (!(error instanceof PeerGoneError)) throw error;
+      if (performance.now() > endsAt) throw movedElsewhere();
+      await sleep(GONE_DELAY_MS);
+    } finally {
+      watch.release();
+    }
+  }
+}

@@ -1,0 +1,123 @@
+/** Extends the supervisor's lease on a connection of its own, so that a busy pool does not delay it. */
+import { Client, type Pool } from 'pg';
+import { within } from '../../service/timing/within.ts';
+
+/** Interval of extensions. Milliseconds. */
+export const HEARTBEAT_MS = 2_000;
+/** Delay after a failed one. Milliseconds. */
+const RETRY_MS = 500;
+/** A database that answers later is away. Milliseconds. */
+const ANSWER_MS = 2_000;
+/** A server that is away does not close the connection. Milliseconds. */
+const END_MS = 250;
+
+interface HeartbeatOptions {
+  readonly pool: Pool;
+  /** Runs at each beat. */
+  beat(client: Client): Promise<void>;
+  /** Called with the first error in a row. */
+  onError(error: Error): void;
+}
+
+export class Heartbeat {
+  readonly #options: HeartbeatOptions;
+  readonly #stopping = new AbortController();
+  #client: Client | null = null;
+  #wake: () => void = () => undefined;
+  #isWoken = false;
+  readonly #waiting: (() => void)[] = [];
+  #running: Promise<void> = Promise.resolve();
+
+  constructor(options: HeartbeatOptions) {
+    this.#options = options;
+  }
+
+  /** Beats once, then at each interval. @throws the error of the first beat */
+  async start(): Promise<void> {
+    await this.#beat();
+    this.#running = this.#run();
+  }
+
+  /** Beats now, once more if a beat is under way. */
+  wake(): void {
+    this.#isWoken = true;
+    this.#wake();
+  }
+
+  /** Resolves after a beat that begins now, also if it fails. */
+  beatNow(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#waiting.push(resolve);
+    this.wake();
+    return promise;
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    this.#wake();
+    await this.#running;
+    await this.#disconnect();
+  }
+
+  async #run(): Promise<void> {
+    let failures = 0;
+    while (!this.#stopping.signal.aborted) {
+      await this.#sleep(failures === 0 ? HEARTBEAT_MS : RETRY_MS);
+      if (this.#stopping.signal.aborted) return;
+      this.#isWoken = false;
+      const waiting = this.#waiting.splice(0);
+      try {
+        await this.#beat();
+        failures = 0;
+      } catch (error) {
+        failures += 1;
+        if (failures === 1) this.#options.onError(error as Error);
+      }
+      for (const resolve of waiting) resolve();
+    }
+  }
+
+  async #sleep(ms: number): Promise<void> {
+    if (this.#isWoken) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#wake = resolve;
+    const timer = setTimeout(resolve, ms);
+    await promise;
+    clearTimeout(timer);
+  }
+
+  async #beat(): Promise<void> {
+    try {
+      this.#client ??= await this.#connect();
+      await this.#options.beat(this.#client);
+    } catch (error) {
+      await this.#disconnect();
+      throw error;
+    }
+  }
+
+  async #connect(): Promise<Client> {
+    const { options } = this.#options.pool;
+    const client = new Client({ ...options, connectionTimeoutMillis: ANSWER_MS, query_timeout: ANSWER_MS });
+    // A lost connection rejects the query. Without a listener, the error event would end the process as well.
+    client.on('error', () => undefined);
+    try {
+      await client.connect();
+    } catch (error) {
+      // Its socket would stay open while the server accepts and says nothing.
+      void client.end().catch(() => undefined);
+      throw error;
+    }
+    return client;
+  }
+
+  async #disconnect(): Promise<void> {
+    const client = this.#client;
+    this.#client = null;
+    if (client)
+      await within(
+        client.end().catch(() => undefined),
+        END_MS,
+      );
+  }
+}

@@ -1,0 +1,403 @@
+/**
+ * Which accounts this supervisor owns. It runs the plugins of these accounts and of no others: each account belongs to a
+ * shard, and each shard to one supervisor. What is asked for each call is answered from memory.
+ */
+import { randomBytes, randomInt } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Client, Pool } from 'pg';
+import { claimShards, findShard, releaseShards, SHARDS } from '../../db/cluster/shards.ts';
+import {
+  addSupervisor,
+  type ClusterState,
+  expireSupervisor,
+  extendLease,
+  LEASE_MS,
+  markDraining,
+  type NewSupervisor,
+  type Peer,
+  readCluster,
+  removeSupervisor,
+} from '../../db/cluster/supervisors.ts';
+import type { Listener } from '../../db/postgres/listener.ts';
+import { subscribeToShards } from '../../db/postgres/notifications.ts';
+import type { Fence, FencedPool } from '../../db/postgres/pool.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { within } from '../../service/timing/within.ts';
+import { Heartbeat } from './heartbeat.ts';
+import { hasEnded, nameProcess } from './local-process.ts';
+import { placeShards } from './placement.ts';
+
+/** The children end this long before the lease can have expired. Milliseconds. */
+const LAPSE_MARGIN_MS = 2_000;
+/** A call waits this long for an owner: longer than a lease, and than the drain of a predecessor. Milliseconds. */
+const OWNER_WAIT_MS = 15_000;
+const RETRY_AFTER_S = 2;
+/** To let the work of a shard end that moves, its calls wait this long. Milliseconds. */
+const MOVE_HOLD_MS = 1_500;
+/** Pause before it is tried again, when a call lasts longer. Milliseconds. */
+const MOVE_PAUSE_MS = 3_000;
+/** The longest budget of a tool: after this long, a supervisor that goes on cuts the last calls of a shard off. Milliseconds. */
+const MOVE_GRACE_MS = 60_000;
+/** Attempts at a write that gives shards up. */
+const RELEASES_MAX = 3;
+const LARGEST_INT4 = 2 ** 31 - 1;
+const NOBODY = 0;
+
+interface OwnershipOptions {
+  readonly pool: Pool;
+  readonly listener: Listener;
+  readonly capacity: number;
+  readonly release: string;
+  /** Ends the children of the accounts in these shards. */
+  stopChildren(isMoved: (accountId: string) => boolean, graceMs?: number): Promise<void>;
+  /** Called when shards were claimed: their work may have been left by another supervisor. */
+  onClaimed(): void;
+  onError(error: Error): void;
+}
+
+/** Work of an account: its shard is not given up until the work has ended. */
+export interface OwnedWork {
+  readonly fence: Fence;
+  /** Whether the shard is being given up, so that no further step should begin. */
+  isLeaving(): boolean;
+  end(): void;
+}
+
+export class Ownership {
+  /** Names this supervisor, and no other before or after it. */
+  readonly id = randomInt(1, LARGEST_INT4);
+  /** Signs what others forward to this supervisor. */
+  readonly peerKey = randomBytes(32);
+  readonly #options: OwnershipOptions;
+  readonly #heartbeat: Heartbeat;
+  /** The epoch of each shard that this supervisor owns. */
+  readonly #epochs = new Int32Array(SHARDS).fill(NOBODY);
+  /** Work under way, by shard. */
+  readonly #running = new Int32Array(SHARDS);
+  /** Shards that are given up when their running work has ended: they take no more. */
+  readonly #leaving = new Set<number>();
+  /** Shards that are being given up, also while they take work again. */
+  readonly #moving = new Set<number>();
+  #owners: readonly (Peer | null)[] = [];
+  #address: string | null = null;
+  /** Others that could take shards over. */
+  #others = 0;
+  #isDraining = false;
+  /** Calls that wait for an owner. */
+  #waiting = 0;
+  #validUntil = 0;
+  #lapseTimer: NodeJS.Timeout | undefined;
+  /** Counts changes of `#epochs`, so that a state of the database that was read before one is not applied after it. */
+  #changes = 0;
+  #changed = Promise.withResolvers<void>();
+  readonly #watched = new Set<{ readonly id: number; readonly expired: AbortController }>();
+
+  constructor(options: OwnershipOptions) {
+    this.#options = options;
+    this.#heartbeat = new Heartbeat({
+      pool: options.pool,
+      beat: (client) => this.#beat(client),
+      onError: options.onError,
+    });
+  }
+
+  /** Learns who owns what, and follows changes. It owns nothing itself until `join`. */
+  async follow(): Promise<void> {
+    await this.#heartbeat.start();
+    const wake = () => this.#heartbeat.wake();
+    await subscribeToShards(this.#options.listener, wake, wake);
+  }
+
+  /**
+   * Takes part: claims the shards that fall to this supervisor. Resolves after the first claims; what another owns comes as
+   * the other gives it up.
+   *
+   * @param address at which others reach it
+   */
+  async join(address: string): Promise<void> {
+    await addSupervisor(this.#options.pool, this.#describe(address));
+    this.#address = address;
+    await this.#heartbeat.beatNow();
+  }
+
+  /**
+   * Gives everything up: each shard as soon as its work has ended. The last step before the end of the process.
+   *
+   * @param over resolves when the work that is left may be cut off
+   */
+  async leave(over: Promise<unknown>): Promise<void> {
+    const { pool, onError } = this.#options;
+    // A successor may have come a moment ago.
+    await within(this.#heartbeat.beatNow(), MOVE_HOLD_MS);
+    this.#isDraining = true;
+    if (this.#address !== null) {
+      await markDraining(pool, this.id).catch(onError);
+      await this.#giveUp(this.#listOwned(), over);
+      // Calls that came meanwhile are led to the next owner.
+      const endsAt = performance.now() + OWNER_WAIT_MS;
+      while (this.#waiting > 0 && performance.now() < endsAt)
+        await within(this.#changed.promise, endsAt - performance.now());
+    }
+    await this.#heartbeat.stop();
+    clearTimeout(this.#lapseTimer);
+    if (this.#address !== null) await removeSupervisor(pool, this.id).catch(onError);
+    this.#announce();
+  }
+
+  /** Whether this supervisor may run plugins of the account now. */
+  holds(accountId: string): boolean {
+    return this.#isHeld(findShard(accountId));
+  }
+
+  /** The shards that this supervisor owns; null: all of them. */
+  listShards(): number[] | null {
+    return this.#epochs.includes(NOBODY) ? this.#listOwned() : null;
+  }
+
+  /** Whether the ownership under which work began still holds. */
+  isCurrent({ shard, epoch }: Fence): boolean {
+    return this.#epochs[shard] === epoch && this.#isHeld(shard);
+  }
+
+  /** @throws Problem `unavailable` when another supervisor owns the account */
+  fence(accountId: string): Fence {
+    const shard = findShard(accountId);
+    const epoch = this.#epochs[shard] ?? NOBODY;
+    if (epoch === NOBODY) throw movedElsewhere();
+    return { shard, epoch };
+  }
+
+  /** The pool for writes for the account's plugins. @throws Problem as `fence` does */
+  pool(accountId: string): FencedPool {
+    return { pool: this.#options.pool, fence: this.fence(accountId) };
+  }
+
+  /** @returns null: this supervisor does not own the account, or is giving it up */
+  begin(accountId: string): OwnedWork | null {
+    const shard = findShard(accountId);
+    if (!this.#isHeld(shard) || this.#leaving.has(shard)) return null;
+    this.#running[shard] = (this.#running[shard] ?? 0) + 1;
+    let ended = false;
+    const end = (): void => {
+      if (ended) return;
+      ended = true;
+      const left = (this.#running[shard] ?? 0) - 1;
+      this.#running[shard] = left;
+      if (left === 0 && this.#leaving.has(shard)) this.#announce();
+    };
+    const fence = { shard, epoch: this.#epochs[shard] ?? NOBODY };
+    return { fence, isLeaving: () => this.#leaving.has(shard), end };
+  }
+
+  /**
+   * Waits until the account has an owner.
+   *
+   * @returns the other supervisor that owns it; null: this one does
+   * @throws Problem `unavailable`
+   */
+  async findOwner(accountId: string): Promise<Peer | null> {
+    this.#waiting += 1;
+    try {
+      return await this.#waitForOwner(findShard(accountId));
+    } finally {
+      this.#waiting -= 1;
+      if (this.#waiting === 0 && this.#isDraining) this.#announce();
+    }
+  }
+
+  async #waitForOwner(shard: number): Promise<Peer | null> {
+    const endsAt = performance.now() + OWNER_WAIT_MS;
+    for (;;) {
+      const isLeaving = this.#leaving.has(shard);
+      if (this.#isHeld(shard) && !isLeaving) return null;
+      const owner = this.#owners[shard];
+      if (owner && owner.id !== this.id && !isLeaving) return owner;
+      const leftMs = endsAt - performance.now();
+      if (leftMs <= 0 || (this.#isDraining && this.#others === 0)) throw noOwner();
+      await within(this.#changed.promise, leftMs);
+    }
+  }
+
+  #describe(address: string): NewSupervisor {
+    const { capacity, release } = this.#options;
+    return { id: this.id, address, peerKey: this.peerKey, capacity, release, process: nameProcess() };
+  }
+
+  /**
+   * While no other supervisor could take the shards over, an expired lease changes nothing: the database is away, and
+   * plugins go on without it. Otherwise the children end before.
+   */
+  #isHeld(shard: number): boolean {
+    return this.#epochs[shard] !== NOBODY && (this.#others === 0 || performance.now() < this.#validUntil);
+  }
+
+  #listOwned(): number[] {
+    return [...this.#epochs.keys()].filter((shard) => this.#epochs[shard] !== NOBODY);
+  }
+
+  async #beat(client: Client): Promise<void> {
+    // Before the request: the database counts from a later moment.
+    const sentAt = performance.now();
+    const changes = this.#changes;
+    if (this.#address !== null && !(await extendLease(client, this.id)))
+      await addSupervisor(this.#options.pool, this.#describe(this.#address));
+    const state = await readCluster(client);
+    if (this.#address !== null) this.#extend(sentAt + LEASE_MS - LAPSE_MARGIN_MS);
+    if (changes !== this.#changes) return this.#heartbeat.wake();
+    const live = await listLive(client, this.id, state.peers);
+    const candidates = live.filter(({ draining }) => !draining);
+    this.#apply(live, state.shards);
+    const expired = new Set(state.peers.filter((peer) => !live.includes(peer)).map(({ id }) => id));
+    for (const watched of this.#watched) if (expired.has(watched.id)) watched.expired.abort();
+    this.#others = candidates.filter(({ id }) => id !== this.id).length;
+    if (this.#address !== null && !this.#isDraining) await this.#balance(client, candidates);
+    this.#announce();
+  }
+
+  #extend(validUntil: number): void {
+    this.#validUntil = validUntil;
+    clearTimeout(this.#lapseTimer);
+    this.#lapseTimer = setTimeout(() => this.#lapse(), validUntil - performance.now()).unref();
+  }
+
+  /** Ends the children: from now on another supervisor may run them. */
+  #lapse(): void {
+    if (this.#others === 0) return;
+    const { stopChildren, onError } = this.#options;
+    onError(new Error('the lease of this supervisor was not extended in time: its plugin processes end'));
+    stopChildren(() => true, 0).catch(onError);
+  }
+
+  /** Another supervisor may have taken shards over, or a claim was committed and its answer lost. */
+  #apply(live: readonly Peer[], shards: ClusterState['shards']): void {
+    const byId = new Map(live.map((peer) => [peer.id, peer]));
+    this.#owners = shards.map(([owner]) => (owner === null ? null : (byId.get(owner) ?? null)));
+    const lost = new Set<number>();
+    let isAdopted = false;
+    for (const [shard, [owner, epoch]] of shards.entries()) {
+      const known = this.#epochs[shard] ?? NOBODY;
+      const current = owner === this.id ? epoch : NOBODY;
+      if (known === current) continue;
+      if (known !== NOBODY) lost.add(shard);
+      else isAdopted = true;
+      this.#epochs[shard] = current;
+      this.#leaving.delete(shard);
+    }
+    const { stopChildren, onClaimed, onError } = this.#options;
+    if (isAdopted) onClaimed();
+    if (lost.size === 0) return;
+    stopChildren((accountId) => lost.has(findShard(accountId)), 0).catch(onError);
+  }
+
+  /** Claims what falls to this supervisor and is nobody's, and gives up what falls to another. */
+  async #balance(client: Client, candidates: readonly Peer[]): Promise<void> {
+    const { onClaimed, onError } = this.#options;
+    const placed = placeShards(candidates, SHARDS);
+    const isMine = (shard: number): boolean => placed[shard] === this.id;
+    const surplus = this.#listOwned().filter((shard) => !isMine(shard) && !this.#moving.has(shard));
+    if (this.#others > 0 && surplus.length > 0) {
+      this.#giveUp(surplus, sleep(MOVE_GRACE_MS, undefined, { ref: false })).catch(onError);
+    }
+    const free = [...placed.keys()].filter((shard) => isMine(shard) && this.#owners[shard] === null);
+    if (free.length === 0) return;
+    const claimed = await claimShards(client, this.id, free);
+    if (claimed.length === 0) return;
+    for (const { shard, epoch } of claimed) this.#epochs[shard] = epoch;
+    onClaimed();
+  }
+
+  /** Gives shards up: each when it has no running work, the rest when the time is over. */
+  async #giveUp(shards: readonly number[], over: Promise<unknown>): Promise<void> {
+    let isOver = false;
+    const ended = over.then(() => {
+      isOver = true;
+      this.#announce();
+    });
+    for (const shard of shards) this.#moving.add(shard);
+    let left = [...shards];
+    while (left.length > 0) {
+      for (const shard of left) this.#leaving.add(shard);
+      left = await this.#releaseIdle(left, () => isOver);
+      if (left.length === 0) break;
+      // A call that lasts: the others of its accounts go on here meanwhile.
+      for (const shard of left) this.#leaving.delete(shard);
+      this.#announce();
+      await Promise.race([ended, sleep(MOVE_PAUSE_MS, undefined, { ref: false })]);
+    }
+    for (const shard of shards) this.#moving.delete(shard);
+  }
+
+  /** @returns the shards whose work has not ended within a short time, during which no more of it began */
+  async #releaseIdle(shards: readonly number[], isOver: () => boolean): Promise<number[]> {
+    const endsAt = performance.now() + MOVE_HOLD_MS;
+    let left = [...shards];
+    for (;;) {
+      const ready = left.filter((shard) => isOver() || this.#running[shard] === 0);
+      left = left.filter((shard) => !ready.includes(shard));
+      await this.#release(ready);
+      const leftMs = endsAt - performance.now();
+      if (left.length === 0 || leftMs <= 0) return left;
+      if (left.every((shard) => this.#running[shard] !== 0)) await within(this.#changed.promise, leftMs);
+    }
+  }
+
+  async #release(given: readonly number[]): Promise<void> {
+    const shards = given.filter((shard) => this.#epochs[shard] !== NOBODY);
+    if (shards.length === 0) return;
+    const moved = new Set(shards);
+    await this.#options.stopChildren((accountId) => moved.has(findShard(accountId)));
+    const fences = shards.map((shard) => ({ shard, epoch: this.#epochs[shard] ?? NOBODY }));
+    await this.#repeat(() => releaseShards(this.#options.pool, fences));
+    this.#changes += 1;
+    for (const shard of shards) {
+      this.#epochs[shard] = NOBODY;
+      this.#leaving.delete(shard);
+    }
+    this.#announce();
+  }
+
+  /** A shard that cannot be given up, because the database is away, is nobody's when the lease has expired. */
+  async #repeat(write: () => Promise<void>): Promise<void> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await write();
+      } catch (error) {
+        this.#options.onError(error as Error);
+        if (this.#isDraining || attempt === RELEASES_MAX) return;
+        await sleep(LAPSE_MARGIN_MS);
+      }
+    }
+  }
+
+  /** Aborts when the lease of another supervisor has expired, so that nobody waits for it. Call `release` after use. */
+  watchPeer({ id }: Peer): { readonly signal: AbortSignal; release(): void } {
+    const expired = new AbortController();
+    const watched = { id, expired };
+    this.#watched.add(watched);
+    return { signal: expired.signal, release: () => void this.#watched.delete(watched) };
+  }
+
+  #announce(): void {
+    const changed = this.#changed;
+    this.#changed = Promise.withResolvers<void>();
+    changed.resolve();
+  }
+}
+
+/** The supervisors whose lease holds. Ends the lease of neighbours on this machine whose process has ended. */
+async function listLive(client: Client, self: number, peers: readonly Peer[]): Promise<Peer[]> {
+  const held = peers.filter(({ isLive }) => isLive);
+  const ended = held.filter(({ id, process }) => id !== self && hasEnded(process));
+  for (const { id } of ended) await expireSupervisor(client, id);
+  return held.filter((peer) => !ended.includes(peer));
+}
+
+export const movedElsewhere = (): Problem =>
+  new Problem('unavailable', `The account moves to another supervisor. Retry after ${RETRY_AFTER_S} s.`, {
+    retryAfter: RETRY_AFTER_S,
+  });
+
+const noOwner = (): Problem =>
+  new Problem('unavailable', `No supervisor runs the plugins of this account now. Retry after ${RETRY_AFTER_S} s.`, {
+    retryAfter: RETRY_AFTER_S,
+  });

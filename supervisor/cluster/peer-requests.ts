@@ -1,0 +1,128 @@
+/** Asks the supervisor that owns an account: forwards requests of its callers, and hands jobs over. */
+import { Agent, type ClientRequest, type IncomingMessage, request as openRequest } from 'node:http';
+import { pipeline } from 'node:stream/promises';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Peer } from '../../db/cluster/supervisors.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { PEER_HEADER, signRequest } from './peer-signature.ts';
+
+/** A machine that accepts no connection within this time is gone. Milliseconds. */
+const CONNECT_MS = 2_000;
+/** Connections are kept this long, less than the server keeps them. Milliseconds. */
+const IDLE_MS = 30_000;
+const RETRY_AFTER_S = 2;
+export const JOB_PATH = '/peer/jobs/';
+/** They concern one connection only. */
+const HOP_BY_HOP = new Set([
+  'connection',
+  'expect',
+  'keep-alive',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+/** The owner accepts no connection. Nothing was sent, so another owner may be asked. */
+export class PeerGoneError extends Error {
+  override readonly name = 'PeerGoneError';
+}
+
+export class PeerRequests {
+  readonly #agent = new Agent({ keepAlive: true, timeout: IDLE_MS });
+
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  /**
+   * Forwards a request whose body was not read, and its answer as it comes.
+   *
+   * @param hops how often it was forwarded, with this time
+   * @param signal aborts when the peer no longer owns the account
+   * @throws PeerGoneError, or Problem `unavailable` when the connection breaks before the answer
+   */
+  async forward(
+    peer: Peer,
+    request: FastifyRequest,
+    reply: FastifyReply,
+    hops: number,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { raw } = request;
+    const sent = this.#open(peer, { method: raw.method ?? 'GET', path: raw.url ?? '/', hops }, copyHeaders(raw));
+    const abort = (): void => void sent.destroy(new Error('aborted'));
+    signal.addEventListener('abort', abort, { once: true });
+    reply.raw.once('close', abort);
+    try {
+      const hasBody = raw.headers['content-length'] !== undefined || raw.headers['transfer-encoding'] !== undefined;
+      const answer = await readAnswer(sent, () => (hasBody ? raw.pipe(sent) : sent.end()));
+      reply.hijack();
+      reply.raw.statusCode = answer.statusCode ?? 502;
+      for (const [name, values] of Object.entries(answer.headersDistinct))
+        if (values && !HOP_BY_HOP.has(name))
+          reply.raw.setHeader(name, values.length === 1 ? (values[0] ?? '') : values);
+      reply.raw.flushHeaders();
+      // A connection that breaks now cuts the answer off, as it does without a peer between.
+      await pipeline(answer, reply.raw).catch(() => reply.raw.destroy());
+    } finally {
+      signal.removeEventListener('abort', abort);
+      reply.raw.off('close', abort);
+    }
+  }
+
+  /** Resolves when the owner has done the work. @throws Error when it has not: the queue retries the job */
+  async sendJob(peer: Peer, name: string, accountId: string, payload: object): Promise<void> {
+    const path = `${JOB_PATH}${name}?${new URLSearchParams({ accountId, payload: JSON.stringify(payload) })}`;
+    const sent = this.#open(peer, { method: 'POST', path, hops: 1 }, {});
+    const answer = await readAnswer(sent, () => sent.end());
+    answer.resume();
+    if (answer.statusCode !== 204) throw new Error(`the owner of the account answered a job with ${answer.statusCode}`);
+  }
+
+  #open(
+    { address, peerKey }: Peer,
+    request: Parameters<typeof signRequest>[1],
+    headers: Readonly<Record<string, string | string[]>>,
+  ): ClientRequest {
+    const signature = signRequest(Buffer.from(peerKey, 'base64'), request, Date.now());
+    const { method, path } = request;
+    const sent = openRequest(`${address}${path}`, {
+      method,
+      agent: this.#agent,
+      headers: { ...headers, [PEER_HEADER]: signature },
+    });
+    sent.setNoDelay(true);
+    return sent;
+  }
+}
+
+/** @param send called once there is a connection */
+function readAnswer(sent: ClientRequest, send: () => void): Promise<IncomingMessage> {
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+  let isConnected = false;
+  const timer = setTimeout(() => sent.destroy(new Error('no connection')), CONNECT_MS);
+  const start = (): void => {
+    isConnected = true;
+    clearTimeout(timer);
+    send();
+  };
+  sent.once('socket', (socket) => (socket.connecting ? socket.once('connect', start) : start()));
+  sent.once('response', resolve);
+  sent.on('error', (error) => {
+    clearTimeout(timer);
+    reject(isConnected ? brokenOff() : new PeerGoneError(error.message));
+  });
+  return promise;
+}
+
+const brokenOff = (): Problem =>
+  new Problem('unavailable', `The supervisor that ran this call ended. Retry after ${RETRY_AFTER_S} s.`, {
+    retryAfter: RETRY_AFTER_S,
+  });
+
+function copyHeaders({ headers }: IncomingMessage): Record<string, string | string[]> {
+  const kept = Object.entries(headers).filter(([name]) => !HOP_BY_HOP.has(name));
+  return Object.fromEntries(kept.map(([name, value]) => [name, value ?? '']));
+}

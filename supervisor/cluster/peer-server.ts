@@ -1,0 +1,94 @@
+/** The address at which other supervisors reach this one: for requests of its accounts' callers, and for their jobs. */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { within } from '../../service/timing/within.ts';
+import type { OwnedJobs } from './owned-jobs.ts';
+import { JOB_PATH } from './peer-requests.ts';
+import { PEER_HEADER, verifyRequest } from './peer-signature.ts';
+
+/** Longer than peers keep idle connections. Milliseconds. */
+const KEEP_ALIVE_MS = 75_000;
+
+interface PeerServerOptions {
+  /** Address to listen on, which is also the one that others are told. */
+  readonly host: string;
+  /** 0: any free one. */
+  readonly port: number;
+  /** This supervisor's key, which signs what others send. */
+  readonly key: Buffer;
+  readonly jobs: Pick<OwnedJobs, 'runHere'>;
+  /** Answers a forwarded request. */
+  answer(request: IncomingMessage, response: ServerResponse): void;
+  onError(error: Error): void;
+}
+
+export class PeerServer {
+  readonly #options: PeerServerOptions;
+  readonly #server: Server;
+  #running = 0;
+  /** Resolves when no request is under way. */
+  readonly #idle = Promise.withResolvers<void>();
+  readonly #hops = new WeakMap<IncomingMessage, number>();
+
+  constructor(options: PeerServerOptions) {
+    this.#options = options;
+    this.#server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS, requestTimeout: 0 }, (request, response) =>
+      this.#serve(request, response),
+    );
+  }
+
+  /** @returns the address at which others reach it */
+  async listen(): Promise<string> {
+    const { host, port } = this.#options;
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.#server.once('error', reject);
+    this.#server.listen({ host, port }, resolve);
+    await promise;
+    const { port: bound } = this.#server.address() as AddressInfo;
+    return `http://${host.includes(':') ? `[${host}]` : host}:${bound}`;
+  }
+
+  /** How often a request was forwarded; 0: it came from its caller. */
+  countHops(request: IncomingMessage): number {
+    return this.#hops.get(request) ?? 0;
+  }
+
+  /** Waits for the requests under way, at most `graceMs`. Call it when this supervisor owns nothing any more. */
+  async close(graceMs: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#server.close(() => resolve());
+    if (this.#running > 0) await within(this.#idle.promise, graceMs);
+    this.#server.closeAllConnections();
+    await promise;
+  }
+
+  #serve(request: IncomingMessage, response: ServerResponse): void {
+    const { method = '', url = '', headers } = request;
+    const hops = verifyRequest(this.#options.key, { method, path: url, header: headers[PEER_HEADER] }, Date.now());
+    if (hops === null) {
+      response.writeHead(403).end();
+      return;
+    }
+    this.#hops.set(request, hops);
+    this.#running += 1;
+    response.once('close', () => {
+      this.#running -= 1;
+      if (this.#running === 0 && !this.#server.listening) this.#idle.resolve();
+    });
+    if (url.startsWith(JOB_PATH)) void this.#runJob(url, response);
+    else this.#options.answer(request, response);
+  }
+
+  async #runJob(url: string, response: ServerResponse): Promise<void> {
+    const { pathname, searchParams } = new URL(url, 'http://peer');
+    try {
+      const payload = JSON.parse(searchParams.get('payload') ?? '');
+      const name = pathname.slice(JOB_PATH.length);
+      const isDone = await this.#options.jobs.runHere(name, searchParams.get('accountId') ?? '', payload);
+      response.writeHead(isDone ? 204 : 409).end();
+    } catch (error) {
+      this.#options.onError(error as Error);
+      response.writeHead(500).end();
+    }
+  }
+}

@@ -1,0 +1,176 @@
+/** Two supervisors on one database: each account's plugins run in one of them, whichever is called, and any of them may go. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { findShard } from '../../../db/cluster/shards.ts';
+import { asCommand, eventually, openStorageFixture, type StorageFixture } from '../supervisor-fixture.ts';
+import { type SupervisorProcess, startProcess } from '../supervisor-process.ts';
+
+t.setTimeout(120_000);
+
+/** Unowned work runs again within this time after a machine vanished. Milliseconds. */
+const FAILOVER_MS = 15_000;
+/** A call waits no longer for the move of its account, with a child to start on a busy machine. Milliseconds. */
+const MOVE_MS = 10_000;
+
+/** Adds one to a stored number: a plugin that takes care of its own concurrent calls, and knows of no other process. */
+const COUNTING = `let last = Promise.resolve();
+${asCommand(`last = last.catch(() => undefined).then(async () => {
+  const next = ((await host.storage.get('count')) ?? 0) + 1;
+  await host.storage.set('count', next);
+  return next;
+});
+return last;`)}`;
+
+interface Answer {
+  readonly status: number;
+  /** The number that the plugin stored; null: the call failed. */
+  readonly count: number | null;
+  readonly ms: number;
+}
+interface Account {
+  readonly shard: number;
+  call(supervisor: Pick<SupervisorProcess, 'url'>): Promise<Answer>;
+  stored(): Promise<number>;
+}
+
+/** Installs the counting plugin. */
+async function addAccount(storage: StorageFixture, name: string): Promise<Account> {
+  const made = await storage.install({
+    account: name,
+    slug: `counter-${name}`,
+    capabilities: ['host.storage'],
+    code: COUNTING,
+  });
+  const authorization = `Bearer ${await storage.issuer.issue(name)}`;
+  const headers = { authorization, 'content-type': 'application/json' };
+  let session: string | null = null;
+  const post = (url: string, body: object) => fetch(url, { method: 'POST', headers, body: JSON.stringify(body) });
+  return {
+    shard: findShard(made.accountId),
+    call: async ({ url }) => {
+      session ??= ((await (await post(`${url}/sessions`, { agentId: 'agent-1' })).json()) as { id: string }).id;
+      const started = performance.now();
+      const answer = await post(`${url}/sessions/${session}/commands/${made.slug}__run`, { input: '{}' });
+      const body = (await answer.json()) as { text?: string };
+      const count = Number(body.text ?? Number.NaN);
+      const ms = performance.now() - started;
+      return { status: answer.status, count: Number.isInteger(count) ? count : null, ms };
+    },
+    stored: async () => {
+      const { rows } = await storage.pool.query<{ value: string }>(
+        `SELECT value FROM installation_storage WHERE installation_id = $1 AND key = 'count'`,
+        [made.installationId],
+      );
+      return Number(rows[0]?.value ?? 0);
+    },
+  };
+}
+
+/** Waits until each of the two owns shards, and all have an owner. */
+async function balanced({ pool }: StorageFixture): Promise<void> {
+  await eventually(async () => {
+    const { rows } = await pool.query('SELECT owner, count(*)::int AS n FROM shards GROUP BY owner');
+    return rows.length === 2 && rows.every(({ owner, n }) => owner !== null && n > 50);
+  });
+}
+
+/** Callers of one account at a time: a child takes no more than 80 calls. */
+const CALLERS = 20;
+
+/** Calls until `isOver`, each caller in turn through every supervisor. A call that was refused or cut off is an answer too. */
+async function callAll(
+  account: Account,
+  supervisors: readonly SupervisorProcess[],
+  isOver: (calls: number) => boolean,
+): Promise<Answer[]> {
+  const answers: Answer[] = [];
+  let calls = 0;
+  const caller = async (): Promise<void> => {
+    while (!isOver(calls)) {
+      const supervisor = supervisors[calls++ % supervisors.length] as SupervisorProcess;
+      answers.push(await account.call(supervisor).catch(() => ({ status: 0, count: null, ms: 0 })));
+    }
+  };
+  await Promise.all(Array.from({ length: CALLERS }, caller));
+  return answers;
+}
+
+const isGood = ({ status, count }: Answer): boolean => status === 200 && count !== null;
+const countDistinct = (answers: readonly Answer[]): number =>
+  new Set(answers.flatMap(({ count }) => (count === null ? [] : [count]))).size;
+
+t.test('all increments of one installation are kept, whichever supervisor is called', async (t) => {
+  const storage = await openStorageFixture(t);
+  const supervisors = [await startProcess(t, storage), await startProcess(t, storage)];
+  await balanced(storage);
+  for (const name of ['ann', 'bob', 'cleo', 'dan']) {
+    const account = await addAccount(storage, name);
+    await account.call(supervisors[0] as SupervisorProcess);
+    const answers = await callAll(account, supervisors, (calls) => calls >= 199);
+    t.same(
+      answers.filter((answer) => !isGood(answer)),
+      [],
+    );
+    t.equal(countDistinct(answers), answers.length, 'each answer is another number');
+    t.equal(await account.stored(), answers.length + 1, `all increments are kept (${name}, shard ${account.shard})`);
+  }
+});
+
+t.test('a supervisor that starts or stops under load moves accounts without refusing or losing a call', async (t) => {
+  const storage = await openStorageFixture(t);
+  const first = await startProcess(t, storage);
+  const accounts = await Promise.all(['ann', 'bob', 'cleo', 'dan'].map((name) => addAccount(storage, name)));
+  for (const account of accounts) await account.call(first);
+  // Its callers go over to the other one before it stops, as behind a load balancer.
+  const called = [first];
+  let isOver = false;
+  const loads = accounts.map((account) => callAll(account, called, () => isOver));
+  const second = await startProcess(t, storage);
+  await balanced(storage);
+  called.splice(0, 1, second);
+  const stopped = performance.now();
+  t.equal(await first.stop(), 0);
+  t.comment(`drained in ${Math.round(performance.now() - stopped)} ms`);
+  isOver = true;
+  for (const [index, account] of accounts.entries()) {
+    const answers = (await loads[index]) ?? [];
+    t.same(
+      answers.filter((answer) => !isGood(answer)),
+      [],
+      'none is refused',
+    );
+    t.equal(await account.stored(), answers.length + 1, `${answers.length + 1} increments`);
+    const longest = Math.max(...answers.map(({ ms }) => ms));
+    t.ok(longest < MOVE_MS, `no call waits longer than ${Math.round(longest)} ms`);
+  }
+});
+
+t.test('a supervisor that stands still longer than its lease is replaced, and writes nothing afterwards', async (t) => {
+  const storage = await openStorageFixture(t);
+  const [first, second] = [await startProcess(t, storage), await startProcess(t, storage)];
+  await balanced(storage);
+  const accounts = await Promise.all(['ann', 'bob', 'cleo', 'dan', 'eve'].map((name) => addAccount(storage, name)));
+  for (const account of accounts) await account.call(second);
+  // Calls are under way, and transactions of the first are open.
+  let isOver = false;
+  const loads = accounts.map((account) => callAll(account, [second], () => isOver));
+  await sleep(300);
+  first.process.kill('SIGSTOP');
+  const stopped = performance.now();
+  const back = await Promise.all(
+    accounts.map(async (account) => {
+      while (!isGood(await account.call(second)));
+      return performance.now() - stopped;
+    }),
+  );
+  t.ok(Math.max(...back) < FAILOVER_MS, `all accounts are served again after ${Math.round(Math.max(...back))} ms`);
+  first.process.kill('SIGCONT');
+  await balanced(storage);
+  isOver = true;
+  for (const [index, load] of loads.entries()) {
+    const answers = (await load).filter(isGood);
+    const stored = (await accounts[index]?.stored()) ?? 0;
+    t.equal(countDistinct(answers), answers.length, 'no number is answered twice');
+    t.ok(stored >= answers.length + 2, `${stored} stored, ${answers.length + 2} answered`);
+  }
+});
