@@ -298,7 +298,7 @@ export class InstallationRunner {
   async #tryUpdate(target: InstalledPlugin, record: RecordUpdate): Promise<UpdateOutcome> {
     let loadedChild: LoadedChild;
     try {
-      loadedChild = await this.#startHealthy(target);
+      loadedChild = await this.#startPatiently(target);
     } catch (error) {
       const reason = describeStartFailure(error);
       const isInterrupted =
@@ -327,6 +327,17 @@ export class InstallationRunner {
     } finally {
       this.#handover = null;
       end();
+    }
+  }
+
+  /** On a busy machine a good version may take too long once, so only the second time counts. */
+  async #startPatiently(target: InstalledPlugin): Promise<LoadedChild> {
+    try {
+      return await this.#startHealthy(target);
+    } catch (error) {
+      const isTimeout = error instanceof ChildError && error.kind === 'timeout';
+      if (!isTimeout || this.#isLeaving) throw error;
+      return this.#startHealthy(target);
     }
   }
 
