@@ -15,7 +15,7 @@ setInterval(() => 0, 1e6);
 export const breakers: Readonly<Record<string, readonly [program: string, reason: RegExp]>> = {
   'a frame of 4 GB': [`${SAY} ready(); raw(0xffffffff, 4, '');`, /a frame of 4294967295 bytes/],
   'no frame at all': [`${SAY} put(Buffer.from('hello, this is not a frame'));`, /a frame of/],
-  'no JSON': [`${SAY} ready(); raw(7, 3, '{{{');`, /not JSON/],
+  'no JSON': [`${SAY} ready(); raw(7, 3, '{{{');`, /not valid JSON/],
   'an unknown notification': [
     `${SAY} ready(); say({ method: 'shutdown', params: {} });`,
     /malformed notification "shutdown"/,

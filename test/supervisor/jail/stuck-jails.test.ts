@@ -12,6 +12,8 @@ import { temporaryFolder } from '../../runner/harness.ts';
 const HOLDER = fileURLToPath(new URL('jail-holder.ts', import.meta.url));
 const ROUNDS = 5;
 const WITHIN_MS = 60_000;
+/** In some rounds no jail is caught half built. Milliseconds. */
+const CATCH_MS = 5_000;
 /** Short, to find a jail that is being built. */
 const POLL_MS = 5;
 /** Each reads all processes of the machine, and the kernel takes its time to end a jail. */
@@ -30,8 +32,8 @@ const marked = (directory: string): string[] => {
   const mark = jailMark(directory).slice(1, 3).join('\0');
   return readdirSync('/proc').filter((pid) => lines(pid, 'cmdline').includes(mark));
 };
-async function until(condition: () => boolean, pollMs = POLL_MS): Promise<void> {
-  const deadline = performance.now() + WITHIN_MS;
+async function until(condition: () => boolean, pollMs = POLL_MS, withinMs = WITHIN_MS): Promise<void> {
+  const deadline = performance.now() + withinMs;
   while (!condition() && performance.now() < deadline) await sleep(pollMs);
 }
 
@@ -68,7 +70,7 @@ t.test('a supervisor killed again and again while it builds jails leaves nothing
   for (let round = 0; round < ROUNDS; round += 1) {
     const supervisor = fork(HOLDER, [folder], { execArgv: [] });
     const gone = new Promise((resolve) => supervisor.once('exit', resolve));
-    await until(() => marked(folder).length > round);
+    await until(() => marked(folder).length > round, POLL_MS, CATCH_MS);
     supervisor.kill('SIGKILL');
     await gone;
     await until(() => {
