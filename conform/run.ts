@@ -138,7 +138,6 @@ export class Run {
     const { slug } = await this.kit();
     const session = sessionId ?? (await this.session());
     const path = `/sessions/${session}/tools/${slug}__${name}`;
-    // A call that is repeated with its id gets the answer of the first.
     return this.own.session('POST', path, { callId: randomBytes(8).toString('hex'), arguments: args });
   }
 

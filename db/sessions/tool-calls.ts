@@ -1,4 +1,4 @@
-/** Calls of tools by the ids of their runtimes: each is made once, and its answer is kept for a day. */
+/** Calls of tools in turns, by the ids of their runtimes: each is made once, and its answer is kept for a day. */
 import type { Pool } from 'pg';
 import type { z } from 'zod';
 import type { ProblemCode, ProblemLocation } from '../../sdk/contract/errors.ts';
@@ -38,9 +38,6 @@ export interface CallRow {
   readonly endedAt: string | null;
 }
 
-/** The turn of calls outside a turn. */
-export const NO_TURN = '';
-
 const CALL = `call_id AS "callId", name, digest, answer, started_at AS "startedAt", ended_at AS "endedAt"`;
 
 /**
@@ -63,33 +60,15 @@ export async function claimTurnCall(
   return (await claimed.catch(throwQuotaProblem)) === 1;
 }
 
-/** The same for a call outside a turn. False: the call is known, or the session was deleted. */
-export async function claimPlainCall(
-  pool: Pool,
-  { sessionId, callId, digest }: Omit<CallKey, 'turnId'>,
-  call: { readonly name: string; readonly runner: number },
-): Promise<boolean> {
-  const claimed = changeRows(
-    pool,
-    `INSERT INTO tool_calls (session_id, turn_id, call_id, digest, account_id, name, runner)
-     SELECT s.id, $2, $3, $4, s.account_id, $5, $6
-       FROM (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE) s ON CONFLICT DO NOTHING`,
-    [sessionId, NO_TURN, callId, digest, call.name, call.runner],
-  );
-  return (await claimed.catch(throwQuotaProblem)) === 1;
-}
-
-/** @param digest without it: the call of a turn, which has one per id */
 export const findCall = (
   db: Queryable,
-  { sessionId, turnId, callId, digest }: Omit<CallKey, 'digest'> & { readonly digest?: string },
+  { sessionId, turnId, callId }: Omit<CallKey, 'digest'>,
 ): Promise<CallRow | null> =>
-  findRow(
-    db,
-    `SELECT ${CALL} FROM tool_calls
-      WHERE session_id = $1 AND turn_id = $2 AND call_id = $3 AND ($4::text IS NULL OR digest = $4)`,
-    [sessionId, turnId, callId, digest ?? null],
-  );
+  findRow(db, `SELECT ${CALL} FROM tool_calls WHERE session_id = $1 AND turn_id = $2 AND call_id = $3`, [
+    sessionId,
+    turnId,
+    callId,
+  ]);
 
 /** The calls of a turn, in the order in which they began. */
 export const listCalls = (db: Queryable, { sessionId, turnId }: TurnKey): Promise<CallRow[]> =>
@@ -108,8 +87,7 @@ interface ToolMessage {
 /**
  * Writes the answer of a call, and adds its result to the transcript.
  *
- * @param message null: outside a turn, the runtime writes the transcript
- * @returns the answer that counts: the first one
+ * @param message null: only the answer is written
  */
 export async function answerCall(
   pool: Pool,

@@ -205,8 +205,8 @@ export class Session {
   }
 
   /**
-   * Calls a tool. A tool that fails returns a result with `isError` for the model to read. With a `callId`, the same
-   * arguments answer the same for 24 hours. Aborting the signal aborts the call.
+   * Calls a tool. A tool that fails returns a result with `isError` for the model to read. The handler sees the `callId`, and
+   * runs again when it is repeated; a call of a turn runs once per id. Aborting the signal aborts the call.
    *
    * @throws BulkheadError `invalid_arguments` with the fields that are wrong; ConnectionLostError if the tool may have run
    */

@@ -1,4 +1,4 @@
-/** Calls each tool once per id of its runtime, and keeps the answer for a day. */
+/** Makes each call of a turn once per id of its runtime, and keeps the answer for a day. */
 
 import { randomUUIDv7 } from 'node:crypto';
 import type { Session } from '../../db/sessions/sessions.ts';
@@ -7,10 +7,8 @@ import {
   type CallAnswer,
   type CallKey,
   type CallRow,
-  claimPlainCall,
   claimTurnCall,
   findCall,
-  NO_TURN,
   releaseCall,
 } from '../../db/sessions/tool-calls.ts';
 import { findTurn, type TurnKey } from '../../db/sessions/turns.ts';
@@ -46,33 +44,10 @@ export async function callToolInTurn(
   const key = { ...turn, callId: request.callId, digest: digestOf([request.name, request.arguments]) };
   const answer = await services.runningCalls.run(key, request.signal, async (signal) => {
     const claim = { runtime, name: request.name, runner: findEpoch(services, session) };
-    if (!(await claimTurnCall(services.pool, key, claim)))
-      return readKnownCall(services, key, () => explainRefusal(services.pool, turn));
-    return makeCall(services, session, key, { ...request, signal }, true);
+    if (!(await claimTurnCall(services.pool, key, claim))) return readKnownCall(services, key);
+    return makeCall(services, session, key, { ...request, signal });
   });
   return 'result' in answer ? answer.result : failedTool(describeProblem(answer.problem));
-}
-
-/**
- * Calls a tool outside a turn. The same id with the same arguments is the same call.
- *
- * @throws Problem as `callTool` does
- */
-export async function callToolOnce(
-  services: SessionServices,
-  session: Session,
-  request: ToolRequest,
-): Promise<ToolResult> {
-  const digest = digestOf([request.name, request.arguments]);
-  const key = { sessionId: session.id, turnId: NO_TURN, callId: request.callId, digest };
-  const answer = await services.runningCalls.run(key, request.signal, async (signal) => {
-    if (!(await claimPlainCall(services.pool, key, { name: request.name, runner: findEpoch(services, session) })))
-      return readKnownCall(services, key, async () => new Problem('not_found', 'You have no session with this id.'));
-    return makeCall(services, session, key, { ...request, signal }, false);
-  });
-  if ('result' in answer) return answer.result;
-  const { code, detail, errors } = answer.problem;
-  throw new Problem(code, detail, errors ? { errors } : {});
 }
 
 /** Of the ownership under which a call is made. */
@@ -86,7 +61,6 @@ async function makeCall(
   session: Session,
   key: CallKey,
   request: ToolRequest,
-  isInTurn: boolean,
 ): Promise<CallAnswer> {
   await services.faultPoint('call.claimed');
   const answer = await readAnswer(services, session, request).catch(async (error: unknown) => {
@@ -95,7 +69,7 @@ async function makeCall(
     throw error;
   });
   await services.faultPoint('call.answered');
-  await saveAnswer(services, key, answer, isInTurn ? toToolMessage(key, request, answer) : null);
+  await saveAnswer(services, key, answer, toToolMessage(key, request, answer));
   return answer;
 }
 
@@ -120,7 +94,7 @@ async function saveAnswer(
   { pool }: SessionServices,
   key: CallKey,
   answer: CallAnswer,
-  message: ReturnType<typeof toToolMessage> | null,
+  message: ReturnType<typeof toToolMessage>,
 ): Promise<void> {
   try {
     await answerCall(pool, key, answer, message);
@@ -145,14 +119,9 @@ const INTERRUPTED = failedTool(
 );
 
 /** The answer of a call that was made before, or that this process makes now. */
-async function readKnownCall(
-  services: SessionServices,
-  key: CallKey,
-  explain: () => Promise<Problem>,
-): Promise<CallAnswer> {
-  const { sessionId, turnId, callId } = key;
-  const known = await findCall(services.pool, turnId === NO_TURN ? key : { sessionId, turnId, callId });
-  if (!known) throw await explain();
+async function readKnownCall(services: SessionServices, key: CallKey): Promise<CallAnswer> {
+  const known = await findCall(services.pool, key);
+  if (!known) throw await explainRefusal(services.pool, key);
   if (known.digest !== key.digest) throw createReusedProblem('a call of this turn');
   if (known.answer) return known.answer;
   await answerCall(services.pool, key, { result: INTERRUPTED }, null);

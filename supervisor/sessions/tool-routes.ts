@@ -16,13 +16,14 @@ import {
   type SessionServices,
   sessionParams,
 } from './session-services.ts';
-import { callToolOnce } from './tool-journal.ts';
 import { callTool, findTool, listTools } from './tools.ts';
 
 const toolBody = jsonBody({
   callId: storedId
     .optional()
-    .describe('An id of the runtime’s own. The same id with the same arguments answers the same for 24 hours.'),
+    .describe(
+      'An id of the runtime’s own, for the handler to recognize a repeated call. The handler runs again; a call of a turn runs once per id.',
+    ),
   arguments: json.default({}),
 });
 
@@ -59,7 +60,7 @@ const shapes = {
     summary: 'Calls a tool',
     details:
       'A handler that throws answers with `isError`, so that the agent can read why. Closing the request aborts the call.',
-    problems: ['invalid_arguments', 'plugin_failed', 'plugin_timeout', 'quota_exceeded'],
+    problems: ['invalid_arguments', 'plugin_failed', 'plugin_timeout'],
     params: offerParams,
     body: toolBody,
     response: { 200: toolResultResource },
@@ -83,12 +84,9 @@ export function toolRoutes(services: SessionServices): FastifyPluginAsyncZod {
       },
       async (request, reply) => {
         const session = await requireSession(services, requireCaller(request), request.params);
-        const { callId, arguments: args } = request.body;
-        const call = { arguments: args, signal: abortWhenClosed(reply) };
-        if (callId !== undefined)
-          return callToolOnce(services, session, { ...call, callId, name: request.params.name });
         const tool = findTool(await services.pluginsCache.get(session.accountId), request.params.name);
-        return callTool(services, session, tool, { ...call, callId: randomUUIDv7() });
+        const { callId = randomUUIDv7(), arguments: args } = request.body;
+        return callTool(services, session, tool, { callId, arguments: args, signal: abortWhenClosed(reply) });
       },
     );
   };

@@ -70,6 +70,10 @@ t.test('tools are listed by slug and name, and called', async (t) => {
   const path = `/sessions/${session}/tools/dice__roll`;
   const answer = await fixture.call('POST', path, { callId: 'c1', arguments: { sides: 6 } });
   t.same(answer.body, { content: [{ type: 'json', json: { sides: 6 } }], isError: false });
+  await fixture.call('POST', path, { callId: 'c1', arguments: { sides: 6 } });
+  await fixture.supervisor.logs.flush();
+  const rolls = await fixture.pool.query(`SELECT FROM plugin_logs WHERE message = 'rolled' AND data ->> 'call' = 'c1'`);
+  t.equal(rolls.rows.length, 2, 'outside a turn, a repeated id runs the handler again, which sees the id');
   const thrown = await fixture.call('POST', path, { arguments: { sides: 13 } });
   t.match(thrown, { status: 200, body: { isError: true, content: [{ type: 'text', text: /unlucky/ }] } });
   const odd = await fixture.call('POST', path, { arguments: { sides: 20 } });

@@ -554,27 +554,6 @@ t.test('the call of a supervisor that died is not made again', async (t) => {
   t.equal((await linesOf(fixture, 'added')).length, 1);
 });
 
-t.test('a raw call of a tool with an id is made once', async (t) => {
-  const fixture = shared.withNewAccount();
-  await fixture.install({ slug: `adder-${fixture.account}`, code: ADDER });
-  const session = await fixture.session();
-  const call = (a: unknown, callId?: string) =>
-    fixture.call('POST', `/sessions/${session}/tools/adder-${fixture.account}__add`, {
-      arguments: { a },
-      ...(callId ? { callId } : {}),
-    });
-  const [first, second] = [await call(1, 'c1'), await call(1, 'c1')];
-  t.same(second.body, first.body);
-  t.equal((await linesOf(fixture, 'added')).length, 1);
-  await call(2, 'c1');
-  await call(1, 'c2');
-  await call(1);
-  t.equal((await linesOf(fixture, 'added')).length, 4, 'another id, other arguments or no id: another call');
-  const [wrong, again] = [await call('x', 'c3'), await call('x', 'c3')];
-  t.match(wrong, { status: 422, body: { code: 'invalid_arguments', errors: [{ field: 'arguments.a' }] } });
-  t.match(again, { status: 422, body: { code: 'invalid_arguments', errors: [{ field: 'arguments.a' }] } });
-});
-
 t.test('a crash at any step loses nothing and repeats nothing that was written', async (t) => {
   let crashAt = '';
   const crash = (step: string) => {
