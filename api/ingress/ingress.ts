@@ -149,7 +149,7 @@ function toProblem(deps: IngressDeps, error: unknown): Problem {
 function refuse(request: IncomingMessage, response: ServerResponse, problem: Problem, requestId: string): void {
   if (response.destroyed || response.headersSent) return void response.destroy();
   if (problem.retryAfter !== undefined) response.setHeader('retry-after', problem.retryAfter);
-  if (!request.complete) discardBody(request);
+  if (!request.complete) discardBody(request, response);
   send(response, problem.status, PROBLEM_TYPE, JSON.stringify(problemBody(problem, requestId)));
 }
 

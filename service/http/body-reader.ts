@@ -1,5 +1,5 @@
 /** Reads a request's body, bounded in bytes and time. */
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB, SECOND } from '../../sdk/contract/limits.ts';
@@ -62,19 +62,36 @@ export const joinChunks = (chunks: readonly Buffer[]): Buffer =>
 /** How long, and how much, a client may go on sending a body that is refused. */
 const DISCARD_MS = 10 * SECOND;
 const DISCARD_MAX_BYTES = 64 * MIB;
+/** After each piece, for each body that is being discarded: together they cost about 64 MB a second. Milliseconds. */
+const DISCARD_PAUSE_MS = 1;
+/** Of the process, so that a flood of refused bodies is not read. */
+const DISCARDS_AT_ONCE = 16;
+
+let discards = 0;
 
 /**
  * Reads and discards the rest of a refused body, within limits, and then closes the connection. A connection that is closed
- * while the client sends is reset, so that the client sees no response.
+ * while the client sends is reset, so that the client sees no response; that happens where many bodies are refused at once.
  */
-export function discardBody(body: IncomingMessage): void {
+export function discardBody(body: IncomingMessage, response: ServerResponse): void {
   body.unpipe();
+  if (discards >= DISCARDS_AT_ONCE) {
+    response.setHeader('connection', 'close');
+    response.once('finish', () => body.destroy());
+    return;
+  }
+  discards += 1;
   let bytes = 0;
   body.on('data', (chunk: Buffer) => {
     bytes += chunk.byteLength;
     if (bytes > DISCARD_MAX_BYTES) body.destroy();
+    body.pause();
+    setTimeout(() => body.resume(), DISCARD_PAUSE_MS * discards).unref();
   });
   body.resume();
   const timer = setTimeout(() => body.destroy(), DISCARD_MS).unref();
-  body.once('close', () => clearTimeout(timer));
+  body.once('close', () => {
+    discards -= 1;
+    clearTimeout(timer);
+  });
 }

@@ -95,9 +95,9 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
   reply.header('x-request-id', request.id);
   if (problem.retryAfter !== undefined) reply.header('retry-after', problem.retryAfter);
   if (request.raw.complete === false) {
-    discardBody(request.raw);
     // The framework's header would close the connection while the client still sends.
     reply.removeHeader('connection');
+    discardBody(request.raw, reply.raw);
   }
   if (problem.code === 'unauthenticated') reply.header('www-authenticate', 'Bearer');
   return reply

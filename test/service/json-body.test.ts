@@ -122,6 +122,27 @@ t.test('a large body is parsed in a thread, by the same rules', async (t) => {
   t.equal((await post(`{"__proto__":{"a":1},"b":"${padding}"}`, '/long')).status, 400);
 });
 
+t.test('of many refused bodies a few are read on, and the connections of the others are closed', async (t) => {
+  const port = Number(new URL(url).port);
+  const head = `POST /echo HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${8 * MIB}\r\n\r\n`;
+  const sockets = Array.from({ length: 24 }, () => connect(port, '127.0.0.1').on('error', () => undefined));
+  let closed = 0;
+  const rest = new Promise<void>((resolve) => {
+    for (const socket of sockets) {
+      socket.on('close', () => {
+        closed += 1;
+        if (closed === 8) resolve();
+      });
+    }
+  });
+  const answers = sockets.map((socket) => once(socket.setEncoding('utf8'), 'data'));
+  for (const socket of sockets) socket.write(`${head}{"half":"`);
+  for (const [answer] of await Promise.all(answers)) t.match(answer, /^HTTP\/1\.1 413 /);
+  await rest;
+  t.equal(closed, 8, 'sixteen are read on');
+  for (const socket of sockets) socket.destroy();
+});
+
 t.test('incomplete bodies count against the limit of their account only', async (t) => {
   const first = await sendPart('ann', 1.5 * MIB);
   const refused = await post(JSON.stringify('x'.repeat(MIB - 2)));
