@@ -82,9 +82,10 @@ t.test('an uninstall begun before a kill is finished after it', async (t) => {
     capabilities: ['host.storage'],
     secrets: { key: 'x' },
   });
-  const first = await startProcess(t, storage);
+  // Before a supervisor runs: it removes an installation that is being uninstalled and has no event.
   await storage.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [made.installationId]);
   const id = await record(made, 'pluginUninstalled');
+  const first = await startProcess(t, storage);
   const state = async () => (await storage.pool.query('SELECT * FROM events WHERE id = $1', [id])).rows[0];
   await eventually(async () => (await state()).attempts >= 1);
   await first.kill();
