@@ -7,6 +7,7 @@ import { constants } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, readdir, rename, rm, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { limits } from '../../../sdk/contract/limits.ts';
+import { KeyedLocks } from '../../../service/timing/keyed-locks.ts';
 import { HostError } from '../host-call.ts';
 import { inDirectory, openEntry, openRoot, prune, readCode, splitPath, within } from './anchored-paths.ts';
 import { listTree, measureTree, type TreeFile, type Usage } from './tree.ts';
@@ -38,11 +39,8 @@ export class Workspaces {
   readonly #quota: WorkspaceQuota;
   readonly #record: (accountId: string, bytes: number) => Promise<void>;
   readonly #usage = new Map<string, Known>();
-  /**
-   * The last queued change of each account. Changes run one after the other, so that two cannot use the same free
-   * space.
-   */
-  readonly #changes = new Map<string, Promise<unknown>>();
+  /** Changes of an account run one after the other, so that two cannot use the same free space. */
+  readonly #changes = new KeyedLocks();
   #sweptAt = 0;
 
   /**
@@ -93,7 +91,7 @@ export class Workspaces {
   /** Writes a file atomically and durably. @throws HostError */
   async write(accountId: string, path: string, bytes: Uint8Array, signal: AbortSignal): Promise<void> {
     const { directories, name } = split(path);
-    return this.#alone(accountId, async () => {
+    return this.#changes.run(accountId, async () => {
       signal.throwIfAborted();
       await this.#sweepSometimes();
       await this.#room(accountId, bytes.byteLength, directories.length + 1);
@@ -107,7 +105,7 @@ export class Workspaces {
   /** Removes a file and the directories it leaves empty. @throws HostError */
   async remove(accountId: string, path: string, signal?: AbortSignal): Promise<void> {
     const { directories, name } = split(path);
-    return this.#alone(accountId, async () => {
+    return this.#changes.run(accountId, async () => {
       await this.#at(accountId, directories, false, async (trail) => {
         signal?.throwIfAborted();
         const directory = trail.at(-1) as FileHandle;
@@ -222,20 +220,6 @@ export class Workspaces {
     } finally {
       await root.close();
     }
-  }
-
-  /** Runs the changes of an account's workspace one after the other. */
-  #alone<T>(accountId: string, work: () => Promise<T>): Promise<T> {
-    const turn = (this.#changes.get(accountId) ?? Promise.resolve()).then(work, work);
-    const end = turn.then(
-      () => undefined,
-      () => undefined,
-    );
-    this.#changes.set(accountId, end);
-    void end.then(() => {
-      if (this.#changes.get(accountId) === end) this.#changes.delete(accountId);
-    });
-    return turn;
   }
 }
 
