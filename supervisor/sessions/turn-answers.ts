@@ -78,3 +78,9 @@ export async function explainRefusal(pool: Pool, key: TurnKey): Promise<Problem>
     'The plugins have not let the message of this turn pass yet. Open the turn again with the same id.',
   );
 }
+
+/** What the transcript has no room for leaves nothing behind. @throws the error */
+export async function forgetUnkept(error: unknown, forget: () => Promise<unknown>): Promise<never> {
+  if (error instanceof Problem && error.code === 'quota_exceeded') await forget();
+  throw error;
+}

@@ -18,7 +18,7 @@ import {
   vetoOutput,
 } from '../../db/sessions/turn-outputs.ts';
 import { holdTurn, type Judgement, type TurnKey } from '../../db/sessions/turns.ts';
-import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
+import { describeCancel } from '../../sdk/contract/errors.ts';
 import { type attachments, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { createBadRequest } from '../../service/http/errors.ts';
 import { listHookLinks } from '../children/account-plugins-cache.ts';
@@ -30,6 +30,7 @@ import {
   describeCancelled,
   digestOf,
   explainRefusal,
+  forgetUnkept,
   readVerdict,
   toJudgement,
   type Verdict,
@@ -213,7 +214,7 @@ async function judgeOutput(
         text: judged.text,
         attachments: judged.attachments,
         data: { attachments: judged.attachments, turnId: key.turnId },
-      }).catch((error) => forgetUnkept(services, key, error));
+      }).catch((error) => forgetUnkept(error, () => forgetOutput(pool, key)));
   if (!isSaved) throw await explainRefusal(pool, key);
   await services.faultPoint('turn.output-saved');
   return describeOutput(
@@ -226,12 +227,6 @@ async function judgeOutput(
     },
     shown.length,
   );
-}
-
-/** What the transcript has no room for leaves nothing behind. */
-async function forgetUnkept({ pool }: SessionServices, key: OutputKey, error: unknown): Promise<never> {
-  if (error instanceof Problem && error.code === 'quota_exceeded') await forgetOutput(pool, key);
-  throw error;
 }
 
 /** A plugin that was installed while a text was being shown can no longer change it: that stops the rest. */

@@ -32,6 +32,7 @@ import {
   describeCancelled,
   digestOf,
   explainRefusal,
+  forgetUnkept,
   readVerdict,
   toJudgement,
   type Verdict,
@@ -100,14 +101,10 @@ export function openTurn(
     if (claimed.digest !== digest) throw createReusedProblem('a turn');
     await services.faultPoint('turn.claimed');
     if (claimed.state !== 'judging') return describeTurn(claimed);
-    return judgeTurn(services, session, key, request, claimed).catch((error) => forgetUnkept(services, key, error));
+    return judgeTurn(services, session, key, request, claimed).catch((error) =>
+      forgetUnkept(error, () => forgetTurn(services.pool, key)),
+    );
   });
-}
-
-/** What the transcript has no room for leaves nothing behind. */
-async function forgetUnkept({ pool }: SessionServices, key: TurnKey, error: unknown): Promise<never> {
-  if (error instanceof Problem && error.code === 'quota_exceeded') await forgetTurn(pool, key);
-  throw error;
 }
 
 async function judgeTurn(
