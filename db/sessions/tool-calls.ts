@@ -48,14 +48,14 @@ const CALL = `call_id AS "callId", name, digest, answer, started_at AS "startedA
 export async function claimTurnCall(
   pool: Pool,
   { sessionId, turnId, callId, digest }: CallKey,
-  call: { readonly runtime: string; readonly name: string; readonly runner: number },
+  call: { readonly runtime: string; readonly name: string },
 ): Promise<boolean> {
   const claimed = changeRows(
     pool,
     `${HOLD_TURN}
-     INSERT INTO tool_calls (session_id, turn_id, call_id, digest, account_id, name, runner)
-     SELECT session_id, $2, $4, $5, account_id, $6, $7 FROM held ON CONFLICT DO NOTHING`,
-    [sessionId, turnId, call.runtime, callId, digest, call.name, call.runner],
+     INSERT INTO tool_calls (session_id, turn_id, call_id, digest, account_id, name)
+     SELECT session_id, $2, $4, $5, account_id, $6 FROM held ON CONFLICT DO NOTHING`,
+    [sessionId, turnId, call.runtime, callId, digest, call.name],
   );
   return (await claimed.catch(throwQuotaProblem)) === 1;
 }

@@ -43,15 +43,12 @@ export async function callToolInTurn(
 ): Promise<ToolResult> {
   const key = { ...turn, callId: request.callId, digest: digestOf([request.name, request.arguments]) };
   const answer = await services.runningCalls.run(key, request.signal, async (signal) => {
-    const claim = { runtime, name: request.name, runner: findEpoch(services, session) };
-    if (!(await claimTurnCall(services.pool, key, claim))) return readKnownCall(services, key);
+    if (!(await claimTurnCall(services.pool, key, { runtime, name: request.name })))
+      return readKnownCall(services, key);
     return makeCall(services, session, key, { ...request, signal });
   });
   return 'result' in answer ? answer.result : failedTool(describeProblem(answer.problem));
 }
-
-/** Of the ownership under which a call is made. */
-const findEpoch = ({ door }: SessionServices, { accountId }: Session): number => door.ownership.fence(accountId).epoch;
 
 const describeProblem = ({ detail, errors = [] }: Extract<CallAnswer, { problem: object }>['problem']): string =>
   [detail, ...errors.map(({ field, message }) => `${field ?? 'arguments'}: ${message}`)].join('\n');

@@ -544,9 +544,7 @@ t.test('the call of a supervisor that died is not made again', async (t) => {
   await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
   await turn('POST', '/t1/calls/c1', { name: `adder-${fixture.account}__add`, arguments: { a: 1 } });
   // As a supervisor leaves it that is killed while the handler runs: a lease that nobody holds.
-  await fixture.pool.query(`UPDATE tool_calls SET answer = NULL, ended_at = NULL, runner = 1 WHERE session_id = $1`, [
-    session,
-  ]);
+  await fixture.pool.query(`UPDATE tool_calls SET answer = NULL, ended_at = NULL WHERE session_id = $1`, [session]);
   t.match((await turn('GET', '/t1/calls/c1')).body, { state: 'interrupted', result: { isError: true } });
   const again = await turn('POST', '/t1/calls/c1', { name: `adder-${fixture.account}__add`, arguments: { a: 1 } });
   t.match(again.body, { isError: true, content: [{ text: /interrupted.*may have run/ }] });
