@@ -4,14 +4,11 @@
  */
 import { randomUUID } from 'node:crypto';
 import { readFileSync, readlinkSync } from 'node:fs';
-
-/** Numbers of the fields of `/proc/<pid>/stat`, behind the name in parentheses. */
-const STATE = 0;
-const STARTED = 19;
+import { readProcessStat } from '../jail/process-stat.ts';
 
 /** Kernel, PID namespace, process id and its start: the same words name no other process. */
 export function nameProcess(): string {
-  return `${readMachine() ?? randomUUID()} ${process.pid} ${readStat(process.pid)?.[STARTED] ?? ''}`;
+  return `${readMachine() ?? randomUUID()} ${process.pid} ${readProcessStat(process.pid)?.startTicks ?? ''}`;
 }
 
 /** Whether a process of this machine has ended. False for those of other machines and containers, which cannot be seen. */
@@ -24,23 +21,14 @@ export function hasEnded(name: string): boolean {
     return (error as NodeJS.ErrnoException).code === 'ESRCH';
   }
   // Unreadable: a process of another user that hides its own.
-  const stat = readStat(Number(pid));
-  return stat !== null && (stat[STATE] === 'Z' || stat[STARTED] !== started);
+  const stat = readProcessStat(Number(pid));
+  return stat !== null && (stat.state === 'Z' || stat.startTicks !== started);
 }
 
 /** Null: this system does not say. */
 function readMachine(): string | null {
   try {
     return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()} ${readlinkSync('/proc/self/ns/pid')}`;
-  } catch {
-    return null;
-  }
-}
-
-function readStat(pid: number): string[] | null {
-  try {
-    const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    return text.slice(text.lastIndexOf(')') + 2).split(' ');
   } catch {
     return null;
   }

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LimitedGroup } from './limiter.ts';
-import { TICK_MS } from './spawn-orders.ts';
+import { readProcessStat } from './process-stat.ts';
 import type { Exit, Spawned } from './spawner.ts';
 
 export interface ExitInfo extends Exit {
@@ -122,22 +122,11 @@ function signal(pid: number, name: NodeJS.Signals = 'SIGKILL'): void {
 
 /** Start time of a process in kernel ticks, which with its id identifies it. Empty if it has exited or is a zombie. */
 function startTime(pid: number): string {
-  try {
-    const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)?.split(' ') ?? [];
-    return fields[0] === 'Z' || fields[0] === 'X' ? '' : (fields[19] ?? '');
-  } catch {
-    return '';
-  }
+  const stat = readProcessStat(pid);
+  return stat === null || stat.state === 'Z' || stat.state === 'X' ? '' : stat.startTicks;
 }
 
-function processorMs(pid: number): number {
-  try {
-    const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)?.split(' ') ?? [];
-    return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
-  } catch {
-    return 0;
-  }
-}
+const processorMs = (pid: number): number => readProcessStat(pid)?.processorMs ?? 0;
 
 const NANOSECONDS_A_MS = 1e6;
 const NO_NEED: ProcessorNeed = { hadMs: 0, waitedMs: 0 };

@@ -3,9 +3,6 @@
 /** Number of the inspector's stream in messages, after the standard streams; not its descriptor inside. */
 export const INSPECTOR = 3;
 
-/** Unit of CPU times in /proc on every kernel, whatever its own tick rate. */
-export const TICK_MS = 10;
-
 /** One process to start. */
 export interface SpawnOrder {
   /** Arguments of `/bin/sh`. */

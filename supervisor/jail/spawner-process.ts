@@ -3,10 +3,11 @@
  * them and ends with its supervisor. Every jail ends with it.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, openSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
-import { type FromSpawner, INSPECTOR, type SpawnOrder, TICK_MS, type ToSpawner } from './spawn-orders.ts';
+import { readProcessStat } from './process-stat.ts';
+import { type FromSpawner, INSPECTOR, type SpawnOrder, type ToSpawner } from './spawn-orders.ts';
 
 /** Longest report of bubblewrap about the process inside, characters. Usually under 200. */
 const INFO_MAX = 4096;
@@ -62,15 +63,10 @@ function start(id: number, order: SpawnOrder): void {
 function reportEnds(): void {
   const ends = ended;
   ended = [];
-  const totalMs = readEndedMs();
+  const totalMs = readProcessStat(process.pid)?.childrenProcessorMs ?? endedMs;
   const processorMs = (totalMs - endedMs) / ends.length;
   endedMs = totalMs;
   for (const end of ends) send({ ...end, processorMs });
-}
-
-function readEndedMs(): number {
-  const fields = readFileSync('/proc/self/stat', 'latin1').split(') ').at(-1)?.split(' ') ?? [];
-  return (Number(fields[13]) + Number(fields[14])) * TICK_MS;
 }
 
 function launch({ args, files, reportsInside, inspectable, ...identity }: SpawnOrder): ChildProcess {
