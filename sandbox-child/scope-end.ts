@@ -1,6 +1,6 @@
 /**
  * The end of a bundle's scope chain. `build-child.ts` puts it in the place of ses's own, in which every name exists and a
- * misspelt one reads as undefined. Here a name that nobody declares is a ReferenceError, and `typeof` of it is allowed.
+ * misspelt one reads as undefined. Here an undeclared name is a ReferenceError, and `typeof` of it is allowed.
  */
 
 /**

@@ -9,10 +9,24 @@ declare const WEB_PROGRAM: string;
 
 /** The globals of `web-program.ts`. */
 export const WEB_CLASSES = [
-  ...(['Headers', 'Request', 'Response', 'FormData', 'Blob', 'File', 'ReadableStream', 'WritableStream'] as const),
-  ...(['TransformStream', 'TextEncoderStream', 'TextDecoderStream', 'ByteLengthQueuingStrategy'] as const),
-  ...(['CountQueuingStrategy', 'ReadableStreamDefaultReader', 'ReadableStreamDefaultController'] as const),
-  ...(['ReadableByteStreamController', 'WritableStreamDefaultWriter', 'WritableStreamDefaultController'] as const),
+  'Headers',
+  'Request',
+  'Response',
+  'FormData',
+  'Blob',
+  'File',
+  'ReadableStream',
+  'WritableStream',
+  'TransformStream',
+  'TextEncoderStream',
+  'TextDecoderStream',
+  'ByteLengthQueuingStrategy',
+  'CountQueuingStrategy',
+  'ReadableStreamDefaultReader',
+  'ReadableStreamDefaultController',
+  'ReadableByteStreamController',
+  'WritableStreamDefaultWriter',
+  'WritableStreamDefaultController',
   'TransformStreamDefaultController',
 ] as const satisfies readonly (keyof WebProgram['classes'] & PlatformGlobal)[];
 

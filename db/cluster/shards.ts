@@ -25,7 +25,7 @@ export const isEpochHeldSql = (column: string): string =>
 export const isInShardsSql = (column: string, parameter: string): string =>
   `(${parameter}::int[] IS NULL OR account_shard(${column}) = ANY (${parameter}))`;
 
-/** Claims those of the shards that are nobody's. In one transaction, so all claimants get different ones. */
+/** Claims those of the shards that have no owner. In one transaction, so all claimants get different ones. */
 export async function claimShards(db: Queryable, supervisor: number, wanted: readonly number[]): Promise<Fence[]> {
   const claimed = await listRows<Fence>(db, 'SELECT shard, shard_epoch AS epoch FROM claim_shards($1, $2)', [
     supervisor,

@@ -14,7 +14,8 @@ const LOCK_TIMEOUT_MS = 10_000;
 const IDLE_IN_TRANSACTION_TIMEOUT_MS = 60_000;
 /**
  * The planner compares all orders of up to this many joined tables; beyond, it keeps the order of the statement. An
- * installation is read from eight tables, whose orders took the planner 15 to 40 ms, a hundred times as long as the query.
+ * installation is read from eight tables: comparing all their orders took 28 to 57 ms a query on a busy machine, without it
+ * 1 to 2 ms.
  */
 const JOINS_COMPARED = 5;
 /** Keeps API and supervisor together well below PostgreSQL's default of 100. */

@@ -23,7 +23,7 @@ interface TransformEnd<Out> {
   terminate(): void;
 }
 
-/** What both ends share. The writable end waits while nobody reads. */
+/** What both ends share. The writable end waits until the readable one is read. */
 class TransformCore<In, Out> implements TransformEnd<Out> {
   readonly readable: ReadableStream<Out>;
   readonly writable: WritableStream<In>;

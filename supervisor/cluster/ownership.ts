@@ -289,7 +289,7 @@ export class Ownership {
     stopChildren((accountId) => lost.has(findShard(accountId)), 0).catch(onError);
   }
 
-  /** Claims what falls to this supervisor and is nobody's, and gives up what falls to another. */
+  /** Claims the unowned shards that are placed here, and gives up those that are placed on another supervisor. */
   async #balance(client: Client, candidates: readonly Peer[]): Promise<void> {
     const { onClaimed, onError } = this.#options;
     const placed = placeShards(candidates, SHARDS);
@@ -356,7 +356,7 @@ export class Ownership {
     this.#announce();
   }
 
-  /** A shard that cannot be given up, because the database is away, is nobody's when the lease has expired. */
+  /** A shard that cannot be given up, because the database is away, has no owner once the lease has expired. */
   async #repeat(write: () => Promise<void>): Promise<void> {
     for (let attempt = 1; ; attempt += 1) {
       try {
@@ -369,7 +369,7 @@ export class Ownership {
     }
   }
 
-  /** Aborts when the lease of another supervisor has expired, so that nobody waits for it. Call `release` after use. */
+  /** Aborts when the lease of another supervisor has expired, so that no caller waits for it. Call `release` after use. */
   watchPeer({ id }: Peer): { readonly signal: AbortSignal; release(): void } {
     const expired = new AbortController();
     const watched = { id, expired };

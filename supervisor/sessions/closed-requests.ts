@@ -1,4 +1,4 @@
-/** Tells work of a request that nobody waits for its answer any more. */
+/** Aborts the work of a request whose client has closed the connection. */
 import type { FastifyReply } from 'fastify';
 
 /** A signal that aborts when the connection is closed before the answer was sent. */

@@ -84,7 +84,7 @@ export function sessionRoutes(services: SessionServices): FastifyPluginAsyncZod 
     app.post('/sessions/:sessionId/clear', { schema: shapes.clear }, async (request) => {
       const session = await requireSession(services, requireCaller(request), request.params);
       const { reason, by } = request.body;
-      // Without either field, nobody said that a person does it.
+      // Without either field it is not known that a person does it.
       const started = request.body.trigger ?? (by === 'user' ? 'user' : 'agent');
       return clearTranscript(services, session, { reason, by: by ?? started, trigger: started });
     });

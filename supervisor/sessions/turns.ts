@@ -151,7 +151,7 @@ async function judgeTurn(
   return describeTurn({ ...claimed, state: 'open', judgement, message: kept });
 }
 
-/** @throws Problem `bad_request` when nobody gave a text */
+/** @throws Problem `bad_request` without a text */
 function toMessage({ id, from, text, attachments }: TurnRequest, known: TurnMessage | null) {
   if (known)
     return { id, from: known.data?.from ?? from, text: known.text, attachments: known.data?.attachments ?? [] };
