@@ -189,6 +189,15 @@ declare namespace Bulkhead {
     dueAt?: string | null;
     assigneeAgentId?: string | null;
   };
+  type ToolCall = {
+    id: string;
+    name: string;
+    arguments: Json;
+  };
+  type ToolResult = {
+    content: Content[];
+    isError: boolean;
+  };
   type TranscriptMessage = {
     id: string;
     role: Role;
@@ -295,6 +304,49 @@ declare namespace Bulkhead {
     message?: {
       text?: string;
     };
+  }
+
+  /** The context of `middleware.toolCall`. */
+  interface ToolCallContext extends HookContext {
+    hook: 'middleware.toolCall';
+    call: ToolCall;
+    /** Cancels the operation. The transcript shows the reason (1-500 characters). */
+    cancel(reason: string): never;
+  }
+
+  /**
+   * The patch that `middleware.toolCall` may return. Set only the fields to change. Fields of type `never` cannot
+   * be changed.
+   */
+  interface ToolCallPatch {
+    call?: {
+      id?: never;
+      name?: never;
+      arguments?: Json;
+    };
+  }
+
+  /** The context of `middleware.toolResult`. */
+  interface ToolResultContext extends HookContext {
+    hook: 'middleware.toolResult';
+    call: ToolCall;
+    result: ToolResult;
+    durationMs: number;
+    /** Cancels the operation. The transcript shows the reason (1-500 characters). */
+    cancel(reason: string): never;
+  }
+
+  /**
+   * The patch that `middleware.toolResult` may return. Set only the fields to change. Fields of type `never`
+   * cannot be changed.
+   */
+  interface ToolResultPatch {
+    call?: never;
+    result?: {
+      content?: Content[];
+      isError?: boolean;
+    };
+    durationMs?: never;
   }
 
   /** The context of `middleware.todoCreate`. */
@@ -507,6 +559,24 @@ declare namespace Bulkhead {
      * after 5 s, the chain continues as if the handler had returned nothing.
      */
     agentMessage?: (ctx: AgentMessageContext) => Answer<AgentMessagePatch | void>;
+    /**
+     * Runs before an agent’s call of any tool: a plugin’s, the host’s or the runtime’s own. If it is cancelled, the
+     * agent reads the reason as the result.
+     *
+     * Return an object with the fields to change (`call.arguments`), or nothing to change nothing.
+     * Cancel: with `ctx.cancel(reason)`. The operation stops and the transcript shows the reason. On an error or
+     * after 5 s, the chain continues as if the handler had returned nothing.
+     */
+    toolCall?: (ctx: ToolCallContext) => Answer<ToolCallPatch | void>;
+    /**
+     * Runs when a tool has answered, before the agent receives the result. If it is cancelled, the agent reads the
+     * reason instead. `call` is as the tool received it.
+     *
+     * Return an object with the fields to change (`result.content`, `result.isError`), or nothing to change nothing.
+     * Cancel: with `ctx.cancel(reason)`. The operation stops and the transcript shows the reason. On an error or
+     * after 5 s, the chain continues as if the handler had returned nothing.
+     */
+    toolResult?: (ctx: ToolResultContext) => Answer<ToolResultPatch | void>;
     /**
      * Runs before a to-do is created.
      *

@@ -39,6 +39,22 @@ const CASES: readonly HookCase[] = [
     ...{ fields: 'fromAgentId, toAgentId, message{text}', cancel: true, onError: 'skip' },
   },
   {
+    hook: 'toolCall',
+    context: (judge) => ({ call: { id: 'c', name: 'notes__add', arguments: { judge } } }),
+    changed: { call: { id: 'c', name: 'notes__add', arguments: { judge: 'new' } } },
+    ...{ fields: 'call{id, name, arguments}', cancel: true, onError: 'skip' },
+  },
+  {
+    hook: 'toolResult',
+    context: (judge) => ({
+      call: { id: 'c', name: 'notes__add', arguments: { judge } },
+      result: { content: [{ type: 'text', text: 'old' }], isError: false },
+      durationMs: 1,
+    }),
+    changed: { result: { content: [{ type: 'text', text: 'new' }], isError: true }, durationMs: 1 },
+    ...{ fields: 'call{id, name, arguments}, result{content, isError}, durationMs', cancel: true, onError: 'skip' },
+  },
+  {
     hook: 'todoCreate',
     context: (title) => ({ todo: { ...TODO, title } }),
     changed: { todo: { title: 'new', notes: 'changed', dueAt: '2030-01-01T00:00:00Z' } },

@@ -48,6 +48,10 @@ compaction.summarize = (ctx) => {
 middleware.inboundMessage = (ctx) => act(ctx, ctx.message.text, (text) => ({ message: { text } }));
 middleware.outboundMessage = (ctx) => act(ctx, ctx.message.text, (text) => ({ message: { text } }));
 middleware.agentMessage = (ctx) => act(ctx, ctx.message.text, (text) => ({ message: { text } }));
+middleware.toolCall = (ctx) =>
+  act(ctx, (ctx.call.arguments as any)?.judge, (judge) => ({ call: { arguments: { judge } } }));
+middleware.toolResult = (ctx) =>
+  act(ctx, (ctx.call.arguments as any)?.judge, (text) => ({ result: { content: [{ type: 'text', text }], isError: true } }));
 middleware.todoCreate = (ctx) =>
   act(ctx, ctx.todo.title, (title) => ({ todo: { title, notes: 'changed', dueAt: '2030-01-01T00:00:00Z' } }));
 middleware.todoUpdate = (ctx) => act(ctx, ctx.changes.title, (title) => ({ changes: { title } }));

@@ -109,6 +109,8 @@ export const content = z.discriminatedUnion('type', [
   z.object({ type: z.literal('image'), data: z.string(), mimeType: z.string().max(255) }),
   z.object({ type: z.literal('json'), json }),
 ]);
+/** A call of a tool; `name` is the full name, such as `notes__add`. */
+export const toolCall = z.object({ id, name: z.string().min(1).max(200), arguments: json });
 export const toolResult = z.object({ content: z.array(content).max(100), isError: z.boolean() });
 /** A JSON Schema 2020-12. The API checks at publish that it is valid. */
 export const jsonSchema = z.record(z.string(), json, 'must be a JSON Schema object').meta({ tsType: 'JsonSchema' });

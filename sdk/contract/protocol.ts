@@ -37,6 +37,7 @@ const cancellable = {
 const failClosed = { ...cancellable, onFailure: 'cancel' } as const;
 const patch = <const P extends readonly string[]>(...patchable: P) => ({ kind: 'patch', patchable }) as const;
 const TODO = { id: 't1', title: 'Buy milk', notes: '', dueAt: null, assigneeAgentId: null, done: false };
+const TOOL_CALL = { id: 'c1', name: 'notes__add', arguments: { text: 'Buy milk' } };
 const NOTIFY = { text: 'Stand-up', at: '2026-01-05T09:00:00Z', repeat: null, to: 'team' };
 
 export const hooks = {
@@ -104,6 +105,31 @@ export const hooks = {
     example: {
       context: { fromAgentId: 'a1', toAgentId: 'a2', message: { text: 'ping' } },
       answer: { message: { text: 'ping?' } },
+    },
+  },
+  'middleware.toolCall': {
+    ...cancellable,
+    doc: 'Runs before an agent’s call of any tool: a plugin’s, the host’s or the runtime’s own. If it is cancelled, the agent reads the reason as the result.',
+    reach: 'Reads, changes and can cancel every tool call of your agents.',
+    risk: 'high',
+    context: z.object({ call: p.toolCall }),
+    answers: patch('call.arguments'),
+    example: { context: { call: TOOL_CALL }, answer: { call: { arguments: { text: 'Buy oat milk' } } } },
+  },
+  'middleware.toolResult': {
+    ...cancellable,
+    doc: 'Runs when a tool has answered, before the agent receives the result. If it is cancelled, the agent reads the reason instead. `call` is as the tool received it.',
+    reach: 'Reads, changes and can withhold the result of every tool call of your agents.',
+    risk: 'high',
+    context: z.object({ call: p.toolCall, result: p.toolResult, durationMs: z.number() }),
+    answers: patch('result.content', 'result.isError'),
+    example: {
+      context: {
+        call: TOOL_CALL,
+        result: { content: [{ type: 'text', text: 'key=1' }], isError: false },
+        durationMs: 3,
+      },
+      answer: { result: { content: [{ type: 'text', text: 'key=[redacted]' }] } },
     },
   },
   'middleware.todoCreate': {

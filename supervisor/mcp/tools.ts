@@ -40,7 +40,7 @@ export function offerTools(server: Server, services: SessionServices, session: S
     const timer = token === undefined ? undefined : setInterval(reportProgress, PROGRESS_EVERY_MS);
     try {
       const call = { callId: randomUUIDv7(), arguments: params.arguments ?? {}, signal };
-      return toMcp(await callTool(services, session, tool, call));
+      return toMcp((await callTool(services, session, tool, call)).result);
     } catch (error) {
       return toToolError(error);
     } finally {

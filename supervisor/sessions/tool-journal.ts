@@ -15,6 +15,7 @@ import { findTurn, type TurnKey } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
+import type { JudgedResult } from './judged-call.ts';
 import type { SessionServices } from './session-services.ts';
 import { failedTool } from './tool-results.ts';
 import { callTool, findTool } from './tools.ts';
@@ -60,29 +61,44 @@ async function makeCall(
   request: ToolRequest,
 ): Promise<CallAnswer> {
   await services.faultPoint('call.claimed');
-  const answer = await readAnswer(services, session, request).catch(async (error: unknown) => {
+  const made = await readAnswer(services, session, key, request).catch(async (error: unknown) => {
     // The handler did not run: the same id may be sent again.
     await releaseCall(services.pool, key);
     throw error;
   });
   await services.faultPoint('call.answered');
-  await saveAnswer(services, key, answer, toToolMessage(key, request, answer));
-  return answer;
+  if (made.isFinal)
+    await saveAnswer(services, key, made.answer, toToolMessage(key, { ...request, ...made }, made.answer));
+  else await releaseCall(services.pool, key);
+  return made.answer;
 }
 
-/** The answer to keep. @throws an error if the handler did not run for a reason that may pass */
+/** An answer, and the arguments that the tool got. */
+interface MadeCall extends Pick<JudgedResult, 'arguments' | 'isFinal'> {
+  readonly answer: CallAnswer;
+}
+
+/** @throws an error if the handler did not run for a reason that may pass */
 async function readAnswer(
   services: SessionServices,
   session: Session,
+  { turnId }: CallKey,
   { callId, name, arguments: args, signal }: ToolRequest,
-): Promise<CallAnswer> {
+): Promise<MadeCall> {
   try {
     const tool = findTool(await services.pluginsCache.get(session.accountId), name);
-    const call = { callId, arguments: args, ...(signal ? { signal } : {}) };
-    return { result: await callTool(services, session, tool, call) };
+    const noticeId = `${digestOf([turnId, callId])}:vetoed`;
+    const { result, ...judged } = await callTool(services, session, tool, {
+      callId,
+      arguments: args,
+      signal,
+      noticeId,
+    });
+    return { ...judged, answer: { result } };
   } catch (error) {
     if (!(error instanceof Problem) || error.code === 'unavailable') throw error;
-    return { problem: { code: error.code, detail: error.message, errors: error.errors } };
+    const problem = { code: error.code, detail: error.message, errors: error.errors };
+    return { answer: { problem }, arguments: args, isFinal: true };
   }
 }
 

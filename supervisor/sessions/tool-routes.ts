@@ -59,7 +59,7 @@ const shapes = {
   call: {
     summary: 'Calls a tool',
     details:
-      'A handler that throws answers with `isError`, so that the agent can read why. Closing the request aborts the call.',
+      'Runs the hooks `toolCall` and `toolResult`. A handler that throws answers with `isError`, so that the agent can read why; so does a call that a plugin cancels. Closing the request aborts the call.',
     problems: ['invalid_arguments', 'plugin_failed', 'plugin_timeout'],
     params: offerParams,
     body: toolBody,
@@ -86,7 +86,8 @@ export function toolRoutes(services: SessionServices): FastifyPluginAsyncZod {
         const session = await requireSession(services, requireCaller(request), request.params);
         const tool = findTool(await services.pluginsCache.get(session.accountId), request.params.name);
         const { callId = randomUUIDv7(), arguments: args } = request.body;
-        return callTool(services, session, tool, { callId, arguments: args, signal: abortWhenClosed(reply) });
+        const call = { callId, arguments: args, signal: abortWhenClosed(reply) };
+        return (await callTool(services, session, tool, call)).result;
       },
     );
   };

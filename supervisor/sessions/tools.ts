@@ -6,6 +6,7 @@ import { formatFullName } from '../../sdk/contract/full-names.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
 import { callSurface, toProblem } from '../calls/surface-call.ts';
 import type { AccountPlugins, ToolRef } from '../children/account-plugins-cache.ts';
+import { callBetweenHooks, type JudgedResult, type ToolCall } from './judged-call.ts';
 import type { SessionServices } from './session-services.ts';
 import { failedTool, readToolResult } from './tool-results.ts';
 
@@ -37,18 +38,31 @@ export function findTool(accountPlugins: AccountPlugins, name: string): ToolRef 
 }
 
 /**
- * Calls a tool. If the handler throws, the result has `isError`, so that the agent can read the error and correct its
- * call.
+ * Calls a tool between its two hooks. If the handler throws, the result has `isError`, so that the agent can read the error
+ * and correct its call.
  *
  * @throws Problem `invalid_arguments`, `plugin_timeout`, `plugin_failed`, `unavailable`
  */
-export async function callTool(
+export const callTool = (
+  services: SessionServices,
+  session: Session,
+  tool: ToolRef,
+  call: Omit<ToolCall, 'name'>,
+): Promise<JudgedResult> => {
+  const name = formatFullName(tool.plugin, tool.tool);
+  return callBetweenHooks(services, session, { ...call, name }, (args) =>
+    callHandler(services, session, tool, { ...call, arguments: args }),
+  );
+};
+
+async function callHandler(
   services: SessionServices,
   session: Session,
   { plugin, tool }: ToolRef,
-  { signal, ...call }: { callId: string; arguments: unknown; signal?: AbortSignal },
+  { signal, callId, arguments: args }: Omit<ToolCall, 'name'>,
 ): Promise<ToolResult> {
-  const result = await callSurface(services, { kind: 'tools', name: tool, plugin, session, signal, fields: call });
+  const fields = { callId, arguments: args };
+  const result = await callSurface(services, { kind: 'tools', name: tool, plugin, session, signal, fields });
   if (signal?.aborted && result.kind !== 'answered') return failedTool(describeAbort(signal));
   if (result.kind === 'answered')
     return readToolResult(formatFullName(plugin, tool), result.answer, services.toolResultBytes);

@@ -254,7 +254,7 @@ const shapes = {
   call: {
     summary: 'Calls a tool once',
     details:
-      'The same id answers the same result for 24 hours, also while the tool still runs and after a crash of runtime or supervisor. The result is added to the transcript. What a model can correct is a result with `isError`: arguments that do not fit, an unknown tool, a tool that failed.',
+      'Runs the hooks `toolCall` and `toolResult`. The same id answers the same result for 24 hours, also while the tool still runs and after a crash of runtime or supervisor. The result is added to the transcript. What a model can correct is a result with `isError`: arguments that do not fit, an unknown tool, a tool that failed, a call that a plugin cancelled.',
     problems: [...STEP_PROBLEMS, 'id_reused', 'quota_exceeded'],
     headers: runtimeHeaders,
     params: callParams,

@@ -7,6 +7,18 @@ import { startExamplesFixture } from './examples-fixture.ts';
 const service = await startExamplesFixture(t);
 const DAY_MS = 24 * 60 * 60_000;
 
+t.test('tool-guard', async (t) => {
+  await service.publish('tool-guard', { refuse: 'shop__buy, files__*' });
+  const session = await service.session();
+  const judge = (name: string) => service.hook(session, 'toolCall', { call: { id: 'c1', name, arguments: {} } });
+  for (const name of ['shop__buy', 'files__read'])
+    t.match(await judge(name), { action: 'cancel', reason: `The tool ${name} may not be used here.` });
+  t.match(await judge('shop__look'), { action: 'continue' });
+  const result = { content: [{ type: 'text', text: 'AWS: AKIAIOSFODNN7EXAMPLE.' }], isError: false };
+  const shown = { call: { id: 'c1', name: 'shop__look', arguments: {} }, result, durationMs: 1 };
+  t.match((await service.hook(session, 'toolResult', shown)).context.result, { content: [{ text: 'AWS: [key].' }] });
+});
+
 t.test('todo-policy', async (t) => {
   const policy = await service.publish('todo-policy', { dueInDays: '3' });
   const session = await service.session();

@@ -169,6 +169,12 @@ export declare const content: z.ZodDiscriminatedUnion<[z.ZodObject<{
     type: z.ZodLiteral<"json">;
     json: z.ZodCustom<z.JSONType, z.JSONType>;
 }, z.core.$strip>], "type">;
+/** A call of a tool; `name` is the full name, such as `notes__add`. */
+export declare const toolCall: z.ZodObject<{
+    id: z.ZodString;
+    name: z.ZodString;
+    arguments: z.ZodCustom<z.JSONType, z.JSONType>;
+}, z.core.$strip>;
 export declare const toolResult: z.ZodObject<{
     content: z.ZodArray<z.ZodDiscriminatedUnion<[z.ZodObject<{
         type: z.ZodLiteral<"text">;

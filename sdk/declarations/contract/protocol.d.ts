@@ -220,6 +220,108 @@ export declare const hooks: {
             };
         };
     };
+    readonly 'middleware.toolCall': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly cancellable: true;
+        readonly onFailure: 'skip';
+        readonly budgetMs: number;
+        readonly doc: 'Runs before an agent’s call of any tool: a plugin’s, the host’s or the runtime’s own. If it is cancelled, the agent reads the reason as the result.';
+        readonly reach: 'Reads, changes and can cancel every tool call of your agents.';
+        readonly risk: 'high';
+        readonly context: z.ZodObject<{
+            call: z.ZodObject<{
+                id: z.ZodString;
+                name: z.ZodString;
+                arguments: z.ZodCustom<z.JSONType, z.JSONType>;
+            }, z.core.$strip>;
+        }, z.core.$strip>;
+        readonly answers: {
+            readonly kind: 'patch';
+            readonly patchable: readonly ["call.arguments"];
+        };
+        readonly example: {
+            readonly context: {
+                readonly call: {
+                    id: string;
+                    name: string;
+                    arguments: {
+                        text: string;
+                    };
+                };
+            };
+            readonly answer: {
+                readonly call: {
+                    readonly arguments: {
+                        readonly text: 'Buy oat milk';
+                    };
+                };
+            };
+        };
+    };
+    readonly 'middleware.toolResult': {
+        readonly since: '0.1.0';
+        readonly origin: 'ours';
+        readonly cancellable: true;
+        readonly onFailure: 'skip';
+        readonly budgetMs: number;
+        readonly doc: 'Runs when a tool has answered, before the agent receives the result. If it is cancelled, the agent reads the reason instead. `call` is as the tool received it.';
+        readonly reach: 'Reads, changes and can withhold the result of every tool call of your agents.';
+        readonly risk: 'high';
+        readonly context: z.ZodObject<{
+            call: z.ZodObject<{
+                id: z.ZodString;
+                name: z.ZodString;
+                arguments: z.ZodCustom<z.JSONType, z.JSONType>;
+            }, z.core.$strip>;
+            result: z.ZodObject<{
+                content: z.ZodArray<z.ZodDiscriminatedUnion<[z.ZodObject<{
+                    type: z.ZodLiteral<"text">;
+                    text: z.ZodString;
+                }, z.core.$strip>, z.ZodObject<{
+                    type: z.ZodLiteral<"image">;
+                    data: z.ZodString;
+                    mimeType: z.ZodString;
+                }, z.core.$strip>, z.ZodObject<{
+                    type: z.ZodLiteral<"json">;
+                    json: z.ZodCustom<z.JSONType, z.JSONType>;
+                }, z.core.$strip>], "type">>;
+                isError: z.ZodBoolean;
+            }, z.core.$strip>;
+            durationMs: z.ZodNumber;
+        }, z.core.$strip>;
+        readonly answers: {
+            readonly kind: 'patch';
+            readonly patchable: readonly ["result.content", "result.isError"];
+        };
+        readonly example: {
+            readonly context: {
+                readonly call: {
+                    id: string;
+                    name: string;
+                    arguments: {
+                        text: string;
+                    };
+                };
+                readonly result: {
+                    readonly content: readonly [{
+                        readonly type: 'text';
+                        readonly text: 'key=1';
+                    }];
+                    readonly isError: false;
+                };
+                readonly durationMs: 3;
+            };
+            readonly answer: {
+                readonly result: {
+                    readonly content: readonly [{
+                        readonly type: 'text';
+                        readonly text: 'key=[redacted]';
+                    }];
+                };
+            };
+        };
+    };
     readonly 'middleware.todoCreate': {
         readonly since: '0.1.0';
         readonly origin: 'ours';

@@ -9,6 +9,8 @@ middleware.inboundMessage = (ctx) => {
 };
 middleware.todoUpdate = (ctx) => ({ changes: { ...ctx.changes, notes: '' } });
 middleware.todoDelete = async (ctx) => ctx.cancel('no');
+middleware.toolCall = ({ call }) => ({ call: { arguments: { ...(call.arguments as object), checked: true } } });
+middleware.toolResult = ({ result }) => ({ result: { content: result.content, isError: true } });
 compaction.summarize = async ({ messages, focus, maxChars }) =>
   `${messages.map((message) => message.text).join()} ${focus ?? ''}`.slice(0, maxChars);
 

@@ -281,6 +281,98 @@ t.test('a veto in each place, by a plugin and by a required plugin that fails', 
   t.match((await turn('POST', '/t3/end', {})).body, { state: 'ended', replyId: 'o2' });
 });
 
+t.test('every tool call is judged before it runs, and its result before the agent reads it', async (t) => {
+  const fixture = shared.withNewAccount();
+  const slug = `adder-${fixture.account}`;
+  const name = `${slug}__add`;
+  await fixture.install({ slug, code: ADDER });
+  const judge = await fixture.install({
+    slug: `judge-${fixture.account}`,
+    settings: { fails: '' },
+    required: true,
+    code: `
+      middleware.toolCall = ({ call, cancel, settings, trigger }) => {
+        if (settings.fails === 'call') throw new Error('x');
+        host.log('call', { text: call.id + ' ' + call.name, trigger });
+        if (call.arguments.a === 4) cancel('no fours');
+        if (call.arguments.a === 5) return { call: { arguments: { a: 50 } } };
+        if (call.arguments.a === 6) return { call: { arguments: { a: 'six' } } };
+      };
+      middleware.toolResult = ({ call, result, cancel, settings }) => {
+        if (settings.fails === 'result') throw new Error('x');
+        host.log('result', { text: call.id + ' ' + JSON.stringify(call.arguments) + ' ' + result.content[0].text });
+        if (result.content[0].text === '8') cancel('eight is private');
+        if (result.content[0].text === '9') return { result: { content: [{ type: 'text', text: 'nine' }] } };
+        if (result.content[0].text === '10') return { result: { content: [{ type: 'text', text: 'x'.repeat(300_000) }] } };
+      };`,
+  });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  const call = async (id: string, a: number) => {
+    const { status, body } = await turn('POST', `/t1/calls/${id}`, { name, arguments: { a } });
+    return { status, isError: body.isError, text: body.content?.[0]?.text };
+  };
+  const readTexts = async (message: string) => (await linesOf(fixture, message)).map(({ text }) => text);
+  t.match(await call('c1', 1), { isError: false, text: '2' });
+  t.match(await linesOf(fixture, 'call'), [{ text: `c1 ${name}`, trigger: 'agent' }]);
+  t.match(await call('c4', 4), { status: 200, isError: true, text: /judge-.* cancelled the operation: no fours/ });
+  t.match(await call('c4', 4), { isError: true, text: /no fours/ });
+  t.equal((await readTexts('call')).length, 2, 'a repeated call is not judged again');
+  t.match(await call('c5', 5), { isError: false, text: '51' });
+  t.match(await call('c6', 6), { isError: true, text: /a: / }, 'changed arguments are checked, too');
+  t.match(await call('c7', 7), {
+    isError: true,
+    text: /The tool ran, but judge-.* withheld its result: eight is private/,
+  });
+  t.match(await call('c8', 8), { isError: false, text: 'nine' });
+  t.match(await call('c9', 9), { isError: true, text: /returned more than 262144 bytes/ });
+  t.match(await call('c13', 13), { isError: true, text: 'unlucky' });
+  t.same(
+    await readTexts('result'),
+    ['c1 {"a":1} 2', 'c5 {"a":50} 51', 'c7 {"a":7} 8', 'c8 {"a":8} 9', 'c9 {"a":9} 10', 'c13 {"a":13} unlucky'],
+    'the arguments are those that the tool got, and what it threw is a result',
+  );
+  t.match(await fixture.call('POST', `/sessions/${session}/tools/${name}`, { arguments: { a: 4 } }), {
+    status: 200,
+    body: { isError: true, content: [{ text: /no fours/ }] },
+  });
+  const kept = await transcript(fixture, session);
+  t.match(
+    kept.filter(({ role }) => role === 'tool').find(({ data }) => (data as { callId: string }).callId === 'c5'),
+    { text: '51', data: { arguments: { a: 50 } } },
+  );
+  t.notMatch(JSON.stringify(kept), /"text":"8"/, 'a withheld result is nowhere');
+
+  const failAt = async (hook: string) => {
+    await fixture.pool.query('UPDATE installations SET settings = $2, updated_at = clock_timestamp() WHERE id = $1', [
+      judge.installationId,
+      JSON.stringify({ fails: hook }),
+    ]);
+    await fixture.notify(judge.installationId);
+  };
+  const ran = async () => (await linesOf(fixture, 'added')).length;
+  const before = await ran();
+  await failAt('call');
+  t.match(await call('d1', 1), { status: 200, isError: true, text: /account requires it/ });
+  t.match(await turn('GET', '/t1/calls/d1'), { status: 404 }, 'the id stays free');
+  t.equal(await ran(), before, 'and the tool did not run');
+  await failAt('');
+  t.match(await call('d1', 1), { isError: false, text: '2' });
+  await failAt('result');
+  t.match(await call('d2', 1), {
+    isError: true,
+    text: /The tool ran, but .* withheld its result: .*account requires it/,
+  });
+  await failAt('');
+  t.match(await call('d2', 1), { isError: true }, 'it ran, and does not run again');
+  const { coverage } = (await fixture.call('GET', `/sessions/${session}/hooks`)).body;
+  t.match(
+    coverage.filter(({ name }: { name: string }) => name.startsWith('tool')),
+    [{ name: 'toolCall', asked: 12 }, { name: 'toolResult' }],
+  );
+});
+
 t.test('two runtimes: one holds a turn, and the other gets it when the lease has expired', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });

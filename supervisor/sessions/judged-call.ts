@@ -1,0 +1,94 @@
+/** The door of every tool call of an agent: `middleware.toolCall` judges it before, and `middleware.toolResult` its result. */
+import type { Session } from '../../db/sessions/sessions.ts';
+import { describeCancel } from '../../sdk/contract/errors.ts';
+import type { ToolResult } from '../../sdk/session/api-types.ts';
+import { runSessionHook } from './hooks.ts';
+import type { SessionServices } from './session-services.ts';
+import { failedTool, readToolResult } from './tool-results.ts';
+
+export interface ToolCall {
+  readonly callId: string;
+  /** The full name. */
+  readonly name: string;
+  readonly arguments: unknown;
+  /** Aborts the call, with the reason that the plugin gets. */
+  readonly signal?: AbortSignal | undefined;
+  /** Id of the notice about a cancelled call, so that a repeated call writes it once. */
+  readonly noticeId?: string | undefined;
+}
+export interface JudgedResult {
+  readonly result: ToolResult;
+  /** As the plugins let them pass. */
+  readonly arguments: unknown;
+  /** False: a required plugin did not run, so the tool did not. The same call may pass later. */
+  readonly isFinal: boolean;
+}
+
+/**
+ * Runs a tool between its two hooks.
+ *
+ * @param run calls the tool with the arguments that passed. A problem that it throws is the host's own text, and is not judged
+ */
+export async function callBetweenHooks(
+  services: SessionServices,
+  session: Session,
+  call: ToolCall,
+  run: (args: unknown) => Promise<ToolResult>,
+): Promise<JudgedResult> {
+  const passed = await judgeCall(services, session, call);
+  if ('result' in passed) return passed;
+  if (call.signal?.aborted)
+    return {
+      result: failedTool('The call was aborted before the tool ran.'),
+      arguments: passed.arguments,
+      isFinal: true,
+    };
+  const started = performance.now();
+  const result = await run(passed.arguments);
+  const durationMs = Math.round(performance.now() - started);
+  const judged = await judgeResult(services, session, { ...call, ...passed }, result, durationMs);
+  return { result: judged, arguments: passed.arguments, isFinal: true };
+}
+
+/** @returns the arguments that passed, or the result of a call that was cancelled */
+export async function judgeCall(
+  services: SessionServices,
+  session: Session,
+  { callId: id, name, arguments: args, noticeId }: ToolCall,
+): Promise<Pick<JudgedResult, 'arguments'> | JudgedResult> {
+  const call = { id, name, arguments: args };
+  const { cancel, context } = await runSessionHook(
+    services,
+    session,
+    'middleware.toolCall',
+    { call },
+    'agent',
+    noticeId,
+  );
+  if (cancel) {
+    const result = failedTool(describeCancel(cancel.by.displayName, cancel.reason));
+    return { result, arguments: args, isFinal: cancel.cause === 'plugin' };
+  }
+  return { arguments: (context as { call: typeof call }).call.arguments };
+}
+
+/** The result that the agent may read. The tool has run, so a required plugin that did not judge it withholds it for good. */
+export async function judgeResult(
+  services: SessionServices,
+  session: Session,
+  { callId: id, name, arguments: args, noticeId }: ToolCall,
+  result: ToolResult,
+  durationMs: number,
+): Promise<ToolResult> {
+  const { cancel, context, trace } = await runSessionHook(
+    services,
+    session,
+    'middleware.toolResult',
+    { call: { id, name, arguments: args }, result, durationMs },
+    'agent',
+    noticeId,
+  );
+  if (cancel) return failedTool(`The tool ran, but ${cancel.by.displayName} withheld its result: ${cancel.reason}`);
+  if (!trace.some(({ outcome }) => outcome === 'changed')) return result;
+  return readToolResult(name, (context as { result: ToolResult }).result, services.toolResultBytes);
+}
