@@ -6,8 +6,8 @@
 import { saveUsageLimits } from '../db/accounts/usage.ts';
 import { startUsageUpkeep } from '../db/accounts/usage-upkeep.ts';
 import { sweepDeletedPlugins } from '../db/catalog/plugins.ts';
+import { recordMember, requireCluster } from '../db/cluster/cluster-record.ts';
 import { type Blobs, openBlobs } from '../db/files/blobs.ts';
-import { recordKeys, requireMatchingDataDir } from '../db/files/data-dir-record.ts';
 import { openSecretKeys } from '../db/files/secrets.ts';
 import { waitForUpdate } from '../db/installations/updates.ts';
 import { requestIntrospection } from '../db/jobs/introspections.ts';
@@ -15,6 +15,7 @@ import { startQueues } from '../db/jobs/queues.ts';
 import { openListener } from '../db/postgres/listener.ts';
 import { openPool } from '../db/postgres/pool.ts';
 import { openConsoleSessions, withConsoleSessions } from '../service/identity/console-sessions.ts';
+import { describeMember } from '../service/identity/membership.ts';
 import { openSignIn } from '../service/identity/sign-in.ts';
 import { openVerifier } from '../service/identity/tokens.ts';
 import { ConnectionDrain, listenOptions, stopAccepting } from '../service/lifecycle/drain.ts';
@@ -64,7 +65,8 @@ export async function serveApi(
   const connections = config.DATABASE_CONNECTIONS;
   const database = openPool(config.DATABASE_URL, { name: 'bulkhead-api', connections, onError });
   const { pool } = database;
-  await requireMatchingDataDir(pool, config.DATA_DIR, config.OIDC_ISSUER === undefined);
+  const member = describeMember(config);
+  await requireCluster(pool, member);
   const listener = await openListener(pool, onError);
   const queues = await startQueues({ pool, role: 'producer', onError, faultPoint });
   const blobs = await openSweptBlobs(config);
@@ -114,7 +116,7 @@ export async function serveApi(
     signInFacts: readSignInFacts(config),
     issuerOrigins: followIssuerOrigins(config, onError),
   });
-  await recordKeys(pool, config.DATA_DIR);
+  await recordMember(pool, member);
   const drain = new ConnectionDrain(app.server);
   const closeParts = async () => {
     await ingress.close();

@@ -2,14 +2,21 @@
 import { parseArgs } from 'node:util';
 import { findOrCreateAccount } from '../db/accounts/accounts.ts';
 import { changeOperator } from '../db/accounts/moderation.ts';
-import { requireMatchingDataDir } from '../db/files/data-dir-record.ts';
+import { requireCluster } from '../db/cluster/cluster-record.ts';
 import { migrate } from '../db/postgres/migrate.ts';
 import { openPool } from '../db/postgres/pool.ts';
 import { label } from '../sdk/contract/manifest.ts';
 import { issueSignInLink } from '../service/identity/console-sessions.ts';
+import { describeMember } from '../service/identity/membership.ts';
 import { issueRecordedToken } from '../service/identity/recorded-tokens.ts';
 import { openIssuer, TOKEN_NAME_MAX_CHARS, userName } from '../service/identity/tokens.ts';
-import { parseSettings, publicUrl, type readEnvironment, sharedSettings } from '../service/settings/settings.ts';
+import {
+  parseSettings,
+  publicUrl,
+  type readEnvironment,
+  type SharedSettings,
+  sharedSettings,
+} from '../service/settings/settings.ts';
 import { locateDatabase } from './command-database.ts';
 import { actAsOwner } from './data-dir-owner.ts';
 
@@ -60,7 +67,7 @@ export async function issueToken(args: readonly string[], readSettings: typeof r
     return await issue(database.url, {
       user,
       name: name.data,
-      dataDir: settings.DATA_DIR,
+      settings,
       operator: values.operator,
       linkTo: values.link ? publicUrl(settings) : null,
     });
@@ -73,23 +80,23 @@ interface Wanted {
   readonly user: string;
   /** The name of the token. */
   readonly name: string;
-  readonly dataDir: string;
+  readonly settings: SharedSettings;
   readonly operator: boolean;
   /** Address of the console that a sign-in link is wanted for. Null: a token is wanted. */
   readonly linkTo: string | null;
 }
 
 /** @returns the sign-in link or the token */
-async function issue(url: string, { user, name, dataDir, operator, linkTo }: Wanted): Promise<string> {
+async function issue(url: string, { user, name, settings, operator, linkTo }: Wanted): Promise<string> {
   await migrate(url);
   const { pool, close } = openPool(url, { name: 'bulkhead-token', connections: 1, onError: () => undefined });
   try {
     // A token of a new key would be accepted nowhere.
-    await requireMatchingDataDir(pool, dataDir, true);
+    await requireCluster(pool, describeMember(settings));
     const account = await findOrCreateAccount(pool, user);
     if (operator) await changeOperator(pool, account.name, true);
     if (linkTo !== null) return await issueSignInLink(pool, account.id, linkTo);
-    return await issueRecordedToken(pool, await openIssuer(dataDir), { subject: user, name });
+    return await issueRecordedToken(pool, await openIssuer(settings.DATA_DIR), { subject: user, name });
   } finally {
     await close();
   }

@@ -2,13 +2,14 @@
 import { join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
 import type { Pool } from 'pg';
+import { recordMember, requireCluster } from '../db/cluster/cluster-record.ts';
 import { openBlobs } from '../db/files/blobs.ts';
-import { recordKeys, requireMatchingDataDir } from '../db/files/data-dir-record.ts';
 import { openSecretKeys } from '../db/files/secrets.ts';
 import { hasForeignInstallations } from '../db/installations/foreign-installations.ts';
 import { openPool } from '../db/postgres/pool.ts';
 import { buildChild, buildInspectedChild } from '../sandbox-child/build-child.ts';
 import { SECOND } from '../sdk/contract/limits.ts';
+import { describeMember } from '../service/identity/membership.ts';
 import { openVerifier } from '../service/identity/tokens.ts';
 import { ConnectionDrain, listenOptions, stopAccepting } from '../service/lifecycle/drain.ts';
 import { collectWhenIdle } from '../service/lifecycle/garbage-collection.ts';
@@ -52,7 +53,8 @@ export async function serveSupervisor(
   const models = await readModels(config.MODELS_FILE, env);
   const connections = config.DATABASE_CONNECTIONS;
   const database = openPool(config.DATABASE_URL, { name: 'bulkhead-supervisor', connections, onError });
-  await requireMatchingDataDir(database.pool, config.DATA_DIR, config.OIDC_ISSUER === undefined);
+  const member = describeMember(config);
+  await requireCluster(database.pool, member);
   await confirmSandboxOff(config, database.pool);
   const sandbox = await prepareSandbox(config);
   logger.info({ sandbox: sandbox.state, limiter: sandbox.limiter, runAs: sandbox.runAs }, 'the sandbox is ready');
@@ -79,7 +81,7 @@ export async function serveSupervisor(
     inspect: config.INSPECT === 'on',
     logCaps: logCaps(config),
   });
-  await recordKeys(database.pool, config.DATA_DIR);
+  await recordMember(database.pool, member);
   let stopping = false;
   const { listener, metrics, app } = supervisor;
   const dataDir = { path: config.DATA_DIR, minFreeMegabytes: config.MIN_FREE_MEGABYTES };

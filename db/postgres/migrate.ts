@@ -65,14 +65,32 @@ async function requireSuitableDatabase(client: Client): Promise<void> {
 
 let ofThisRelease: Promise<string[]> | undefined;
 
-/**
- * Lists the migrations of this release that a database lacks, oldest first.
- *
- * The folder is read once: a newer release may replace it while this process runs.
- */
-export async function listMissingMigrations(database: Queryable): Promise<string[]> {
+/** The folder is read once: a newer release may replace it while this process runs. */
+function listKnownMigrations(): Promise<string[]> {
   ofThisRelease ??= readdir(MIGRATIONS).then((files) => files.map((file) => file.replace(/\.sql$/, '')).sort());
+  return ofThisRelease;
+}
+
+/** Lists the migrations of this release that a database lacks, oldest first. */
+export async function listMissingMigrations(database: Queryable): Promise<string[]> {
   const applied = await database.query<{ name: string }>('SELECT name FROM migrations');
   const names = new Set(applied.rows.map(({ name }) => name));
-  return (await ofThisRelease).filter((name) => !names.has(name));
+  return (await listKnownMigrations()).filter((name) => !names.has(name));
+}
+
+interface UnknownMigration {
+  readonly name: string;
+  /** Applied by the last upgrade. The release before it runs beside its successor. */
+  readonly isLastUpgrade: boolean;
+}
+
+/** Lists the migrations of newer releases. */
+export async function listUnknownMigrations(database: Queryable): Promise<UnknownMigration[]> {
+  // A run of the migrations is one transaction, so they have the same time.
+  const applied = await database.query<UnknownMigration>(
+    `SELECT name, run_on = max(run_on) OVER () AND run_on > min(run_on) OVER () AS "isLastUpgrade"
+       FROM migrations ORDER BY id`,
+  );
+  const known = new Set(await listKnownMigrations());
+  return applied.rows.filter(({ name }) => !known.has(name));
 }

@@ -28,7 +28,7 @@ const LONGEST: readonly string[] = [
   'test/sdk/author.test.ts',
   'test/sdk/terminal.test.ts',
   'test/deploy/database-faults.test.ts',
-  'test/deploy/data-dir-record.test.ts',
+  'test/deploy/cluster-record.test.ts',
   'test/api/plugins/lifecycle.test.ts',
   'test/api/plugins/races.test.ts',
   'test/storm/updates.test.ts',

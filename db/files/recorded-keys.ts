@@ -1,6 +1,6 @@
 /**
- * Compares DATA_DIR with the database that it belongs to, before anything is created in it. A start with an empty or wrong
- * DATA_DIR would make new keys: tokens and secrets of the old ones would be lost, and packages missing.
+ * Compares the keys in DATA_DIR with those that the database recorded, before any is created. A start with an empty or wrong
+ * DATA_DIR would make new keys: tokens and secrets of the old ones would be lost.
  */
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
@@ -21,25 +21,18 @@ interface RecordedKey extends Key {
   readonly isUsed: boolean;
 }
 
-/** DATA_DIR is not the one of this database. */
-export class DataDirMismatchError extends Error {
-  override readonly name = 'DataDirMismatchError';
-}
-
-/** How the operator says that the folder is meant. */
-const ACCEPT = 'If this folder is meant, run npm run -s operator -- accept-data-dir.';
 /** In place of the fingerprint of a key that the operator gave up. */
 const LOST = 'lost';
 const identityKey = z.object({ kid: z.string(), x: z.string() });
 
 /**
- * Checks the keys in DATA_DIR against those that this database recorded, and that packages are there if the database
- * names any. Call it before the keys are opened, which creates missing ones.
+ * Finds why the keys in DATA_DIR are not those of this database. Call it before the keys are opened, which creates missing
+ * ones.
  *
  * @param signsTokens false with OIDC_ISSUER: the key that signs tokens is not used
- * @throws DataDirMismatchError with one sentence
+ * @returns what is wrong and what to do, without a full stop; null: the keys fit
  */
-export async function requireMatchingDataDir(pool: Pool, dataDir: string, signsTokens: boolean): Promise<void> {
+export async function findKeyMismatch(pool: Pool, dataDir: string, signsTokens: boolean): Promise<string | null> {
   // Records first: a process that starts at the same time writes a key's file before its record.
   const recorded = (await listRecordedKeys(pool)).filter(({ purpose }) => signsTokens || purpose === 'secrets');
   const found = new Map((await readKeys(dataDir)).map((key) => [key.id, key]));
@@ -48,28 +41,18 @@ export async function requireMatchingDataDir(pool: Pool, dataDir: string, signsT
     ({ id, fingerprint }) => !lost.has(id) && (found.get(id)?.fingerprint ?? fingerprint) !== fingerprint,
   );
   if (changed !== undefined)
-    throw new DataDirMismatchError(
-      `DATA_DIR ${dataDir} has another key under the id ${changed.id} than this database recorded. Restore DATA_DIR/keys from a backup. ${ACCEPT}`,
-    );
+    return `DATA_DIR ${dataDir} has another key under the id ${changed.id} than this database recorded: restore DATA_DIR/keys from a backup`;
   const sealing = await listSealingKeys(pool);
   const needed = new Set([...recorded.flatMap(({ id, isUsed }) => (isUsed ? [id] : [])), ...sealing]);
   const missing = [...needed].filter((id) => !found.has(id) && !lost.has(id));
-  if (missing.length > 0)
-    throw new DataDirMismatchError(
-      `DATA_DIR ${dataDir} lacks keys that this database uses (${missing.join(', ')}): set DATA_DIR to the folder of this database, or restore it from a backup. ${ACCEPT}`,
-    );
-  const blobs = await countBlobFolders(dataDir);
-  const isNamed = await hasVersions(pool);
-  if (blobs === null && isNamed)
-    throw new DataDirMismatchError(
-      `DATA_DIR ${dataDir} has no packages, but this database names some: set DATA_DIR to the folder of this database, or restore it from a backup. ${ACCEPT}`,
-    );
-  // Its packages would be removed as unused.
-  if (blobs !== null && blobs > 0 && !isNamed && recorded.length === 0)
-    throw new DataDirMismatchError(
-      `DATA_DIR ${dataDir} holds packages, but this database is empty: set DATABASE_URL to the database of this folder, or DATA_DIR to a new folder. ${ACCEPT}`,
-    );
+  return missing.length === 0
+    ? null
+    : `DATA_DIR ${dataDir} lacks keys that this database uses (${missing.join(', ')}): set DATA_DIR to the folder of this database, or restore it from a backup`;
 }
+
+/** Whether this database knows keys: a service has started on it. */
+export const hasRecordedKeys = async (db: Queryable): Promise<boolean> =>
+  (await listRows(db, 'SELECT 1 FROM recorded_keys LIMIT 1', [])).length > 0;
 
 /** Records the keys that are new in DATA_DIR. Call it after the keys were opened. */
 export async function recordKeys(db: Queryable, dataDir: string): Promise<void> {
@@ -115,16 +98,6 @@ const listRecordedKeys = (pool: Pool): Promise<RecordedKey[]> =>
 const listSealingKeys = async (pool: Pool): Promise<string[]> =>
   (await listRows<{ id: string }>(pool, 'SELECT DISTINCT key_id AS id FROM installation_secrets', [])).map(
     ({ id }) => id,
-  );
-
-const hasVersions = async (pool: Pool): Promise<boolean> =>
-  (await listRows(pool, `SELECT 1 FROM versions WHERE bundle_sha256 <> '' LIMIT 1`, [])).length > 0;
-
-/** Null: no service ever started on this folder, because the first start creates the folder of blobs. */
-const countBlobFolders = (dataDir: string): Promise<number | null> =>
-  readdir(join(dataDir, 'blobs')).then(
-    (names) => names.length,
-    () => null,
   );
 
 async function readKeys(dataDir: string): Promise<Key[]> {

@@ -1,7 +1,12 @@
-/** A start with a DATA_DIR that is not the database's is refused in one sentence and changes nothing, until it is accepted. */
+/** A start with keys, blobs or a release that are not those of the database's cluster is refused in one sentence and changes nothing. */
 import { cp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
+import { requireCluster } from '../../db/cluster/cluster-record.ts';
+import { openPool } from '../../db/postgres/pool.ts';
+import { describeMember } from '../../service/identity/membership.ts';
+import { RELEASE } from '../../service/settings/release.ts';
+import { parseSettings, sharedSettings } from '../../service/settings/settings.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { operator } from './operator-command.ts';
 import { startOnly, startServiceFixture, startServiceOnTestDatabase } from './service-fixture.ts';
@@ -55,7 +60,7 @@ const faults: readonly Fault[] = [
   },
   {
     name: 'a key has another content',
-    sentence: /^DATA_DIR \S+ has another key under the id \S+ than this database recorded\. .*accept-data-dir\.\n$/,
+    sentence: /^DATA_DIR \S+ has another key under the id \S+ than this database recorded: restore .*accept-data-dir\.\n$/,
     async make() {
       const DATA_DIR = await copyDataDir();
       const [name = ''] = await readdir(secretsFolder(DATA_DIR));
@@ -69,6 +74,16 @@ const faults: readonly Fault[] = [
     async make() {
       const DATA_DIR = await copyDataDir();
       await rm(join(DATA_DIR, 'blobs'), { recursive: true });
+      return { DATA_DIR };
+    },
+  },
+  {
+    name: 'the packages of another cluster',
+    sentence:
+      /^DATA_DIR \S+ holds the packages of another cluster \(elsewhere, not [0-9a-f-]{36}\): set DATA_DIR and DATABASE_URL .*accept-data-dir\.\n$/,
+    async make() {
+      const DATA_DIR = await copyDataDir();
+      await writeFile(join(DATA_DIR, 'blobs', 'cluster'), 'elsewhere');
       return { DATA_DIR };
     },
   },
@@ -96,6 +111,21 @@ for (const { name, sentence, make } of faults)
     t.notMatch(stdout, 'bulkhead ready');
     t.same(await listKeys(wrong.DATA_DIR), before, 'no key is made');
   });
+
+t.test('of two newer releases, the next one may run beside this one', async (t) => {
+  const { pool, close } = openPool(env.DATABASE_URL ?? '', { name: 'test', connections: 1, onError: () => undefined });
+  t.teardown(close);
+  const start = async () => withoutLog((await (await startOnly(env)).exited).stderr);
+  await pool.query(`INSERT INTO migrations (name, run_on) VALUES ('9000_next', now())`);
+  await t.resolves(requireCluster(pool, describeMember(parseSettings(sharedSettings, env))));
+  await pool.query(`INSERT INTO migrations (name, run_on) VALUES ('9001_after', now() + interval '1 second')`);
+  await pool.query(`UPDATE cluster SET release = '99.0.0'`);
+  t.equal(
+    await start(),
+    `This is release ${RELEASE}, but release 99.0.0 has migrated the database (9000_next, 9001_after): start that release, or restore a backup of this one.\n`,
+  );
+  await pool.query(`DELETE FROM migrations WHERE name LIKE '9%'`);
+});
 
 t.test('lost keys are accepted, and secrets open again when their key comes back', async (t) => {
   const DATA_DIR = await copyDataDir();

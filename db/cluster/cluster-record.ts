@@ -1,0 +1,138 @@
+/**
+ * The row that says what all processes of a database have in common. A process compares it with its own keys, blobs and
+ * release before it creates anything, and starts only if they are the same.
+ */
+import { randomUUID } from 'node:crypto';
+import type { Pool } from 'pg';
+import type { BlobPlace } from '../files/blob-mark.ts';
+import { acceptKeys, findKeyMismatch, hasRecordedKeys, recordKeys } from '../files/recorded-keys.ts';
+import { listUnknownMigrations } from '../postgres/migrate.ts';
+import { inTransaction, type Transaction, takeNamedLock } from '../postgres/pool.ts';
+import { findRow, type Queryable } from '../postgres/rows.ts';
+
+/** A process that belongs to a cluster, or wants to. */
+export interface Member {
+  readonly dataDir: string;
+  readonly release: string;
+  /** False with OIDC_ISSUER: the key that signs tokens is not used. */
+  readonly signsTokens: boolean;
+  readonly blobs: BlobPlace;
+}
+interface ClusterRow {
+  readonly id: string;
+  readonly release: string;
+  readonly blobStore: string;
+  readonly blobsMarked: boolean;
+}
+
+/** This process does not belong to the cluster of its database. */
+export class ClusterMismatchError extends Error {
+  override readonly name = 'ClusterMismatchError';
+}
+
+/** How the operator says that the folder is meant. */
+const ACCEPT = 'If this folder is meant, run npm run -s operator -- accept-data-dir.';
+
+/**
+ * Call it before keys and blobs are opened, which creates missing ones.
+ *
+ * @throws ClusterMismatchError with one sentence
+ */
+export async function requireCluster(pool: Pool, member: Member): Promise<void> {
+  await requireKnownMigrations(pool, member.release);
+  const mismatch = await findKeyMismatch(pool, member.dataDir, member.signsTokens);
+  if (mismatch !== null) throw new ClusterMismatchError(`${mismatch}. ${ACCEPT}`);
+  await requireBlobs(pool, await readCluster(pool), member.blobs);
+}
+
+/**
+ * Records what is new: the first process of a database makes its cluster. Call it after the keys were opened.
+ *
+ * @throws ClusterMismatchError when another process made another cluster meanwhile
+ */
+export async function recordMember(pool: Pool, member: Member): Promise<void> {
+  await recordKeys(pool, member.dataDir);
+  await inTransaction(pool, async (tx) => {
+    await lockCluster(tx);
+    await requireBlobs(tx, await readCluster(tx), member.blobs);
+    await saveCluster(tx, member);
+  });
+  // The row is committed before the mark is written: a mark without a row would be that of another cluster.
+  await inTransaction(pool, async (tx) => {
+    await lockCluster(tx);
+    await requireBlobs(tx, await readCluster(tx), member.blobs);
+    await markBlobs(tx, member.blobs);
+  });
+}
+
+/**
+ * Makes the keys and blobs of this process those of the database.
+ *
+ * @returns how many secrets cannot be opened now
+ */
+export async function acceptMember(pool: Pool, member: Member): Promise<number> {
+  const lostSecrets = await acceptKeys(pool, member.dataDir);
+  await saveCluster(pool, member);
+  await markBlobs(pool, member.blobs);
+  return lostSecrets;
+}
+
+/** Two neighbouring releases run side by side during an update. Older ones do not know the tables. */
+async function requireKnownMigrations(pool: Pool, release: string): Promise<void> {
+  const unknown = await listUnknownMigrations(pool);
+  if (unknown.every(({ isLastUpgrade }) => isLastUpgrade)) return;
+  const newest = (await readCluster(pool))?.release;
+  const other = newest === undefined || newest === release ? 'a newer release' : `release ${newest}`;
+  throw new ClusterMismatchError(
+    `This is release ${release}, but ${other} has migrated the database (${unknown.map(({ name }) => name).join(', ')}): start that release, or restore a backup of this one.`,
+  );
+}
+
+async function requireBlobs(db: Queryable, row: ClusterRow | null, blobs: BlobPlace): Promise<void> {
+  if (row !== null && row.blobStore !== blobs.store)
+    throw new ClusterMismatchError(
+      `The blobs of this cluster are in ${row.blobStore}, not in ${blobs.store}: set BLOBS=${row.blobStore}.`,
+    );
+  const mark = await blobs.readMark();
+  if (mark !== null && mark === row?.id) return;
+  if (mark !== null && row !== null)
+    throw new ClusterMismatchError(
+      `${blobs.description} holds the packages of another cluster (${mark}, not ${row.id}): set DATA_DIR and DATABASE_URL to those of one cluster. ${ACCEPT}`,
+    );
+  const isNamed = await hasVersions(db);
+  const hasBlobs = await blobs.hasBlobs();
+  if (mark === null && (row?.blobsMarked === true || (hasBlobs === null && isNamed)))
+    throw new ClusterMismatchError(
+      `${blobs.description} has no packages, but this database ${isNamed ? 'names some' : 'had such a folder'}: set DATA_DIR to the folder of this database, or restore it from a backup. ${ACCEPT}`,
+    );
+  // Its packages would be removed as unused.
+  if (mark !== null || (hasBlobs === true && !isNamed && !(await hasRecordedKeys(db))))
+    throw new ClusterMismatchError(
+      `${blobs.description} holds packages, but this database is empty: set DATABASE_URL to the database of this folder, or DATA_DIR to a new folder. ${ACCEPT}`,
+    );
+}
+
+async function saveCluster(db: Queryable, { release, blobs }: Member): Promise<void> {
+  const isNewest = (await listUnknownMigrations(db)).length === 0;
+  await db.query(
+    `INSERT INTO cluster (id, release, blob_store) VALUES ($1, $2, $3)
+     ON CONFLICT (only_row) DO UPDATE
+       SET release = CASE WHEN $4 THEN excluded.release ELSE cluster.release END, blob_store = excluded.blob_store`,
+    [randomUUID(), release, blobs.store, isNewest],
+  );
+}
+
+async function markBlobs(db: Queryable, blobs: BlobPlace): Promise<void> {
+  const row = await readCluster(db);
+  if (row === null) return;
+  if ((await blobs.readMark()) !== row.id) await blobs.writeMark(row.id);
+  await db.query('UPDATE cluster SET blobs_marked = true WHERE NOT blobs_marked');
+}
+
+const readCluster = (db: Queryable): Promise<ClusterRow | null> =>
+  findRow(db, 'SELECT id, release, blob_store AS "blobStore", blobs_marked AS "blobsMarked" FROM cluster');
+
+const lockCluster = (tx: Transaction): Promise<void> => takeNamedLock(tx, 'cluster');
+
+const hasVersions = async (db: Queryable): Promise<boolean> =>
+  (await findRow(db, `SELECT 1 FROM versions WHERE bundle_sha256 <> '' LIMIT 1`)) !== null;
