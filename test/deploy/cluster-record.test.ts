@@ -60,7 +60,8 @@ const faults: readonly Fault[] = [
   },
   {
     name: 'a key has another content',
-    sentence: /^DATA_DIR \S+ has another key under the id \S+ than this database recorded: restore .*accept-data-dir\.\n$/,
+    sentence:
+      /^DATA_DIR \S+ has another key under the id \S+ than this database recorded: restore .*accept-data-dir\.\n$/,
     async make() {
       const DATA_DIR = await copyDataDir();
       const [name = ''] = await readdir(secretsFolder(DATA_DIR));
