@@ -92,7 +92,22 @@ function getValidator(schema: string): ValidateFunction {
 
 /** Each schema has a compiler of its own, so that equal `$id`s of two schemas do not clash. Nothing is fetched. */
 function compile(schema: string): ValidateFunction {
-  return new Ajv2020(OPTIONS).compile(parseSchema(schema));
+  return new Ajv2020(OPTIONS).compile(separateReferences(parseSchema(schema)) as SchemaObject);
+}
+
+/** Their values are data, not schemas. */
+const DATA_KEYWORDS: ReadonlySet<string> = new Set(['const', 'enum', 'default', 'examples']);
+
+/** Moves each `$ref` beside an `$id` into `allOf`, where it means the same: ajv compiles it there only. */
+function separateReferences(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(separateReferences);
+  if (!isObject(schema)) return schema;
+  const parts: SchemaObject = Object.fromEntries(
+    Object.entries(schema).map(([key, part]) => [key, DATA_KEYWORDS.has(key) ? part : separateReferences(part)]),
+  );
+  if (typeof parts.$id !== 'string' || typeof parts.$ref !== 'string') return parts;
+  const { $ref, allOf, ...rest } = parts;
+  return { ...rest, allOf: [{ $ref }, ...toList(allOf)] };
 }
 
 /** Parses a schema. ajv ignores a property `__proto__`, so its schema is repeated as that of a pattern. */
@@ -107,11 +122,31 @@ function parseSchema(text: string): SchemaObject {
 
 function apply(validate: ValidateFunction, value: unknown): ValueFault[] {
   if (validate(value)) return [];
-  return (validate.errors ?? []).slice(0, ERRORS_MAX).map(({ instancePath, message = 'is not valid' }) => ({
-    path: instancePath.slice(1, TEXT_MAX_CHARS).replaceAll('/', '.'),
-    message: message.slice(0, TEXT_MAX_CHARS),
+  return (validate.errors ?? []).slice(0, ERRORS_MAX).map((error) => ({
+    path: error.instancePath.slice(1, TEXT_MAX_CHARS).replaceAll('/', '.'),
+    message: describeFault(error).slice(0, TEXT_MAX_CHARS),
   }));
 }
+
+/** ajv's messages leave out which property, type or value it is about. */
+function describeFault({ keyword, params, message = 'is not valid' }: ErrorObject): string {
+  switch (keyword) {
+    case 'additionalProperties':
+    case 'unevaluatedProperties':
+      return `must not have the property “${params.additionalProperty ?? params.unevaluatedProperty}”`;
+    case 'enum':
+      return `must be one of ${params.allowedValues.map(showValue).join(', ')}`;
+    case 'const':
+      return `must be ${showValue(params.allowedValue)}`;
+    case 'type':
+      return `must be ${[params.type].flat().join(' or ')}`;
+    case 'false schema':
+      return 'must be left out';
+    default:
+      return message;
+  }
+}
+const showValue = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
 
 /** Compiles the meta-schema once. */
 let metaSchema: Ajv2020 | null = null;
@@ -131,14 +166,13 @@ function findFault(text: string): SchemaFault | null {
 function describeError(error: unknown): string {
   if (error instanceof RangeError)
     return 'it is nested too deeply, or leads back to itself for the same value, without end';
-  return (error instanceof Error ? error.message : 'it cannot be read').slice(0, TEXT_MAX_CHARS);
+  const message = error instanceof Error ? error.message : 'it cannot be read';
+  if (message.startsWith('NOT SUPPORTED: keyword "id"')) return 'it has “id”, which is “$id” since draft 6';
+  return message.slice(0, TEXT_MAX_CHARS);
 }
 
 function describeInvalid(error: ErrorObject | undefined): SchemaFault {
-  // ajv's message does not contain the allowed values.
-  const allowed: unknown = error?.keyword === 'enum' ? error.params.allowedValues : undefined;
-  const reason = Array.isArray(allowed) ? `must be one of ${allowed.join(', ')}` : (error?.message ?? 'is not valid');
-  const message = `is not JSON Schema 2020-12: it ${reason}`;
+  const message = `is not JSON Schema 2020-12: it ${error ? describeFault(error) : 'is not valid'}`;
   return { at: error?.instancePath ?? '', message: message.slice(0, TEXT_MAX_CHARS) };
 }
 

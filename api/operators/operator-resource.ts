@@ -97,8 +97,7 @@ const reasonBody = (seenBy: string) =>
   jsonBody({
     reason: z
       .string({ error: `must state the reason: ${seenBy}` })
-      .trim()
-      .min(1, `must state the reason: ${seenBy}`)
+      .refine((reason) => reason.trim() !== '', `must state the reason: ${seenBy}`)
       .max(REASON_MAX_CHARS, `must be at most ${REASON_MAX_CHARS} characters`)
       .refine(isStorable, UNSTORABLE),
   });

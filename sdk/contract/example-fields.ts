@@ -1,5 +1,6 @@
 /** Builds contexts of hooks and data of events from given fields and the row's example, and validates them. */
 import type { z } from 'zod';
+import { describeFieldFault, locateFault } from './field-faults.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -19,10 +20,9 @@ export function completeFields(what: string, schema: z.ZodObject, example: Field
     // A complete field stays as it is; an incomplete one gets the example's fields, too.
     context[key] = field.safeParse(value).success ? value : mergeFields(example[key], value);
   }
-  const checked = schema.safeParse(context);
+  const checked = schema.safeParse(context, { error: describeFieldFault });
   if (checked.success) return checked.data;
-  const issue = checked.error.issues[0];
-  throw new Error(`${what}: ${issue?.path.join('.')}: ${issue?.message}.`);
+  throw new Error(`${what}: ${locateFault(checked.error)}.`);
 }
 
 function mergeFields(example: unknown, given: unknown): unknown {

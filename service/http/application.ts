@@ -8,8 +8,10 @@ import fastify, {
   type RawServerDefault,
 } from 'fastify';
 import { serializerCompiler, validatorCompiler } from 'fastify-type-provider-zod';
+import { z } from 'zod';
 import { isStorable } from '../../db/postgres/storable-json.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { describeFieldFault } from '../../sdk/contract/field-faults.ts';
 import type { SignIn } from '../identity/sign-in.ts';
 import { requireSignIn } from './authentication.ts';
 import type { ByteLimits } from './byte-budget.ts';
@@ -45,6 +47,9 @@ declare module 'fastify' {
     readonly label?: string;
   }
 }
+
+// Of every schema in the process: of requests, and of what plugins answer and pass to the host.
+z.config({ customError: describeFieldFault });
 
 /** Builds the application without routes; the caller adds them, listens and closes. */
 export function createApplication(options: ApplicationOptions): FastifyInstance {

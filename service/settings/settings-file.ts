@@ -1,6 +1,7 @@
 /** Reads a JSON file that a setting names. */
 import { readFile } from 'node:fs/promises';
 import type { z } from 'zod';
+import { describeFieldFault } from '../../sdk/contract/field-faults.ts';
 import { SettingsError } from './settings.ts';
 
 /** @throws SettingsError that names the setting and the fault, without values of the file, which may be keys */
@@ -12,7 +13,7 @@ export async function readSettingsFile<Schema extends z.ZodType>(
   const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
     throw new SettingsError(`${setting} cannot be read: ${path} (${error.code}).`);
   });
-  const parsed = schema.safeParse(parseJson(setting, text));
+  const parsed = schema.safeParse(parseJson(setting, text), { error: describeFieldFault });
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   throw new SettingsError(`${setting}: ${issue?.path.join('.') || 'the file'}: ${issue?.message ?? 'is not valid'}.`);

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import { z } from 'zod';
+import { describeFieldFault } from '../../sdk/contract/field-faults.ts';
 import { KIB, limits, MIB } from '../../sdk/contract/limits.ts';
 
 /** An invalid setting, which prevents start-up. The message is one sentence that names the setting. */
@@ -202,7 +203,7 @@ export function parseSettings<Shape extends z.ZodRawShape>(
   const present = Object.fromEntries(
     Object.keys(shape).flatMap((name) => (env[name] === undefined || env[name] === '' ? [] : [[name, env[name]]])),
   );
-  const parsed = z.object(shape).safeParse(present);
+  const parsed = z.object(shape).safeParse(present, { error: describeFieldFault });
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     throw new SettingsError(`${String(issue?.path[0])} ${issue?.message ?? 'is not valid'}.`);

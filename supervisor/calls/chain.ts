@@ -4,6 +4,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
+import { locateFault } from '../../sdk/contract/field-faults.ts';
 import { limits, SECOND } from '../../sdk/contract/limits.ts';
 import { REASON_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { type ArgumentFault, type HookName, hooks } from '../../sdk/contract/protocol.ts';
@@ -168,7 +169,7 @@ function applyAnswer(hook: HookName, context: Fields, answer: unknown): Applied 
   const { answers }: HookRow = hooks[hook];
   if (answers.kind === 'patch') return applyPatch(hook, context, answer);
   const checked = answers.schema.safeParse(answer);
-  if (!checked.success) return { ok: false, message: `${hook} returned ${describeIssue(checked.error)}` };
+  if (!checked.success) return { ok: false, message: `${hook}: its answer ${locateFault(checked.error)}` };
   const changed = context[answers.field] !== checked.data;
   return { ok: true, context: changed ? { ...context, [answers.field]: checked.data } : context, changed };
 }
@@ -194,7 +195,7 @@ function checkValue(schema: z.ZodType, value: unknown): Merged {
   const checked = schema.safeParse(value);
   return checked.success
     ? { ok: true, value: checked.data }
-    : { ok: false, message: `% is ${describeIssue(checked.error)}` };
+    : { ok: false, message: `% ${locateFault(checked.error)}` };
 }
 
 /** Merges one level deep: of `message`, the fields listed as `message.x`. Other fields may be returned only unchanged. */
@@ -210,7 +211,7 @@ function mergeGroup(patchable: ReadonlyMap<string, z.ZodType>, key: string, pres
     }
     if (wanted === undefined) continue;
     const checked = schema.safeParse(wanted);
-    if (!checked.success) return { ok: false, message: `%.${field} is ${describeIssue(checked.error)}` };
+    if (!checked.success) return { ok: false, message: `%.${field} ${locateFault(checked.error)}` };
     value[field] = checked.data;
   }
   return { ok: true, value };
@@ -218,7 +219,6 @@ function mergeGroup(patchable: ReadonlyMap<string, z.ZodType>, key: string, pres
 
 const isFields = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
-const describeIssue = (error: z.ZodError): string => error.issues[0]?.message ?? 'not valid';
 
 /** The schema of each patchable path, so that only the fields a link changes are validated. */
 const patchablePaths = Object.fromEntries(

@@ -28,9 +28,9 @@ export function checkArguments(name: string, row: HostRow, given: readonly unkno
     const value = given[index] === null && schema.safeParse(undefined).success ? undefined : given[index];
     const checked = schema.safeParse(value);
     if (!checked.success) {
-      const issue = checked.error.issues[0];
+      const [issue] = checked.error.issues;
       const where = [param, ...(issue?.path ?? [])].join('.');
-      throw new Refusal('failed', `host.${name}: ${where}: ${issue?.message ?? 'not valid'}`);
+      throw new Refusal('failed', `host.${name}: ${where}: ${issue?.message ?? 'is not valid'}`);
     }
     args[param] = checked.data;
   }

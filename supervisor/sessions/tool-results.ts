@@ -1,6 +1,7 @@
 /** Validates the results of tool handlers: a list of parts, a string, or any JSON value. */
 import { z } from 'zod';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { locateFault } from '../../sdk/contract/field-faults.ts';
 import { toolResult } from '../../sdk/contract/payloads.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
 
@@ -18,12 +19,8 @@ export function readToolResult(name: string, answer: unknown, maxBytes: number):
     hasContent(answer) ? answer : { content: [{ type: 'text', text: toText(answer) }] },
   );
   if (!checked.success) {
-    const issue = checked.error.issues[0];
-    const where = issue?.path.length ? `${issue.path.join('.')}: ` : '';
-    throw new Problem(
-      'plugin_failed',
-      `${name} returned a malformed tool result: ${where}${issue?.message ?? 'not valid'}.`,
-    );
+    const fault = locateFault(checked.error);
+    throw new Problem('plugin_failed', `${name} returned a malformed tool result: ${fault}.`);
   }
   if (Buffer.byteLength(JSON.stringify(checked.data)) > maxBytes)
     throw new Problem('plugin_failed', `${name} returned more than ${maxBytes} bytes.`);

@@ -6,11 +6,7 @@ const REASONS: readonly (readonly [RegExp, string])[] = [
   [/^(additionalItems|items): refused/, 'A list of schemas in `items` is `prefixItems` in draft 2020-12.'],
   [/^(maximum|minimum|bignum): refused/, '`exclusiveMaximum` and `exclusiveMinimum` are numbers since draft 6.'],
   [/^(refRemote|definitions): refused/, 'They name schemas at other addresses, and nothing is fetched.'],
-  [/^ref: refused/, 'One names an address, one has a list in `items`, and one a `$ref` beside `$id`, as above.'],
-  [
-    /^\$ref to a name/,
-    'The validator (ajv) cannot compile a `$ref` beside the `$id` of an inner schema. Put one of them into `allOf`.',
-  ],
+  [/^ref: refused/, 'One names an address, and one has a list in `items`, as above.'],
   [/^format: /, 'Formats are notes in draft 2020-12, which no value is checked against.'],
   [/^zeroTerminatedFloats: /, 'Since draft 6, 1.0 is an integer. JSON has one kind of number.'],
   [

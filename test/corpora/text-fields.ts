@@ -15,8 +15,8 @@ interface Refusal {
   readonly detail: RegExp;
 }
 
-const long: Refusal = { what: 'long texts', detail: /must be at most \d+ characters|Too big: expected string/ };
-const empty: Refusal = { what: 'the empty text', detail: /must not be empty|Too small|at least|must state the reason/ };
+const long: Refusal = { what: 'long texts', detail: /must (be|have) at most \d+ characters/ };
+const empty: Refusal = { what: 'the empty text', detail: /must not be empty|at least|must state the reason/ };
 const hidden: Refusal = {
   what: 'characters that do not show',
   detail: /invisible|direction|control|line break|one line/,

@@ -75,8 +75,8 @@ t.test('arguments that fit reach the handler, and others are refused by path', a
   t.match(await callTool(child, 'trip', { city: 'Bern', next: { city: 'Thun' } }), { outcome: 'answered' });
   await refused({}, 'arguments', /^must have required property 'city'$/);
   await refused({ city: 7 }, 'arguments.city', /^must be string$/);
-  await refused({ city: 'Bern', more: 1 }, 'arguments', /^must NOT have additional properties$/);
-  await refused({ city: 'Bern', tags: ['a', 'b'] }, 'arguments.tags.1', /^must be equal to one of the allowed values$/);
+  await refused({ city: 'Bern', more: 1 }, 'arguments', /^must not have the property “more”$/);
+  await refused({ city: 'Bern', tags: ['a', 'b'] }, 'arguments.tags.1', /^must be one of /);
   await refused({ city: 'Bern', next: { city: 7 } }, 'arguments.next.city', /^must be string$/);
   for (const other of [null, [], 'x', 1]) await refused(other, 'arguments', /^must be object$/);
   t.match(await callTool(child, 'trip', { city: 7, tags: 1 }), {
@@ -119,7 +119,10 @@ t.test('a schema of many choices has few errors', async (t) => {
   const items = Array.from({ length: amount({ quick: 500, soak: 50_000 }) }, () => 1_799);
   t.match(await callTool(child, 'choices', { items }, 300_000), { outcome: 'answered' });
   const refused = await callTool(child, 'choices', { items: ['none'] }, 30_000);
-  t.match(refused, { outcome: 'invalid_arguments', errors: [{ field: 'arguments.items.0', message: /constant/ }] });
+  t.match(refused, {
+    outcome: 'invalid_arguments',
+    errors: [{ field: 'arguments.items.0', message: /^must be \d+$/ }],
+  });
   t.equal(refused.outcome === 'invalid_arguments' && refused.errors.length, 20);
 });
 

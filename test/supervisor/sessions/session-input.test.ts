@@ -105,6 +105,60 @@ t.test('bodies and queries', async (t) => {
   }
 });
 
+t.test('a field of a hook that is wrong is named, with what it must be', async (t) => {
+  const session = await fixture.session();
+  const call = (hook: string, context: unknown) =>
+    fixture.call('POST', `/sessions/${session}/hooks/${hook}`, { context });
+  const message = { id: 'm', from: 'ann', text: 'hi' };
+  const cases: [string, unknown, string][] = [
+    ['inboundMessage', {}, 'context.message: is required and must be an object'],
+    ['inboundMessage', 5, 'context: must be an object, not a number'],
+    ['inboundMessage', { message: { ...message, text: 5 } }, 'context.message.text: must be text, not a number'],
+    ['inboundMessage', { message: { ...message, id: '' } }, 'context.message.id: must not be empty'],
+    [
+      'inboundMessage',
+      { message: { ...message, from: 'x'.repeat(501) } },
+      'context.message.from: must have at most 500 characters',
+    ],
+    [
+      'inboundMessage',
+      { message: { ...message, attachments: null } },
+      'context.message.attachments: must be a list, not null',
+    ],
+    [
+      'inboundMessage',
+      { message: { ...message, attachments: [{ name: 'a', mediaType: 'b', url: 'c' }] } },
+      'context.message.attachments.0.url: must be an absolute address, such as https://example.com/',
+    ],
+    [
+      'todoCreate',
+      { todo: { title: 'x', dueAt: 'soon', assigneeAgentId: null } },
+      'context.todo.dueAt: must be a time in ISO 8601 with an offset, such as 2026-01-05T09:00:00Z',
+    ],
+    [
+      'sshCommandOutput',
+      { ...hooks['middleware.sshCommandOutput'].example.context, exitCode: 0.5 },
+      'context.exitCode: must be a whole number, not 0.5',
+    ],
+  ];
+  for (const [hook, context, detail] of cases)
+    t.match(await call(hook, context), { status: 400, body: { code: 'bad_request', detail } }, detail);
+
+  const wrongValues = [undefined, null, true, 0.5, 'x', [], [1], {}, { text: 1 }];
+  for (const hook of Object.keys(hooks).filter((name) => name.startsWith('middleware.'))) {
+    const fields = Object.keys(hooks[hook as keyof typeof hooks].example.context);
+    for (const value of wrongValues) {
+      const { status, body } = await call(
+        hook.slice('middleware.'.length),
+        Object.fromEntries(fields.map((field) => [field, value])),
+      );
+      if (status === 200) continue;
+      const foreign = body.errors.filter((error: { message: string }) => !/^(is|must) /.test(error.message));
+      t.same(foreign, [], `${hook} with ${JSON.stringify(value)}`);
+    }
+  }
+});
+
 t.test('unknown fields and parameters are refused with the nearest name', async (t) => {
   const session = await fixture.session();
   const at = (path: string) => `/sessions/${session}${path}`;
