@@ -202,11 +202,11 @@ function client({ app, answers, finishUpdates }: Connection, token: string): Cli
       headers: answer.headers,
       body: type.includes('json') ? answer.json() : answer.body,
     };
-    const asked = { method: String(options.method ?? 'GET'), url: String(options.url) };
-    const fault = answers.faultOf({ ...asked, ...seen, contentType: type });
+    const request = { method: String(options.method ?? 'GET'), url: String(options.url) };
+    const fault = answers.faultOf({ ...request, ...seen, contentType: type });
     if (fault !== null) throw new Error(fault);
     // Also of other accounts, whose requests do not wait for it.
-    if (asked.method !== 'GET' && seen.status < 400) await finishUpdates();
+    if (request.method !== 'GET' && seen.status < 400) await finishUpdates();
     return seen;
   };
   const withBody = (method: 'POST' | 'PATCH' | 'DELETE') => (path: string, body?: unknown) =>

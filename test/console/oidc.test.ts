@@ -21,9 +21,9 @@ t.test('the console sends to the issuer, comes back to where one was, and ends i
   t.equal(await page.getByLabel('Token').count(), 0, 'a token of ours would not be taken');
   await inspect(t, page, 'sign-in', LOOKS);
 
-  const asked = page.waitForRequest((request) => request.url().startsWith(`${issuer.url}/auth`));
+  const authorizationRequest = page.waitForRequest((request) => request.url().startsWith(`${issuer.url}/auth`));
   await signIn.click();
-  const question = new URL((await asked).url()).searchParams;
+  const question = new URL((await authorizationRequest).url()).searchParams;
   t.match(Object.fromEntries(question), { response_type: 'code', code_challenge_method: 'S256', client_id: CLIENT });
   await page.locator('[name=login]').fill('ann');
   await page.locator('[name=password]').fill('anything');

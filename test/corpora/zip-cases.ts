@@ -161,14 +161,14 @@ const CLASHES: Readonly<Record<string, readonly (readonly string[])[]>> = {
 };
 
 function listNames(): ZipCase[] {
-  const said = (name: string | Buffer) => JSON.stringify(name.toString()).slice(0, 60);
+  const quoteName = (name: string | Buffer) => JSON.stringify(name.toString()).slice(0, 60);
   const make = (name: string | Buffer) => ({ name, content: name.toString().endsWith('/') ? '' : 'x', flags: 0x800 });
   return [
     ...Object.entries(NAMES).flatMap(([label, names]) =>
-      names.map((name) => one(label, said(name), beside(make(name)))),
+      names.map((name) => one(label, quoteName(name), beside(make(name)))),
     ),
     ...Object.entries(CLASHES).flatMap(([label, lists]) =>
-      lists.map((names) => one(label, names.map(said).join(' '), beside(...names.map(make)))),
+      lists.map((names) => one(label, names.map(quoteName).join(' '), beside(...names.map(make)))),
     ),
     one('a UTF-8 name without the flag', 'as Finder writes it', beside({ name: 'ünïcödé.md', content: 'x' })),
   ];

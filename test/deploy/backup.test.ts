@@ -25,18 +25,18 @@ t.test('a running service is backed up, restarted by hand, and its disaster undo
   const env = { DATA_DIR };
 
   await t.test('an operator sees it and starts an installation anew', async (t) => {
-    const look = async () => JSON.parse((await operator(env, 'fleet', '--json')).stdout).children;
+    const countChildren = async () => JSON.parse((await operator(env, 'fleet', '--json')).stdout).children;
     const [child] = await eventually(async () => {
-      const children = await look();
+      const children = await countChildren();
       return children[0]?.state === 'running' && children;
     });
     t.match(child, { slug: 'witness', semVer: '1.0.0', account: 'local', restarts: 0 });
     t.match(await operator(env, 'installations', '--plugin', 'witness'), { stdout: /witness .*1\.0\.0 .*ready/ });
     t.match(await operator(env, 'restart', child.installationId), { code: 0, stdout: /“witness”/ });
-    await eventually(async () => (await look()).length === 0);
+    await eventually(async () => (await countChildren()).length === 0);
     t.equal(await workshop.prompt(), 'Be brief. warm k3y');
     const [anew] = await eventually(async () => {
-      const children = await look();
+      const children = await countChildren();
       return children[0]?.state === 'running' && children;
     });
     t.not(anew.startedAt, child.startedAt);
@@ -44,9 +44,9 @@ t.test('a running service is backed up, restarted by hand, and its disaster undo
 
   await eventually(() => workshop.logged('prompted', 2));
   const facts = await workshop.look();
-  const said = await operator(env, 'backup', file, '--check', '--json');
-  const made = JSON.parse(said.stdout);
-  t.match(made, { command: 'backup', path: file, checked: { secrets: 1 } }, said.stderr);
+  const result = await operator(env, 'backup', file, '--check', '--json');
+  const made = JSON.parse(result.stdout);
+  t.match(made, { command: 'backup', path: file, checked: { secrets: 1 } }, result.stderr);
   t.equal(made.checked.rows, made.rows);
   t.equal(statSync(file).mode & 0o777, 0o600);
   t.match(await operator(env, 'backup', file), { code: 1, stderr: /exists already/ });
@@ -99,6 +99,6 @@ t.test('a damaged backup is refused before anything is touched', async (t) => {
   }
   await refused('something else', (path) => writeFileSync(path, 'not a zip'));
   const place = { DATA_DIR: join(folder, 'for the command'), DATABASE_URL: NO_DATABASE };
-  const said = await operator(place, 'restore', path);
-  t.match(said, { code: 1, stdout: '', stderr: /damaged|not a backup/ });
+  const result = await operator(place, 'restore', path);
+  t.match(result, { code: 1, stdout: '', stderr: /damaged|not a backup/ });
 });

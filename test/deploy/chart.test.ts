@@ -56,7 +56,7 @@ const [plain, full] = [await helm.render([DATABASE]), await helm.render(EVERYTHI
 const rendered = [plain, full];
 const options = { skip: !isHere && 'Helm is carried for x64 only' };
 
-const of = (manifests: readonly Manifest[], kind: string): readonly Manifest[] =>
+const selectKind = (manifests: readonly Manifest[], kind: string): readonly Manifest[] =>
   manifests.filter((manifest) => manifest.kind === kind);
 const fits = (wanted: Labels, labels: Labels): boolean =>
   Object.entries(wanted).every(([name, value]) => labels[name] === value);
@@ -100,7 +100,7 @@ t.test('Kubernetes knows every kind, field and value', options, async (t) => {
     t.doesNotThrow(() => new Model(manifest).validate(), `${manifest.kind} ${manifest.metadata.name}`);
   }
   t.equal(await complaintsOfTypes(join(folder, 'good'), rendered.flat()), '');
-  const misspelt = structuredClone(of(plain, 'Deployment').slice(0, 1));
+  const misspelt = structuredClone(selectKind(plain, 'Deployment').slice(0, 1));
   for (const { spec } of misspelt) spec.template.spec.containers[0].redinessProbe = {};
   t.match(await complaintsOfTypes(join(folder, 'bad'), misspelt), /redinessProbe/, 'the check checks');
 });
@@ -124,22 +124,22 @@ t.test('everything that the manifests refer to exists', options, async (t) => {
       });
       t.match(metadata.labels, { 'app.kubernetes.io/instance': 'prod' });
     }
-    for (const service of of(manifests, 'Service')) {
+    for (const service of selectKind(manifests, 'Service')) {
       const behind = pods.filter(({ metadata }) => fits(service.spec.selector, metadata.labels));
       t.equal(behind.length, 1, `${service.metadata.name} leads to pods of one kind`);
       const ports = behind[0]?.spec.containers[0].ports.map(({ name }: { name: string }) => name);
       for (const { targetPort } of service.spec.ports) t.ok(ports.includes(targetPort), `port ${targetPort}`);
     }
-    for (const budget of of(manifests, 'PodDisruptionBudget'))
+    for (const budget of selectKind(manifests, 'PodDisruptionBudget'))
       t.equal(pods.filter(({ metadata }) => fits(budget.spec.selector.matchLabels, metadata.labels)).length, 1);
-    for (const deployment of of(manifests, 'Deployment'))
+    for (const deployment of selectKind(manifests, 'Deployment'))
       t.ok(fits(deployment.spec.selector.matchLabels, podOf(deployment).metadata.labels));
   }
 });
 
 t.test('the supervisor’s pod lets jails be built, and no other does more than it must', options, async (t) => {
   const security = (manifests: readonly Manifest[], name: string) =>
-    podOf(of(manifests, 'Deployment').find(({ metadata }) => metadata.name === name) as Manifest).spec;
+    podOf(selectKind(manifests, 'Deployment').find(({ metadata }) => metadata.name === name) as Manifest).spec;
   t.match(security(plain, 'prod-bulkhead-api').securityContext, { seccompProfile: { type: 'RuntimeDefault' } });
   t.match(security(plain, 'prod-bulkhead-supervisor').securityContext, {
     seccompProfile: { type: 'Unconfined' },
@@ -151,20 +151,23 @@ t.test('the supervisor’s pod lets jails be built, and no other does more than 
 });
 
 t.test('metrics are scraped under the names that alerts and dashboard use', options, async (t) => {
-  const services = of(full, 'Service');
-  for (const monitor of of(full, 'ServiceMonitor')) {
+  const services = selectKind(full, 'Service');
+  for (const monitor of selectKind(full, 'ServiceMonitor')) {
     const found = services.filter(({ metadata }) => fits(monitor.spec.selector.matchLabels, metadata.labels));
     t.equal(found.length, 1, monitor.metadata.name);
     t.same(found[0]?.spec.ports[0].name, monitor.spec.endpoints[0].port);
     t.match(monitor.spec.endpoints[0].relabelings[0].replacement, /^bulkhead-(api|supervisor)$/);
   }
-  t.equal(of(full, 'ServiceMonitor').length, 2);
-  t.same(of(full, 'PrometheusRule')[0]?.spec, parse(read('deploy/prometheus/alerts.yml')));
+  t.equal(selectKind(full, 'ServiceMonitor').length, 2);
+  t.same(selectKind(full, 'PrometheusRule')[0]?.spec, parse(read('deploy/prometheus/alerts.yml')));
   t.same(
-    JSON.parse(of(full, 'ConfigMap')[0]?.data?.['bulkhead.json'] ?? ''),
+    JSON.parse(selectKind(full, 'ConfigMap')[0]?.data?.['bulkhead.json'] ?? ''),
     JSON.parse(read('deploy/grafana/dashboards/bulkhead.json')),
   );
-  t.same([of(plain, 'ServiceMonitor'), of(plain, 'PrometheusRule'), of(plain, 'Ingress')], [[], [], []]);
+  t.same(
+    [selectKind(plain, 'ServiceMonitor'), selectKind(plain, 'PrometheusRule'), selectKind(plain, 'Ingress')],
+    [[], [], []],
+  );
 });
 
 t.test('the schema of the values is the one its table makes', async (t) => {

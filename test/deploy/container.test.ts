@@ -115,8 +115,8 @@ t.test('alerts fire', { skip: whyMissing('promtool') }, async (t) => {
 
 t.test('dashboard and alerts ask for metrics that there are', async (t) => {
   const listed = new Set([...read('docs/metrics.md').matchAll(/`(bulkhead_\w+)`/g)].map(([, name]) => name));
-  const asked = `${read('deploy/grafana/dashboards/bulkhead.json')}${read('deploy/prometheus/alerts.yml')}`;
-  for (const [name] of asked.matchAll(/bulkhead_[a-z_]+/g)) {
+  const queries = `${read('deploy/grafana/dashboards/bulkhead.json')}${read('deploy/prometheus/alerts.yml')}`;
+  for (const [name] of queries.matchAll(/bulkhead_[a-z_]+/g)) {
     const base = name.replace(/_(bucket|count|sum)$/, '');
     t.ok(listed.has(base), base);
   }

@@ -141,11 +141,11 @@ t.test('starts and says what to install; operators’ own plugins run, others ar
     trace: [{ slug: 'kind', outcome: 'skipped_unavailable', reason: REFUSAL }],
   });
   const path = `/api/installations/${other.body.id}`;
-  const told = await eventually(async () => {
+  const notice = await eventually(async () => {
     const { body } = await bare.call('GET', path, undefined, bob);
     return body.status === 'failed' && body;
   });
-  t.equal(told.statusReason, REFUSAL);
+  t.equal(notice.statusReason, REFUSAL);
   await t.test('a plugin that loops dies with a supervisor that is killed', (t) => killLooping(t, bare));
   await bare.processes();
   bare.kill('SIGTERM');

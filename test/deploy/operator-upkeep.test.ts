@@ -27,7 +27,7 @@ async function prepareQueues(t: Test) {
                now() - make_interval(days => $3))`,
       [id, state, daysAgo, channel],
     );
-  const tell = (id: string, state: string, daysAgo: number) =>
+  const insertDelivery = (id: string, state: string, daysAgo: number) =>
     pool.query(
       `INSERT INTO events (id, installation_id, account_id, plugin_id, type, data, state, attempts, finished_at)
        VALUES ($1, 'i1', 'a1', 'p1', 'sessionStarted', '{}', $2, 8, now() - make_interval(days => $3))`,
@@ -37,8 +37,8 @@ async function prepareQueues(t: Test) {
     const found = await pool.query<{ id: string }>(`SELECT id FROM ${table} WHERE state = $1 ORDER BY id`, [state]);
     return found.rows.map(({ id }) => id);
   };
-  const say = async (...words: string[]) => JSON.parse((await operator(env, ...words, '--json')).stdout);
-  return { env, pool, deliver, tell, idsOf, say };
+  const runOperator = async (...words: string[]) => JSON.parse((await operator(env, ...words, '--json')).stdout);
+  return { env, pool, deliver, tell: insertDelivery, idsOf, say: runOperator };
 }
 
 t.test('dead letters', async (t) => {

@@ -20,7 +20,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 t.test('verifies authors and blocks plugins with any DATABASE_URL, and reports it', async (t) => {
   const { url: DATABASE_URL, pool } = await testDatabase(t);
-  const say = async (...words: string[]) => (await operator({ DATABASE_URL }, ...words)).stdout;
+  const runOperator = async (...words: string[]) => (await operator({ DATABASE_URL }, ...words)).stdout;
   const { id: ownerId } = await findOrCreateAccount(pool, 'ann');
   await insertPlugin(pool, { ownerId, slug: 'spy', displayName: 'Spy', description: '' });
   t.match(await operatorProcess({ DATABASE_URL }, 'verify', 'ann'), {
@@ -30,18 +30,18 @@ t.test('verifies authors and blocks plugins with any DATABASE_URL, and reports i
   });
   const { verifiedAt } = await findOrCreateAccount(pool, 'ann');
   t.ok(verifiedAt);
-  t.same(JSON.parse(await say('verify', 'ann', '--json')), { command: 'verify', user: 'ann', verified: true });
+  t.same(JSON.parse(await runOperator('verify', 'ann', '--json')), { command: 'verify', user: 'ann', verified: true });
   t.same((await findOrCreateAccount(pool, 'ann')).verifiedAt, verifiedAt, 'again changes nothing');
-  t.match(await say('unverify', 'ann'), /no longer/);
+  t.match(await runOperator('unverify', 'ann'), /no longer/);
   t.equal((await findOrCreateAccount(pool, 'ann')).verifiedAt, null);
   t.match(
-    await say('block', 'spy', '--reason', ' it phones home '),
+    await runOperator('block', 'spy', '--reason', ' it phones home '),
     /“spy” is blocked; 0 installations notified: it phones/,
   );
   t.equal((await findPluginBySlug(pool, 'spy'))?.blockedReason, 'it phones home');
-  const blocked = JSON.parse(await say('block', 'spy', '--reason', 'worse', '--json'));
+  const blocked = JSON.parse(await runOperator('block', 'spy', '--reason', 'worse', '--json'));
   t.same(blocked, { command: 'block', slug: 'spy', reason: 'worse', installations: 0 });
-  t.match(await say('unblock', 'spy'), /“spy” is not blocked/);
+  t.match(await runOperator('unblock', 'spy'), /“spy” is not blocked/);
   t.equal((await findPluginBySlug(pool, 'spy'))?.blockedReason, null);
 });
 
@@ -49,19 +49,19 @@ t.test('suspends accounts, appoints and demotes operators, lists and revokes tok
   const { url: DATABASE_URL, pool } = await testDatabase(t);
   const DATA_DIR = await temporaryFolder(t);
   const env = { DATABASE_URL, DATA_DIR };
-  const say = async (...words: string[]) => (await operator(env, ...words)).stdout;
+  const runOperator = async (...words: string[]) => (await operator(env, ...words)).stdout;
   await issueToken(['ann', '--name', 'laptop'], () => env);
-  t.match(await say('tokens', 'ann'), /^TOKEN .*\n\S+ +laptop +\d{4}-.* - /);
-  const [{ id }] = JSON.parse(await say('tokens', 'ann', '--json')).tokens;
-  t.match(await say('revoke-token', 'ann', id), /revoked/);
+  t.match(await runOperator('tokens', 'ann'), /^TOKEN .*\n\S+ +laptop +\d{4}-.* - /);
+  const [{ id }] = JSON.parse(await runOperator('tokens', 'ann', '--json')).tokens;
+  t.match(await runOperator('revoke-token', 'ann', id), /revoked/);
   t.match(await operator(env, 'revoke-token', 'ann', id), { code: 1, stderr: /no token with the id/ });
-  t.match(await say('revoke-tokens', 'ann'), /All tokens of “ann” are revoked/);
+  t.match(await runOperator('revoke-tokens', 'ann'), /All tokens of “ann” are revoked/);
   t.match(await operator(env, 'suspend', 'ann'), { code: 2, stderr: /suspend needs --reason/ });
-  t.match(await say('suspend', 'ann', '--reason', 'spam'), /“ann” is suspended: spam/);
-  t.match(await say('accounts', '--name', 'AN'), /ann +bulkhead +- +- +spam/);
-  t.match(await say('resume', 'ann'), /not suspended/);
-  t.match(await say('appoint', 'ann'), /“ann” is an operator/);
-  t.match(await say('demote', 'ann'), /“ann” is no operator/);
+  t.match(await runOperator('suspend', 'ann', '--reason', 'spam'), /“ann” is suspended: spam/);
+  t.match(await runOperator('accounts', '--name', 'AN'), /ann +bulkhead +- +- +spam/);
+  t.match(await runOperator('resume', 'ann'), /not suspended/);
+  t.match(await runOperator('appoint', 'ann'), /“ann” is an operator/);
+  t.match(await runOperator('demote', 'ann'), /“ann” is no operator/);
   for (const word of ['resume', 'appoint', 'demote', 'tokens', 'revoke-tokens'])
     t.match(await operator(env, word, 'nobody'), { code: 1, stderr: /No account is named “nobody”/ });
   const { id: before } = await findOrCreateAccount(pool, 'ann');
@@ -76,22 +76,22 @@ t.test('suspends accounts, appoints and demotes operators, lists and revokes tok
 
 t.test('each action is recorded with operator, time and reason', async (t) => {
   const { url: DATABASE_URL, pool } = await testDatabase(t);
-  const say = async (...words: string[]) => (await operator({ DATABASE_URL }, ...words)).stdout;
-  t.match(await say('actions'), /^No operator actions yet\.\n$/);
+  const runOperator = async (...words: string[]) => (await operator({ DATABASE_URL }, ...words)).stdout;
+  t.match(await runOperator('actions'), /^No operator actions yet\.\n$/);
   const { id: ownerId } = await findOrCreateAccount(pool, 'ann');
   await insertPlugin(pool, { ownerId, slug: 'spy', displayName: 'Spy', description: '' });
-  await say('verify', 'ann');
+  await runOperator('verify', 'ann');
   const failed = await operatorProcess({ DATABASE_URL }, 'verify', 'nobody');
   t.match(failed, { code: 1, stdout: '', stderr: /No account/ });
   t.match(await operator({ DATABASE_URL }, 'block', 'nothing', '--reason', 'x'), { code: 1, stderr: /No plugin/ });
   const reason = ['--reason', 'it phones\nhome\u001b[31m'];
   await operatorProcess({ DATABASE_URL, SUDO_USER: 'olga' }, 'block', 'spy', ...reason);
-  await say('unblock', 'spy');
+  await runOperator('unblock', 'spy');
   await run(process.execPath, [TOKEN, 'olga', '--operator'], {
     cwd: ROOT,
     env: { ...bareEnvironment, DATABASE_URL, DATA_DIR: await temporaryFolder(t) },
   });
-  const { command, actions } = JSON.parse(await say('actions', '--json'));
+  const { command, actions } = JSON.parse(await runOperator('actions', '--json'));
   t.equal(command, 'actions');
   const me = `${userInfo().username}@${hostname()}`;
   t.match(actions, [
@@ -103,7 +103,7 @@ t.test('each action is recorded with operator, time and reason', async (t) => {
   t.equal(actions.length, 4, 'what could not be done is not there');
   const now = Date.now();
   for (const { at } of actions) t.ok(Math.abs(now - Date.parse(at)) < 60_000, at);
-  const lines = (await say('actions')).trimEnd().split('\n');
+  const lines = (await runOperator('actions')).trimEnd().split('\n');
   t.equal(lines.length, 4, 'a line each');
   t.match(lines[2], /Z {2}olga as .* {2}block spy: it phones\ufffdhome\ufffd\[31m$/);
 });

@@ -49,7 +49,7 @@ t.test('dashboard and alerts', { skip: whyMissing('prometheus') }, async (t) => 
   const prometheus = spawn('prometheus', [...words, `--web.listen-address=127.0.0.1:${port}`], { stdio: 'ignore' });
   t.teardown(() => new Promise((resolve) => prometheus.once('close', resolve) && prometheus.kill('SIGKILL')));
 
-  const ask = async (query: string): Promise<{ metric: object; value: [number, string] }[]> => {
+  const runQuery = async (query: string): Promise<{ metric: object; value: [number, string] }[]> => {
     const address = `http://127.0.0.1:${port}/api/v1/query?${new URLSearchParams({ query })}`;
     const answer = await fetch(address, { headers: { connection: 'close' } });
     const body = (await answer.json()) as { status: string; error?: string; data: { result: [] } };
@@ -59,11 +59,11 @@ t.test('dashboard and alerts', { skip: whyMissing('prometheus') }, async (t) => 
   await eventually(async () => {
     // Rates need a change between two looks.
     await workshop.prompt();
-    const calls = await ask('sum(rate(bulkhead_invocations_total{outcome="ok"}[30s]))').catch(() => []);
+    const calls = await runQuery('sum(rate(bulkhead_invocations_total{outcome="ok"}[30s]))').catch(() => []);
     return Number(calls[0]?.value[1]) > 0;
   });
   t.same(
-    (await ask('up')).map(({ value }) => value[1]),
+    (await runQuery('up')).map(({ value }) => value[1]),
     ['1', '1'],
   );
 
@@ -74,7 +74,7 @@ t.test('dashboard and alerts', { skip: whyMissing('prometheus') }, async (t) => 
   const queries = Object.values(rows).flatMap((row) => row.flatMap((panel) => panel.queries.map(([, expr]) => expr)));
   for (const expr of [...queries, ...alerts]) {
     const query = expr.replaceAll('$__rate_interval', '30s');
-    t.ok(Array.isArray(await ask(query)), query.slice(0, 80));
+    t.ok(Array.isArray(await runQuery(query)), query.slice(0, 80));
   }
   const names = [...queries, ...alerts].flatMap((expr) =>
     [...expr.matchAll(/\b(?:bulkhead|nodejs|process)_\w+/g)].map(([name]) => name),
@@ -85,14 +85,14 @@ t.test('dashboard and alerts', { skip: whyMissing('prometheus') }, async (t) => 
   ).json()) as { data: Record<string, unknown> };
   for (const name of new Set(names.map((name) => name.replace(/_(bucket|count|sum)$/, ''))))
     t.ok(Object.hasOwn(metadata.data, name), `${name} is exposed`);
-  const [added] = await ask('histogram_quantile(0.99, sum by (le) (rate(bulkhead_turn_hook_seconds_bucket[1m])))');
+  const [added] = await runQuery('histogram_quantile(0.99, sum by (le) (rate(bulkhead_turn_hook_seconds_bucket[1m])))');
   t.ok(Number(added?.value[1]) > 0 && Number(added?.value[1]) < 5, `hooks add ${added?.value[1]} s`);
-  const [running] = await ask('sum(bulkhead_children{state="running"})');
+  const [running] = await runQuery('sum(bulkhead_children{state="running"})');
   t.equal(running?.value[1], '1');
 
   // The API's side: what the workshop asked for, and a vendor who has a wrong address.
   await fetch(`${service.url}/webhook/plugin/nobody`, { method: 'POST', body: '{}', headers: { connection: 'close' } });
-  const figure = async (query: string): Promise<number> => Number((await ask(`sum(${query})`))[0]?.value[1]);
+  const figure = async (query: string): Promise<number> => Number((await runQuery(`sum(${query})`))[0]?.value[1]);
   await eventually(async () => (await figure('bulkhead_webhook_answer_seconds_count{status="404"}')) === 1);
   const answered = (labels: string) => figure(`bulkhead_http_request_seconds_count{${labels}}`);
   t.equal(await answered('method="POST",route=~".*/versions",status="201"'), 1, 'one publish');
@@ -106,7 +106,7 @@ t.test('dashboard and alerts', { skip: whyMissing('prometheus') }, async (t) => 
   t.ok(connections >= 1 && connections <= 20, `${connections} connections`);
 
   const listFiring = async (): Promise<string[]> =>
-    (await ask('ALERTS{alertstate="firing"}')).map(({ metric }) => (metric as { alertname: string }).alertname);
+    (await runQuery('ALERTS{alertstate="firing"}')).map(({ metric }) => (metric as { alertname: string }).alertname);
   const fires = (name: string, provoke: () => Promise<unknown> = async () => undefined) =>
     eventually(async () => {
       await provoke();

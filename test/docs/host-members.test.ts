@@ -43,9 +43,9 @@ t.test('every package of the page does what the page says', async (t) => {
   const at = `/sessions/${await fixture.session()}`;
   const post = async (path: string, body: object) => (await fixture.call('POST', `${at}${path}`, body)).body;
 
-  const asked = { text: 'Researcher is asked.' };
-  t.same(await post('/commands/agents__research', { input: 'Why is the sky blue?' }), asked);
-  t.same(await post('/commands/agents__research', { input: 'And the sea?' }), asked);
+  const question = { text: 'Researcher is asked.' };
+  t.same(await post('/commands/agents__research', { input: 'Why is the sky blue?' }), question);
+  t.same(await post('/commands/agents__research', { input: 'And the sea?' }), question);
   const { rows } = await fixture.pool.query(
     `SELECT a.name, m.text FROM session_messages m JOIN sessions s ON s.id = m.session_id JOIN agents a ON a.id = s.agent_id
       ORDER BY m.position`,

@@ -99,8 +99,8 @@ t.test('what independent signers sign is verified inside the plugin, over the ex
   await post(raw, { 'x-hub-signature-256': `sha256=${signature}`, 'x-check': 'verifyGitHub' });
   await settled(3 * signers.length + 1);
   const expected = signers.flatMap(({ name }) => [`${name} genuine`, `${name} forged`, `${name} forged`]);
-  const said = await transcript(channel.id);
-  const named = said.map((text, index) => `${signers[Math.floor(index / 3)]?.name ?? 'no text'} ${text}`);
+  const messages = await transcript(channel.id);
+  const named = messages.map((text, index) => `${signers[Math.floor(index / 3)]?.name ?? 'no text'} ${text}`);
   t.same(named, [...expected, 'no text genuine']);
 });
 

@@ -17,8 +17,8 @@ const headOf = (slug: string) =>
 t.test('the table names each of them, with what it asks for', async (t) => {
   for (const slug of slugs) {
     const row = table.split('\n').find((line) => line.startsWith(`| [${slug}](${slug}) |`));
-    const asked = new Set(headOf(slug).capabilities.map((one) => one.replace(/^host\.http:.*/, 'host.http:…')));
-    t.equal(row?.split('|')[3]?.trim(), [...asked].map((one) => `\`${one}\``).join(', '), slug);
+    const capabilities = new Set(headOf(slug).capabilities.map((one) => one.replace(/^host\.http:.*/, 'host.http:…')));
+    t.equal(row?.split('|')[3]?.trim(), [...capabilities].map((one) => `\`${one}\``).join(', '), slug);
   }
   t.equal(table.split('\n').filter((line) => line.startsWith('| [')).length, slugs.length);
 });

@@ -107,12 +107,12 @@ t.test('quiet-hours', async (t) => {
 t.test('counter', async (t) => {
   await service.publish('counter');
   const [one, other] = [await service.session(), await service.session()];
-  const say = (session: string, text: string) =>
+  const sendMessage = (session: string, text: string) =>
     service.hook(session, 'inboundMessage', { message: { id: text, from: 'ann', text, attachments: [] } });
-  await say(other, 'first');
+  await sendMessage(other, 'first');
 
   await t.test('misses no message of many at once', async (t) => {
-    await Promise.all(Array.from({ length: 20 }, (_, at) => say(one, `message ${at}`)));
+    await Promise.all(Array.from({ length: 20 }, (_, at) => sendMessage(one, `message ${at}`)));
     t.same(await service.tool(one, 'counter__read'), { here: 20, all: 21, sessions: 2 });
   });
 

@@ -90,8 +90,8 @@ t.test('standup', async (t) => {
     t.equal(await service.tool(session, 'standup__report', { text: 'bread is in the oven' }), 'Reported.');
     const texts = await eventually(async () => {
       const [chat] = await sessionsOf('Stand-up');
-      const said = chat ? await service.transcript(chat.id) : [];
-      return said.length >= 2 && said;
+      const messages = chat ? await service.transcript(chat.id) : [];
+      return messages.length >= 2 && messages;
     });
     t.same(texts.sort(), ['agent-1 started a session.', 'agent-1: bread is in the oven']);
     t.equal((await sessionsOf('Stand-up')).length, 1, 'its own sessions are no news');
@@ -109,9 +109,13 @@ t.test('session-diary', async (t) => {
   const session = await service.session();
   const diary = async (name: string) =>
     readFile(join(service.dataDir, 'workspaces', (await account()) ?? '', 'diary', name), 'utf8').catch(() => null);
-  const say = (role: string, text: string) => ({ role, text });
+  const createMessage = (role: string, text: string) => ({ role, text });
   await service.call('POST', `/sessions/${session}/messages`, {
-    messages: [say('user', 'Good morning'), say('assistant', 'Good morning, Ann'), say('user', 'Bake!')],
+    messages: [
+      createMessage('user', 'Good morning'),
+      createMessage('assistant', 'Good morning, Ann'),
+      createMessage('user', 'Bake!'),
+    ],
   });
 
   await t.test('posts a page, and keeps it after its answer', async (t) => {

@@ -89,9 +89,9 @@ for (const name of examples) {
     t.same(lines.slice(0, 3), ['Yes. Bye.', '(house cancelled the operation: we keep the recipe)', 'It is 5. Bye.']);
     t.equal(lines.length, TURNS.length);
     const [first] = model.asked;
-    const said = JSON.stringify(first?.body.messages);
-    t.match(said, /You help in a bakery\. Answer in one line\./, 'the system prompt is the plugin’s');
-    t.match(said, /How many loaves\?/, 'the message is as the plugin changed it');
+    const messages = JSON.stringify(first?.body.messages);
+    t.match(messages, /You help in a bakery\. Answer in one line\./, 'the system prompt is the plugin’s');
+    t.match(messages, /How many loaves\?/, 'the message is as the plugin changed it');
     t.ok(first?.body.tools.some((tool: { function: { name: string } }) => tool.function.name === 'house__add'));
     t.notMatch(JSON.stringify(model.asked), /secret recipe/, 'a vetoed message never reaches the model');
     const last = JSON.stringify(model.asked.at(-1)?.body.messages);

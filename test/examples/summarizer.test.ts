@@ -11,7 +11,12 @@ const models = [{ ...main, models: [{ ...model, id: 'big' }, model] }];
 const service = await startExamplesFixture(t, { models });
 const { installationId } = await service.publish('summarizer', { model: 'main/small' });
 
-const said = (text: string, role = 'user') => ({ id: text.slice(0, 20), role, text, at: '2030-01-01T00:00:00.000Z' });
+const createMessage = (text: string, role = 'user') => ({
+  id: text.slice(0, 20),
+  role,
+  text,
+  at: '2030-01-01T00:00:00.000Z',
+});
 const compact = async (messages: object[], focus: string | null = null, at = service) => {
   const path = `/sessions/${await at.session()}/compaction`;
   return eventually(async () => {
@@ -22,7 +27,10 @@ const compact = async (messages: object[], focus: string | null = null, at = ser
 
 t.test('asks the model of the setting once, with what was said and what matters', async (t) => {
   server.answers = [openAi('- bread ', 'is baked')];
-  const summary = await compact([said('Bake!'), said('Done.', 'assistant'), said('a veto', 'notice')], 'bread');
+  const summary = await compact(
+    [createMessage('Bake!'), createMessage('Done.', 'assistant'), createMessage('a veto', 'notice')],
+    'bread',
+  );
   t.match(summary, { action: 'continue', summary: '- bread is baked', source: 'plugin', notice: null });
   t.equal(server.asked.length, 1);
   const [{ body } = { body: {} }] = server.asked;
@@ -36,7 +44,10 @@ t.test('asks the model of the setting once, with what was said and what matters'
 t.test('reads a long conversation part by part, and carries the summary along', async (t) => {
   server.asked.length = 0;
   server.answers = [openAi('one'), openAi('two'), openAi('three')];
-  const summary = await compact([said(`begin ${'x'.repeat(70_000)}`), said(`${'y'.repeat(50_000)} end`)]);
+  const summary = await compact([
+    createMessage(`begin ${'x'.repeat(70_000)}`),
+    createMessage(`${'y'.repeat(50_000)} end`),
+  ]);
   t.match(summary, { summary: 'three', source: 'plugin' });
   const parts = server.asked.map(({ body }) => JSON.stringify(body.messages.at(-1)));
   t.match(parts[0], /<summary><\/summary>.*begin/);
@@ -46,19 +57,19 @@ t.test('reads a long conversation part by part, and carries the summary along', 
 
 t.test('leaves it to the built-in summarizer when the model refuses or says nothing', async (t) => {
   server.answers = [openAi('  ')];
-  t.match(await compact([said('hello')]), { source: 'builtin', summary: null, notice: /blank summary/ });
+  t.match(await compact([createMessage('hello')]), { source: 'builtin', summary: null, notice: /blank summary/ });
   server.answers = [refuse(400, 'no credit')];
-  t.match(await compact([said('hello')]), { source: 'builtin', notice: /Summarizer failed/ });
+  t.match(await compact([createMessage('hello')]), { source: 'builtin', notice: /Summarizer failed/ });
   const { rows } = await service.pool.query("SELECT text FROM session_messages WHERE role = 'notice'");
   t.match(rows.at(-1).text, /The built-in summarizer is used: Summarizer failed/);
   await service.configure(installationId, { model: 'main/gone' });
-  t.match(await compact([said('hello')]), { source: 'builtin' });
+  t.match(await compact([createMessage('hello')]), { source: 'builtin' });
 });
 
 t.test('and where no model is configured', async (t) => {
   const bare = await startExamplesFixture(t);
   await bare.publish('summarizer');
-  t.match(await compact([said('hello')], null, bare), { source: 'builtin', summary: null, notice: /failed/ });
+  t.match(await compact([createMessage('hello')], null, bare), { source: 'builtin', summary: null, notice: /failed/ });
   const line = await eventually(async () => {
     await bare.supervisor.logs.flush();
     const { rows } = await bare.pool.query("SELECT message FROM plugin_logs WHERE message LIKE '%MODELS_FILE%'");

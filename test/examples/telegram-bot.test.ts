@@ -17,18 +17,18 @@ const address = await openAddress(t, fixture, installed);
 
 const post = (update: object, secret = secrets.webhookSecret) =>
   address.post(JSON.stringify(update), { 'x-telegram-bot-api-secret-token': secret });
-const said = (chat: number, text?: string) => ({
+const createUpdate = (chat: number, text?: string) => ({
   message: { chat: { id: chat }, from: { first_name: 'Ann' }, ...(text === undefined ? {} : { text }) },
 });
 
 t.test('updates with the secret arrive, each chat as a conversation', async (t) => {
-  await post(said(7, 'hello'));
-  await post(said(-8, 'in a group'));
-  await post(said(7, 'forged'), 'guessed');
-  await address.post(JSON.stringify(said(7, 'bare')));
-  await post(said(7));
+  await post(createUpdate(7, 'hello'));
+  await post(createUpdate(-8, 'in a group'));
+  await post(createUpdate(7, 'forged'), 'guessed');
+  await address.post(JSON.stringify(createUpdate(7, 'bare')));
+  await post(createUpdate(7));
   await post({ edited_message: {} });
-  await post(said(7, 'again'));
+  await post(createUpdate(7, 'again'));
   t.ok((await address.settled(7)).every((error) => error === null));
   t.same(
     (await address.sessions()).map(({ texts }) => texts),

@@ -3,11 +3,11 @@ import t from 'tap';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { readExample, startVendor } from './example.ts';
 
-const asked: URL[] = [];
+const requests: URL[] = [];
 let status = 200;
 const vendor = await startVendor(t, ['api.open-meteo.com', 'geocoding-api.open-meteo.com'], (request, response) => {
   const url = new URL(request.url ?? '', `http://${request.headers.host}`);
-  asked.push(url);
+  requests.push(url);
   response.writeHead(status, { 'content-type': 'application/json; charset=utf-8' });
   if (url.pathname === '/v1/forecast') {
     const current = { temperature_2m: 18.4, wind_speed_10m: 7.2, relative_humidity_2m: 63 };
@@ -23,7 +23,7 @@ const imperial = await readExample('weather', { addresses, settings: { units: 'i
 await fixture.install({ ...imperial, slug: 'weather-us' });
 
 async function now(args: object, slug = 'weather') {
-  asked.length = 0;
+  requests.length = 0;
   return fixture.call('POST', `/sessions/${await fixture.session()}/tools/${slug}__now`, { arguments: args });
 }
 
@@ -31,16 +31,19 @@ t.test('a place is looked up, then its weather', async (t) => {
   const { body } = await now({ place: 'Bern' });
   t.equal(body.content?.[0].text, 'Bern, Switzerland: 18.4 °C, wind 7 km/h, 63 % humidity');
   t.same(
-    asked.map(({ hostname }) => hostname),
+    requests.map(({ hostname }) => hostname),
     ['geocoding-api.open-meteo.com', 'api.open-meteo.com'],
   );
-  t.match(Object.fromEntries(asked[1]?.searchParams ?? []), { latitude: '46.95', temperature_unit: 'celsius' });
+  t.match(Object.fromEntries(requests[1]?.searchParams ?? []), { latitude: '46.95', temperature_unit: 'celsius' });
 });
 
 t.test('in the units of the setting', async (t) => {
   const { body } = await now({ place: 'Bern' }, 'weather-us');
   t.match(body.content?.[0].text, /18\.4 °F, wind 7 mph/);
-  t.match(Object.fromEntries(asked[1]?.searchParams ?? []), { temperature_unit: 'fahrenheit', wind_speed_unit: 'mph' });
+  t.match(Object.fromEntries(requests[1]?.searchParams ?? []), {
+    temperature_unit: 'fahrenheit',
+    wind_speed_unit: 'mph',
+  });
 });
 
 t.test('what an agent writes stays a value', async (t) => {
@@ -48,10 +51,10 @@ t.test('what an agent writes stays a value', async (t) => {
   const { body } = await now({ place });
   t.match(body, { isError: true });
   t.ok(body.content?.[0].text.includes(`There is no place named “${place}”.`));
-  t.equal(asked[0]?.searchParams.get('name'), place);
-  t.equal(asked[0]?.searchParams.get('count'), '1');
+  t.equal(requests[0]?.searchParams.get('name'), place);
+  t.equal(requests[0]?.searchParams.get('count'), '1');
   t.equal((await now({})).status, 422, 'arguments that do not fit never reach it');
-  t.equal(asked.length, 0);
+  t.equal(requests.length, 0);
 });
 
 t.test('a vendor in trouble is a tool that failed', async (t) => {

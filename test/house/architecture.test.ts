@@ -57,7 +57,7 @@ const sources = listFiles('*.ts', '*.tsx')
 await stopEsbuild();
 const production = sources.filter(({ path }) => folderOf(path) in folders);
 const imports = sources.flatMap((source) => source.imports);
-const told = ({ from, to }: Import): string => `${from} imports ${to}`;
+const describeImport = ({ from, to }: Import): string => `${from} imports ${to}`;
 
 function folderOf(path: string): string {
   return path.split('/')[0] ?? '';
@@ -91,7 +91,7 @@ t.test('folders import only what is below them', async (t) => {
     if (folderOf(from) === 'console' && to === EVENT_STREAM) return false;
     return !rule.values.includes(folderOf(to)) && !(typeOnly && rule.types.includes(folderOf(to)));
   });
-  t.same(wrong.map(told), []);
+  t.same(wrong.map(describeImport), []);
 });
 
 t.test('the contract and the jail depend on next to nothing', async (t) => {
@@ -109,7 +109,7 @@ t.test('routes never reach into the database driver', async (t) => {
   const wrong = imports.filter(
     ({ from, to }) => /^api\/.*-routes\.ts$/.test(from) && (to === 'pg' || to === 'pg-boss'),
   );
-  t.same(wrong.map(told), []);
+  t.same(wrong.map(describeImport), []);
 });
 
 t.test('processes are started in named places only', async (t) => {
@@ -117,7 +117,7 @@ t.test('processes are started in named places only', async (t) => {
     .flatMap((source) => source.imports)
     .filter(({ to, typeOnly }) => !typeOnly && (to === 'node:child_process' || to === 'node:cluster'));
   const allowed = (from: string): boolean => Object.keys(spawners).some((place) => from.startsWith(place));
-  t.same(starts.filter(({ from }) => !allowed(from)).map(told), []);
+  t.same(starts.filter(({ from }) => !allowed(from)).map(describeImport), []);
 });
 
 t.test('the supervisor loads the MCP library on demand only', async (t) => {
@@ -130,7 +130,7 @@ t.test('the supervisor loads the MCP library on demand only', async (t) => {
 });
 
 t.test('no file imports a main file', async (t) => {
-  t.same(imports.filter(({ to }) => isMain(to)).map(told), []);
+  t.same(imports.filter(({ to }) => isMain(to)).map(describeImport), []);
 });
 
 t.test('imports form no circle, type imports included', async (t) => {

@@ -229,15 +229,15 @@ export class Model {
 
   configure(account: string, one: ModelInstallation, { settings, secrets }: Configuration): Outcome {
     if (this.#hidden(account, one)) return unknown;
-    const of = {
+    const key = {
       settings: { ...one.current.of.settings, ...one.target?.of.settings },
       secrets: [...one.current.of.secrets, ...(one.target?.of.secrets ?? [])],
     };
     // What is stored can always be forgotten, also after a version that no longer knows it.
     const fits = (name: string, value: string | null) =>
-      value === null ? name in of.settings || name in one.settings : of.settings[name]?.includes(value);
+      value === null ? name in key.settings || name in one.settings : key.settings[name]?.includes(value);
     const isSecret = (name: string, value: string | null) =>
-      of.secrets.includes(name) ? value !== '' : value === null && one.secrets.includes(name);
+      key.secrets.includes(name) ? value !== '' : value === null && one.secrets.includes(name);
     if (!Object.entries(settings).every(([name, value]) => fits(name, value))) return refused(400, 'bad_request');
     if (!Object.entries(secrets).every(([name, value]) => isSecret(name, value))) return refused(400, 'bad_request');
     for (const [name, value] of Object.entries(settings)) {

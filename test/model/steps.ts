@@ -37,9 +37,9 @@ class Step implements fc.AsyncCommand<Model, Reality> {
     if (!move) return;
     const { expected } = move;
     const answer = await move.call(real.client(move.account));
-    const said = { status: answer.status, ...(expected.code ? { code: answer.body?.code } : {}) };
+    const actual = { status: answer.status, ...(expected.code ? { code: answer.body?.code } : {}) };
     const meant = { status: expected.status, ...(expected.code ? { code: expected.code } : {}) };
-    if (JSON.stringify(said) !== JSON.stringify(meant)) {
+    if (JSON.stringify(actual) !== JSON.stringify(meant)) {
       throw new Error(
         `the model says ${JSON.stringify(meant)}, the service ${answer.status} ${JSON.stringify(answer.body)}`,
       );
@@ -90,8 +90,8 @@ function onInstallation(text: string, n: number, by: number, plan: InstallationP
     const { installations } = scene.model;
     const gone = n % 8 === 0;
     const here = installations.filter((each) => each.gone === gone);
-    const asked = here.filter(({ pending }) => pending !== null);
-    const one = pick(text.startsWith('accept') && asked.length > 0 ? asked : here, n >> 3);
+    const awaiting = here.filter(({ pending }) => pending !== null);
+    const one = pick(text.startsWith('accept') && awaiting.length > 0 ? awaiting : here, n >> 3);
     if (!one) return null;
     const account = actor(one.account, scene, by);
     return { account, plugin: one.plugin, ...plan(one, account, scene) };

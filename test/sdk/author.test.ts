@@ -49,8 +49,8 @@ t.test('login stores the token in a file that only the user can read', async (t)
   const refused = await author.bulkhead(['publish'], { ...here, env: { BULKHEAD_URL: url } });
   t.equal(refused.code, 4);
   t.match(refused.stderr, /not signed in at .*bulkhead login/);
-  const said = await author.bulkhead(['login', `${url}/#token=${token}`]);
-  t.equal(said.stdout, `Signed in as ann at ${url}.\n`, said.stderr);
+  const result = await author.bulkhead(['login', `${url}/#token=${token}`]);
+  t.equal(result.stdout, `Signed in as ann at ${url}.\n`, result.stderr);
   const { mode } = await stat(join(author.folder, '../home/.config/bulkhead/accounts.json'));
   t.equal(mode & 0o777, 0o600);
   t.match(answer(await author.bulkhead(['whoami', '--json'])), { name: 'ann', url });
@@ -64,7 +64,7 @@ t.test('login stores the token in a file that only the user can read', async (t)
 t.test('dev makes each save live and runs it', async (t) => {
   const dev = author.start(['dev'], 'word-count');
   const says = (words: RegExp) =>
-    eventually(async () => words.test(dev.said())).catch(() => t.fail(`no ${words} in: ${dev.said()}`));
+    eventually(async () => words.test(dev.readOutput())).catch(() => t.fail(`no ${words} in: ${dev.readOutput()}`));
   await says(/live word-count in \d+ ms/);
   dev.type('tool count {"text":"a b c"}');
   await says(/3 words/);
@@ -76,10 +76,10 @@ t.test('dev makes each save live and runs it', async (t) => {
   await says(/4 words!/);
   await writeFile(source, first);
   await says(/live[\s\S]*live[\s\S]*live word-count in \d+ ms/);
-  t.equal(await dev.interrupt(), 0, dev.said());
+  t.equal(await dev.interrupt(), 0, dev.readOutput());
   t.comment(
     dev
-      .said()
+      .readOutput()
       .match(/live .*/g)
       ?.join('; '),
   );

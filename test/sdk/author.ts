@@ -27,7 +27,7 @@ export interface Author {
 }
 export interface Going {
   /** All that it has said so far. */
-  said(): string;
+  readOutput(): string;
   type(line: string): void;
   /** Ctrl-C. @returns the exit code */
   interrupt(): Promise<number>;
@@ -56,10 +56,10 @@ export async function newAuthor(t: Teardown, env: Readonly<Record<string, string
     folder,
     start(args, within) {
       const child = spawn(program, [...args], { cwd: join(folder, within), env: own });
-      let said = '';
+      let output = '';
       for (const stream of [child.stdout, child.stderr])
         stream.setEncoding('utf8').on('data', (text: string) => {
-          said += text;
+          output += text;
         });
       const ended = once(child, 'close');
       t.teardown(async () => {
@@ -67,7 +67,7 @@ export async function newAuthor(t: Teardown, env: Readonly<Record<string, string
         await ended;
       });
       return {
-        said: () => said,
+        readOutput: () => output,
         type: (line) => void child.stdin.write(`${line}\n`),
         async interrupt() {
           child.kill('SIGINT');

@@ -131,6 +131,6 @@ t.test('completion scripts are scripts', async (t) => {
   }
   // bash is everywhere; the others are read where they are installed.
   await promisify(execFile)('bash', ['-n', join(folder, 'bash')]);
-  const asked = `source ${join(folder, 'bash')}; COMP_WORDS=(bulkhead pub); COMP_CWORD=1; _bulkhead; echo "$COMPREPLY"`;
-  t.equal((await promisify(execFile)('bash', ['-c', asked])).stdout, 'publish\n');
+  const script = `source ${join(folder, 'bash')}; COMP_WORDS=(bulkhead pub); COMP_CWORD=1; _bulkhead; echo "$COMPREPLY"`;
+  t.equal((await promisify(execFile)('bash', ['-c', script])).stdout, 'publish\n');
 });

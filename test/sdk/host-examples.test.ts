@@ -37,17 +37,17 @@ t.test('house-style ends the prompt with the style, or leaves it alone', async (
 
 t.test('message-guard stops forbidden words and hides card numbers only', async (t) => {
   const plugin = await open(t, 'message-guard');
-  const say = (text: string) => plugin.hook('middleware.inboundMessage', { message: { text } });
-  const heard = async (text: string) => (await say(text)).context.message.text;
-  t.equal((await say('hello')).changed, false);
-  t.equal(await heard('card 4111 1111 1111 1111, please'), 'card [card number], please');
-  t.equal(await heard('4111-1111-1111-1111 378282246310005'), '[card number] [card number]');
-  t.equal((await say('order 4111 1111 1111 1112')).changed, false, 'a number that no card can have');
+  const callInbound = (text: string) => plugin.hook('middleware.inboundMessage', { message: { text } });
+  const readPatched = async (text: string) => (await callInbound(text)).context.message.text;
+  t.equal((await callInbound('hello')).changed, false);
+  t.equal(await readPatched('card 4111 1111 1111 1111, please'), 'card [card number], please');
+  t.equal(await readPatched('4111-1111-1111-1111 378282246310005'), '[card number] [card number]');
+  t.equal((await callInbound('order 4111 1111 1111 1112')).changed, false, 'a number that no card can have');
   plugin.configure({ redactCards: 'no', forbidden: 'x, launch ' });
-  t.equal((await say('4111 1111 1111 1111')).changed, false);
-  t.match(await say('the Launch  code'), { action: 'cancel', reason: /“launch”/ });
+  t.equal((await callInbound('4111 1111 1111 1111')).changed, false);
+  t.match(await callInbound('the Launch  code'), { action: 'cancel', reason: /“launch”/ });
   plugin.configure({ forbidden: ' , ' });
-  t.match(await say('anything'), { action: 'continue' });
+  t.match(await callInbound('anything'), { action: 'continue' });
 });
 
 t.test('dice rolls within bounds, and every side', async (t) => {

@@ -42,9 +42,9 @@ function start(test: Test, argv: readonly string[], folder = home): Running {
   const faults: string[] = [];
   test.teardown(() => stop.abort());
   let rest = '';
-  let said = '';
+  let output = '';
   const write = (text: string): void => {
-    said += text;
+    output += text;
     const lines = (rest + text).split('\n');
     rest = lines.pop() ?? '';
     for (const line of lines) if (/^\{.*\}$/.test(line)) items.push(JSON.parse(line));
@@ -68,7 +68,7 @@ function start(test: Test, argv: readonly string[], folder = home): Running {
       }
       return null;
     }).catch(() => {
-      throw new Error(`it did not say that: ${said}${faults.join('')}`);
+      throw new Error(`it did not say that: ${output}${faults.join('')}`);
     });
   return { stdin, code, items, next, interrupt: () => stop.abort() };
 }

@@ -233,12 +233,12 @@ t.test('the types of the session client and an adapter work with TypeScript 5.9 
       await writeFile(join(folder, 'runtime.ts'), RUNTIME);
       await writeFile(join(folder, 'adapted.ts'), ADAPTED);
       const script = join(root, 'test/node_modules', compiler, 'bin/tsc');
-      const said = await run(process.execPath, [script, '-p', folder]).then(
+      const result = await run(process.execPath, [script, '-p', folder]).then(
         () => '',
         // A compiler that does not start has empty output; it must not pass as “no complaints”.
         (error: { stdout: string; message: string }) => error.stdout || error.message,
       );
-      t.equal(said, '', `${compiler}, ${moduleResolution}`);
+      t.equal(result, '', `${compiler}, ${moduleResolution}`);
     }
   }
 });

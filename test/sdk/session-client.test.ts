@@ -201,14 +201,14 @@ t.test('the stream yields new messages and resumes at its position', async (t) =
   const session = await client.start({ agentId: 'a3' });
   const control = new AbortController();
   const { signal } = control;
-  const say = (text: string) => session.append([{ role: 'user', text }]);
+  const appendText = (text: string) => session.append([{ role: 'user', text }]);
   // A stream opens at its own time: said again until it is heard.
-  const poke = setInterval(() => void say('one'), 300);
+  const poke = setInterval(() => void appendText('one'), 300);
   const [first] = await takeUntil('one', client.added({ signal }));
   clearInterval(poke);
   t.match(first, { type: 'message', sessionId: session.id, message: { role: 'user' } });
-  await say('two');
-  await say('three');
+  await appendText('two');
+  await appendText('three');
   const rest = await takeUntil('three', client.added({ after: first?.position ?? '', signal }));
   t.same(
     rest.slice(-2).map(({ message }) => message.text),

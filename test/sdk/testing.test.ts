@@ -117,11 +117,15 @@ t.test('hooks, events and webhooks follow the rules of the service', async (t) =
      channel.receive = (request) => ({ messages: [{ conversationKey: request.channelId, from: request.headers['x-from'], text: request.bodyText + request.bodyBytes.length }] });
      channel.handshake = (request) => request.query === 'ask' ? { status: 200, body: 'yes' } : undefined;`,
   );
-  const say = (text: string) => plugin.hook('middleware.inboundMessage', { message: { text } });
-  t.match(await say('hi'), { action: 'continue', changed: true, context: { message: { text: 'hi!', id: 'm1' } } });
-  t.match(await say('stop'), { action: 'cancel', reason: 'not today', changed: false });
-  await t.rejects(say('wrong'), { name: 'PluginError', message: /message\.id cannot be changed/ });
-  await t.rejects(say('throw'), {
+  const callInbound = (text: string) => plugin.hook('middleware.inboundMessage', { message: { text } });
+  t.match(await callInbound('hi'), {
+    action: 'continue',
+    changed: true,
+    context: { message: { text: 'hi!', id: 'm1' } },
+  });
+  t.match(await callInbound('stop'), { action: 'cancel', reason: 'not today', changed: false });
+  await t.rejects(callInbound('wrong'), { name: 'PluginError', message: /message\.id cannot be changed/ });
+  await t.rejects(callInbound('throw'), {
     name: 'PluginError',
     message: /middleware\.inboundMessage: .*no such loaf \(index\.ts:5:\d+\)/,
     stack: /index\.ts:5:/,

@@ -16,7 +16,7 @@ export const OTHER_CLIENT = 'mallory';
 export interface Issuer {
   readonly url: string;
   /** Times the keys were asked for. */
-  readonly asked: () => number;
+  readonly countKeyRequests: () => number;
   /** A token as the issuer's own token endpoint gives it: client credentials, JWT, for our audience. */
   token(audience?: string, client?: string): Promise<string>;
   /** A token for a client whose id is our audience. */
@@ -37,10 +37,10 @@ export async function makeKey(alg: 'RS256' | 'ES256', kid: string): Promise<JWK>
 export async function startIssuer(test: Teardown, ...keys: JWK[]): Promise<Issuer> {
   let handle: RequestListener = () => undefined;
   let away = false;
-  let asked = 0;
+  let requests = 0;
   const server = createServer((request, response) => {
     if (away) return void request.socket.destroy();
-    if (request.url === '/jwks') asked += 1;
+    if (request.url === '/jwks') requests += 1;
     return handle(request, response);
   });
   server.listen(0, '127.0.0.1');
@@ -58,7 +58,7 @@ export async function startIssuer(test: Teardown, ...keys: JWK[]): Promise<Issue
   useKeys(...keys);
   return {
     url,
-    asked: () => asked,
+    countKeyRequests: () => requests,
     useKeys,
     token: (audience = AUDIENCE, client = CLIENT) => requestToken(url, audience, client),
     async tokenForClient(use) {

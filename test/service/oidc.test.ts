@@ -59,7 +59,7 @@ t.test('a token that the issuer gave is believed', async (t) => {
   t.match(others, { issuer: issuer.url, tokenId: null });
   t.ok(expiresAt > Date.now() && expiresAt <= Date.now() + 61 * SECOND);
   for (let count = 0; count < 50; count += 1) await verifier.verify(await issuer.token());
-  t.equal(issuer.asked(), 1, 'and its keys are asked for once');
+  t.equal(issuer.countKeyRequests(), 1, 'and its keys are asked for once');
 });
 
 t.test('a token for another audience or from another issuer is not', async (t) => {
@@ -182,7 +182,7 @@ t.test('tokens with made-up keys do not become a flood of questions to the issue
     Array.from({ length: 100 }, (_, index) => forge({}, { ...stranger, kid: `made up ${index}` })),
   );
   await Promise.all(made.map((token) => t.rejects(verifier.verify(token), InvalidTokenError)));
-  t.ok(issuer.asked() <= 2, `${issuer.asked()} questions`);
+  t.ok(issuer.countKeyRequests() <= 2, `${issuer.countKeyRequests()} questions`);
 });
 
 t.test('while the issuer is unavailable, known keys are accepted and unknown ones answer 503', async (t) => {

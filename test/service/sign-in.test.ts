@@ -41,10 +41,10 @@ t.test('a token of an issuer is not the account of the same name from before', a
 
 t.test('a verified token is cached until its expiry at most; a rejected one is verified again', async (t) => {
   let time = 1_000_000;
-  const asked: string[] = [];
+  const requests: string[] = [];
   const verifier: TokenVerifier = {
     async verify(token) {
-      asked.push(token);
+      requests.push(token);
       if (token === 'bad') throw new InvalidTokenError('no');
       const expiresAt = token === 'short' ? time + 5_000 : time + 1e9;
       return { issuer: 'bulkhead', subject: token, tokenId: null, issuedAt: null, expiresAt };
@@ -60,8 +60,8 @@ t.test('a verified token is cached until its expiry at most; a rejected one is v
   await signIn('short');
   time += 25_000;
   await signIn('long');
-  t.same(asked, ['long', 'short', 'short', 'long']);
+  t.same(requests, ['long', 'short', 'short', 'long']);
   await t.rejects(signIn('bad'), InvalidTokenError);
   await t.rejects(signIn('bad'), InvalidTokenError);
-  t.equal(asked.filter((token) => token === 'bad').length, 2);
+  t.equal(requests.filter((token) => token === 'bad').length, 2);
 });

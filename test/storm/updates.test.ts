@@ -179,7 +179,7 @@ t.test(`${UPDATES} updates under load`, async (t) => {
   const pending = `SELECT 1 FROM events WHERE state = 'pending'`;
   await eventually(async () => (await shared.pool.query(pending)).rowCount === 0, DELIVERY_MS);
   let moves = 0;
-  let told = 0;
+  let reached = 0;
   for (const one of cases) {
     const moved = await semVers(
       one,
@@ -189,22 +189,22 @@ t.test(`${UPDATES} updates under load`, async (t) => {
       one,
       `SELECT semver FROM events WHERE installation_id = $1 AND type = 'pluginUpdated' AND state = 'delivered'`,
     );
-    const heard = await readTold(one);
+    const versions = await readTold(one);
     moves += moved.length;
-    told += heard.length;
+    reached += versions.length;
     t.same(
-      heard.filter(({ to, by }) => to !== by || !moved.includes(by)),
+      versions.filter(({ to, by }) => to !== by || !moved.includes(by)),
       [],
       'only what became current heard of it, each of itself',
     );
     t.same(
-      delivered.filter((semVer) => !heard.some(({ by }) => by === semVer)),
+      delivered.filter((semVer) => !versions.some(({ by }) => by === semVer)),
       [],
       'and what was delivered was heard',
     );
     const good = [...one.kinds].filter(([semVer, kind]) => kind === 'good' && semVer !== '1.0.0');
     t.same(
-      good.filter(([semVer]) => !heard.some(({ by }) => by === semVer)),
+      good.filter(([semVer]) => !versions.some(({ by }) => by === semVer)),
       [],
       'every good version became current and heard of it',
     );
@@ -216,7 +216,7 @@ t.test(`${UPDATES} updates under load`, async (t) => {
   );
   t.equal(rows[0].count, 0, 'every session event was delivered');
   t.comment(
-    `${began} updates in ${seconds} s: ${moves} moves, pluginUpdated heard ${told} times; ${figures.samples} samples, ` +
+    `${began} updates in ${seconds} s: ${moves} moves, pluginUpdated heard ${reached} times; ${figures.samples} samples, ` +
       `${figures.unanswered} unanswered by a crashing version, slowest answer ${Math.round(figures.slowestMs)} ms; ` +
       `${figures.sessions} session events`,
   );

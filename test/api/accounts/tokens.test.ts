@@ -35,10 +35,10 @@ async function nextChange(listener: Listener): Promise<{ readonly seen: Promise<
 
 /** Makes a change, and waits until both processes have heard of it. */
 async function change(work: () => Promise<Answer>): Promise<Answer> {
-  const heard = [await nextChange(api.services.listener), await nextChange(listener)];
+  const changes = [await nextChange(api.services.listener), await nextChange(listener)];
   const startedAt = performance.now();
   const answer = await work();
-  await Promise.all(heard.map(({ seen }) => seen));
+  await Promise.all(changes.map(({ seen }) => seen));
   const ms = performance.now() - startedAt;
   if (ms > 1_000) throw new Error(`it took ${ms} ms`);
   return answer;
@@ -137,13 +137,13 @@ t.test('an operator revokes tokens of others, and every action is recorded', asy
   t.equal((await other.get('/me')).status, 200);
   t.equal((await change(() => olga.delete('/operator/accounts/eve/tokens'))).status, 204);
   t.equal((await other.get('/me')).status, 401);
-  const by = 'olga (console)';
+  const author = 'olga (console)';
   t.match(await listActions(api.pool, 6), [
-    { by, action: 'revoke-token', subject: 'eve', reason: 'all tokens' },
-    { by, action: 'revoke-token', subject: 'eve', reason: 'the token “one”' },
-    { by, action: 'demote', subject: 'dan' },
-    { by, action: 'appoint', subject: 'dan' },
-    { by, action: 'resume', subject: 'cyd' },
-    { by, action: 'suspend', subject: 'cyd', reason: 'it sends spam' },
+    { by: author, action: 'revoke-token', subject: 'eve', reason: 'all tokens' },
+    { by: author, action: 'revoke-token', subject: 'eve', reason: 'the token “one”' },
+    { by: author, action: 'demote', subject: 'dan' },
+    { by: author, action: 'appoint', subject: 'dan' },
+    { by: author, action: 'resume', subject: 'cyd' },
+    { by: author, action: 'suspend', subject: 'cyd', reason: 'it sends spam' },
   ]);
 });

@@ -45,9 +45,9 @@ t.test('pages of them, oldest first, for their account only', async (t) => {
 
 t.test('a removed one goes with its chats, and plugins hear of each', async (t) => {
   const agentId = await add(installationId, 'Leaving');
-  const of = { accountId, agentName: 'A', channelId: null };
-  const chat = await createSession(api.pool, { ...of, agentId });
-  const kept = await createSession(api.pool, { ...of, agentId: randomUUIDv7() });
+  const agent = { accountId, agentName: 'A', channelId: null };
+  const chat = await createSession(api.pool, { ...agent, agentId });
+  const kept = await createSession(api.pool, { ...agent, agentId: randomUUIDv7() });
   t.equal((await ann.delete(`/agents/${agentId}`)).status, 204);
   t.equal((await ann.delete(`/agents/${agentId}`)).status, 404);
   t.equal((await ann.get(`/agents/${agentId}`)).status, 404);
@@ -58,6 +58,6 @@ t.test('a removed one goes with its chats, and plugins hear of each', async (t) 
     events.filter(({ type }: { type: string }) => type === 'sessionDeleted'),
     [{ state: 'pending' }],
   );
-  const told = await api.pool.query(`SELECT data FROM events WHERE type = 'sessionDeleted'`);
-  t.same(told.rows, [{ data: { sessionId: chat.id, agentId } }]);
+  const deletions = await api.pool.query(`SELECT data FROM events WHERE type = 'sessionDeleted'`);
+  t.same(deletions.rows, [{ data: { sessionId: chat.id, agentId } }]);
 });

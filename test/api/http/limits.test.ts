@@ -45,14 +45,14 @@ t.test('the limit per address applies before the token is verified, but not to s
   const api = await startApiFixture(t, { introspect, limits: { anonymous: 3 }, onVerify: () => (verified += 1) });
   const ann = await api.user('ann');
   t.equal((await ann.get('/me')).headers['ratelimit-limit'], '100000', 'the account’s own limit');
-  const ask = (remoteAddress: string, token?: string, url = '/api/me') =>
+  const request = (remoteAddress: string, token?: string, url = '/api/me') =>
     ann.send({ method: 'GET', url, remoteAddress, headers: { authorization: token ? `Bearer ${token}` : '' } });
-  const first = await ask('192.0.2.1', 'nonsense');
+  const first = await request('192.0.2.1', 'nonsense');
   t.match(first, { status: 401, headers: { 'ratelimit-limit': '3', 'ratelimit-remaining': '2' } });
-  t.equal((await ask('192.0.2.1')).status, 401, 'no token counts too');
-  t.equal((await ask('192.0.2.1', 'nonsense')).status, 401);
+  t.equal((await request('192.0.2.1')).status, 401, 'no token counts too');
+  t.equal((await request('192.0.2.1', 'nonsense')).status, 401);
   const before = verified;
-  const refused = await Promise.all(Array.from({ length: 20 }, (_, index) => ask('192.0.2.1', `more${index}`)));
+  const refused = await Promise.all(Array.from({ length: 20 }, (_, index) => request('192.0.2.1', `more${index}`)));
   for (const answer of refused) {
     t.match(answer, {
       status: 429,
@@ -65,11 +65,11 @@ t.test('the limit per address applies before the token is verified, but not to s
     t.match(answer.headers, { 'ratelimit-remaining': '0' });
   }
   t.equal(verified, before, 'no token was looked at');
-  t.equal((await ask('192.0.2.1', ann.token)).status, 200, 'a token that was good passes from the same address');
-  t.equal((await ask('192.0.2.2', 'nonsense')).status, 401, 'another address is not held up');
-  t.equal((await ask('2001:db8::1', 'a')).status, 401);
-  for (const end of ['2', '3']) await ask(`2001:db8::${end}`, 'a');
-  t.equal((await ask('2001:db8::4', 'a')).status, 429, 'a network of IPv6 counts as one');
+  t.equal((await request('192.0.2.1', ann.token)).status, 200, 'a token that was good passes from the same address');
+  t.equal((await request('192.0.2.2', 'nonsense')).status, 401, 'another address is not held up');
+  t.equal((await request('2001:db8::1', 'a')).status, 401);
+  for (const end of ['2', '3']) await request(`2001:db8::${end}`, 'a');
+  t.equal((await request('2001:db8::4', 'a')).status, 429, 'a network of IPv6 counts as one');
 });
 
 t.test('valid tokens do not count against the limit of an address', async (t) => {
@@ -85,7 +85,7 @@ t.test('valid tokens do not count against the limit of an address', async (t) =>
 });
 
 t.test('X-Forwarded-For is believed from a trusted proxy only', async (t) => {
-  const ask = (user: { send(options: object): ReturnType<Client['get']> }, from: string, forwarded: string) =>
+  const requestFrom = (user: { send(options: object): ReturnType<Client['get']> }, from: string, forwarded: string) =>
     user.send({
       method: 'GET',
       url: '/api/me',
@@ -95,7 +95,7 @@ t.test('X-Forwarded-For is believed from a trusted proxy only', async (t) => {
   const plain = await startApiFixture(t, { introspect, limits: { anonymous: 2 } });
   const forger = await plain.user('ann');
   const forged: number[] = [];
-  for (const end of [1, 2, 3, 4]) forged.push((await ask(forger, '192.0.2.1', `198.51.100.${end}`)).status);
+  for (const end of [1, 2, 3, 4]) forged.push((await requestFrom(forger, '192.0.2.1', `198.51.100.${end}`)).status);
   t.same(forged, [401, 401, 429, 429], 'without the setting a forged header changes nothing');
 
   const trusting = await startApiFixture(t, {
@@ -105,24 +105,25 @@ t.test('X-Forwarded-For is believed from a trusted proxy only', async (t) => {
   });
   const ann = await trusting.user('ann');
   for (const end of [1, 2, 3, 4])
-    t.equal((await ask(ann, '10.1.2.3', `198.51.100.${end}`)).status, 401, 'each its own');
-  await ask(ann, '2001:db8::5', '198.51.100.1');
-  t.equal((await ask(ann, '10.1.2.3', '198.51.100.1')).status, 429, 'one caller by two proxies is one');
+    t.equal((await requestFrom(ann, '10.1.2.3', `198.51.100.${end}`)).status, 401, 'each its own');
+  await requestFrom(ann, '2001:db8::5', '198.51.100.1');
+  t.equal((await requestFrom(ann, '10.1.2.3', '198.51.100.1')).status, 429, 'one caller by two proxies is one');
   const invented = [];
-  for (const end of [1, 2, 3]) invented.push((await ask(ann, '10.1.2.3', `203.0.113.${end}, 198.51.100.9`)).status);
+  for (const end of [1, 2, 3])
+    invented.push((await requestFrom(ann, '10.1.2.3', `203.0.113.${end}, 198.51.100.9`)).status);
   t.same(invented, [401, 401, 429], 'what the caller itself wrote into the header does not count');
   const outside = [];
-  for (const end of [1, 2, 3]) outside.push((await ask(ann, '192.0.2.1', `203.0.113.${end}`)).status);
+  for (const end of [1, 2, 3]) outside.push((await requestFrom(ann, '192.0.2.1', `203.0.113.${end}`)).status);
   t.same(outside, [401, 401, 429], 'nor does the header of anybody else');
 });
 
 t.test('public routes are limited by address', async (t) => {
   const api = await startApiFixture(t, { introspect, limits: { anonymous: 2 } });
   const ann = await api.user('ann');
-  const ask = (url: string) => ann.send({ method: 'GET', url });
-  t.match((await ask('/api/docs')).headers, { 'ratelimit-limit': '2' });
-  t.equal((await ask('/api/sign-in')).status, 200);
-  t.equal((await ask('/api/sign-in')).status, 429);
+  const request = (url: string) => ann.send({ method: 'GET', url });
+  t.match((await request('/api/docs')).headers, { 'ratelimit-limit': '2' });
+  t.equal((await request('/api/sign-in')).status, 200);
+  t.equal((await request('/api/sign-in')).status, 429);
   t.equal((await ann.get('/me')).status, 200);
 });
 
@@ -144,8 +145,8 @@ t.test('security headers restrict the page and other origins', async (t) => {
     t.match(answer.headers['content-security-policy'], /default-src '(self|none)'/, url);
     t.notOk(answer.headers['x-powered-by'] ?? answer.headers.server, url);
   }
-  const asked = { ...headers, 'access-control-request-method': 'POST' };
-  const preflight = await api.app.inject({ method: 'OPTIONS', url: '/api/plugins', headers: asked });
+  const preflightHeaders = { ...headers, 'access-control-request-method': 'POST' };
+  const preflight = await api.app.inject({ method: 'OPTIONS', url: '/api/plugins', headers: preflightHeaders });
   t.ok(preflight.statusCode >= 400, 'a preflight is refused');
   t.notOk(preflight.headers['access-control-allow-origin']);
 });

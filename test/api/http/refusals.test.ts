@@ -79,7 +79,7 @@ await ben.post(`/installations/${bens}/pause`);
 const decide = (delivery: string, what: string) =>
   ann.post(`/installations/${installed}/deliveries/${delivery}/${what}`);
 
-const given: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client['get']>>>> = {
+const causes: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client['get']>>>> = {
   'POST /plugins': { slug_taken: () => ann.post('/plugins', { slug: 'shown', displayName: 'x' }) },
   'GET /plugins/{id}': { not_owner: () => ben.get(`/plugins/${shown}`) },
   'PATCH /plugins/{id}': {
@@ -219,8 +219,8 @@ for (const [path, methods] of Object.entries(api.document.paths)) {
     );
     const own = declared.filter((code) => !always.includes(code) && !(code === 'not_found' && path.includes('{')));
     t.test(`${route}: ${own.join(', ') || 'nothing of its own'}`, async (t) => {
-      t.same(Object.keys(given[route] ?? {}).sort(), own.sort());
-      for (const [code, provoke] of Object.entries(given[route] ?? {})) t.equal((await provoke()).body.code, code);
+      t.same(Object.keys(causes[route] ?? {}).sort(), own.sort());
+      for (const [code, provoke] of Object.entries(causes[route] ?? {})) t.equal((await provoke()).body.code, code);
       if (!path.includes('{')) return;
       const url = `/api${path.replaceAll(/\{\w+\}/g, 'nothing')}`;
       const body = {

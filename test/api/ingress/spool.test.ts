@@ -33,7 +33,7 @@ async function everything(spool: Spool): Promise<NewDelivery[]> {
   }
   return all;
 }
-const told = ({ id, query, headers, body }: NewDelivery) => [id, query, headers, body.toString('hex')];
+const describeDelivery = ({ id, query, headers, body }: NewDelivery) => [id, query, headers, body.toString('hex')];
 
 /** As if another process had written it and was killed, so its lock is free. */
 async function abandon(folder: string): Promise<string> {
@@ -47,7 +47,7 @@ t.test('first in, first out, over many segments', async (t) => {
   const spool = await open(await temporaryFolder(t));
   const sent = Array.from({ length: 60 }, (_, index) => deliveryOf(index, MIB));
   for (const delivery of sent) await spool.append([delivery]);
-  t.same((await everything(spool)).map(told), sent.map(told));
+  t.same((await everything(spool)).map(describeDelivery), sent.map(describeDelivery));
   t.ok(spool.isEmpty);
   t.equal(spool.bytes, 0);
   await spool.close();
@@ -65,7 +65,7 @@ t.test('requests appended while the last one is removed are not lost', async (t)
     await new Promise(setImmediate);
   }
   await writing;
-  t.same(got.map(told), sent.map(told));
+  t.same(got.map(describeDelivery), sent.map(describeDelivery));
   await spool.close();
 });
 
@@ -81,14 +81,14 @@ t.test('requests of a killed process are adopted; a partial record is detected',
     await truncate(join(left, name), whole.byteLength - cut);
     const heir = await open(folder);
     const got = await everything(heir);
-    t.same(got.map(told), sent.slice(0, 4).map(told), `cut by ${cut}`);
+    t.same(got.map(describeDelivery), sent.slice(0, 4).map(describeDelivery), `cut by ${cut}`);
     await heir.close();
     await mkdir(left, { recursive: true });
     await writeFile(join(left, name), whole);
   }
   await appendFile(join(left, name), randomBytes(40));
   const heir = await open(folder);
-  t.same((await everything(heir)).map(told), sent.map(told), 'garbage behind it');
+  t.same((await everything(heir)).map(describeDelivery), sent.map(describeDelivery), 'garbage behind it');
   await heir.close();
   await killed.close();
 });

@@ -67,8 +67,8 @@ t.test('an installation older than the rule keeps running with what it has, and 
   // As if made before grants were written down.
   await api.pool.query(`UPDATE installations SET granted_capabilities = '{}' WHERE id = $1`, [installation.id]);
   t.match(await installation.get(), { status: 'ready', currentSemVer: '1.0.0', grantedCapabilities: [] });
-  const asked = await ben.patch(installation.path, { versionPolicy: 'Latest' });
-  t.match(asked.body, {
+  const response = await ben.patch(installation.path, { versionPolicy: 'Latest' });
+  t.match(response.body, {
     status: 'ready',
     currentSemVer: '1.0.0',
     pendingUpdate: { semVer: '1.0.0', added: ['host.workspace', 'middleware.systemPrompt'], removed: [] },
@@ -149,9 +149,9 @@ t.test('a newer publish cannot ride on a consent to an older one', async (t) => 
   t.match(await installation.get(), { currentSemVer: '1.0.0', grantedCapabilities: ['middleware.systemPrompt'] });
   const racing = await listed();
   const other = await installs(ben, racing.slug);
-  const asked = await racing.publish('1.1.0', saying('Two.', 'host.llm'));
+  const published = await racing.publish('1.1.0', saying('Two.', 'host.llm'));
   await Promise.all([
-    ben.post(`${other.path}/accept-update`, { versionId: asked }),
+    ben.post(`${other.path}/accept-update`, { versionId: published }),
     racing.publish('1.2.0', saying('Three.', 'host.llm', 'host.ssh')),
   ]);
   t.notOk((await other.get()).grantedCapabilities.includes('host.ssh'), 'whichever came first');

@@ -67,20 +67,20 @@ t.test('a crash loop is failed with its reason, tried once after ten minutes, an
     (await supervisor.app.inject({ method: 'POST', url, headers, payload })).json();
   const session = await post('/sessions', { agentId: 'a' });
   /** Repeats a call that the plugin's process did not start in time for, as on a busy machine. */
-  const ask = async (systemPrompt: string): Promise<{ outcome: string; prompt: string }> => {
+  const callHook = async (systemPrompt: string): Promise<{ outcome: string; prompt: string }> => {
     const { trace, context } = await post(`/sessions/${session.id}/hooks/systemPrompt`, {
       context: { systemPrompt, model: 'm' },
     });
     const [{ outcome, reason }] = trace;
-    return reason === 'it is still starting' ? ask(systemPrompt) : { outcome, prompt: context.systemPrompt };
+    return reason === 'it is still starting' ? callHook(systemPrompt) : { outcome, prompt: context.systemPrompt };
   };
   const shown = async () => (await ann.get(`/installations/${id}`)).body;
   const until = (status: string) => eventually(async () => (await shown()).status === status);
   const exits = async (): Promise<number> => (await shown()).runtime.restarts;
 
-  t.equal((await ask('Hello.')).prompt, 'Hello. Be kind.', 'it works');
+  t.equal((await callHook('Hello.')).prompt, 'Hello. Be kind.', 'it works');
   for (let exit = 1; exit <= 5; exit += 1) {
-    await ask('crash');
+    await callHook('crash');
     await eventually(async () => (await exits()) === exit);
     if (exit === 1)
       t.match(await shown(), {
@@ -98,7 +98,7 @@ t.test('a crash loop is failed with its reason, tried once after ten minutes, an
     runtime: { state: 'failed', restarts: 5, lastExit: { reason: REASON } },
   });
   t.match(failed.runtime.lastExit.at, /^\d{4}-\d\d-\d\dT/);
-  t.equal((await ask('Hello.')).outcome, 'skipped_unavailable', 'and is not started');
+  t.equal((await callHook('Hello.')).outcome, 'skipped_unavailable', 'and is not started');
 
   await setOperator(api.pool, (await findOrCreateAccount(api.pool, 'olga')).id, true);
   const olga = await api.user('olga');
@@ -108,24 +108,24 @@ t.test('a crash loop is failed with its reason, tried once after ten minutes, an
 
   await supervisor.logs.flush();
   const lines = (await ann.get(`/plugin-logs?installationId=${id}&levels=error`)).body.items;
-  const told = lines.filter((line: { message: string }) =>
+  const notices = lines.filter((line: { message: string }) =>
     line.message.startsWith('It failed too often and is stopped'),
   );
-  t.match(told, [{ source: 'system', message: REASON }], 'said once');
+  t.match(notices, [{ source: 'system', message: REASON }], 'said once');
   const ends = lines.filter(({ message }: { message: string }) =>
     /^(The plugin's process ended|It does not start)/.test(message),
   );
   t.equal(ends.length, 5, 'each end has its line');
 
   ahead += TEN_MINUTES_MS;
-  await ask('crash');
+  await callHook('crash');
   await eventually(async () => (await exits()) === 6);
   t.match(await shown(), { status: 'failed', runtime: { state: 'failed' } }, 'a trial that crashes opens it again');
-  t.equal((await ask('Hello.')).outcome, 'skipped_unavailable');
+  t.equal((await callHook('Hello.')).outcome, 'skipped_unavailable');
 
   t.match(await ann.post(`/installations/${id}/restart`), { status: 200, body: { status: 'ready' } });
   await eventually(async () => (await shown()).condition.state === 'ready');
-  t.equal((await ask('Hello.')).prompt, 'Hello. Be kind.', 'restarted by its user, it serves without waiting');
+  t.equal((await callHook('Hello.')).prompt, 'Hello. Be kind.', 'restarted by its user, it serves without waiting');
   await until('ready');
   await eventually(async () => (await shown()).runtime.state === 'running');
   t.match(await shown(), { statusReason: null, condition: { state: 'ready', cause: null } });

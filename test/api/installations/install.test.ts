@@ -169,9 +169,9 @@ t.test('null deletes a value, and an update requires the values it needs', async
   const picky = readmeWith('settings: { city: { required: true, enum: [Rome] } }');
   const files = fileList({ 'readme.md': picky, 'index.ts': INDEX });
   t.equal((await ann.post(`/plugins/${id}/versions`, { semVer: '2.0.0', files })).status, 201);
-  const asked = (await ann.get(path)).body;
-  t.match(asked, { currentSemVer: '1.0.0', status: 'ready', pendingUpdate: { semVer: '2.0.0', missing: ['city'] } });
-  const accepted = await ann.post(`${path}/accept-update`, { versionId: asked.pendingUpdate.versionId });
+  const listed = (await ann.get(path)).body;
+  t.match(listed, { currentSemVer: '1.0.0', status: 'ready', pendingUpdate: { semVer: '2.0.0', missing: ['city'] } });
+  const accepted = await ann.post(`${path}/accept-update`, { versionId: listed.pendingUpdate.versionId });
   t.match(accepted.body, {
     currentSemVer: '1.0.0',
     status: 'ready',

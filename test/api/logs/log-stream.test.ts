@@ -249,10 +249,10 @@ t.test('a client that does not read costs one page of lines in memory', async (t
 t.test('a quiet stream sends heartbeats, and ends with its installation, its lifetime or the process', async (t) => {
   const { listener } = api.services;
   const quick = openLogStreams(listener, { heartbeatMs: 20, lifetimeMs: 60_000 });
-  let asked = 0;
+  let requests = 0;
   const isThere = async () => {
-    asked += 1;
-    return asked < 3;
+    requests += 1;
+    return requests < 3;
   };
   const stream = await quick.open({ ...unlimited(), isThere });
   let text = '';

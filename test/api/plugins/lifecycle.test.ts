@@ -75,9 +75,9 @@ t.test('covered installations move to a new Latest and are notified', async (t) 
   await plugin.publish('1.2.0');
   t.match(await installation.get(), { currentSemVer: '1.2.0', grantedCapabilities: ['middleware.systemPrompt'] });
   await plugin.publish('1.3.0', MORE);
-  const asked = await installation.get();
+  const installed = await installation.get();
   t.match(
-    asked,
+    installed,
     { currentSemVer: '1.2.0', pendingUpdate: { semVer: '1.3.0', added: ['events.pluginInstalled'], removed: [] } },
     'what was revoked is asked for again',
   );

@@ -76,7 +76,7 @@ t.test('grants cover themselves, their :read form and subdomains', async (t) => 
 });
 
 t.test('the status depends on missing configuration, and a pause remains', async (t) => {
-  const of = manifest.parse({
+  const parsed = manifest.parse({
     name: 'n',
     description: 'd',
     settings: { a: { required: true }, b: { required: true, default: 'x' } },
@@ -84,10 +84,10 @@ t.test('the status depends on missing configuration, and a pause remains', async
   });
   const nothing = { settings: {}, secretNames: [] };
   const all = { settings: { a: '1' }, secretNames: ['s'] };
-  t.match(resolveStatus('ready', of, nothing), { status: 'needs_configuration', statusReason: /a, s/ });
-  t.same(resolveStatus('needs_configuration', of, all), { status: 'ready', statusReason: null });
-  t.equal(resolveStatus('failed', of, all).status, 'ready');
-  t.equal(resolveStatus('paused', of, nothing).status, 'paused');
+  t.match(resolveStatus('ready', parsed, nothing), { status: 'needs_configuration', statusReason: /a, s/ });
+  t.same(resolveStatus('needs_configuration', parsed, all), { status: 'ready', statusReason: null });
+  t.equal(resolveStatus('failed', parsed, all).status, 'ready');
+  t.equal(resolveStatus('paused', parsed, nothing).status, 'paused');
   const picky = manifest.parse({ name: 'n', description: 'd', settings: { a: { enum: ['x', 'y'], default: 'x' } } });
   t.same(
     resolveSettings(picky, { a: 'gone', other: '1' }),

@@ -96,10 +96,10 @@ t.test('yank-last, delete, listing, accept and install', async (t) => {
     const turn = index % calls.length;
     const order = [...calls.slice(turn), ...calls.slice(0, turn)];
     const statuses = await race(t, ...order);
-    const of = (call: (typeof calls)[number]) => statuses[order.indexOf(call)];
-    const yanks = [of(calls[0] as never), of(calls[1] as never)].sort();
+    const statusOf = (call: (typeof calls)[number]) => statuses[order.indexOf(call)];
+    const yanks = [statusOf(calls[0] as never), statusOf(calls[1] as never)].sort();
     if (yanks.join() !== '200,409') t.fail(`round ${index}: both yanks answered ${yanks}`);
-    if (of(calls[2] as never) !== 409) t.fail(`round ${index}: a published plugin was deleted`);
+    if (statusOf(calls[2] as never) !== 409) t.fail(`round ${index}: a published plugin was deleted`);
   });
 });
 

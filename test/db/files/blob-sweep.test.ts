@@ -32,13 +32,13 @@ t.test('old ones go, used and young ones stay', async (t) => {
   const { blobs, putOld, folder } = await store(t);
   const [orphan, used] = [await putOld('orphan'), await putOld('used')];
   const { sha256: young } = await blobs.put(Buffer.from('young'));
-  let asked: readonly string[] = [];
+  let requested: readonly string[] = [];
   const findUsed = async (names: readonly string[]) => {
-    asked = names;
+    requested = names;
     return new Set([used]);
   };
   t.equal(await blobs.sweepUnused(MINUTE, Date.now(), findUsed), 1);
-  t.same(asked.toSorted(), [orphan, used].toSorted(), 'recent files are not checked');
+  t.same(requested.toSorted(), [orphan, used].toSorted(), 'recent files are not checked');
   t.notOk(await blobs.has(orphan));
   t.ok(await blobs.has(used));
   t.ok(await blobs.has(young));

@@ -70,8 +70,8 @@ t.test('killed in the middle, it is finished by the next call, with the same key
   await cutOff(env, /secrets sealed$/, 'rotate-key');
   const middle = await keysInUse();
   t.equal(middle.length, 2, 'some are sealed anew and some are not');
-  const said = await operator(env, 'rotate-key', '--json');
-  const done = JSON.parse(said.stdout);
+  const result = await operator(env, 'rotate-key', '--json');
+  const done = JSON.parse(result.stdout);
   t.match(done, { command: 'rotate-key', resumed: true });
   t.same(await keysInUse(), [done.keyId]);
   t.ok(middle.includes(done.keyId));

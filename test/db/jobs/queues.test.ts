@@ -148,41 +148,41 @@ t.test('an event and its job are one with the transaction', async (t) => {
 
 t.test('a lost listening connection is restored and reports that all may have changed', async (t) => {
   const { pool, listener } = await setUp(t);
-  const heard: string[] = [];
+  const notified: string[] = [];
   await subscribeToInstallations(
     listener,
-    (change) => heard.push(change.installationId),
-    () => heard.push('everything'),
+    (change) => notified.push(change.installationId),
+    () => notified.push('everything'),
   );
   await pool.query(`INSERT INTO accounts (id, name) VALUES ('a', 'a')`);
   await insertBareInstallation(pool, { accountId: 'a' });
   await notifyInstallationChanged(pool, 'i');
-  while (heard.length < 1) await pause(5);
+  while (notified.length < 1) await pause(5);
   await pool.query(
     `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()`,
   );
-  while (heard.length < 2) await pause(5);
+  while (notified.length < 2) await pause(5);
   await notifyInstallationChanged(pool, 'i');
-  while (heard.length < 3) await pause(5);
-  t.strictSame(heard, ['i', 'everything', 'i']);
+  while (notified.length < 3) await pause(5);
+  t.strictSame(notified, ['i', 'everything', 'i']);
   t.equal(listener.isConnected(), true);
 });
 
 t.test('an introspection is requested, answered and deleted; without a supervisor it is unavailable', async (t) => {
   const { pool, listener, queues } = await setUp(t);
-  const ask = (timeoutMs?: number) =>
+  const claimNext = (timeoutMs?: number) =>
     requestIntrospection(
       { pool, queues, listener },
       { bundleSha256: 'x', sourceName: 'x', accountId: 'a' },
       timeoutMs === undefined ? {} : { timeoutMs },
     );
-  await t.rejects(ask(200), { code: 'unavailable', retryAfter: 5 });
+  await t.rejects(claimNext(200), { code: 'unavailable', retryAfter: 5 });
   queues.work('introspect', async ({ introspectionId }) => {
     if (await findIntrospection(pool, introspectionId))
       await answerIntrospection(pool, introspectionId, { ok: false, message: 'no', stack: 'at x' });
   });
   const started = performance.now();
-  t.match(await ask(), { ok: false, message: 'no', stack: 'at x' });
+  t.match(await claimNext(), { ok: false, message: 'no', stack: 'at x' });
   t.ok(performance.now() - started < 450, `${performance.now() - started} ms, without a poll`);
   t.equal((await pool.query('SELECT 1 FROM introspections')).rows.length, 0);
 });

@@ -52,9 +52,9 @@ t.test('a lost idle connection is reported and replaced', async (t) => {
   const other = openPool(url, { name: 'lossy', connections: 1, onError: (error) => errors.push(error.message) });
   t.teardown(() => other.close());
   await other.pool.query('SELECT 1');
-  const heard = new Promise((resolve) => other.pool.once('error', resolve));
+  const poolError = new Promise((resolve) => other.pool.once('error', resolve));
   await pool.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'lossy'");
-  await heard;
+  await poolError;
   t.equal(errors.length, 1);
   t.equal((await other.pool.query('SELECT 1 AS one')).rows[0].one, 1);
   await other.close();

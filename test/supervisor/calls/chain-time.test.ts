@@ -79,10 +79,10 @@ for (const [name, row] of Object.entries(hooks) as [HookName, HookRow][]) {
       t.match(state.trace, [{ outcome: 'vetoed_timeout' }]);
       return;
     }
-    const asked = Math.ceil(wholeMs / row.budgetMs);
-    t.equal(calls.length, Math.min(asked, linkCount), 'those for whom time was left are asked');
+    const expectedCalls = Math.ceil(wholeMs / row.budgetMs);
+    t.equal(calls.length, Math.min(expectedCalls, linkCount), 'those for whom time was left are asked');
     t.equal(state.trace.length, linkCount, 'the trace tells of all');
-    for (const step of state.trace.slice(asked))
+    for (const step of state.trace.slice(expectedCalls))
       t.match(step, { outcome: 'skipped_unavailable', reason: /earlier links used up/ });
   });
 

@@ -31,10 +31,10 @@ t.test('host calls', async (t) => {
     );
     t.ok(row.result.safeParse(result).success, `${name} answers what its row says`);
   }
-  const asked: HostCall[] = [];
+  const calls: HostCall[] = [];
   const child = testChild(t, await testJail(t), {
     onHostCall: async (call) => {
-      asked.push(call);
+      calls.push(call);
       return hostExamples[call.member as HostCallName].result;
     },
   });
@@ -48,7 +48,7 @@ t.test('host calls', async (t) => {
     const outcome = await callTool(child, 'run', { member: name, args });
     // The wire carries no undefined: an object without the field says the same.
     t.same(outcome, { outcome: 'answered', answer: hostExamples[name].result }, `${name} answers its example`);
-    const call = asked.pop();
+    const call = calls.pop();
     t.equal(call?.member, name);
     t.match(call?.invocationId, /^call-/, `${name} is called for the running handler`);
     t.ok(isDeepStrictEqual(call?.args, args), `${name} arrives as it was called`);

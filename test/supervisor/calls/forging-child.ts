@@ -24,8 +24,8 @@ interface Received {
   readonly error?: { readonly message: string; readonly data: { readonly code: string } };
 }
 
-const asked = new Map<number, number>();
-let held: number | null = null;
+const requests = new Map<number, number>();
+let heldId: number | null = null;
 let serial = 0;
 
 const writer = new StdoutWriter();
@@ -38,22 +38,22 @@ new StdinReader().listen((received) => {
     send({ id, result: { outcome: 'loaded', registrations, places: {}, schemaFaults: [] } });
   } else if (method === 'invoke') invoke(id, params as Invoke);
   else if (method === undefined) {
-    const call = asked.get(id);
-    const said = error
+    const call = requests.get(id);
+    const reply = error
       ? { ok: false, code: error.data.code, message: error.message }
       : { ok: true, value: result?.value };
-    if (call !== undefined) answer(call, said);
+    if (call !== undefined) answer(call, reply);
   }
 });
 
 function invoke(id: number, { invocationId, context: { arguments: told } }: Invoke): void {
-  if ('hold' in told) held = id;
+  if ('hold' in told) heldId = id;
   else if ('release' in told) {
-    if (held !== null) answer(held, { ok: true });
+    if (heldId !== null) answer(heldId, { ok: true });
     answer(id, { ok: true });
   } else {
     serial += 1;
-    asked.set(serial, id);
+    requests.set(serial, id);
     const args = told.args.map((arg) => (isBytes(arg) ? new Uint8Array(arg.bytes) : arg));
     const call = { member: told.member, args, invocationId: told.invocationId ?? invocationId };
     send({ id: serial, method: 'hostCall', params: call });

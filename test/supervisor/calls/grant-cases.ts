@@ -100,7 +100,7 @@ export interface MatrixFixture {
   readonly bob: Things;
   readonly nobody: Things;
   readonly bobsInstallation: string;
-  ask(slug: string, told: object): Promise<Answer>;
+  runIn(slug: string, told: object): Promise<Answer>;
 }
 
 /** @param sandbox another child program than the real one */
@@ -143,7 +143,7 @@ export async function openMatrix(test: Teardown, sandbox?: SupervisorFixture['sa
   const { installationId } = await fixture.install({ ...bobs, slug: 'bobs' });
   await fixture.install({ account: 'bob', slug: 'bobs-models', code: '', registrations: offering });
   const sessions = { ann: await fixture.session('ann'), bob: await fixture.session('bob') };
-  const ask = async (slug: string, told: object): Promise<Answer> => {
+  const runIn = async (slug: string, told: object): Promise<Answer> => {
     const account = slug === 'bobs' ? 'bob' : 'ann';
     const path = `/sessions/${sessions[account]}/tools/${slug}__run`;
     const { body } = await fixture.call('POST', path, { arguments: told }, account);
@@ -161,11 +161,11 @@ export async function openMatrix(test: Teardown, sandbox?: SupervisorFixture['sa
   };
   return {
     fixture,
-    ask,
+    runIn,
     bobsInstallation: installationId,
     nobody: nothing,
-    ann: { ...(await make(ask, 'all', 'ann')), ...own },
-    bob: { ...(await make(ask, 'bobs', 'bob')), ...theirs },
+    ann: { ...(await make(runIn, 'all', 'ann')), ...own },
+    bob: { ...(await make(runIn, 'bobs', 'bob')), ...theirs },
   };
 }
 
@@ -180,10 +180,10 @@ const named = (who: string) => ({
 });
 
 /** Makes what an account owns through its own plugin. */
-async function make(ask: MatrixFixture['ask'], slug: string, who: string) {
+async function make(runIn: MatrixFixture['runIn'], slug: string, who: string) {
   const own = named(who);
   const done = async (member: HostCallName, ...args: unknown[]): Promise<unknown> => {
-    const answer = await ask(slug, { member, args });
+    const answer = await runIn(slug, { member, args });
     if (!answer.ok) throw new Error(JSON.stringify(answer));
     return answer.value;
   };

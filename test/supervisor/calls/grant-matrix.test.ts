@@ -38,23 +38,23 @@ const shape = (answer: Answer, about: Things): string =>
 
 /** Nothing of Bob's but what Ann's plugin said itself. */
 function holdsNothingOf(bob: Things, answer: Answer, args: readonly unknown[]): boolean {
-  const said = JSON.stringify(args);
+  const argsText = JSON.stringify(args);
   const text = JSON.stringify(answer);
-  return Object.values(bob).every((value) => said.includes(value) || !text.includes(value));
+  return Object.values(bob).every((value) => argsText.includes(value) || !text.includes(value));
 }
 
 async function declaredCells(t: Test, matrix: MatrixFixture, isForged: boolean): Promise<void> {
-  const { ann, bob, nobody, ask } = matrix;
+  const { ann, bob, nobody, runIn } = matrix;
   for (const member of calls) {
     const about = argumentsAbout[member];
-    const own = await ask('all', { member, args: about(ann) });
+    const own = await runIn('all', { member, args: about(ann) });
     if (member !== 'ssh.run' || !noSshd) t.match(own, { ok: true }, `${member}: own`);
     t.ok(holdsNothingOf(bob, own, about(ann)), `${member}: own answer holds nothing of another account`);
     // Whose session it is, is not said in the arguments: only a forger can name another's.
     const invocations = rowOf(member).capability === 'session' && isForged;
     const theirs = { member, args: about(bob), ...(invocations ? { invocationId: BOBS_INVOCATION } : {}) };
     const none = { member, args: about(nobody), ...(invocations ? { invocationId: 'nobodys' } : {}) };
-    const [toTheirs, toNone] = [await ask('all', theirs), await ask('all', none)];
+    const [toTheirs, toNone] = [await runIn('all', theirs), await runIn('all', none)];
     t.equal(shape(toTheirs, bob), shape(toNone, nobody), `${member}: another account’s is as if there were none`);
     t.ok(holdsNothingOf(bob, toTheirs, about(bob)), `${member}: the answer holds nothing of another account`);
     if (invocations) t.match(toTheirs, { ok: false, message: /only in a handler/ }, `${member}: no session`);
@@ -62,15 +62,15 @@ async function declaredCells(t: Test, matrix: MatrixFixture, isForged: boolean):
 }
 
 /** Bob still has it all, as he made it. */
-async function intact(t: Test, { fixture, bob, ask }: MatrixFixture): Promise<void> {
+async function intact(t: Test, { fixture, bob, runIn }: MatrixFixture): Promise<void> {
   const { canary } = bob;
-  const look = async (member: HostCallName) =>
-    JSON.stringify(await ask('bobs', { member, args: argumentsAbout[member](bob) }));
-  t.match(await look('media.get'), `"content":"${canary}"`);
-  t.match(await look('secrets.get'), '"value":"[secret bobKey]"', 'read, and masked in the answer');
+  const tryMember = async (member: HostCallName) =>
+    JSON.stringify(await runIn('bobs', { member, args: argumentsAbout[member](bob) }));
+  t.match(await tryMember('media.get'), `"content":"${canary}"`);
+  t.match(await tryMember('secrets.get'), '"value":"[secret bobKey]"', 'read, and masked in the answer');
   for (const member of ['storage.get', 'workspace.readText'] as const)
-    t.equal(await look(member), JSON.stringify({ ok: true, value: canary }), `${member} of Bob’s`);
-  t.match(await look('agents.list'), `"name":"${canary}","instructions":""`);
+    t.equal(await tryMember(member), JSON.stringify({ ok: true, value: canary }), `${member} of Bob’s`);
+  t.match(await tryMember('agents.list'), `"name":"${canary}","instructions":""`);
   const posted = 'SELECT 1 FROM session_messages m JOIN accounts a ON a.id = m.account_id WHERE a.name = $1';
   t.equal((await fixture.pool.query(posted, ['bob'])).rowCount, 0, 'nothing was posted to Bob’s');
 }
@@ -84,7 +84,7 @@ t.test('in a real child', async (t) => {
         ['none', row.capability === null],
         ['reads', row.capability === null || (row.readable && row.capability !== 'http')],
       ] as const) {
-        const answer = await matrix.ask(slug, { member, args: argumentsAbout[member](matrix.ann) });
+        const answer = await matrix.runIn(slug, { member, args: argumentsAbout[member](matrix.ann) });
         t.equal('code' in answer && answer.code === 'absent', !isThere, `${slug}: ${member}`);
       }
     }
@@ -95,7 +95,7 @@ t.test('in a real child', async (t) => {
 
 t.test('with a forged wire', async (t) => {
   const matrix = await openMatrix(t, await forgers());
-  const { fixture, ann, bob, ask } = matrix;
+  const { fixture, ann, bob, runIn } = matrix;
   await t.test('undeclared calls are denied', async (t) => {
     for (const member of calls) {
       const row = rowOf(member);
@@ -105,13 +105,13 @@ t.test('with a forged wire', async (t) => {
       ] as const)
         for (const [whose, things] of Object.entries({ own: ann, another: bob })) {
           if (isGranted) continue;
-          const answer = await ask(slug, { member, args: argumentsAbout[member](things) });
+          const answer = await runIn(slug, { member, args: argumentsAbout[member](things) });
           const refusal = { ok: false, code: 'denied', message: `host.${member} is not granted` };
           t.same(answer, refusal, `${slug}: ${member} of ${whose}`);
         }
     }
     for (const member of ['agents', 'agents.', 'agents.toString', '__proto__', 'constructor', 'host.agents.list'])
-      t.match(await ask('all', { member, args: [] }), { code: 'denied', message: 'there is no such host call' });
+      t.match(await runIn('all', { member, args: [] }), { code: 'denied', message: 'there is no such host call' });
   });
   await t.test('what is declared reaches what is the account’s', async (t) => {
     const { plugins } = await fixture.supervisor.pluginsCache.get((await findOrCreateAccount(fixture.pool, 'bob')).id);
@@ -126,7 +126,7 @@ t.test('with a forged wire', async (t) => {
       context: { arguments: { hold: true } },
     });
     await declaredCells(t, matrix, true);
-    await ask('bobs', { release: true });
+    await runIn('bobs', { release: true });
     t.match(await running, { kind: 'answered' }, 'it ran all the time');
   });
   await t.test('and nothing else', (t) => intact(t, matrix));

@@ -110,14 +110,14 @@ t.test('skips, vetoes and failures are in the plugin’s log as system lines', a
     "SELECT level, message, session_id FROM plugin_logs WHERE installation_id = $1 AND source = 'system'",
     [plugin.installationId],
   );
-  const said = lines.map(({ level, message }) => `${level} ${message}`);
+  const logged = lines.map(({ level, message }) => `${level} ${message}`);
   for (const [name, row] of rows) {
     const outcome = row.onFailure === 'cancel' ? 'vetoed_error' : 'skipped_error';
-    t.ok(said.includes(`error ${name} (${outcome}): broken`), `${name} failed`);
+    t.ok(logged.includes(`error ${name} (${outcome}): broken`), `${name} failed`);
     const veto = row.cancellable
       ? `info ${name} cancelled: because`
       : `error ${name} (skipped_error): ${name} cannot cancel`;
-    t.ok(said.includes(veto), `${name} cancelled`);
+    t.ok(logged.includes(veto), `${name} cancelled`);
   }
   t.ok(lines.every(({ session_id }) => session_id !== null));
 });

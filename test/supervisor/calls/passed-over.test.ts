@@ -36,8 +36,8 @@ for (const [status, why] of Object.entries({
     for (let n = 0; n < CALLS; n += 1) t.match(await ask(fixture, session), { action: 'continue', trace: [] });
     t.equal(fixture.supervisor.fleet.getPid(made.installationId), null, 'no process');
     t.equal((await fixture.call('GET', `/sessions/${session}/tools`)).body.items.length, 0);
-    const said = { level: 'warn', message: `middleware.systemPrompt was not called: ${why}`, session };
-    t.match(await lines(fixture, made), [{ ...said, data: { hook: 'middleware.systemPrompt' } }]);
+    const warning = { level: 'warn', message: `middleware.systemPrompt was not called: ${why}`, session };
+    t.match(await lines(fixture, made), [{ ...warning, data: { hook: 'middleware.systemPrompt' } }]);
     await fixture.pool.query(`UPDATE installations SET status = 'ready', updated_at = clock_timestamp()`);
     await fixture.notify(made.installationId);
     await eventually(async () => (await ask(fixture, session)).context.systemPrompt === 'a!');
@@ -58,9 +58,9 @@ t.test('blocked: one line', async (t) => {
   t.match((await ask(fixture, session)).trace, [{ outcome: 'skipped_unavailable' }]);
   for (let n = 0; n < CALLS; n += 1) await ask(fixture, session);
   const message = /systemPrompt was not called: the operator blocked this plugin: it phones home/;
-  const said = await lines(fixture, made);
-  t.equal(said.length, 1);
-  t.match(said, [{ level: 'warn', message }]);
+  const logged = await lines(fixture, made);
+  t.equal(logged.length, 1);
+  t.match(logged, [{ level: 'warn', message }]);
 });
 
 t.test('failed: at most one line per minute, for any text', async (t) => {
@@ -92,8 +92,8 @@ t.test('over its quota of calls at once: one line', async (t) => {
   const answers = await Promise.all(Array.from({ length: CALLS }, () => ask(fixture, session)));
   const outcomes = answers.map(({ trace }) => trace[0].outcome).sort();
   t.same(outcomes, ['skipped_timeout', ...Array(CALLS - 1).fill('skipped_unavailable')].sort());
-  const said = (await lines(fixture, made)).filter(({ message }) => /too many calls wait/.test(message));
-  t.match(said, [{ level: 'error', message: /skipped_unavailable/ }]);
+  const logged = (await lines(fixture, made)).filter(({ message }) => /too many calls wait/.test(message));
+  t.match(logged, [{ level: 'error', message: /skipped_unavailable/ }]);
 });
 
 t.test('again after an hour, or after a minute where it is another reason', async (t) => {

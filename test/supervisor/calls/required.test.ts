@@ -161,7 +161,7 @@ for (const [name, { code = guard(''), status, registrations, cold, before, durin
     await before?.(made);
     return made;
   };
-  const ask = async (made: Installed) => {
+  const callHook = async (made: Installed) => {
     const answer = send(made, 'bad');
     if (during) {
       await eventually(() => hasBegun(made));
@@ -172,7 +172,7 @@ for (const [name, { code = guard(''), status, registrations, cold, before, durin
 
   t.test(`required, it ${name}: the message does not pass`, async (t) => {
     const made = await install(true);
-    const body = await ask(made);
+    const body = await callHook(made);
     t.match(body, { action: 'cancel', cancelledBy: made.slug, reason });
     t.ok(body.reason.startsWith(`“${made.slug}” `), body.reason);
     t.match(body.reason, /this account requires it.*[Pp]ause .* to continue without it/);
@@ -185,7 +185,7 @@ for (const [name, { code = guard(''), status, registrations, cold, before, durin
   });
 
   t.test(`not required, it ${name}: the message passes, as before`, async (t) => {
-    const body = await ask(await install(false));
+    const body = await callHook(await install(false));
     t.match(body, { action: 'continue', reason: null, context: { message: { text: 'bad' } } });
     t.ok(
       body.trace.every(
@@ -208,14 +208,14 @@ t.test('required, while a version without the hook starts: the old one is asked 
   // Its start fails after the five seconds that a load may take.
   await fixture.update(made, { semVer: '2.0.0', code: 'for (;;) {}', registrations: without });
   const { fleet } = fixture.supervisor;
-  let asked = 0;
-  for (const until = Date.now() + 30_000; Date.now() < until; asked += 1) {
+  let calls = 0;
+  for (const until = Date.now() + 30_000; Date.now() < until; calls += 1) {
     t.match(await sendBad(), { action: 'cancel' });
     const served = (await fixture.supervisor.pluginsCache.get(made.accountId)).plugins[0];
-    if (asked > 0 && served?.semVer === '1.0.0') break;
+    if (calls > 0 && served?.semVer === '1.0.0') break;
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
-  t.ok(asked > 10, `asked ${asked} times while it started`);
+  t.ok(calls > 10, `asked ${calls} times while it started`);
   t.match(await sendBad(), { action: 'cancel', reason: 'no' });
   const pid = fleet.getPid(made.installationId);
   await fixture.update(made, {

@@ -9,7 +9,7 @@ const LISTING = `tools.run = { description: 'd', parameters: { type: 'object' },
 interface Stuck extends Installed {
   readonly fixture: SupervisorFixture;
   /** What the plugin was told. */
-  readonly told: Promise<string>;
+  readonly result: Promise<string>;
 }
 
 /** A plugin whose call waits for a table that this test has locked. */
@@ -24,14 +24,14 @@ async function stuckCall(t: Test): Promise<Stuck> {
   });
   await holder.query('BEGIN');
   await holder.query('LOCK TABLE installation_storage IN ACCESS EXCLUSIVE MODE');
-  const told = fixture
+  const result = fixture
     .call('POST', `/sessions/${session}/tools/stuck__run`, { arguments: {} })
     .then(({ body }) => body.content?.[0]?.text ?? JSON.stringify(body));
   await eventually(async () => {
     const waiting = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
     return (await fixture.pool.query(waiting)).rows.length > 0;
   });
-  return { ...made, fixture, told };
+  return { ...made, fixture, result };
 }
 
 async function change({ fixture, installationId }: Stuck, what: string): Promise<void> {
@@ -51,7 +51,7 @@ for (const [name, what] of Object.entries(changes))
   t.test(`${name} ends it`, async (t) => {
     const stuck = await stuckCall(t);
     await change(stuck, what);
-    t.equal(await stuck.told, 'denied: host.storage.list is not granted any more');
+    t.equal(await stuck.result, 'denied: host.storage.list is not granted any more');
     await stuck.fixture.supervisor.audit.flush();
     const { rows } = await stuck.fixture.pool.query('SELECT member, outcome FROM audit WHERE installation_id = $1', [
       stuck.installationId,
@@ -68,5 +68,5 @@ t.test('a change that keeps the grant does not end the call', async (t) => {
   });
   await reached;
   await change(stuck, `granted_capabilities = '{host.llm,tools.run}'`);
-  t.match(await stuck.told, /not granted any more/, 'only the change that took it did');
+  t.match(await stuck.result, /not granted any more/, 'only the change that took it did');
 });

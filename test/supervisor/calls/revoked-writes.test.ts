@@ -71,10 +71,10 @@ for (const [name, what] of Object.entries(ends))
       const code = given === 'bytes' ? CODE.replace('...args.given', 'new Uint8Array([104, 105])') : CODE;
       const made = await fixture.install({ capabilities: CAPABILITIES, code });
       const unlock = await lock(t, fixture, table);
-      const told = runCommand(fixture, made.slug, { member, given });
+      const result = runCommand(fixture, made.slug, { member, given });
       await eventually(() => waiting(fixture));
       await change(fixture, made, what);
-      t.match(await told, REFUSED);
+      t.match(await result, REFUSED);
       await unlock();
       await eventually(async () => !(await waiting(fixture)));
       // The waiting call has ended when a later one gets the lock.
@@ -96,10 +96,10 @@ for (const [name, what] of Object.entries(ends))
       'done',
     );
     const before = await openFiles();
-    const told = runCommand(fixture, made.slug, { member: 'workspace.write', many: MANY });
+    const result = runCommand(fixture, made.slug, { member: 'workspace.write', many: MANY });
     await eventually(async () => (await written()) > 2);
     await change(fixture, made, what);
-    const answers: string[] = await told;
+    const answers: string[] = await result;
     const done = answers.filter((answer) => answer === 'done').length;
     t.ok(done < MANY, `${done} of ${MANY} were written before`);
     t.ok(answers.every((answer) => answer === 'done' || REFUSED.test(answer)));

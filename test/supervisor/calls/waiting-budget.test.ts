@@ -42,8 +42,8 @@ t.test('for a model', async (t) => {
   const model = { id: 'm', name: 'M', contextWindow: undefined, price: undefined };
   const provider = { name: 'main', kind: 'openai', baseUrl: server.url, apiKey: 'k', structuredOutputs: true } as const;
   const options: Partial<SupervisorOptions> = { models: [{ ...provider, models: [model] }] };
-  const ask = `await host.llm.complete({ messages: [{ role: 'user', text: 'x' }] });`;
-  t.match(await outcome(await startSupervisorFixture(t, options), 'host.llm', ask), {
+  const completion = `await host.llm.complete({ messages: [{ role: 'user', text: 'x' }] });`;
+  t.match(await outcome(await startSupervisorFixture(t, options), 'host.llm', completion), {
     kind: 'answered',
     answer: 'done',
   });

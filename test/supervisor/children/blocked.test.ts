@@ -56,25 +56,25 @@ t.test('a suspended account’s children end at once; webhooks wait and arrive a
   const made = await fixture.install({ slug: 'inbox', capabilities: ['host.storage'], code });
   await fixture.install({ slug: 'others', account: 'bob', owner: fixture.account, code });
   const otherSession = await fixture.session('bob');
-  const look = (id: string, slug: string, account = fixture.account) =>
+  const readInstallation = (id: string, slug: string, account = fixture.account) =>
     fixture.call('POST', `/sessions/${id}/tools/${slug}__look`, { arguments: {} }, account);
-  t.equal((await look(session, 'inbox')).status, 200);
+  t.equal((await readInstallation(session, 'inbox')).status, 200);
   const channel = await connect(fixture, made);
   const pid = fixture.supervisor.fleet.getPid(made.installationId) ?? 0;
   const suspendedAt = performance.now();
   t.ok(await changeSuspension(fixture.pool, fixture.account, 'it sends spam'));
   await eventually(async () => !(await isAlive(pid)));
   t.ok(performance.now() - suspendedAt < 1_000, `${performance.now() - suspendedAt} ms`);
-  const refused = await look(session, 'inbox');
+  const refused = await readInstallation(session, 'inbox');
   t.match(refused, { status: 403, body: { code: 'account_suspended', detail: /: it sends spam$/ } });
-  t.equal((await look(otherSession, 'others', 'bob')).status, 200, 'what it published runs for others');
+  t.equal((await readInstallation(otherSession, 'others', 'bob')).status, 200, 'what it published runs for others');
   const [id = ''] = await deliver(fixture, made, channel, ['hello']);
   await eventually(async () => /is blocked/.test((await rowOf(fixture, id)).last_error ?? ''));
   t.equal((await rowOf(fixture, id)).state, 'pending');
   t.equal(fixture.supervisor.fleet.getPid(made.installationId), null);
   t.ok(await changeSuspension(fixture.pool, fixture.account, null));
   await eventually(async () => (await rowOf(fixture, id)).state === 'delivered');
-  t.equal((await look(session, 'inbox')).status, 200);
+  t.equal((await readInstallation(session, 'inbox')).status, 200);
 });
 
 t.test('a handler that is running when its plugin is blocked is not waited for', async (t) => {
@@ -147,7 +147,7 @@ t.test('a blocked plugin receives no session event; after the unblock it receive
   await blockPlugin(fixture.pool, 'told', 'it phones home');
   await eventually(async () => (await fixture.supervisor.pluginsCache.get(made.accountId)).plugins.length === 0);
   await fixture.session();
-  const heard = async () => {
+  const readEvents = async () => {
     await fixture.supervisor.logs.flush();
     const found = await fixture.pool.query(
       `SELECT 1 FROM plugin_logs WHERE installation_id = $1 AND message = 'heard'`,
@@ -157,8 +157,8 @@ t.test('a blocked plugin receives no session event; after the unblock it receive
   };
   await unblockPlugin(fixture.pool, 'told');
   await eventually(async () => (await fixture.supervisor.pluginsCache.get(made.accountId)).plugins.length === 1);
-  t.equal(await heard(), 0, 'a session that began meanwhile was not its business');
+  t.equal(await readEvents(), 0, 'a session that began meanwhile was not its business');
   await fixture.session();
-  await eventually(heard);
-  t.equal(await heard(), 1);
+  await eventually(readEvents);
+  t.equal(await readEvents(), 1);
 });

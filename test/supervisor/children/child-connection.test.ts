@@ -269,15 +269,15 @@ t.test('a cancellation carries its reason, once', async (t) => {
 });
 
 t.test('3,000 requests at once are refused beyond the bound', async (t) => {
-  let asked = 0;
+  let calls = 0;
   const { input, violations } = connect(() => {
-    asked += 1;
+    calls += 1;
     return new Promise(() => undefined);
   });
   const flood = Buffer.concat(Array.from({ length: 1_000 }, (_, id) => frame({ id, method: 'hostCall' })));
   for (let batch = 0; batch < 3; batch += 1) input.write(flood);
   await sleep(50);
-  t.equal(asked, 128);
+  t.equal(calls, 128);
   t.same(violations, []);
 });
 

@@ -291,10 +291,10 @@ t.test('host calls carry the invocation they were made in, also after an await',
 });
 
 t.test('100,000 pending host calls hurt the plugin alone', async (t) => {
-  let asked = 0;
+  let calls = 0;
   const child = testChild(t, jail, {
     onHostCall: async () => {
-      asked += 1;
+      calls += 1;
       await sleep(5);
       return 1;
     },
@@ -303,7 +303,7 @@ t.test('100,000 pending host calls hurt the plugin alone', async (t) => {
     return all.filter((one) => one.status === 'fulfilled').length;`;
   await child.load(bundleOf(toolOf(code), { members: ['storage.get'] }));
   t.same(await callTool(child, 'run', {}, 20_000), { outcome: 'answered', answer: 80 });
-  t.equal(asked, 80);
+  t.equal(calls, 80);
 });
 
 t.test('log lines: levels, cut to size, and what is thrown outside of handlers', async (t) => {

@@ -7,20 +7,20 @@ interface Actor extends ScheduledChild {
   hadMs: number;
   waitedMs: number;
   /** Values passed to `yieldProcessor`, without repetitions. */
-  readonly said: boolean[];
+  readonly decisions: boolean[];
 }
 function actor(installationId: string): Actor {
-  const said: boolean[] = [];
+  const decisions: boolean[] = [];
   const self: Actor = {
     running: 0,
     hadMs: 0,
     waitedMs: 0,
-    said,
+    decisions,
     plugin: { installationId },
     child: {
       processorNeed: () => ({ hadMs: self.hadMs, waitedMs: self.waitedMs }),
       yieldProcessor: (yields) => {
-        if (said.at(-1) !== yields) said.push(yields);
+        if (decisions.at(-1) !== yields) decisions.push(yields);
       },
     },
   };
@@ -57,10 +57,10 @@ t.test(
     spinning.running = 1;
     waiting.running = 1;
     stage.pass(3 * UPDATE_EVERY_MS, [spinning, 1, 0], [waiting, 0, 0]);
-    t.same(spinning.said, [false, true]);
+    t.same(spinning.decisions, [false, true]);
     stage.pass(5_000, [spinning, 1, 0], [waiting, 0, 0]);
-    t.same(spinning.said, [false, true]);
-    t.same(waiting.said, [false]);
+    t.same(spinning.decisions, [false, true]);
+    t.same(waiting.decisions, [false]);
   },
 );
 
@@ -71,13 +71,13 @@ t.test('many short calls are no hog', async (t) => {
     busy.running = turn % 2;
     stage.pass(UPDATE_EVERY_MS, [busy, 0.2, 0]);
   }
-  t.same(busy.said, [false]);
+  t.same(busy.decisions, [false]);
 });
 
 t.test('what spins without a call steps back too', async (t) => {
   const one = actor('a');
   new Stage().pass(2_000, [one, 1, 0]);
-  t.same(one.said, [false, true]);
+  t.same(one.decisions, [false, true]);
 });
 
 t.test('its successor starts behind, and everybody is forgiven in the end', async (t) => {
@@ -86,16 +86,16 @@ t.test('its successor starts behind, and everybody is forgiven in the end', asyn
   first.running = 1;
   stage.pass(200, [first, 1, 0]);
   stage.pass(UPDATE_EVERY_MS, [second, 0, 0]);
-  t.same(second.said, [true]);
+  t.same(second.decisions, [true]);
   stage.pass(25_000, [second, 0, 0]);
-  t.same(second.said, [true, false]);
+  t.same(second.decisions, [true, false]);
 });
 
 t.test('busy children that share a processor are detected by their waiting time', async (t) => {
   const crowd = ['a', 'b', 'c', 'd'].map(actor);
   for (const one of crowd) one.running = 1;
   new Stage().pass(100, ...crowd.map((one): Need => [one, 0.25, 0.75]));
-  for (const one of crowd) t.same(one.said, [false, true]);
+  for (const one of crowd) t.same(one.decisions, [false, true]);
 });
 
 t.test('a short call that has to wait for its turn is no hog', async (t) => {
@@ -105,7 +105,7 @@ t.test('a short call that has to wait for its turn is no hog', async (t) => {
   stage.pass(100, [one, 0.05, 0.95]);
   one.running = 0;
   stage.pass(5_000, [one, 0, 0]);
-  t.same(one.said, [false]);
+  t.same(one.decisions, [false]);
 });
 
 t.test('who is behind, and until when', async (t) => {

@@ -156,9 +156,9 @@ t.test(
     t.equal((await outcomeOf(fixture, session)).outcome, 'skipped_unavailable');
     t.ok(performance.now() - refused < 1_000, 'at once');
     await fixture.supervisor.logs.flush();
-    const told = "SELECT data FROM plugin_logs WHERE installation_id = $1 AND level = 'error' AND message ~ $2";
+    const query = "SELECT data FROM plugin_logs WHERE installation_id = $1 AND level = 'error' AND message ~ $2";
     t.equal(
-      (await fixture.pool.query(told, [made.installationId, '^It failed too often and is stopped: '])).rowCount,
+      (await fixture.pool.query(query, [made.installationId, '^It failed too often and is stopped: '])).rowCount,
       1,
     );
     // The same statement as in configure and resume.

@@ -158,9 +158,9 @@ t.test('console and evaluation work, and reach nothing outside the jail', async 
     return result.value ?? result.description;
   };
   t.equal(await evaluate('6 * 7'), 42);
-  const said = new Promise<{ args: { value?: unknown }[] }>((resolve) => client.Runtime.consoleAPICalled(resolve));
+  const logged = new Promise<{ args: { value?: unknown }[] }>((resolve) => client.Runtime.consoleAPICalled(resolve));
   await evaluate(`console.log('seen')`);
-  t.match((await said).args, [{ value: 'seen' }]);
+  t.match((await logged).args, [{ value: 'seen' }]);
   const session = await fixture.session();
   t.match((await call(session, draft, { a: 1 })).body, { content: [{ text: '3' }] }, 'the connection is intact');
   const has = (grant: string) => evaluate(`process.permission.has('${grant}')`);

@@ -8,7 +8,7 @@ export interface DnsServer {
   /** `address:port` */
   readonly address: string;
   /** What was asked, as `A name` or `AAAA name`. */
-  readonly asked: readonly string[];
+  readonly queries: readonly string[];
   /** The addresses of a name from now on; IPv4 ones answer A, others AAAA. Given several times: one a look, the last for ever. */
   set(name: string, ...answers: readonly (readonly string[])[]): void;
 }
@@ -20,13 +20,13 @@ const NO_SUCH_NAME = 0x8183;
 export async function startDns(test: Teardown): Promise<DnsServer> {
   const socket = createSocket('udp4');
   const names = new Map<string, (readonly string[])[]>();
-  const asked: string[] = [];
+  const queries: string[] = [];
   socket.on('message', (query, from) => {
     const { name, type, end } = readQuestion(query);
-    asked.push(`${type} ${name}`);
+    queries.push(`${type} ${name}`);
     // Every look asks for A and AAAA; the last of a look uses its answers up.
     const known = names.get(name);
-    const looks = asked.filter((line) => line === `${type} ${name}`).length;
+    const looks = queries.filter((line) => line === `${type} ${name}`).length;
     const found = known?.[Math.min(looks, known.length) - 1];
     const addresses = found?.filter((address) => isIPv4(address) === (type === 'A'));
     socket.send(answerTo(query.subarray(0, end), addresses ?? null), from.port, from.address);
@@ -36,7 +36,7 @@ export async function startDns(test: Teardown): Promise<DnsServer> {
   test.teardown(() => new Promise<void>((resolve) => socket.close(() => resolve())));
   return {
     address: `127.0.0.1:${socket.address().port}`,
-    asked,
+    queries,
     set: (name, ...answers) => void names.set(name, [...answers]),
   };
 }

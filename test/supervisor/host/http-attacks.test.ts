@@ -24,7 +24,7 @@ t.test('DNS rebinding: the request connects to the checked address', async (t) =
   plugin.dns.set('evil.test', [PUBLIC], ['127.0.0.1']);
   await t.rejects(plugin.fetch(`http://evil.test:${inside.port}/`, { timeoutMs: 300 }), { name: 'HostError' });
   t.equal(inside.connections(), 0);
-  t.same([...plugin.dns.asked].sort(), ['A evil.test', 'AAAA evil.test'], 'one look');
+  t.same([...plugin.dns.queries].sort(), ['A evil.test', 'AAAA evil.test'], 'one look');
 });
 
 t.test('addresses of this machine are refused, also public ones and those that it gets while it runs', async (t) => {
@@ -32,16 +32,16 @@ t.test('addresses of this machine are refused, also public ones and those that i
   const own: string[] = [];
   const plugin = await pluginWith(t, ['own.test'], { listOwnAddresses: () => own });
   plugin.dns.set('own.test', [PUBLIC]);
-  const ask = () => plugin.fetch(`http://own.test:${inside.port}/`, { timeoutMs: 300 });
-  await t.rejects(ask(), { message: /^(?!.*machine)/ }, 'somebody else’s so far');
+  const fetchOwn = () => plugin.fetch(`http://own.test:${inside.port}/`, { timeoutMs: 300 });
+  await t.rejects(fetchOwn(), { message: /^(?!.*machine)/ }, 'somebody else’s so far');
   own.push('fe80::1%eth0', PUBLIC);
-  await t.rejects(ask(), {
+  await t.rejects(fetchOwn(), {
     message: 'own.test has an address of the machine that runs Bulkhead; requests to it are not allowed',
   });
   const [mine] = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
   plugin.dns.set('own.test', [mine?.address ?? '']);
   plugin.allow(`own.test:${inside.port}`);
-  if (mine?.address === '127.0.0.1') t.equal((await ask()).bodyText, 'inside', 'unless the operator allows it');
+  if (mine?.address === '127.0.0.1') t.equal((await fetchOwn()).bodyText, 'inside', 'unless the operator allows it');
 });
 
 t.test('ports of other protocols are refused, unless the operator names them', async (t) => {

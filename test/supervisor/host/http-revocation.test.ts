@@ -18,7 +18,7 @@ const FETCHING = `commands.run = { description: 'd', handler: async (url) => {
 interface Asking extends Installed {
   readonly fixture: SupervisorFixture;
   readonly server: Target;
-  ask(path: string): Promise<string>;
+  fetchPath(path: string): Promise<string>;
 }
 
 async function asking(t: Test): Promise<Asking> {
@@ -31,19 +31,19 @@ async function asking(t: Test): Promise<Asking> {
   const fixture = await startSupervisorFixture(t, { http });
   const made = await fixture.install({ slug: 'asking', capabilities: ['host.http:api.test'], code: FETCHING });
   const session = await fixture.session();
-  const ask = async (path: string) => {
+  const fetchPath = async (path: string) => {
     const input = path.includes(':') ? path : `http://api.test:${server.port}${path}`;
     const { body } = await fixture.call('POST', `/sessions/${session}/commands/asking__run`, { input });
     return body.text ?? JSON.stringify(body);
   };
-  return { ...made, fixture, server, ask };
+  return { ...made, fixture, server, fetchPath };
 }
 
 t.test('a plugin gets a response with text and bytes, or an error', async (t) => {
-  const { ask, server, fixture, installationId } = await asking(t);
-  t.equal(await ask('/now'), '200 here Uint8Array4');
-  t.match(await ask('http://other.test/'), /^failed: host\.http\.fetch: other\.test is not a granted host/);
-  t.match(await ask('http://169.254.169.254/'), /^failed: host\.http\.fetch: the address contains an IP/);
+  const { fetchPath, server, fixture, installationId } = await asking(t);
+  t.equal(await fetchPath('/now'), '200 here Uint8Array4');
+  t.match(await fetchPath('http://other.test/'), /^failed: host\.http\.fetch: other\.test is not a granted host/);
+  t.match(await fetchPath('http://169.254.169.254/'), /^failed: host\.http\.fetch: the address contains an IP/);
   await eventually(async () => (await server.open()) === 0);
   await fixture.supervisor.audit.flush();
   const { rows } = await fixture.pool.query('SELECT DISTINCT member, outcome FROM audit WHERE installation_id = $1', [
@@ -80,10 +80,10 @@ async function change({ fixture, installationId }: Asking, what: string): Promis
 for (const [name, { what, told }] of Object.entries(ends))
   t.test(`${name} leaves no socket open`, async (t) => {
     const plugin = await asking(t);
-    const { ask, server } = plugin;
-    await ask('/now');
+    const { fetchPath, server } = plugin;
+    await fetchPath('/now');
     await eventually(async () => (await server.open()) === 0);
-    const answer = ask('/never');
+    const answer = fetchPath('/never');
     await eventually(async () => (await server.open()) === 3);
     t.equal(connectionEnds(server.port), 6, 'both ends of each');
     await what(plugin);

@@ -34,11 +34,11 @@ async function run(slug: string, args: unknown = {}, account = 'ann') {
   const session = await fixture.session(account);
   const path = `/sessions/${session}/tools/${slug}__run`;
   // A first start may be late on a busy machine; the answer says so and asks to come again.
-  const said = await eventually(async () => {
+  const result = await eventually(async () => {
     const { body } = await fixture.call('POST', path, { arguments: args }, account);
     return /is unavailable now/.test(body.content?.[0]?.json?.refused) || body.status === 503 ? null : body;
   });
-  return said.content?.[0]?.json ?? said;
+  return result.content?.[0]?.json ?? result;
 }
 await fixture.install({ slug: 'asker', capabilities: ['host.llm'], code: ASK });
 await fixture.install({ slug: 'lister', capabilities: ['host.models:read'], code: LIST });
@@ -67,8 +67,8 @@ t.test(
 );
 
 t.test('a plugin’s model answers without knowing the caller', async (t) => {
-  const said = await run('asker', { ...hello, model: 'maker__acme/m/1' });
-  t.same(said, {
+  const result = await run('asker', { ...hello, model: 'maker__acme/m/1' });
+  t.same(result, {
     text: 'I heard hello cancel,deadlineAt,invocationId,settings,signal',
     model: 'maker__acme/m/1',
     usage: { inputTokens: 1, outputTokens: 2 },
@@ -126,8 +126,8 @@ t.test('agent runtimes list and ask them over the session API', async (t) => {
   const { body } = await fixture.call('GET', path);
   const maker = body.items.find(({ slug }: { slug: string }) => slug === 'maker');
   t.match(maker, { name: 'maker__acme', models: [{ id: 'm/1' }, { id: 'm2' }] });
-  const said = await fixture.call('POST', `${path}/maker__acme`, { request: { ...hello, model: 'm2' } });
-  t.match(said.body, { model: 'm2', text: /I heard hello/ });
+  const response = await fixture.call('POST', `${path}/maker__acme`, { request: { ...hello, model: 'm2' } });
+  t.match(response.body, { model: 'm2', text: /I heard hello/ });
   t.equal((await fixture.call('POST', `${path}/maker__nobody`, { request: hello })).status, 404);
   t.equal((await fixture.call('POST', `${path}/maker__acme`, { request: { messages: [] } })).status, 400);
 });

@@ -56,13 +56,13 @@ const installed = await fixture.install(asker);
 t.test('without a model the error names the setting', async (t) => {
   const bare = await startSupervisorFixture(t);
   await bare.install(asker);
-  const said = await run(bare, 'asker', hello);
-  t.match(said.refused, /no model is configured: set MODELS_FILE/);
+  const result = await run(bare, 'asker', hello);
+  t.match(result.refused, /no model is configured: set MODELS_FILE/);
 });
 
 t.test('an OpenAI-compatible model is called with streaming and answers as a whole', async (t) => {
   server.answers = [openAiInPieces(3, 'Grü', 'ße, ', '世界 🌍')];
-  const said = await run(fixture, 'asker', {
+  const result = await run(fixture, 'asker', {
     system: 'Be brief.',
     maxTokens: 50,
     temperature: 0.5,
@@ -73,13 +73,13 @@ t.test('an OpenAI-compatible model is called with streaming and answers as a who
       { role: 'user', text: 'greet' },
     ],
   });
-  t.same(said, { text: 'Grüße, 世界 🌍', model: 'main/org/big', usage: { inputTokens: 11, outputTokens: 7 } });
-  const asked = server.asked.at(-1);
-  t.equal(asked?.path, '/v1/chat/completions');
-  t.equal(asked?.headers.authorization, `Bearer ${KEY}`);
-  t.match(asked?.body, { model: 'org/big', stream: true, max_tokens: 50, temperature: 0.5 });
-  t.same(asked?.body.stream_options, { include_usage: true });
-  t.same(asked?.body.messages, [
+  t.same(result, { text: 'Grüße, 世界 🌍', model: 'main/org/big', usage: { inputTokens: 11, outputTokens: 7 } });
+  const received = server.asked.at(-1);
+  t.equal(received?.path, '/v1/chat/completions');
+  t.equal(received?.headers.authorization, `Bearer ${KEY}`);
+  t.match(received?.body, { model: 'org/big', stream: true, max_tokens: 50, temperature: 0.5 });
+  t.same(received?.body.stream_options, { include_usage: true });
+  t.same(received?.body.messages, [
     { role: 'system', content: 'Be brief.\n\nIn German.' },
     { role: 'user', content: 'hi' },
     { role: 'assistant', content: 'yes?' },
@@ -93,12 +93,12 @@ t.test('an OpenAI-compatible model is called with streaming and answers as a who
 
 t.test('an Anthropic model too', async (t) => {
   server.answers = [anthropic('Hello ', 'there')];
-  const said = await run(fixture, 'asker', { ...hello, system: 'Be kind.', model: 'claude' });
-  t.same(said, { text: 'Hello there', model: 'other/claude', usage: { inputTokens: 21, outputTokens: 9 } });
-  const asked = server.asked.at(-1);
-  t.equal(asked?.path, '/v1/messages');
-  t.equal(asked?.headers['x-api-key'], KEY);
-  t.match(asked?.body, { model: 'claude', stream: true, system: [{ type: 'text', text: 'Be kind.' }] });
+  const result = await run(fixture, 'asker', { ...hello, system: 'Be kind.', model: 'claude' });
+  t.same(result, { text: 'Hello there', model: 'other/claude', usage: { inputTokens: 21, outputTokens: 9 } });
+  const received = server.asked.at(-1);
+  t.equal(received?.path, '/v1/messages');
+  t.equal(received?.headers['x-api-key'], KEY);
+  t.match(received?.body, { model: 'claude', stream: true, system: [{ type: 'text', text: 'Be kind.' }] });
 });
 
 t.test('a busy model is retried after its delay; a rejected key is not retried and not shown', async (t) => {
@@ -192,8 +192,8 @@ t.test('revoking the grant ends the call and closes its connection', async (t) =
 t.test('a structured answer is validated against the schema of its request', async (t) => {
   const schema = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] };
   server.answers = [openAi('{"ci', 'ty":"Bern"}')];
-  const said = await run(fixture, 'asker', { ...hello, schema });
-  t.same(said.json, { city: 'Bern' });
+  const result = await run(fixture, 'asker', { ...hello, schema });
+  t.same(result.json, { city: 'Bern' });
   t.same(server.asked.at(-1)?.body.response_format.json_schema.schema, schema);
   server.answers = [openAi('```json\n{"city":"Bern"}\n```')];
   t.same((await run(fixture, 'asker', { ...hello, schema })).json, { city: 'Bern' });

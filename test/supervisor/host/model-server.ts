@@ -25,10 +25,10 @@ export async function startModelServer(test: Teardown): Promise<ModelServer> {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk);
     const body = JSON.parse(Buffer.concat(chunks).toString('utf8'));
-    const asked = { path: request.url ?? '', headers: request.headers, body };
-    model.asked.push(asked);
+    const received = { path: request.url ?? '', headers: request.headers, body };
+    model.asked.push(received);
     const answer = model.answers.length > 1 ? model.answers.shift() : model.answers[0];
-    answer?.(response, asked);
+    answer?.(response, received);
   });
   server.on('connection', (socket) => {
     sockets.add(socket);

@@ -116,10 +116,10 @@ t.test('the memory of the child holds the handle, and never the value', async (t
         host.log(handle, { [handle]: answer.bodyText });
         return { handle, body: answer.bodyText, wrong: scheme, known: kept[1].length };`)}`,
   });
-  const said = await runCommand(fixture, 'handler', { url });
+  const result = await runCommand(fixture, 'handler', { url });
   t.same(authorizations, [`Bearer ${value}`]);
-  t.match(said, { handle: /^secret:key:[0-9a-f]{32}$/, body: /\[secret key\]/, known: known.length });
-  t.match(said.wrong, /the secret key is declared for http:api\.test, not for webhooks/);
+  t.match(result, { handle: /^secret:key:[0-9a-f]{32}$/, body: /\[secret key\]/, known: known.length });
+  t.match(result.wrong, /the secret key is declared for http:api\.test, not for webhooks/);
 
   const address = await openAddress(t, fixture, installed);
   const body = '{"from":"github"}';
@@ -132,7 +132,7 @@ t.test('the memory of the child holds the handle, and never the value', async (t
   t.same((await address.sessions())[0]?.texts, ['genuine', 'forged'], 'the supervisor verifies');
 
   const pid = fixture.supervisor.fleet.getPid(installed.installationId) ?? 0;
-  const found = await searchMemory(pid, { handle: said.handle, known, value, signing });
+  const found = await searchMemory(pid, { handle: result.handle, known, value, signing });
   if (found === null) {
     t.comment('skipped: this machine does not let the test read the memory of other processes');
     return;

@@ -39,8 +39,8 @@ async function bench(
   const runner = await fixture.install({ slug: 'runner', capabilities: ['host.ssh'], code: RUNNER });
   const session = await fixture.session();
   const run: Bench['run'] = async (command, options, hostId) => {
-    const given = { arguments: { command, options, hostId } };
-    const { body } = await fixture.call('POST', `/sessions/${session}/tools/runner__run`, given);
+    const call = { arguments: { command, options, hostId } };
+    const { body } = await fixture.call('POST', `/sessions/${session}/tools/runner__run`, call);
     const [part] = body.content ?? [];
     return part?.json ?? part?.text ?? body;
   };
@@ -81,10 +81,10 @@ t.test('a command', { skip: noSshd }, async (t) => {
   });
   await t.test('whose connection breaks fails, and the next one works', async (t) => {
     const started = join(sshd.folder, 'started');
-    const told = run(`touch ${started}; while echo x; do sleep 0.05; done`);
+    const result = run(`touch ${started}; while echo x; do sleep 0.05; done`);
     await eventually(async () => existsSync(started));
     sshd.breakAll();
-    t.match(await told, /connection.*broke|cannot be reached|does not start commands/);
+    t.match(await result, /connection.*broke|cannot be reached|does not start commands/);
     t.equal((await run('echo again')).stdout, 'again\n');
   });
   await t.test('is logged without its text', async (t) => {
@@ -109,8 +109,8 @@ t.test('hosts', { skip: noSshd }, async (t) => {
     const bobs = await fixture.session('bob');
     const none = await fixture.call('POST', `/sessions/${bobs}/tools/runner2__hosts`, { arguments: {} }, 'bob');
     t.equal(none.body.content[0].text, '[]');
-    const given = { arguments: { command: 'id' } };
-    const refused = await fixture.call('POST', `/sessions/${bobs}/tools/runner2__run`, given, 'bob');
+    const call = { arguments: { command: 'id' } };
+    const refused = await fixture.call('POST', `/sessions/${bobs}/tools/runner2__run`, call, 'bob');
     t.match(refused.body.content[0].text, /no SSH host of this account has this id/);
   });
   await t.test('that show another key are sent nothing', async (t) => {
@@ -208,13 +208,13 @@ const changes = {
 for (const [name, what] of Object.entries(changes))
   t.test(`${name} while a command runs leaves no connection`, { skip: noSshd }, async (t) => {
     const { fixture, run, sshd, runner } = await bench(t);
-    const told = run('while echo x; do sleep 0.05; done');
+    const result = run('while echo x; do sleep 0.05; done');
     await eventually(async () => fixture.supervisor.ssh.size === 1);
     await fixture.pool.query(`UPDATE installations SET ${what}, updated_at = clock_timestamp() WHERE id = $1`, [
       runner.installationId,
     ]);
     await notifyInstallationChanged(fixture.pool, runner.installationId);
-    await told;
+    await result;
     await eventually(async () => sshd.open() === 0 && fixture.supervisor.ssh.size === 0);
   });
 

@@ -9,7 +9,7 @@ import { findLimiter } from '../../../supervisor/jail/limiter.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 
 const bounds = { residentBytes: 268_435_456, threads: 48, cpuWeight: 50 };
-const said = (folder: string, file: string): string => readFileSync(join(folder, file), 'utf8');
+const readLimit = (folder: string, file: string): string => readFileSync(join(folder, file), 'utf8');
 const groupsIn = (folder: string): string[] => readdirSync(folder).filter((name) => name.startsWith('bulkhead-'));
 
 /** Creates a folder like a hierarchy of version 2 in which a service has its group. */
@@ -30,11 +30,11 @@ t.test('version 2: limits in a group beside the service’s, where controllers a
   const group = limiter.group(bounds);
   await group?.add(4242);
   const path = join(slice, groupsIn(slice).find((name) => !before.includes(name)) ?? 'none');
-  t.equal(said(path, 'memory.max'), '268435456');
-  t.equal(said(path, 'memory.swap.max'), '0');
-  t.equal(said(path, 'pids.max'), '48');
-  t.equal(said(path, 'cpu.weight'), '50');
-  t.equal(said(path, 'cgroup.procs'), '4242');
+  t.equal(readLimit(path, 'memory.max'), '268435456');
+  t.equal(readLimit(path, 'memory.swap.max'), '0');
+  t.equal(readLimit(path, 'pids.max'), '48');
+  t.equal(readLimit(path, 'cpu.weight'), '50');
+  t.equal(readLimit(path, 'cgroup.procs'), '4242');
   t.equal(group?.ranOutOfMemory(), false, 'nothing said yet');
   writeFileSync(join(path, 'memory.events'), 'low 0\nhigh 0\nmax 3\noom 1\noom_kill 0\n');
   t.equal(group?.ranOutOfMemory(), false, 'refused memory ends no process');
@@ -45,7 +45,7 @@ t.test('version 2: limits in a group beside the service’s, where controllers a
   writeFileSync(join(path, 'cpu.weight'), '100');
   group?.yieldProcessor(false);
   await written(join(path, 'cpu.weight'), '50');
-  t.equal(said(path, 'cpu.idle'), '0', 'the kernel forgets the weight with the idle class');
+  t.equal(readLimit(path, 'cpu.idle'), '0', 'the kernel forgets the weight with the idle class');
 });
 
 t.test('version 2: a service that owns its own group alone makes them below it', async (t) => {
@@ -63,7 +63,7 @@ t.test('version 2: controllers are enabled, and only those that the kernel confi
   const { root, slice } = await version2(t, '');
   // The kernel would add each controller to the list; a file contains only the last write.
   t.equal(findLimiter({ root, memberships }).kind, 'rlimit');
-  t.equal(said(slice, 'cgroup.subtree_control'), '+cpu', 'asked for one by one, memory first');
+  t.equal(readLimit(slice, 'cgroup.subtree_control'), '+cpu', 'asked for one by one, memory first');
   t.same(groupsIn(slice), []);
 });
 
@@ -90,11 +90,11 @@ t.test('version 1: a group in each hierarchy, and its own words', async (t) => {
   const group = limiter.group(bounds);
   await group?.add(4242);
   const name = groupsIn(join(root, 'memory/a')).find((each) => !before.includes(each)) ?? 'none';
-  t.equal(said(join(root, 'memory/a', name), 'memory.limit_in_bytes'), '268435456');
-  t.equal(said(join(root, 'memory/a', name), 'memory.memsw.limit_in_bytes'), '268435456');
-  t.equal(said(join(root, 'pids/b', name), 'pids.max'), '48');
-  t.equal(said(join(root, 'cpu/c', name), 'cpu.shares'), '512');
-  for (const at of ['memory/a', 'pids/b', 'cpu/c']) t.equal(said(join(root, at, name), 'cgroup.procs'), '4242');
+  t.equal(readLimit(join(root, 'memory/a', name), 'memory.limit_in_bytes'), '268435456');
+  t.equal(readLimit(join(root, 'memory/a', name), 'memory.memsw.limit_in_bytes'), '268435456');
+  t.equal(readLimit(join(root, 'pids/b', name), 'pids.max'), '48');
+  t.equal(readLimit(join(root, 'cpu/c', name), 'cpu.shares'), '512');
+  for (const at of ['memory/a', 'pids/b', 'cpu/c']) t.equal(readLimit(join(root, at, name), 'cgroup.procs'), '4242');
   writeFileSync(join(root, 'memory/a', name, 'memory.oom_control'), 'oom_kill_disable 0\nunder_oom 0\noom_kill 2\n');
   t.equal(group?.ranOutOfMemory(), true);
 });
@@ -115,10 +115,11 @@ t.test('version 1: the group of an account contains those of its children, and y
   const all = () => groupsIn(join(root, 'memory/a')).filter(isNew);
   const folder = () => all().find((name) => groupsIn(join(root, 'memory/a', name)).length === 2) ?? 'none';
   while (folder() === 'none') await new Promise((resolve) => setTimeout(resolve, 5));
-  t.equal(said(join(root, 'memory/a', folder()), 'memory.limit_in_bytes'), '1073741824');
-  t.equal(said(join(root, 'cpu/c', folder()), 'cpu.shares'), '1024');
+  t.equal(readLimit(join(root, 'memory/a', folder()), 'memory.limit_in_bytes'), '1073741824');
+  t.equal(readLimit(join(root, 'cpu/c', folder()), 'cpu.shares'), '1024');
   const children = groupsIn(join(root, 'memory/a', folder()));
-  const read = (base: string, file: string) => children.map((name) => said(join(root, base, folder(), name), file));
+  const read = (base: string, file: string) =>
+    children.map((name) => readLimit(join(root, base, folder(), name), file));
   // Of the second, which moves in the background, the process is the last thing that is written.
   await written(join(root, 'cpu/c', folder(), children[1] ?? '', 'cgroup.procs'), '4243');
   t.same(read('memory/a', 'memory.limit_in_bytes'), ['268435456', '268435456']);

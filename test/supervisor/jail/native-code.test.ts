@@ -27,14 +27,14 @@ const skip = built.status !== 0 && `not run: the native probe needs gcc and a st
 async function attempt(jail: Jail, request: string): Promise<{ said: string; end: ExitInfo }> {
   const boxed = jail.spawn();
   const { stdin, stdout, stderr } = await boxed.pipes;
-  const said = text(stdout);
+  const output = text(stdout);
   stderr.resume();
   await boxed.confined;
   // A program killed by its limits has closed its pipe.
   stdin.on('error', () => undefined);
   stdin.end(request);
   const end = await boxed.exited;
-  return { said: await said, end };
+  return { said: await output, end };
 }
 
 t.test('machine code in the jail', { skip }, async (t) => {

@@ -35,29 +35,29 @@ for (const architecture of architectures) {
   t.test(architecture, async (t) => {
     const program = seccompFilter(architecture);
     const audit = auditArchitecture[architecture];
-    const ask = (name: CallName, ...args: number[]): number | null => {
+    const callKernel = (name: CallName, ...args: number[]): number | null => {
       const number = calls[name][architecture];
       return number === null ? null : verdict(program, audit, number, args);
     };
     const each = (names: readonly CallName[], expected: number): void => {
-      for (const name of names) t.ok([expected, null].includes(ask(name)), name);
+      for (const name of names) t.ok([expected, null].includes(callKernel(name)), name);
     };
     each(allowed, ALLOW);
     each(absent, ENOSYS);
     each(fatal, KILL);
-    t.equal(ask('openat', 0, 0, 0o2000000), ALLOW, 'open to read');
-    t.equal(ask('openat', 0, 0, 1), EPERM, 'open to write');
-    t.equal(ask('openat', 0, 0, 0o100), EPERM, 'open to create');
-    t.equal(ask('clone', 0x003d0f00), ALLOW, 'a thread');
-    t.equal(ask('clone', 0x01200011), EPERM, 'a fork');
-    t.equal(ask('clone', 0x10010f00), EPERM, 'a thread in a new user namespace');
-    t.equal(ask('tgkill', 1), ALLOW, 'a signal to itself');
-    t.equal(ask('tgkill', 2), EPERM, 'a signal to another');
-    t.equal(ask('prlimit64', 0, 3, 0, 0), ALLOW, 'read a limit');
-    t.equal(ask('prlimit64', 0, 3, 4096), EPERM, 'set a limit');
-    t.equal(ask('ioctl', 0, 0x5412), EPERM, 'type into the terminal (TIOCSTI)');
-    t.equal(ask('fcntl', 0, 8), EPERM, 'send signals by descriptor (F_SETOWN)');
-    t.equal(ask('prctl', 38), EPERM, 'prctl other than names');
+    t.equal(callKernel('openat', 0, 0, 0o2000000), ALLOW, 'open to read');
+    t.equal(callKernel('openat', 0, 0, 1), EPERM, 'open to write');
+    t.equal(callKernel('openat', 0, 0, 0o100), EPERM, 'open to create');
+    t.equal(callKernel('clone', 0x003d0f00), ALLOW, 'a thread');
+    t.equal(callKernel('clone', 0x01200011), EPERM, 'a fork');
+    t.equal(callKernel('clone', 0x10010f00), EPERM, 'a thread in a new user namespace');
+    t.equal(callKernel('tgkill', 1), ALLOW, 'a signal to itself');
+    t.equal(callKernel('tgkill', 2), EPERM, 'a signal to another');
+    t.equal(callKernel('prlimit64', 0, 3, 0, 0), ALLOW, 'read a limit');
+    t.equal(callKernel('prlimit64', 0, 3, 4096), EPERM, 'set a limit');
+    t.equal(callKernel('ioctl', 0, 0x5412), EPERM, 'type into the terminal (TIOCSTI)');
+    t.equal(callKernel('fcntl', 0, 8), EPERM, 'send signals by descriptor (F_SETOWN)');
+    t.equal(callKernel('prctl', 38), EPERM, 'prctl other than names');
     t.equal(verdict(program, audit, 0x3ff), EPERM, 'an unknown system call');
     t.equal(verdict(program, audit, 0x40000000), KILL, 'the x32 door');
     t.equal(verdict(program, 0x40000003, 1), KILL, 'a 32-bit program');

@@ -139,16 +139,16 @@ t.test('skills with their files are resources', async (t) => {
 t.test('cancelling a call aborts its handler; a call with a progress token gets notifications', async (t) => {
   const { client } = await connect(t, session);
   const control = new AbortController();
-  let heard = 0;
+  let notifications = 0;
   const call = client.callTool({ name: 'kit__wait' }, undefined, {
     signal: control.signal,
     onprogress: () => {
-      heard += 1;
+      notifications += 1;
       control.abort('the user has left');
     },
   });
   await t.rejects(call);
-  t.ok(heard > 0);
+  t.ok(notifications > 0);
   await eventually(async () => {
     await fixture.supervisor.logs.flush();
     const lines = await fixture.pool.query(`SELECT data FROM plugin_logs WHERE message = 'given up'`);
@@ -159,19 +159,19 @@ t.test('cancelling a call aborts its handler; a call with a progress token gets 
 
 t.test('clients are notified of changed lists only', async (t) => {
   const { client } = await connect(t, session);
-  const told: string[] = [];
-  client.setNotificationHandler(ToolListChangedNotificationSchema, () => void told.push('tools'));
-  client.setNotificationHandler(PromptListChangedNotificationSchema, () => void told.push('prompts'));
-  client.setNotificationHandler(ResourceListChangedNotificationSchema, () => void told.push('resources'));
+  const messages: string[] = [];
+  client.setNotificationHandler(ToolListChangedNotificationSchema, () => void messages.push('tools'));
+  client.setNotificationHandler(PromptListChangedNotificationSchema, () => void messages.push('prompts'));
+  client.setNotificationHandler(ResourceListChangedNotificationSchema, () => void messages.push('resources'));
   await client.listTools();
   await fixture.install({ slug: 'quiet', code: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt;' });
   await fixture.install({
     slug: 'more',
     code: `tools.one = { description: 'x', parameters: {}, handler: () => 'y' };`,
   });
-  await eventually(async () => told.includes('tools'));
+  await eventually(async () => messages.includes('tools'));
   t.ok((await client.listTools()).tools.some(({ name }) => name === 'more__one'));
-  t.same([...new Set(told)], ['tools']);
+  t.same([...new Set(messages)], ['tools']);
 });
 
 t.test('a connection belongs to its account and session, and ends on DELETE', async (t) => {
@@ -179,7 +179,7 @@ t.test('a connection belongs to its account and session, and ends on DELETE', as
   const id = transport.sessionId ?? '';
   const headers = { 'mcp-session-id': id, accept: 'application/json, text/event-stream' };
   const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
-  const ask = async (path: string, account: string) =>
+  const requestAs = async (path: string, account: string) =>
     (
       await fixture.app.inject({
         method: 'POST',
@@ -188,11 +188,11 @@ t.test('a connection belongs to its account and session, and ends on DELETE', as
         headers: { ...headers, authorization: `Bearer ${await fixture.issuer.issue(account)}` },
       })
     ).statusCode;
-  t.equal(await ask(`/sessions/${await fixture.session()}/mcp`, 'ann'), 404, 'another session');
-  t.equal(await ask(`/sessions/${await fixture.session('bob')}/mcp`, 'bob'), 404, 'another account');
-  t.equal(await ask(`/sessions/${session}/mcp`, 'bob'), 404, 'another account’s session');
+  t.equal(await requestAs(`/sessions/${await fixture.session()}/mcp`, 'ann'), 404, 'another session');
+  t.equal(await requestAs(`/sessions/${await fixture.session('bob')}/mcp`, 'bob'), 404, 'another account');
+  t.equal(await requestAs(`/sessions/${session}/mcp`, 'bob'), 404, 'another account’s session');
   await transport.terminateSession();
-  t.equal(await ask(`/sessions/${session}/mcp`, 'ann'), 404, 'ended');
+  t.equal(await requestAs(`/sessions/${session}/mcp`, 'ann'), 404, 'ended');
   await t.rejects(client.listTools());
 });
 

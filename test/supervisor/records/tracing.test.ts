@@ -80,8 +80,8 @@ t.test('a session call and a webhook, down to what plugins call', async (t) => {
   const route = 'POST /sessions/:sessionId/hooks/:hook';
   t.same(line(hostCall), ['host call', 'call', 'link', 'chain', route], 'each below what asked for it');
   t.equal(hostCall?.traceId, TRACE, 'in the caller’s own trace');
-  const asked = spans.find(({ name }) => name === route);
-  t.equal(asked?.parentSpanId, 'b7ad6b7169203331');
+  const requestSpan = spans.find(({ name }) => name === route);
+  t.equal(requestSpan?.parentSpanId, 'b7ad6b7169203331');
   const received = spans.find(({ name, parentSpanId }) => {
     return name === 'call' && spans.find(({ spanId }) => spanId === parentSpanId)?.name === 'delivery';
   });
