@@ -1,32 +1,23 @@
 /** Zips of our own making for every rule of a package: fields that lie, names, structures, kinds and sizes. */
 import { crc32, deflateRawSync } from 'node:zlib';
-import { INDEX, MINIMAL, README } from '../api/package/packages.ts';
+import { INDEX, MINIMAL } from '../api/package/packages.ts';
 import { type CraftedEntry, craftZip, craftZip64, type ZipLayout } from '../api/package/zip-crafting.ts';
+import { listRebuiltZips } from './rebuilt-zips.ts';
 import { listFields, readField, withField } from './zip-fields.ts';
-
-export interface ZipCase {
-  /** Cases with the same label make one row of the table. */
-  readonly label: string;
-  readonly name: string;
-  readonly zip: Buffer;
-}
+import {
+  asset,
+  beside,
+  entries,
+  extraField,
+  one,
+  plain,
+  unicodePath,
+  wide,
+  withAsset,
+  type ZipCase,
+} from './zip-parts.ts';
 
 const KIB = 1024;
-const asset: CraftedEntry = {
-  name: 'assets/a.txt',
-  content: 'An asset that is longer than its deflated form: aaaaaaaaaaaaaaa',
-};
-/** The package that every case is about. */
-export const entries: readonly CraftedEntry[] = [
-  { name: 'readme.md', content: README },
-  { name: 'index.ts', content: INDEX },
-  asset,
-];
-const plain = craftZip(entries);
-const one = (label: string, name: string, zip: Buffer): ZipCase => ({ label, name, zip });
-const withAsset = (change: Partial<CraftedEntry>, layout?: ZipLayout): Buffer =>
-  craftZip([...entries.slice(0, 2), { ...asset, ...change }], layout);
-const beside = (...more: CraftedEntry[]): Buffer => craftZip([...entries, ...more]);
 
 /** Each field of each record, with values that are off by one, zero and all ones. */
 function sweepFields(): ZipCase[] {
@@ -173,24 +164,6 @@ function listNames(): ZipCase[] {
     one('a UTF-8 name without the flag', 'as Finder writes it', beside({ name: 'ünïcödé.md', content: 'x' })),
   ];
 }
-
-function extraField(id: number, data: Buffer): Buffer {
-  const head = Buffer.alloc(4);
-  head.writeUInt16LE(id, 0);
-  head.writeUInt16LE(data.length, 2);
-  return Buffer.concat([head, data]);
-}
-function unicodePath(name: string, crcOf: string | Buffer = asset.name): Buffer {
-  const head = Buffer.alloc(5);
-  head.writeUInt8(1, 0);
-  head.writeUInt32LE(crc32(crcOf), 1);
-  return extraField(0x7075, Buffer.concat([head, Buffer.from(name)]));
-}
-const wide = (...values: number[]): Buffer => {
-  const data = Buffer.alloc(values.length * 8);
-  for (const [at, value] of values.entries()) data.writeBigUInt64LE(BigInt(value), at * 8);
-  return extraField(0x0001, data);
-};
 
 function listExtras(): ZipCase[] {
   const both = (extra: Buffer): Buffer => withAsset({ extra, localExtra: extra });
@@ -375,6 +348,7 @@ export const listZipCases = (): ZipCase[] => [
   ...listNames(),
   ...sweepFlagsAndMethods(),
   ...sweepFields(),
+  ...listRebuiltZips(),
 ];
 /** The files of the package, by path. */
 export const contents = new Map<string, string>(

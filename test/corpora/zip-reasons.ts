@@ -56,6 +56,40 @@ const reasons: readonly (readonly [kind: RegExp, why: string])[] = [
     /^(end|end 64|locator):/,
     'All end records must agree with each other and with the directory. Readers differ in which field they use.',
   ],
+  [
+    /^Go: descriptors of 64 bits/,
+    'Sizes of 64 bits need the 64-bit field. Without it, readers differ in where the descriptor ends.',
+  ],
+  [/^Go: descriptors that lie/, 'Stream readers believe the descriptor. yauzl reads neither it nor the checksum.'],
+  [/^Go: a checksum/, 'yauzl does not compare the checksum with the data.'],
+  [
+    /^Go: bytes around/,
+    'A reader that starts at the front, or at the first signature from the back, would find another package.',
+  ],
+  [/^Go: a directory/, 'All end records must agree with the directory. yauzl does not read its length.'],
+  [
+    /^Go: comments that lie/,
+    'Readers search for the end record from the back, so its signature may not stand in a comment. Others may.',
+  ],
+  [/^(Go: links|zip-slip: through a link)/, 'It would point out of the package. yauzl leaves the mode to its caller.'],
+  [/^Go: folders twice/, 'Some readers take the first, others the last.'],
+  [/^Go: folders with data/, 'Unpacked it is a folder for some readers and a file for others.'],
+  [/^Go: extra fields/, 'Readers differ in how they go on after a field that they cannot read.'],
+  [/^Go: 64-bit records/, 'Readers differ in when they believe the 64-bit records. Records of version 2 are not read.'],
+  [/^libarchive: encryption/, 'What is encrypted cannot be reviewed.'],
+  [/^libarchive: (padding|programs)/, 'As above: bytes of no entry may be another package for another reader.'],
+  [/^libarchive: several/, 'Zips of several disks are refused, and so are their markers.'],
+  [/^libarchive: names/, 'Readers guess different encodings.'],
+  [/^libarchive: damaged/, 'The records must fit the data. yauzl does not compare them all.'],
+  [/^zip-slip: from the root/, 'A colon names a drive or a stream on Windows.'],
+  [
+    /^zip-slip: characters/,
+    'They are characters of a name like any other, for every reader: nothing here decodes a name twice or makes them separators.',
+  ],
+  [/^zip-slip: ends/, 'Windows drops dots and spaces at the end of a name. A no-break space it keeps.'],
+  [/^zip-slip: slashes/, 'Readers that decode them leniently find a separator.'],
+  [/^zip-slip: two names/, 'Both names must be the same.'],
+  [/^zip-slip: in the only/, 'The folder that is left out must have a plain name, too.'],
 ];
 
 /** Kinds of which yauzl and Python see other names. */

@@ -14,7 +14,8 @@ import { openZipReader } from '../api/package/zip-reader.ts';
 import { checkTable, type TableRow } from './agreement-page.ts';
 import { findPython, type OpenedTree, openWithPython, openWithYauzl } from './other-readers.ts';
 import { packWithTools } from './real-zips.ts';
-import { contents, listZipCases, type ZipCase } from './zip-cases.ts';
+import { contents, listZipCases } from './zip-cases.ts';
+import type { ZipCase } from './zip-parts.ts';
 import { explain, OTHER_NAMES } from './zip-reasons.ts';
 
 const CASES_MIN = 300;

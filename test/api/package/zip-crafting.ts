@@ -16,8 +16,17 @@ export interface CraftedEntry {
   readonly size?: number;
   /** The bytes that are there in place of the deflated content. */
   readonly packed?: Buffer;
-  /** Sizes and sum behind the data in place of the local header; `bare`: without a signature. */
-  readonly descriptor?: boolean | 'bare';
+  /** Sizes and sum behind the data in place of the local header; `bare`: without a signature; `wide`: sizes of 64 bits. */
+  readonly descriptor?: boolean | 'bare' | 'wide' | 'bare wide';
+  /** In the descriptor; otherwise the same. */
+  readonly descriptorCrc?: number;
+  /** Time and date of MS-DOS, in both headers. */
+  readonly dosTime?: number;
+  readonly dosDate?: number;
+  /** The system and version of the program that made the entry. Default: Unix where there is a mode. */
+  readonly madeBy?: number;
+  /** In the directory. */
+  readonly comment?: string;
   /** Where the directory says the local header is. */
   readonly at?: number;
   /** Extra fields in the directory. */
@@ -108,6 +117,8 @@ function craftEntry(entry: CraftedEntry, offset: number): { local: Buffer; centr
   const fields = (start: Buffer, at: number, told: typeof sums) => {
     start.writeUInt16LE(flags, at);
     start.writeUInt16LE(entry.method ?? 8, at + 2);
+    start.writeUInt16LE(entry.dosTime ?? 0, at + 4);
+    start.writeUInt16LE(entry.dosDate ?? 0, at + 6);
     start.writeUInt32LE(told.crc, at + 8);
     start.writeUInt32LE(entry.wideSizes ? 0xffffffff : told.packed, at + 12);
     start.writeUInt32LE(entry.wideSizes ? 0xffffffff : told.size, at + 16);
@@ -118,21 +129,36 @@ function craftEntry(entry: CraftedEntry, offset: number): { local: Buffer; centr
   header.writeUInt16LE(localName.length, 26);
   const { extra = NOTHING, localExtra = NOTHING } = entry;
   header.writeUInt16LE(localExtra.length, 28);
-  const values = [...(entry.descriptor === 'bare' ? [] : [0x08074b50]), sums.crc, sums.packed, sums.size];
-  const descriptor = Buffer.alloc(entry.descriptor ? values.length * 4 : 0);
-  if (entry.descriptor) for (const [index, value] of values.entries()) descriptor.writeUInt32LE(value, index * 4);
   const central = Buffer.alloc(46);
   central.writeUInt32LE(0x02014b50, 0);
-  central.writeUInt16LE(entry.mode === undefined ? 20 : UNIX | 20, 4);
+  central.writeUInt16LE(entry.madeBy ?? (entry.mode === undefined ? 20 : UNIX | 20), 4);
   fields(central, 8, sums);
   central.writeUInt16LE(name.length, 28);
   central.writeUInt16LE(extra.length, 30);
+  const comment = Buffer.from(entry.comment ?? '');
+  central.writeUInt16LE(comment.length, 32);
   central.writeUInt32LE((((entry.mode ?? 0) << 16) | (entry.attributes ?? 0)) >>> 0, 38);
   central.writeUInt32LE(entry.at ?? offset, 42);
   return {
-    local: Buffer.concat([header, localName, localExtra, packed, descriptor]),
-    central: Buffer.concat([central, name, extra]),
+    local: Buffer.concat([header, localName, localExtra, packed, craftDescriptor(entry, sums)]),
+    central: Buffer.concat([central, name, extra, comment]),
   };
+}
+
+function craftDescriptor(
+  { descriptor = false, descriptorCrc }: CraftedEntry,
+  { crc, packed, size }: { crc: number; packed: number; size: number },
+): Buffer {
+  if (!descriptor) return NOTHING;
+  const kinds = String(descriptor).split(' ');
+  const isWide = kinds.includes('wide');
+  const sizes = Buffer.alloc(isWide ? 16 : 8);
+  for (const [index, value] of [packed, size].entries())
+    if (isWide) sizes.writeBigUInt64LE(BigInt(value), index * 8);
+    else sizes.writeUInt32LE(value, index * 4);
+  const sum = Buffer.alloc(4);
+  sum.writeUInt32LE(descriptorCrc ?? crc);
+  return Buffer.concat([kinds.includes('bare') ? NOTHING : Buffer.from('PK\x07\x08', 'latin1'), sum, sizes]);
 }
 
 /** A package of exactly this many bytes as a zip: a stored asset makes it so large. */
