@@ -41,7 +41,7 @@ if (options.soak || options.seed !== undefined) {
 }
 
 const files = requested.length > 0 ? [...new Set(requested.flatMap(listFiles))] : findFiles();
-if (files.length === 0) throw new Error(`No test files below ${requested.join(', ')}. Name files or folders of test/.`);
+if (files.length === 0) refuse(`No test files below ${requested.join(', ')}.`);
 await completeSearchPath();
 const run = await prepareRun({ isWhole: requested.length === 0 });
 // Ctrl-C ends the test files by itself; the server is in a session of its own and has a folder to remove.
@@ -71,10 +71,17 @@ function jobOf(group: readonly string[]): Job<Outcome[]> {
     : { name: dirname(first), start: () => runTogether(group, ROOT) };
 }
 
+function refuse(problem: string): never {
+  console.error(`${problem} Name files or folders of test/.`);
+  process.exit(1);
+}
+
 /** The test files below a folder; a file as it is. */
 function listFiles(path: string): string[] {
-  const isFolder = statSync(resolve(ROOT, path)).isDirectory();
-  return isFolder ? globSync(`${path}/**/*.test.ts`, { cwd: ROOT, exclude: ['**/node_modules/**'] }) : [path];
+  const found = statSync(resolve(ROOT, path), { throwIfNoEntry: false }) ?? refuse(`${path} does not exist.`);
+  return found.isDirectory()
+    ? globSync(`${path}/**/*.test.ts`, { cwd: ROOT, exclude: ['**/node_modules/**'] })
+    : [path];
 }
 
 /** All test files; in a soak run those that have a long version. */
