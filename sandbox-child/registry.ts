@@ -87,7 +87,18 @@ function readRegistrations(
     ...entries('middleware').map(prefixName('middleware')),
     ...entries('compaction').map(prefixName('compaction')),
   ];
-  for (const [label, value] of hooks) addHandler('hook', label, label, value);
+  const streams: string[] = [];
+  for (const [label, value] of hooks) {
+    if (typeof value !== 'object' || value === null) {
+      addHandler('hook', label, label, value);
+      continue;
+    }
+    const { handler, stream } = value as Record<string, unknown>;
+    addHandler('hook', label, `${label}.handler`, handler, value);
+    if (stream !== undefined && typeof stream !== 'boolean')
+      throw new TypeError(`${label}.stream must be true or false`);
+    if (stream) streams.push(label);
+  }
   for (const [name, value] of entries('events')) addHandler('event', name, `events.${name}`, value);
   const channel = new Map(entries('channel'));
   const handshakeOn = channel.get('handshakeOn');
@@ -95,6 +106,7 @@ function readRegistrations(
   for (const [name, value] of channel) addHandler('channel', name, `channel.${name}`, value);
   return {
     hooks: hooks.map(([label]) => label),
+    ...(streams.length > 0 ? { streams } : {}),
     events: entries('events').map(([name]) => name),
     tools: readSurfaces('tools', 'handler', ['description', 'parameters']) as Registrations['tools'],
     commands: readSurfaces('commands', 'handler', ['description']) as Registrations['commands'],

@@ -153,6 +153,10 @@ declare namespace Bulkhead {
     text: string;
     attachments: Attachment[];
   };
+  type Partial = {
+    before: string;
+    done: boolean;
+  };
   type Role = 'system' | 'user' | 'assistant' | 'tool' | 'notice';
   type SessionRef = {
     id: string;
@@ -265,6 +269,7 @@ declare namespace Bulkhead {
     hook: 'middleware.outboundMessage';
     message: Outbound;
     target: string;
+    partial?: Partial;
     /** Cancels the operation. The transcript shows the reason (1-500 characters). */
     cancel(reason: string): never;
   }
@@ -280,6 +285,7 @@ declare namespace Bulkhead {
       attachments?: Attachment[];
     };
     target?: never;
+    partial?: never;
   }
 
   /** The context of `middleware.agentMessage`. */
@@ -550,7 +556,7 @@ declare namespace Bulkhead {
      * Cancel: with `ctx.cancel(reason)`. The operation stops and the transcript shows the reason. On an error or
      * after 5 s, the chain continues as if the handler had returned nothing.
      */
-    outboundMessage?: (ctx: OutboundMessageContext) => Answer<OutboundMessagePatch | void>;
+    outboundMessage?: ((ctx: OutboundMessageContext) => Answer<OutboundMessagePatch | void>) | { stream: boolean; handler: (ctx: OutboundMessageContext) => Answer<OutboundMessagePatch | void> };
     /**
      * Runs when one agent sends a message to another.
      *

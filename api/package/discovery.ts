@@ -9,6 +9,7 @@ import { KIB, limits } from '../../sdk/contract/limits.ts';
 import { listSecretCapabilities, type Manifest } from '../../sdk/contract/manifest.ts';
 import { surfaceName } from '../../sdk/contract/payloads.ts';
 import { events, hooks, type Registrations, type SchemaFault, surfaces } from '../../sdk/contract/protocol.ts';
+import type { HookRow } from '../../sdk/contract/rows.ts';
 import { describeHiddenCharacter } from '../../sdk/contract/visible-text.ts';
 import { type Bundle, ENTRY } from './bundle.ts';
 import { invalidAll, invalidAt } from './invalid-package.ts';
@@ -39,6 +40,10 @@ const FIXED: readonly string[] = [
   ...Object.keys(surfaces).filter((name) => name.startsWith('channel.')),
   'channel.handshakeOn',
 ];
+/** The hooks that judge messages piece by piece, if they are assigned so. */
+const STREAMED: readonly string[] = (Object.entries(hooks) as [string, HookRow][])
+  .filter(([, { streams }]) => streams)
+  .map(([name]) => name);
 /** Groups with free names, and the maximum number of entries of each. */
 const CHOSEN: Readonly<Record<string, number>> = {
   tools: limits.tools,
@@ -79,6 +84,13 @@ export function acceptIntrospection(found: Introspection, bundle: Bundle, source
     const message = nameFault(name);
     return message === null ? [] : [{ ...place(stack), message }];
   });
+  const unstreamed = (found.registrations.streams ?? []).filter((name) => !STREAMED.includes(name));
+  faults.push(
+    ...unstreamed.map((name) => ({
+      ...place(found.places[name]),
+      message: `${name} cannot have “stream”: only ${STREAMED.join(', ')} judges messages piece by piece.`,
+    })),
+  );
   if (faults.length > 0) throw invalidAll(faults);
   for (const [group, most] of Object.entries(CHOSEN)) {
     const count = Object.keys(found.registrations[group as 'tools' | 'commands' | 'providers']).length;

@@ -18,6 +18,8 @@ export interface OutputRow {
   readonly pieces: number;
   readonly shown: number;
   readonly isHeld: boolean;
+  /** Whether each piece was judged before it was shown. */
+  readonly isStreamed: boolean;
   readonly judgement: Judgement | null;
   /** As the transcript has it; null while it is not judged. */
   readonly text: string | null;
@@ -25,10 +27,15 @@ export interface OutputRow {
 }
 
 const TEXT_OF_OUTPUT = `(SELECT m.text FROM session_messages m WHERE m.session_id = o.session_id AND m.id = o.id AND o.state = 'passed')`;
-const OUTPUT = `o.id, o.state, o.digest, o.pieces, o.shown, o.is_held AS "isHeld", o.judgement, o.attachments, ${TEXT_OF_OUTPUT} AS text`;
+const OUTPUT = `o.id, o.state, o.digest, o.pieces, o.shown, o.is_held AS "isHeld", o.is_streamed AS "isStreamed", o.judgement, o.attachments, ${TEXT_OF_OUTPUT} AS text`;
 
 /** An output becomes the message with its id. */
 const IS_NEW_ID = 'NOT EXISTS (SELECT 1 FROM session_messages WHERE session_id = $1 AND id = $4)';
+
+/** Whether the next piece of an output waits for the judgement of the whole. */
+const MUST_HOLD = `(o.is_held OR $7 = 'whole' OR ($7 = 'pieces' AND NOT o.is_streamed)
+  OR (o.is_streamed AND EXISTS (
+    SELECT 1 FROM turn_pieces p WHERE p.session_id = $1 AND p.turn_id = $2 AND p.output_id = $4 AND p.judgement IS NULL)))`;
 
 /**
  * Writes a text that came whole, and keeps the lease of its turn.
@@ -53,41 +60,65 @@ export async function startWholeOutput(
 interface NewPiece {
   readonly piece: number;
   readonly text: string;
-  /** Whether a plugin judges outputs now, so that the piece must wait. */
-  readonly mustWait: boolean;
+  /** How plugins judge outputs now. */
+  readonly mode: OutboundMode;
   /** Most characters of the whole text. */
   readonly maxChars: number;
 }
 
+/** How the plugins judge outputs. `pieces`: piece by piece. */
+export const outboundModes = ['none', 'pieces', 'whole'] as const;
+export type OutboundMode = (typeof outboundModes)[number];
+
+/** What becomes of a new piece. `shown`: it may be shown unjudged. `judged`: as its judgement says. `held`: it waits. */
+export type PieceFate = 'shown' | 'judged' | 'held';
+
 /**
- * Adds the next piece of an output, and keeps the lease of its turn.
+ * Adds the next piece of an output, and keeps the lease of its turn. The pieces of one output have one fate; where plugins
+ * are installed meanwhile or a piece could not be judged, the rest is held.
  *
- * @returns whether the piece may be shown; null: it is not the next piece, the text is too long, or the runtime may not go on
+ * @returns null: it is not the next piece, the text is too long, or the runtime may not go on
  */
 export async function addPiece(
   pool: Pool,
   { sessionId, turnId, outputId }: OutputKey,
   runtime: string,
-  { piece, text, mustWait, maxChars }: NewPiece,
-): Promise<boolean | null> {
-  const added = findRow<{ isShown: boolean }>(
+  { piece, text, mode, maxChars }: NewPiece,
+): Promise<PieceFate | null> {
+  const added = findRow<{ fate: PieceFate }>(
     pool,
     `${HOLD_TURN},
      output AS (
-       INSERT INTO turn_outputs AS o (session_id, turn_id, id, account_id, pieces, chars, shown, is_held)
-       SELECT session_id, $2, $4, account_id, 1, $6, CASE WHEN $7 THEN 0 ELSE $6 END, $7 FROM held
+       INSERT INTO turn_outputs AS o (session_id, turn_id, id, account_id, pieces, chars, shown, is_held, is_streamed)
+       SELECT session_id, $2, $4, account_id, 1, $6, CASE WHEN $7 = 'none' THEN $6 ELSE 0 END, $7 = 'whole', $7 = 'pieces' FROM held
         WHERE ($5 = 0 AND ${IS_NEW_ID})
            OR EXISTS (SELECT 1 FROM turn_outputs WHERE session_id = $1 AND turn_id = $2 AND id = $4)
        ON CONFLICT (session_id, turn_id, id) DO UPDATE SET
-         pieces = o.pieces + 1, chars = o.chars + $6, is_held = o.is_held OR $7,
-         shown = o.shown + CASE WHEN o.is_held OR $7 THEN 0 ELSE $6 END
+         pieces = o.pieces + 1, chars = o.chars + $6, is_held = ${MUST_HOLD},
+         shown = o.shown + CASE WHEN o.is_streamed OR ${MUST_HOLD} THEN 0 ELSE $6 END
          WHERE o.state = 'open' AND o.pieces = $5 AND $5 > 0 AND o.chars + $6 <= $8
-       RETURNING o.account_id, NOT o.is_held AS is_shown)
+       RETURNING o.account_id, CASE WHEN o.is_held THEN 'held' WHEN o.is_streamed THEN 'judged' ELSE 'shown' END AS fate)
      INSERT INTO turn_pieces (session_id, turn_id, output_id, piece, account_id, text, is_shown)
-     SELECT $1, $2, $4, $5, account_id, $9, is_shown FROM output RETURNING is_shown AS "isShown"`,
-    [sessionId, turnId, runtime, outputId, piece, text.length, mustWait, maxChars, text],
+     SELECT $1, $2, $4, $5, account_id, $9, fate = 'shown' FROM output RETURNING (SELECT fate FROM output)`,
+    [sessionId, turnId, runtime, outputId, piece, text.length, mode, maxChars, text],
   );
-  return (await added.catch(throwQuotaProblem))?.isShown ?? null;
+  return (await added.catch(throwQuotaProblem))?.fate ?? null;
+}
+
+/** Records the judgement of a piece, which may be shown now. */
+export async function passPiece(
+  pool: Pool,
+  { sessionId, turnId, outputId }: OutputKey,
+  { piece, text, judgement }: { readonly piece: number; readonly text: string; readonly judgement: Judgement },
+): Promise<void> {
+  await pool.query(
+    `WITH judged AS (
+       UPDATE turn_pieces SET judged_text = $5, judgement = $6, is_shown = true
+        WHERE session_id = $1 AND turn_id = $2 AND output_id = $3 AND piece = $4 AND judgement IS NULL RETURNING 1)
+     UPDATE turn_outputs SET shown = shown + $7
+      WHERE session_id = $1 AND turn_id = $2 AND id = $3 AND EXISTS (SELECT 1 FROM judged)`,
+    [sessionId, turnId, outputId, piece, text, JSON.stringify(judgement), text.length],
+  );
 }
 
 export const findOutput = (db: Queryable, { sessionId, turnId, outputId }: OutputKey): Promise<OutputRow | null> =>
@@ -108,12 +139,15 @@ export interface PieceRow {
   readonly piece: number;
   readonly text: string;
   readonly isShown: boolean;
+  /** As the plugins let it pass; null where it was not judged on its own. */
+  readonly judgedText: string | null;
+  readonly judgement: Judgement | null;
 }
 /** Pieces of an output that is not complete, in order. */
 export const listPieces = (db: Queryable, { sessionId, turnId, outputId }: OutputKey): Promise<PieceRow[]> =>
   listRows(
     db,
-    `SELECT piece, text, is_shown AS "isShown" FROM turn_pieces
+    `SELECT piece, text, is_shown AS "isShown", judged_text AS "judgedText", judgement FROM turn_pieces
       WHERE session_id = $1 AND turn_id = $2 AND output_id = $3 ORDER BY turn_pieces.piece`,
     [sessionId, turnId, outputId],
   );

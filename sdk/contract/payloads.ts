@@ -78,6 +78,15 @@ export const chatMessage = z.object({ role: z.enum(['system', 'user', 'assistant
 
 export const inbound = z.object({ id, from: z.string().max(500), text, attachments: attachments.default([]) });
 export const outbound = z.object({ id, text, attachments: attachments.default([]) });
+/** The longest text before a piece that a plugin gets with it, in characters. */
+export const BEFORE_MAX_CHARS = 4_096;
+/** Set where `message.text` is one piece of a message that is being streamed. */
+export const partial = z.object({
+  /** The end of the text before this piece, as it was shown. */
+  before: z.string().max(BEFORE_MAX_CHARS),
+  /** Whether this is the last piece, whose text may be empty. */
+  done: z.boolean(),
+});
 export const todoFields = z.object({
   title: z.string().min(1).max(1000),
   notes: z.string().max(65_536),

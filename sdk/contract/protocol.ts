@@ -88,8 +88,9 @@ export const hooks = {
     doc: 'Runs when an agent has written a message, before it is sent.',
     reach: 'Reads, changes and can cancel every message from your agents.',
     risk: 'high',
-    context: z.object({ message: p.outbound, target: z.string().max(500) }),
+    context: z.object({ message: p.outbound, target: z.string().max(500), partial: p.partial.optional() }),
     answers: patch('message.text', 'message.attachments'),
+    streams: true,
     example: {
       context: { message: { id: 'm2', text: 'hi', attachments: [] }, target: 'ann' },
       answer: { message: { text: 'Hi.' } },
@@ -405,6 +406,8 @@ export const handshakeOn = z.object({ jsonType: z.string().min(1).max(200) });
 /** What a bundle registers, as introspection records it at publish. At run time a child may register nothing else. */
 export const registrations = z.object({
   hooks: z.array(z.string()),
+  /** The hooks whose handlers were assigned with `stream: true`. */
+  streams: z.array(z.string()).optional(),
   events: z.array(z.string()),
   tools: z.record(z.string(), surfaces.tools.registration),
   commands: z.record(z.string(), surfaces.commands.registration),

@@ -73,9 +73,14 @@ function printGroup(interfaceName: string, group: string, doc: string): string[]
         `Return ${describeReturn(row)}`,
         `Cancel: ${describeCancel(row)} On an error or after ${formatSeconds(row.budgetMs)}, ${describeFailure(row.onFailure)}.`,
       ),
-      `${name.slice(group.length + 1)}?: (ctx: ${typeName(name)}Context) => ${printAnswerType(name, row)};`,
+      `${name.slice(group.length + 1)}?: ${printHandlerType(name, row)};`,
     ]);
   return printInterface([doc], interfaceName, members);
+}
+
+function printHandlerType(name: string, row: HookRow): string {
+  const handler = `(ctx: ${typeName(name)}Context) => ${printAnswerType(name, row)}`;
+  return row.streams ? `(${handler}) | { stream: boolean; handler: ${handler} }` : handler;
 }
 
 function printAnswerType(name: string, row: HookRow): string {

@@ -62,14 +62,19 @@ export class Turn {
     return this.#transport.json({ method: 'GET', path, signal });
   }
 
-  /** Sends a whole text of the agent. `show` of the answer is what may be shown. */
-  output(text: string, { signal, ...options }: OutputOptions = {}): Promise<TurnOutput> {
+  /**
+   * Sends a whole text of the agent. `show` of the answer is what may be shown.
+   *
+   * @param options.isShown you have shown it, because the prompt said `outbound: 'none'`
+   */
+  output(text: string, { signal, ...options }: OutputOptions & { isShown?: boolean } = {}): Promise<TurnOutput> {
     return this.#post('/output', { text, ...options }, signal);
   }
 
   /**
    * Sends a text of the agent as the model writes it. Yields what may be shown: each piece at once while no plugin judges
-   * messages, otherwise the whole at the end. Where the last one has the action `cancel`, end what was shown.
+   * messages or all of them stream, otherwise the whole at the end. Ends with the first answer whose action is `cancel`: end
+   * what was shown.
    */
   async *stream(pieces: AsyncIterable<string>, { signal, ...options }: OutputOptions = {}): AsyncGenerator<TurnOutput> {
     const { attachments, ...rest } = { id: crypto.randomUUID(), ...options };
@@ -82,7 +87,9 @@ export class Turn {
       waiting = isSplit ? text.slice(-1) : '';
       const sent = isSplit ? text.slice(0, -1) : text;
       if (sent === '') continue;
-      yield await this.#post('/output', { ...rest, piece, text: sent.toWellFormed() }, signal);
+      const output = await this.#post<TurnOutput>('/output', { ...rest, piece, text: sent.toWellFormed() }, signal);
+      yield output;
+      if (output.action === 'cancel') return;
       piece += 1;
     }
     if (piece === 0 && waiting === '') return;

@@ -4,6 +4,7 @@ import { LRUCache } from 'lru-cache';
 import type { Pool } from 'pg';
 import { type InstalledPlugin, loadAccountPlugins } from '../../db/installations/account-plugins.ts';
 import { isActive, mayRun } from '../../db/installations/run-rule.ts';
+import type { OutboundMode } from '../../db/sessions/turn-outputs.ts';
 import { formatFullName } from '../../sdk/contract/full-names.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
 
@@ -131,6 +132,15 @@ const NO_PLUGINS: readonly InstalledPlugin[] = [];
 /** Lists the installed plugins that a chain of this hook leaves out. */
 export const listIdlePlugins = (accountPlugins: AccountPlugins, hook: HookName): readonly InstalledPlugin[] =>
   accountPlugins.idleByHook.get(hook) ?? NO_PLUGINS;
+
+const OUTBOUND: HookName = 'middleware.outboundMessage';
+
+/** How the plugins judge the agent's messages now. */
+export function readOutboundMode(accountPlugins: AccountPlugins): OutboundMode {
+  const links = listHookLinks(accountPlugins, OUTBOUND);
+  if (links.length === 0) return 'none';
+  return links.every(({ registrations }) => registrations.streams?.includes(OUTBOUND)) ? 'pieces' : 'whole';
+}
 
 /**
  * Lists the links of one hook, in order. Compaction calls one plugin only: the first required one, otherwise the first that is

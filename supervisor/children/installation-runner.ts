@@ -183,7 +183,11 @@ export class InstallationRunner {
     }
     const { registrations } = this.plugin;
     const hooks = [...new Set([...registrations.hooks, ...serving.registrations.hooks])];
-    return { ...this.plugin, registrations: { ...registrations, hooks } };
+    // The old version may judge whole messages only.
+    const streams = (registrations.streams ?? []).filter(
+      (hook) => !serving.registrations.hooks.includes(hook) || serving.registrations.streams?.includes(hook),
+    );
+    return { ...this.plugin, registrations: { ...registrations, hooks, streams } };
   }
 
   #setServing(serving: LoadedChild | null): void {
@@ -635,7 +639,7 @@ export class InstallationRunner {
 
 /** Changes with what an account's chains use of the installation. */
 const chainKey = ({ versionId, registrations }: InstalledPlugin): string =>
-  `${versionId} ${registrations.hooks.toSorted().join()}`;
+  `${versionId} ${registrations.hooks.toSorted().join()} ${registrations.streams?.toSorted().join() ?? ''}`;
 
 /** Length of stderr in a log line's data, characters. */
 const STDERR_MAX_CHARS = 4_000;

@@ -1,6 +1,7 @@
 /**
  * Texts of an agent in a turn: judged before anybody sees them. While no plugin judges messages, pieces may be shown as the
- * model writes them; the whole is judged at its end all the same, for plugins that were installed meanwhile.
+ * model writes them; the whole is judged at its end all the same, for plugins that were installed meanwhile. While all
+ * plugins that judge messages do so piece by piece, each piece may be shown when it is judged.
  */
 import type { z } from 'zod';
 import { requireRoom } from '../../db/accounts/usage.ts';
@@ -14,14 +15,15 @@ import {
   type OutputRow,
   type PieceRow,
   passOutput,
+  passPiece,
   startWholeOutput,
   vetoOutput,
 } from '../../db/sessions/turn-outputs.ts';
 import { holdTurn, type Judgement, type TurnKey } from '../../db/sessions/turns.ts';
 import { describeCancel } from '../../sdk/contract/errors.ts';
-import { type attachments, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
+import { type attachments, BEFORE_MAX_CHARS, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { createBadRequest } from '../../service/http/errors.ts';
-import { listHookLinks } from '../children/account-plugins-cache.ts';
+import { readOutboundMode } from '../children/account-plugins-cache.ts';
 import { runSessionHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
 import {
@@ -57,6 +59,8 @@ interface WholeOutput {
   readonly text: string;
   readonly attachments: Attachments;
   readonly target: string;
+  /** Whether the runtime has shown the text already, because no plugin judged messages when the model was asked. */
+  readonly isShown?: boolean;
 }
 
 /** @throws Problem `turn_held`, `turn_ended`, `id_reused`, `not_found`, `quota_exceeded` */
@@ -65,22 +69,23 @@ export function sendWholeOutput(
   session: Session,
   turn: TurnKey,
   runtime: string,
-  { id, text, attachments, target }: WholeOutput,
+  { id, text, attachments, target, isShown = false }: WholeOutput,
 ): Promise<OutputAnswer> {
+  const shown = isShown ? text : '';
   const digest = digestOf([text, attachments]);
   const key = { ...turn, outputId: id ?? `${turn.turnId}:${digest.slice(0, DIGEST_CHARS)}` };
   return withLock(services, key, async () => {
     if (!(await startWholeOutput(services.pool, key, runtime, digest))) {
       const known = await requireOutput(services, key);
       if (known.digest !== digest) throw createReusedProblem('an output of this turn');
-      if (known.state !== 'open') return describeOutput(known, 0);
+      if (known.state !== 'open') return describeOutput(known, shown.length);
       await requireLease(services, key, runtime);
     }
-    return judgeOutput(services, session, key, runtime, { text, attachments, target, digest, shown: '' });
+    return judgeOutput(services, session, key, runtime, { text, attachments, target, digest, shown });
   });
 }
 
-interface OutputPiece extends WholeOutput {
+interface OutputPiece extends Omit<WholeOutput, 'isShown'> {
   readonly piece: number;
   /** Whether this is the last piece. */
   readonly done: boolean;
@@ -98,39 +103,92 @@ export function sendPiece(
   const key = { ...turn, outputId: id ?? `${turn.turnId}:streamed` };
   const digest = digestOf([piece, text, attachments]);
   return withLock(services, key, async () => {
-    const links = listHookLinks(await services.pluginsCache.current(session.accountId), HOOK);
+    const mode = readOutboundMode(await services.pluginsCache.current(session.accountId));
     if (piece === 0) await requireRoom(services.pool, session.accountId, 'transcripts', 0);
-    const added = { piece, text, mustWait: links.length > 0, maxChars: TEXT_MAX_CHARS };
-    const isNew = await addPiece(services.pool, key, runtime, added);
-    const known = isNew === null ? await findRepeated(services, key, runtime, request, digest) : null;
-    if (known?.state === 'passed' || known?.state === 'vetoed')
-      return describeOutput(known, known.isHeld ? known.shown : known.shown - text.length);
+    const fate = await addPiece(services.pool, key, runtime, { piece, text, mode, maxChars: TEXT_MAX_CHARS });
+    const known = fate === null ? await findRepeated(services, key, runtime, request, digest) : null;
+    if (known && known.state !== 'open')
+      return describeOutput(known, known.isHeld || known.isStreamed ? known.shown : known.shown - text.length);
     await services.faultPoint('turn.piece');
+    const isJudged = known ? known.isStreamed && !known.isHeld : fate === 'judged';
+    if (isJudged) return judgePiece(services, session, key, runtime, { ...request, digest });
     const pieces = done || known ? await listPieces(services.pool, key) : [];
-    if (!done) {
-      const isShown = isNew ?? pieces[piece]?.isShown === true;
-      return {
-        ...CONTINUE,
-        id: key.outputId,
-        state: 'open',
-        show: isShown ? text : '',
-        attachments: [],
-        judgement: null,
-      };
+    if (done) {
+      const output = { ...joinPieces(pieces, piece), attachments, target, digest };
+      return judgeOutput(services, session, key, runtime, output);
     }
-    const output = { ...joinPieces(pieces, piece), attachments, target, digest };
-    return judgeOutput(services, session, key, runtime, output);
+    const isShown = known ? pieces[piece]?.isShown === true : fate === 'shown';
+    return describeOpen(key.outputId, isShown ? text : '');
   });
 }
 
-/** The text of all pieces, and the part that was shown before the last one. */
+const describeOpen = (id: string, show: string): OutputAnswer => ({
+  ...CONTINUE,
+  id,
+  state: 'open',
+  show,
+  attachments: [],
+  judgement: null,
+});
+
+/** The text of all pieces as it was judged so far, and the part that was shown before the last one. */
 const joinPieces = (pieces: readonly PieceRow[], last: number) => ({
-  text: pieces.map(({ text }) => text).join(''),
+  text: pieces.map(({ judgedText, text }) => judgedText ?? text).join(''),
   shown: pieces
     .filter(({ piece, isShown }) => isShown && piece < last)
-    .map(({ text }) => text)
+    .map(({ judgedText, text }) => judgedText ?? text)
     .join(''),
 });
+
+interface PieceToJudge extends Omit<OutputPiece, 'id'> {
+  readonly digest: string;
+}
+
+/** Has the plugins judge one piece. The last one completes the output. */
+async function judgePiece(
+  services: SessionServices,
+  session: Session,
+  key: OutputKey,
+  runtime: string,
+  { piece, text, attachments, target, done, digest }: PieceToJudge,
+): Promise<OutputAnswer> {
+  const { pool } = services;
+  const { outputId: id } = key;
+  const pieces = await listPieces(pool, key);
+  const known = pieces[piece];
+  if (known?.judgement && !done) return describeOpen(id, known.judgedText ?? '');
+  const shown = joinPieces(pieces, piece).shown;
+  const message = { id, text, attachments };
+  const partial = { before: shown.slice(-BEFORE_MAX_CHARS).toWellFormed(), done };
+  const answer = await runSessionHook(services, session, HOOK, { message, target, partial }, 'agent', `${id}:vetoed`);
+  await services.faultPoint('turn.output-judged');
+  if (answer.cancel?.cause === 'failure') return { ...describeOpen(id, ''), ...describeCancelled(answer.cancel) };
+  const judged = (answer.context as { message: typeof message }).message;
+  const own = toJudgement('outboundMessage', answer);
+  if (!done && !answer.cancel) {
+    await passPiece(pool, key, { piece, text: judged.text, judgement: own });
+    return describeOpen(id, judged.text);
+  }
+  const judgement = [...pieces.slice(0, piece).map((one) => one.judgement), own].reduce(mergeJudgements, null) ?? own;
+  return completeOutput(services, key, runtime, {
+    digest,
+    judgement,
+    text: shown + judged.text,
+    attachments: judged.attachments,
+    shownChars: shown.length,
+  });
+}
+
+/** What is kept of the judgements of all pieces: a cancel is the last one. */
+function mergeJudgements(before: Judgement | null, next: Judgement | null): Judgement | null {
+  if (before === null || next === null || next.outcome === 'cancelled') return next ?? before;
+  return {
+    ...next,
+    outcome: before.outcome === 'changed' ? 'changed' : next.outcome,
+    asked: Math.max(before.asked, next.asked),
+    by: [...new Set([...before.by, ...next.by])],
+  };
+}
 
 /** The output of a piece that is not new. @throws Problem if it is not a repeated piece */
 async function findRepeated(
@@ -169,20 +227,25 @@ export async function finishOutputs(
   session: Session,
   turn: TurnKey,
   runtime: string,
-  outputs: readonly Pick<OutputRow, 'id' | 'pieces'>[],
+  outputs: readonly Pick<OutputRow, 'id' | 'pieces' | 'isStreamed' | 'isHeld'>[],
   target: string,
 ): Promise<void> {
-  for (const { id, pieces } of outputs) {
+  for (const { id, pieces, isStreamed, isHeld } of outputs) {
     const key = { ...turn, outputId: id };
     await withLock(services, key, async () => {
       await requireLease(services, key, runtime);
-      const output = joinPieces(await listPieces(services.pool, key), pieces);
+      const rows = await listPieces(services.pool, key);
+      if (isStreamed && !isHeld && rows.every(({ judgement }) => judgement !== null)) {
+        const last = { piece: pieces, text: '', attachments: [], target, done: true, digest: '' };
+        return judgePiece(services, session, key, runtime, last);
+      }
+      const output = joinPieces(rows, pieces);
       return judgeOutput(services, session, key, runtime, { ...output, attachments: [], target, digest: '' });
     });
   }
 }
 
-interface CompleteOutput extends Omit<WholeOutput, 'id'> {
+interface CompleteOutput extends Omit<WholeOutput, 'id' | 'isShown'> {
   readonly digest: string;
   /** The part that was shown already. */
   readonly shown: string;
@@ -195,38 +258,55 @@ async function judgeOutput(
   runtime: string,
   { text, attachments, target, digest, shown }: CompleteOutput,
 ): Promise<OutputAnswer> {
-  const { pool } = services;
   const { outputId: id } = key;
   const message = { id, text, attachments };
   const answer = await runSessionHook(services, session, HOOK, { message, target }, 'agent', `${id}:vetoed`);
   await services.faultPoint('turn.output-judged');
-  if (answer.cancel?.cause === 'failure')
-    return { ...describeCancelled(answer.cancel), id, state: 'open', show: '', attachments: [], judgement: null };
+  if (answer.cancel?.cause === 'failure') return { ...describeOpen(id, ''), ...describeCancelled(answer.cancel) };
   const judged = (answer.context as { message: typeof message }).message;
   const judgement = refuseLateChange(toJudgement('outboundMessage', answer), text, judged.text, shown);
   const isVetoed = judgement.outcome === 'cancelled';
   if (isVetoed && !answer.cancel) await recordLateChange(services, session, id, judgement);
+  return completeOutput(services, key, runtime, {
+    digest,
+    judgement,
+    text: judged.text,
+    attachments: judged.attachments,
+    shownChars: shown.length,
+  });
+}
+
+interface JudgedOutput {
+  readonly digest: string;
+  readonly judgement: Judgement;
+  readonly text: string;
+  readonly attachments: Attachments;
+  /** Characters of the text that were shown already. */
+  readonly shownChars: number;
+}
+
+/** Adds a judged text to the transcript, or records its veto. */
+async function completeOutput(
+  services: SessionServices,
+  key: OutputKey,
+  runtime: string,
+  { digest, judgement, text, attachments, shownChars }: JudgedOutput,
+): Promise<OutputAnswer> {
+  const { pool } = services;
+  const isVetoed = judgement.outcome === 'cancelled';
   const isSaved = isVetoed
     ? await vetoOutput(pool, key, runtime, { digest, judgement })
     : await passOutput(pool, key, runtime, {
         digest,
         judgement,
-        text: judged.text,
-        attachments: judged.attachments,
-        data: { attachments: judged.attachments, turnId: key.turnId },
+        text,
+        attachments,
+        data: { attachments, turnId: key.turnId },
       }).catch((error) => forgetUnkept(error, () => forgetOutput(pool, key)));
   if (!isSaved) throw await explainRefusal(pool, key);
   await services.faultPoint('turn.output-saved');
-  return describeOutput(
-    {
-      id,
-      state: isVetoed ? 'vetoed' : 'passed',
-      text: judged.text,
-      attachments: judged.attachments,
-      judgement,
-    },
-    shown.length,
-  );
+  const state = isVetoed ? 'vetoed' : 'passed';
+  return describeOutput({ id: key.outputId, state, text, attachments, judgement }, shownChars);
 }
 
 /** A plugin that was installed while a text was being shown can no longer change it: that stops the rest. */

@@ -8,7 +8,9 @@ import {
   toPlainMessage,
 } from '../../db/sessions/sessions.ts';
 import { addSummary, findSummary, listModelMessages, type SummaryRow } from '../../db/sessions/summaries.ts';
+import type { OutboundMode } from '../../db/sessions/turn-outputs.ts';
 import { holdTurn, type TurnKey, type TurnRow } from '../../db/sessions/turns.ts';
+import { readOutboundMode } from '../children/account-plugins-cache.ts';
 import { summarizeTranscript } from './compaction.ts';
 import { runSessionHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
@@ -40,6 +42,8 @@ export interface PromptAnswer extends Verdict {
   /** Why the messages were not summarized. */
   readonly notice: string | null;
   readonly tools: ToolItem[];
+  /** How plugins judge the texts of the agent now. */
+  readonly outbound: OutboundMode;
 }
 
 /** @throws Problem `turn_held`, `turn_ended`, `cancelled`, `not_found` */
@@ -60,7 +64,7 @@ export async function readPrompt(
     services.pluginsCache.get(session.accountId),
   ]);
   const verdict = answer.cancel ? describeCancelled(answer.cancel) : conversation.verdict;
-  if (verdict.action === 'cancel') return { ...NOTHING, ...verdict, turnId: turn.id, model };
+  if (verdict.action === 'cancel') return { ...NOTHING, ...verdict, turnId: turn.id, model, messages: [], tools: [] };
   const judged = answer.context as { systemPrompt: string };
   const { messages, isTruncated, notice } = conversation;
   const tools = listTools(plugins);
@@ -73,10 +77,11 @@ export async function readPrompt(
     isTruncated,
     notice,
     tools,
+    outbound: readOutboundMode(plugins),
   };
 }
 
-const NOTHING = { systemPrompt: '', messages: [], isTruncated: false, notice: null, tools: [] };
+const NOTHING = { systemPrompt: '', isTruncated: false, notice: null, outbound: 'whole' } as const;
 
 /** The system prompt of the turn; without one, the instructions of the account's agent. */
 async function readBasePrompt({ pool }: SessionServices, session: Session, turn: TurnRow): Promise<string> {

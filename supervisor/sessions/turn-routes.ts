@@ -4,7 +4,7 @@ import type { FastifyRequest, FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { listCalls } from '../../db/sessions/tool-calls.ts';
-import { listOutputs } from '../../db/sessions/turn-outputs.ts';
+import { listOutputs, outboundModes } from '../../db/sessions/turn-outputs.ts';
 import { pageTurns, turnStates } from '../../db/sessions/turns.ts';
 import { attachment, attachments, json, judgement, TEXT_MAX_CHARS, trigger } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
@@ -171,6 +171,11 @@ const promptResource = z
     isTruncated: z.boolean().describe('Whether older messages are left out without a summary.'),
     notice: z.string().nullable().describe('Why a plugin’s summary is not used.'),
     tools: z.array(toolResource),
+    outbound: z
+      .enum(outboundModes)
+      .describe(
+        'How plugins judge the texts of the agent now. none: show them as they come. pieces: send pieces, such as sentences, and show each when it is answered. whole: show nothing before the end.',
+      ),
   })
   .meta({ id: 'Prompt', description: 'What to ask a model. All of it is empty where the action is `cancel`.' });
 
@@ -197,6 +202,12 @@ const outputBody = jsonBody({
   done: z.boolean().default(false).describe('Whether this is the last piece. A whole text needs none.'),
   attachments: attachments.default([]).describe('Of a whole text, or with the last piece.'),
   target: z.string().max(TARGET_MAX_CHARS).default('user').describe('The recipient, as plugins see it.'),
+  isShown: z
+    .boolean()
+    .default(false)
+    .describe(
+      'Of a whole text: you have shown it already, because the prompt said `outbound: none`. A plugin that was installed meanwhile can then cancel it, but not change it.',
+    ),
 });
 
 const endBody = jsonBody({
@@ -275,7 +286,7 @@ const shapes = {
   output: {
     summary: 'Sends a text of the agent, whole or in pieces, and answers what may be shown',
     details:
-      'Runs the hook `outboundMessage` and adds the text to the transcript. While no plugin has this hook, each piece may be shown at once. While one has, all of it may be shown when the last piece was judged.',
+      'Runs the hook `outboundMessage` and adds the text to the transcript. While no plugin has this hook, each piece may be shown at once. While one has, all of it may be shown when the last piece was judged, or each piece when it was judged if all of these plugins stream.',
     problems: [...STEP_PROBLEMS, 'id_reused', 'quota_exceeded'],
     ...step,
     body: outputBody,
@@ -372,9 +383,9 @@ export function turnRoutes(services: SessionServices): FastifyPluginAsyncZod {
       const session = await requireSession(services, requireCaller(request), request.params);
       const key = { sessionId: session.id, turnId: request.params.turnId };
       const runtime = readRuntime(request);
-      const { piece, done, ...output } = request.body;
+      const { piece, done, isShown, ...output } = request.body;
       return piece === undefined
-        ? sendWholeOutput(services, session, key, runtime, output)
+        ? sendWholeOutput(services, session, key, runtime, { ...output, isShown })
         : sendPiece(services, session, key, runtime, { piece, done, ...output });
     });
 

@@ -110,6 +110,13 @@ export declare const outbound: z.ZodObject<{
         url: z.ZodOptional<z.ZodURL>;
     }, z.core.$strip>>>;
 }, z.core.$strip>;
+/** The longest text before a piece that a plugin gets with it, in characters. */
+export declare const BEFORE_MAX_CHARS = 4096;
+/** Set where `message.text` is one piece of a message that is being streamed. */
+export declare const partial: z.ZodObject<{
+    before: z.ZodString;
+    done: z.ZodBoolean;
+}, z.core.$strip>;
 export declare const todoFields: z.ZodObject<{
     title: z.ZodString;
     notes: z.ZodString;

@@ -164,11 +164,16 @@ export declare const hooks: {
                 }, z.core.$strip>>>;
             }, z.core.$strip>;
             target: z.ZodString;
+            partial: z.ZodOptional<z.ZodObject<{
+                before: z.ZodString;
+                done: z.ZodBoolean;
+            }, z.core.$strip>>;
         }, z.core.$strip>;
         readonly answers: {
             readonly kind: 'patch';
             readonly patchable: readonly ["message.text", "message.attachments"];
         };
+        readonly streams: true;
         readonly example: {
             readonly context: {
                 readonly message: {
@@ -1042,6 +1047,7 @@ export declare const handshakeOn: z.ZodObject<{
 /** What a bundle registers, as introspection records it at publish. At run time a child may register nothing else. */
 export declare const registrations: z.ZodObject<{
     hooks: z.ZodArray<z.ZodString>;
+    streams: z.ZodOptional<z.ZodArray<z.ZodString>>;
     events: z.ZodArray<z.ZodString>;
     tools: z.ZodRecord<z.ZodString, z.ZodObject<{
         description: z.ZodString;
@@ -1815,6 +1821,7 @@ export declare const control: {
             secretNames: z.ZodArray<z.ZodString>;
             expected: z.ZodNullable<z.ZodObject<{
                 hooks: z.ZodArray<z.ZodString>;
+                streams: z.ZodOptional<z.ZodArray<z.ZodString>>;
                 events: z.ZodArray<z.ZodString>;
                 tools: z.ZodRecord<z.ZodString, z.ZodObject<{
                     description: z.ZodString;
@@ -1844,6 +1851,7 @@ export declare const control: {
             outcome: z.ZodLiteral<"loaded">;
             registrations: z.ZodObject<{
                 hooks: z.ZodArray<z.ZodString>;
+                streams: z.ZodOptional<z.ZodArray<z.ZodString>>;
                 events: z.ZodArray<z.ZodString>;
                 tools: z.ZodRecord<z.ZodString, z.ZodObject<{
                     description: z.ZodString;

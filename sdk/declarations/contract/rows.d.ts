@@ -28,6 +28,8 @@ export interface HookRow extends Row, Reach {
         readonly patchable: readonly string[];
     };
     readonly cancellable: boolean;
+    /** Whether a handler that is assigned as `{ stream: true, handler }` judges messages piece by piece. */
+    readonly streams?: true;
     readonly onFailure: FailureRule;
     /** Milliseconds for one link. Waiting on `host.llm` and `host.ssh` does not count. */
     readonly budgetMs: number;

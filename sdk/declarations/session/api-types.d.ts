@@ -205,6 +205,11 @@ export interface Prompt extends Verdict {
     readonly isTruncated: boolean;
     readonly notice: string | null;
     readonly tools: readonly Tool[];
+    /**
+     * How plugins judge the agent's texts now. `none`: show them as they come. `pieces`: send pieces, such as sentences, and show
+     * each when it is answered. `whole`: show nothing before the end.
+     */
+    readonly outbound: 'none' | 'pieces' | 'whole';
 }
 export interface TurnOutput extends Verdict {
     readonly id: string;

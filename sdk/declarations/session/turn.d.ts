@@ -29,11 +29,18 @@ export declare class Turn {
     call(callId: string, name: string, args?: Json, { signal }?: Cancellable): Promise<ToolResult>;
     /** Whether a tool was called, and its result. */
     lookUpCall(callId: string, { signal }?: Cancellable): Promise<TurnCall>;
-    /** Sends a whole text of the agent. `show` of the answer is what may be shown. */
-    output(text: string, { signal, ...options }?: OutputOptions): Promise<TurnOutput>;
+    /**
+     * Sends a whole text of the agent. `show` of the answer is what may be shown.
+     *
+     * @param options.isShown you have shown it, because the prompt said `outbound: 'none'`
+     */
+    output(text: string, { signal, ...options }?: OutputOptions & {
+        isShown?: boolean;
+    }): Promise<TurnOutput>;
     /**
      * Sends a text of the agent as the model writes it. Yields what may be shown: each piece at once while no plugin judges
-     * messages, otherwise the whole at the end. Where the last one has the action `cancel`, end what was shown.
+     * messages or all of them stream, otherwise the whole at the end. Ends with the first answer whose action is `cancel`: end
+     * what was shown.
      */
     stream(pieces: AsyncIterable<string>, { signal, ...options }?: OutputOptions): AsyncGenerator<TurnOutput>;
     /**

@@ -462,6 +462,76 @@ t.test('pieces are shown at once without a guard, and as a whole with one', asyn
   t.equal((await fixture.pool.query('SELECT 1 FROM turn_pieces WHERE session_id = $1', [session])).rowCount, 0);
 });
 
+t.test('pieces are judged and shown one by one while all guards stream', async (t) => {
+  const fixture = shared.withNewAccount();
+  const slug = `stream-${fixture.account}`;
+  const code = `middleware.outboundMessage = { stream: true, handler: ({ message: { text }, partial, cancel }) => {
+    host.log('piece', { text: (partial ? partial.before : 'WHOLE') + '|' + text + (partial?.done ? '.' : '') });
+    if (text.includes('secret')) cancel('that is secret');
+    return { message: { text: text.replace('darn', '[bleep]') } };
+  } };`;
+  await fixture.install({ slug, code });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  const send = async (id: string, piece: number, text: string, done = false) =>
+    (await turn('POST', '/t1/output', { id, piece, text, done })).body;
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  t.match((await turn('GET', '/t1/prompt')).body, { outbound: 'pieces' });
+  t.match(await send('o1', 0, 'A darn. '), { show: 'A [bleep]. ', state: 'open' });
+  t.match(await send('o1', 0, 'A darn. '), { show: 'A [bleep]. ' }, 'again');
+  t.match(await send('o1', 0, 'else'), { code: 'id_reused' });
+  t.match(await send('o1', 1, 'day.', true), {
+    show: 'day.',
+    state: 'passed',
+    judgement: { outcome: 'changed', asked: 1, by: [slug] },
+  });
+  t.match(await send('o1', 1, 'day.', true), { show: 'day.', state: 'passed' }, 'again');
+  t.match(await send('o2', 0, 'Fine. '), { show: 'Fine. ' });
+  const vetoed = { show: '', action: 'cancel', isFinal: true, cancelledBy: slug, state: 'vetoed' };
+  t.match(await send('o2', 1, 'A secret. '), vetoed);
+  t.match(await send('o2', 2, 'More.', true), { code: 'id_reused' });
+  t.match(await send('o3', 0, 'Never ended. '), { show: 'Never ended. ' });
+  const whole = await turn('POST', '/t1/output', { id: 'o4', text: 'A darn whole.' });
+  t.match(whole.body, { show: 'A [bleep] whole.' });
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  t.match((await turn('GET', '/t1/prompt')).body, { outbound: 'whole' });
+  t.match(await send('o3', 1, 'Held. '), { show: '' }, 'a plugin that does not stream was installed meanwhile');
+  t.match(await turn('POST', '/t1/end', {}), { body: { state: 'ended', replyId: 'o4' } });
+  t.same(
+    (await linesOf(fixture, 'piece')).map(({ text }) => text),
+    [
+      '|A darn. ',
+      'A [bleep]. |day..',
+      '|Fine. ',
+      'Fine. |A secret. ',
+      '|Never ended. ',
+      'WHOLE|A darn whole.',
+      'WHOLE|Never ended. Held. ',
+    ],
+  );
+  t.same(
+    (await transcript(fixture, session)).filter(({ role }) => role === 'assistant').map(({ text }) => text),
+    ['A [bleep]. day.', 'A [bleep] whole.', 'Never ended. Held. '],
+  );
+});
+
+t.test('a required guard that streams and fails lets no piece out; the piece may be sent again', async (t) => {
+  const fixture = shared.withNewAccount();
+  const slug = `moody-${fixture.account}`;
+  const code = `let calls = 0;
+    middleware.outboundMessage = { stream: true, handler: () => { calls += 1; if (calls === 1) throw new Error('x'); } };`;
+  await fixture.install({ slug, code, required: true });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  const first = { id: 'o1', piece: 0, text: 'One. ' };
+  const stopped = { show: '', action: 'cancel', isFinal: false, cancelledBy: slug, state: 'open' };
+  t.match((await turn('POST', '/t1/output', first)).body, stopped);
+  t.match((await turn('POST', '/t1/output', first)).body, { show: 'One. ', action: 'continue' });
+  const last = { id: 'o1', piece: 1, text: 'Two.', done: true };
+  t.match((await turn('POST', '/t1/output', last)).body, { show: 'Two.', state: 'passed' });
+});
+
 t.test('what was shown before a plugin came cannot be changed by it', async (t) => {
   const fixture = shared.withNewAccount();
   const session = await fixture.session();
@@ -479,6 +549,10 @@ t.test('what was shown before a plugin came cannot be changed by it', async (t) 
   };
   t.match((await turn('POST', '/t1/output', last)).body, refused);
   t.match((await turn('POST', '/t1/output', last)).body, refused);
+  const whole = { id: 'o2', text: 'darn it', isShown: true };
+  t.match((await turn('POST', '/t1/output', whole)).body, refused, 'shown by the runtime');
+  const harmless = { id: 'o3', text: 'it is', isShown: true };
+  t.match((await turn('POST', '/t1/output', harmless)).body, { show: '', state: 'passed' });
 });
 
 t.test('a summary replaces what it covers, once', async (t) => {
