@@ -1,7 +1,9 @@
-/** Bundles the child program into one file at start-up. This takes 30 ms and avoids a stale build. */
+/** Bundles the child program into one file at start-up, which avoids a stale build. */
 import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { build, type Plugin } from 'esbuild';
+import { type BuildOptions, build, type Plugin, version } from 'esbuild';
+import { type Built, buildOrReuse } from './kept-builds.ts';
 
 /** Entry of the child program. Tests without wall L1 pass another one. */
 export const CHILD_ENTRY = fileURLToPath(new URL('main.ts', import.meta.url));
@@ -58,12 +60,10 @@ async function bundleProgram(
   define: Readonly<Record<string, string>> = {},
   format: 'cjs' | 'iife' = 'cjs',
 ): Promise<string> {
-  const { outputFiles } = await build({
+  const options = {
     entryPoints: [entry],
     define: { ...define },
-    plugins: [sesParts],
     bundle: true,
-    write: false,
     platform: 'node',
     format,
     ...(format === 'iife' ? { globalName: 'web' } : {}),
@@ -75,8 +75,15 @@ async function bundleProgram(
     banner: { js: '"use strict";' },
     legalComments: 'none',
     logLevel: 'silent',
-  });
+  } as const satisfies BuildOptions;
+  return buildOrReuse(JSON.stringify([version, options]), () => runBuild(options));
+}
+
+async function runBuild(options: BuildOptions): Promise<Built> {
+  const { outputFiles, metafile } = await build({ ...options, plugins: [sesParts], write: false, metafile: true });
   const [file] = outputFiles;
   if (!file) throw new Error('the child program was not built');
-  return file.text;
+  // This file says how parts of ses are replaced.
+  const inputs = [fileURLToPath(import.meta.url), ...Object.keys(metafile.inputs).map((path) => resolve(path))];
+  return { text: file.text, inputs };
 }
