@@ -3,8 +3,9 @@ import type { AddressInfo } from 'node:net';
 import type { FastifyInstance, InjectOptions } from 'fastify';
 import type { Pool } from 'pg';
 import { pino } from 'pino';
+import tap from 'tap';
 import { buildApp } from '../../api/app.ts';
-import { startBundler } from '../../api/package/bundler.ts';
+import { type Bundler, startBundler } from '../../api/package/bundler.ts';
 import type { Introspect, Services } from '../../api/services.ts';
 import { isSupervisorRunning } from '../../db/cluster/supervisors.ts';
 import { type Blobs, openBlobs } from '../../db/files/blobs.ts';
@@ -73,6 +74,16 @@ export interface ApiOptions {
   readonly prepare?: (services: Services) => Services;
 }
 
+let shared: Bundler | undefined;
+/** One for all fixtures of a process: its thread imports the bundler and starts an esbuild, which takes 250 ms. */
+function shareBundler(): Bundler {
+  if (shared) return shared;
+  const bundler = startBundler();
+  tap.teardown(() => bundler.close());
+  shared = bundler;
+  return bundler;
+}
+
 /** The document is the same for all fixtures of a process, and so are its compiled schemas. */
 let documented: Promise<{ document: OpenApiDocument; answers: AnswerCheck }> | undefined;
 
@@ -84,8 +95,8 @@ export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Pr
   const listener = await openListener(pool, () => undefined);
   t.teardown(() => listener.close());
   const blobs = await openBlobs(dataDir);
-  const bundler = startBundler(options.bundler);
-  t.teardown(() => bundler.close());
+  const bundler = options.bundler ? startBundler(options.bundler) : shareBundler();
+  if (options.bundler) t.teardown(() => bundler.close());
   const prepare = options.prepare ?? ((services) => services);
   const finishUpdate = finishesUpdates(pool, queues, listener);
   const services = prepare({
