@@ -8,14 +8,14 @@
  */
 import { randomInt } from 'node:crypto';
 import { globSync, readFileSync, statSync } from 'node:fs';
-import { dirname, relative, resolve } from 'node:path';
+import { relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { prepareRun } from './runner/prepare-run.ts';
 import { readProcessorTime } from './runner/processor-time.ts';
 import { completeSearchPath } from './runner/programs.ts';
 import { checks, type Outcome, runCheck, runFile, runTogether } from './runner/run-file.ts';
-import { groupFiles, inOrder, type Job } from './runner/schedule.ts';
+import { findRoom, groupFiles, inOrder, type Job } from './runner/schedule.ts';
 import { SEED_VARIABLE, SOAK_VARIABLE } from './runner/soak.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -68,7 +68,7 @@ function jobOf(group: readonly string[]): Job<Outcome[]> {
   const [first = ''] = group;
   return group.length === 1
     ? { name: first, start: async () => [await runFile(first, ROOT)] }
-    : { name: dirname(first), start: () => runTogether(group, ROOT) };
+    : { name: findRoom(first), start: () => runTogether(group, ROOT) };
 }
 
 function refuse(problem: string): never {

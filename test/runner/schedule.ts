@@ -1,44 +1,61 @@
 /** The order of a run: the longest files first, some at a time. */
 import { availableParallelism } from 'node:os';
-import { dirname } from 'node:path';
 
 /**
  * Files at once. More than cores, because most files wait for other processes and for timers part of their time.
  */
 const JOBS = Math.max(4, availableParallelism());
 
-/** The files that take longest, the longest first: begun last, one of them alone would keep the run waiting. */
+/**
+ * The files that take longest, the longest first: begun last, one of them alone would keep the run waiting. A room stands for
+ * the processes that its small files share.
+ */
 const LONGEST: readonly string[] = [
   'test/console/console.test.ts',
+  'test/conform/conform.test.ts',
   'test/console/parity.test.ts',
   'test/console/live.test.ts',
-  'test/deploy/crash.test.ts',
-  'test/supervisor/calls/required.test.ts',
-  'test/conform/conform.test.ts',
+  'test/supervisor',
+  'test/api',
   'test/model/model.test.ts',
   'test/supervisor/jail/walls.test.ts',
-  'test/deploy/local.test.ts',
-  'test/api/installations/secret-canaries.test.ts',
-  'test/deploy/no-bubblewrap.test.ts',
-  'test/storm/fail-points-supervisor.test.ts',
+  'test/sdk',
+  'test/deploy/crash.test.ts',
+  'test/supervisor/cluster/two-supervisors.test.ts',
+  'test/deploy',
   'test/supervisor/host/ssh.test.ts',
+  'test/api/installations/secret-canaries.test.ts',
+  'test/supervisor/children/crash.test.ts',
   'test/deploy/replace.test.ts',
-  'test/deploy/prometheus.test.ts',
-  'test/corpora/zips.test.ts',
-  'test/sdk/author.test.ts',
-  'test/sdk/terminal.test.ts',
-  'test/deploy/database-faults.test.ts',
-  'test/deploy/cluster-record.test.ts',
-  'test/api/plugins/lifecycle.test.ts',
-  'test/api/plugins/races.test.ts',
-  'test/storm/updates.test.ts',
-  'test/deploy/backup.test.ts',
+  'test/deploy/local.test.ts',
   'test/api/package/uploads.test.ts',
-  'test/storm/database-away.test.ts',
+  'test/api/plugins/races.test.ts',
+  'test/deploy/prometheus.test.ts',
+  'test/storm/updates.test.ts',
+  'test/sdk/author.test.ts',
+  'test/supervisor/children/updates.test.ts',
+  'test/deploy/database-faults.test.ts',
+  'test/deploy/no-bubblewrap.test.ts',
+  'test/deploy/backup.test.ts',
+  'test/sdk/terminal.test.ts',
+  'test/deploy/data-dir-record.test.ts',
+  'test/deploy/debian-packages.test.ts',
+  'test/db',
+  'test/corpora',
+  'test/examples',
+  'test/end-to-end/demo.test.ts',
+  'test/supervisor/calls/required.test.ts',
   'test/storm/service.test.ts',
+  'test/storm/fail-points-supervisor.test.ts',
+  'test/storm/database-away.test.ts',
+  'test/storm',
+  'test/corpora/zips.test.ts',
+  'test/deploy/data-dir-owner.test.ts',
+  'test/deploy/stopping.test.ts',
+  'test/deploy/npm-start.test.ts',
   'test/storm/fail-points-api.test.ts',
   'test/supervisor/delivery/deliveries.test.ts',
-  'test/supervisor/children/crash.test.ts',
+  'test/api/plugins/lifecycle.test.ts',
 ];
 
 /**
@@ -50,8 +67,9 @@ const ALONE: readonly string[] = [
   'test/supervisor/children/inspector.test.ts',
 ];
 
-/** Folders whose small files share processes. The others start services of their own, and share little. */
-const SHARED_FOLDERS = /^test\/(api|db|examples|service|supervisor)\//;
+/** Rooms whose small files share processes: of a small file, the imports take longer than the tests. */
+const SHARED_ROOMS =
+  /^test\/(api|conform|corpora|db|deploy|docs|examples|house|sandbox-child|sdk|service|storm|supervisor)\//;
 /** Files that measure or change their whole process: its memory, open files, processor time or environment. */
 const OWN_PROCESS: readonly string[] = [
   'test/api/package/zip-rules.test.ts',
@@ -68,17 +86,22 @@ const OWN_PROCESS: readonly string[] = [
 /** Few enough that no process runs longer than the longest files. */
 const FILES_PER_PROCESS = 8;
 
-/** Which files run in one process, one after the other: small ones of one folder. */
+/** Which files run in one process, one after the other: small ones of one room. */
 export function groupFiles(files: readonly string[]): string[][] {
   const isShared = (file: string): boolean =>
-    SHARED_FOLDERS.test(file) && ![...LONGEST, ...ALONE, ...OWN_PROCESS].includes(file);
-  const byFolder = Object.values(Object.groupBy(files.filter(isShared), (file) => dirname(file)));
-  const groups = byFolder.flatMap((inFolder = []) => {
-    const processes = Math.ceil(inFolder.length / FILES_PER_PROCESS);
+    SHARED_ROOMS.test(file) && ![...LONGEST, ...ALONE, ...OWN_PROCESS].includes(file);
+  const byRoom = Object.values(Object.groupBy(files.filter(isShared), findRoom));
+  const groups = byRoom.flatMap((inRoom = []) => {
+    const processes = Math.ceil(inRoom.length / FILES_PER_PROCESS);
     // Dealt out in turn: neighbours by name are often similar, and similarly long.
-    return Array.from({ length: processes }, (_, process) => inFolder.filter((_, at) => at % processes === process));
+    return Array.from({ length: processes }, (_, process) => inRoom.filter((_, at) => at % processes === process));
   });
   return [...groups, ...files.filter((file) => !isShared(file)).map((file) => [file])];
+}
+
+/** `test/db` of `test/db/postgres/pool.test.ts`. */
+export function findRoom(file: string): string {
+  return file.split('/').slice(0, 2).join('/');
 }
 
 export interface Job<T> {
