@@ -92,7 +92,7 @@ t.test('a missing queue is not ready', async (t) => {
 });
 
 t.test('an unavailable database is not ready', async (t) => {
-  // Nobody listens there.
+  // No server listens on port 1.
   const lost = openPool('postgres://user@127.0.0.1:1/database', { name: 'test', onError: () => undefined });
   t.teardown(() => lost.close());
   const dataDir = { path: tmpdir(), minFreeMegabytes: 0 };
@@ -146,5 +146,5 @@ t.test('a jail that cannot be built any more', async (t) => {
   await rm(directory, { recursive: true });
   const answer = await readiness(supervisor);
   t.match(answer, { code: 503, reason: 'no jail can be built now: no plugin process starts' });
-  t.equal(answer.checks.database, null, 'the other checks are told all the same');
+  t.equal(answer.checks.database, null, 'the other checks are reported all the same');
 });
