@@ -1,6 +1,6 @@
 /** Writes deliveries: webhook requests, in groups and before their vendors get an answer, and agents' replies. */
 
-import { notifyDeliveriesSql } from '../postgres/notifications.ts';
+import { notifyNewDeliveriesSql } from '../postgres/notifications.ts';
 import type { Queryable } from '../postgres/rows.ts';
 
 /** A header as received, in Latin-1. */
@@ -40,7 +40,7 @@ export async function insertDeliveries(tx: Queryable, group: readonly NewDeliver
          FROM given ORDER BY at
        ON CONFLICT (id) DO NOTHING
      )
-     ${notifyDeliveriesSql('SELECT DISTINCT channel_id, account_id FROM given')}`,
+     ${notifyNewDeliveriesSql("SELECT DISTINCT channel_id, account_id, installation_id, 'in' AS direction FROM given")}`,
     values: [
       column(({ id }) => id),
       column(({ channelId }) => channelId),
@@ -69,7 +69,9 @@ export async function insertReply(tx: Queryable, reply: NewReply): Promise<void>
        INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, received_at, method, query,
          headers, body, direction, traceparent, conversation_key)
        VALUES ($1, $2, $3, $4, $5, now(), 'SEND', '', '[]', $6, 'out', $7, $8) ON CONFLICT (id) DO NOTHING
-     ) ${notifyDeliveriesSql('SELECT $2::text AS channel_id, $4::text AS account_id')}`,
+     ) ${notifyNewDeliveriesSql(
+       "SELECT $2::text AS channel_id, $4::text AS account_id, $3::text AS installation_id, 'out' AS direction",
+     )}`,
     [
       reply.id,
       reply.channelId,

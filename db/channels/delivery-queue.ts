@@ -18,12 +18,16 @@ export interface ChannelQueue {
   /** Whether it is the queue of the deliveries that were set aside. */
   readonly setAside: boolean;
 }
-export interface ReadyChannelQueue extends ChannelQueue {
+export interface OwnedChannelQueue extends ChannelQueue {
   readonly installationId: string;
   readonly accountId: string;
 }
+export interface WaitingChannelQueue extends OwnedChannelQueue {
+  /** Until its head may be attempted. Milliseconds; 0: now. */
+  readonly waitMs: number;
+}
 /** One attempt at one delivery. `attempt` counts from 1. */
-export interface ClaimedDelivery extends ReadyChannelQueue {
+export interface ClaimedDelivery extends OwnedChannelQueue {
   readonly id: string;
   readonly routingId: string;
   readonly receivedAt: string;
@@ -37,6 +41,8 @@ export interface ClaimedDelivery extends ReadyChannelQueue {
   readonly interruptions: number;
   /** Of the request that created the delivery; null: it is not traced. */
   readonly traceparent: string | null;
+  /** Whether more waited behind it in its queue. What comes later is announced. */
+  readonly hasNext: boolean;
 }
 
 /** Condition: a delivery of the same conversation that was set aside holds `alias` up. Never true without a conversation. */
@@ -57,28 +63,39 @@ const selectHeads = (channel: string, direction: string) => ({
 const polled = selectHeads('c.id', 'l.direction');
 const claimed = selectHeads('$1', '$2');
 
+/** The channels with a pending delivery, one index probe for each: what it costs does not depend on how many channels there are. */
+const CHANNELS_WITH_PENDING = `WITH RECURSIVE wanted (id) AS (
+    SELECT min(channel_id) FROM deliveries WHERE state = 'pending'
+    UNION ALL
+    SELECT (SELECT min(p.channel_id) FROM deliveries p WHERE p.state = 'pending' AND p.channel_id > w.id)
+      FROM wanted w WHERE w.id IS NOT NULL)`;
+
 /**
- * Finds the channel queues whose head may be attempted now. Claimed heads are among them: the caller knows which queues it
- * is working on, and no other supervisor works on those of its shards.
+ * Finds the channel queues whose head waits for an attempt, now or later, except those that are held. Claimed heads are
+ * among them: the caller knows which queues it is working on, and no other supervisor works on those of its shards.
  *
  * @param shards those of the caller; null: all
  * @param channelIds null: all channels
  */
-export const findReadyChannelQueues = (
-  pool: Pool,
+export const findWaitingChannelQueues = (
+  pool: Queryable,
   shards: readonly number[] | null,
   channelIds: readonly string[] | null,
-): Promise<ReadyChannelQueue[]> =>
+): Promise<WaitingChannelQueue[]> =>
   listRows(
     pool,
-    `SELECT d.channel_id AS "channelId", d.direction, d.set_aside AS "setAside",
-            d.installation_id AS "installationId", d.account_id AS "accountId"
-       FROM channels c CROSS JOIN (VALUES ('in'), ('out')) AS l(direction)
+    `${channelIds === null ? CHANNELS_WITH_PENDING : 'WITH wanted (id) AS (SELECT unnest($2::text[]))'}
+     SELECT d.channel_id AS "channelId", d.direction, d.set_aside AS "setAside",
+            d.installation_id AS "installationId", d.account_id AS "accountId",
+            greatest(0, ceil(extract(epoch FROM d.next_attempt_at - now()) * 1000))::float8 AS "waitMs"
+       FROM wanted w
+            -- LIMIT makes it one probe for each: a join would read all channels.
+            CROSS JOIN LATERAL (SELECT k.id, k.account_id FROM channels k WHERE k.id = w.id LIMIT 1) c
+            CROSS JOIN (VALUES ('in'), ('out')) AS l(direction)
             CROSS JOIN LATERAL ((${polled.ordered}) UNION ALL (${polled.setAside})) d
-      WHERE ($2::text[] IS NULL OR c.id = ANY ($2)) AND ${isInShardsSql('c.account_id', '$1')}
-        AND d.next_attempt_at <= now()
+      WHERE ${isInShardsSql('c.account_id', '$1')} AND d.next_attempt_at < 'infinity'
       ORDER BY d.position`,
-    [shards, channelIds],
+    channelIds === null ? [shards] : [shards, channelIds],
   );
 
 /**
@@ -95,7 +112,11 @@ export const claimNextDelivery = (pool: Pool, queue: ChannelQueue, fence: Fence)
         AND d.state = 'pending' AND d.next_attempt_at <= now() AND ${holdShardSql(fence)}
       RETURNING d.id, d.channel_id AS "channelId", d.direction, d.set_aside AS "setAside", d.installation_id AS "installationId",
         d.account_id AS "accountId", d.routing_id AS "routingId", d.received_at AS "receivedAt", d.method, d.query,
-        d.headers, d.body, d.attempts AS attempt, d.interruptions, d.traceparent`,
+        d.headers, d.body, d.attempts AS attempt, d.interruptions, d.traceparent,
+        d.set_aside OR EXISTS (
+          SELECT 1 FROM deliveries n
+           WHERE n.channel_id = d.channel_id AND n.direction = d.direction AND n.state = 'pending' AND NOT n.set_aside
+             AND n.position > d.position) AS "hasNext"`,
     [queue.channelId, queue.direction, fence.epoch],
   );
 

@@ -113,9 +113,29 @@ export async function notifySessionsDeleted(tx: Queryable, sessionIds: readonly 
 }
 export const subscribeToSessions = subscribeTo(SESSIONS);
 
-/** Notifies the owner of an account of new and replayed deliveries. `query` selects `channel_id` and `account_id`. */
+/** Notifies the owner of an account of changed deliveries of a channel. `query` selects `channel_id` and `account_id`. */
 export const notifyDeliveriesSql = notifySql(DELIVERIES, `channel_id || ' ' || account_id`);
-export const subscribeToDeliveries = subscribeToOwned(DELIVERIES);
+/** The same for new deliveries, naming their queue: `query` also selects `installation_id` and `direction`. */
+export const notifyNewDeliveriesSql = notifySql(
+  DELIVERIES,
+  `concat_ws(' ', channel_id, account_id, installation_id, direction)`,
+);
+export interface DeliveryNotice {
+  readonly channelId: string;
+  /** Empty: from an API of the release before. */
+  readonly accountId: string;
+  /** The queue of new deliveries; null: any queue of the channel may have changed. */
+  readonly queue: { readonly installationId: string; readonly direction: 'in' | 'out' } | null;
+}
+export const subscribeToDeliveries = (
+  listener: Listener,
+  onNotice: (notice: DeliveryNotice) => void,
+): Promise<Subscription> =>
+  subscribeTo(DELIVERIES)(listener, (payload) => {
+    const [channelId = '', accountId = '', installationId, direction] = payload.split(' ');
+    const isNew = installationId !== undefined && (direction === 'in' || direction === 'out');
+    onNotice({ channelId, accountId, queue: isNew ? { installationId, direction } : null });
+  });
 
 /** Notifies API processes that an address was added or retired. */
 export const notifyAddressesSql = notifySql(ADDRESSES, 'routing_id');

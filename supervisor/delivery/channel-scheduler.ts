@@ -3,7 +3,7 @@
  * has its share of all workers, and queues take turns, so that a busy channel cannot starve others.
  */
 
-import type { ReadyChannelQueue } from '../../db/channels/delivery-queue.ts';
+import type { OwnedChannelQueue, WaitingChannelQueue } from '../../db/channels/delivery-queue.ts';
 import { mayTakePlace } from '../../db/jobs/account-share.ts';
 import { AmountsByKey } from '../../service/timing/amounts-by-key.ts';
 import { within } from '../../service/timing/within.ts';
@@ -13,74 +13,117 @@ interface ChannelSchedulerOptions {
   readonly concurrency: number;
   /** Maximum per installation. */
   readonly perInstallation: number;
-  /** Interval of polling all channel queues: resolution of retries, and cover for lost notifications. Milliseconds. */
-  readonly pollMs: number;
-  /** Finds the channel queues whose head may be attempted now; null: of all channels. */
-  find(channelIds: readonly string[] | null): Promise<readonly ReadyChannelQueue[]>;
-  /** Attempts the head of a channel queue. True: the next delivery may follow at once. */
-  work(queue: ReadyChannelQueue): Promise<boolean>;
+  /** Delay before work that failed, because the database is away, is tried again. Milliseconds. */
+  readonly retryMs: number;
+  /** Finds the channel queues whose head waits for an attempt; null: of all channels. */
+  find(channelIds: readonly string[] | null): Promise<readonly WaitingChannelQueue[]>;
+  /** Attempts the head of a channel queue. */
+  work(queue: OwnedChannelQueue): Promise<Outcome>;
   onError(error: Error): void;
 }
 
-const formatKey = ({ channelId, direction, setAside }: ReadyChannelQueue): string =>
+/** What follows an attempt. */
+export interface Outcome {
+  /** The next delivery of the queue may follow at once. */
+  readonly isNextDue: boolean;
+  /** After this, the channel has another delivery to attempt; null: nothing is known of one. Milliseconds. */
+  readonly wakeAfterMs: number | null;
+}
+
+interface Alarm {
+  readonly at: number;
+  readonly timer: NodeJS.Timeout;
+}
+
+/** Node's timers take no more. Milliseconds. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+const formatKey = ({ channelId, direction, setAside }: OwnedChannelQueue): string =>
   `${direction} ${setAside} ${channelId}`;
 
 export class ChannelScheduler {
   readonly #options: ChannelSchedulerOptions;
   /** In the order of their turns. */
-  readonly #waiting = new Map<string, ReadyChannelQueue>();
+  readonly #waiting = new Map<string, OwnedChannelQueue>();
   readonly #running = new Map<string, Promise<void>>();
   readonly #ofInstallation = new AmountsByKey();
   readonly #ofAccount = new AmountsByKey();
   /** Queues that became ready again while a worker was busy with them. */
   readonly #again = new Set<string>();
-  /** Channels to poll; null: all. */
+  /** When each channel has a delivery that is due later, the earliest; null: all channels. An idle channel has none. */
+  readonly #alarms = new Map<string | null, Alarm>();
+  /** Channels to look up; null: all. */
   #wanted: Set<string> | null = new Set();
   #finding: Promise<void> | null = null;
-  readonly #timer: NodeJS.Timeout;
   #stopping = false;
 
   constructor(options: ChannelSchedulerOptions) {
     this.#options = options;
-    this.#timer = setInterval(() => this.wake(null), options.pollMs);
-    this.wake(null);
   }
 
-  /** Polls one channel, or all of them. */
+  /** Looks up what waits in one channel, or in all of them. */
   wake(channelId: string | null): void {
     if (channelId === null) this.#wanted = null;
     else this.#wanted?.add(channelId);
-    this.#findReady();
+    this.#find();
+  }
+
+  /** Adds a queue that has a new delivery: it needs no look-up. */
+  add(queue: OwnedChannelQueue): void {
+    if (this.#running.has(formatKey(queue))) this.#again.add(formatKey(queue));
+    else this.#waiting.set(formatKey(queue), queue);
+    this.#start();
+  }
+
+  /** Looks up what waits in a channel, or in all of them, after a delay, unless it does so earlier. */
+  wakeAfter(channelId: string | null, ms: number): void {
+    const at = performance.now() + ms;
+    const alarm = this.#alarms.get(channelId);
+    if (this.#stopping || (alarm && alarm.at <= at)) return;
+    clearTimeout(alarm?.timer);
+    const ring = (): void => {
+      this.#alarms.delete(channelId);
+      this.wake(channelId);
+    };
+    this.#alarms.set(channelId, { at, timer: setTimeout(ring, Math.min(ms, LONGEST_TIMER_MS)) });
   }
 
   /** Starts no more work and waits for running attempts, at most `graceMs`. */
   async stop(graceMs: number): Promise<void> {
     this.#stopping = true;
-    clearInterval(this.#timer);
+    for (const { timer } of this.#alarms.values()) clearTimeout(timer);
     this.#waiting.clear();
     await this.#finding;
     await within(Promise.all(this.#running.values()), graceMs);
   }
 
-  #findReady(): void {
+  #find(): void {
     if (this.#finding || this.#stopping || this.#wanted?.size === 0) return;
     const wanted = this.#wanted === null ? null : [...this.#wanted];
     this.#wanted = new Set();
     this.#finding = this.#options
       .find(wanted)
-      .then((queues) => this.#add(queues), this.#options.onError)
+      .then(
+        (queues) => this.#schedule(queues),
+        (error: Error) => this.#findLater(wanted, error),
+      )
       .finally(() => {
         this.#finding = null;
-        this.#findReady();
+        this.#find();
       });
   }
 
-  #add(queues: readonly ReadyChannelQueue[]): void {
+  #schedule(queues: readonly WaitingChannelQueue[]): void {
     for (const queue of queues) {
-      if (this.#running.has(formatKey(queue))) this.#again.add(formatKey(queue));
-      else this.#waiting.set(formatKey(queue), queue);
+      if (queue.waitMs === 0) this.add(queue);
+      else this.wakeAfter(queue.channelId, queue.waitMs);
     }
-    this.#start();
+  }
+
+  #findLater(wanted: readonly string[] | null, error: Error): void {
+    const { retryMs, onError } = this.#options;
+    onError(error);
+    for (const channelId of wanted ?? [null]) this.wakeAfter(channelId, retryMs);
   }
 
   #start(): void {
@@ -93,9 +136,9 @@ export class ChannelScheduler {
   }
 
   /** The queue whose account has the fewest workers; of those, the one that has waited longest. */
-  #findNext(): ReadyChannelQueue | null {
+  #findNext(): OwnedChannelQueue | null {
     const { concurrency, perInstallation } = this.#options;
-    let next: ReadyChannelQueue | null = null;
+    let next: OwnedChannelQueue | null = null;
     for (const queue of this.#waiting.values()) {
       const working = this.#ofAccount.get(queue.accountId);
       if (next && this.#ofAccount.get(next.accountId) <= working) continue;
@@ -105,12 +148,12 @@ export class ChannelScheduler {
     return next;
   }
 
-  async #run(key: string, queue: ReadyChannelQueue): Promise<void> {
-    let more = false;
+  async #run(key: string, queue: OwnedChannelQueue): Promise<void> {
+    let outcome: Outcome = { isNextDue: false, wakeAfterMs: this.#options.retryMs };
     this.#ofInstallation.add(queue.installationId);
     this.#ofAccount.add(queue.accountId);
     try {
-      more = await this.#options.work(queue);
+      outcome = await this.#options.work(queue);
     } catch (error) {
       this.#options.onError(error as Error);
     }
@@ -119,7 +162,8 @@ export class ChannelScheduler {
     this.#ofAccount.subtract(queue.accountId);
     if (this.#stopping) return;
     // Move it to the end, because others have waited longer.
-    if (this.#again.delete(key) || more) this.#waiting.set(key, queue);
+    if (this.#again.delete(key) || outcome.isNextDue) this.#waiting.set(key, queue);
+    if (outcome.wakeAfterMs !== null) this.wakeAfter(queue.channelId, outcome.wakeAfterMs);
     this.#start();
   }
 }

@@ -39,8 +39,11 @@ export interface EventDeps {
   readonly metrics: Metrics;
   readonly ownership: Pick<Ownership, 'begin' | 'listShards'>;
   readonly writes: Pick<RetryingWriter, 'write'>;
-  /** Ids of the installations whose events this supervisor is delivering. */
-  readonly delivering: Set<string>;
+  /**
+   * The installations whose events this supervisor is delivering, by id; true: another job came meanwhile, perhaps for an
+   * event that the last look did not see yet.
+   */
+  readonly delivering: Map<string, boolean>;
   /** Called at each step. A test may stop the step there. */
   faultPoint(step: string): Promise<void> | undefined;
 }
@@ -55,16 +58,17 @@ type AttemptDeps = EventDeps & { readonly fence: Fence };
 export async function deliverEvents(given: EventDeps, installationId: string, work: OwnedWork): Promise<void> {
   const { delivering, pool, queues } = given;
   const deps = { ...given, fence: work.fence };
-  // A duplicated job. The claim does not detect it, because it is this supervisor's own.
-  if (delivering.has(installationId)) return;
-  delivering.add(installationId);
+  if (delivering.has(installationId)) return void delivering.set(installationId, true);
   try {
     const endsAt = performance.now() + TURN_MS;
-    let delivered = await deliverNext(deps, installationId);
-    while (delivered && !work.isLeaving() && performance.now() < endsAt)
-      delivered = await deliverNext(deps, installationId);
-    if (!delivered) return;
-    const { id: eventId, accountId } = delivered;
+    const isOver = (): boolean => work.isLeaving() || performance.now() >= endsAt;
+    let last: ClaimedEvent | null = null;
+    do {
+      delivering.set(installationId, false);
+      last = await deliverNext(deps, installationId);
+    } while ((last || delivering.get(installationId) === true) && !isOver());
+    if (!last) return;
+    const { id: eventId, accountId } = last;
     await queues.send(pool, 'events', { eventId, installationId }, { group: { id: installationId, accountId } });
   } finally {
     delivering.delete(installationId);

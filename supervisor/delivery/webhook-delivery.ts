@@ -6,8 +6,8 @@ import {
   type ClaimedDelivery,
   claimNextDelivery,
   finishDelivery,
+  type OwnedChannelQueue,
   postponeDelivery,
-  type ReadyChannelQueue,
   releaseHeldDeliveries,
 } from '../../db/channels/delivery-queue.ts';
 import { type InstalledPlugin, loadInstalledPlugin } from '../../db/installations/account-plugins.ts';
@@ -15,6 +15,7 @@ import { isActive } from '../../db/installations/run-rule.ts';
 import { classifyDatabaseError, isOwnershipLost } from '../../db/postgres/database-errors.ts';
 import type { Fence } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { SECOND } from '../../sdk/contract/limits.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
 import type { RetryingWriter } from '../../service/timing/retrying-writer.ts';
@@ -23,6 +24,7 @@ import type { Fleet } from '../children/fleet.ts';
 import type { Ownership } from '../cluster/ownership.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { callChannelHandler } from './channel-call.ts';
+import type { Outcome } from './channel-scheduler.ts';
 import { RequiredPluginError, storeMessages } from './inbound-messages.ts';
 import { toRequest } from './webhook-request.ts';
 import { type AttemptVerdict, isUsedUp, judgeDelivery, REFUSED_WAIT_S } from './webhook-retry-policy.ts';
@@ -42,10 +44,16 @@ interface DeliveryDeps {
 /** An attempt, under the ownership whose epoch claims and fences it. */
 type AttemptDeps = DeliveryDeps & { readonly fence: Fence };
 
-/** Works on the head of a channel queue. True: the next delivery may follow at once. */
-export async function deliverHead(deps: DeliveryDeps, queue: ReadyChannelQueue): Promise<boolean> {
+/** Delay before a queue whose account is being handed over is looked at again: it may stay here. Milliseconds. */
+const HANDOVER_MS = 1_000;
+
+/** Nothing follows that this supervisor knows of. */
+const NOTHING: Outcome = { isNextDue: false, wakeAfterMs: null };
+
+/** Works on the head of a channel queue. */
+export async function deliverHead(deps: DeliveryDeps, queue: OwnedChannelQueue): Promise<Outcome> {
   const work = deps.ownership.begin(queue.accountId);
-  if (!work) return false;
+  if (!work) return { isNextDue: false, wakeAfterMs: HANDOVER_MS };
   try {
     return await claimAndDeliver({ ...deps, fence: work.fence }, queue);
   } finally {
@@ -53,29 +61,29 @@ export async function deliverHead(deps: DeliveryDeps, queue: ReadyChannelQueue):
   }
 }
 
-async function claimAndDeliver(deps: AttemptDeps, queue: ChannelQueue): Promise<boolean> {
+async function claimAndDeliver(deps: AttemptDeps, queue: ChannelQueue): Promise<Outcome> {
   const { pool } = deps.services;
   const delivery = await claimNextDelivery(pool, queue, deps.fence);
-  if (!delivery) return false;
+  if (!delivery) return NOTHING;
   const facts = { deliveryId: delivery.id, direction: delivery.direction, attempt: delivery.attempt };
   const settings = { kind: 'consumer', parent: delivery.traceparent, facts } as const;
   return traced('delivery', settings, () => deliver(deps, queue, delivery));
 }
 
-async function deliver(deps: AttemptDeps, queue: ChannelQueue, delivery: ClaimedDelivery): Promise<boolean> {
+async function deliver(deps: AttemptDeps, queue: ChannelQueue, delivery: ClaimedDelivery): Promise<Outcome> {
   const { pool } = deps.services;
   await deps.faultPoint(formatStep(delivery, 'claimed'));
   if (isUsedUp(delivery, deps.deliveryWaits.length + 1))
-    return finishDelivery(pool, delivery.id, deps.fence.epoch, 'dead', 'the supervisor ended during each attempt');
+    return finish(deps, delivery, 'dead', 'the supervisor ended during each attempt');
   const plugin = await currentEntry(deps.services, delivery);
-  if (!plugin) return finishDelivery(pool, delivery.id, deps.fence.epoch, 'dead', 'the installation is gone');
+  if (!plugin) return finish(deps, delivery, 'dead', 'the installation is gone');
   const held = holdReason(plugin, queue);
   if (held !== null) return hold(deps, delivery, held);
   const refused = deps.fleet.findRefusal(plugin);
   if (refused !== null) {
     const wait = { afterSeconds: REFUSED_WAIT_S, error: refused, as: 'nothing' } as const;
     await postponeDelivery(pool, delivery.id, deps.fence.epoch, wait);
-    return false;
+    return { isNextDue: false, wakeAfterMs: REFUSED_WAIT_S * SECOND };
   }
   return attempt(deps, delivery, plugin);
 }
@@ -102,14 +110,14 @@ function holdReason(
   return registrations.channel[handler] ? null : `this version of the plugin has no channel.${handler}`;
 }
 
-async function hold({ services, fence }: AttemptDeps, delivery: ClaimedDelivery, why: string): Promise<false> {
+async function hold({ services, fence }: AttemptDeps, delivery: ClaimedDelivery, why: string): Promise<Outcome> {
   await postponeDelivery(services.pool, delivery.id, fence.epoch, { afterSeconds: null, error: why, as: 'nothing' });
   // The installation became ready after the check, when the delivery was not held yet.
-  await releaseHeldDeliveries(services.pool, delivery.installationId);
-  return false;
+  const released = await releaseHeldDeliveries(services.pool, delivery.installationId);
+  return released.length > 0 ? { isNextDue: false, wakeAfterMs: 0 } : NOTHING;
 }
 
-async function attempt(deps: AttemptDeps, delivery: ClaimedDelivery, plugin: InstalledPlugin): Promise<boolean> {
+async function attempt(deps: AttemptDeps, delivery: ClaimedDelivery, plugin: InstalledPlugin): Promise<Outcome> {
   const { services } = deps;
   const name = delivery.direction === 'in' ? 'receive' : 'send';
   const invocationId = randomUUIDv7();
@@ -125,10 +133,10 @@ async function attempt(deps: AttemptDeps, delivery: ClaimedDelivery, plugin: Ins
   const verdict = judgeDelivery(delivery, result, plugin, deps.deliveryWaits, Math.random());
   if (verdict.kind === 'delivered') {
     await deps.faultPoint(formatStep(delivery, 'taken'));
-    await recordVerdict(deps, delivery, verdict);
+    const outcome = await recordVerdict(deps, delivery, verdict);
     if (delivery.direction === 'in') services.metrics.webhookDelivered(Date.now() - Date.parse(delivery.receivedAt));
     await deps.faultPoint(formatStep(delivery, 'finished'));
-    return true;
+    return outcome;
   }
   const isAside = verdict.kind === 'retry' && (delivery.setAside || verdict.setAside === true);
   const next = verdict.kind === 'dead' ? 'dead' : isAside ? 'set aside' : 'retry';
@@ -138,17 +146,27 @@ async function attempt(deps: AttemptDeps, delivery: ClaimedDelivery, plugin: Ins
   return recordVerdict(deps, delivery, verdict);
 }
 
-/** Records the result of an attempt. True: the next delivery may follow at once. */
-function recordVerdict(
-  { services: { pool }, fence, writes }: AttemptDeps,
-  { id, setAside }: ClaimedDelivery,
-  verdict: AttemptVerdict,
-) {
-  return writes.write(async () => {
-    if (verdict.kind !== 'retry') return finishDelivery(pool, id, fence.epoch, verdict.kind, verdict.error);
-    await postponeDelivery(pool, id, fence.epoch, verdict);
-    return setAside || verdict.setAside === true || verdict.afterSeconds === 0;
+/** Records the result of an attempt. */
+function recordVerdict(deps: AttemptDeps, delivery: ClaimedDelivery, verdict: AttemptVerdict): Promise<Outcome> {
+  return deps.writes.write(async () => {
+    if (verdict.kind !== 'retry') return finish(deps, delivery, verdict.kind, verdict.error);
+    await postponeDelivery(deps.services.pool, delivery.id, deps.fence.epoch, verdict);
+    const isAside = delivery.setAside || verdict.setAside === true;
+    return { isNextDue: isAside, wakeAfterMs: verdict.afterSeconds * SECOND };
   });
+}
+
+async function finish(
+  { services: { pool }, fence }: AttemptDeps,
+  { id, setAside, hasNext }: ClaimedDelivery,
+  state: 'delivered' | 'dead',
+  error?: string,
+): Promise<Outcome> {
+  const isRecorded = await finishDelivery(pool, id, fence.epoch, state, error);
+  // The write may be a repeated one, whose first answer was lost.
+  if (!isRecorded) return { isNextDue: false, wakeAfterMs: 0 };
+  // What was set aside has held up later replies of its conversation, in the other queue.
+  return { isNextDue: hasNext, wakeAfterMs: setAside ? 0 : null };
 }
 
 /** Name of a step for tests and traces: inbound webhook request or outbound reply. */

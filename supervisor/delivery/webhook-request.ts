@@ -3,7 +3,7 @@ import type { ClaimedDelivery } from '../../db/channels/delivery-queue.ts';
 
 type ReceivedRequest = Omit<
   ClaimedDelivery,
-  'direction' | 'setAside' | 'installationId' | 'accountId' | 'interruptions' | 'traceparent'
+  'direction' | 'setAside' | 'installationId' | 'accountId' | 'interruptions' | 'traceparent' | 'hasNext'
 >;
 
 /**

@@ -5,7 +5,7 @@ import { sweepUsage } from '../../db/accounts/model-usage.ts';
 import { startUsageUpkeep } from '../../db/accounts/usage-upkeep.ts';
 import {
   endOrphanedDeliveries,
-  findReadyChannelQueues,
+  findWaitingChannelQueues,
   releaseHeldDeliveries,
   sweepDeliveries,
 } from '../../db/channels/delivery-queue.ts';
@@ -25,6 +25,7 @@ import {
   type IntrospectionRequest,
   sweepIntrospections,
 } from '../../db/jobs/introspections.ts';
+import type { DeliveryNotice } from '../../db/postgres/notifications.ts';
 import { maintainAudit } from '../../db/records/audit.ts';
 import { maintainLogs } from '../../db/records/logs.ts';
 import { sweepRollups } from '../../db/records/rollups.ts';
@@ -53,8 +54,8 @@ const UPKEEP_MS = 5 * 60_000;
 /** Maximum number of channel queues worked on at once, in total and per installation. Each account may take its share. */
 const CHANNEL_QUEUES = 32;
 const CHANNEL_QUEUES_PER_INSTALLATION = 4;
-/** Poll interval of channel queues: resolution of retries, and cover for lost notifications. Milliseconds. */
-const CHANNEL_POLL_MS = 1_000;
+/** Delay before a channel queue that the database did not answer for is tried again. Milliseconds. */
+const CHANNEL_RETRY_MS = 1_000;
 
 interface JobDeps extends Omit<EventDeps, 'delivering' | 'writes'> {
   readonly services: SessionServices;
@@ -73,8 +74,8 @@ interface JobDeps extends Omit<EventDeps, 'delivering' | 'writes'> {
 }
 
 export interface Jobs {
-  /** Call it when a channel has a new delivery. */
-  wakeChannel(channelId: string, accountId: string): void;
+  /** Call it when a channel has a new delivery, or one that changed. */
+  wakeChannel(notice: DeliveryNotice): void;
   /** Call it when a vendor waits for a handshake. */
   handshake(id: string, accountId: string): void;
   /** Releases the deliveries that were held for an installation. */
@@ -95,13 +96,13 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
   const scheduler = new ChannelScheduler({
     concurrency: CHANNEL_QUEUES,
     perInstallation: CHANNEL_QUEUES_PER_INSTALLATION,
-    pollMs: CHANNEL_POLL_MS,
+    retryMs: CHANNEL_RETRY_MS,
     onError: deps.onError,
-    find: (channelIds) => findReadyChannelQueues(deps.pool, deps.ownership.listShards(), channelIds),
+    find: (channelIds) => findWaitingChannelQueues(deps.pool, deps.ownership.listShards(), channelIds),
     work: (queue) => deliverHead({ ...deps, writes }, queue),
   });
   deps.queues.work('introspect', (payload) => answerRequest(deps, payload));
-  const delivering = new Set<string>();
+  const delivering = new Map<string, boolean>();
   ownedJobs.work('events', ({ installationId }, work) =>
     deliverEvents({ ...deps, delivering, writes }, installationId, work),
   );
@@ -119,9 +120,10 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
   ];
   const stopUsageUpkeep = startUsageUpkeep(deps.pool, deps.onError);
   return {
-    wakeChannel: (channelId, accountId) => {
-      // Without an account: from an API of the release before.
-      if (accountId === '' || deps.ownership.holds(accountId)) scheduler.wake(channelId);
+    wakeChannel: ({ channelId, accountId, queue }) => {
+      if (accountId !== '' && !deps.ownership.holds(accountId)) return;
+      if (queue) scheduler.add({ channelId, accountId, setAside: false, ...queue });
+      else scheduler.wake(channelId);
     },
     handshake: (id, accountId) => void answerAsked(deps, id, accountId).catch(deps.onError),
     releaseDeliveries: (installationId) => void release(deps, scheduler, installationId).catch(deps.onError),
@@ -136,8 +138,8 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
 }
 
 interface RunningWork {
-  /** Ids of the installations whose events are being delivered. */
-  readonly delivering: ReadonlySet<string>;
+  /** The installations whose events are being delivered, by id. */
+  readonly delivering: ReadonlyMap<string, boolean>;
   /** Ids of the installations being updated. */
   readonly updating: ReadonlySet<string>;
   readonly scheduler: ChannelScheduler;
@@ -145,12 +147,15 @@ interface RunningWork {
 
 async function heal(deps: JobDeps, { delivering, updating, scheduler }: RunningWork): Promise<void> {
   const { pool, queues, ownership } = deps;
+  scheduler.wake(null);
   await resetRuntimes(pool);
-  await requeueStrandedEvents(pool, queues, { shards: ownership.listShards(), delivering });
+  await requeueStrandedEvents(pool, queues, {
+    shards: ownership.listShards(),
+    delivering: new Set(delivering.keys()),
+  });
   await releaseHeldEvents(pool, queues, null);
   await endOrphanedDeliveries(pool);
   await release(deps, scheduler, null);
-  scheduler.wake(null);
   await requeueRemovals(pool, queues);
   await requeueUpdates(pool, queues, updating);
 }

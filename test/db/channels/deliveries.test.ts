@@ -4,7 +4,7 @@ import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import { deleteChannel, findAddress, insertChannel, replaceAddress } from '../../../db/channels/channels.ts';
 import { insertDeliveries, type NewDelivery } from '../../../db/channels/deliveries.ts';
-import { sweepDeliveries } from '../../../db/channels/delivery-queue.ts';
+import { findWaitingChannelQueues, sweepDeliveries } from '../../../db/channels/delivery-queue.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { testDatabase } from '../../runner/harness.ts';
@@ -76,4 +76,34 @@ t.test('the sweep deletes old finished deliveries, never pending ones', async (t
     left.rows.map(({ id }) => id),
     [fresh?.id, pending?.id],
   );
+});
+
+t.test('channels without a pending delivery cost the look-up of waiting queues nothing', async (t) => {
+  const IDLE = 5_000;
+  await pool.query(
+    `INSERT INTO channels (id, installation_id, account_id, name, routing_id)
+     SELECT 'idle-' || n, 'i', $1, 'idle', 'idle-' || n FROM generate_series(1, ${IDLE}) n`,
+    [account.id],
+  );
+  await pool.query('ANALYZE channels, deliveries');
+  const channel = await connect();
+  await insertDeliveries(pool, [deliveryOf(channel.id, randomBytes(10))]);
+  await pool.query(`UPDATE deliveries SET state = 'dead' WHERE state = 'pending' AND channel_id <> $1`, [channel.id]);
+  await inTransaction(pool, async (tx) => {
+    const waiting = await findWaitingChannelQueues(tx, null, null);
+    t.match(waiting, [{ channelId: channel.id, direction: 'in', setAside: false, waitMs: 0 }]);
+    t.equal(waiting.length, 1);
+    const read = await tx.query<{ rows: number }>(
+      `SELECT (coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::int AS rows FROM pg_stat_xact_user_tables
+        WHERE relname = 'channels'`,
+    );
+    t.ok((read.rows[0]?.rows ?? IDLE) < 10, `${read.rows[0]?.rows} rows of channels were read`);
+  });
+  await pool.query(`UPDATE deliveries SET next_attempt_at = now() + interval '1 hour' WHERE channel_id = $1`, [
+    channel.id,
+  ]);
+  const [later] = await findWaitingChannelQueues(pool, null, [channel.id]);
+  t.ok((later?.waitMs ?? 0) > 3_500_000, 'a queue whose head is due later is found with its wait');
+  await pool.query(`UPDATE deliveries SET next_attempt_at = 'infinity' WHERE channel_id = $1`, [channel.id]);
+  t.same(await findWaitingChannelQueues(pool, null, [channel.id]), [], 'one that is held is not');
 });

@@ -1,0 +1,209 @@
+/**
+ * Measures what the queue of webhook requests costs PostgreSQL: when idle, with 100 and with 100,000 channels, and for each
+ * request with one, two and three supervisors. Real supervisor processes with jailed children. Run
+ * `node bench/webhook-queue.ts [--channels 100000] [--requests 600]`.
+ */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import type { Pool } from 'pg';
+import { Agent, request } from 'undici';
+import { openWebhooks } from '../api/ingress/webhooks.ts';
+import { insertChannel } from '../db/channels/channels.ts';
+import { openListener } from '../db/postgres/listener.ts';
+import { inTransaction } from '../db/postgres/pool.ts';
+import { removeTimeLimit } from '../test/runner/harness.ts';
+import { completeSearchPath } from '../test/runner/programs.ts';
+import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
+import { eventually, openStorageFixture } from '../test/supervisor/supervisor-fixture.ts';
+import { startProcess } from '../test/supervisor/supervisor-process.ts';
+
+const { values } = parseArgs({
+  options: { channels: { type: 'string', default: '100000' }, requests: { type: 'string', default: '600' } },
+});
+const REQUESTS = Number(values.requests);
+const FEW_CHANNELS = 100;
+const MANY_CHANNELS = Number(values.channels);
+/** Accounts with a channel each that get requests. */
+const ACCOUNTS = 12;
+/** Requests a second: a load that leaves the queue empty most of the time, so that each request is woken for. */
+const RATE = 60;
+/** PostgreSQL's processes publish their counts at most this much later. Milliseconds. */
+const COUNTS_MS = 11_000;
+const IDLE_MS = 15_000;
+/** Rows in one statement, which has a time limit. */
+const FILL_BATCH = 5_000;
+const GOALS = { idleRatio: 1.5, commitsRatio: 1.25 };
+const CODE = `channel.receive = () => ({ messages: [{ conversationKey: 'k', from: 'vendor', text: 'x' }] });`;
+
+interface Cost {
+  readonly commits: number;
+  /** Rows read from tables and indexes. */
+  readonly rows: number;
+  readonly seconds: number;
+}
+
+// The test fixtures load tap, whose time limit of 30 s would end a measurement.
+removeTimeLimit();
+await completeSearchPath();
+const endings: (() => unknown)[] = [];
+const cleanup = { teardown: (end: () => unknown) => void endings.push(end) };
+const postgres = await startTestServer();
+process.env[SERVER_VARIABLE] = postgres.url;
+const storage = await openStorageFixture(cleanup);
+const { pool } = storage;
+let isOver = false;
+const onError = (error: Error): void => {
+  if (!isOver) console.error(error.message);
+};
+const listener = await openListener(pool, onError);
+const webhooks = await openWebhooks({
+  pool,
+  listener,
+  onError,
+  metrics: { webhookAnswered: () => undefined },
+  config: { DATA_DIR: storage.dataDir, SPOOL_MEGABYTES: 64, WEBHOOKS_PER_SECOND: 1_000_000, WEBHOOK_BURST: 1_000_000 },
+});
+const http = createServer(webhooks.serve).listen(0, '127.0.0.1');
+await once(http, 'listening');
+const origin = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
+const vendors = new Agent({ connections: 16 });
+
+const addresses: string[] = [];
+for (let index = 0; index < ACCOUNTS; index += 1) {
+  const made = await storage.install({ account: `account-${index}`, slug: `vendor-${index}`, code: CODE });
+  const channel = await inTransaction(pool, (tx) => insertChannel(tx, { ...made, name: 'inbox' }));
+  addresses.push(`${origin}/webhook/plugin/${channel.routingId}`);
+}
+
+/** Adds channels without deliveries, each of an installation and an account of its own. */
+async function addIdleChannels(from: number, to: number): Promise<void> {
+  for (let start = from; start < to; start += FILL_BATCH) await addIdleBatch(start, Math.min(to, start + FILL_BATCH));
+  await pool.query('ANALYZE');
+}
+
+async function addIdleBatch(from: number, to: number): Promise<void> {
+  const rows = `generate_series(${from}, ${to - 1}) AS n`;
+  await pool.query(
+    `INSERT INTO accounts (id, name, subject) SELECT 'idle-' || n, 'idle-' || n, 'idle-' || n FROM ${rows}`,
+  );
+  await pool.query(`INSERT INTO plugins (id, owner_id, slug, display_name)
+    SELECT 'idle', id, 'idle', 'idle' FROM accounts WHERE id = 'idle-${from}' ON CONFLICT DO NOTHING`);
+  await pool.query(
+    `INSERT INTO installations (id, account_id, plugin_id, version_policy, granted_capabilities, status, hook_order)
+     SELECT 'idle-' || n, 'idle-' || n, 'idle', 'Latest', '{}', 'ready', 1 FROM ${rows}`,
+  );
+  await pool.query(
+    `INSERT INTO channels (id, installation_id, account_id, name, routing_id)
+     SELECT 'idle-' || n, 'idle-' || n, 'idle-' || n, 'idle', 'idle-' || n FROM ${rows}`,
+  );
+}
+
+async function readCounts(db: Pool): Promise<Pick<Cost, 'commits' | 'rows'>> {
+  await sleep(COUNTS_MS);
+  const { rows } = await db.query<{ commits: number; rows: number }>(
+    `SELECT xact_commit::int AS commits, (tup_returned + tup_fetched)::float8 AS rows FROM pg_stat_database
+      WHERE datname = current_database()`,
+  );
+  return rows[0] ?? { commits: 0, rows: 0 };
+}
+
+let counted: Pick<Cost, 'commits' | 'rows'> | null = null;
+
+async function measure(work: () => Promise<unknown>): Promise<Cost> {
+  counted ??= await readCounts(pool);
+  const before = counted;
+  const started = performance.now();
+  await work();
+  const after = await readCounts(pool);
+  counted = after;
+  const seconds = (performance.now() - started) / 1_000;
+  return { commits: after.commits - before.commits, rows: after.rows - before.rows, seconds };
+}
+
+/** @returns a cost per second */
+async function measureIdle(): Promise<Cost> {
+  const { commits, rows, seconds } = await measure(() => sleep(IDLE_MS));
+  return { commits: commits / seconds, rows: rows / seconds, seconds: 1 };
+}
+
+/** Sends requests at a steady rate, and waits until the plugins got them all. @returns commits per request */
+async function measureRequests(requests: number, idle: Cost): Promise<number> {
+  const { commits, seconds } = await measure(async () => {
+    const started = performance.now();
+    const answers: Promise<void>[] = [];
+    for (let sent = 0; sent < requests; sent += 1) {
+      answers.push(post(addresses[sent % ACCOUNTS] as string));
+      await sleep(Math.max(0, started + ((sent + 1) * 1_000) / RATE - performance.now()));
+    }
+    await Promise.all(answers);
+    await drained();
+  });
+  return (commits - idle.commits * seconds) / requests;
+}
+
+async function post(url: string): Promise<void> {
+  const { statusCode, body } = await request(url, { method: 'POST', body: 'x', dispatcher: vendors });
+  await body.dump();
+  if (statusCode !== 200) throw new Error(`answered ${statusCode}`);
+}
+
+async function drained(): Promise<void> {
+  await eventually(async () => {
+    const { rows } = await pool.query<{ waiting: number }>(
+      "SELECT count(*)::int AS waiting FROM deliveries WHERE state = 'pending'",
+    );
+    return rows[0]?.waiting === 0;
+  }, 60_000);
+}
+
+async function addSupervisor(count: number): Promise<void> {
+  await startProcess(cleanup, storage, { CHILDREN_MAX: '50', PATH: process.env.PATH ?? '' });
+  await eventually(async () => {
+    const { rows } = await pool.query('SELECT owner, count(*)::int AS n FROM shards GROUP BY owner');
+    return rows.length === count && rows.every(({ owner, n }) => owner !== null && n > 30);
+  }, 60_000);
+  // The first request starts the child and creates the session.
+  await Promise.all(addresses.map(post));
+  await drained();
+  counted = null;
+}
+
+await addIdleChannels(0, FEW_CHANNELS);
+const perRequest: number[] = [];
+for (const count of [1, 2, 3]) {
+  await addSupervisor(count);
+  const idle = await measureIdle();
+  perRequest.push(await measureRequests(REQUESTS, idle));
+  console.log(
+    `${count} supervisors: ${perRequest.at(-1)?.toFixed(1)} commits a request; idle ${idle.commits.toFixed(1)} commits/s, ${idle.rows.toFixed(0)} rows/s`,
+  );
+}
+const before = await measureIdle();
+await addIdleChannels(FEW_CHANNELS, MANY_CHANNELS);
+counted = null;
+const after = await measureIdle();
+for (const [channels, cost] of [
+  [FEW_CHANNELS, before],
+  [MANY_CHANNELS, after],
+] as const)
+  console.log(
+    `${channels} channels, 3 supervisors, idle: ${cost.commits.toFixed(1)} commits/s, ${cost.rows.toFixed(0)} rows/s`,
+  );
+const idleRatio = after.rows / before.rows;
+const commitsRatio = (perRequest[2] ?? 0) / (perRequest[0] ?? 1);
+const met = idleRatio <= GOALS.idleRatio && commitsRatio <= GOALS.commitsRatio;
+console.log(
+  `webhook queue: idle work with ${MANY_CHANNELS} channels ${idleRatio.toFixed(2)} of that with ${FEW_CHANNELS}, commits a request with three supervisors ${commitsRatio.toFixed(2)} of one; goal ≤ ${GOALS.idleRatio} and ≤ ${GOALS.commitsRatio}: ${met ? 'met' : 'missed'}`,
+);
+isOver = true;
+await vendors.close();
+http.closeAllConnections();
+http.close();
+await webhooks.close();
+await listener.close();
+for (const end of endings.reverse()) await end();
+await postgres.stop();
+process.exit(0);
