@@ -3,11 +3,12 @@
  * tests.
  */
 
+import type { Pool } from 'pg';
 import { saveUsageLimits } from '../db/accounts/usage.ts';
 import { startUsageUpkeep } from '../db/accounts/usage-upkeep.ts';
 import { sweepDeletedPlugins } from '../db/catalog/plugins.ts';
 import { recordMember, requireCluster } from '../db/cluster/cluster-record.ts';
-import { type Blobs, openBlobs } from '../db/files/blobs.ts';
+import type { Blobs } from '../db/files/blobs.ts';
 import { openSecretKeys } from '../db/files/secrets.ts';
 import { waitForUpdate } from '../db/installations/updates.ts';
 import { requestIntrospection } from '../db/jobs/introspections.ts';
@@ -15,7 +16,6 @@ import { startQueues } from '../db/jobs/queues.ts';
 import { openListener } from '../db/postgres/listener.ts';
 import { openPool } from '../db/postgres/pool.ts';
 import { openConsoleSessions, withConsoleSessions } from '../service/identity/console-sessions.ts';
-import { describeMember } from '../service/identity/membership.ts';
 import { openSignIn } from '../service/identity/sign-in.ts';
 import { openVerifier } from '../service/identity/tokens.ts';
 import { ConnectionDrain, listenOptions, stopAccepting } from '../service/lifecycle/drain.ts';
@@ -23,6 +23,8 @@ import { collectWhenIdle } from '../service/lifecycle/garbage-collection.ts';
 import { buildOperations, readReadiness } from '../service/lifecycle/operations.ts';
 import { announceReady, stopWithParent, waitForTurn } from '../service/lifecycle/parent.ts';
 import { publicUrl, SettingsError, supervisorUrl } from '../service/settings/settings.ts';
+import { openConfiguredBlobs } from '../service/storage/blob-stores.ts';
+import { describeMember } from '../service/storage/membership.ts';
 import { openLogger } from '../service/telemetry/logger.ts';
 import { startTracing } from '../service/telemetry/tracing.ts';
 import { within } from '../service/timing/within.ts';
@@ -65,11 +67,11 @@ export async function serveApi(
   const connections = config.DATABASE_CONNECTIONS;
   const database = openPool(config.DATABASE_URL, { name: 'bulkhead-api', connections, onError });
   const { pool } = database;
-  const member = describeMember(config);
+  const member = describeMember(pool, config);
   await requireCluster(pool, member);
   const listener = await openListener(pool, onError);
   const queues = await startQueues({ pool, role: 'producer', onError, faultPoint });
-  const blobs = await openSweptBlobs(config);
+  const blobs = await openSweptBlobs(pool, config);
   await sweepDeletedPlugins(pool);
   const upkeep = startBlobSweeper({ pool, blobs, onError });
   await saveUsageLimits(pool, usageLimits(config));
@@ -141,8 +143,8 @@ export async function serveApi(
   announceReady(publicUrl(config));
 }
 
-async function openSweptBlobs({ DATA_DIR }: ApiConfig): Promise<Blobs> {
-  const blobs = await openBlobs(DATA_DIR);
+async function openSweptBlobs(pool: Pool, config: ApiConfig): Promise<Blobs> {
+  const blobs = await openConfiguredBlobs(pool, config);
   await blobs.sweepStaging(STAGING_MAX_AGE_MS, Date.now());
   return blobs;
 }

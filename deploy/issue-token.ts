@@ -7,7 +7,6 @@ import { migrate } from '../db/postgres/migrate.ts';
 import { openPool } from '../db/postgres/pool.ts';
 import { label } from '../sdk/contract/manifest.ts';
 import { issueSignInLink } from '../service/identity/console-sessions.ts';
-import { describeMember } from '../service/identity/membership.ts';
 import { issueRecordedToken } from '../service/identity/recorded-tokens.ts';
 import { openIssuer, TOKEN_NAME_MAX_CHARS, userName } from '../service/identity/tokens.ts';
 import {
@@ -17,6 +16,7 @@ import {
   type SharedSettings,
   sharedSettings,
 } from '../service/settings/settings.ts';
+import { describeMember } from '../service/storage/membership.ts';
 import { locateDatabase } from './command-database.ts';
 import { actAsOwner } from './data-dir-owner.ts';
 
@@ -92,7 +92,7 @@ async function issue(url: string, { user, name, settings, operator, linkTo }: Wa
   const { pool, close } = openPool(url, { name: 'bulkhead-token', connections: 1, onError: () => undefined });
   try {
     // A token of a new key would be accepted nowhere.
-    await requireCluster(pool, describeMember(settings));
+    await requireCluster(pool, describeMember(pool, settings));
     const account = await findOrCreateAccount(pool, user);
     if (operator) await changeOperator(pool, account.name, true);
     if (linkTo !== null) return await issueSignInLink(pool, account.id, linkTo);

@@ -3,19 +3,19 @@ import { join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
 import type { Pool } from 'pg';
 import { recordMember, requireCluster } from '../db/cluster/cluster-record.ts';
-import { openBlobs } from '../db/files/blobs.ts';
 import { openSecretKeys } from '../db/files/secrets.ts';
 import { hasForeignInstallations } from '../db/installations/foreign-installations.ts';
 import { openPool } from '../db/postgres/pool.ts';
 import { buildChild, buildInspectedChild } from '../sandbox-child/build-child.ts';
 import { SECOND } from '../sdk/contract/limits.ts';
-import { describeMember } from '../service/identity/membership.ts';
 import { openVerifier } from '../service/identity/tokens.ts';
 import { ConnectionDrain, listenOptions, stopAccepting } from '../service/lifecycle/drain.ts';
 import { collectWhenIdle } from '../service/lifecycle/garbage-collection.ts';
 import { readReadiness } from '../service/lifecycle/operations.ts';
 import { announceReady, stopWithParent, waitForTurn } from '../service/lifecycle/parent.ts';
 import { publicUrl, SettingsError, supervisorUrl } from '../service/settings/settings.ts';
+import { openConfiguredBlobs } from '../service/storage/blob-stores.ts';
+import { describeMember } from '../service/storage/membership.ts';
 import { openLogger } from '../service/telemetry/logger.ts';
 import { startTracing } from '../service/telemetry/tracing.ts';
 import { within } from '../service/timing/within.ts';
@@ -53,7 +53,7 @@ export async function serveSupervisor(
   const models = await readModels(config.MODELS_FILE, env);
   const connections = config.DATABASE_CONNECTIONS;
   const database = openPool(config.DATABASE_URL, { name: 'bulkhead-supervisor', connections, onError });
-  const member = describeMember(config);
+  const member = describeMember(database.pool, config);
   await requireCluster(database.pool, member);
   await confirmSandboxOff(config, database.pool);
   const sandbox = await prepareSandbox(config);
@@ -65,7 +65,7 @@ export async function serveSupervisor(
     logger,
     models,
     faultPoint,
-    ...(await openFiles(config)),
+    ...(await openFiles(database.pool, config)),
     modelTokensPerDay: config.MODEL_TOKENS_PER_DAY,
     childrenMax: config.CHILDREN || countFittingChildren(availableMemory()),
     idleStopMs: config.IDLE_STOP_SECONDS * SECOND,
@@ -100,11 +100,11 @@ export async function serveSupervisor(
   announceReady(supervisorUrl(config), sandbox.missing ?? undefined);
 }
 
-/** Opens blobs, keys and workspaces in the data directory. */
-async function openFiles(config: SupervisorConfig) {
+/** Opens blobs, keys and workspaces. */
+async function openFiles(pool: Pool, config: SupervisorConfig) {
   return {
     dataDir: config.DATA_DIR,
-    blobs: await openBlobs(config.DATA_DIR),
+    blobs: await openConfiguredBlobs(pool, config),
     keys: await openSecretKeys(config.DATA_DIR),
     verifier: await openVerifier(config),
     sshTargets: await readSshTargets(config.SSH_HOSTS_FILE),

@@ -1,7 +1,8 @@
 /** Builds an uploaded package: reads, checks, bundles and introspects it. */
 
 import type { BuiltPackage } from '../../db/catalog/versions.ts';
-import type { Blobs, Staging } from '../../db/files/blobs.ts';
+import type { Blobs } from '../../db/files/blobs.ts';
+import type { Staging } from '../../db/files/staging.ts';
 import type { Introspection, IntrospectionRequest } from '../../db/jobs/introspections.ts';
 import { isStorable } from '../../db/postgres/storable-json.ts';
 import { type Manifest, manifest } from '../../sdk/contract/manifest.ts';

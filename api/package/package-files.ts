@@ -1,7 +1,7 @@
 /** The files of an uploaded package in a staging directory. */
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import type { StagedFile } from '../../db/files/blobs.ts';
+import type { StagedFile } from '../../db/files/staging.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { decodeText } from '../../sdk/contract/text-bytes.ts';
 import { escapeCharacter, findHiddenCharacter, replaceHiddenCharacters } from '../../sdk/contract/visible-text.ts';

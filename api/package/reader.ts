@@ -1,5 +1,5 @@
 /** Reads a package from a zip or a list of text files. Both give the same Package and hash. */
-import type { Staging } from '../../db/files/blobs.ts';
+import type { Staging } from '../../db/files/staging.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { invalidAt, invalidPackage } from './invalid-package.ts';
 import { escapePath, FILES_MAX, hashFileTree, type Package, type PackageFile } from './package-files.ts';

@@ -3,7 +3,7 @@ import { createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import type { Multipart } from '@fastify/multipart';
 import type { FastifyRequest } from 'fastify';
-import type { Staging } from '../../db/files/blobs.ts';
+import type { Staging } from '../../db/files/staging.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { KIB, MIB } from '../../sdk/contract/limits.ts';
 import { SEM_VER_MAX_CHARS } from '../../sdk/contract/version-numbers.ts';

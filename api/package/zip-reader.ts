@@ -5,7 +5,7 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { crc32, createInflateRaw } from 'node:zlib';
-import type { Staging } from '../../db/files/blobs.ts';
+import type { Staging } from '../../db/files/staging.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { invalidPackage } from './invalid-package.ts';

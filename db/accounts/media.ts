@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import type { Pool } from 'pg';
-import type { BlobName } from '../files/blobs.ts';
+import type { BlobName } from '../files/staging.ts';
 import { inTransaction, type Transaction, takeNamedLock, type WritingPool } from '../postgres/pool.ts';
 import { findRow } from '../postgres/rows.ts';
 

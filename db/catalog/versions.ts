@@ -236,3 +236,17 @@ export async function findUsedBlobs(pool: Queryable, names: readonly string[]): 
   );
   return new Set(found.rows.map(({ name }) => name));
 }
+
+/** A page of the blobs in use, in order. */
+export async function listUsedBlobs(pool: Queryable, after: string, limit: number): Promise<string[]> {
+  const found = await pool.query<{ name: string }>(
+    `SELECT name FROM (
+       SELECT sha256 AS name FROM version_files
+       UNION SELECT bundle_sha256 FROM versions WHERE bundle_sha256 <> '' AND ${HAS_CONTENT}
+       UNION SELECT source_map_sha256 FROM versions WHERE source_map_sha256 IS NOT NULL AND ${HAS_CONTENT}
+       UNION SELECT sha256 FROM media) AS used
+      WHERE name > $1 ORDER BY name LIMIT $2`,
+    [after, limit],
+  );
+  return found.rows.map(({ name }) => name);
+}

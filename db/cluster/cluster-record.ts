@@ -77,6 +77,23 @@ export async function acceptMember(pool: Pool, member: Member): Promise<number> 
   return lostSecrets;
 }
 
+/** @throws ClusterMismatchError when the place holds the blobs of another cluster */
+export async function markNewPlace(pool: Pool, place: BlobPlace): Promise<void> {
+  const row = await readCluster(pool);
+  const mark = await place.readMark();
+  if (row === null) throw new ClusterMismatchError('The database has no cluster yet: start the service once.');
+  if (mark !== null && mark !== row.id)
+    throw new ClusterMismatchError(`${place.description} holds the packages of another cluster (${mark}).`);
+  await place.writeMark(row.id);
+}
+
+/** From now on processes start only with this place. */
+export async function setBlobPlace(pool: Pool, { store }: BlobPlace): Promise<void> {
+  await pool.query('UPDATE cluster SET blob_store = $1, blobs_marked = true', [store]);
+  // Rows that stay behind would name objects that may be gone when blobs come back.
+  if (store === 'files') await pool.query('DELETE FROM stored_blobs');
+}
+
 /** Two neighbouring releases run side by side during an update. Older ones do not know the tables. */
 async function requireKnownMigrations(pool: Pool, release: string): Promise<void> {
   const unknown = await listUnknownMigrations(pool);
@@ -89,26 +106,27 @@ async function requireKnownMigrations(pool: Pool, release: string): Promise<void
 }
 
 async function requireBlobs(db: Queryable, row: ClusterRow | null, blobs: BlobPlace): Promise<void> {
+  const { description, setting } = blobs;
   if (row !== null && row.blobStore !== blobs.store)
     throw new ClusterMismatchError(
-      `The blobs of this cluster are in ${row.blobStore}, not in ${blobs.store}: set BLOBS=${row.blobStore}.`,
+      `The blobs of this cluster are in ${row.blobStore}, not in ${blobs.store}: set BLOBS=${row.blobStore}, or stop the service and run npm run -s operator -- move-blobs.`,
     );
   const mark = await blobs.readMark();
   if (mark !== null && mark === row?.id) return;
   if (mark !== null && row !== null)
     throw new ClusterMismatchError(
-      `${blobs.description} holds the packages of another cluster (${mark}, not ${row.id}): set DATA_DIR and DATABASE_URL to those of one cluster. ${ACCEPT}`,
+      `${description} holds the packages of another cluster (${mark}, not ${row.id}): set ${setting} and DATABASE_URL to those of one cluster. ${ACCEPT}`,
     );
   const isNamed = await hasVersions(db);
   const hasBlobs = await blobs.hasBlobs();
   if (mark === null && (row?.blobsMarked === true || (hasBlobs === null && isNamed)))
     throw new ClusterMismatchError(
-      `${blobs.description} has no packages, but this database ${isNamed ? 'names some' : 'had such a folder'}: set DATA_DIR to the folder of this database, or restore it from a backup. ${ACCEPT}`,
+      `${description} has no packages, but this database ${isNamed ? 'names some' : 'had such a place'}: set ${setting} to the place of its packages, or restore them from a backup. ${ACCEPT}`,
     );
   // Its packages would be removed as unused.
   if (mark !== null || (hasBlobs === true && !isNamed && !(await hasRecordedKeys(db))))
     throw new ClusterMismatchError(
-      `${blobs.description} holds packages, but this database is empty: set DATABASE_URL to the database of this folder, or DATA_DIR to a new folder. ${ACCEPT}`,
+      `${description} holds packages, but this database is empty: set DATABASE_URL to the database of these packages, or ${setting} to a new place. ${ACCEPT}`,
     );
 }
 

@@ -1,14 +1,19 @@
 /** The id of the cluster in its blob store. It tells the store from that of another cluster, and from an empty one. */
 import { mkdir, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Pool } from 'pg';
+import { findRow } from '../postgres/rows.ts';
 import { replaceFile } from './data-dir.ts';
+import type { ObjectStore } from './s3.ts';
+import { hasStoredBlobs } from './stored-blobs.ts';
 
 /** Where a cluster keeps its blobs. */
 export interface BlobPlace {
   /** As the cluster's row names it. */
   readonly store: string;
-  /** For messages. */
+  /** For messages: the place, and the setting that names it. */
   readonly description: string;
+  readonly setting: 'DATA_DIR' | 'BLOBS';
   /** @returns the id of the cluster whose blobs these are; null: no cluster marked them */
   readMark(): Promise<string | null>;
   writeMark(clusterId: string): Promise<void>;
@@ -17,6 +22,8 @@ export interface BlobPlace {
 }
 
 const MARK = 'cluster';
+/** A longer one is no mark. Bytes. */
+const MARK_MAX_BYTES = 100;
 
 /** Blobs as files below a data directory. */
 export function openBlobFolder(dataDir: string): BlobPlace {
@@ -25,6 +32,7 @@ export function openBlobFolder(dataDir: string): BlobPlace {
   return {
     store: 'files',
     description: `DATA_DIR ${dataDir}`,
+    setting: 'DATA_DIR',
     readMark: () =>
       readFile(mark, 'utf8').catch((error: NodeJS.ErrnoException) => {
         if (error.code === 'ENOENT') return null;
@@ -41,3 +49,23 @@ export function openBlobFolder(dataDir: string): BlobPlace {
       ),
   };
 }
+
+/** Blobs as rows of the database, which always belong to it. */
+export const openBlobRows = (pool: Pool): BlobPlace => ({
+  store: 'database',
+  description: 'the database',
+  setting: 'BLOBS',
+  readMark: async () => (await findRow<{ id: string }>(pool, 'SELECT id FROM cluster'))?.id ?? null,
+  writeMark: async () => undefined,
+  hasBlobs: async () => (await hasStoredBlobs(pool)) || null,
+});
+
+/** Blobs as objects of a bucket. */
+export const openBlobObjects = (objects: ObjectStore): BlobPlace => ({
+  store: objects.address,
+  description: objects.address,
+  setting: 'BLOBS',
+  readMark: async () => (await objects.get(MARK, MARK_MAX_BYTES))?.toString('utf8') ?? null,
+  writeMark: (clusterId) => objects.put(MARK, Buffer.from(clusterId)),
+  hasBlobs: async () => null,
+});

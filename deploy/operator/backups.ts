@@ -20,8 +20,10 @@ export const backup: OperatorCommand = {
     const checked = options.check === true ? await checkBackup(url, path, printProgress) : null;
     const verified = checked === null ? '' : ` A test restore succeeded and decrypted ${checked.secrets} secrets.`;
     const what = `${done.rows} rows and ${done.files} files (${formatBytes(done.bytes)})`;
+    const isInBucket = settings.BLOBS.startsWith('s3:');
+    const bucket = isInBucket ? ` Not the blobs: they are in ${settings.BLOBS}, which needs a backup of its own.` : '';
     return {
-      sentence: `${path} holds ${what} of ${done.at}, with the keys to its secrets.${verified}`,
+      sentence: `${path} holds ${what} of ${done.at}, with the keys to its secrets.${bucket}${verified}`,
       fields: { path, ...done, checked },
     };
   },

@@ -1,13 +1,13 @@
 /** Operator commands for the keys in DATA_DIR. */
 import { recordAction } from '../../db/accounts/operator-actions.ts';
 import { acceptMember } from '../../db/cluster/cluster-record.ts';
-import { openBlobs } from '../../db/files/blobs.ts';
 import { rotateKey as rotate } from '../../db/files/key-rotation.ts';
 import { recordKeys } from '../../db/files/recorded-keys.ts';
 import { openSecretKeys } from '../../db/files/secrets.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
-import { describeMember } from '../../service/identity/membership.ts';
 import { openIssuer } from '../../service/identity/tokens.ts';
+import { openConfiguredBlobs } from '../../service/storage/blob-stores.ts';
+import { describeMember } from '../../service/storage/membership.ts';
 import type { OperatorCommand } from './command.ts';
 
 export const rotateKey: OperatorCommand = {
@@ -33,10 +33,10 @@ export const acceptDataDir: OperatorCommand = {
     const { DATA_DIR, OIDC_ISSUER } = settings;
     const { pool } = await migratedDatabase();
     // A service that starts creates what is missing, and refuses to start until it exists.
-    await openBlobs(DATA_DIR);
+    await openConfiguredBlobs(pool, settings);
     await openSecretKeys(DATA_DIR);
     if (OIDC_ISSUER === undefined) await openIssuer(DATA_DIR);
-    const lostSecrets = await acceptMember(pool, describeMember(settings));
+    const lostSecrets = await acceptMember(pool, describeMember(pool, settings));
     await inTransaction(pool, (tx) => recordAction(tx, { action: 'accept-data-dir', subject: DATA_DIR }));
     return {
       sentence: `${DATA_DIR} belongs to this database now. ${lostSecrets} secrets cannot be opened without their lost keys: their users must enter them again. Tokens that a lost key signed are no longer valid.`,

@@ -1,9 +1,9 @@
 /** Operator command that removes old finished rows and unused blobs. */
 
 import { recordAction } from '../../db/accounts/operator-actions.ts';
-import { openBlobs } from '../../db/files/blobs.ts';
 import { sweepBlobs } from '../../db/files/unused-blobs.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
+import { openConfiguredBlobs } from '../../service/storage/blob-stores.ts';
 import { type OperatorCommand, type Place, readNumber } from './command.ts';
 
 const DAYS = 30;
@@ -31,7 +31,7 @@ export const prune: OperatorCommand = {
     const deliveries = await (isTrial ? countOld : removeOld)(place, 'deliveries', of);
     const events = await (isTrial ? countOld : removeOld)(place, 'events', of);
     const { pool } = await (isTrial ? place.database() : place.migratedDatabase());
-    const store = await openBlobs(place.settings.DATA_DIR);
+    const store = await openConfiguredBlobs(pool, place.settings);
     const blobs = await sweepBlobs(pool, store, undefined, isTrial);
     if (!isTrial) {
       await store.sweepStaging(STAGING_MS, Date.now());

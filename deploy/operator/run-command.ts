@@ -37,6 +37,7 @@ import { deadLetters, replay } from './dead-letters.ts';
 import { fleet, installations, restart, waiting } from './fleet.ts';
 import { acceptDataDir, rotateKey } from './keys.ts';
 import { actions, block, unblock, unverify, verify } from './moderation.ts';
+import { moveBlobs } from './move-blobs.ts';
 import { prune } from './prune.ts';
 
 const commands: ReadonlyMap<string, OperatorCommand> = new Map([
@@ -61,6 +62,7 @@ const commands: ReadonlyMap<string, OperatorCommand> = new Map([
   ['replay', replay],
   ['rotate-key', rotateKey],
   ['accept-data-dir', acceptDataDir],
+  ['move-blobs', moveBlobs],
   ['backup', backup],
   ['check-backup', checkBackupFile],
   ['restore', restore],

@@ -1,6 +1,7 @@
 /** Turns every error into a response of type `application/problem+json` without internal details. */
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod';
+import { BlobStoreUnavailableError } from '../../db/files/blob-errors.ts';
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import { Problem, type ProblemCode, type ProblemLocation } from '../../sdk/contract/errors.ts';
 import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
@@ -30,6 +31,10 @@ function toProblem(error: unknown): Problem {
   }
   if (error instanceof IssuerUnavailableError) {
     const detail = 'The identity provider is unavailable. Retry shortly.';
+    return new Problem('unavailable', detail, { retryAfter: UNAVAILABLE_RETRY_AFTER_S });
+  }
+  if (error instanceof BlobStoreUnavailableError) {
+    const detail = 'The store of package files is unavailable. Retry shortly.';
     return new Problem('unavailable', detail, { retryAfter: UNAVAILABLE_RETRY_AFTER_S });
   }
   if (hasZodFastifySchemaValidationErrors(error)) return fromValidation(error);

@@ -12,6 +12,7 @@ export class SettingsError extends Error {
 }
 
 const HIGHEST_PORT = 65_535;
+const BLOB_STORE = /^(files|database|s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[A-Za-z0-9._-]+)*\/?)$/;
 /** The unit of a number. */
 type Unit = 'bytes' | 'megabytes' | 'seconds' | 'hours' | 'days' | 'a second' | 'a minute' | 'a day';
 
@@ -95,6 +96,32 @@ export const sharedSettings = {
     .describe(
       'Address of a PostgreSQL server, version 15 or newer. Empty: npm start runs an embedded PostgreSQL with its data in DATA_DIR.',
     ),
+  BLOBS: z
+    .string()
+    .regex(BLOB_STORE, 'must be files, database or s3://bucket/folder')
+    .transform((store) => store.replace(/\/+$/, ''))
+    .prefault('files')
+    .meta({
+      description:
+        'Where package files and media are kept. files: in DATA_DIR/blobs. database: in PostgreSQL. s3://bucket/folder: in S3 or a compatible service. All processes of one database have the same; npm run -s operator -- move-blobs changes it.',
+      values: 'files, database, s3://bucket/folder',
+    }),
+  BLOB_CACHE_MEGABYTES: wholeNumber(
+    1,
+    1_000_000,
+    1_024,
+    'Maximum size of DATA_DIR/blob-cache: copies of blobs from the database or S3.',
+    'megabytes',
+  ),
+  AWS_ENDPOINT_URL: webAddress('Address of the S3-compatible service. Empty: https://s3.<AWS_REGION>.amazonaws.com.'),
+  AWS_REGION: z
+    .string()
+    .regex(/^[a-z0-9-]{1,40}$/, 'must be the name of a region, such as eu-central-1')
+    .prefault('us-east-1')
+    .describe('Region of the bucket. Compatible services mostly ignore it.'),
+  AWS_ACCESS_KEY_ID: z.string().min(1).optional().describe('Access key of the bucket. Required with BLOBS=s3://….'),
+  AWS_SECRET_ACCESS_KEY: z.string().min(1).optional().describe('Secret of the access key. Required with BLOBS=s3://….'),
+  AWS_SESSION_TOKEN: z.string().min(1).optional().describe('Token of temporary access keys. Empty: none.'),
   LOG_LEVEL: oneOf(['debug', 'info', 'warn', 'error'], 'info', 'Lowest level of the log lines that are written.'),
   HOST: z
     .string()

@@ -31,7 +31,7 @@ import {
   type RestartState,
 } from './restart-policy.ts';
 import type { Spare } from './spare-children.ts';
-import { describeStartFailure, NoRoomError, NotReadyError, pickPluginStack } from './start-failure.ts';
+import { describeStartFailure, isStartPostponed, NotReadyError, pickPluginStack } from './start-failure.ts';
 import { sameConfiguration, startKey, versionKey } from './start-key.ts';
 
 export interface RunnerDeps extends LoadedChildDeps {
@@ -307,7 +307,7 @@ export class InstallationRunner {
       const reason = describeStartFailure(error);
       const isInterrupted =
         this.#isLeaving ||
-        error instanceof NoRoomError ||
+        isStartPostponed(error) ||
         error instanceof NotReadyError ||
         (error instanceof ChildError && error.interrupted);
       if (isInterrupted) return { kind: 'postponed', reason };
@@ -583,7 +583,7 @@ export class InstallationRunner {
       this.#announceServed();
       return reason;
     }
-    if (error instanceof NoRoomError) return reason;
+    if (isStartPostponed(error)) return reason;
     this.#deps.logs.system(plugin, 'error', `It does not start: ${reason}`, pickPluginStack(error));
     this.#deps.onRestart(this, 'not_started');
     this.#recordFailure(reason, null, { ranMs: 0, cause: 'not_started' });

@@ -1,4 +1,5 @@
 /** Describes why a child did not start, without internal error text. */
+import { isBlobStoreUnavailable } from '../../db/files/blob-errors.ts';
 import { ChildError } from './child-errors.ts';
 
 /** The supervisor has no place for the child. Does not count as a failure of the plugin. */
@@ -15,10 +16,15 @@ export class NotReadyError extends Error {
 export function describeStartFailure(error: unknown): string {
   if (error instanceof ChildError || error instanceof NoRoomError || error instanceof NotReadyError)
     return error.message;
-  // Internal error text stays inside. Damage on disk is reported, because the operator must repair it.
-  if (error instanceof Error && error.message.includes('is damaged on disk')) return 'its stored bundle is damaged';
+  if (isBlobStoreUnavailable(error)) return 'its bundle cannot be fetched now: the blob store does not answer';
+  // Internal error text stays inside. Damage is reported, because the operator must repair it.
+  if (error instanceof Error && /^Blob \S+ is damaged/.test(error.message)) return 'its stored bundle is damaged';
   return 'its bundle cannot be read';
 }
+
+/** Whether the plugin did not start for a reason that is not its own and passes. */
+export const isStartPostponed = (error: unknown): boolean =>
+  error instanceof NoRoomError || isBlobStoreUnavailable(error);
 
 /** The plugin's stack as data of a log line. */
 export const pickPluginStack = (error: unknown): { data?: unknown } =>

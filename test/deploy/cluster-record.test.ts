@@ -4,21 +4,29 @@ import { join } from 'node:path';
 import t from 'tap';
 import { requireCluster } from '../../db/cluster/cluster-record.ts';
 import { openPool } from '../../db/postgres/pool.ts';
-import { describeMember } from '../../service/identity/membership.ts';
 import { RELEASE } from '../../service/settings/release.ts';
 import { parseSettings, sharedSettings } from '../../service/settings/settings.ts';
+import { describeMember } from '../../service/storage/membership.ts';
+import { startObjectStore } from '../object-store/object-store.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { operator } from './operator-command.ts';
-import { startOnly, startServiceFixture, startServiceOnTestDatabase } from './service-fixture.ts';
+import { type ServiceFixture, startOnly, startServiceFixture, startServiceOnTestDatabase } from './service-fixture.ts';
 import { buildWorkshop } from './workshop.ts';
 
 t.setTimeout(240_000);
 
 const service = await startServiceOnTestDatabase(t);
 await buildWorkshop(service);
+const published = await readPackage(service);
 service.kill('SIGTERM');
 await service.exited;
 const { env } = service;
+
+/** The plugin with the texts of its files. */
+async function readPackage({ call }: ServiceFixture): Promise<unknown> {
+  const { body } = await call('GET', '/api/plugins');
+  return (await call('GET', `/api/plugins/${body.items[0].id}?includeFiles=true`)).body;
+}
 
 async function copyDataDir(): Promise<string> {
   const folder = join(await temporaryFolder(t), 'data');
@@ -31,7 +39,7 @@ interface Fault {
   readonly name: string;
   readonly sentence: RegExp;
   /** @returns the environment of the start */
-  make(): Promise<{ readonly DATA_DIR: string; readonly DATABASE_URL?: string }>;
+  make(): Promise<{ readonly DATA_DIR: string; readonly DATABASE_URL?: string; readonly BLOBS?: string }>;
 }
 const LACKS = /^DATA_DIR \S+ lacks keys that this database uses \([0-9a-f, -]+\): set DATA_DIR .*accept-data-dir\.\n$/;
 const faults: readonly Fault[] = [
@@ -89,6 +97,12 @@ const faults: readonly Fault[] = [
     },
   },
   {
+    name: 'another blob store than that of the cluster',
+    sentence:
+      /^The blobs of this cluster are in files, not in database: set BLOBS=files, or stop the service and run npm run -s operator -- move-blobs\.\n$/,
+    make: async () => ({ DATA_DIR: await copyDataDir(), BLOBS: 'database' }),
+  },
+  {
     name: 'an empty database',
     sentence: /^DATA_DIR \S+ holds packages, but this database is empty: set DATABASE_URL .*accept-data-dir\.\n$/,
     make: async () => ({ DATA_DIR: await copyDataDir(), DATABASE_URL: (await testDatabase(t)).url }),
@@ -118,7 +132,7 @@ t.test('of two newer releases, the next one may run beside this one', async (t) 
   t.teardown(close);
   const start = async () => withoutLog((await (await startOnly(env)).exited).stderr);
   await pool.query(`INSERT INTO migrations (name, run_on) VALUES ('9000_next', now())`);
-  await t.resolves(requireCluster(pool, describeMember(parseSettings(sharedSettings, env))));
+  await t.resolves(requireCluster(pool, describeMember(pool, parseSettings(sharedSettings, env))));
   await pool.query(`INSERT INTO migrations (name, run_on) VALUES ('9001_after', now() + interval '1 second')`);
   await pool.query(`UPDATE cluster SET release = '99.0.0'`);
   t.equal(
@@ -126,6 +140,27 @@ t.test('of two newer releases, the next one may run beside this one', async (t) 
     `This is release ${RELEASE}, but release 99.0.0 has migrated the database (9000_next, 9001_after): start that release, or restore a backup of this one.\n`,
   );
   await pool.query(`DELETE FROM migrations WHERE name LIKE '9%'`);
+});
+
+t.test('blobs move to a bucket and on to the database, which needs no folder of blobs', async (t) => {
+  const { settings: bucket, countObjects } = await startObjectStore(t);
+  const DATA_DIR = await copyDataDir();
+  const inFiles = { ...env, ...bucket, DATA_DIR, BLOBS: 'files' };
+  t.match(await operator(inFiles, 'move-blobs', 'nowhere'), {
+    code: 2,
+    stderr: /^The store must be files, database or/,
+  });
+  const moved = await operator(inFiles, 'move-blobs', bucket.BLOBS);
+  t.match(moved, { code: 0, stdout: /^\d+ blobs are in s3:\/\/packages\/one\/cluster now\. Set BLOBS=s3:/ });
+  t.ok((await countObjects()) > 0);
+  const inBucket = { ...inFiles, BLOBS: bucket.BLOBS };
+  t.match(await operator(inBucket, 'move-blobs', 'database'), { code: 0, stdout: /blobs are in database now/ });
+  for (const folder of ['blobs', 'blob-cache']) await rm(join(DATA_DIR, folder), { recursive: true });
+  const again = await startServiceFixture(t, { ...env, DATA_DIR, BLOBS: 'database' });
+  t.same(await readPackage(again), published);
+  again.kill('SIGTERM');
+  await again.exited;
+  t.match(await operator({ ...env, DATA_DIR, BLOBS: 'database' }, 'move-blobs', 'files'), { code: 0 });
 });
 
 t.test('lost keys are accepted, and secrets open again when their key comes back', async (t) => {

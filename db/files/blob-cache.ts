@@ -1,0 +1,87 @@
+/**
+ * Copies of blobs that are stored elsewhere, as files named by their hash. Bounded, and safe for several processes: a copy
+ * is checked at each read, and any copy may vanish at any time.
+ */
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+/** The oldest copies go until this share of the limit is left. */
+const KEPT_SHARE = 0.9;
+/** The folder is looked through after this share of the limit was written. */
+const TRIM_SHARE = 1 / 16;
+/** A copy that is being written is younger. Milliseconds. */
+const UNFINISHED_MS = 60 * 60_000;
+const UNFINISHED = '.new';
+
+export interface BlobCache {
+  /** Null: there is no undamaged copy. */
+  read(sha256: string): Promise<Buffer | null>;
+  /** A copy that cannot be written is not an error. */
+  save(sha256: string, bytes: Uint8Array): Promise<void>;
+}
+
+/**
+ * @param maxBytes the folder may exceed it by a sixteenth for each process
+ */
+export async function openBlobCache(folder: string, maxBytes: number): Promise<BlobCache> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const locate = (sha256: string): string => join(folder, sha256.slice(0, 2), sha256.slice(2));
+  let written = 0;
+  let trimming: Promise<void> = trim(folder, maxBytes);
+  await trimming;
+  return {
+    async read(sha256) {
+      const path = locate(sha256);
+      const bytes = await readFile(path).catch(() => null);
+      if (bytes === null) return null;
+      if (hashBytes(bytes) !== sha256) {
+        await rm(path, { force: true });
+        return null;
+      }
+      const now = new Date();
+      await utimes(path, now, now).catch(() => undefined);
+      return bytes;
+    },
+    async save(sha256, bytes) {
+      if (bytes.byteLength > maxBytes * TRIM_SHARE) return;
+      const path = locate(sha256);
+      const unfinished = `${path}.${randomUUID()}${UNFINISHED}`;
+      try {
+        await mkdir(join(folder, sha256.slice(0, 2)), { recursive: true, mode: 0o700 });
+        await writeFile(unfinished, bytes, { mode: 0o600 });
+        await rename(unfinished, path);
+      } catch {
+        await rm(unfinished, { force: true });
+      }
+      written += bytes.byteLength;
+      if (written < maxBytes * TRIM_SHARE) return;
+      written = 0;
+      trimming = trimming.then(() => trim(folder, maxBytes));
+      await trimming;
+    },
+  };
+}
+
+export const hashBytes = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
+
+/** Removes what is beyond the limit, longest unused first. */
+async function trim(folder: string, maxBytes: number): Promise<void> {
+  const copies: { path: string; bytes: number; usedAt: number }[] = [];
+  for (const prefix of await readdir(folder)) {
+    for (const name of await readdir(join(folder, prefix)).catch(() => [])) {
+      const path = join(folder, prefix, name);
+      const found = await stat(path).catch(() => null);
+      if (found === null) continue;
+      if (!name.endsWith(UNFINISHED)) copies.push({ path, bytes: found.size, usedAt: found.mtimeMs });
+      else if (Date.now() - found.mtimeMs > UNFINISHED_MS) await rm(path, { force: true });
+    }
+  }
+  let total = copies.reduce((sum, { bytes }) => sum + bytes, 0);
+  if (total <= maxBytes) return;
+  for (const { path, bytes } of copies.sort((a, b) => a.usedAt - b.usedAt)) {
+    if (total <= maxBytes * KEPT_SHARE) return;
+    await rm(path, { force: true });
+    total -= bytes;
+  }
+}

@@ -1,0 +1,107 @@
+/** Rows of the blobs outside of DATA_DIR: in the database, or as objects whose keys the rows name. */
+import { changeRows, findRow, listRows, type Queryable } from '../postgres/rows.ts';
+
+export interface StoredBlob {
+  readonly sizeBytes: number;
+  /** Null: the blob is an object. */
+  readonly content: Buffer | null;
+  readonly objectKey: string | null;
+}
+/** Whether blobs are kept in rows or as objects: one that is kept in the other way is stored anew. */
+type Kept = 'rows' | 'objects';
+
+const isKept = (kept: Kept): string => `state = 'stored' AND content IS ${kept === 'rows' ? 'NOT NULL' : 'NULL'}`;
+
+/** Null: it is missing, or its upload has not ended. */
+export const findStoredBlob = (db: Queryable, sha256: string): Promise<StoredBlob | null> =>
+  findRow(
+    db,
+    `SELECT size_bytes::float8 AS "sizeBytes", content, object_key AS "objectKey" FROM stored_blobs
+      WHERE sha256 = $1 AND state <> 'storing'`,
+    [sha256],
+  );
+
+export const isBlobStored = async (db: Queryable, sha256: string, kept: Kept): Promise<boolean> =>
+  (await findRow(db, `SELECT 1 FROM stored_blobs WHERE sha256 = $1 AND ${isKept(kept)}`, [sha256])) !== null;
+
+/** Makes the sweep spare a blob. False: it must be stored. */
+export const touchBlob = async (db: Queryable, sha256: string, kept: Kept): Promise<boolean> =>
+  (await changeRows(db, `UPDATE stored_blobs SET touched_at = now() WHERE sha256 = $1 AND ${isKept(kept)}`, [sha256])) >
+  0;
+
+export async function insertBlob(db: Queryable, sha256: string, content: Uint8Array): Promise<void> {
+  await db.query(
+    `INSERT INTO stored_blobs (sha256, size_bytes, content, state) VALUES ($1, $2, $3, 'stored')
+     ON CONFLICT (sha256) DO UPDATE
+       SET content = excluded.content, object_key = NULL, state = 'stored', touched_at = now()`,
+    [sha256, content.byteLength, content],
+  );
+}
+
+/**
+ * Names the object that a blob will be, before it is uploaded: one that is left behind is found by its row.
+ *
+ * @returns the key of another upload of the same blob that is under way, or else this one
+ */
+export async function reserveObject(
+  db: Queryable,
+  sha256: string,
+  sizeBytes: number,
+  objectKey: string,
+): Promise<string> {
+  const row = await findRow<{ objectKey: string }>(
+    db,
+    // The sweep removes the old object of a blob that it is deleting.
+    `INSERT INTO stored_blobs AS s (sha256, size_bytes, object_key, state) VALUES ($1, $2, $3, 'storing')
+     ON CONFLICT (sha256) DO UPDATE
+       SET object_key = CASE WHEN s.state = 'storing' THEN s.object_key ELSE excluded.object_key END,
+           state = CASE WHEN s.content IS NULL THEN 'storing' ELSE 'stored' END, touched_at = now()
+     RETURNING object_key AS "objectKey"`,
+    [sha256, sizeBytes, objectKey],
+  );
+  return row?.objectKey ?? objectKey;
+}
+
+/** False: a sweep gave the upload up meanwhile. */
+export const finishObject = async (db: Queryable, sha256: string, objectKey: string): Promise<boolean> =>
+  (await changeRows(
+    db,
+    `UPDATE stored_blobs SET state = 'stored', content = NULL, touched_at = now()
+      WHERE sha256 = $1 AND object_key = $2 AND state <> 'deleting'`,
+    [sha256, objectKey],
+  )) > 0;
+
+/** A page of blobs that nothing touched since, also of uploads that did not end. */
+export const listUntouched = async (db: Queryable, before: number, after: string, limit: number): Promise<string[]> =>
+  (
+    await listRows<{ sha256: string }>(
+      db,
+      `SELECT sha256 FROM stored_blobs WHERE touched_at < to_timestamp($1 / 1000.0) AND sha256 > $2
+        ORDER BY sha256 LIMIT $3`,
+      [before, after, limit],
+    )
+  ).map(({ sha256 }) => sha256);
+
+interface CondemnedBlob {
+  readonly sha256: string;
+  readonly objectKey: string | null;
+}
+
+/** From now on a publish stores them anew. One that was touched meanwhile is spared. */
+export const condemnBlobs = (db: Queryable, names: readonly string[], before: number): Promise<CondemnedBlob[]> =>
+  listRows(
+    db,
+    `UPDATE stored_blobs SET state = 'deleting' WHERE sha256 = ANY ($1) AND touched_at < to_timestamp($2 / 1000.0)
+     RETURNING sha256, object_key AS "objectKey"`,
+    [names, before],
+  );
+
+export const deleteCondemned = (db: Queryable, { sha256, objectKey }: CondemnedBlob): Promise<number> =>
+  changeRows(
+    db,
+    `DELETE FROM stored_blobs WHERE sha256 = $1 AND object_key IS NOT DISTINCT FROM $2 AND state = 'deleting'`,
+    [sha256, objectKey],
+  );
+
+export const hasStoredBlobs = async (db: Queryable): Promise<boolean> =>
+  (await findRow(db, 'SELECT 1 FROM stored_blobs LIMIT 1')) !== null;

@@ -1,0 +1,49 @@
+/** Opens the blobs that the settings name. */
+import type { Pool } from 'pg';
+import { type BlobPlace, openBlobFolder, openBlobObjects, openBlobRows } from '../../db/files/blob-mark.ts';
+import { type Blobs, openBlobs } from '../../db/files/blobs.ts';
+import { type ObjectStore, openBucket } from '../../db/files/s3.ts';
+import { openSharedBlobs } from '../../db/files/shared-blobs.ts';
+import { MIB } from '../../sdk/contract/limits.ts';
+import { SettingsError, type SharedSettings } from '../settings/settings.ts';
+
+export type BlobSettings = Pick<
+  SharedSettings,
+  | 'DATA_DIR'
+  | 'BLOBS'
+  | 'BLOB_CACHE_MEGABYTES'
+  | 'AWS_ENDPOINT_URL'
+  | 'AWS_REGION'
+  | 'AWS_ACCESS_KEY_ID'
+  | 'AWS_SECRET_ACCESS_KEY'
+  | 'AWS_SESSION_TOKEN'
+>;
+
+export async function openConfiguredBlobs(pool: Pool, settings: BlobSettings): Promise<Blobs> {
+  const { DATA_DIR: dataDir, BLOBS } = settings;
+  if (BLOBS === 'files') return openBlobs(dataDir);
+  const objects = BLOBS === 'database' ? null : openConfiguredBucket(settings);
+  return openSharedBlobs({ pool, objects, dataDir, cacheBytes: settings.BLOB_CACHE_MEGABYTES * MIB });
+}
+
+export function describeBlobPlace(pool: Pool, settings: BlobSettings): BlobPlace {
+  if (settings.BLOBS === 'files') return openBlobFolder(settings.DATA_DIR);
+  return settings.BLOBS === 'database' ? openBlobRows(pool) : openBlobObjects(openConfiguredBucket(settings));
+}
+
+/** @throws SettingsError without access keys */
+function openConfiguredBucket(settings: BlobSettings): ObjectStore {
+  const { BLOBS, AWS_REGION, AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN } = settings;
+  if (AWS_ACCESS_KEY_ID === undefined || AWS_SECRET_ACCESS_KEY === undefined)
+    throw new SettingsError(`AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY must be set for ${BLOBS}.`);
+  return openBucket({
+    address: BLOBS,
+    endpoint: AWS_ENDPOINT_URL ?? `https://s3.${AWS_REGION}.amazonaws.com`,
+    region: AWS_REGION,
+    credentials: {
+      accessKeyId: AWS_ACCESS_KEY_ID,
+      secretAccessKey: AWS_SECRET_ACCESS_KEY,
+      sessionToken: AWS_SESSION_TOKEN,
+    },
+  });
+}

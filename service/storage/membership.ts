@@ -1,0 +1,13 @@
+/** What this process says about itself when it joins the cluster of its database. */
+import type { Pool } from 'pg';
+import type { Member } from '../../db/cluster/cluster-record.ts';
+import { RELEASE } from '../settings/release.ts';
+import type { SharedSettings } from '../settings/settings.ts';
+import { describeBlobPlace } from './blob-stores.ts';
+
+export const describeMember = (pool: Pool, settings: SharedSettings): Member => ({
+  dataDir: settings.DATA_DIR,
+  release: RELEASE,
+  signsTokens: settings.OIDC_ISSUER === undefined,
+  blobs: describeBlobPlace(pool, settings),
+});

@@ -1,0 +1,173 @@
+/** Blobs in the database and in a bucket, as two machines see them, with a bucket that fails in every way. */
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import t from 'tap';
+import type { Blobs } from '../../../db/files/blobs.ts';
+import { openConfiguredBlobs } from '../../../service/storage/blob-stores.ts';
+import { type ObjectStoreFixture, startObjectStore } from '../../object-store/object-store.ts';
+import { type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../../runner/harness.ts';
+
+const MINUTE = 60_000;
+const HELLO = Buffer.from('hello');
+const nothing = async () => new Set<string>();
+
+const bucket = await startObjectStore(t);
+
+interface Machine {
+  readonly blobs: Blobs;
+  readonly dataDir: string;
+}
+async function openMachine(
+  t: Teardown,
+  { pool }: TestDatabase,
+  { BLOBS, ...aws }: Partial<ObjectStoreFixture['settings']> & { readonly BLOBS: string },
+  megabytes = 16,
+): Promise<Machine> {
+  const dataDir = await temporaryFolder(t);
+  const { AWS_REGION = '', ...rest } = aws;
+  const settings = { BLOBS, AWS_REGION, ...rest, DATA_DIR: dataDir, BLOB_CACHE_MEGABYTES: megabytes };
+  return { dataDir, blobs: await openConfiguredBlobs(pool, settings) };
+}
+/** Makes all blobs old enough for a sweep. */
+const age = ({ pool }: TestDatabase) => pool.query(`UPDATE stored_blobs SET touched_at = now() - interval '1 day'`);
+const sweep = ({ blobs }: Machine, used: readonly string[] = []) =>
+  blobs.sweepUnused(MINUTE, Date.now(), async () => new Set(used));
+const listCopies = async ({ dataDir }: Machine): Promise<string[]> =>
+  (await readdir(join(dataDir, 'blob-cache'), { recursive: true, withFileTypes: true }))
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name));
+
+for (const [name, settings] of [
+  ['database', { BLOBS: 'database' }],
+  ['bucket', bucket.settings],
+] as const) {
+  t.test(`${name}: what one machine stores, another reads`, async (t) => {
+    const database = await testDatabase(t);
+    const [one, two] = [await openMachine(t, database, settings), await openMachine(t, database, settings)];
+    const { sha256, sizeBytes } = await one.blobs.put(HELLO);
+    t.equal(sizeBytes, 5);
+    t.ok(await two.blobs.has(sha256));
+    t.equal((await two.blobs.read(sha256)).toString(), 'hello');
+    t.equal((await buffer(two.blobs.stream(sha256))).toString(), 'hello');
+    await using staging = await one.blobs.stage();
+    const files = [await staging.add([Buffer.from('a'), Buffer.from('b')]), await staging.add([HELLO])];
+    await staging.commit(files);
+    t.equal((await two.blobs.read(files[0]?.sha256 ?? '')).toString(), 'ab');
+    await t.rejects(two.blobs.read('0'.repeat(64)), /^Blob 0+ is missing from /);
+    await t.rejects(two.blobs.read('../../etc/passwd'), /64 lower-case hex/);
+    await t.rejects(buffer(two.blobs.stream('0'.repeat(64))), /is missing from/);
+  });
+
+  t.test(`${name}: a damaged copy is fetched again`, async (t) => {
+    const machine = await openMachine(t, await testDatabase(t), settings);
+    const { sha256 } = await machine.blobs.put(HELLO);
+    const [copy = ''] = await listCopies(machine);
+    await writeFile(copy, 'hellO');
+    t.equal((await machine.blobs.read(sha256)).toString(), 'hello');
+    t.equal(await readFile(copy, 'utf8'), 'hello');
+  });
+
+  t.test(`${name}: the sweep removes what nothing uses, and nothing that was touched`, async (t) => {
+    const database = await testDatabase(t);
+    const [one, two] = [await openMachine(t, database, settings), await openMachine(t, database, settings)];
+    const before = await bucket.countObjects();
+    const [used, touched, unused] = await Promise.all(
+      ['used', 'touched', 'unused'].map(async (text) => (await one.blobs.put(Buffer.from(text))).sha256),
+    );
+    await age(database);
+    await two.blobs.put(Buffer.from('touched'));
+    t.equal(await sweep(one, [used ?? '']), 1);
+    for (const kept of [used, touched]) t.ok(await two.blobs.has(kept ?? ''));
+    t.notOk(await two.blobs.has(unused ?? ''));
+    if (name === 'bucket') t.equal(await bucket.countObjects(), before + 2);
+    await one.blobs.put(Buffer.from('unused'));
+    t.equal((await two.blobs.read(unused ?? '')).toString(), 'unused', 'and it can be stored again');
+  });
+}
+
+t.test('the copies are bounded', async (t) => {
+  const machine = await openMachine(t, await testDatabase(t), { BLOBS: 'database' }, 1);
+  const names: string[] = [];
+  for (let index = 0; index < 40; index += 1) names.push((await machine.blobs.put(Buffer.alloc(50_000, index))).sha256);
+  const copies = await listCopies(machine);
+  t.ok(copies.length >= 15 && copies.length <= 21, `${copies.length} copies of 50 kB are left`);
+  for (const name of names) t.equal((await machine.blobs.read(name)).byteLength, 50_000);
+});
+
+t.test('an upload that is cut off leaves nothing that is read, and is repeated', async (t) => {
+  const database = await testDatabase(t);
+  const machine = await openMachine(t, database, bucket.settings);
+  const before = await bucket.countObjects();
+  bucket.intercept(({ method }) => (method === 'PUT' ? 'hang up' : null));
+  await t.rejects(machine.blobs.put(HELLO), {
+    name: 'BlobStoreUnavailableError',
+    message: /^The blob store s3:\/\/packages\/one\/cluster at http:\S+ does not answer: .+ It is tried again/,
+  });
+  bucket.intercept(() => null);
+  const { rows } = await database.pool.query('SELECT sha256 FROM stored_blobs');
+  t.notOk(await machine.blobs.has(rows[0].sha256));
+  await t.rejects(machine.blobs.read(rows[0].sha256), /missing/);
+  await age(database);
+  t.equal(await sweep(machine), 1, 'a sweep finds it by its row');
+  await machine.blobs.put(HELLO);
+  t.equal((await machine.blobs.read(rows[0].sha256)).toString(), 'hello');
+  t.equal(await bucket.countObjects(), before + 1);
+});
+
+t.test('a process that was killed after its upload leaves an object that a sweep finds', async (t) => {
+  const database = await testDatabase(t);
+  const machine = await openMachine(t, database, bucket.settings);
+  const before = await bucket.countObjects();
+  await machine.blobs.put(HELLO);
+  await database.pool.query(`UPDATE stored_blobs SET state = 'storing'`);
+  await age(database);
+  t.equal(await sweep(machine), 1);
+  t.equal(await bucket.countObjects(), before);
+});
+
+t.test('a publish that meets a sweep keeps its blob', async (t) => {
+  const database = await testDatabase(t);
+  const [one, two] = [await openMachine(t, database, bucket.settings), await openMachine(t, database, bucket.settings)];
+  const { sha256 } = await one.blobs.put(HELLO);
+  await age(database);
+  // The sweep has decided, and its request is under way.
+  bucket.intercept(async ({ method }) => {
+    if (method === 'DELETE') await two.blobs.put(HELLO);
+    return null;
+  });
+  await sweep(one);
+  bucket.intercept(() => null);
+  const three = await openMachine(t, database, bucket.settings);
+  t.equal((await three.blobs.read(sha256)).toString(), 'hello');
+  t.equal(await one.blobs.sweepUnused(MINUTE, Date.now(), nothing), 0);
+});
+
+t.test('a bucket that answers wrong is asked again, and refused when it stays so', async (t) => {
+  const database = await testDatabase(t);
+  const { sha256 } = await (await openMachine(t, database, bucket.settings)).blobs.put(HELLO);
+  const machine = await openMachine(t, database, bucket.settings);
+  let wrong = 1;
+  bucket.intercept(({ method }) =>
+    method === 'GET' && wrong-- > 0 ? { status: 200, body: 'something else that is longer' } : null,
+  );
+  t.equal((await machine.blobs.read(sha256)).toString(), 'hello');
+  const other = await openMachine(t, database, bucket.settings);
+  bucket.intercept(() => ({ status: 200, body: 'hellO' }));
+  await t.rejects(other.blobs.read(sha256), /^Blob \S+ is damaged in s3:\/\/packages\/one\/cluster: /);
+  t.same(await listCopies(other), [], 'and not kept');
+  bucket.intercept(() => ({ status: 403, body: '<Error><Code>InvalidAccessKeyId</Code></Error>' }));
+  await t.rejects(
+    other.blobs.read(sha256),
+    /refused to read a blob: status 403, InvalidAccessKeyId\. Check the bucket/,
+  );
+  let faults = 2;
+  bucket.intercept(() => (faults-- > 0 ? { status: 503, body: '<Code>SlowDown</Code>' } : null));
+  t.equal((await other.blobs.read(sha256)).toString(), 'hello', 'a server that recovers within a second is no error');
+  bucket.intercept(() => null);
+});
+
+t.test('without access keys it says which are missing', async (t) => {
+  const machine = openMachine(t, await testDatabase(t), { BLOBS: bucket.settings.BLOBS });
+  await t.rejects(machine, { message: /^AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY must be set for s3:/ });
+});
