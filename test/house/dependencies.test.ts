@@ -34,6 +34,7 @@ const installed: readonly (readonly [folder: string, manifest: Manifest])[] = [
   ['console/', readJson<Manifest>('console/package.json')],
   ['docs/', readJson<Manifest>('docs/package.json')],
   ['test/', testManifest],
+  ['test/object-store/', readJson<Manifest>('test/object-store/package.json')],
 ];
 const rootLock = readJson<Lock>('package-lock.json');
 const testLock = readJson<Lock>('test/package-lock.json');
