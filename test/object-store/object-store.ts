@@ -36,16 +36,9 @@ export interface ObjectStoreFixture {
   countObjects(): Promise<number>;
 }
 
-interface Server {
-  run(): Promise<AddressInfo>;
-  close(): Promise<void>;
-}
-
 export async function startObjectStore(t: Teardown): Promise<ObjectStoreFixture> {
   await installPackages(FOLDER);
-  const { default: S3rver } = (await import('s3rver')) as unknown as {
-    default: new (options: object) => Server;
-  };
+  const { default: S3rver } = await import('s3rver');
   const directory = await temporaryFolder(t);
   const server = new S3rver({
     port: 0,
@@ -95,9 +88,7 @@ export async function startObjectStore(t: Teardown): Promise<ObjectStoreFixture>
 
 /** Whether another implementation makes the same signature. */
 async function isSigned({ method, url, headers }: IncomingMessage): Promise<boolean> {
-  const { default: aws4 } = (await import('aws4')) as unknown as {
-    default: { sign(request: object, credentials: object): { headers: Record<string, string> } };
-  };
+  const { default: aws4 } = await import('aws4');
   const names = /SignedHeaders=([a-z0-9;-]+)/.exec(headers.authorization ?? '')?.[1]?.split(';') ?? [];
   const signed = Object.fromEntries(names.map((name) => [name, headers[name]]));
   const expected = aws4.sign(
