@@ -2,7 +2,7 @@
 declare module 's3rver' {
   import type { AddressInfo } from 'node:net';
 
-  export default class S3rver {
+  class S3rver {
     constructor(options: {
       readonly port: number;
       readonly address: string;
@@ -13,6 +13,7 @@ declare module 's3rver' {
     run(): Promise<AddressInfo>;
     close(): Promise<void>;
   }
+  export = S3rver;
 }
 
 declare module 'aws4' {
@@ -23,5 +24,5 @@ declare module 'aws4' {
     ): { readonly headers: Readonly<Record<string, string>> };
   }
   const aws4: Aws4;
-  export default aws4;
+  export = aws4;
 }
