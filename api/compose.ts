@@ -22,6 +22,7 @@ import { ConnectionDrain, listenOptions, stopAccepting } from '../service/lifecy
 import { collectWhenIdle } from '../service/lifecycle/garbage-collection.ts';
 import { buildOperations, readReadiness } from '../service/lifecycle/operations.ts';
 import { announceReady, stopWithParent, waitForTurn } from '../service/lifecycle/parent.ts';
+import { preferThread } from '../service/lifecycle/priority.ts';
 import { publicUrl, SettingsError, supervisorUrl } from '../service/settings/settings.ts';
 import { openConfiguredBlobs } from '../service/storage/blob-stores.ts';
 import { describeMember } from '../service/storage/membership.ts';
@@ -61,6 +62,7 @@ export async function serveApi(
   if (config.DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set. npm start sets it.');
   const endTracing = await startTracing('bulkhead-api', process.env);
   collectWhenIdle();
+  preferThread();
   const logger = openLogger('api', config.LOG_LEVEL);
   const onError = (err: Error, count = 1) =>
     logger.error({ err, ...(count > 1 ? { count } : {}) }, 'a background task failed and will be retried');

@@ -13,6 +13,7 @@ import { ConnectionDrain, listenOptions, stopAccepting } from '../service/lifecy
 import { collectWhenIdle } from '../service/lifecycle/garbage-collection.ts';
 import { readReadiness } from '../service/lifecycle/operations.ts';
 import { announceReady, stopWithParent, waitForTurn } from '../service/lifecycle/parent.ts';
+import { preferThread } from '../service/lifecycle/priority.ts';
 import { publicUrl, SettingsError, supervisorUrl } from '../service/settings/settings.ts';
 import { openConfiguredBlobs } from '../service/storage/blob-stores.ts';
 import { describeMember } from '../service/storage/membership.ts';
@@ -48,6 +49,7 @@ export async function serveSupervisor(
   if (config.DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set. npm start sets it.');
   const endTracing = await startTracing('bulkhead-supervisor', env);
   collectWhenIdle();
+  preferThread();
   const logger = openLogger('supervisor', config.LOG_LEVEL);
   const onError = (err: Error) => logger.error({ err }, 'a background task failed and will be retried');
   const models = await readModels(config.MODELS_FILE, env);

@@ -5,6 +5,7 @@
 import * as esbuild from 'esbuild';
 import { NAMESPACE } from '../../db/records/source-maps.ts';
 import type { ProblemLocation } from '../../sdk/contract/errors.ts';
+import { yieldThread } from '../../service/lifecycle/priority.ts';
 import { within } from '../../service/timing/within.ts';
 import { rewordBuildMessage } from './build-messages.ts';
 import { type ModulePaths, packageModules } from './bundle-modules.ts';
@@ -18,6 +19,8 @@ const BUILD_TIMEOUT_MS = 10_000;
 const IDLE_MS = 30_000;
 /** Maximum number of messages of one build; later ones usually follow from the first. */
 const MESSAGES_MAX = 20;
+yieldThread();
+
 export interface BuildTask {
   readonly entry: string;
   readonly files: ModulePaths;

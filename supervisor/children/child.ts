@@ -12,6 +12,7 @@ import {
 import type { TokenBucket } from '../../service/timing/token-bucket.ts';
 import type { ProcessorNeed } from '../jail/boxed-process.ts';
 import type { Jail, JailedProcess } from '../jail/jail.ts';
+import type { CpuClasses } from '../jail/limiter.ts';
 import type { Pipes } from '../jail/spawner.ts';
 import { type CallBounds, ChildCalls, type InvokeOptions, type Outcome } from './child-calls.ts';
 import { ChildConnection } from './child-connection.ts';
@@ -265,9 +266,10 @@ export class Child {
     this.#jailed.assignAccount(accountId);
   }
 
-  /** Moves the child to the idle CPU class, or back. Does nothing without a control group. */
-  yieldProcessor(yields: boolean): void {
-    this.#jailed.yieldProcessor(yields);
+  /** Changes how the child and its account compete for the CPU. Does nothing without a control group. */
+  setCpuClasses(classes: CpuClasses): void {
+    this.#jailed.setCpuClasses(classes);
+    const yields = classes.child !== 'normal' || classes.account !== 'normal';
     if (yields === this.#yields) return;
     this.#yields = yields;
     if (this.#state === 'spawning') this.#restartReadyTimer();

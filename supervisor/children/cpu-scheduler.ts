@@ -1,10 +1,13 @@
 /**
- * Keeps CPU-bound plugins from delaying others. A child that keeps a processor busy is moved to the idle class of its control
- * group, so that a hook of half a millisecond does not wait for that child's time slices. Children that wait for a model or a
- * host keep their class.
+ * Keeps plugins that use much CPU from delaying others. A child that keeps a processor busy is moved to the idle class of its
+ * control group, so that a hook of half a millisecond does not wait for that child's time slices. Its account gets less weight, and
+ * the idle class while nothing but CPU-bound children runs for it. An account that uses little CPU gets more. Children that wait
+ * for a model or a host keep their class.
  */
 
+import { availableParallelism } from 'node:os';
 import type { ProcessorNeed } from '../jail/boxed-process.ts';
+import type { CpuClasses } from '../jail/limiter.ts';
 
 /** Interval of updates, milliseconds. Nearly all calls end within one. */
 export const UPDATE_EVERY_MS = 20;
@@ -19,16 +22,31 @@ const BUSY_MIN_MS = 8;
 /** How long an installation's children stay in the idle class after one was last CPU-bound, milliseconds. */
 const PENALTY_MS = 20_000;
 
+/** Period in which the CPU time of an account's children is added up, milliseconds. */
+const ACCOUNT_PERIOD_MS = 1_000;
+/** Share of all processors up to which an account is light: a crowd of light accounts must leave time to the others. */
+const LIGHT_SHARE = 0.1;
+/** How long an account that used more is not light, milliseconds. */
+const NOT_LIGHT_MS = 5_000;
+/** CPU time of a start, which counts when it begins. Milliseconds. */
+const START_COST_MS = 55;
+/** How long an account with CPU-bound children stays out of the idle class after another child of it started or ran. Milliseconds. */
+const OTHERS_RAN_MS = 5_000;
+
 export interface ScheduledChild {
   /** Number of running calls. */
   readonly running: number;
-  readonly plugin: { readonly installationId: string };
+  readonly plugin: ScheduledPlugin;
   readonly child: {
     /** CPU time used and waited for since its start; zeros after its end. */
     processorNeed(): ProcessorNeed;
-    /** Moves the child to the idle CPU class, or back. Called at every update. */
-    yieldProcessor(yields: boolean): void;
+    /** Called at every update. */
+    setCpuClasses(classes: CpuClasses): void;
   };
+}
+interface ScheduledPlugin {
+  readonly installationId: string;
+  readonly accountId: string;
 }
 interface Measurement {
   phase: 'idle' | 'measured' | 'resting';
@@ -38,65 +56,137 @@ interface Measurement {
 }
 type Load = 'busy' | 'normal' | 'undecided';
 
+/** An account with children. Times are of the monotonic clock, milliseconds. */
+interface AccountUse {
+  periodEndsAt: number;
+  /** CPU time of its children in this period. */
+  usedMs: number;
+  notLightUntil: number;
+  /** Whether a CPU-bound child had a call at the last update. */
+  hasBusyCall: boolean;
+  /** Until when installations that started or had a call count as running. */
+  readonly runningUntil: Map<string, number>;
+}
+
 export class CpuScheduler {
   readonly #measurements = new WeakMap<ScheduledChild, Measurement>();
   /** Until when an installation's children stay in the idle class. */
   readonly #penalties = new Map<string, number>();
+  /** By account id. */
+  readonly #uses = new Map<string, AccountUse>();
+  readonly #lightMaxMs: number;
+
+  constructor(processors = availableParallelism()) {
+    this.#lightMaxMs = LIGHT_SHARE * processors * ACCOUNT_PERIOD_MS;
+  }
 
   /** Measures every child. Call it every `UPDATE_EVERY_MS`. `now`: milliseconds of a monotonic clock. */
   update(children: Iterable<ScheduledChild>, now: number): void {
-    for (const child of children) {
-      const measurement = this.#getMeasurement(child, now);
-      const { installationId } = child.plugin;
-      if (measureIsBusy(child, measurement, now)) this.#penalties.set(installationId, now + PENALTY_MS);
-      child.child.yieldProcessor(this.isDeprioritized(installationId, now));
+    for (const use of this.#uses.values()) use.hasBusyCall = false;
+    const all = [...children];
+    for (const child of all) {
+      const { installationId, accountId } = child.plugin;
+      const use = this.#getUse(accountId, now);
+      if (this.#measureIsBusy(child, use, now)) this.#penalties.set(installationId, now + PENALTY_MS);
+      if (child.running === 0) continue;
+      if (this.#isPenalized(installationId, now)) use.hasBusyCall = true;
+      use.runningUntil.set(installationId, now + OTHERS_RAN_MS);
     }
+    for (const { plugin, child } of all) child.setCpuClasses(this.#classify(plugin, now));
     for (const [installationId, until] of this.#penalties) if (until <= now) this.#penalties.delete(installationId);
+    for (const [accountId, use] of this.#uses) {
+      for (const [installationId, until] of use.runningUntil) if (until <= now) use.runningUntil.delete(installationId);
+      if (isForgettable(use, now)) this.#uses.delete(accountId);
+    }
   }
 
-  /** Whether an installation's children belong in the idle CPU class. */
-  isDeprioritized(installationId: string, now: number): boolean {
+  /** The classes of a child that is about to start. */
+  classifyStart(plugin: ScheduledPlugin, now: number): CpuClasses {
+    const use = this.#getUse(plugin.accountId, now);
+    this.#addUse(use, START_COST_MS, now);
+    // In an account of the idle class it might never start.
+    use.runningUntil.set(plugin.installationId, now + OTHERS_RAN_MS);
+    return this.#classify(plugin, now);
+  }
+
+  #classify({ installationId, accountId }: ScheduledPlugin, now: number): CpuClasses {
+    const use = this.#getUse(accountId, now);
+    const child = this.#isPenalized(installationId, now) ? 'idle' : 'normal';
+    if (use.hasBusyCall) return { child, account: this.#isOtherRunning(use, now) ? 'reduced' : 'idle' };
+    return { child, account: use.notLightUntil > now ? 'normal' : 'light' };
+  }
+
+  #addUse(use: AccountUse, ms: number, now: number): void {
+    use.usedMs += ms;
+    if (use.usedMs > this.#lightMaxMs) use.notLightUntil = now + NOT_LIGHT_MS;
+  }
+
+  /** Whether something that is not CPU-bound runs for an account. */
+  #isOtherRunning({ runningUntil }: AccountUse, now: number): boolean {
+    for (const [installationId, until] of runningUntil)
+      if (until > now && !this.#isPenalized(installationId, now)) return true;
+    return false;
+  }
+
+  #isPenalized(installationId: string, now: number): boolean {
     return (this.#penalties.get(installationId) ?? now) > now;
+  }
+
+  #getUse(accountId: string, now: number): AccountUse {
+    let use = this.#uses.get(accountId);
+    if (!use) {
+      use = { periodEndsAt: now, usedMs: 0, notLightUntil: 0, hasBusyCall: false, runningUntil: new Map() };
+      this.#uses.set(accountId, use);
+    }
+    if (use.periodEndsAt <= now) Object.assign(use, { periodEndsAt: now + ACCOUNT_PERIOD_MS, usedMs: 0 });
+    return use;
   }
 
   #getMeasurement(child: ScheduledChild, now: number): Measurement {
     const known = this.#measurements.get(child);
     if (known) return known;
-    const fresh: Measurement = { phase: 'idle', ...takeSample(child, now) };
+    const fresh: Measurement = { phase: 'idle', at: now, need: child.child.processorNeed() };
     this.#measurements.set(child, fresh);
     return fresh;
   }
+
+  /** Updates the measurement. @returns whether the child is CPU-bound */
+  #measureIsBusy(child: ScheduledChild, use: AccountUse, now: number): boolean {
+    const measurement = this.#getMeasurement(child, now);
+    if (child.running === 0) {
+      measurement.phase = 'idle';
+      return now - measurement.at >= IDLE_MEASURE_MS && this.#classifyLoad(child, measurement, use, now) === 'busy';
+    }
+    if (measurement.phase === 'measured') {
+      const load = this.#classifyLoad(child, measurement, use, now);
+      if (load !== 'undecided') measurement.phase = 'resting';
+      return load === 'busy';
+    }
+    if (measurement.phase === 'idle' || now - measurement.at >= REST_MS) {
+      this.#record(measurement, child.child.processorNeed(), use, now);
+      measurement.phase = 'measured';
+    }
+    return false;
+  }
+
+  /** Classifies the CPU time since the last sample. `undecided` keeps that sample, so that the next update sees a longer span. */
+  #classifyLoad(child: ScheduledChild, measurement: Measurement, use: AccountUse, now: number): Load {
+    const { at, need: before } = measurement;
+    const need = child.child.processorNeed();
+    const hadMs = need.hadMs - before.hadMs;
+    const waitedMs = need.waitedMs - before.waitedMs;
+    const isBusy = hadMs + waitedMs >= BUSY_SHARE * (now - at);
+    if (isBusy && hadMs < BUSY_MIN_MS) return 'undecided';
+    this.#record(measurement, need, use, now);
+    return isBusy ? 'busy' : 'normal';
+  }
+
+  #record(measurement: Measurement, need: ProcessorNeed, use: AccountUse, now: number): void {
+    // After its end a child has used nothing.
+    this.#addUse(use, Math.max(0, need.hadMs - measurement.need.hadMs), now);
+    Object.assign(measurement, { at: now, need });
+  }
 }
 
-/** Updates the measurement. @returns whether the child is CPU-bound */
-function measureIsBusy(child: ScheduledChild, measurement: Measurement, now: number): boolean {
-  const since = now - measurement.at;
-  if (child.running === 0) {
-    measurement.phase = 'idle';
-    return since >= IDLE_MEASURE_MS && classifyLoad(child, measurement, now) === 'busy';
-  }
-  if (measurement.phase === 'measured') {
-    const load = classifyLoad(child, measurement, now);
-    if (load !== 'undecided') measurement.phase = 'resting';
-    return load === 'busy';
-  }
-  if (measurement.phase === 'idle' || since >= REST_MS) {
-    Object.assign(measurement, takeSample(child, now));
-    measurement.phase = 'measured';
-  }
-  return false;
-}
-
-/** Classifies the CPU time since the last sample. `undecided` keeps that sample, so that the next update sees a longer span. */
-function classifyLoad(child: ScheduledChild, measurement: Measurement, now: number): Load {
-  const { at, need: before } = measurement;
-  const fresh = takeSample(child, now);
-  const hadMs = fresh.need.hadMs - before.hadMs;
-  const waitedMs = fresh.need.waitedMs - before.waitedMs;
-  const isBusy = hadMs + waitedMs >= BUSY_SHARE * (now - at);
-  if (isBusy && hadMs < BUSY_MIN_MS) return 'undecided';
-  Object.assign(measurement, fresh);
-  return isBusy ? 'busy' : 'normal';
-}
-
-const takeSample = (child: ScheduledChild, now: number) => ({ at: now, need: child.child.processorNeed() });
+const isForgettable = ({ periodEndsAt, notLightUntil, hasBusyCall, runningUntil }: AccountUse, now: number): boolean =>
+  !hasBusyCall && runningUntil.size === 0 && Math.max(periodEndsAt, notLightUntil) <= now;

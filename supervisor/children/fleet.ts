@@ -303,11 +303,11 @@ export class Fleet implements PluginInvoker {
     await Promise.all(blocked.map((installationId) => this.retire(installationId, 0)));
   }
 
-  #takeChild({ installationId, accountId }: InstalledPlugin, inspectable: boolean): Spare {
+  #takeChild(plugin: InstalledPlugin, inspectable: boolean): Spare {
     const { startInspectable } = this.#options;
     const spare = inspectable && startInspectable ? makeSpare(startInspectable) : this.#spares.claim();
-    spare.child.assignAccount(accountId);
-    spare.child.yieldProcessor(this.#cpuScheduler.isDeprioritized(installationId, performance.now()));
+    spare.child.assignAccount(plugin.accountId);
+    spare.child.setCpuClasses(this.#cpuScheduler.classifyStart(plugin, performance.now()));
     return spare;
   }
 

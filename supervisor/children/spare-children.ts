@@ -53,7 +53,7 @@ export class SpareChildren {
     while (!this.#closed && this.#spares.length < this.#wanted) {
       const spare = this.#make();
       // No call waits for a spare, so its start must not slow down other children.
-      spare.child.yieldProcessor(true);
+      spare.child.setCpuClasses({ child: 'idle', account: 'normal' });
       this.#spares.push(spare);
     }
   }

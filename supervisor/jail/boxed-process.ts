@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { LimitedGroup } from './limiter.ts';
+import type { CpuClasses, LimitedGroup } from './limiter.ts';
 import { readProcessStat } from './process-stat.ts';
 import type { Exit, Spawned } from './spawner.ts';
 
@@ -37,8 +37,8 @@ export interface BoxedProcess {
   processorMs(): number;
   /** CPU time used by the process and waited for by its main thread, which runs the plugin; zeros after its end. */
   processorNeed(): ProcessorNeed;
-  /** Moves it to the idle CPU class, or back. Does nothing without a control group. */
-  yieldProcessor(yields: boolean): void;
+  /** Changes how it and its account compete for the CPU. Does nothing without a control group. */
+  setCpuClasses(classes: CpuClasses): void;
 }
 
 const GONE_WITHIN_MS = 2_000;
@@ -101,7 +101,7 @@ export function watchProcess(spawned: Spawned, isJailed: boolean, group: Limited
     rss: () => (alive() ? resident(inside) : 0),
     processorMs: () => Math.max(totalMs, inside === 0 ? 0 : processorMs(inside)),
     processorNeed: () => (inside === 0 ? NO_NEED : processorNeed(inside)),
-    yieldProcessor: (yields) => group?.yieldProcessor(yields),
+    setCpuClasses: (classes) => group?.setCpuClasses(classes),
   };
 }
 

@@ -12,6 +12,13 @@ export interface GroupBounds {
   /** Weight of version 2: 100 is an ordinary process. */
   readonly cpuWeight: number;
 }
+/** How a child and its account compete for the CPU. */
+export interface CpuClasses {
+  /** `idle`: runs only while nothing else of its account wants to. */
+  readonly child: 'normal' | 'idle';
+  /** `light` has more weight, `reduced` has less. `idle`: runs only while nothing else wants to. */
+  readonly account: 'light' | 'normal' | 'reduced' | 'idle';
+}
 /** An account whose children share limits of their own. */
 export interface AccountBounds {
   readonly id: string;
@@ -29,10 +36,10 @@ export interface LimitedGroup {
   /** Whether the kernel has killed a process of this group for exceeding the memory limit. */
   ranOutOfMemory(): boolean;
   /**
-   * Moves the group to the idle CPU class, or back. Repeated calls with the same value write nothing. No effect on kernels
-   * before 5.15.
+   * Changes the CPU classes of the group and of its account. Repeated calls with the same values write nothing. Kernels before
+   * 5.15 know no idle class: there only the account's weight changes.
    */
-  yieldProcessor(yields: boolean): void;
+  setCpuClasses(classes: CpuClasses): void;
   /** Removes the group, whose processes must have ended. Idempotent. */
   remove(): void;
 }
@@ -57,8 +64,11 @@ const KILLED = /^oom_kill [1-9]/m;
 const OWNER = /^bulkhead-(\d+)-/;
 /** CPU weight of an account with all its children: an ordinary process has as much. */
 const ACCOUNT_CPU_WEIGHT = 100;
-/** What remains of it while a child is CPU-bound. Not the idle class, in which the account's other children could starve. */
-const CPU_BOUND_PART = 0.2;
+/**
+ * What an account has of it in each class. The processes of a light account share its weight between the processors and use
+ * little, so more weight only shortens their waits. A reduced one is not idle, so that none of its children starves.
+ */
+const WEIGHT_PARTS: Readonly<Record<CpuClasses['account'], number>> = { light: 4, normal: 1, reduced: 0.2, idle: 0.2 };
 /** Threads of an account: each child has its own limit, and this one bounds their sum. */
 const ACCOUNT_THREADS = 32_768;
 /** Limits of the group that is made to test the hierarchy. */
@@ -233,18 +243,32 @@ async function createGroup({ paths, limits }: GroupDescription): Promise<void> {
   for (const [file, value] of others) await writeFile(file, String(value)).catch(() => undefined);
 }
 
-async function setIdleClass({ cpu }: GroupDescription, isIdle: boolean): Promise<void> {
+/**
+ * Changes of CPU classes, one after the other. They wait for no fork, and not for the changes above: a storm of starts is when
+ * they are needed.
+ */
+let classChanges: Promise<unknown> = Promise.resolve();
+function changeClass(description: GroupDescription, cpuClass: CpuClasses['account']): Promise<unknown> {
+  classChanges = classChanges.then(() => writeCpuClass(description, cpuClass)).catch(() => undefined);
+  return classChanges;
+}
+
+/** The group may not exist yet or any more; its creation sets the class again. */
+async function writeCpuClass({ cpu }: GroupDescription, cpuClass: CpuClasses['account']): Promise<void> {
   if (!cpu) return;
-  await writeFile(`${cpu.path}/cpu.idle`, isIdle ? '1' : '0');
-  // Leaving the idle class resets the weight.
-  if (!isIdle) await writeFile(cpu.weight[0], String(cpu.weight[1]));
+  const [file, weight] = cpu.weight;
+  const isIdle = cpuClass === 'idle';
+  // Leaving the idle class resets the weight, and a group of that class has none to write.
+  if (!isIdle) await writeFile(`${cpu.path}/cpu.idle`, '0').catch(() => undefined);
+  await writeFile(file, String(Math.round(weight * WEIGHT_PARTS[cpuClass])));
+  if (isIdle) await writeFile(`${cpu.path}/cpu.idle`, '1').catch(() => undefined);
 }
 
 /** The group of an account, which exists while a child of the account does. */
 class AccountGroup {
   readonly #description: GroupDescription;
   readonly #members = new Set<Group>();
-  readonly #yielding = new Set<Group>();
+  #cpuClass: CpuClasses['account'] = 'normal';
   readonly #onEmpty: () => void;
   #created: Promise<void> | null = null;
 
@@ -265,6 +289,7 @@ class AccountGroup {
       const [path] = this.#description.paths;
       for (const controller of ['memory', 'pids', 'cpu'])
         await writeFile(`${path}/cgroup.subtree_control`, `+${controller}`, { flag: 'r+' }).catch(() => undefined);
+      if (this.#cpuClass !== 'normal') await changeClass(this.#description, this.#cpuClass);
     });
     return this.#created;
   }
@@ -274,23 +299,15 @@ class AccountGroup {
   }
 
   leave(member: Group): void {
-    this.setYielding(member, false);
     if (!this.#members.delete(member) || this.#members.size > 0) return;
     this.#onEmpty();
     for (const path of this.#description.paths) removeGroup(path);
   }
 
-  /** The account has less weight while one of its children yields, so that this child yields to other accounts too. */
-  setYielding(member: Group, yields: boolean): void {
-    const before = this.#yielding.size > 0;
-    if (yields) this.#yielding.add(member);
-    else this.#yielding.delete(member);
-    const isCpuBound = this.#yielding.size > 0;
-    const { cpu } = this.#description;
-    if (!cpu || isCpuBound === before) return;
-    const [file, weight] = cpu.weight;
-    const reduced = Math.round(weight * CPU_BOUND_PART);
-    changeInTurn(() => writeFile(file, String(isCpuBound ? reduced : weight))).catch(() => undefined);
+  setCpuClass(cpuClass: CpuClasses['account']): void {
+    if (cpuClass === this.#cpuClass) return;
+    this.#cpuClass = cpuClass;
+    void changeClass(this.#description, cpuClass);
   }
 }
 
@@ -304,7 +321,7 @@ class Group implements LimitedGroup {
   #isCreated = false;
   #isRemoved = false;
   #pid: number | null = null;
-  #isIdleClass = false;
+  #cpuClass: CpuClasses['child'] = 'normal';
 
   constructor(groups: Groups, accounts: Map<string, AccountGroup>, bounds: GroupBounds) {
     this.#groups = groups;
@@ -321,6 +338,12 @@ class Group implements LimitedGroup {
     this.#isCreated = true;
     if (this.#account && (await this.#createBelow(this.#account))) return;
     await createGroup(this.#description);
+    await this.#restoreCpuClass(this.#description);
+  }
+
+  /** Its creation has set the ordinary weight. */
+  async #restoreCpuClass(description: GroupDescription): Promise<void> {
+    if (this.#cpuClass === 'idle') await changeClass(description, 'idle');
   }
 
   /** @returns false where groups cannot be nested */
@@ -330,12 +353,13 @@ class Group implements LimitedGroup {
       await account.create();
       await createGroup(below);
       if (this.#pid !== null) await moveProcess(this.#pid, below);
-      if (this.#isIdleClass) await setIdleClass(below, true).catch(() => undefined);
     } catch {
       for (const path of below.paths) removeGroup(path);
       return false;
     }
     this.#description = below;
+    // Of the description that counts from now on: a change meanwhile went to the old group.
+    await this.#restoreCpuClass(below);
     return true;
   }
 
@@ -345,7 +369,6 @@ class Group implements LimitedGroup {
     this.#accounts.set(id, account);
     this.#account = account;
     account.join(this);
-    account.setYielding(this, this.#isIdleClass);
     if (!this.#isCreated) return;
     void changeInTurn(async () => {
       const { paths } = this.#description;
@@ -370,12 +393,11 @@ class Group implements LimitedGroup {
     }
   }
 
-  yieldProcessor(yields: boolean): void {
-    if (yields === this.#isIdleClass) return;
-    this.#isIdleClass = yields;
-    // The group may be removed, or have no CPU controller.
-    changeInTurn(() => setIdleClass(this.#description, yields)).catch(() => undefined);
-    this.#account?.setYielding(this, yields);
+  setCpuClasses({ child, account }: CpuClasses): void {
+    this.#account?.setCpuClass(account);
+    if (child === this.#cpuClass) return;
+    this.#cpuClass = child;
+    void changeClass(this.#description, child);
   }
 
   remove(): void {

@@ -6,6 +6,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
+import { yieldThread } from '../../service/lifecycle/priority.ts';
 import { readProcessStat } from './process-stat.ts';
 import { type FromSpawner, INSPECTOR, type SpawnOrder, type ToSpawner } from './spawn-orders.ts';
 
@@ -19,6 +20,9 @@ let ended: Omit<FromSpawner & { kind: 'ended' }, 'processorMs'>[] = [];
 let endedMs = 0;
 
 process.title = 'bulkhead-spawner';
+// Until its control group exists, a starting Node would compete with the supervisor itself; then the group's weight counts.
+// Without control groups its children keep the priority.
+yieldThread();
 // stdin closes when the supervisor ends. The channel's `disconnect` comes later while a stream is being sent.
 process.stdin.resume().once('close', () => process.exit());
 process.on('disconnect', () => process.exit());

@@ -10,16 +10,22 @@ import { type Model, type ModelInstallation, statusOf } from './reference.ts';
 
 const HOOK = 'middleware.systemPrompt';
 const RAN: LinkResult = { kind: 'answered', answer: undefined };
-/** What becomes of the calls of installations, by their place. Each fails in its own way. */
-const RESULTS: readonly LinkResult[] = [
-  { kind: 'error', message: 'it was ended by SIGKILL' },
-  RAN,
-  { kind: 'timeout', message: 'late' },
-  { kind: 'answered', answer: 7 },
-  RAN,
-  { kind: 'unavailable', message: 'it is still starting' },
-  { kind: 'cancelled', reason: 'this hook cannot cancel' },
-];
+/** What becomes of the call of a plugin, by what it does or what happens to it. */
+const FAILURES: Readonly<Record<string, LinkResult>> = {
+  crashes: { kind: 'error', message: 'it ended with code 1' },
+  hangs: { kind: 'timeout', message: 'late' },
+  floods: { kind: 'error', message: 'it broke the protocol: a frame is too long' },
+  'exceeds its memory': { kind: 'error', message: 'it exceeded its memory limit' },
+  'is killed from outside': { kind: 'error', message: 'it was ended by SIGKILL' },
+  'is updated to a broken version': { kind: 'answered', answer: 7 },
+  'is still starting': { kind: 'unavailable', message: 'it is still starting' },
+  'is asked while the supervisor is replaced': { kind: 'unavailable', message: 'the supervisor is stopping' },
+  'cancels what it cannot': { kind: 'cancelled', reason: 'this hook cannot cancel' },
+};
+/** By the place of an installation. Every third runs, so that a chain comes to the next one. */
+const RESULTS: readonly LinkResult[] = Object.values(FAILURES).flatMap((failure, index) =>
+  index % 2 === 0 ? [failure] : [failure, RAN],
+);
 const none = {
   system: () => undefined,
   sometimes: () => undefined,

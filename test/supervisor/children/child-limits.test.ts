@@ -1,5 +1,6 @@
 /** Limits of one child that an operator can set, and the memory check without control groups. */
 import { existsSync, readFileSync } from 'node:fs';
+import { getPriority } from 'node:os';
 import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
 import { limits } from '../../../sdk/contract/limits.ts';
@@ -53,6 +54,12 @@ t.test('open files, threads and share of the processor', async (t) => {
   else t.equal(groupFile(child.pid, '', 'cpu.weight'), '25');
 });
 
+t.test('a child starts with a lower priority than the supervisor', async (t) => {
+  const child = testChild(t, await testJail(t));
+  await child.ready;
+  t.equal(getPriority(child.pid), 3);
+});
+
 t.test('a spare starts with the lowest priority, and its user sets another one', async (t) => {
   if (findLimiter().kind === 'rlimit') return;
   const jail = await testJail(t);
@@ -60,11 +67,13 @@ t.test('a spare starts with the lowest priority, and its user sets another one',
   t.teardown(() => spares.close());
   const { child } = spares.claim();
   t.teardown(() => child.kill('the test is over'));
-  await child.ready;
+  // On a busy machine it is not ready before somebody wants it.
+  while (child.pid === 0) await new Promise((resolve) => setTimeout(resolve, 5));
   const isIdle = () => groupFile(child.pid, findLimiter().kind === 'cgroup1' ? 'cpu' : '', 'cpu.idle');
   t.equal(isIdle(), '1');
-  child.yieldProcessor(false);
+  child.setCpuClasses({ child: 'normal', account: 'normal' });
   while (isIdle() !== '0') await new Promise((resolve) => setTimeout(resolve, 5));
+  await child.ready;
 });
 
 t.test('children of one account have a group in common, with the memory and the weight of an account', async (t) => {
@@ -77,8 +86,8 @@ t.test('children of one account have a group in common, with the memory and the 
   const [spare, onDemand, other] = [spares.claim().child, startChild(jail, quiet), startChild(jail, quiet)];
   onDemand.assignAccount('ann');
   other.assignAccount('ben');
+  spare.setCpuClasses({ child: 'normal', account: 'normal' });
   await Promise.all([spare.ready, onDemand.ready, other.ready]);
-  spare.yieldProcessor(false);
   spare.assignAccount('ann');
   const folderOf = (child: Child) => dirname(groupPath(child.pid, isVersion1 ? 'memory' : ''));
   const cpuOf = (child: Child) => dirname(groupPath(child.pid, isVersion1 ? 'cpu' : ''));
@@ -88,8 +97,18 @@ t.test('children of one account have a group in common, with the memory and the 
   t.not(folderOf(other), folderOf(onDemand));
   const memory = isVersion1 ? 'memory.limit_in_bytes' : 'memory.max';
   t.equal(readFileSync(join(folderOf(spare), memory), 'latin1').trim(), String(600 * 1_048_576));
-  const [weight, value] = isVersion1 ? ['cpu.shares', '1024'] : ['cpu.weight', '100'];
-  t.equal(readFileSync(join(cpuOf(spare), weight), 'latin1').trim(), value);
+  const weight = isVersion1 ? 'cpu.shares' : 'cpu.weight';
+  const expectCpu = async (value: string, idle: string) => {
+    const read = () => [weight, 'cpu.idle'].map((file) => readFileSync(join(cpuOf(spare), file), 'latin1').trim());
+    while (read().join() !== [value, idle].join()) await new Promise((resolve) => setTimeout(resolve, 5));
+  };
+  await expectCpu(isVersion1 ? '1024' : '100', '0');
+  spare.setCpuClasses({ child: 'normal', account: 'reduced' });
+  await expectCpu(isVersion1 ? '205' : '20', '0');
+  spare.setCpuClasses({ child: 'idle', account: 'idle' });
+  await expectCpu(isVersion1 ? '3' : '0', '1');
+  spare.setCpuClasses({ child: 'normal', account: 'normal' });
+  await expectCpu(isVersion1 ? '1024' : '100', '0');
   const gone = [folderOf(spare), folderOf(other)];
   await Promise.all([spare, onDemand, other].map((child) => child.kill('the test is over')));
   while (gone.some((folder) => existsSync(folder))) await new Promise((resolve) => setTimeout(resolve, 20));

@@ -1,4 +1,4 @@
-/** Which children the CPU scheduler moves to the idle class. */
+/** Which children and accounts the CPU scheduler moves to another class. */
 import t from 'tap';
 import { CpuScheduler, type ScheduledChild, UPDATE_EVERY_MS } from '../../../supervisor/children/cpu-scheduler.ts';
 
@@ -6,21 +6,25 @@ interface Actor extends ScheduledChild {
   running: number;
   hadMs: number;
   waitedMs: number;
-  /** Values passed to `yieldProcessor`, without repetitions. */
+  /** Whether it was in the idle class, and the classes of its account, without repetitions. */
   readonly decisions: boolean[];
+  readonly ofAccount: string[];
 }
-function actor(installationId: string): Actor {
+function actor(installationId: string, accountId = installationId): Actor {
   const decisions: boolean[] = [];
+  const ofAccount: string[] = [];
   const self: Actor = {
     running: 0,
     hadMs: 0,
     waitedMs: 0,
     decisions,
-    plugin: { installationId },
+    ofAccount,
+    plugin: { installationId, accountId },
     child: {
       processorNeed: () => ({ hadMs: self.hadMs, waitedMs: self.waitedMs }),
-      yieldProcessor: (yields) => {
-        if (decisions.at(-1) !== yields) decisions.push(yields);
+      setCpuClasses: ({ child, account }) => {
+        if (decisions.at(-1) !== (child === 'idle')) decisions.push(child === 'idle');
+        if (ofAccount.at(-1) !== account) ofAccount.push(account);
       },
     },
   };
@@ -32,7 +36,7 @@ type Need = readonly [one: Actor, had: number, waited: number];
 
 /** Updates the scheduler as time passes. */
 class Stage {
-  readonly scheduler = new CpuScheduler();
+  readonly scheduler = new CpuScheduler(2);
   now = 0;
 
   /** Advances the time by `ms`, in which each child needs its shares. */
@@ -92,7 +96,7 @@ t.test('its successor starts behind, and everybody is forgiven in the end', asyn
 });
 
 t.test('busy children that share a processor are detected by their waiting time', async (t) => {
-  const crowd = ['a', 'b', 'c', 'd'].map(actor);
+  const crowd = ['a', 'b', 'c', 'd'].map((id) => actor(id));
   for (const one of crowd) one.running = 1;
   new Stage().pass(100, ...crowd.map((one): Need => [one, 0.25, 0.75]));
   for (const one of crowd) t.same(one.decisions, [false, true]);
@@ -108,12 +112,61 @@ t.test('a short call that has to wait for its turn is no hog', async (t) => {
   t.same(one.decisions, [false]);
 });
 
-t.test('who is behind, and until when', async (t) => {
-  const one = actor('a');
+t.test('the classes of a child that is about to start', async (t) => {
+  const one = actor('a', 'ann');
   const stage = new Stage();
   one.running = 1;
   stage.pass(200, [one, 1, 0]);
-  t.equal(stage.scheduler.isDeprioritized('a', stage.now), true);
-  t.equal(stage.scheduler.isDeprioritized('b', stage.now), false);
-  t.equal(stage.scheduler.isDeprioritized('a', stage.now + 25_000), false);
+  const ofStart = (installationId: string, accountId: string, now = stage.now) =>
+    stage.scheduler.classifyStart({ installationId, accountId }, now);
+  t.same(ofStart('a', 'ann'), { child: 'idle', account: 'idle' });
+  t.same(ofStart('b', 'ann'), { child: 'normal', account: 'reduced' }, 'in the idle class it might never start');
+  t.same(ofStart('b', 'ben'), { child: 'normal', account: 'light' });
+  one.running = 0;
+  stage.pass(25_000, [one, 0, 0]);
+  t.same(ofStart('a', 'ann'), { child: 'normal', account: 'light' });
+});
+
+t.test('an account is in the idle class while only CPU-bound children run for it', async (t) => {
+  const [spinning, short] = [actor('a', 'ann'), actor('b', 'ann')];
+  const stage = new Stage();
+  spinning.running = 1;
+  stage.pass(1_000, [spinning, 1, 0], [short, 0, 0]);
+  t.same(short.ofAccount, ['light', 'idle'], 'each of its children is told');
+  t.same(short.decisions, [false]);
+  short.running = 1;
+  stage.pass(UPDATE_EVERY_MS, [spinning, 1, 0], [short, 0, 0.9]);
+  t.equal(short.ofAccount.at(-1), 'reduced', 'its other children do not starve');
+  short.running = 0;
+  stage.pass(10_000, [spinning, 1, 0], [short, 0, 0]);
+  t.equal(short.ofAccount.at(-1), 'idle');
+  spinning.running = 0;
+  stage.pass(UPDATE_EVERY_MS, [spinning, 0, 0], [short, 0, 0]);
+  t.equal(short.ofAccount.at(-1), 'normal');
+  stage.pass(10_000, [spinning, 0, 0], [short, 0, 0]);
+  t.equal(short.ofAccount.at(-1), 'light');
+});
+
+t.test('an account is light while its children use less than a tenth of the machine', async (t) => {
+  const many = Array.from({ length: 10 }, (_, index) => actor(`a${index}`, 'ann'));
+  const few = actor('b', 'ben');
+  const stage = new Stage();
+  for (let turn = 0; turn < 100; turn += 1) {
+    for (const one of [...many, few]) one.running = turn % 2;
+    stage.pass(UPDATE_EVERY_MS, ...many.map((one): Need => [one, 0.05, 0]), [few, 0.05, 0]);
+  }
+  t.same(many[0]?.ofAccount, ['light', 'normal'], 'however short its calls are');
+  t.same(many[0]?.decisions, [false]);
+  t.same(few.ofAccount, ['light']);
+  stage.pass(10_000, [few, 0, 0], ...many.map((one): Need => [one, 0, 0]));
+  t.same(many[0]?.ofAccount, ['light', 'normal', 'light']);
+});
+
+t.test('many starts at once make an account no light one', async (t) => {
+  const { scheduler } = new Stage();
+  const ofStart = (number: number) => scheduler.classifyStart({ installationId: `a${number}`, accountId: 'ann' }, 0);
+  t.same(
+    [1, 2, 3, 4].map((number) => ofStart(number).account),
+    ['light', 'light', 'light', 'normal'],
+  );
 });

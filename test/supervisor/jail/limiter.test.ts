@@ -40,10 +40,10 @@ t.test('version 2: limits in a group beside the service’s, where controllers a
   t.equal(group?.ranOutOfMemory(), false, 'refused memory ends no process');
   writeFileSync(join(path, 'memory.events'), 'low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\n');
   t.equal(group?.ranOutOfMemory(), true);
-  group?.yieldProcessor(true);
+  group?.setCpuClasses({ child: 'idle', account: 'normal' });
   await written(join(path, 'cpu.idle'), '1');
   writeFileSync(join(path, 'cpu.weight'), '100');
-  group?.yieldProcessor(false);
+  group?.setCpuClasses({ child: 'normal', account: 'normal' });
   await written(join(path, 'cpu.weight'), '50');
   t.equal(readLimit(path, 'cpu.idle'), '0', 'the kernel forgets the weight with the idle class');
 });
@@ -99,7 +99,7 @@ t.test('version 1: a group in each hierarchy, and its own words', async (t) => {
   t.equal(group?.ranOutOfMemory(), true);
 });
 
-t.test('version 1: the group of an account contains those of its children, and yields with each of them', async (t) => {
+t.test('version 1: an account’s group contains those of its children and has a CPU class of its own', async (t) => {
   const root = await temporaryFolder(t);
   for (const name of ['memory/a', 'pids/b', 'cpu/c']) mkdirSync(join(root, name), { recursive: true });
   const limiter = findLimiter({ root, memberships: '8:pids:/b\n4:memory:/a\n1:cpu:/c\n0::/\n' });
@@ -125,10 +125,23 @@ t.test('version 1: the group of an account contains those of its children, and y
   t.same(read('memory/a', 'memory.limit_in_bytes'), ['268435456', '268435456']);
   t.same(read('memory/a', 'cgroup.procs'), ['4242', '4243']);
   const weight = join(root, 'cpu/c', folder(), 'cpu.shares');
-  spare?.yieldProcessor(true);
+  const idle = join(root, 'cpu/c', folder(), 'cpu.idle');
+  spare?.setCpuClasses({ child: 'normal', account: 'light' });
+  await written(weight, '4096');
+  spare?.setCpuClasses({ child: 'normal', account: 'reduced' });
   await written(weight, '205');
-  spare?.yieldProcessor(false);
+  t.equal(readFileSync(idle, 'utf8'), '0');
+  onDemand?.setCpuClasses({ child: 'idle', account: 'idle' });
+  await written(idle, '1');
+  const cpuOf = (name: string) => join(root, 'cpu/c', folder(), name, 'cpu.idle');
+  t.same(
+    children.filter((name) => existsSync(cpuOf(name))).map((name) => readFileSync(cpuOf(name), 'utf8')),
+    ['1'],
+    'of one child',
+  );
+  onDemand?.setCpuClasses({ child: 'normal', account: 'normal' });
   await written(weight, '1024');
+  t.equal(readFileSync(idle, 'utf8'), '0');
 });
 
 t.test('what a killed supervisor left is swept; a living one’s stays', async (t) => {
