@@ -46,10 +46,16 @@ const hostile = forkClient('fixtures/hostile-accounts.ts');
 setPriority(hostile.pid ?? 0, constants.priority.PRIORITY_BELOW_NORMAL);
 const [attacks] = (await once(hostile, 'message')) as [string[]];
 /** Every row has accounts of its own, because an attack uses up the rate limits of its account. */
-const loners = attacks.map((_, index) => `lone-${index + 1}`);
+const rows = [
+  ...attacks.map((name, index) => ({ name, chosen: [name], accounts: [`lone-${index + 1}`] })),
+  { name: `all of them, ${CROWD.length} accounts`, chosen: attacks, accounts: CROWD },
+].filter(({ name }) => name.includes(values.only ?? ''));
 const postgres = await startTestServer();
 process.env[SERVER_VARIABLE] = postgres.url;
-const { addresses, api, supervisor } = await startAccountsService(cleanup, [...loners, ...CROWD]);
+const { addresses, api, supervisor } = await startAccountsService(
+  cleanup,
+  rows.flatMap(({ accounts }) => accounts),
+);
 
 function forkClient(program: string): ChildProcess {
   const client = fork(new URL(program, import.meta.url));
@@ -140,11 +146,7 @@ const quiet = await measureRow('quiet', [], []);
 printRow(quiet);
 const startBytes = { supervisor: supervisor.residentBytes(), api: api.residentBytes() };
 const missedRows: string[] = [];
-const rows = [
-  ...attacks.map((name, index) => ({ name, chosen: [name], accounts: loners.slice(index, index + 1) })),
-  { name: `all of them, ${CROWD.length} accounts`, chosen: attacks, accounts: CROWD },
-];
-for (const { name, chosen, accounts } of rows.filter((row) => row.name.includes(values.only ?? ''))) {
+for (const { name, chosen, accounts } of rows) {
   const row = await measureRow(name, chosen, accounts);
   printRow(row);
   const missed = listMissed(row, quiet);
