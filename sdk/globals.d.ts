@@ -192,6 +192,7 @@ declare namespace Bulkhead {
     notes?: string;
     dueAt?: string | null;
     assigneeAgentId?: string | null;
+    done?: boolean;
   };
   type ToolCall = {
     id: string;

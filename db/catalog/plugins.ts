@@ -2,6 +2,7 @@
 
 import { randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
+import { hostToolGroups } from '../../sdk/contract/full-names.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { changeRows, findRow, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 
@@ -38,8 +39,9 @@ const SELECT = `SELECT ${PLUGIN_COLUMNS} FROM plugins p JOIN accounts o ON o.id 
 /** The row of a deleted plugin remains until its last installation is removed. */
 const PRESENT = 'p.deleted_at IS NULL';
 
-/** Null: the slug is in use, or reserved because a version was once published under it. */
+/** Null: the slug is in use, or reserved: for the host's own tools, or because a version was once published under it. */
 export async function insertPlugin(pool: Queryable, plugin: NewPlugin): Promise<Plugin | null> {
+  if (hostToolGroups.some((group) => group === plugin.slug)) return null;
   const id = randomUUIDv7();
   const made = await pool.query(
     `INSERT INTO plugins (id, owner_id, slug, display_name, description)

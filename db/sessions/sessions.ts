@@ -17,6 +17,8 @@ export interface Session {
   readonly agentId: string;
   readonly agentName: string;
   readonly channelId: string | null;
+  /** Groups of the host's own tools that it offers. */
+  readonly hostTools: string[];
   readonly createdAt: string;
   readonly clearedAt: string | null;
 }
@@ -36,17 +38,23 @@ export interface NewMessage {
 }
 
 const COLUMNS = `id, account_id AS "accountId", agent_id AS "agentId", agent_name AS "agentName",
-  channel_id AS "channelId", created_at AS "createdAt", cleared_at AS "clearedAt"`;
+  channel_id AS "channelId", host_tools AS "hostTools", created_at AS "createdAt", cleared_at AS "clearedAt"`;
 
 /** @throws Problem `quota_exceeded` */
 export async function createSession(
   tx: Queryable,
-  session: { accountId: string; agentId: string; agentName: string; channelId: string | null },
+  session: {
+    accountId: string;
+    agentId: string;
+    agentName: string;
+    channelId: string | null;
+    hostTools?: readonly string[] | undefined;
+  },
 ): Promise<Session> {
   const inserted = tx.query<Session>(
-    `INSERT INTO sessions (id, account_id, agent_id, agent_name, channel_id) VALUES ($1, $2, $3, $4, $5)
+    `INSERT INTO sessions (id, account_id, agent_id, agent_name, channel_id, host_tools) VALUES ($1, $2, $3, $4, $5, $6)
      RETURNING ${COLUMNS}`,
-    [randomUUIDv7(), session.accountId, session.agentId, session.agentName, session.channelId],
+    [randomUUIDv7(), session.accountId, session.agentId, session.agentName, session.channelId, session.hostTools ?? []],
   );
   const made = await inserted.catch(throwQuotaProblem);
   const row = made.rows[0];
@@ -64,6 +72,16 @@ export const findAgentSession = (pool: Queryable, accountId: string, agentId: st
     accountId,
     agentId,
   ]);
+
+/** @returns null: the session was deleted */
+export async function setHostTools(tx: Queryable, id: string, hostTools: readonly string[]): Promise<Session | null> {
+  const changed = await findRow<Session>(tx, `UPDATE sessions SET host_tools = $2 WHERE id = $1 RETURNING ${COLUMNS}`, [
+    id,
+    hostTools,
+  ]);
+  await notifySessionChanged(tx, id);
+  return changed;
+}
 
 /** Newest first. */
 export const pageSessions = (pool: Pool, query: PageQuery & { readonly accountId: string }): Promise<Page<Session>> =>

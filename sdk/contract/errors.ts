@@ -18,6 +18,7 @@ export const problems = {
   required_installation: { status: 409, title: 'The account requires the plugin' },
   already_installed: { status: 409, title: 'The plugin is already installed' },
   too_many_installations: { status: 409, title: 'The account has its maximum of installations' },
+  too_many: { status: 409, title: 'The account has its maximum of these' },
   not_pending: { status: 409, title: 'The version is not pending' },
   no_draft: { status: 409, title: 'The plugin has no draft' },
   not_a_draft: { status: 409, title: 'The installation does not run your draft' },

@@ -4,6 +4,9 @@
 const TOOL_NAME_MAX_CHARS = 64;
 const TOOL_NAME = /^[a-zA-Z0-9_-]*$/;
 
+/** The groups of the host's own tools: `todo` for `todo__create`. No plugin can have such a slug. */
+export const hostToolGroups = ['todo', 'notify', 'agent', 'ssh'] as const;
+
 /** Unambiguous, because no slug and no name contains `__`. */
 export const formatFullName = ({ slug }: { readonly slug: string }, name: string): string => `${slug}__${name}`;
 

@@ -95,7 +95,13 @@ export const todoFields = z.object({
 const assigneeAgentId = id.nullable();
 export const newTodo = todoFields.extend({ notes: todoFields.shape.notes.default(''), assigneeAgentId });
 /** Without defaults: a field that is left out does not change. */
-export const todoChanges = todoFields.extend({ assigneeAgentId }).partial();
+export const todoChanges = todoFields
+  .extend({
+    assigneeAgentId,
+    /** Of a to-do that is reopened. `middleware.todoComplete` judges the other way. */
+    done: z.boolean(),
+  })
+  .partial();
 export const todo = newTodo.extend({ id, done: z.boolean() });
 export const newNotify = z.object({
   text,

@@ -14,8 +14,8 @@ export const usageKinds = {
     free: 'Wait: files that nothing uses are removed within three hours.',
   },
   transcripts: {
-    holds: 'Sessions and their messages.',
-    free: 'Clear or delete sessions.',
+    holds: 'Sessions and their messages, to-dos.',
+    free: 'Clear or delete sessions. Delete to-dos that are done.',
   },
   deliveries: {
     holds:

@@ -10,6 +10,7 @@ import type {
   HookCoverage,
   HookLink,
   HookName,
+  HostToolGroup,
   NewMessage,
   NewSession,
   NewTurn,
@@ -27,6 +28,7 @@ import type {
   TurnRecord,
 } from './api-types.ts';
 import { followEvents } from './event-stream.ts';
+import { HostServices } from './host-services.ts';
 import { Transport, type TransportOptions } from './transport.ts';
 import { Turn } from './turn.ts';
 
@@ -115,10 +117,13 @@ export class Session {
   readonly id: string;
   /** The session as `start` returned it; null after `open`. */
   readonly record: SessionRecord | null;
+  /** To-dos and what else the host does. */
+  readonly services: HostServices;
   readonly #transport: Transport;
 
   constructor(transport: Transport, id: string, record: SessionRecord | null) {
     this.#transport = transport;
+    this.services = new HostServices(transport, id);
     this.id = id;
     this.record = record;
   }
@@ -198,6 +203,15 @@ export class Session {
   /** Lists the turns of the session, oldest first. */
   turns({ signal, ...query }: { readonly state?: TurnRecord['state'] } & Paged = {}): Promise<Page<TurnRecord>> {
     return this.#get(`/turns${toQueryString(query)}`, signal);
+  }
+
+  /** Chooses the host's own tools that the session offers. Returns all of its tools. */
+  async offerTools(
+    offer: { readonly hostTools: readonly HostToolGroup[] },
+    { signal }: Cancellable = {},
+  ): Promise<readonly Tool[]> {
+    const request = { method: 'PUT' as const, path: this.#path('/tools'), body: offer, signal, repeatable: true };
+    return (await this.#transport.json<Page<Tool>>(request)).items;
   }
 
   async tools({ signal }: Cancellable = {}): Promise<readonly Tool[]> {

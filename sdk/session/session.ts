@@ -1,5 +1,6 @@
 /** The entry point `@bulkhead/sdk/session`, for agent runtimes. */
 export type * from './api-types.ts';
 export { connect, type Session, type SessionClient } from './client.ts';
+export { HostServices } from './host-services.ts';
 export { BulkheadError, ConnectionLostError, type TransportOptions } from './transport.ts';
 export { Turn } from './turn.ts';

@@ -12,9 +12,8 @@ import {
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
-import type { AccountPlugins, ToolRef } from '../children/account-plugins-cache.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
-import { callTool, findTool, listTools } from '../sessions/tools.ts';
+import { callTool, type FoundTool, findTool, listSessionTools } from '../sessions/tools.ts';
 import { asMcpError } from './mcp-errors.ts';
 
 /** Interval of progress notifications to clients that requested them. Milliseconds. */
@@ -25,11 +24,10 @@ const OPEN_WORLD = /^host\.(http:|ssh|llm)/;
 /** Handles `tools/list` and `tools/call`. */
 export function offerTools(server: Server, services: SessionServices, session: Session): void {
   server.setRequestHandler(ListToolsRequestSchema, async () => ({
-    tools: describeTools(await services.pluginsCache.get(session.accountId)),
+    tools: await describeTools(services, session),
   }));
   server.setRequestHandler(CallToolRequestSchema, async ({ params }, { signal, sendNotification }) => {
-    const accountPlugins = await services.pluginsCache.get(session.accountId);
-    const tool = requireTool(accountPlugins, params.name);
+    const tool = await requireTool(services, session, params.name);
     const token = params._meta?.progressToken;
     const started = Date.now();
     const reportProgress = (): void => {
@@ -49,9 +47,13 @@ export function offerTools(server: Server, services: SessionServices, session: S
   });
 }
 
-function describeTools(accountPlugins: AccountPlugins): Tool[] {
-  return listTools(accountPlugins).map(({ name, description, parameters, slug }) => {
-    const ref = accountPlugins.tools.get(name);
+async function describeTools(services: SessionServices, session: Session): Promise<Tool[]> {
+  const [{ tools }, listed] = await Promise.all([
+    services.pluginsCache.get(session.accountId),
+    listSessionTools(services, session),
+  ]);
+  return listed.map(({ name, description, parameters, installationId, slug }) => {
+    const ref = installationId === null ? undefined : tools.get(name);
     return {
       name,
       title: `${ref?.tool ?? name} (${slug})`,
@@ -83,9 +85,9 @@ function toToolError(error: unknown): CallToolResult {
 }
 
 /** An unknown tool is a protocol error that names the nearest tool. */
-function requireTool(accountPlugins: AccountPlugins, name: string): ToolRef {
+async function requireTool(services: SessionServices, session: Session, name: string): Promise<FoundTool> {
   try {
-    return findTool(accountPlugins, name);
+    return await findTool(services, session, name);
   } catch (error) {
     throw error instanceof Problem ? new McpError(ErrorCode.InvalidParams, error.message) : error;
   }

@@ -12,7 +12,12 @@ import type { SessionServices } from './session-services.ts';
 export async function startSession(
   services: SessionServices,
   accountId: string,
-  fields: { readonly agentId: string; readonly agentName: string; readonly channelId: string | null },
+  fields: {
+    readonly agentId: string;
+    readonly agentName: string;
+    readonly channelId: string | null;
+    readonly hostTools: readonly string[];
+  },
 ): Promise<Session> {
   if (fields.channelId !== null && !(await hasChannel(services.pool, accountId, fields.channelId)))
     throw new Problem('not_found', 'You have no channel with this id. Leave channelId out for a session without one.');

@@ -9,6 +9,7 @@ import { documentRoutes } from '../../service/http/openapi.ts';
 import { type AccountLimits, limitAccounts, limitAnonymous } from '../../service/http/rate-limits.ts';
 import { inspectorRoutes, isInspectorPath } from '../children/inspector/route.ts';
 import { serveOwnAccounts } from '../cluster/door.ts';
+import { todoRoutes } from '../host-tools/todo-routes.ts';
 import { mcpRoutes } from '../mcp/route.ts';
 import { commandRoutes } from './command-routes.ts';
 import { draftRoutes } from './draft-routes.ts';
@@ -39,7 +40,8 @@ const GROUPS = {
   Turns:
     'One turn of an agent, step by step: judged, written down and repeatable by ids. Nothing that a plugin must judge passes without it.',
   Hooks: 'The points of an agent’s turn at which plugins read, change or cancel something.',
-  Tools: 'Tools of plugins, for the agent’s model.',
+  Tools: 'Tools of plugins and of the host, for the agent’s model.',
+  Services: 'What the host does for agents and people: to-dos. The hooks run by themselves.',
   Commands: 'Commands of plugins, for users.',
   Skills: 'Instructions of plugins that an agent reads when a task calls for them.',
   Providers: 'Models of plugins.',
@@ -101,7 +103,12 @@ export async function buildSessionApi(
   const site = consoleUrl === undefined ? null : describeConsole(consoleUrl, cookieDomain);
   if (site !== null) {
     const { origin } = site;
-    await app.register(cors, { origin, credentials: true, methods: ['GET', 'POST', 'DELETE'], maxAge: PREFLIGHT_S });
+    await app.register(cors, {
+      origin,
+      credentials: true,
+      methods: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
+      maxAge: PREFLIGHT_S,
+    });
   }
   await app.register((scope) => accountScope(scope, services, { anonymousPerMinute, accountLimits, site }));
   await app.register(async (scope) => {
@@ -130,6 +137,7 @@ async function accountScope(
   await scope.register(turnRoutes(services));
   await scope.register(hookRoutes(services));
   await scope.register(toolRoutes(services));
+  await scope.register(todoRoutes(services));
   await scope.register(commandRoutes(services));
   await scope.register(skillRoutes(services));
   await scope.register(providerRoutes(services));

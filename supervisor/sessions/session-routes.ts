@@ -11,6 +11,7 @@ import { groupRoutes } from '../../service/http/route-schema.ts';
 import { jsonBody, noContent, page, pageQuery, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
 import { clearTranscript, removeSession, startSession } from './lifecycle.ts';
 import { requireSession, type SessionServices, sessionParams } from './session-services.ts';
+import { hostTools } from './tool-routes.ts';
 
 const AGENT_NAME_MAX_CHARS = 200;
 const REASON_MAX_CHARS = 1000;
@@ -20,6 +21,7 @@ const newSession = jsonBody({
   agentId: storedId.describe('The runtime’s id of the agent.'),
   agentName: storedText(AGENT_NAME_MAX_CHARS).min(1).optional().describe('Default: the agent’s id.'),
   channelId: storedId.nullable().default(null).describe('A channel of the account. Default: none.'),
+  hostTools: hostTools.default([]),
 });
 const clearBody = jsonBody({
   reason: storedText(REASON_MAX_CHARS).default(''),
@@ -34,6 +36,7 @@ const sessionResource = z
     agentId: z.string(),
     agentName: z.string(),
     channelId: z.string().nullable(),
+    hostTools: z.array(z.string()).describe('Groups of the host’s own tools that it offers.'),
     createdAt: timestamp,
     clearedAt: timestamp.nullable(),
   })
@@ -68,8 +71,8 @@ export function sessionRoutes(services: SessionServices): FastifyPluginAsyncZod 
   return async (app) => {
     groupRoutes(app, 'Sessions');
     app.post('/sessions', { schema: shapes.start }, async (request, reply) => {
-      const { agentId, agentName = agentId, channelId } = request.body;
-      const session = await startSession(services, requireCaller(request).id, { agentId, agentName, channelId });
+      const { agentId, agentName = agentId, ...fields } = request.body;
+      const session = await startSession(services, requireCaller(request).id, { agentId, agentName, ...fields });
       return answerCreated(request, reply, session.id).send(session);
     });
 

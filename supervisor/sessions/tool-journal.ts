@@ -18,7 +18,7 @@ import type { ToolResult } from '../../sdk/session/api-types.ts';
 import type { JudgedResult } from './judged-call.ts';
 import type { SessionServices } from './session-services.ts';
 import { failedTool } from './tool-results.ts';
-import { callTool, findTool } from './tools.ts';
+import { callTool, findTool, isRepeatable } from './tools.ts';
 import { createReusedProblem, digestOf, explainRefusal } from './turn-answers.ts';
 
 export interface ToolRequest {
@@ -44,8 +44,9 @@ export async function callToolInTurn(
 ): Promise<ToolResult> {
   const key = { ...turn, callId: request.callId, digest: digestOf([request.name, request.arguments]) };
   const answer = await services.runningCalls.run(key, request.signal, async (signal) => {
-    if (!(await claimTurnCall(services.pool, key, { runtime, name: request.name })))
-      return readKnownCall(services, key);
+    const isNew = await claimTurnCall(services.pool, key, { runtime, name: request.name });
+    const known = isNew ? null : await readKnownCall(services, session, key, request.name);
+    if (known) return known;
     return makeCall(services, session, key, { ...request, signal });
   });
   return 'result' in answer ? answer.result : failedTool(describeProblem(answer.problem));
@@ -86,14 +87,10 @@ async function readAnswer(
   { callId, name, arguments: args, signal }: ToolRequest,
 ): Promise<MadeCall> {
   try {
-    const tool = findTool(await services.pluginsCache.get(session.accountId), name);
+    const tool = await findTool(services, session, name);
     const noticeId = `${digestOf([turnId, callId])}:vetoed`;
-    const { result, ...judged } = await callTool(services, session, tool, {
-      callId,
-      arguments: args,
-      signal,
-      noticeId,
-    });
+    const call = { callId, arguments: args, signal, noticeId, requestId: digestOf([session.id, turnId, callId]) };
+    const { result, ...judged } = await callTool(services, session, tool, call);
     return { ...judged, answer: { result } };
   } catch (error) {
     if (!(error instanceof Problem) || error.code === 'unavailable') throw error;
@@ -131,12 +128,19 @@ const INTERRUPTED = failedTool(
   'The call was interrupted because its supervisor stopped. The tool may have run: check before you call it again.',
 );
 
-/** The answer of a call that was made before, or that this process makes now. */
-async function readKnownCall(services: SessionServices, key: CallKey): Promise<CallAnswer> {
+/** The answer of a call that was made before. Null: it was interrupted, and is to be made again. */
+async function readKnownCall(
+  services: SessionServices,
+  session: Session,
+  key: CallKey,
+  name: string,
+): Promise<CallAnswer | null> {
   const known = await findCall(services.pool, key);
   if (!known) throw await explainRefusal(services.pool, key);
   if (known.digest !== key.digest) throw createReusedProblem('a call of this turn');
   if (known.answer) return known.answer;
+  const tool = await findTool(services, session, name).catch(() => null);
+  if (tool && isRepeatable(tool)) return null;
   await answerCall(services.pool, key, { result: INTERRUPTED }, null);
   return { result: INTERRUPTED };
 }

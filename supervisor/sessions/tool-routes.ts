@@ -4,10 +4,13 @@ import { randomUUIDv7 } from 'node:crypto';
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
+import { setHostTools } from '../../db/sessions/sessions.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
 import { json } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { anyJson, jsonBody, page, storedId } from '../../service/http/schemas.ts';
+import { offeredGroups } from '../host-tools/catalog.ts';
 import { abortWhenClosed } from './closed-requests.ts';
 import {
   CALL_BODY_MAX_BYTES,
@@ -16,7 +19,12 @@ import {
   type SessionServices,
   sessionParams,
 } from './session-services.ts';
-import { callTool, findTool, listTools } from './tools.ts';
+import { callTool, findTool, listSessionTools } from './tools.ts';
+
+export const hostTools = z
+  .array(z.enum(offeredGroups))
+  .max(offeredGroups.length)
+  .describe('Groups of the host’s own tools that the session offers, such as `todo` for `todo__create` and its like.');
 
 const toolBody = jsonBody({
   callId: storedId
@@ -32,10 +40,10 @@ export const toolResource = z
     name: z.string().describe('`<slug>__<tool>`'),
     description: z.string(),
     parameters: anyJson.describe('JSON Schema 2020-12 of the arguments.'),
-    installationId: z.string(),
-    slug: z.string(),
+    installationId: z.string().nullable().describe('Null: a tool of the host.'),
+    slug: z.string().describe('Of the plugin; of a tool of the host, its group.'),
   })
-  .meta({ id: 'Tool', description: 'A tool of a plugin.' });
+  .meta({ id: 'Tool', description: 'A tool that the agent’s model may call.' });
 
 export const toolResultResource = z
   .strictObject({
@@ -52,8 +60,15 @@ export const toolResultResource = z
 
 const shapes = {
   list: {
-    summary: 'The tools of the account’s plugins',
+    summary: 'The tools of the session: of the account’s plugins, and the host’s own',
     params: sessionParams,
+    response: { 200: page(toolResource) },
+  },
+  offer: {
+    summary: 'Chooses the host’s own tools that the session offers',
+    details: 'A session of a channel starts without them.',
+    params: sessionParams,
+    body: jsonBody({ hostTools }),
     response: { 200: page(toolResource) },
   },
   call: {
@@ -71,8 +86,16 @@ export function toolRoutes(services: SessionServices): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Tools');
     app.get('/sessions/:sessionId/tools', { schema: shapes.list }, async (request) => {
-      const { accountId } = await requireSession(services, requireCaller(request), request.params);
-      return { items: listTools(await services.pluginsCache.get(accountId)), nextCursor: null };
+      const session = await requireSession(services, requireCaller(request), request.params);
+      return { items: await listSessionTools(services, session), nextCursor: null };
+    });
+
+    app.put('/sessions/:sessionId/tools', { schema: shapes.offer }, async (request) => {
+      const { id } = await requireSession(services, requireCaller(request), request.params);
+      const session = await setHostTools(services.pool, id, request.body.hostTools);
+      services.sessions.drop(id);
+      if (!session) throw new Problem('not_found', 'You have no session with this id.');
+      return { items: await listSessionTools(services, session), nextCursor: null };
     });
 
     app.post(
@@ -84,7 +107,7 @@ export function toolRoutes(services: SessionServices): FastifyPluginAsyncZod {
       },
       async (request, reply) => {
         const session = await requireSession(services, requireCaller(request), request.params);
-        const tool = findTool(await services.pluginsCache.get(session.accountId), request.params.name);
+        const tool = await findTool(services, session, request.params.name);
         const { callId = randomUUIDv7(), arguments: args } = request.body;
         const call = { callId, arguments: args, signal: abortWhenClosed(reply) };
         return (await callTool(services, session, tool, call)).result;

@@ -1,4 +1,5 @@
-/** The tools of an account's plugins: lists, finds and calls them. */
+/** The tools of a session: those of the account's plugins, and the host's own. Lists, finds and calls them. */
+import { randomUUIDv7 } from 'node:crypto';
 import { closest } from 'fastest-levenshtein';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -6,6 +7,8 @@ import { formatFullName } from '../../sdk/contract/full-names.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
 import { callSurface, toProblem } from '../calls/surface-call.ts';
 import type { AccountPlugins, ToolRef } from '../children/account-plugins-cache.ts';
+import { findHostTool, listHostTools } from '../host-tools/catalog.ts';
+import type { HostTool } from '../host-tools/host-tool.ts';
 import { callBetweenHooks, type JudgedResult, type ToolCall } from './judged-call.ts';
 import type { SessionServices } from './session-services.ts';
 import { failedTool, readToolResult } from './tool-results.ts';
@@ -14,9 +17,13 @@ export interface ToolItem {
   readonly name: string;
   readonly description: string;
   readonly parameters: unknown;
-  readonly installationId: string;
+  /** Null: the host's own. */
+  readonly installationId: string | null;
   readonly slug: string;
 }
+export type FoundTool =
+  | { readonly kind: 'plugin'; readonly tool: ToolRef }
+  | { readonly kind: 'host'; readonly tool: HostTool };
 
 /** Lists the tools of an account, by installation and name. */
 export const listTools = (accountPlugins: AccountPlugins): ToolItem[] =>
@@ -28,13 +35,33 @@ export const listTools = (accountPlugins: AccountPlugins): ToolItem[] =>
     slug: plugin.slug,
   }));
 
-/** Finds a tool by its full name. @throws Problem `not_found` that suggests the nearest name */
-export function findTool(accountPlugins: AccountPlugins, name: string): ToolRef {
-  const found = accountPlugins.tools.get(name);
-  if (found) return found;
-  const names = [...accountPlugins.tools.keys()];
+/** Lists what a session offers: the tools of plugins, then the host's own. */
+export async function listSessionTools({ pluginsCache }: SessionServices, session: Session): Promise<ToolItem[]> {
+  const own = listHostTools(session).map(({ name, description, parameters }) => {
+    return { name, description, parameters, installationId: null, slug: name.split('__')[0] ?? '' };
+  });
+  const names = new Set(own.map(({ name }) => name));
+  const offered = listTools(await pluginsCache.get(session.accountId)).filter(({ name }) => !names.has(name));
+  return [...offered, ...own];
+}
+
+/** Finds a tool of a session by its full name. @throws Problem `not_found` that suggests the nearest name */
+export async function findTool(services: SessionServices, session: Session, name: string): Promise<FoundTool> {
+  const own = findHostTool(session, name);
+  if (own) return { kind: 'host', tool: own };
+  const found = (await services.pluginsCache.get(session.accountId)).tools.get(name);
+  if (found) return { kind: 'plugin', tool: found };
+  const names = (await listSessionTools(services, session)).map((tool) => tool.name);
   const hint = names.length > 0 ? ` Did you mean ${closest(name.slice(0, 200), names)}?` : '';
   throw new Problem('not_found', `No tool has this name.${hint}`);
+}
+
+/** Whether a call that a crash interrupted may be made again: it has its effect once. */
+export const isRepeatable = (found: FoundTool): boolean => found.kind === 'host' && found.tool.isRepeatable;
+
+export interface SessionCall extends Omit<ToolCall, 'name'> {
+  /** Names the effect of a call of the host's tools. Default: a new id. */
+  readonly requestId?: string | undefined;
 }
 
 /**
@@ -43,17 +70,23 @@ export function findTool(accountPlugins: AccountPlugins, name: string): ToolRef 
  *
  * @throws Problem `invalid_arguments`, `plugin_timeout`, `plugin_failed`, `unavailable`
  */
-export const callTool = (
+export function callTool(
   services: SessionServices,
   session: Session,
-  tool: ToolRef,
-  call: Omit<ToolCall, 'name'>,
-): Promise<JudgedResult> => {
-  const name = formatFullName(tool.plugin, tool.tool);
+  found: FoundTool,
+  { requestId = randomUUIDv7(), ...call }: SessionCall,
+): Promise<JudgedResult> {
+  if (found.kind === 'host') {
+    const { tool } = found;
+    return callBetweenHooks(services, session, { ...call, name: tool.name }, (args) =>
+      tool.call(services, session, args, { requestId, signal: call.signal }),
+    );
+  }
+  const name = formatFullName(found.tool.plugin, found.tool.tool);
   return callBetweenHooks(services, session, { ...call, name }, (args) =>
-    callHandler(services, session, tool, { ...call, arguments: args }),
+    callHandler(services, session, found.tool, { ...call, arguments: args }),
   );
-};
+}
 
 async function callHandler(
   services: SessionServices,

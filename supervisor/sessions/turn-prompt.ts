@@ -14,7 +14,7 @@ import { readOutboundMode } from '../children/account-plugins-cache.ts';
 import { summarizeTranscript } from './compaction.ts';
 import { runSessionHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
-import { listTools, type ToolItem } from './tools.ts';
+import { listSessionTools, type ToolItem } from './tools.ts';
 import { CONTINUE, describeCancelled, explainRefusal, type Verdict } from './turn-answers.ts';
 
 /** Maximum number of messages that a prompt has. */
@@ -58,16 +58,16 @@ export async function readPrompt(
   if (!turn) throw await explainRefusal(services.pool, key);
   const model = request.model ?? turn.model;
   const systemPrompt = request.systemPrompt ?? (await readBasePrompt(services, session, turn));
-  const [answer, conversation, plugins] = await Promise.all([
+  const [answer, conversation, tools, plugins] = await Promise.all([
     runSessionHook(services, session, 'middleware.systemPrompt', { systemPrompt, model }, turn.trigger),
     readConversation(services, session, turn, request),
+    listSessionTools(services, session),
     services.pluginsCache.get(session.accountId),
   ]);
   const verdict = answer.cancel ? describeCancelled(answer.cancel) : conversation.verdict;
   if (verdict.action === 'cancel') return { ...NOTHING, ...verdict, turnId: turn.id, model, messages: [], tools: [] };
   const judged = answer.context as { systemPrompt: string };
   const { messages, isTruncated, notice } = conversation;
-  const tools = listTools(plugins);
   return {
     ...CONTINUE,
     turnId: turn.id,

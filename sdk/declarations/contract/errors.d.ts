@@ -72,6 +72,10 @@ export declare const problems: {
         readonly status: 409;
         readonly title: 'The account has its maximum of installations';
     };
+    readonly too_many: {
+        readonly status: 409;
+        readonly title: 'The account has its maximum of these';
+    };
     readonly not_pending: {
         readonly status: 409;
         readonly title: 'The version is not pending';

@@ -134,6 +134,7 @@ export declare const todoChanges: z.ZodObject<{
     notes: z.ZodOptional<z.ZodString>;
     dueAt: z.ZodOptional<z.ZodNullable<z.ZodISODateTime>>;
     assigneeAgentId: z.ZodOptional<z.ZodNullable<z.ZodString>>;
+    done: z.ZodOptional<z.ZodBoolean>;
 }, z.core.$strip>;
 export declare const todo: z.ZodObject<{
     title: z.ZodString;

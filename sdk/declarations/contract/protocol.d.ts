@@ -387,6 +387,7 @@ export declare const hooks: {
                 notes: z.ZodOptional<z.ZodString>;
                 dueAt: z.ZodOptional<z.ZodNullable<z.ZodISODateTime>>;
                 assigneeAgentId: z.ZodOptional<z.ZodNullable<z.ZodString>>;
+                done: z.ZodOptional<z.ZodBoolean>;
             }, z.core.$strip>;
         }, z.core.$strip>;
         readonly answers: {

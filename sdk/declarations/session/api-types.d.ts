@@ -47,6 +47,8 @@ export interface SessionRecord {
     readonly agentId: string;
     readonly agentName: string;
     readonly channelId: string | null;
+    /** Groups of the host's own tools that it offers. */
+    readonly hostTools: readonly HostToolGroup[];
     readonly createdAt: string;
     readonly clearedAt: string | null;
 }
@@ -54,6 +56,37 @@ export interface NewSession {
     readonly agentId: string;
     readonly agentName?: string;
     readonly channelId?: string | null;
+    /** Groups of the host's own tools that it offers, such as `todo` for `todo__create` and its like. Default: none. */
+    readonly hostTools?: readonly HostToolGroup[];
+}
+/** What the host itself does for agents. */
+export type HostToolGroup = 'todo';
+export interface NewTodo {
+    /** Your own id; the same id answers the same to-do. Default: a random id. */
+    readonly id?: string;
+    readonly title: string;
+    readonly notes?: string;
+    readonly dueAt?: string | null;
+    /** The agent who should do it. Default: nobody in particular. */
+    readonly assigneeAgentId?: string | null;
+}
+export interface TodoChanges extends Partial<Omit<NewTodo, 'id'>> {
+    /** Completes or reopens it. */
+    readonly done?: boolean;
+    /** Who completes it, as plugins see it. Default: by the trigger. */
+    readonly by?: string;
+}
+/** A to-do of the account. All its agents share them. */
+export interface Todo {
+    readonly id: string;
+    readonly title: string;
+    readonly notes: string;
+    readonly dueAt: string | null;
+    readonly assigneeAgentId: string | null;
+    readonly done: boolean;
+    readonly createdBy: string;
+    readonly createdAt: string;
+    readonly updatedAt: string;
 }
 export interface NewMessage {
     /** Your own id. A message with a known id is not added again. Default: a random id. */
@@ -97,7 +130,9 @@ export interface HookCoverage {
         readonly total: number;
     } | null;
 }
-export interface Tool extends Offered {
+export interface Tool extends Omit<Offered, 'installationId'> {
+    /** Null: a tool of the host, and `slug` is its group. */
+    readonly installationId: string | null;
     readonly description: string;
     /** JSON Schema 2020-12 of the arguments. */
     readonly parameters: Readonly<Record<string, Json>>;

@@ -1,5 +1,6 @@
 /** The client of the session API for agent runtimes. It retries idempotent calls and needs nothing but `fetch`. */
-import type { Added, Command, Completion, CompletionRequest, EventFilter, HookAnswer, HookContext, HookCoverage, HookLink, HookName, NewMessage, NewSession, NewTurn, Page, Provider, SessionEvent, SessionRecord, Skill, SkillText, Summary, Tool, ToolResult, TranscriptMessage, Trigger, TurnRecord } from './api-types.js';
+import type { Added, Command, Completion, CompletionRequest, EventFilter, HookAnswer, HookContext, HookCoverage, HookLink, HookName, HostToolGroup, NewMessage, NewSession, NewTurn, Page, Provider, SessionEvent, SessionRecord, Skill, SkillText, Summary, Tool, ToolResult, TranscriptMessage, Trigger, TurnRecord } from './api-types.js';
+import { HostServices } from './host-services.js';
 import { Transport, type TransportOptions } from './transport.js';
 import { Turn } from './turn.js';
 interface Cancellable {
@@ -38,6 +39,8 @@ export declare class Session {
     readonly id: string;
     /** The session as `start` returned it; null after `open`. */
     readonly record: SessionRecord | null;
+    /** To-dos and what else the host does. */
+    readonly services: HostServices;
     constructor(transport: Transport, id: string, record: SessionRecord | null);
     /** Returns the current state of the session. */
     look({ signal }?: Cancellable): Promise<SessionRecord>;
@@ -80,6 +83,10 @@ export declare class Session {
     turns({ signal, ...query }?: {
         readonly state?: TurnRecord['state'];
     } & Paged): Promise<Page<TurnRecord>>;
+    /** Chooses the host's own tools that the session offers. Returns all of its tools. */
+    offerTools(offer: {
+        readonly hostTools: readonly HostToolGroup[];
+    }, { signal }?: Cancellable): Promise<readonly Tool[]>;
     tools({ signal }?: Cancellable): Promise<readonly Tool[]>;
     /**
      * Calls a tool. A tool that fails returns a result with `isError` for the model to read. The handler sees the `callId`, and

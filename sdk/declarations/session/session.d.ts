@@ -1,5 +1,6 @@
 /** The entry point `@bulkhead/sdk/session`, for agent runtimes. */
 export type * from './api-types.js';
 export { connect, type Session, type SessionClient } from './client.js';
+export { HostServices } from './host-services.js';
 export { BulkheadError, ConnectionLostError, type TransportOptions } from './transport.js';
 export { Turn } from './turn.js';

@@ -15,8 +15,8 @@ export interface TransportOptions {
     /** Replaces the global `fetch`. */
     readonly fetch?: typeof globalThis.fetch;
 }
-interface Call {
-    readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
+export interface Call {
+    readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
     /** Path below the address, starting with `/`. */
     readonly path: string;
     readonly body?: unknown;

@@ -38,7 +38,10 @@ t.test('transcripts', async (t) => {
   await saveUsageLimits(pool, { transcripts: transcripts + 2_000 });
   const over = await append('x'.repeat(3_000));
   t.match(over, refused('transcripts'));
-  t.match(over.body.detail, /^Quota exceeded: transcripts would take \d+ of \d+ bytes\. Clear or delete sessions\.$/);
+  t.match(
+    over.body.detail,
+    /^Quota exceeded: transcripts would take \d+ of \d+ bytes\. Clear or delete sessions\. Delete to-dos that are done\.$/,
+  );
   t.equal((await usageOf(account)).transcripts, transcripts, 'nothing of it was added');
   t.equal((await append('x'.repeat(1_690))).status, 200);
   t.match(await append('b'), refused('transcripts'), 'full');

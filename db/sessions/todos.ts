@@ -1,0 +1,81 @@
+/** The to-dos of an account, which all its agents share. */
+import type { Pool } from 'pg';
+import type { z } from 'zod';
+import type { todo, todoFields } from '../../sdk/contract/payloads.ts';
+import { throwQuotaProblem } from '../accounts/usage.ts';
+import type { Page } from '../postgres/cursors.ts';
+import { changeRows, findRow, type PageQuery, readPage } from '../postgres/rows.ts';
+
+/** As plugins see it. */
+export type Todo = z.output<typeof todo>;
+export interface TodoRow extends Todo {
+  readonly digest: string;
+  readonly createdBy: string;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  readonly position: string;
+}
+export interface TodoFields extends z.output<typeof todoFields> {
+  readonly assigneeAgentId: string | null;
+}
+export interface TodoKey {
+  readonly accountId: string;
+  readonly todoId: string;
+}
+
+const TODO = `id, title, notes, due_at AS "dueAt", assignee_agent_id AS "assigneeAgentId", done, digest,
+  created_by AS "createdBy", created_at AS "createdAt", updated_at AS "updatedAt", position::text AS position`;
+
+export const findTodo = (pool: Pool, { accountId, todoId }: TodoKey): Promise<TodoRow | null> =>
+  findRow(pool, `SELECT ${TODO} FROM todos WHERE account_id = $1 AND id = $2`, [accountId, todoId]);
+
+/** @returns null: there are `most` to-dos, or one has the id @throws Problem `quota_exceeded` */
+export const insertTodo = (
+  pool: Pool,
+  { accountId, todoId }: TodoKey,
+  { title, notes, dueAt, assigneeAgentId }: TodoFields,
+  { digest, createdBy, most }: Pick<TodoRow, 'digest' | 'createdBy'> & { readonly most: number },
+): Promise<TodoRow | null> =>
+  findRow<TodoRow>(
+    pool,
+    `INSERT INTO todos (account_id, id, title, notes, due_at, assignee_agent_id, digest, created_by)
+     SELECT $1, $2, $3, $4, $5, $6, $7, $8 WHERE (SELECT count(*) FROM todos WHERE account_id = $1) < $9
+     ON CONFLICT DO NOTHING RETURNING ${TODO}`,
+    [accountId, todoId, title, notes, dueAt, assigneeAgentId, digest, createdBy, most],
+  ).catch(throwQuotaProblem);
+
+/** @returns null: it was deleted meanwhile @throws Problem `quota_exceeded` */
+export const updateTodo = (
+  pool: Pool,
+  { accountId, todoId }: TodoKey,
+  { title, notes, dueAt, assigneeAgentId, done }: TodoFields & { readonly done: boolean },
+): Promise<TodoRow | null> =>
+  findRow<TodoRow>(
+    pool,
+    `UPDATE todos SET title = $3, notes = $4, due_at = $5, assignee_agent_id = $6, done = $7, updated_at = now()
+      WHERE account_id = $1 AND id = $2 RETURNING ${TODO}`,
+    [accountId, todoId, title, notes, dueAt, assigneeAgentId, done],
+  ).catch(throwQuotaProblem);
+
+export const deleteTodo = async (pool: Pool, { accountId, todoId }: TodoKey): Promise<boolean> =>
+  (await changeRows(pool, 'DELETE FROM todos WHERE account_id = $1 AND id = $2', [accountId, todoId])) > 0;
+
+export interface TodoFilter {
+  readonly done?: boolean | undefined;
+  readonly assigneeAgentId?: string | undefined;
+}
+
+/** Oldest first. */
+export const pageTodos = (
+  pool: Pool,
+  { accountId, done, assigneeAgentId, ...query }: PageQuery & TodoFilter & { readonly accountId: string },
+): Promise<Page<TodoRow>> =>
+  readPage<TodoRow>(
+    pool,
+    `SELECT ${TODO} FROM todos
+      WHERE account_id = $1 AND ($2::boolean IS NULL OR done = $2) AND ($3::text IS NULL OR assignee_agent_id = $3)
+        AND todos.position > CASE WHEN $4 ~ '^[0-9]{1,18}$' THEN $4::bigint ELSE 0 END ORDER BY todos.position LIMIT $5`,
+    [accountId, done ?? null, assigneeAgentId ?? null],
+    query,
+    ({ position }) => position,
+  );

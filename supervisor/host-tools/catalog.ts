@@ -1,0 +1,20 @@
+/** The tools of the host, by group. A session offers the groups that its runtime asked for. */
+import type { Session } from '../../db/sessions/sessions.ts';
+import type { HostTool } from './host-tool.ts';
+import { todoTools } from './todo-tools.ts';
+
+const groups = { todo: todoTools } as const satisfies Readonly<Record<string, readonly HostTool[]>>;
+type Group = keyof typeof groups;
+export const offeredGroups = Object.keys(groups) as Group[];
+const byName = new Map(
+  offeredGroups.flatMap((group) => groups[group].map((tool) => [tool.name, { group, tool }] as const)),
+);
+
+export const listHostTools = ({ hostTools }: Session): readonly HostTool[] =>
+  offeredGroups.filter((group) => hostTools.includes(group)).flatMap((group) => groups[group]);
+
+/** Undefined: the host has no such tool, or the session does not offer it. */
+export function findHostTool({ hostTools }: Session, name: string): HostTool | undefined {
+  const found = byName.get(name);
+  return found && hostTools.includes(found.group) ? found.tool : undefined;
+}

@@ -1,0 +1,62 @@
+/** A tool that the host itself performs. Its hooks run inside, so that no runtime can forget them. */
+import { z } from 'zod';
+import type { Session } from '../../db/sessions/sessions.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import type { Json, ToolResult } from '../../sdk/session/api-types.ts';
+import type { SessionServices } from '../sessions/session-services.ts';
+import { failedTool } from '../sessions/tool-results.ts';
+
+export interface HostCall {
+  /** Names the effect of the call: the same id has it once, also when the call is made again after a crash. */
+  readonly requestId: string;
+  readonly signal?: AbortSignal | undefined;
+}
+export interface HostTool {
+  /** The full name, such as `todo__create`. */
+  readonly name: string;
+  readonly description: string;
+  readonly parameters: Readonly<Record<string, Json>>;
+  /** Whether a call that a crash interrupted is made again under its id, because it has its effect once. */
+  readonly isRepeatable: boolean;
+  /** @throws Problem `invalid_arguments`, `quota_exceeded`, `unavailable` */
+  call(services: SessionServices, session: Session, args: unknown, call: HostCall): Promise<ToolResult>;
+}
+
+interface Definition<Input extends z.ZodType> {
+  readonly name: string;
+  readonly description: string;
+  readonly input: Input;
+  readonly isRepeatable: boolean;
+  run(services: SessionServices, session: Session, input: z.output<Input>, call: HostCall): Promise<unknown>;
+}
+
+/** Problems of the caller and not of the call: a model cannot correct them. */
+const OF_THE_CALLER = new Set(['invalid_arguments', 'quota_exceeded', 'unavailable', 'internal']);
+
+/** Builds a tool whose arguments are checked, and whose result is one JSON value. */
+export function defineTool<Input extends z.ZodType>(definition: Definition<Input>): HostTool {
+  const { name, description, input, isRepeatable, run } = definition;
+  const { $schema: _, ...parameters } = z.toJSONSchema(input, { io: 'input' }) as Record<string, Json>;
+  return {
+    name,
+    description,
+    parameters,
+    isRepeatable,
+    async call(services, session, args, call) {
+      const checked = input.safeParse(args);
+      if (!checked.success) throw createArgumentsProblem(name, checked.error);
+      try {
+        const json = (await run(services, session, checked.data, call)) as Json;
+        return { content: [{ type: 'json', json }], isError: false };
+      } catch (error) {
+        if (!(error instanceof Problem) || OF_THE_CALLER.has(error.code)) throw error;
+        return failedTool(error.message);
+      }
+    },
+  };
+}
+
+function createArgumentsProblem(name: string, { issues }: z.ZodError): Problem {
+  const errors = issues.map(({ path, message }) => ({ field: path.join('.') || 'arguments', message }));
+  return new Problem('invalid_arguments', `The arguments of ${name} do not fit its schema.`, { errors });
+}

@@ -1,0 +1,160 @@
+/** To-dos as a service of the host: the four hooks run here, whoever changes a to-do. */
+
+import { randomUUIDv7 } from 'node:crypto';
+import type { z } from 'zod';
+import type { Session } from '../../db/sessions/sessions.ts';
+import {
+  deleteTodo,
+  findTodo,
+  insertTodo,
+  type Todo,
+  type TodoFields,
+  type TodoKey,
+  type TodoRow,
+  updateTodo,
+} from '../../db/sessions/todos.ts';
+import type { Trigger } from '../../db/sessions/turns.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import type { todoChanges } from '../../sdk/contract/payloads.ts';
+import { createCancelProblem, runSessionHook } from '../sessions/hooks.ts';
+import type { SessionServices } from '../sessions/session-services.ts';
+import { createReusedProblem, digestOf } from '../sessions/turn-answers.ts';
+
+/** Maximum number of to-dos of an account, done ones included. */
+const TODOS_MAX = 5_000;
+
+export type TodoChanges = z.output<typeof todoChanges>;
+
+/** A to-do as runtimes and agents see it. */
+export type TodoAnswer = Omit<TodoRow, 'digest' | 'position'>;
+export const describeTodo = ({ digest: _, position: _position, ...todo }: TodoRow): TodoAnswer => todo;
+
+/** @throws Problem `cancelled`, `id_reused`, `too_many`, `quota_exceeded` */
+export function createTodo(
+  services: SessionServices,
+  session: Session,
+  { id: todoId = randomUUIDv7(), ...fields }: TodoFields & { readonly id?: string | undefined },
+  trigger: Trigger,
+): Promise<TodoAnswer> {
+  const key = { accountId: session.accountId, todoId };
+  const digest = digestOf([fields.title, fields.notes, fields.dueAt, fields.assigneeAgentId]);
+  return lockTodo(services, key, async () => {
+    const known = await findTodo(services.pool, key);
+    if (known) {
+      if (known.digest !== digest) throw createReusedProblem('a to-do');
+      return describeTodo(known);
+    }
+    const { todo } = (await runTodoHook(services, session, 'todoCreate', { todo: fields }, trigger)) as {
+      todo: TodoFields;
+    };
+    await services.faultPoint('todo.judged');
+    const kept = { digest, createdBy: session.agentId, most: TODOS_MAX };
+    const made = await insertTodo(services.pool, key, todo, kept);
+    await services.faultPoint('todo.written');
+    if (made) return describeTodo(made);
+    throw new Problem('too_many', `The account has ${TODOS_MAX} to-dos. Delete some, such as those that are done.`);
+  });
+}
+
+/** @throws Problem `cancelled`, `not_found`, `quota_exceeded` */
+export function changeTodo(
+  services: SessionServices,
+  session: Session,
+  todoId: string,
+  { done, ...wanted }: TodoChanges,
+  { trigger, by }: { readonly trigger: Trigger; readonly by: string },
+): Promise<TodoAnswer> {
+  const key = { accountId: session.accountId, todoId };
+  return lockTodo(services, key, async () => {
+    const before = await requireTodo(services, key);
+    const isReopened = done === false && before.done;
+    const asked: TodoChanges = { ...pickChanges(before, wanted), ...(isReopened ? { done: false } : {}) };
+    let changes = asked;
+    if (Object.keys(asked).length > 0) {
+      const context = { before: toHookTodo(before), changes: asked };
+      ({ changes } = (await runTodoHook(services, session, 'todoUpdate', context, trigger)) as typeof context);
+    }
+    const after = applyChanges(toHookTodo(before), changes);
+    const isCompleted = done === true && !before.done;
+    if (isCompleted) await runTodoHook(services, session, 'todoComplete', { todo: after, by }, trigger);
+    await services.faultPoint('todo.judged');
+    // A plugin that changes a to-do neither completes nor reopens it.
+    const isDone = isCompleted || (before.done && !(isReopened && changes.done === false));
+    const updated = await updateTodo(services.pool, key, { ...after, done: isDone });
+    await services.faultPoint('todo.written');
+    if (!updated) throw createUnknownProblem();
+    return describeTodo(updated);
+  });
+}
+
+/** @throws Problem `cancelled`, `not_found` */
+export function removeTodo(
+  services: SessionServices,
+  session: Session,
+  todoId: string,
+  trigger: Trigger,
+): Promise<TodoAnswer> {
+  const key = { accountId: session.accountId, todoId };
+  return lockTodo(services, key, async () => {
+    const todo = await requireTodo(services, key);
+    await runTodoHook(services, session, 'todoDelete', { todo: toHookTodo(todo) }, trigger);
+    await services.faultPoint('todo.judged');
+    await deleteTodo(services.pool, key);
+    return describeTodo(todo);
+  });
+}
+
+/** @throws Problem `not_found` */
+export async function requireTodo({ pool }: SessionServices, key: TodoKey): Promise<TodoRow> {
+  const found = await findTodo(pool, key);
+  if (!found) throw createUnknownProblem();
+  return found;
+}
+
+const createUnknownProblem = () => new Problem('not_found', 'The account has no to-do with this id. List the to-dos.');
+
+/** One change of a to-do at a time: two would be judged against the same state. */
+const lockTodo = <T>(services: SessionServices, { accountId, todoId }: TodoKey, work: () => Promise<T>): Promise<T> =>
+  services.turnLocks.run(`todo ${accountId} ${todoId}`, work);
+
+async function runTodoHook(
+  services: SessionServices,
+  session: Session,
+  hook: 'todoCreate' | 'todoUpdate' | 'todoComplete' | 'todoDelete',
+  context: Readonly<Record<string, unknown>>,
+  trigger: Trigger,
+): Promise<unknown> {
+  const answer = await runSessionHook(services, session, `middleware.${hook}`, context, trigger);
+  if (answer.cancel) throw createCancelProblem(answer.cancel);
+  return answer.context;
+}
+
+const toHookTodo = ({ id, title, notes, dueAt, assigneeAgentId, done }: TodoRow): Todo => ({
+  id,
+  title,
+  notes,
+  dueAt,
+  assigneeAgentId,
+  done,
+});
+
+/** The fields that differ. */
+function pickChanges(before: TodoRow, wanted: Omit<TodoChanges, 'done'>): Omit<TodoChanges, 'done'> {
+  const names = ['title', 'notes', 'dueAt', 'assigneeAgentId'] as const;
+  const isChange = (name: (typeof names)[number]): boolean => {
+    if (wanted[name] === undefined) return false;
+    return name === 'dueAt' ? !isSameTime(before.dueAt, wanted.dueAt) : wanted[name] !== before[name];
+  };
+  return Object.fromEntries(names.filter(isChange).map((name) => [name, wanted[name]]));
+}
+
+const isSameTime = (one: string | null, other: string | null | undefined): boolean =>
+  one === null || !other ? one === (other ?? null) : Date.parse(one) === Date.parse(other);
+
+const applyChanges = (before: Todo, { title, notes, dueAt, assigneeAgentId }: TodoChanges): Todo => ({
+  ...before,
+  title: title ?? before.title,
+  notes: notes ?? before.notes,
+  dueAt: dueAt === undefined ? before.dueAt : dueAt,
+  assigneeAgentId: assigneeAgentId === undefined ? before.assigneeAgentId : assigneeAgentId,
+});

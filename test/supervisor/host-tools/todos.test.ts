@@ -1,0 +1,219 @@
+/** To-dos: one list of an account, by REST and by tools, each step through its hook, also after a crash. */
+import t from 'tap';
+import { connect } from '../../../sdk/session/session.ts';
+import { type Reply, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+
+const shared = await startSupervisorFixture(t);
+
+const POLICY = `
+  const note = (hook) => (ctx) => {
+    host.log('asked', { hook, trigger: ctx.trigger, agent: ctx.agent.id, by: ctx.by, changes: ctx.changes });
+    const title = ctx.changes?.title ?? ctx.todo?.title ?? '';
+    if (title.includes('refuse ' + hook)) ctx.cancel('not this');
+    if (hook === 'create' && title.includes('darn')) return { todo: { title: title.replace('darn', 'dear') } };
+    if (hook === 'update' && title === 'shift') return { changes: { notes: 'by the policy', done: true } };
+  };
+  middleware.todoCreate = note('create');
+  middleware.todoUpdate = note('update');
+  middleware.todoComplete = note('complete');
+  middleware.todoDelete = note('delete');`;
+
+async function listAsked(fixture: SupervisorFixture) {
+  await fixture.supervisor.logs.flush();
+  const { rows } = await fixture.pool.query(
+    `SELECT l.data FROM plugin_logs l JOIN installations i ON i.id = l.installation_id JOIN accounts a ON a.id = i.account_id
+      WHERE a.name = $1 AND l.message = 'asked' ORDER BY l.id`,
+    [fixture.account],
+  );
+  return rows.map(({ data }) => data) as { hook: string; trigger: string; by?: string; changes?: object }[];
+}
+
+async function startSession(fixture: SupervisorFixture, agentId = 'planner', hostTools = ['todo']): Promise<string> {
+  return (await fixture.call('POST', '/sessions', { agentId, hostTools })).body.id;
+}
+
+t.test('the hooks run for whoever changes a to-do, and say who that is', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `policy-${fixture.account}`, code: POLICY });
+  const session = await startSession(fixture);
+  const todos = (method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: object) =>
+    fixture.call(method, `/sessions/${session}/todos${path}`, body);
+  const made = await todos('POST', '', { id: 'a', title: 'darn socks', trigger: 'user' });
+  t.match(made, { status: 201, body: { id: 'a', title: 'dear socks', done: false, createdBy: 'planner' } });
+  t.same((await todos('POST', '', { id: 'a', title: 'darn socks', trigger: 'user' })).body, made.body, 'the same id');
+  t.match(await todos('POST', '', { id: 'a', title: 'other', trigger: 'user' }), { body: { code: 'id_reused' } });
+  t.match(await todos('POST', '', { title: 'no trigger' }), { status: 400, body: { errors: [{ field: 'trigger' }] } });
+  t.match(await todos('POST', '', { title: 'refuse create', trigger: 'user' }), {
+    status: 409,
+    body: { code: 'cancelled', detail: /not this/ },
+  });
+  const due = { dueAt: '2030-01-01T01:00:00+01:00', trigger: 'agent' };
+  t.match(await todos('PATCH', '/a', due), { status: 200, body: { dueAt: '2030-01-01T00:00:00.000Z' } });
+  t.match(await todos('PATCH', '/a', due), { status: 200 }, 'nothing changes, so nobody is asked');
+  t.match(await todos('PATCH', '/a', { title: 'refuse update', trigger: 'agent' }), { body: { code: 'cancelled' } });
+  t.match(
+    await todos('PATCH', '/a', { title: 'shift', trigger: 'agent' }),
+    { body: { title: 'dear socks', notes: 'by the policy', done: false } },
+    'a plugin replaces the changes, and does not complete it by them',
+  );
+  t.match(await todos('PATCH', '/a', { done: true, trigger: 'user' }), { body: { done: true } });
+  t.match(await todos('PATCH', '/a', { done: true, trigger: 'user' }), { body: { done: true } }, 'done already');
+  t.match(await todos('PATCH', '/a', { done: false, trigger: 'user' }), { body: { done: false } });
+  const both = { title: 'refuse complete', done: true, trigger: 'agent' };
+  t.match(await todos('PATCH', '/a', both), { body: { code: 'cancelled' } });
+  t.match((await todos('GET', '/a')).body, { title: 'dear socks', done: false }, 'all of it or nothing');
+  t.match(await todos('DELETE', '/a'), { status: 400, body: { errors: [{ field: 'trigger' }] } });
+  t.match(await todos('DELETE', '/a?trigger=user'), { status: 200, body: { id: 'a' } });
+  t.match(await todos('DELETE', '/a?trigger=user'), { status: 404 });
+  t.match(await listAsked(fixture), [
+    { hook: 'create', trigger: 'user', agent: 'planner' },
+    { hook: 'create', trigger: 'user' },
+    { hook: 'update', trigger: 'agent', changes: { dueAt: due.dueAt } },
+    { hook: 'update', trigger: 'agent' },
+    { hook: 'update', trigger: 'agent' },
+    { hook: 'complete', trigger: 'user', by: 'user' },
+    { hook: 'update', trigger: 'user', changes: { done: false } },
+    { hook: 'update', trigger: 'agent' },
+    { hook: 'complete', trigger: 'agent', by: 'planner' },
+    { hook: 'delete', trigger: 'user' },
+  ]);
+  const { coverage } = (await fixture.call('GET', `/sessions/${session}/hooks`)).body;
+  t.match(
+    coverage.filter(({ name }: { name: string }) => name.startsWith('todo')),
+    [{ asked: 2 }, { asked: 5 }, { asked: 2 }, { asked: 1 }],
+  );
+  const other = shared.withNewAccount();
+  await todos('POST', '', { id: 'mine', title: 'mine', trigger: 'user' });
+  const theirs = await startSession(other);
+  t.match(await other.call('GET', `/sessions/${theirs}/todos/mine`), { status: 404 });
+  t.match((await other.call('GET', `/sessions/${theirs}/todos`)).body, { items: [] });
+  t.match(await todos('GET', '?cursor=YWJj'), { status: 200 }, 'a cursor that was made up');
+  const page = await todos('GET', '?limit=1&done=false');
+  t.match(page.body, { items: [{ id: 'mine' }], nextCursor: null });
+});
+
+t.test('agents share one list through the tools of their sessions', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `policy-${fixture.account}`, code: POLICY });
+  const [planner, worker] = [await startSession(fixture), await startSession(fixture, 'worker')];
+  const { body } = await fixture.call('GET', `/sessions/${planner}/tools`);
+  const names = body.items.map(({ name }: { name: string }) => name);
+  const expected = ['create', 'list', 'read', 'update', 'complete', 'delete'].map((name) => `todo__${name}`);
+  t.same(names, expected);
+  t.match(body.items[0], { installationId: null, slug: 'todo', parameters: { type: 'object', required: ['title'] } });
+  await fixture.call('POST', `/sessions/${planner}/turns`, { id: 't1', text: 'go', trigger: 'user' });
+  const { tools } = (await fixture.call('GET', `/sessions/${planner}/turns/t1/prompt`)).body;
+  t.equal(tools.length, expected.length);
+  const call = async (session: string, name: string, args: object) => {
+    const reply = await fixture.call('POST', `/sessions/${session}/tools/${name}`, { arguments: args });
+    return reply.status === 200 ? (reply.body.content[0].json ?? reply.body.content[0].text) : reply.body;
+  };
+  const todo = await call(planner, 'todo__create', { title: 'Bake', assigneeAgentId: 'worker' });
+  t.match(await call(worker, 'todo__list', { assigneeAgentId: 'worker' }), { todos: [{ id: todo.id, title: 'Bake' }] });
+  t.match(await call(worker, 'todo__update', { id: todo.id, notes: 'n'.repeat(600) }), { notes: /n{600}/ });
+  t.equal((await call(worker, 'todo__list', {})).todos[0].notes.length, 500, 'a list is short');
+  t.equal((await call(worker, 'todo__read', { id: todo.id })).notes.length, 600);
+  t.match(await call(worker, 'todo__complete', { id: todo.id }), { done: true });
+  t.same((await call(worker, 'todo__list', {})).todos, []);
+  t.match(await call(worker, 'todo__delete', { id: todo.id }), { deleted: { id: todo.id } });
+  t.match(await call(worker, 'todo__delete', { id: todo.id }), /no to-do with this id/);
+  t.match(
+    await call(worker, 'todo__create', { title: 'refuse create' }),
+    /policy-.* cancelled the operation: not this/,
+  );
+  t.match(await call(worker, 'todo__create', { title: 7, colour: 'red' }), {
+    code: 'invalid_arguments',
+    errors: [{ field: 'title' }, { message: /colour/ }],
+  });
+  t.match(
+    (await listAsked(fixture)).map(({ hook, trigger, by }) => [hook, trigger, by]),
+    [
+      ['create', 'agent', undefined],
+      ['update', 'agent', undefined],
+      ['complete', 'agent', 'worker'],
+      ['delete', 'agent', undefined],
+      ['create', 'agent', undefined],
+    ],
+  );
+});
+
+t.test('a session offers what its runtime chose, and a plugin cannot take the name', async (t) => {
+  const fixture = shared.withNewAccount();
+  const tool = `{ description: 'd', parameters: { type: 'object' }, handler: () => 'of the plugin' }`;
+  // As if it had been published before the host had tools.
+  await fixture.install({ slug: 'todo', code: `tools.create = ${tool}; tools.mine = ${tool};` });
+  const session = await startSession(fixture, 'a', []);
+  const names = async () =>
+    (await fixture.call('GET', `/sessions/${session}/tools`)).body.items.map(({ name }: { name: string }) => name);
+  const create = () => fixture.call('POST', `/sessions/${session}/tools/todo__create`, { arguments: { title: 'x' } });
+  t.same((await names()).sort(), ['todo__create', 'todo__mine']);
+  t.match((await create()).body.content[0].text, 'of the plugin');
+  t.match(await fixture.call('PUT', `/sessions/${session}/tools`, { hostTools: ['nothing'] }), { status: 400 });
+  const chosen = await fixture.call('PUT', `/sessions/${session}/tools`, { hostTools: ['todo'] });
+  t.equal(chosen.body.items.length, 7);
+  t.same((await names()).filter((name: string) => name === 'todo__create').length, 1);
+  t.match((await create()).body.content[0].json, { title: 'x' });
+  t.match((await fixture.call('GET', `/sessions/${session}`)).body, { hostTools: ['todo'] });
+});
+
+t.test('the client of the session API', async (t) => {
+  const fixture = shared.withNewAccount();
+  const call: typeof fetch = async (url, init) => {
+    const { pathname, search } = new URL(String(url));
+    const { method = 'GET', body = null } = init ?? {};
+    const reply = await fixture.call(method as 'GET', pathname + search, body ? JSON.parse(String(body)) : undefined);
+    return Response.json(reply.body, { status: reply.status });
+  };
+  const client = connect({ url: 'http://service', token: 'any', fetch: call });
+  const session = await client.start({ agentId: 'a', hostTools: ['todo'] });
+  const { services } = session;
+  const { id } = await services.createTodo({ title: 'Bake' }, { trigger: 'user' });
+  t.match(await services.todos({ done: false }), { items: [{ id, title: 'Bake' }] });
+  t.match(await services.changeTodo(id, { done: true }, { trigger: 'user' }), { done: true });
+  t.match(await services.deleteTodo(id, { trigger: 'user' }), { id });
+  t.same(await session.offerTools({ hostTools: [] }), []);
+});
+
+t.test('a call that a crash interrupts is made again, and has its effect once', async (t) => {
+  let crashAt = '';
+  const crash = (step: string) => {
+    if (step !== crashAt) return undefined;
+    crashAt = '';
+    return Promise.reject(new Error('as if it were killed here'));
+  };
+  const fixture = await startSupervisorFixture(t, { faultPoint: crash });
+  await fixture.install({ slug: 'policy', code: POLICY });
+  const session = await startSession(fixture);
+  await fixture.call('POST', `/sessions/${session}/turns`, { id: 't1', text: 'go', trigger: 'user' });
+  const send = (id: string, name: string, args: object): Promise<Reply> =>
+    fixture.call('POST', `/sessions/${session}/turns/t1/calls/${id}`, { name, arguments: args });
+  const steps = { 'call.claimed': 1, 'todo.judged': 2, 'todo.written': 1, 'call.answered': 1 };
+  for (const [step, asked] of Object.entries(steps)) {
+    const before = (await listAsked(fixture)).length;
+    crashAt = step;
+    t.equal((await send(step, 'todo__create', { title: step })).status, 500);
+    t.equal(crashAt, '', `${step} was reached`);
+    const again = await send(step, 'todo__create', { title: step });
+    t.match(again.body, { isError: false, content: [{ json: { title: step } }] }, step);
+    t.same((await send(step, 'todo__create', { title: step })).body, again.body, 'and its answer is kept');
+    t.equal((await listAsked(fixture)).length - before, asked, `${step}: hooks`);
+  }
+  const { items } = (await fixture.call('GET', `/sessions/${session}/todos`)).body;
+  t.same(
+    items.map(({ title }: { title: string }) => title),
+    Object.keys(steps),
+    'each once',
+  );
+});
+
+t.test('there are only so many', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await startSession(fixture);
+  await fixture.pool.query(
+    `INSERT INTO todos (account_id, id, digest, title, notes, created_by)
+     SELECT account_id, 'n' || n, '', 't', '', '' FROM sessions, generate_series(1, 5000) n WHERE id = $1`,
+    [session],
+  );
+  const over = await fixture.call('POST', `/sessions/${session}/todos`, { title: 'one more', trigger: 'user' });
+  t.match(over, { status: 409, body: { code: 'too_many', detail: /5000 to-dos\. Delete some/ } });
+});
