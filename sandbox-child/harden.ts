@@ -6,9 +6,12 @@
  */
 
 const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf, ownKeys } = Reflect;
-const { create, freeze, preventExtensions } = Object;
+const { create, freeze, hasOwn, preventExtensions } = Object;
+const { getOwnPropertyDescriptor: describeProperty, getOwnPropertyDescriptors: describeProperties } = Object;
 
 const hardened = new WeakSet<object>();
+/** Functions that stand for the value of an overridable property. */
+const getters = new WeakSet<object>();
 /** The setters of overridden names, which know only their name. */
 const setters = new Map<PropertyKey, (replacement: unknown) => void>();
 
@@ -40,7 +43,7 @@ function hardenObject(object: object, found: Set<object>): void {
   for (const key of keys) {
     const descriptor = getOwnPropertyDescriptor(object, key);
     if (descriptor === undefined) continue;
-    const { value, get, set, writable, configurable } = descriptor;
+    const { value, get, set, writable, configurable } = readDataOfSes(descriptor);
     enqueue(found, value);
     enqueue(found, get);
     enqueue(found, set);
@@ -54,6 +57,13 @@ function hardenObject(object: object, found: Set<object>): void {
   if (ArrayBuffer.isView(object)) preventExtensions(object);
   else freeze(object);
   if (isOverridden) readThroughHeir(create(object));
+}
+
+/** ses has made a few accessors by now, whose setter calls itself where a program copied it to an own object. */
+function readDataOfSes(descriptor: PropertyDescriptor): PropertyDescriptor {
+  const get: { (): unknown; originalValue?: unknown } | undefined = descriptor.get;
+  if (get === undefined || !hasOwn(get, 'originalValue')) return descriptor;
+  return { value: get.originalValue, writable: true, configurable: descriptor.configurable ?? false };
 }
 
 /**
@@ -70,6 +80,7 @@ const isMethod = (keys: readonly PropertyKey[]): boolean =>
 function makeGetter(value: unknown): () => unknown {
   const get: { (): unknown; originalValue?: unknown } = () => value;
   get.originalValue = value;
+  getters.add(get);
   return freeze(get);
 }
 
@@ -93,4 +104,32 @@ function assign(target: unknown, key: PropertyKey, value: unknown): boolean {
   if (own === undefined)
     return defineProperty(target, key, { value, writable: true, enumerable: true, configurable: true });
   return own.writable === true && defineProperty(target, key, { value });
+}
+
+/**
+ * Lets `Object.getOwnPropertyDescriptor` show overridable properties as the data properties of the language: programs that copy
+ * members to own objects get methods, and those that look for a setter (`immer`) find none. `Reflect` shows the accessors, because
+ * the traps of a proxy must not tell anything else.
+ */
+export function describeAsLanguage(): void {
+  const methods = {
+    getOwnPropertyDescriptor: (object: object, key: PropertyKey) => toLanguage(describeProperty(object, key)),
+    getOwnPropertyDescriptors(object: object) {
+      const descriptors: Record<PropertyKey, PropertyDescriptor> = describeProperties(object);
+      for (const key of ownKeys(descriptors)) {
+        const descriptor = descriptors[key];
+        const value = toLanguage(descriptor);
+        // No assignment: `__proto__` may be a key.
+        if (value !== descriptor) defineProperty(descriptors, key, { value });
+      }
+      return descriptors;
+    },
+  };
+  for (const [name, value] of Object.entries(methods)) defineProperty(Object, name, { value });
+}
+
+function toLanguage(descriptor: PropertyDescriptor | undefined): PropertyDescriptor | undefined {
+  const get = descriptor?.get;
+  if (get === undefined || !getters.has(get)) return descriptor;
+  return { value: get(), writable: true, enumerable: descriptor?.enumerable ?? false, configurable: true };
 }

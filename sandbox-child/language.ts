@@ -3,23 +3,31 @@
  * the garbage collector are harmless here: each plugin has a process of its own.
  */
 import type { LanguageGlobal } from '../sdk/contract/realm-globals.ts';
-import { hardenOverridable } from './harden.ts';
+import { describeAsLanguage, hardenOverridable } from './harden.ts';
 
 /** Globals that ses replaces or leaves out. */
 const WHOLE = [
-  ...(['Date', 'Math', 'WeakRef', 'FinalizationRegistry', 'SuppressedError', 'DisposableStack'] as const),
+  ...(['Date', 'Math', 'RegExp', 'WeakRef', 'FinalizationRegistry', 'SuppressedError', 'DisposableStack'] as const),
   ...(['AsyncDisposableStack', 'Float16Array', 'Float32Array', 'Float64Array'] as const),
 ] as const satisfies readonly LanguageGlobal[];
 
 const asyncIteratorPrototype = Object.getPrototypeOf(Object.getPrototypeOf(async function* () {}.prototype));
-/** Members that ses removes or replaces. ses also replaces the constructors of errors and regular expressions. */
+/** Members that ses removes or replaces. ses also replaces the constructor of errors. */
 const MEMBERS: readonly (readonly [findOwner: () => object, key: PropertyKey])[] = [
   [() => Iterator.prototype, Symbol.dispose],
+  // Accessors that can be assigned on own objects.
+  [() => Iterator.prototype, 'constructor'],
+  [() => Iterator.prototype, Symbol.toStringTag],
   [() => asyncIteratorPrototype, Symbol.asyncDispose],
   [() => Error.prototype.constructor, 'isError'],
-  [() => RegExp.prototype.constructor, 'escape'],
+  [() => RegExp.prototype, 'constructor'],
   [() => Date.prototype, 'constructor'],
+  // Accessors that throw.
+  [() => Function.prototype, 'caller'],
+  [() => Function.prototype, 'arguments'],
 ];
+/** The others of V8 show the last match, a state that all code of a process shares. */
+const STATICS_OF_REGEXP: readonly PropertyKey[] = ['length', 'name', 'prototype', 'escape', Symbol.species];
 
 /** The part of Temporal that reads the clock. */
 interface Clock {
@@ -47,13 +55,17 @@ export interface Language {
 export function rememberLanguage(): Language {
   const all = globalThis as unknown as Readonly<Record<string, unknown>>;
   const globals = Object.fromEntries(WHOLE.map((name) => [name, all[name]]));
-  const values = MEMBERS.map(([findOwner, key]) => Reflect.get(findOwner(), key));
+  const members = MEMBERS.map(([findOwner, key]) => Reflect.getOwnPropertyDescriptor(findOwner(), key));
+  for (const key of Reflect.ownKeys(RegExp)) {
+    if (!STATICS_OF_REGEXP.includes(key)) Reflect.deleteProperty(RegExp, key);
+  }
   return {
     globals,
     lazyGlobals: { Intl: openIntl, Temporal: openTemporal },
     hidden: makeHidden(),
     restore() {
-      for (const [index, [findOwner, key]] of MEMBERS.entries()) define(findOwner(), key, values[index]);
+      for (const [index, [findOwner, key]] of MEMBERS.entries())
+        Object.defineProperty(findOwner(), key, members[index] ?? {});
       // ses replaced the constructor of errors, because the original one shows the frames of this program.
       Object.setPrototypeOf(globals.SuppressedError, Error.prototype.constructor);
       // ses offers its own `freeze` to every program.
@@ -63,6 +75,7 @@ export function rememberLanguage(): Language {
         return makeInstant();
       });
       restoreProto();
+      describeAsLanguage();
     },
   };
 }
@@ -132,12 +145,13 @@ function restoreProto(): void {
 function coarsenClock({ Instant, Now }: Clock): void {
   const now = () => Instant.fromEpochMilliseconds(Date.now());
   const nowIn = (zone: unknown = Now.timeZoneId()) => now().toZonedDateTimeISO(zone);
+  // The optional parameters do not count for the length of a method.
   const methods = {
     instant: () => now(),
-    zonedDateTimeISO: (zone?: unknown) => nowIn(zone),
-    plainDateTimeISO: (zone?: unknown) => nowIn(zone).toPlainDateTime(),
-    plainDateISO: (zone?: unknown) => nowIn(zone).toPlainDate(),
-    plainTimeISO: (zone?: unknown) => nowIn(zone).toPlainTime(),
+    zonedDateTimeISO: (...[zone]: unknown[]) => nowIn(zone),
+    plainDateTimeISO: (...[zone]: unknown[]) => nowIn(zone).toPlainDateTime(),
+    plainDateISO: (...[zone]: unknown[]) => nowIn(zone).toPlainDate(),
+    plainTimeISO: (...[zone]: unknown[]) => nowIn(zone).toPlainTime(),
   };
   for (const [name, method] of Object.entries(methods)) define(Now, name, method);
 }

@@ -2,6 +2,7 @@
 // First: ses freezes the intrinsics with it.
 import { hardenOverridable } from './harden.ts';
 import 'ses';
+import { replaceFunctionConstructors } from './function-constructors.ts';
 import { rememberLanguage } from './language.ts';
 
 /** Returns the value of each global when it is first read. */
@@ -74,7 +75,8 @@ export function lockRealm(): Realm {
   };
   const compartment = openCompartment({});
   const realm: GlobalObject = compartment.globalThis;
-  defineGlobals(realm, { self: realm, global: realm, Function: makeFunction(realm) });
+  const functionConstructor = replaceFunctionConstructors(realm, (source) => compartment.evaluate(source));
+  defineGlobals(realm, { self: realm, global: realm, Function: functionConstructor });
   // Without reading the lazy ones.
   const shared = Object.values(Object.getOwnPropertyDescriptors(realm)).map(({ value }) => value);
   hardenIntrinsics();
@@ -116,35 +118,4 @@ function defineLazily(realm: GlobalObject, lazyGlobals: LazyGlobals): void {
       configurable: true,
     });
   }
-}
-
-/**
- * Makes the constructor of functions. Code of ses is strict, but libraries find the global object with
- * `Function('return this')()`: where the body names `this`, it is the realm's global object if the caller gives none.
- */
-function makeFunction(realm: GlobalObject): object {
-  const compile = realm.Function as FunctionConstructor;
-  const sloppyThis: ProxyHandler<() => unknown> = Object.freeze({
-    apply: (target: () => unknown, self: unknown, values: unknown[]) => Reflect.apply(target, self ?? realm, values),
-  });
-  const constructors = {
-    // No arrow function: most libraries call it with `new`, and some extend it.
-    Function: function (...texts: string[]) {
-      const body = texts.length === 0 ? '' : `${texts.pop()}`;
-      const made = compile(...texts, body) as () => unknown;
-      const isExtended = new.target !== undefined && new.target !== constructors.Function;
-      if (isExtended) Object.setPrototypeOf(made, new.target.prototype);
-      return /\bthis\b/.test(body) ? new Proxy(made, sloppyThis) : made;
-    },
-  };
-  // One realm in a process has one constructor of functions.
-  define(constructors.Function, { prototype: Function.prototype, length: 1 });
-  define(Function.prototype, { constructor: constructors.Function });
-  for (const sample of [async () => {}, function* () {}, async function* () {}])
-    Object.setPrototypeOf(sample.constructor, constructors.Function);
-  return constructors.Function;
-}
-
-function define(owner: object, values: Readonly<Record<string, unknown>>): void {
-  for (const [name, value] of Object.entries(values)) Object.defineProperty(owner, name, { value });
 }

@@ -63,3 +63,9 @@ export const LIST_UNFROZEN = `(() => {
   const open = [...paths].filter(([object]) => again.has(object) && !Object.isFrozen(object) && object !== globalThis);
   return open.map(([, path]) => path);
 })()`;
+
+/** A program: freezes everything that the global object leads to, and nothing else. */
+export const FREEZE_SHARED = `(() => {
+  for (const object of ${WALK}(Object.getOwnPropertyNames(globalThis)).keys())
+    if (object !== globalThis && !ArrayBuffer.isView(object)) Object.freeze(object);
+})()`;
