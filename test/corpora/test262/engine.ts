@@ -15,6 +15,8 @@ export interface Engine {
 }
 
 export const nodeEngine: Engine = { program: fileURLToPath(new URL('node-engine.ts', import.meta.url)), flags: [] };
+/** Node's, with frozen intrinsics and nothing else of a plugin. */
+export const frozenEngine: Engine = { program: fileURLToPath(new URL('frozen-engine.ts', import.meta.url)), flags: [] };
 
 /** The realm of a plugin, with the flags of its process that programs can see. @param folder for the built program */
 export async function buildRealmEngine(folder: string): Promise<Engine> {

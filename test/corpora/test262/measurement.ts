@@ -3,8 +3,8 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { build } from '../../../api/package/bundler-worker.ts';
 import { applyEdits, findSesEdits } from '../../../api/package/ses-source.ts';
-import { buildRealmEngine, type Engine, type EngineCase, nodeEngine, runCases } from './engine.ts';
-import { findReason } from './reasons.ts';
+import { buildRealmEngine, type Engine, type EngineCase, frozenEngine, nodeEngine, runCases } from './engine.ts';
+import { CHECKS, findChange, findReason } from './reasons.ts';
 import { readCase, type SuiteFile } from './suite-files.ts';
 
 export interface Measurement {
@@ -12,12 +12,10 @@ export interface Measurement {
   readonly eligible: number;
   /** Of these, those that pass in plain Node. All other counts are parts of it. */
   readonly inNode: number;
-  /** Pass in a plugin, with the suite's checks as they are. */
-  readonly asWritten: number;
-  /** Pass in a plugin, with checks of properties that expect frozen intrinsics. */
-  readonly inPlugin: number;
+  /** The paths of all that fail, in plain Node or in a plugin. */
+  readonly failed: ReadonlySet<string>;
   /** Fail in a plugin, by reason. */
-  readonly failures: Readonly<Record<string, readonly string[]>>;
+  readonly failures: ReadonlyMap<string, readonly string[]>;
 }
 
 /** @param suite the folder of a checkout @param folder for programs */
@@ -30,23 +28,31 @@ export async function measure(suite: string, files: readonly SuiteFile[], folder
     });
   const inNode = await run(nodeEngine, files, false);
   const passing = files.filter(({ path }) => !inNode.has(path));
-  const asWritten = await run(realm, passing, false);
-  const inPlugin = await run(
-    realm,
-    passing.filter(({ path }) => asWritten.has(path)),
-    true,
-  );
+  const inPlugin = await run(realm, passing, false);
+  const failing = passing.filter(({ path }) => inPlugin.has(path));
+  const whereFrozen = await run(frozenEngine, failing, false);
+  const needUnfrozen = failing.filter(({ path }) => whereFrozen.has(path));
+  const change = await run(realm, needUnfrozen, true);
+  const failures = Object.groupBy(inPlugin, ([path, error]) => {
+    if (!whereFrozen.has(path)) return findReason(path, error);
+    return change.has(path) ? findChange(path, change.get(path) ?? '') : CHECKS;
+  });
   return {
     eligible: files.length,
     inNode: passing.length,
-    asWritten: passing.length - asWritten.size,
-    inPlugin: passing.length - inPlugin.size,
-    failures: groupFailures(inPlugin),
+    failed: new Set([...inNode.keys(), ...inPlugin.keys()]),
+    failures: new Map(
+      Object.entries(failures).map(([reason, cases = []]) => [reason, cases.map((found) => found.join(': '))]),
+    ),
   };
 }
 
-/** Runs cases through the bundler. @returns the failures by reason */
-export async function measureBundled(suite: string, files: readonly SuiteFile[], folder: string) {
+/** Runs cases through the bundler. @returns the errors of those that fail, by path */
+export async function measureBundled(
+  suite: string,
+  files: readonly SuiteFile[],
+  folder: string,
+): Promise<Map<string, string>> {
   const refused = new Map<string, string>();
   const bundles = new Map<string, string>();
   for (const file of files) {
@@ -56,7 +62,7 @@ export async function measureBundled(suite: string, files: readonly SuiteFile[],
   }
   const built = files.filter(({ path }) => bundles.has(path));
   const failed = await runFiles(await buildRealmEngine(folder), built, folder, ({ path }) => bundles.get(path) ?? '');
-  return groupFailures(new Map([...refused, ...failed]));
+  return new Map([...refused, ...failed]);
 }
 
 async function bundleCase(code: string, folder: string): Promise<{ bundle: string } | { refusal: string }> {
@@ -95,13 +101,4 @@ function respell(program: string): string {
   } catch {
     return program;
   }
-}
-
-function groupFailures(failed: ReadonlyMap<string, string>): Record<string, string[]> {
-  const groups: Record<string, string[]> = {};
-  for (const [path, error] of failed) {
-    const reason = findReason(path, error);
-    groups[reason] = [...(groups[reason] ?? []), `${path}: ${error}`];
-  }
-  return groups;
 }
