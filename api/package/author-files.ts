@@ -9,19 +9,40 @@ const LIBRARY_FOLDER = /(^|\/)(vendor|node_modules)\//;
 /** The line that esbuild writes above the code of each file that it bundles. */
 const BUNDLED_FILE = /^\s*\/\/ (\S+\.[cm]?[jt]sx?)$/;
 
+/** Published code says who wrote it, or has lines that no person writes. */
+const LICENCE = /\/\*!|@license\b|@preserve\b/;
+const WRITTEN_LINE_MAX = 1_000;
+
 /**
- * Tells which lines of a file are a library's: all of a .js file and of a file below vendor/ or node_modules/, and those that
- * a bundler marked as coming from node_modules/.
+ * Tells which lines of a file are a library's: all of a file below vendor/ or node_modules/, those that a bundler marked as
+ * coming from node_modules/, and all of a .js file with a licence comment or minified code.
  *
  * @returns a test of a line, which counts from 1
  */
 export function findLibraryLines(path: string, source: string): (line: number) => boolean {
-  if (posix.extname(path) === '.js' || LIBRARY_FOLDER.test(path)) return () => true;
-  if (!source.includes('node_modules/')) return () => false;
-  const marks: { readonly line: number; readonly isLibrary: boolean }[] = [];
-  for (const [index, text] of source.split('\n').entries()) {
-    const from = BUNDLED_FILE.exec(text)?.[1];
-    if (from !== undefined) marks.push({ line: index + 1, isLibrary: LIBRARY_FOLDER.test(from) });
+  if (LIBRARY_FOLDER.test(path)) return () => true;
+  const isJavaScript = posix.extname(path) === '.js';
+  const marks = findMarks(source);
+  if (marks.length === 0) {
+    const isLibrary = isJavaScript && isPublished(source);
+    return () => isLibrary;
   }
-  return (line) => marks.findLast((mark) => mark.line <= line)?.isLibrary ?? false;
+  // Above the first mark are the bundler's own functions.
+  return (line) => marks.findLast((mark) => mark.line <= line)?.isLibrary ?? isJavaScript;
 }
+
+interface Mark {
+  readonly line: number;
+  readonly isLibrary: boolean;
+}
+
+function findMarks(source: string): readonly Mark[] {
+  if (!source.includes('node_modules/')) return [];
+  return source.split('\n').flatMap((text, index) => {
+    const from = BUNDLED_FILE.exec(text)?.[1];
+    return from === undefined ? [] : [{ line: index + 1, isLibrary: LIBRARY_FOLDER.test(from) }];
+  });
+}
+
+const isPublished = (source: string): boolean =>
+  LICENCE.test(source) || source.split('\n').some((line) => line.length > WRITTEN_LINE_MAX);

@@ -20,6 +20,8 @@ const [COMPARED_MIN, COMPARED_MAX] = [3, 60];
 /** The bundler declares them in files without import and export. */
 const COMMON_JS: ReadonlySet<string> = new Set(['module', 'exports', 'require']);
 
+const IF_LIBRARY = ' (if the file is a library’s, move it below vendor/)';
+
 /** A file whose names are looked at. */
 export interface NamedFile {
   readonly path: string;
@@ -74,7 +76,7 @@ export class UndeclaredNames {
     return this.#own
       .filter(({ name }) => !this.#created.has(name))
       .map(({ path, line, column, name, nearest }) => ({
-        text: `“${name}” is not declared${describeRemedy(name, nearest)}`,
+        text: `“${name}” is not declared${describeRemedy(name, nearest)}${path.endsWith('.js') ? IF_LIBRARY : ''}`,
         location: { file: path, line, column: column - 1, lineText: '' },
       }));
   }

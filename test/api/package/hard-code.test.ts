@@ -164,6 +164,24 @@ t.test('a library’s undeclared names are a warning, and in code that a bundler
   ]);
 });
 
+t.test('an author’s own JavaScript is held to the names that exist, published JavaScript is not', async (t) => {
+  const using = (code: string) => publish(`import './lib/a.js';\n${INDEX}`, { 'lib/a.js': code });
+  const own = await using('export const isAdmin = true;\nexport const may = () => isAdmn;');
+  t.equal(own.status, 422);
+  const [error] = own.body.errors as { path: string; line: number; message: string }[];
+  t.match(error, {
+    path: 'lib/a.js',
+    line: 2,
+    message: /^“isAdmn” is not declared\. Did you mean “isAdmin”\?.*vendor\//,
+  });
+  const published: Record<string, string> = {
+    'a licence': '/*! left-pad, MIT */\nexport const home = () => process.cwd();',
+    'minified code': `export const home=()=>process.cwd();export const a=[${'1,'.repeat(1_000)}];`,
+    'marks of a bundler': '// node_modules/a/index.js\nexport const home = () => process.cwd();\n// a.js\nhome;',
+  };
+  for (const [name, code] of Object.entries(published)) t.equal((await using(code)).status, 201, name);
+});
+
 t.test('an error has the author’s column beside texts that are respelt', async (t) => {
   const failing = (text: string) => publish(`const none: any = undefined;\nconsole.log("${text}", none.value, none);`);
   const [respelt, same] = [await failing('import(1) eval(2) <!-- -->'), await failing('Import(1) Eval(2) <!__ __>')];
