@@ -44,8 +44,8 @@ registered. An unknown capability is an error. \`host.assets\`, \`host.log\`, \`
 | a name that nothing declares | Refused, with the nearest name. A name that the file tests with \`typeof\` may be missing, and so may properties of \`globalThis\`. |
 
 A published library works as it is. Bundle it into one file, for example with \`npx esbuild lib.ts --bundle --format=esm --outfile=vendor/lib.js\`, and
-import that. A library's code is every \`.js\` file, every file below \`vendor/\` or \`node_modules/\`, and what a line \`// node_modules/…\` of esbuild's
-output marks in another file. In it:
+import that. A library's code is every file below \`vendor/\` or \`node_modules/\`, what a line \`// node_modules/…\` of esbuild's output marks in another file,
+and a \`.js\` file with a licence comment (\`/*! … */\`, \`@license\`) or minified code. Every other \`.js\` file is your own code. In a library:
 
 | In a library's code | |
 |---|---|
