@@ -22,6 +22,8 @@ export interface RequestOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** Sent as it is. Default: `body` as JSON. */
   readonly raw?: BodyInit;
+  /** The call is not repeated where the deployment asks to wait. */
+  readonly isFinal?: boolean;
 }
 /** Something to remove at the end of the run. */
 export interface Created {
@@ -30,13 +32,19 @@ export interface Created {
 }
 
 /** A deployment with its default limits asks a quick run to wait; longer than this is not its limit any more. */
-const WAITS_MAX = 12;
-const WAIT_MAX_S = 20;
+const WAIT_MAX_S = 60;
+/** For one call, all its waits together. */
+const WAITS_MAX_MS = 180_000;
 
 export class Account {
   readonly token: string;
   readonly created: Created[] = [];
+  /** The first refusal of each code that asked to wait. */
+  readonly refusals = new Map<string, Answer>();
   readonly #addresses: Addresses;
+  /** When calls go on after a rate limit, in epoch milliseconds. */
+  #resumesAt = 0;
+  #waitedMs = 0;
 
   constructor(addresses: Addresses, token: string) {
     this.#addresses = addresses;
@@ -91,26 +99,60 @@ export class Account {
     return answer.body;
   }
 
-  async #request(method: string, url: string, body: unknown, { headers, raw }: RequestOptions): Promise<Answer> {
-    for (let waited = 0; ; waited += 1) {
-      const response = await fetch(url, {
-        method,
-        redirect: 'manual',
-        headers: {
-          ...(this.token === '' ? {} : { authorization: `Bearer ${this.token}` }),
-          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-          ...headers,
-        },
-        ...(raw !== undefined ? { body: raw } : body === undefined ? {} : { body: JSON.stringify(body) }),
-      });
-      const answer = await readAnswer(response);
-      const wait = Number(response.headers.get('retry-after') ?? Number.NaN);
-      if (!isBusy(answer) || !(wait <= WAIT_MAX_S) || waited >= WAITS_MAX) {
-        this.#noteCreated(answer, url);
-        return answer;
-      }
-      await sleep(wait * 1000);
+  /** How long calls were held back by rate limits until now. */
+  get waitedMs(): number {
+    return this.#waitedMs - Math.max(0, this.#resumesAt - Date.now());
+  }
+
+  /** Opens a stream of the REST interface. */
+  openStream(path: string, signal: AbortSignal): Promise<Response> {
+    const headers = { authorization: `Bearer ${this.token}` };
+    return this.#fetch(`${this.#addresses.rest}${path}`, { headers, signal }, false);
+  }
+
+  async #request(method: string, url: string, body: unknown, options: RequestOptions): Promise<Answer> {
+    const { headers, raw, isFinal = false } = options;
+    const init: RequestInit = {
+      method,
+      redirect: 'manual',
+      headers: {
+        ...(this.token === '' ? {} : { authorization: `Bearer ${this.token}` }),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(raw !== undefined ? { body: raw } : body === undefined ? {} : { body: JSON.stringify(body) }),
+    };
+    const answer = await readAnswer(await this.#fetch(url, init, isFinal));
+    this.#noteCreated(answer, url);
+    return answer;
+  }
+
+  /** Sends a request, again after each wait that the deployment asks for. A rate limit holds back all calls of the account. */
+  async #fetch(url: string, init: RequestInit, isFinal: boolean): Promise<Response> {
+    for (const givesUpAt = Date.now() + WAITS_MAX_MS; ; ) {
+      while (Date.now() < this.#resumesAt) await sleep(this.#resumesAt - Date.now());
+      const response = await fetch(url, init);
+      if (response.status !== 429 && response.status !== 503) return response;
+      const answer = await readAnswer(response.clone());
+      const waitMs = Number(response.headers.get('retry-after') ?? Number.NaN) * 1000;
+      const isOver = !(waitMs <= WAIT_MAX_S * 1000) || Date.now() + waitMs > givesUpAt;
+      if (isFinal || !isBusy(answer) || isOver) return response;
+      this.#noteRefusal(answer);
+      if (response.status === 429) this.#holdBack(waitMs);
+      else await sleep(waitMs);
     }
+  }
+
+  #noteRefusal(answer: Answer): void {
+    const { code } = answer.body;
+    if (!this.refusals.has(code)) this.refusals.set(code, answer);
+  }
+
+  #holdBack(ms: number): void {
+    const now = Date.now();
+    const resumesAt = Math.max(this.#resumesAt, now + ms);
+    this.#waitedMs += resumesAt - Math.max(this.#resumesAt, now);
+    this.#resumesAt = resumesAt;
   }
 
   #noteCreated({ status, body }: Answer, url: string): void {

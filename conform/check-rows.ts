@@ -38,7 +38,7 @@ async function checkRow(run: Run, chapter: string, row: Row): Promise<Result> {
     return { chapter, sentence: row.sentence, verdict, reason, ms };
   };
   try {
-    await within(ROW_WITHIN_MS, row.check(run));
+    await within(run, ROW_WITHIN_MS, row.check(run));
     return finish('held', null);
   } catch (error) {
     if (error instanceof Skipped) return finish('skipped', error.message);
@@ -47,9 +47,17 @@ async function checkRow(run: Run, chapter: string, row: Row): Promise<Result> {
   }
 }
 
-function within(ms: number, work: Promise<unknown>): Promise<unknown> {
+/** By the clock of the run, which stands while rate limits hold it back. */
+function within(run: Run, ms: number, work: Promise<unknown>): Promise<unknown> {
   const { promise, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Mismatch(`no answer within ${ms / 1000} s`)), ms);
+  const end = run.now() + ms;
+  let timer: NodeJS.Timeout;
+  const check = (): void => {
+    const left = end - run.now();
+    if (left <= 0) reject(new Mismatch(`no answer within ${ms / 1000} s`));
+    else timer = setTimeout(check, left);
+  };
+  check();
   return Promise.race([work, promise]).finally(() => clearTimeout(timer));
 }
 

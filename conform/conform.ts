@@ -24,7 +24,7 @@ Options
   --json             prints the results as JSON
   --help             shows this
 
-A run writes about 600 requests in half a minute. It waits where the deployment's rate limits ask for it.
+A run sends about 1,000 requests and takes a minute and a half. Where the deployment's rate limits ask to wait, it waits.
 What it created is removed at the end, but for plugins with a published version, which are delisted and cannot be deleted.`;
 
 const { values: flags, positionals } = parseArgs({

@@ -22,12 +22,10 @@ export class LogWatch {
   readonly #abort = new AbortController();
 
   /** Resolves when the stream is open: every later line is seen. */
-  static async open(account: Account, restUrl: string, installationId: string): Promise<LogWatch> {
+  static async open(account: Account, installationId: string): Promise<LogWatch> {
     const watch = new LogWatch();
-    const response = await fetch(`${restUrl}/plugin-logs/stream?installationId=${installationId}`, {
-      headers: { authorization: `Bearer ${account.token}` },
-      signal: watch.#abort.signal,
-    });
+    const path = `/plugin-logs/stream?installationId=${installationId}`;
+    const response = await account.openStream(path, watch.#abort.signal);
     if (response.status !== 200 || !response.body) throw new Mismatch(`the log stream answered ${response.status}`);
     watch.#read(response.body).catch(() => undefined);
     return watch;

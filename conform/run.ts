@@ -40,6 +40,11 @@ export class Run {
     return this.#other;
   }
 
+  /** Milliseconds, of a clock that stands while rate limits hold the run back. */
+  now(): number {
+    return Date.now() - this.own.waitedMs - (this.#other?.waitedMs ?? 0);
+  }
+
   /** A slug that no other run uses. */
   slug(name: string): string {
     return `${this.#name}-${name}`;
@@ -104,7 +109,7 @@ export class Run {
   }
 
   async watch(installationId: string): Promise<LogWatch> {
-    const watch = await LogWatch.open(this.own, this.addresses.rest, installationId);
+    const watch = await LogWatch.open(this.own, installationId);
     this.#watches.push(watch);
     return watch;
   }
@@ -155,10 +160,10 @@ export class Run {
 
   /** Repeats a look until it answers something. @throws Mismatch when it does not */
   async until<T>(what: string, look: () => Promise<T | false | null | undefined>): Promise<T> {
-    for (const end = Date.now() + WAIT_MS; ; ) {
+    for (const end = this.now() + WAIT_MS; ; ) {
       const found = await look();
       if (found) return found;
-      if (Date.now() > end) throw new Mismatch(`${what} did not happen within ${WAIT_MS / 1000} s`);
+      if (this.now() > end) throw new Mismatch(`${what} did not happen within ${WAIT_MS / 1000} s`);
       await sleep(POLL_MS);
     }
   }

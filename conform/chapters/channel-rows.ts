@@ -92,7 +92,7 @@ export const channels: Chapter = {
       const { url } = await channel(run);
       expect(await announceBody(url, 5 * 1024 * 1024 + 1, {}), 413, 'the status');
     }),
-    unchecked('429/503 with Retry-After.', 'would take more requests than a run may send'),
+    unchecked('429/503 with Retry-After.', 'needs more than 1,500 requests a second, which would load others'),
     row('Any method and content type.', async (run) => {
       for (const method of ['PUT', 'PATCH', 'DELETE']) {
         const text = `by ${method}`;

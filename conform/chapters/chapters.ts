@@ -6,6 +6,7 @@ import { errors } from './error-rows.ts';
 import { hooks } from './hook-rows.ts';
 import { host } from './host-rows.ts';
 import { packages } from './package-rows.ts';
+import { quotas } from './quota-rows.ts';
 import { records } from './record-rows.ts';
 import { resources } from './resource-rows.ts';
 import { rules } from './rule-rows.ts';
@@ -15,5 +16,5 @@ import { transitions } from './transition-rows.ts';
 
 export const chapters: readonly Chapter[] = [
   ...[resources, surface, transitions, endpoints, rules],
-  ...[errors, records, packages, hooks, host, channels, sessions],
+  ...[errors, records, packages, hooks, host, channels, sessions, quotas],
 ];

@@ -3,7 +3,7 @@ import type { Answer } from '../account.ts';
 import { Account } from '../account.ts';
 import { ensure, expect, isText } from '../expect.ts';
 import { fileList, packageOf } from '../packages.ts';
-import { type Chapter, row, unchecked } from '../row.ts';
+import { type Chapter, refusalRow, row, unchecked } from '../row.ts';
 import type { Run } from '../run.ts';
 import { authorStory, draftStory, updateStory } from './stories.ts';
 
@@ -177,10 +177,9 @@ export const errors: Chapter = {
       const files = [...fileList(packageOf()), { path: 'x.txt', contentText: 'a\0' }];
       expectProblem(await run.own.publishFiles(id, run.unusedSemVer(), files), 422, 'text_files_only');
     }),
-    unchecked('Bundler busy: 503 bundler_busy and Retry-After.', 'needs more publishes at once than a run may make'),
-    unchecked('Rate limit: 429 rate_limited and Retry-After.', 'would use up the limit that the other rows need'),
+    refusalRow('Bundler busy: 503 bundler_busy and Retry-After.', 'bundler_busy', 503),
+    refusalRow('Rate limit: 429 rate_limited and Retry-After.', 'rate_limited', 429),
     unchecked('Database or queue away: 503 unavailable and Retry-After.', 'needs the database to go away'),
-    unchecked('The installation cap answers its own code.', 'needs a hundred installations'),
     row('POST that creates answers 201.', async (run) => {
       const { created, zip, files, installed } = await authorStory(run);
       for (const answer of [created, zip, files, installed]) expect(answer.status, 201);

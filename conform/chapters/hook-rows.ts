@@ -1,6 +1,8 @@
 /** Contract: hooks, chain and required installations (section 6). */
 import { ensure, expect, holding, isText, isTime } from '../expect.ts';
 import { packageOf } from '../packages.ts';
+import { asker } from '../plugins/asker.ts';
+import { SLOW_MODEL_MS } from '../plugins/slow-model.ts';
 import { type Chapter, lateRow, type Row, row, unchecked } from '../row.ts';
 import type { Run } from '../run.ts';
 
@@ -372,10 +374,40 @@ export const hooks: Chapter = {
     lateRow('Where a required installation works, the operation goes on.', async (run) =>
       expect(await required(run, 'required works'), { action: 'continue' }),
     ),
-    unchecked('A chain has 15 s.', 'needs three links that take their whole budget'),
+    lateRow('A chain has 15 s.', async (run) => {
+      await run.kit();
+      const code = `middleware.todoDelete = (ctx) =>
+        (ctx.todo.title === 'stall' ? new Promise(() => undefined) : undefined) as any;`;
+      const made = await Promise.all([1, 2, 3, 4].map((at) => run.install(`patient-${at}`, packageOf(code))));
+      const call = async (title: string) => {
+        const todo = { ...TODO, id: 't', done: false, title };
+        const { trace } = (await run.hook('todoDelete', { todo })).body;
+        return made.map(({ slug }) => trace.find((link: { slug: string }) => link.slug === slug));
+      };
+      await run.until('the start of four plugins', async () =>
+        (await call('quick')).every((link) => link?.outcome === 'unchanged'),
+      );
+      const links = await call('stall');
+      const seconds = links.reduce((sum, { ms }) => sum + ms, 0) / 1000;
+      const last = links.filter(({ outcome }) => outcome !== 'skipped_timeout');
+      expect(
+        last,
+        [{ outcome: 'skipped_unavailable', reason: 'earlier links used up the chain’s time' }],
+        'the last link',
+      );
+      ensure(seconds > 14 && seconds < 17, `four links took ${seconds} s`);
+    }),
+    lateRow('Time spent in host.llm does not count against a link’s budget.', async (run) => {
+      const { slug, ask } = await asker(run);
+      const { trace, context } = await ask('slowly');
+      expect(context.notify.text, 'slowly', 'what the model answered');
+      const { outcome, ms } = trace.find((link: { slug: string }) => link.slug === slug);
+      expect(outcome, 'changed', 'the outcome');
+      ensure(ms > SLOW_MODEL_MS, `the model was to take ${SLOW_MODEL_MS} ms; the link took ${ms} ms`);
+    }),
     unchecked(
-      'Time spent in host.llm and host.ssh does not count against a link’s budget.',
-      'needs a model or an SSH host of the operator',
+      'Time spent in host.ssh does not count against a link’s budget.',
+      'needs an SSH host of the operator, and would run a command on it',
     ),
     row('A tool handler returns {content, isError?}.', async (run) =>
       expect((await run.callTool('answer', { kind: 'content' })).body, {

@@ -1,6 +1,7 @@
 /** Contract: host, globals and events (section 6). */
 import { ensure, expect, holding, isNumber, isText, isTime, oneOf } from '../expect.ts';
-import { type Chapter, type Row, row, unchecked } from '../row.ts';
+import { asker } from '../plugins/asker.ts';
+import { type Chapter, lateRow, type Row, row, unchecked } from '../row.ts';
 import { callHandled, installHandled, signedText } from './secret-handles.ts';
 
 const isType = (name: string, type: 'function' | 'object' | 'undefined' | 'absent', sentence: string): Row =>
@@ -184,8 +185,17 @@ export const host: Chapter = {
       await run.host('media.remove', result.id);
     }),
     row('host.ssh.hosts().', async (run) => ensure(Array.isArray((await run.host('ssh.hosts')).result), 'no list')),
-    unchecked('host.ssh.run() runs the three SSH hooks.', 'needs an SSH host of the operator'),
-    unchecked('host.llm.complete({model?, system?, messages, …}).', 'needs a model of the operator'),
+    unchecked(
+      'host.ssh.run() runs the three SSH hooks.',
+      'needs an SSH host of the operator, and would run a command on it',
+    ),
+    lateRow(
+      'host.llm.complete({model?, system?, messages, …}) asks a model that another plugin provides.',
+      async (run) => {
+        const { ask } = await asker(run);
+        expect((await ask('what is a parrot?')).context, { notify: { text: 'what is a parrot?' } });
+      },
+    ),
     row('host.storage.set(), .get(), .list() and .delete().', async (run) => {
       await run.host('storage.set', 'row', { a: [1, null] });
       expect(await run.host('storage.get', 'row'), { result: { a: [1, null] } });

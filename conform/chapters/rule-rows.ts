@@ -3,7 +3,7 @@ import { Account } from '../account.ts';
 import { announceBody } from '../announced-body.ts';
 import { ensure, expect, holding, isText } from '../expect.ts';
 import { fileList, packageOf, zipPackage } from '../packages.ts';
-import { type Chapter, row, unchecked } from '../row.ts';
+import { type Chapter, refusalRow, row, unchecked } from '../row.ts';
 import type { Run } from '../run.ts';
 import { authorStory, removalStory, updateStory } from './stories.ts';
 
@@ -131,10 +131,7 @@ export const rules: Chapter = {
       const { zipAgain } = await authorStory(run);
       expect(zipAgain, { status: 409, body: { code: 'version_exists' } });
     }),
-    unchecked(
-      '503: the bundler is busy; the client retries shortly.',
-      'needs more publishes at once than a run may make',
-    ),
+    refusalRow('503: the bundler is busy; the client retries shortly.', 'bundler_busy', 503),
     row('Creating a plugin with a slug already in use is rejected.', async (run) => {
       const { slug } = await run.plain();
       expect((await run.other.post('/plugins', { slug, displayName: 'Taken' })).body, { code: 'slug_taken' });

@@ -1,6 +1,5 @@
-/** Contract: session API (section 8), addresses (section 2) and quotas (section 9). */
+/** Contract: session API (section 8) and addresses (section 2). */
 import { Readable } from 'node:stream';
-import { announceBody } from '../announced-body.ts';
 import { ensure, expect, holding, isList, isNumber, isText, isTime } from '../expect.ts';
 import { decode } from '../log-watch.ts';
 import { type Chapter, type Row, row, unchecked } from '../row.ts';
@@ -322,40 +321,6 @@ export const sessions: Chapter = {
       });
       expect((await run.own.session('GET', '/docs')).headers.get('content-type'), /^text\/html/);
     }),
-    row('Hook and tool bodies: 1 MiB.', async (run) =>
-      expect(await run.hook('outboundMessage', { message: { id: 'm', text: 'x'.repeat(1_100_000) }, target: 't' }), {
-        status: 413,
-        body: { code: 'too_large' },
-      }),
-    ),
-    row('Other session bodies: 4 MiB.', async (run) => {
-      const url = `${run.own.sessionsUrl}/sessions/${await run.session()}/messages`;
-      const headers = { authorization: `Bearer ${run.own.token}`, 'content-type': 'application/json' };
-      expect(await announceBody(url, 4 * 1024 * 1024 + 1, headers), 413, 'the status');
-    }),
-    row('REST reads and writes are limited per account and minute, and answers say how many are left.', async (run) => {
-      const { headers } = await run.own.get('/me');
-      ensure(
-        Number(headers.get('ratelimit-limit')) > 0 && headers.get('ratelimit-remaining') !== null,
-        'no ratelimit headers',
-      );
-    }),
-    row('Log message: 8 KiB.', async (run) => {
-      const { watch } = await run.kit();
-      ensure(
-        watch.lines.every(({ message }) => Buffer.byteLength(message) <= 8_192),
-        'a longer message',
-      );
-    }),
-    row('A ledger of bytes kept: GET /me/usage.', async ({ own }) =>
-      ensure(JSON.stringify((await own.get('/me/usage')).body).includes('transcripts'), 'no transcripts in the ledger'),
-    ),
-    unchecked('Frame 4 MiB; heap 128 MB, resident 256 MB.', 'shown by the sandbox’s own tests'),
-    unchecked(
-      '16 calls in flight and 64 waiting per child; host calls 6,000 a minute; log 6,000 lines a minute.',
-      'would use up what the other rows need',
-    ),
-    unchecked('Webhooks 500 a second per routing id.', 'would take more requests than a run may send'),
     unchecked(
       'npm start prints one line “bulkhead ready <console url>” and stops cleanly.',
       'is about starting, not about a running deployment',

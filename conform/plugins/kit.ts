@@ -3,6 +3,7 @@
  * what the text says: `cancel why`, `throw`, `hang`, `malformed`, `report` (its context as JSON) or `change text`.
  */
 import { packageOf } from '../packages.ts';
+import { SLOW_MODEL_MS } from './slow-model.ts';
 
 const MANIFEST = `capabilities:
   - host.session
@@ -157,11 +158,11 @@ tools.realm = {
 commands.echo = { description: 'Repeats its input', handler: (input: string) => 'echo ' + input };
 providers.conform = {
   models: [{ id: 'parrot', name: 'Parrot' }],
-  chat: (request) => ({
-    text: request.messages.at(-1)?.text ?? '',
-    model: 'parrot',
-    usage: { inputTokens: 1, outputTokens: 1 },
-  }),
+  chat: async (request) => {
+    const text = request.messages.at(-1)?.text ?? '';
+    if (text === 'slowly') await new Promise((resolve) => setTimeout(resolve, ${SLOW_MODEL_MS}));
+    return { text, model: 'parrot', usage: { inputTokens: 1, outputTokens: 1 } };
+  },
 };
 
 channel.receive = async (request) => {

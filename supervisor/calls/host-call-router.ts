@@ -105,7 +105,8 @@ function createTable(deps: HostCallRouterDeps): HostCallTable {
 
 export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
   const table = createTable(deps);
-  const rateLimits = new TokenBuckets(perMinute(deps.callsPerMinute ?? limits.hostCallsPerMinute));
+  const callsPerMinute = deps.callsPerMinute ?? limits.hostCallsPerMinute;
+  const rateLimits = new TokenBuckets(perMinute(callsPerMinute));
   return {
     listMembers: (granted) => listGrantedCalls(granted),
     maskSecrets: (plugin) => maskSecrets(deps, plugin).catch(deps.onError),
@@ -117,7 +118,11 @@ export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
         recordCall(deps, plugin, request, invocation, { outcome, detail, durationMs: performance.now() - started });
       try {
         const answer = await traceCall(request, invocation, () =>
-          runCall(deps, { table, rateLimits }, { installation, plugin, request, invocation, childGone }),
+          runCall(
+            deps,
+            { table, rateLimits, callsPerMinute },
+            { installation, plugin, request, invocation, childGone },
+          ),
         );
         finish('ok', null);
         return answer;
@@ -166,11 +171,12 @@ async function maskSecrets({ pool, keys, masks }: HostCallRouterDeps, plugin: In
 interface Routes {
   readonly table: HostCallTable;
   readonly rateLimits: TokenBuckets;
+  readonly callsPerMinute: number;
 }
 
 async function runCall(
   { masks, owned }: HostCallRouterDeps,
-  { table, rateLimits }: Routes,
+  { table, rateLimits, callsPerMinute }: Routes,
   call: Call,
 ): Promise<unknown> {
   const { plugin, request, invocation } = call;
@@ -179,8 +185,11 @@ async function runCall(
   const row: HostRow = hostCalls[name];
   if (!isGranted(row, plugin.granted)) throw new Refusal('denied', `host.${name} is not granted`);
   const handler = table[name];
-  if (!rateLimits.get(plugin.installationId).consume())
-    throw new Refusal('denied', `host.${name}: too many host calls per minute`);
+  const bucket = rateLimits.get(plugin.installationId);
+  if (!bucket.consume()) {
+    const limit = `rate limit exceeded: ${callsPerMinute} host calls a minute; try again in ${bucket.secondsUntil(1)} s`;
+    throw new Refusal('denied', `host.${name}: ${limit}`);
+  }
   const mask = masks.get(plugin.installationId);
   const args = admitSecrets(name, row, mask, checkArguments(name, row, request.args));
   const resume = row.pausesBudget ? invocation?.pauseBudget() : undefined;

@@ -1,0 +1,138 @@
+/** Contract: default quotas (section 9), with plugins of their own that use theirs up. */
+import { announceBody } from '../announced-body.ts';
+import { ensure, expect } from '../expect.ts';
+import { packageOf } from '../packages.ts';
+import { type Chapter, lateRow, row, unchecked } from '../row.ts';
+import type { Run } from '../run.ts';
+
+const CALLS_IN_FLIGHT = 16;
+const CALLS_WAITING = 64;
+const CALLS_MORE = 6;
+
+const GREEDY_CODE = `
+const parameters = { type: 'object', properties: { count: { type: 'number' } } };
+tools.calls = {
+  description: 'Makes host calls until one is refused',
+  parameters,
+  handler: async ({ count }: { count: number }) => {
+    let made = 0;
+    let refusal: string | null = null;
+    const repeat = async () => {
+      while (made < count && refusal === null) {
+        made += 1;
+        await host.storage.get('x').catch((error) => {
+          refusal = error.message;
+        });
+      }
+    };
+    await Promise.all(Array.from({ length: 50 }, repeat));
+    return { made, refusal };
+  },
+};
+tools.wait = {
+  description: 'Takes a second',
+  parameters,
+  handler: async () => {
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    return 'waited';
+  },
+};
+`;
+const LEAKING_CODE = `
+tools.leak = {
+  description: 'Takes all memory',
+  parameters: { type: 'object' },
+  handler: () => {
+    const all: number[][] = [];
+    for (;;) all.push(new Array(100_000).fill(all.length));
+  },
+};
+tools.fine = { description: 'Answers', parameters: { type: 'object' }, handler: () => 'fine' };
+`;
+
+/** A plugin whose tools use up its quotas. Each row has one: they would wait for each other. */
+async function installGreedy(run: Run, name: string, code = GREEDY_CODE) {
+  const plugin = await run.install(name, packageOf(code, { more: 'capabilities: [host.storage]' }));
+  const session = await run.newSession(name);
+  const call = (tool: string, args: object = {}) =>
+    run.own.session(
+      'POST',
+      `/sessions/${session}/tools/${plugin.slug}__${tool}`,
+      { arguments: args },
+      { isFinal: true },
+    );
+  const start = async (tool: string, args: object = {}) =>
+    run.until(`the start of ${name}`, async () => {
+      const answer = await call(tool, args);
+      return answer.status === 200 && answer;
+    });
+  return { ...plugin, call, start };
+}
+
+export const quotas: Chapter = {
+  title: 'Contract: default quotas',
+  rows: [
+    row('Hook and tool bodies: 1 MiB.', async (run) =>
+      expect(await run.hook('outboundMessage', { message: { id: 'm', text: 'x'.repeat(1_100_000) }, target: 't' }), {
+        status: 413,
+        body: { code: 'too_large' },
+      }),
+    ),
+    row('Other session bodies: 4 MiB.', async (run) => {
+      const url = `${run.own.sessionsUrl}/sessions/${await run.session()}/messages`;
+      const headers = { authorization: `Bearer ${run.own.token}`, 'content-type': 'application/json' };
+      expect(await announceBody(url, 4 * 1024 * 1024 + 1, headers), 413, 'the status');
+    }),
+    row('REST reads and writes are limited per account and minute, and answers say how many are left.', async (run) => {
+      const { headers } = await run.own.get('/me');
+      ensure(
+        Number(headers.get('ratelimit-limit')) > 0 && headers.get('ratelimit-remaining') !== null,
+        'no ratelimit headers',
+      );
+    }),
+    row('Log message: 8 KiB.', async (run) => {
+      const { watch } = await run.kit();
+      ensure(
+        watch.lines.every(({ message }) => Buffer.byteLength(message) <= 8_192),
+        'a longer message',
+      );
+    }),
+    unchecked('Log 6,000 lines a minute; over it one “N lines dropped” line.', 'is told when the minute is over'),
+    lateRow('Host calls 6,000 a minute.', async (run) => {
+      const greedy = await installGreedy(run, 'calls');
+      const { body } = await greedy.start('calls', { count: 9_000 });
+      const { made, refusal } = JSON.parse(body.content[0].text);
+      ensure(made > 6_000 && refusal !== null, `${made} calls were made, and ${refusal}`);
+      expect(refusal, /6000 host calls a minute/, 'the refusal');
+    }),
+    lateRow('16 calls in flight and 64 waiting per child.', async (run) => {
+      const greedy = await installGreedy(run, 'waiting');
+      await greedy.start('wait');
+      const count = CALLS_IN_FLIGHT + CALLS_WAITING + CALLS_MORE;
+      const started = performance.now();
+      const answers = await Promise.all(Array.from({ length: count }, () => greedy.call('wait')));
+      const seconds = (performance.now() - started) / 1000;
+      const refused = answers.filter(({ status }) => status !== 200);
+      expect(refused[0], { status: 503, body: { code: 'unavailable', detail: /too many calls wait/ } }, 'a refusal');
+      ensure(refused.length <= CALLS_MORE, `${refused.length} of ${count} calls were refused`);
+      ensure(seconds > CALLS_WAITING / CALLS_IN_FLIGHT, `${count} calls of a second took ${seconds} s`);
+    }),
+    lateRow('Heap 128 MB, resident 256 MB: a plugin that takes more is ended, and started again.', async (run) => {
+      const greedy = await installGreedy(run, 'leaking', LEAKING_CODE);
+      await greedy.start('fine');
+      expect(await greedy.call('leak'), { body: { isError: true, content: [{ text: /memory limit/ }] } });
+      await greedy.start('fine');
+      const { body } = await run.own.get(`/installations/${greedy.installationId}`);
+      expect(body.runtime, { lastExit: { reason: /memory limit/ } });
+    }),
+    row('A ledger of bytes kept: GET /me/usage.', async ({ own }) =>
+      ensure(JSON.stringify((await own.get('/me/usage')).body).includes('transcripts'), 'no transcripts in the ledger'),
+    ),
+    unchecked('Frame 4 MiB.', 'every call has a smaller limit of its own, so that no honest child sends one'),
+    unchecked(
+      'Webhooks 500 a second per routing id.',
+      'needs more than 1,500 requests a second, which would load others',
+    ),
+    unchecked('The installation cap answers its own code.', 'needs a hundred installations'),
+  ],
+};

@@ -1,0 +1,66 @@
+/** A run against a deployment with rate limits waits where it is asked to, with all its calls. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import t from 'tap';
+import { Account } from '../../conform/account.ts';
+
+/** Answers each path from a list, one after another, and then with 200. */
+async function startServer(refusals: Record<string, { status: number; code: string; retryAfter: number }[]>) {
+  const arrivals: { path: string; at: number }[] = [];
+  const server = createServer((request, response) => {
+    const path = String(request.url).split('/').at(-1) ?? '';
+    arrivals.push({ path, at: performance.now() });
+    const refusal = refusals[path]?.shift();
+    response.setHeader('content-type', 'application/json');
+    if (refusal) response.setHeader('retry-after', refusal.retryAfter);
+    response.writeHead(refusal?.status ?? 200).end(JSON.stringify({ code: refusal?.code, path }));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => server.close());
+  const rest = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return { account: new Account({ rest, sessions: null, webhooks: null }, 'token'), arrivals };
+}
+
+t.test('a rate limit holds back every call, and the clock of the run stands', async (t) => {
+  const { account, arrivals } = await startServer({ first: [{ status: 429, code: 'rate_limited', retryAfter: 1 }] });
+  const first = account.get('/first');
+  while (account.refusals.size === 0) await new Promise((resolve) => setImmediate(resolve));
+  const answers = await Promise.all([first, account.get('/second')]);
+  t.same(
+    answers.map(({ status }) => status),
+    [200, 200],
+  );
+  t.same(arrivals.map(({ path }) => path).toSorted(), ['first', 'first', 'second']);
+  const [refused, ...later] = arrivals.map(({ at }) => at);
+  t.ok(
+    later.every((at) => at - Number(refused) >= 990),
+    'nothing was sent for a second',
+  );
+  t.equal(account.waitedMs, 1000);
+  t.match(account.refusals.get('rate_limited'), { status: 429, body: { code: 'rate_limited' } });
+});
+
+t.test('a busy bundler holds back one call', async (t) => {
+  const { account, arrivals } = await startServer({ busy: [{ status: 503, code: 'bundler_busy', retryAfter: 1 }] });
+  const busy = account.post('/busy', {});
+  while (account.refusals.size === 0) await new Promise((resolve) => setImmediate(resolve));
+  t.equal((await account.get('/other')).status, 200);
+  t.same(
+    arrivals.map(({ path }) => path),
+    ['busy', 'other'],
+  );
+  t.equal((await busy).status, 200);
+  t.equal(account.waitedMs, 0);
+});
+
+t.test('what is no limit, or is to be seen as it is, is answered at once', async (t) => {
+  const { account, arrivals } = await startServer({
+    cap: [{ status: 429, code: 'installation_cap', retryAfter: 3600 }],
+    final: [{ status: 503, code: 'unavailable', retryAfter: 1 }],
+    broken: [{ status: 503, code: 'other', retryAfter: 1 }],
+  });
+  t.equal((await account.get('/cap')).status, 429);
+  t.equal((await account.get('/final', { isFinal: true })).status, 503);
+  t.equal((await account.get('/broken')).status, 503);
+  t.equal(arrivals.length, 3);
+});
