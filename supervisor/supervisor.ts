@@ -17,6 +17,7 @@ import {
   subscribeToInstallations,
   subscribeToRestarts,
   subscribeToSessions,
+  subscribeToSpools,
 } from '../db/postgres/notifications.ts';
 import { limits } from '../sdk/contract/limits.ts';
 import { withConsoleSessions } from '../service/identity/console-sessions.ts';
@@ -380,6 +381,7 @@ async function subscribeToChanges(followers: Followers): Promise<void> {
   await subscribeToInstallations(listener, onChange, onEverything);
   await subscribeToRestarts(listener, (installationId) => void fleet.retire(installationId).catch(onError));
   await subscribeToDeliveries(listener, jobs.wakeChannel);
+  await subscribeToSpools(listener, jobs.wakeAllChannels);
   await subscribeToHandshakeRequests(listener, jobs.handshake);
   // Another supervisor may clear or delete a session that this one has cached.
   await subscribeToSessions(

@@ -1,10 +1,10 @@
 /**
  * Caches the channel of each webhook address until a notification, so that addresses resolve while the database is
- * unavailable.
+ * unavailable: also those that were never called here.
  */
 import { LRUCache } from 'lru-cache';
 import type { Pool } from 'pg';
-import { type FoundAddress, findAddress, ROUTING_ID } from '../../db/channels/channels.ts';
+import { type FoundAddress, findAddress, listAddresses, ROUTING_ID } from '../../db/channels/channels.ts';
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import type { Listener } from '../../db/postgres/listener.ts';
 import { subscribeToAddresses, subscribeToInstallations } from '../../db/postgres/notifications.ts';
@@ -12,6 +12,8 @@ import { SECOND } from '../../sdk/contract/limits.ts';
 
 /** Maximum number of cached addresses. */
 const KNOWN_MAX = 50_000;
+/** Addresses read by one statement. */
+const PAGE = 5_000;
 /** Lifetime of unknown addresses in the cache; short in case a notification was lost. Milliseconds. */
 const UNKNOWN_MS = 5 * SECOND;
 /** Lifetime of known addresses in the cache, in case a notification was lost. Milliseconds. */
@@ -28,16 +30,24 @@ export class Addresses {
   readonly #known = new LRUCache<string, Known>({ max: KNOWN_MAX });
   readonly #asking = new Map<string, Promise<FoundAddress>>();
 
-  private constructor(pool: Pool, listener: Listener) {
+  readonly #onError: (error: Error) => void;
+  #loading: Promise<void> | null = null;
+  #isClosed = false;
+
+  private constructor(pool: Pool, listener: Listener, onError: (error: Error) => void) {
     this.#pool = pool;
     this.#listener = listener;
+    this.#onError = onError;
   }
 
   /** Starts listening for changes. */
-  static async open(pool: Pool, listener: Listener): Promise<Addresses> {
-    const addresses = new Addresses(pool, listener);
-    const expireAll = () => addresses.#expire(() => true);
-    await subscribeToAddresses(listener, (routingId) => addresses.#expire((id) => id === routingId), expireAll);
+  static async open(pool: Pool, listener: Listener, onError: (error: Error) => void): Promise<Addresses> {
+    const addresses = new Addresses(pool, listener, onError);
+    const expireAll = () => {
+      addresses.#expire(() => true);
+      addresses.#loadAll();
+    };
+    await subscribeToAddresses(listener, (routingId) => addresses.#reload(routingId), expireAll);
     // A change of version may change the handshake.
     const ofInstallation = (installationId: string) => (_id: string, found: FoundAddress) =>
       typeof found === 'object' && found.installationId === installationId;
@@ -46,7 +56,15 @@ export class Addresses {
       ({ installationId }) => addresses.#expire(ofInstallation(installationId)),
       expireAll,
     );
+    addresses.#loadAll();
     return addresses;
+  }
+
+  /** Waits for the reads under way. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#loading;
+    await Promise.allSettled(this.#asking.values());
   }
 
   /**
@@ -66,6 +84,32 @@ export class Addresses {
       if (known && classifyDatabaseError(error) !== null) return known.found;
       throw error;
     }
+  }
+
+  /** Reads the addresses in use, as many as fit, in the background. Those known already stay as they are. */
+  #loadAll(): void {
+    this.#loading ??= this.#loadPages()
+      .catch((error: Error) => {
+        // Tried again at the next connection.
+        if (classifyDatabaseError(error) === null) this.#onError(error);
+      })
+      .finally(() => {
+        this.#loading = null;
+      });
+  }
+
+  async #loadPages(): Promise<void> {
+    for (let after: string | undefined = ''; after !== undefined && !this.#isClosed; ) {
+      const page = await listAddresses(this.#pool, after, Math.min(PAGE, KNOWN_MAX - this.#known.size));
+      for (const { routingId, address } of page) if (!this.#known.has(routingId)) this.#store(routingId, address);
+      after = page.at(-1)?.routingId;
+    }
+  }
+
+  #reload(routingId: string): void {
+    const known = this.#known.peek(routingId);
+    if (known) known.until = 0;
+    this.#load(routingId).catch(() => undefined);
   }
 
   #load(routingId: string): Promise<FoundAddress> {

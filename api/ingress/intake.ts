@@ -11,6 +11,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB, SECOND } from '../../sdk/contract/limits.ts';
 import { within } from '../../service/timing/within.ts';
 import type { Spool } from './spool.ts';
+import { SpoolOrder } from './spool-order.ts';
 
 /** Limits of one commit: large enough to share its cost, small enough to be fast. */
 const GROUP_MAX = 256;
@@ -22,6 +23,8 @@ const WAITING_BYTES = 64 * MIB;
 const COMMIT_WITHIN_MS = 5 * SECOND;
 /** Interval between attempts to empty the spool. */
 const DRAIN_EVERY_MS = 500;
+/** Interval between questions whether other API processes have emptied theirs too. */
+const SETTLE_EVERY_MS = 100;
 const RETRY_AFTER_S = 5;
 /** Estimated memory of one request besides its body. */
 const OVERHEAD_BYTES = 2_048;
@@ -47,11 +50,13 @@ export class Intake {
   #writing: Promise<void> | null = null;
   #draining: Promise<void> | null = null;
   #spooling = false;
+  readonly #order: SpoolOrder;
   readonly #closing = new AbortController();
 
   /** Starts with the requests that an earlier process left in the spool. */
   constructor(options: IntakeOptions) {
     this.#options = options;
+    this.#order = new SpoolOrder(options.pool);
     this.#faultPoint = options.faultPoint ?? (() => undefined);
     if (!options.spool.isEmpty) this.#startDraining();
   }
@@ -78,6 +83,7 @@ export class Intake {
     await this.#writing;
     this.#closing.abort();
     await this.#draining;
+    await this.#order.close();
     await this.#options.spool.close();
   }
 
@@ -111,7 +117,7 @@ export class Intake {
   }
 
   async #store(group: readonly NewDelivery[]): Promise<void> {
-    if (!this.#spooling) {
+    if (!this.#spooling && !this.#order.isBehind) {
       try {
         await this.#faultPoint('intake.before-commit');
         return await this.#commit(group);
@@ -157,24 +163,35 @@ export class Intake {
     });
   }
 
-  /** Runs until the spool is empty. */
+  /** Runs until the spool is empty, and those of other API processes that were filled at the same time. */
   async #drain(): Promise<void> {
     const { spool, onError } = this.#options;
+    let isAnnounced = false;
     while (!this.#closing.signal.aborted) {
       try {
         const batch = await spool.readOldest(GROUP_BYTES);
         if (!batch) {
+          // What comes now is written directly. It is held as well, and gets its place.
           this.#spooling = false;
-          return;
+          if (await this.#order.settle()) return;
+          await this.#pause(SETTLE_EVERY_MS);
+          continue;
         }
+        if (!isAnnounced) await this.#order.announce(batch.deliveries[0]?.receivedAt ?? Date.now());
+        isAnnounced = true;
         await this.#commitAll(batch.deliveries);
         await this.#faultPoint('intake.drained');
         await batch.remove();
       } catch (error) {
+        isAnnounced = false;
         onError(error as Error);
-        await sleep(DRAIN_EVERY_MS, null, { signal: this.#closing.signal }).catch(() => undefined);
+        await this.#pause(DRAIN_EVERY_MS);
       }
     }
+  }
+
+  async #pause(ms: number): Promise<void> {
+    await sleep(ms, null, { signal: this.#closing.signal }).catch(() => undefined);
   }
 }
 

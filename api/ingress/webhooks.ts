@@ -41,8 +41,9 @@ export async function openWebhooks(deps: WebhookDeps): Promise<Webhooks> {
   const spool = await Spool.open(join(config.DATA_DIR, 'spool'), config.SPOOL_MEGABYTES * MIB, onError);
   const intake = new Intake({ pool, spool, onError, ...(deps.faultPoint ? { faultPoint: deps.faultPoint } : {}) });
   await sweepHandshakes(pool);
+  const addresses = await Addresses.open(pool, listener, onError);
   const serve = createWebhookHandler({
-    addresses: await Addresses.open(pool, listener),
+    addresses,
     rateLimits: new TokenBuckets({ perSecond: config.WEBHOOKS_PER_SECOND, burst: config.WEBHOOK_BURST }),
     quota: new DeliveryQuota(pool, onError),
     bodies: await IncomingBodies.open(join(config.DATA_DIR, 'incoming')),
@@ -54,6 +55,7 @@ export async function openWebhooks(deps: WebhookDeps): Promise<Webhooks> {
   const load = () => ({ waiting: intake.waiting, spoolBytes: spool.bytes });
   const close = async () => {
     await intake.close();
+    await addresses.close();
     errors.close();
   };
   return { serve, load, close };

@@ -16,6 +16,7 @@ const EXCLUDED_TABLES = [
   'usage_limits',
   'supervisors',
   'shards',
+  'spools',
 ];
 
 export type Table = Pick<StoredTable, 'name' | 'columns' | 'partitions'>;

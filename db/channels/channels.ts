@@ -103,24 +103,45 @@ export interface Address {
 }
 export type FoundAddress = Address | 'retired' | 'unknown';
 
+interface AddressRow extends Omit<Address, 'handshake'> {
+  readonly channel: unknown;
+}
+const ADDRESS_COLUMNS = `c.id AS "channelId", c.installation_id AS "installationId", c.account_id AS "accountId",
+  v.registrations -> 'channel' AS channel`;
+const ITS_VERSION = `LEFT JOIN installations i ON i.id = c.installation_id LEFT JOIN versions v ON v.id = i.current_version_id`;
+
 export async function findAddress(pool: Queryable, routingId: string): Promise<FoundAddress> {
-  const found = await pool.query<{ retired: boolean; handshake: unknown } & Address>(
-    `SELECT a.retired_at IS NOT NULL OR c.id IS NULL AS retired, c.id AS "channelId",
-            c.installation_id AS "installationId", c.account_id AS "accountId",
-            v.registrations -> 'channel' AS handshake
-       FROM channel_addresses a
-       LEFT JOIN channels c ON c.routing_id = a.routing_id
-       LEFT JOIN installations i ON i.id = c.installation_id
-       LEFT JOIN versions v ON v.id = i.current_version_id
+  const found = await pool.query<{ retired: boolean } & AddressRow>(
+    `SELECT a.retired_at IS NOT NULL OR c.id IS NULL AS retired, ${ADDRESS_COLUMNS}
+       FROM channel_addresses a LEFT JOIN channels c ON c.routing_id = a.routing_id ${ITS_VERSION}
       WHERE a.routing_id = $1`,
     [routingId],
   );
   const [row] = found.rows;
   if (!row) return 'unknown';
-  if (row.retired) return 'retired';
-  const { channelId, installationId, accountId } = row;
-  return { channelId, installationId, accountId, handshake: parseHandshake(row.handshake) };
+  return row.retired ? 'retired' : toAddress(row);
 }
+
+/** Lists the addresses in use, by routing id. @param after the last one of the page before */
+export async function listAddresses(
+  pool: Queryable,
+  after: string,
+  limit: number,
+): Promise<{ readonly routingId: string; readonly address: Address }[]> {
+  const found = await pool.query<{ routingId: string } & AddressRow>(
+    `SELECT c.routing_id AS "routingId", ${ADDRESS_COLUMNS} FROM channels c ${ITS_VERSION}
+      WHERE c.routing_id > $1 ORDER BY c.routing_id LIMIT $2`,
+    [after, limit],
+  );
+  return found.rows.map((row) => ({ routingId: row.routingId, address: toAddress(row) }));
+}
+
+const toAddress = ({ channelId, installationId, accountId, channel }: AddressRow): Address => ({
+  channelId,
+  installationId,
+  accountId,
+  handshake: parseHandshake(channel),
+});
 
 function parseHandshake(channel: unknown): Address['handshake'] {
   const { handshake, handshakeOn } = (channel ?? {}) as {

@@ -10,6 +10,7 @@ import { MAY_RUN_SQL } from '../installations/run-rule.ts';
 import { type AttemptResult, countAttemptSql, countInterruptionSql } from '../jobs/interruptions.ts';
 import { type Fence, holdShardSql } from '../postgres/pool.ts';
 import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
+import { isUnsettledSql } from './spools.ts';
 
 export interface ChannelQueue {
   readonly channelId: string;
@@ -100,7 +101,7 @@ export const findWaitingChannelQueues = (
 
 /**
  * Claims one attempt at the head of a channel queue, also one that an earlier owner of the shard has claimed. Null: the queue
- * is empty, or its head is not due.
+ * is empty, its head is not due, or it waits for requests that came before it.
  *
  * @param fence of the caller, which must not be working on the queue already
  */
@@ -109,7 +110,7 @@ export const claimNextDelivery = (pool: Pool, queue: ChannelQueue, fence: Fence)
     pool,
     `UPDATE deliveries d SET attempts = d.attempts + 1, ${countInterruptionSql}, claimed_by = $3
       WHERE d.id = (SELECT head.id FROM (${queue.setAside ? claimed.setAside : claimed.ordered}) head)
-        AND d.state = 'pending' AND d.next_attempt_at <= now() AND ${holdShardSql(fence)}
+        AND d.state = 'pending' AND d.next_attempt_at <= now() AND NOT ${isUnsettledSql('d')} AND ${holdShardSql(fence)}
       RETURNING d.id, d.channel_id AS "channelId", d.direction, d.set_aside AS "setAside", d.installation_id AS "installationId",
         d.account_id AS "accountId", d.routing_id AS "routingId", d.received_at AS "receivedAt", d.method, d.query,
         d.headers, d.body, d.attempts AS attempt, d.interruptions, d.traceparent,

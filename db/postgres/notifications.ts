@@ -13,6 +13,7 @@ const SESSIONS = 'bulkhead_sessions';
 const INTROSPECTION_ANSWERS = 'bulkhead_introspected';
 const DELIVERIES = 'bulkhead_deliveries';
 const SHARDS = 'bulkhead_shards';
+const SPOOLS = 'bulkhead_spools';
 const ADDRESSES = 'bulkhead_addresses';
 const HANDSHAKE_REQUESTS = 'bulkhead_handshakes';
 const HANDSHAKE_ANSWERS = 'bulkhead_handshaken';
@@ -153,3 +154,7 @@ export const subscribeToHandshakeAnswers = subscribeTo(HANDSHAKE_ANSWERS);
 /** Notifies supervisors that a shard has another owner, or that a supervisor came or went. */
 export const notifyShardsChanged = async (db: Queryable): Promise<void> => notify(SHARDS)(db, '');
 export const subscribeToShards = subscribeTo(SHARDS);
+
+/** Notifies supervisors that deliveries that were held for the spools of API processes are released. */
+export const notifySpoolsSettled = async (db: Queryable): Promise<void> => notify(SPOOLS)(db, '');
+export const subscribeToSpools = subscribeTo(SPOOLS);

@@ -76,6 +76,8 @@ interface JobDeps extends Omit<EventDeps, 'delivering' | 'writes'> {
 export interface Jobs {
   /** Call it when a channel has a new delivery, or one that changed. */
   wakeChannel(notice: DeliveryNotice): void;
+  /** Call it when deliveries of any channel may have been released. */
+  wakeAllChannels(): void;
   /** Call it when a vendor waits for a handshake. */
   handshake(id: string, accountId: string): void;
   /** Releases the deliveries that were held for an installation. */
@@ -125,6 +127,7 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
       if (queue) scheduler.add({ channelId, accountId, setAside: false, ...queue });
       else scheduler.wake(channelId);
     },
+    wakeAllChannels: () => scheduler.wake(null),
     handshake: (id, accountId) => void answerAsked(deps, id, accountId).catch(deps.onError),
     releaseDeliveries: (installationId) => void release(deps, scheduler, installationId).catch(deps.onError),
     heal: () => void heal(deps, work).catch(deps.onError),

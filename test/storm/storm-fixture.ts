@@ -40,7 +40,11 @@ export interface StormFixture {
   /** The same of another account, with an installation and channels of its own. */
   addVendor(account: string): Promise<Vendor>;
   /** @param failPoints `name:n`, separated by commas */
-  start(which: keyof typeof MAINS, failPoints?: string): Promise<StormProcess>;
+  start(
+    which: keyof typeof MAINS,
+    failPoints?: string,
+    settings?: Readonly<Record<string, string>>,
+  ): Promise<StormProcess>;
   /** Waits, within bounds, until nothing that was acknowledged is missing. */
   arrived(): Promise<void>;
 }
@@ -72,10 +76,10 @@ export async function startStormFixture(t: Teardown): Promise<StormFixture> {
     onArrival: (work) => {
       arrival = work;
     },
-    start: async (which, failPoints = '') => {
+    start: async (which, failPoints = '', settings = {}) => {
       const operations = { API_OPS_PORT: String(await freePort()), SUPERVISOR_OPS_PORT: String(await freePort()) };
       const DATABASE_URL = (which === 'api' ? gate : supervisorGate).url;
-      const env = { ...shared, ...ports, ...operations, DATABASE_URL, FAILPOINTS: failPoints };
+      const env = { ...shared, ...ports, ...operations, DATABASE_URL, FAILPOINTS: failPoints, ...settings };
       const stopped = new Set<string>();
       const onMessage = (message: unknown): void => {
         const { stoppedAt } = message as Partial<StoppedAt>;

@@ -1,0 +1,65 @@
+/** This API process's part in the order of webhook requests over all of them: see `db/channels/spools.ts`. */
+import { randomUUIDv7 } from 'node:crypto';
+import type { Pool } from 'pg';
+import { removeSpool, SHOWN_EVERY_MS, settleSpool, showSpool } from '../../db/channels/spools.ts';
+import { within } from '../../service/timing/within.ts';
+
+/**
+ * So long after it missed the database, this process takes the way over its disk: others may have older requests on theirs,
+ * and not have announced them yet. Milliseconds.
+ */
+const BEHIND_MS = 2 * SHOWN_EVERY_MS;
+
+export class SpoolOrder {
+  readonly #pool: Pool;
+  readonly #id = randomUUIDv7();
+  #behindUntil = 0;
+  /** Until the first time: others do not know of it before. */
+  #showing: Promise<void> | null = null;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(pool: Pool) {
+    this.#pool = pool;
+    this.#timer = setInterval(() => this.#show(), SHOWN_EVERY_MS).unref();
+    this.#show();
+  }
+
+  /** The database was away a moment ago. */
+  get isBehind(): boolean {
+    return performance.now() < this.#behindUntil;
+  }
+
+  /** Call it before the first request of the spool is stored. @param oldest its arrival, milliseconds since 1970 */
+  announce(oldest: number): Promise<void> {
+    return showSpool(this.#pool, this.#id, oldest);
+  }
+
+  /** Call it when the spool is empty. @returns false: deliveries are still held for other processes; ask again */
+  settle(): Promise<boolean> {
+    return settleSpool(this.#pool, this.#id);
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#showing;
+    await within(
+      removeSpool(this.#pool, this.#id).catch(() => undefined),
+      SHOWN_EVERY_MS,
+    );
+  }
+
+  #show(): void {
+    if (this.#showing) {
+      // The last one has no answer yet.
+      this.#behindUntil = performance.now() + BEHIND_MS;
+      return;
+    }
+    this.#showing = showSpool(this.#pool, this.#id, null)
+      .catch(() => {
+        this.#behindUntil = performance.now() + BEHIND_MS;
+      })
+      .finally(() => {
+        this.#showing = null;
+      });
+  }
+}

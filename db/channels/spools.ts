@@ -1,0 +1,95 @@
+/**
+ * The order of webhook requests over several API processes. While the database is away each keeps what it accepts on its own
+ * disk. Back again, each announces since when; deliveries of that time are held until every process has stored what it had,
+ * then get the order of their arrival.
+ */
+import type { Pool } from 'pg';
+import { notifySpoolsSettled } from '../postgres/notifications.ts';
+import { inTransaction, type Transaction, takeNamedLock } from '../postgres/pool.ts';
+
+/** A process shows itself in this interval. Milliseconds. */
+export const SHOWN_EVERY_MS = 2_000;
+/** After its announcement, a process waits so long for the others to reach the database too. Seconds. */
+const GATHER_S = 5;
+/** Deliveries wait no longer for a process that has announced a spool: it may have died, or have too much. Seconds. */
+const HOLD_S = 30;
+/** Rows of processes that ended without a word are deleted after this. Seconds. */
+const KEPT_S = 3_600;
+
+const IS_ANNOUNCED = `announced_at > now() - interval '${HOLD_S} seconds'`;
+
+/** Condition: the delivery waits until the requests of all spools of its time are stored. */
+export const isUnsettledSql = (alias: string): string => `(${alias}.direction = 'in' AND EXISTS (
+  SELECT 1 FROM spools WHERE ${IS_ANNOUNCED} AND oldest_at <= ${alias}.received_at))`;
+
+/** Shows that this process has reached the database. @param oldest arrival of the first request on its disk; null: none waits there */
+export async function showSpool(pool: Pool, id: string, oldest: number | null): Promise<void> {
+  await pool.query({
+    name: 'show-spool',
+    text: `INSERT INTO spools (id, seen_at, announced_at, oldest_at)
+           VALUES ($1, now(), CASE WHEN $2::float8 IS NOT NULL THEN now() END, to_timestamp($2::float8 / 1000))
+           ON CONFLICT (id) DO UPDATE SET seen_at = now(), oldest_at = least(spools.oldest_at, excluded.oldest_at),
+             announced_at = CASE WHEN excluded.oldest_at IS NULL THEN spools.announced_at
+                                 ELSE coalesce(spools.announced_at, now()) END,
+             drained = spools.drained AND excluded.oldest_at IS NULL`,
+    values: [id, oldest],
+  });
+}
+
+/**
+ * Records that a process has stored all that was on its disk. The last one puts the deliveries in order and releases them.
+ *
+ * @returns false: others are not ready yet
+ */
+export function settleSpool(pool: Pool, id: string): Promise<boolean> {
+  return inTransaction(pool, async (tx) => {
+    await takeNamedLock(tx, 'spools');
+    await tx.query('UPDATE spools SET drained = true, seen_at = now() WHERE id = $1 AND announced_at IS NOT NULL', [
+      id,
+    ]);
+    const { rows } = await tx.query<{ isWaiting: boolean }>(
+      `SELECT EXISTS (
+         SELECT 1 FROM spools o, spools s
+          WHERE s.id = $1 AND o.id <> s.id
+            AND ((o.${IS_ANNOUNCED} AND NOT o.drained)
+              OR (s.announced_at > now() - interval '${GATHER_S} seconds' AND o.seen_at < s.announced_at))
+       ) AS "isWaiting"`,
+      [id],
+    );
+    if (rows[0]?.isWaiting === true) return false;
+    await settle(tx);
+    return true;
+  });
+}
+
+async function settle(tx: Transaction): Promise<void> {
+  const settled = await tx.query<{ since: string }>(
+    `WITH announced AS (SELECT id, oldest_at FROM spools WHERE announced_at IS NOT NULL),
+          cleared AS (UPDATE spools s SET announced_at = NULL, oldest_at = NULL, drained = false FROM announced a
+                       WHERE s.id = a.id RETURNING a.oldest_at)
+     SELECT min(oldest_at)::text AS since FROM cleared`,
+  );
+  await tx.query(`DELETE FROM spools WHERE seen_at < now() - interval '${KEPT_S} seconds'`);
+  const since = settled.rows[0]?.since;
+  if (!since) return;
+  // The deliveries of a channel exchange their positions. None of them was attempted: they were held.
+  await tx.query(
+    `WITH unsettled AS (
+       SELECT id, channel_id, position,
+              row_number() OVER (PARTITION BY channel_id ORDER BY received_at, position) AS by_arrival,
+              row_number() OVER (PARTITION BY channel_id ORDER BY position) AS by_position
+         FROM deliveries
+        WHERE direction = 'in' AND state = 'pending' AND NOT set_aside AND attempts = 0
+          AND received_at >= $1::timestamptz)
+     UPDATE deliveries d SET position = p.position
+       FROM unsettled a JOIN unsettled p ON p.channel_id = a.channel_id AND p.by_position = a.by_arrival
+      WHERE d.id = a.id AND d.position <> p.position`,
+    [since],
+  );
+  await notifySpoolsSettled(tx);
+}
+
+/** Call it when a process ends and nothing is left on its disk. */
+export async function removeSpool(pool: Pool, id: string): Promise<void> {
+  await pool.query('DELETE FROM spools WHERE id = $1 AND announced_at IS NULL', [id]);
+}
