@@ -1,6 +1,8 @@
 /** `crypto` for plugins. Loaded on first use, because most plugins do not need it. */
 import type { webcrypto } from 'node:crypto';
-import { freeze } from './text.ts';
+import { replaceNodeExceptions } from './dom-exception.ts';
+import { hardenOverridable } from './harden.ts';
+import { freeze, INSPECT } from './text.ts';
 
 const operations = [
   ...(['digest', 'sign', 'verify', 'encrypt', 'decrypt', 'importKey', 'exportKey'] as const),
@@ -12,20 +14,40 @@ export function createCrypto(): object {
   let subtle: object | null = null;
   const load = (): typeof webcrypto => process.getBuiltinModule('node:crypto').webcrypto;
   return {
-    getRandomValues: (array: Uint8Array<ArrayBuffer>) => load().getRandomValues(array),
+    getRandomValues: (array: Uint8Array<ArrayBuffer>) => replaceNodeExceptions(() => load().getRandomValues(array)),
     randomUUID: (): string => load().randomUUID(),
     get subtle(): object {
-      subtle ??= freeze(wrapSubtle(load().subtle));
+      subtle ??= freeze(wrapSubtle(load()));
       return subtle;
     },
   };
 }
 
-function wrapSubtle(from: webcrypto.SubtleCrypto): object {
+function wrapSubtle({ subtle }: typeof webcrypto): object {
+  const { isCryptoKey } = process.getBuiltinModule('node:util').types;
   const methods: Record<string, unknown> = {};
   for (const name of operations) {
-    const method = from[name] as (...values: unknown[]) => unknown;
-    methods[name] = (...values: unknown[]) => Reflect.apply(method, from, values);
+    const method = subtle[name] as (...values: unknown[]) => Promise<unknown>;
+    methods[name] = async (...values: unknown[]): Promise<unknown> => {
+      try {
+        const result = await Reflect.apply(method, subtle, values);
+        // A key, or an object with a pair of keys.
+        for (const made of [result, ...Object.values(Object(result))]) if (isCryptoKey(made)) hardenPrototypes(made);
+        return result;
+      } catch (error) {
+        return replaceNodeExceptions(() => {
+          throw error;
+        });
+      }
+    };
   }
   return methods;
+}
+
+/** Keys share prototypes of Node, to which only a key leads. */
+function hardenPrototypes(key: object): void {
+  const prototype: object = Object.getPrototypeOf(key);
+  if (Object.isFrozen(prototype)) return;
+  Reflect.deleteProperty(Object.getPrototypeOf(prototype), INSPECT);
+  hardenOverridable(prototype);
 }

@@ -10,8 +10,10 @@ import { createConsole } from './console.ts';
 import { createCrypto } from './crypto.ts';
 import { DOMException, replaceNodeExceptions } from './dom-exception.ts';
 import { CustomEvent, Event, EventTarget } from './event-target.ts';
+import { hardenOverridable } from './harden.ts';
 import type { SendCall } from './host.ts';
 import type { Log } from './log-lines.ts';
+import { INSPECT } from './text.ts';
 import { createTimers } from './timers.ts';
 import type { WebProgram } from './web-program.ts';
 import { createWebhooks } from './webhooks.ts';
@@ -44,10 +46,13 @@ class PluginTextDecoder {
 
 /** Removes everything but the parsing of URLs. */
 function restrictUrl(): { URL: typeof URL; URLSearchParams: typeof URLSearchParams } {
-  const inspect = Symbol.for('nodejs.util.inspect.custom');
   Reflect.deleteProperty(URL, 'createObjectURL');
   Reflect.deleteProperty(URL, 'revokeObjectURL');
-  for (const { prototype } of [URL, URLSearchParams]) Reflect.deleteProperty(prototype, inspect);
+  // Only a call leads to it.
+  const iterator: object = Object.getPrototypeOf(new URLSearchParams().entries());
+  for (const prototype of [URL.prototype, URLSearchParams.prototype, iterator])
+    Reflect.deleteProperty(prototype, INSPECT);
+  hardenOverridable(iterator);
   return { URL, URLSearchParams };
 }
 

@@ -38,7 +38,8 @@ function replaceConstructor(kind: FunctionKind, realm: object, evaluate: (source
     [kind.name]: function (this: unknown, ...texts: unknown[]) {
       const made = evaluate(writeFunction(kind, texts)) as () => unknown;
       const isExtended = new.target !== undefined && new.target !== constructors[kind.name];
-      if (isExtended) Object.setPrototypeOf(made, new.target.prototype);
+      const extension: unknown = isExtended ? new.target.prototype : null;
+      if (isObject(extension)) Object.setPrototypeOf(made, extension);
       return kind.syntax === 'function' ? giveSloppyThis(made, realm) : made;
     },
   };
@@ -72,6 +73,9 @@ function giveSloppyThis(made: () => unknown, realm: object): () => unknown {
   define(made.prototype, { constructor: proxy });
   return proxy;
 }
+
+const isObject = (value: unknown): value is object =>
+  (typeof value === 'object' && value !== null) || typeof value === 'function';
 
 function define(owner: object, values: Readonly<Record<string, unknown>>): void {
   for (const [name, value] of Object.entries(values)) Object.defineProperty(owner, name, { value });

@@ -3,6 +3,9 @@
 /** Longest text of one value, characters. The supervisor truncates further. */
 const TEXT_MAX = 16_384;
 
+/** The method with which Node's classes show themselves, by means that plugins do not have. */
+export const INSPECT = Symbol.for('nodejs.util.inspect.custom');
+
 /** Stands for a value whose properties throw. */
 export const UNPRINTABLE = '[a value that cannot be shown]';
 

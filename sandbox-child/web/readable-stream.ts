@@ -256,3 +256,5 @@ class Tee<T> {
     return this.#cancelled.promise;
   }
 }
+// All iterators share it, and no class leads to it.
+Object.freeze(iterate.prototype);

@@ -11,9 +11,45 @@ const SAMPLES = `({
   match: /a/.exec('a'), template: ((strings) => strings)\`a\`, bound: (() => 0).bind(), dateParts: new Intl.NumberFormat().formatToParts(1),
 })`;
 
+/** Instances of what only a plugin has, and what its functions give out and throw. */
+const PLATFORM_SAMPLES = `(() => {
+  const thrown = (work) => { try { work(); } catch (error) { return error; } };
+  const form = new FormData();
+  form.append('a', new Blob(['b']));
+  const [headers, parameters, stream] = [new Headers({ a: 'b' }), new URLSearchParams('a=b'), new ReadableStream()];
+  const transform = new TransformStream();
+  const formatters = Object.getOwnPropertyNames(Intl).filter((name) => typeof Intl[name] === 'function' && /^[A-Z]/.test(name));
+  const types = { DisplayNames: [['en'], { type: 'region' }], Locale: ['en'] };
+  const now = Temporal.Now.zonedDateTimeISO('UTC');
+  return {
+    ...Object.fromEntries(formatters.map((name) => ['Intl.' + name, new Intl[name](...(types[name] ?? []))])),
+    temporal: [now, now.toInstant(), now.toPlainDate(), now.toPlainTime(), now.toPlainDateTime(), now.since(now),
+      now.toPlainDate().toPlainYearMonth(), now.toPlainDate().toPlainMonthDay()],
+    headers: [headers, headers.entries(), headers.keys(), headers[Symbol.iterator]()],
+    parameters: [parameters, parameters.entries(), parameters.getAll('a'), new URL('http://a').searchParams],
+    form: [form, form.entries(), form.get('a')],
+    body: [new Request('https://a'), new Request('https://a').signal, new Response('x'), new Response('x').body, new Response('x').text()],
+    stream: [stream, ...new ReadableStream().tee(), new ReadableStream().getReader(), new ReadableStream()[Symbol.asyncIterator]()],
+    sink: [new WritableStream(), new WritableStream().getWriter(), transform, transform.readable, new TextEncoderStream(), new TextDecoderStream()],
+    strategies: [new CountQueuingStrategy({ highWaterMark: 1 }), new ByteLengthQueuingStrategy({ highWaterMark: 1 })],
+    events: [new Event('a'), new CustomEvent('a'), new EventTarget(), new AbortController(), AbortSignal.abort(), AbortSignal.abort().reason,
+      AbortSignal.any([AbortSignal.abort()])],
+    errors: [() => new URL('x'), () => atob('*'), () => structuredClone(() => 0), () => new Headers([[1]]), () => null.x, () => nobody,
+      () => new Array(-1), () => decodeURI('%'), () => (0, eval)('('), () => crypto.getRandomValues(new Uint8Array(1e6)), () => setTimeout(1),
+      () => ReadableStream.prototype.getReader.call({}), () => new ReadableStreamDefaultController()].map(thrown),
+    copies: [structuredClone(new Map([[1, new Date()]])), structuredClone(new Error('x')), structuredClone(/a/), structuredClone(new Uint8Array(1))],
+    bytes: [new TextEncoder().encode('x'), new TextDecoder(), crypto.getRandomValues(new Uint8Array(1)), crypto.subtle.digest('SHA-256', new Uint8Array(1))],
+    made: [Function('return this'), (async () => 0).constructor('return 1'), (function* () {}).constructor('yield 1')(),
+      (async function* () {}).constructor('yield 1')(), eval('(() => 0)')],
+    keys: [key, pair.publicKey, pair.privateKey].map(Object.getPrototypeOf),
+    rejected: rejected.map(({ reason }) => Object.getPrototypeOf(Object(reason))),
+    stacks: [new DisposableStack(), new AsyncDisposableStack(), new WeakRef({}), new FinalizationRegistry(() => 0)],
+  };
+})()`;
+
 /** An expression: the paths of everything reachable from these globals, by object. A path is the first found, breadth first. */
-const WALK = `((roots) => {
-  const samples = ${SAMPLES};
+const makeWalk = (samples: string): string => `((roots) => {
+  const samples = ${samples};
   const paths = new Map();
   const add = (value, path) => {
     if ((typeof value === 'object' || typeof value === 'function') && value !== null && !paths.has(value)) paths.set(value, path);
@@ -32,6 +68,8 @@ const WALK = `((roots) => {
   }
   return paths;
 })`;
+const WALK = makeWalk(SAMPLES);
+const PLUGIN_WALK = makeWalk(`({ ...${SAMPLES}, ...${PLATFORM_SAMPLES} })`);
 
 /** An expression: the members of everything reachable from these globals, as sorted paths. */
 export const listMembers = (roots: readonly string[]): string => `(() => {
@@ -57,11 +95,16 @@ export const listUnassignable = (roots: readonly string[]): string => `(() => {
  * An expression: what is reachable from the global object and can be changed, as paths. What two walks do not share is made
  * anew for each.
  */
-export const LIST_UNFROZEN = `(() => {
+export const LIST_UNFROZEN = `(async () => {
+  const key = await crypto.subtle.generateKey({ name: 'HMAC', hash: 'SHA-256' }, true, ['sign']);
+  const pair = await crypto.subtle.generateKey({ name: 'ECDSA', namedCurve: 'P-256' }, true, ['sign']);
+  const rejected = await Promise.allSettled([crypto.subtle.digest('x', 1), crypto.subtle.digest('SHA-1'), crypto.subtle.sign('HMAC', key, 1),
+    crypto.subtle.importKey('raw', new Uint8Array(1), 'AES-GCM', true, ['sign']), new Response('x').json(),
+    new ReadableStream().pipeTo({}), AbortSignal.any]);
   const names = Object.getOwnPropertyNames(globalThis);
-  const [paths, again] = [${WALK}(names), ${WALK}(names)];
+  const [paths, again] = [${PLUGIN_WALK}(names), ${PLUGIN_WALK}(names)];
   const open = [...paths].filter(([object]) => again.has(object) && !Object.isFrozen(object) && object !== globalThis);
-  return open.map(([, path]) => path);
+  return { seen: paths.size, open: open.map(([, path]) => path) };
 })()`;
 
 /** A program: freezes everything that the global object leads to, and nothing else. */
