@@ -1,9 +1,11 @@
 /** Every probe, by group. A new probe is a row in one of these files; a new group is a row here. */
+import { advisories } from './advisories.ts';
 import { exhaustion } from './exhaustion.ts';
 import { files, processes, secrets, sockets } from './machine.ts';
 import { membrane } from './membrane.ts';
 import { node } from './node.ts';
 import { outside } from './outside.ts';
+import { platform } from './platform.ts';
 import type { Probe } from './probe.ts';
 import { grants, protocol } from './protocol.ts';
 import { realm } from './realm.ts';
@@ -25,6 +27,8 @@ export const groups: readonly ProbeGroup[] = [
   { name: 'realm: constructors, evaluators, modules', goal: 'reach', probes: realm },
   { name: 'realm: errors, promises, proxies, prototypes', goal: 'reach', probes: membrane },
   { name: 'realm: the whole language, overriding, undeclared names', goal: 'reach', probes: wholeLanguage },
+  { name: 'realm: the web’s classes, streams, messages, copies', goal: 'reach', probes: platform },
+  { name: 'realm: advisories of other sandboxes', goal: 'reach', probes: advisories },
   {
     name: 'files, sockets, secrets, processes',
     goal: 'reach',
