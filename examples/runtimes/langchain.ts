@@ -2,17 +2,17 @@
 import { createInterface } from 'node:readline';
 import { ChatOpenAI } from '@langchain/openai';
 import { createAgent } from 'langchain';
-import { bulkhead, VetoError } from '../../sdk/adapters/langchain.ts';
+import { bulkhead, bulkheadTools, VetoError } from '../../sdk/adapters/langchain.ts';
 import { connect } from '../../sdk/session/session.ts';
 
 const { BULKHEAD_URL = 'http://localhost:4010', BULKHEAD_TOKEN = '', MODEL_URL = '', MODEL = 'm' } = process.env;
 
 const session = await connect({ url: BULKHEAD_URL, token: BULKHEAD_TOKEN }).start({ agentId: 'langchain-example' });
+const model = new ChatOpenAI({ model: MODEL, apiKey: 'none', configuration: { baseURL: MODEL_URL } });
 const agent = createAgent({
-  model: new ChatOpenAI({ model: MODEL, apiKey: 'none', configuration: { baseURL: MODEL_URL } }),
-  tools: [],
+  model: bulkhead(session, model, { compactAfter: 6 }),
+  tools: await bulkheadTools(session),
   systemPrompt: 'You help in a bakery.',
-  middleware: [await bulkhead(session, { compactAfter: 6 })],
 });
 
 // Each line of standard input is a turn of one conversation.
@@ -24,10 +24,8 @@ for await (const line of createInterface({ input: process.stdin })) {
     messages.push({ role: 'assistant', content: text });
     console.log(text);
   } catch (error) {
-    // The framework wraps errors thrown by a middleware.
-    const veto = [error, (error as Error).cause].find((each) => each instanceof VetoError);
-    if (!veto) throw error;
+    if (!(error instanceof VetoError)) throw error;
     messages.pop();
-    console.log(`(${veto.message})`);
+    console.log(`(${error.message})`);
   }
 }

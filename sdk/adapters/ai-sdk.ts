@@ -1,117 +1,168 @@
 /** Bulkhead for the Vercel AI SDK: `wrapLanguageModel({ model, middleware: bulkhead(session) })` and `tools: await bulkheadTools(session)`. */
 import { dynamicTool, jsonSchema, type LanguageModelMiddleware, type ToolSet } from 'ai';
-import type { Session } from '../session/session.ts';
-import { formatToolResult, type PlainMessage, Turn, type TurnOptions } from './turn.ts';
+import type { Session, ToolResult } from '../session/session.ts';
+import type { JudgedAnswer, JudgedStream } from './judged-answer.ts';
+import { type AdapterOptions, formatToolResult, type MessageFormat, openConversation } from './judged-conversation.ts';
+import { listOfferedTools } from './offered-tools.ts';
 
 type Params = Parameters<NonNullable<LanguageModelMiddleware['transformParams']>>[0]['params'];
-type Prompt = Params['prompt'];
-type Generated = Awaited<ReturnType<NonNullable<LanguageModelMiddleware['wrapGenerate']>>>;
+type Message = Params['prompt'][number];
 type Streamed = Awaited<ReturnType<NonNullable<LanguageModelMiddleware['wrapStream']>>>;
 type StreamPart = Streamed['stream'] extends ReadableStream<infer Part> ? Part : never;
 
 /**
- * A middleware that runs the plugins' hooks on the system prompt, user messages, model messages and long conversations.
- * While a plugin judges the agent's messages, streamed text is buffered until it is complete and judged.
+ * A middleware that makes each message of the user a turn of the session: plugins judge it, the system prompt and the model's
+ * texts, and the transcript has all of them. Text leaves when it is judged; while no plugin judges messages, at once.
  *
  * @throws VetoError from `generateText` and `streamText` when a plugin cancels a message
  */
-export function bulkhead(session: Session, options: TurnOptions = {}): LanguageModelMiddleware {
-  const turn = new Turn(session, options);
+export function bulkhead(session: Session, options: AdapterOptions = {}): LanguageModelMiddleware {
+  const conversation = openConversation(session);
+  const answers = new WeakMap<Params, JudgedAnswer>();
+  const findAnswer = (params: Params): JudgedAnswer => {
+    const answer = answers.get(params);
+    if (!answer) throw new Error('Another middleware replaced the judged request. List bulkhead(session) last.');
+    return answer;
+  };
   return {
     specificationVersion: 'v4',
     async transformParams({ params, model }) {
-      const system = params.prompt
-        .flatMap((message) => (message.role === 'system' ? [message.content] : []))
-        .join('\n\n');
-      const messages = params.prompt.filter(({ role }) => role !== 'system');
-      const prompt: Prompt = [
-        { role: 'system', content: await turn.systemPrompt(system, model.modelId) },
-        ...(await turn.prepare<Prompt[number]>(messages, { judge: judgeMessage, toPlain, fromSummary })),
-      ];
-      return { ...params, prompt: prompt.filter(({ role, content }) => role !== 'system' || content !== '') };
+      const system = params.prompt.flatMap((message) => (message.role === 'system' ? [message.content] : []));
+      const request = {
+        systemPrompt: system.join('\n\n'),
+        model: model.modelId,
+        messages: params.prompt.filter(({ role }) => role !== 'system'),
+        signal: params.abortSignal,
+      };
+      const { systemPrompt, messages, answer } = await conversation.prepare(request, format, options);
+      const head: Message[] = systemPrompt === '' ? [] : [{ role: 'system', content: systemPrompt }];
+      const judged = { ...params, prompt: [...head, ...messages] };
+      answers.set(judged, answer);
+      return judged;
     },
-    async wrapGenerate({ doGenerate }) {
-      const result = await doGenerate();
-      return { ...result, content: await Promise.all(result.content.map((part) => runOutbound(turn, part))) };
+    async wrapGenerate({ doGenerate, params }) {
+      const answer = findAnswer(params);
+      const { content, response, ...result } = await doGenerate();
+      const judged: typeof content = [];
+      for (const part of content) {
+        if (part.type === 'tool-call' && !part.providerExecuted) answer.noteCall(part.toolCallId);
+        if (part.type === 'text') judged.push({ ...part, text: await answer.judge(part.text) });
+        else if (part.type !== 'reasoning' || answer.isFree) judged.push(part);
+      }
+      await answer.end();
+      if (answer.isFree) return { ...result, content: judged, ...(response ? { response } : {}) };
+      // The provider's own body and data hold the text as it was before.
+      const { body: _unjudged, ...rest } = response ?? {};
+      const { providerMetadata: _data, ...known } = result;
+      return { ...known, content: judged, response: rest };
     },
-    async wrapStream({ doStream }) {
-      const [isJudged, result] = await Promise.all([turn.hasOutboundHook(), doStream()]);
-      return { ...result, stream: result.stream.pipeThrough(isJudged ? bufferText(turn) : passText(turn)) };
+    async wrapStream({ doStream, params }) {
+      const answer = findAnswer(params);
+      const result = await doStream();
+      return { ...result, stream: judgeParts(result.stream, answer) };
     },
   };
 }
 
 /** Returns the session's tools as AI SDK tools. Call it again when the tools of the session change. */
 export async function bulkheadTools(session: Session): Promise<ToolSet> {
-  const tools = await session.tools();
+  const tools = await listOfferedTools(session);
   return Object.fromEntries(
-    tools.map(({ name, description, parameters }) => [
+    tools.map(({ name, description, parameters, call }) => [
       name,
       dynamicTool({
         description,
-        inputSchema: jsonSchema({ ...parameters, type: 'object' }),
+        inputSchema: jsonSchema(parameters),
         async execute(input, { toolCallId, abortSignal }) {
-          const call = { callId: toolCallId, ...(abortSignal ? { signal: abortSignal } : {}) };
-          const result = await session.callTool(name, input, call);
+          const result = await call(input, { callId: toolCallId, signal: abortSignal });
           if (result.isError) throw new Error(formatToolResult(result));
-          return formatToolResult(result);
+          return result.content.some(({ type }) => type === 'image') ? result : formatToolResult(result);
         },
+        toModelOutput: ({ output }) =>
+          typeof output === 'string' ? { type: 'text', value: output } : toModelContent(output as ToolResult),
       }),
     ]),
   );
 }
 
-async function judgeMessage(message: Prompt[number], inbound: Turn['inbound']): Promise<Prompt[number]> {
-  if (message.role !== 'user') return message;
-  const content = message.content.map(async (part) =>
-    part.type === 'text' ? { ...part, text: await inbound(part.text) } : part,
-  );
-  return { ...message, content: await Promise.all(content) };
+const toModelContent = ({ content }: ToolResult) => ({
+  type: 'content' as const,
+  value: content.map((part) =>
+    part.type === 'image'
+      ? { type: 'file' as const, data: { type: 'data' as const, data: part.data }, mediaType: part.mimeType }
+      : { type: 'text' as const, text: part.type === 'text' ? part.text : JSON.stringify(part.json) },
+  ),
+});
+
+const format: MessageFormat<Message> = {
+  readUserText: ({ role, content }) =>
+    role === 'user' ? content.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n') : null,
+  replaceText(message, text) {
+    if (message.role !== 'user') return message;
+    const others = message.content.filter(({ type }) => type !== 'text');
+    return { ...message, content: text === '' ? others : [{ type: 'text', text }, ...others] };
+  },
+  readToolResult: ({ role, content }) =>
+    role !== 'tool'
+      ? []
+      : content.flatMap((part) =>
+          part.type === 'tool-result'
+            ? [{ callId: part.toolCallId, name: part.toolName, text: readOutput(part.output) }]
+            : [],
+        ),
+};
+
+function readOutput(output: { readonly type: string; readonly value?: unknown }): string {
+  return typeof output.value === 'string' ? output.value : JSON.stringify(output.value ?? null);
 }
 
-const fromSummary = (text: string): Prompt[number] => ({ role: 'user', content: [{ type: 'text', text }] });
-
-async function runOutbound(turn: Turn, part: Generated['content'][number]): Promise<Generated['content'][number]> {
-  return part.type === 'text' ? { ...part, text: await turn.outbound(part.text) } : part;
-}
-
-function toPlain({ role, content }: Prompt[number]): PlainMessage {
-  if (typeof content === 'string') return { role, text: content };
-  const texts = content.map((part) => (part.type === 'text' ? part.text : `[${part.type}]`));
-  return { role, text: texts.join('\n') };
-}
-
-/** Buffers each text part until its end and runs `outboundMessage` on the complete text. */
-function bufferText(turn: Turn): TransformStream<StreamPart, StreamPart> {
-  const texts = new Map<string, string>();
-  return new TransformStream({
-    async transform(part, controller) {
-      // The provider's own chunks hold the text too.
-      if (part.type === 'raw') return;
-      if (part.type === 'text-delta') {
-        texts.set(part.id, (texts.get(part.id) ?? '') + part.delta);
-        return;
+/** Passes parts on, and texts as they are judged. */
+function judgeParts(parts: ReadableStream<StreamPart>, answer: JudgedAnswer): ReadableStream<StreamPart> {
+  const texts = new Map<string, JudgedStream>();
+  async function* judge(): AsyncGenerator<StreamPart> {
+    let isWhole = false;
+    try {
+      for await (const part of parts as unknown as AsyncIterable<StreamPart>) {
+        if (part.type === 'text-start') texts.set(part.id, answer.openStream());
+        if (part.type === 'tool-call' && !part.providerExecuted) answer.noteCall(part.toolCallId);
+        if (part.type === 'text-delta') {
+          const delta = (await texts.get(part.id)?.push(part.delta)) ?? '';
+          if (delta !== '') yield answer.isFree ? part : { type: 'text-delta', id: part.id, delta };
+          continue;
+        }
+        if (part.type === 'text-end') {
+          const delta = (await texts.get(part.id)?.end()) ?? '';
+          if (delta !== '') yield { type: 'text-delta', id: part.id, delta };
+        }
+        if (part.type === 'finish') {
+          await answer.end();
+          isWhole = true;
+        }
+        if (answer.isFree || !UNJUDGED.has(part.type)) yield part;
       }
-      if (part.type === 'text-end') {
-        const delta = await turn.outbound(texts.get(part.id) ?? '');
-        texts.delete(part.id);
-        if (delta !== '') controller.enqueue({ type: 'text-delta', id: part.id, delta });
-      }
-      controller.enqueue(part);
+    } finally {
+      if (!isWhole) await answer.abandon();
+    }
+  }
+  const judged = judge();
+  return new ReadableStream<StreamPart>({
+    async pull(controller) {
+      const { done, value } = await judged.next();
+      if (done) controller.close();
+      else controller.enqueue(value);
+    },
+    async cancel() {
+      await judged.return(undefined);
     },
   });
 }
 
-/** Passes text on at once, and runs `outboundMessage` at its end for plugins that were installed meanwhile. */
-function passText(turn: Turn): TransformStream<StreamPart, StreamPart> {
-  const texts = new Map<string, string>();
-  return new TransformStream({
-    async transform(part, controller) {
-      if (part.type === 'text-delta') texts.set(part.id, (texts.get(part.id) ?? '') + part.delta);
-      if (part.type === 'text-end') await turn.confirmStreamed(texts.get(part.id) ?? '');
-      controller.enqueue(part);
-    },
-  });
-}
+/** Parts with words of the model that no plugin judges, such as the provider's own chunks. */
+const UNJUDGED: ReadonlySet<StreamPart['type']> = new Set([
+  'raw',
+  'reasoning-start',
+  'reasoning-delta',
+  'reasoning-end',
+]);
 
-export { VetoError } from './turn.ts';
+export { VetoError } from './veto-error.ts';

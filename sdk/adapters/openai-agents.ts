@@ -13,20 +13,23 @@ import {
   type Tool,
   tool,
 } from '@openai/agents';
-import type { Session } from '../session/session.ts';
-import { formatToolOutcome, type PlainMessage, Turn, type TurnOptions } from './turn.ts';
+import type { Session, ToolResult } from '../session/session.ts';
+import type { JudgedAnswer } from './judged-answer.ts';
+import { type AdapterOptions, formatToolResult, type MessageFormat, openConversation } from './judged-conversation.ts';
+import { listOfferedTools } from './offered-tools.ts';
 
 type Filter = NonNullable<RunConfig['callModelInputFilter']>;
 
-export interface AgentsOptions extends TurnOptions {
+export interface AgentsOptions extends AdapterOptions {
   /** The provider of the agents' models. Default: OpenAI. */
   readonly modelProvider?: ModelProvider;
 }
 
 /**
- * Run settings that run the plugins' hooks on each model call. While a plugin judges the agent's messages, they are streamed
- * whole, after they are judged. Agents must name their models: the provider is an option, because text of a model that the
- * settings do not provide would leave unjudged.
+ * Run settings that make each message of the user a turn of the session: plugins judge it, the system prompt and the model's
+ * texts, and the transcript has all of them. Text leaves when it is judged; while no plugin judges messages, at once. Agents
+ * must name their models: the provider is an option, because text of a model that the settings do not provide would leave
+ * unjudged.
  *
  * @throws VetoError from `run` when a plugin cancels a message
  */
@@ -34,43 +37,54 @@ export function bulkhead(
   session: Session,
   { modelProvider, ...options }: AgentsOptions = {},
 ): { callModelInputFilter: Filter; modelProvider: ModelProvider } {
-  const turn = new Turn(session, options);
-  const provider = new JudgedModelProvider(turn, modelProvider);
+  const provider = new JudgedModelProvider(session, options, modelProvider);
   return {
     modelProvider: provider,
-    async callModelInputFilter({ modelData, agent }) {
+    callModelInputFilter({ modelData, agent }) {
       provider.requireJudgedModel(agent);
-      const model = typeof agent.model === 'string' ? agent.model : 'unknown';
-      return {
-        instructions: await turn.systemPrompt(modelData.instructions ?? '', model),
-        input: await turn.prepare(modelData.input, { judge: judgeItem, toPlain, fromSummary }),
-      };
+      return modelData;
     },
   };
 }
 
-/** Returns the session's tools as Agents SDK tools. */
+/** Returns the session's tools as Agents SDK tools. Call it again when the tools of the session change. */
 export async function bulkheadTools(session: Session): Promise<Tool[]> {
-  return (await session.tools()).map(({ name, description, parameters }) =>
+  return (await listOfferedTools(session)).map(({ name, description, parameters, call }) =>
     tool({
       name,
       description,
       strict: false,
       parameters: { properties: {}, required: [], ...parameters, type: 'object', additionalProperties: true } as never,
-      execute: async (input) => formatToolOutcome(await session.callTool(name, input)),
+      execute: async (input, _context, details) => {
+        const result = await call(input, { callId: details?.toolCall?.callId, signal: details?.signal });
+        return result.content.some(({ type }) => type === 'image') ? toOutputs(result) : formatOutcome(result);
+      },
     }),
   );
 }
 
+/** The framework has no failed results: the text says that the tool failed. */
+const formatOutcome = (result: ToolResult): string =>
+  result.isError ? `The tool failed: ${formatToolResult(result)}` : formatToolResult(result);
+
+const toOutputs = ({ content }: ToolResult) =>
+  content.map((part) =>
+    part.type === 'image'
+      ? { type: 'image' as const, image: { data: part.data, mediaType: part.mimeType } }
+      : { type: 'text' as const, text: part.type === 'text' ? part.text : JSON.stringify(part.json) },
+  );
+
 /** Provides models whose messages the plugins judge. */
 class JudgedModelProvider implements ModelProvider {
-  readonly #turn: Turn;
+  readonly #session: Session;
+  readonly #options: AdapterOptions;
   #provider: ModelProvider | undefined;
   /** Models that were provided and whose input was not prepared yet. */
   #provided = 0;
 
-  constructor(turn: Turn, provider: ModelProvider | undefined) {
-    this.#turn = turn;
+  constructor(session: Session, options: AdapterOptions, provider: ModelProvider | undefined) {
+    this.#session = session;
+    this.#options = options;
     this.#provider = provider;
   }
 
@@ -78,7 +92,7 @@ class JudgedModelProvider implements ModelProvider {
     this.#provider ??= new OpenAIProvider();
     const model = await this.#provider.getModel(name);
     this.#provided += 1;
-    return new JudgedModel(model, this.#turn);
+    return new JudgedModel(model, name ?? 'unknown', this.#session, this.#options);
   }
 
   /** Checks that the runner gets the agent's model from here, which it does just before. @throws Error */
@@ -96,11 +110,15 @@ class JudgedModelProvider implements ModelProvider {
 
 class JudgedModel implements Model {
   readonly #model: Model;
-  readonly #turn: Turn;
+  readonly #name: string;
+  readonly #session: Session;
+  readonly #options: AdapterOptions;
 
-  constructor(model: Model, turn: Turn) {
+  constructor(model: Model, name: string, session: Session, options: AdapterOptions) {
     this.#model = model;
-    this.#turn = turn;
+    this.#name = name;
+    this.#session = session;
+    this.#options = options;
   }
 
   get supportsPromptModelSelection(): boolean {
@@ -112,82 +130,140 @@ class JudgedModel implements Model {
   }
 
   async getResponse(request: ModelRequest): Promise<ModelResponse> {
-    const { providerData, ...response } = await this.#model.getResponse(request);
-    const output = await judgeOutput(this.#turn, response.output);
-    return { ...response, ...(output === response.output && providerData ? { providerData } : {}), output };
+    const { judged, answer } = await this.#prepare(request);
+    const { providerData, ...response } = await this.#model.getResponse(judged);
+    const output = await judgeOutput(answer, response.output);
+    await answer.end();
+    return { ...response, ...(answer.isFree && providerData ? { providerData } : {}), output };
   }
 
   async *getStreamedResponse(request: ModelRequest): AsyncIterable<StreamEvent> {
-    const isJudged = await this.#turn.hasOutboundHook();
-    for await (const event of this.#model.getStreamedResponse(request)) {
-      if (!isJudged) {
-        if (event.type === 'response_done') await confirmOutput(this.#turn, event.response.output);
-        yield event;
-      } else if (event.type === 'response_done') {
-        const output = await judgeOutput(this.#turn, event.response.output);
-        for (const text of listTexts(output)) yield { type: 'output_text_delta', delta: text };
-        const { providerData: _unjudged, ...response } = event.response;
-        yield { type: 'response_done', response: { ...response, output } };
-      } else if (event.type === 'response_started') {
-        // The provider's own data may hold the first words.
-        yield { type: 'response_started' };
+    const { judged, answer } = await this.#prepare(request);
+    const text = answer.openStream();
+    let isWhole = false;
+    try {
+      for await (const event of this.#model.getStreamedResponse(judged)) {
+        if (event.type === 'output_text_delta') {
+          const delta = await text.push(event.delta);
+          if (delta !== '') yield answer.isFree ? event : { type: 'output_text_delta', delta };
+        } else if (event.type === 'response_done') {
+          const rest = await text.end();
+          if (rest !== '') yield { type: 'output_text_delta', delta: rest };
+          const done = answer.isFree ? event.response : withJudgedText(event.response, text.shown);
+          noteCalls(answer, event.response.output);
+          await answer.end();
+          isWhole = true;
+          yield { type: 'response_done', response: done };
+        } else if (answer.isFree) {
+          yield event;
+        } else if (event.type === 'response_started') {
+          // The provider's own data may hold the first words.
+          yield { type: 'response_started' };
+        }
       }
+    } finally {
+      if (!isWhole) await answer.abandon();
     }
+  }
+
+  async #prepare(request: ModelRequest): Promise<{ judged: ModelRequest; answer: JudgedAnswer }> {
+    const { input } = request;
+    const items = typeof input === 'string' ? [{ role: 'user', content: input } as AgentInputItem] : input;
+    const isSystem = (item: AgentInputItem): boolean => 'role' in item && item.role === 'system';
+    const own = items.filter(isSystem).map((item) => ('content' in item ? String(item.content) : ''));
+    const { systemPrompt, messages, answer } = await openConversation(this.#session).prepare(
+      {
+        systemPrompt: [request.systemInstructions ?? '', ...own].filter((part) => part !== '').join('\n\n'),
+        model: this.#name,
+        messages: items.filter((item) => !isSystem(item)),
+        signal: request.signal,
+      },
+      format,
+      this.#options,
+    );
+    const { systemInstructions: _unjudged, ...rest } = request;
+    const instructions = systemPrompt === '' ? {} : { systemInstructions: systemPrompt };
+    return { judged: { ...rest, ...instructions, input: messages }, answer };
   }
 }
 
-/** Runs `outboundMessage` on each text of the model. Returns the same array if no plugin changes one. */
-async function judgeOutput<Item extends AgentOutputItem>(turn: Turn, output: Item[]): Promise<Item[]> {
-  const judged = await Promise.all(output.map((item) => judgeOutputItem(turn, item)));
-  return judged.every((item, index) => item === output[index]) ? output : judged;
+/** Judges each text of the model, and leaves out what no plugin judges. */
+async function judgeOutput(answer: JudgedAnswer, output: readonly AgentOutputItem[]): Promise<AgentOutputItem[]> {
+  noteCalls(answer, output);
+  const judged: AgentOutputItem[] = [];
+  for (const item of output) {
+    if (!isMessage(item)) {
+      if (answer.isFree || item.type !== 'reasoning') judged.push(item);
+      continue;
+    }
+    const texts: string[] = [];
+    for (const text of listTexts([item])) texts.push(await answer.judge(text));
+    judged.push(answer.isFree ? item : withText(item, texts.join('')));
+  }
+  return judged;
 }
 
-async function judgeOutputItem<Item extends AgentOutputItem>(turn: Turn, item: Item): Promise<Item> {
-  if (!isMessage(item)) return item;
-  let isChanged = false;
-  const parts = item.content.map(async (part) => {
-    if (part.type !== 'output_text') return part;
-    const text = await turn.outbound(part.text);
-    if (text === part.text) return part;
-    isChanged = true;
-    // The provider's data of the part describes the text that was replaced.
-    return { type: 'output_text', text } as const;
-  });
-  const content = await Promise.all(parts);
-  if (!isChanged) return item;
-  const { providerData: _replaced, ...message } = item;
-  return { ...message, content } as Item;
+function noteCalls(answer: JudgedAnswer, output: readonly AgentOutputItem[]): void {
+  for (const item of output) if (item.type === 'function_call') answer.noteCall(item.callId);
 }
 
-async function confirmOutput(turn: Turn, output: readonly AgentOutputItem[]): Promise<void> {
-  for (const text of listTexts(output)) await turn.confirmStreamed(text);
+/** The message with judged text, and without the provider's data, which describes the text as it was before. */
+const withText = (
+  { providerData: _unjudged, ...message }: AssistantMessageItem,
+  text: string,
+): AssistantMessageItem => ({
+  ...message,
+  content: [...message.content.filter((part) => !TEXT_PARTS.has(part.type)), { type: 'output_text', text }],
+});
+
+/** A streamed response whose messages have, together, the text that was shown. */
+function withJudgedText<Response extends { output: AgentOutputItem[]; providerData?: unknown }>(
+  { providerData: _unjudged, ...response }: Response,
+  shown: string,
+) {
+  const first = response.output.find(isMessage);
+  const output: AgentOutputItem[] = [];
+  for (const item of response.output) {
+    if (item === first) output.push(withText(first, shown));
+    else if (!isMessage(item) && item.type !== 'reasoning') output.push(item);
+  }
+  return { ...response, output };
 }
+
+const TEXT_PARTS: ReadonlySet<string> = new Set(['output_text', 'refusal']);
 
 const listTexts = (output: readonly AgentOutputItem[]): string[] =>
-  output
-    .filter(isMessage)
-    .flatMap(({ content }) => content.flatMap((part) => (part.type === 'output_text' ? [part.text] : [])));
+  output.filter(isMessage).flatMap(({ content }) =>
+    content.flatMap((part) => {
+      if (part.type === 'output_text') return [part.text];
+      return part.type === 'refusal' ? [part.refusal] : [];
+    }),
+  );
 
 const isMessage = (item: AgentOutputItem): item is AssistantMessageItem => 'role' in item && item.role === 'assistant';
 
-async function judgeItem(item: AgentInputItem, inbound: Turn['inbound']): Promise<AgentInputItem> {
-  if (!('role' in item) || item.role !== 'user') return item;
-  if (typeof item.content === 'string') return { ...item, content: await inbound(item.content) };
-  const content = item.content.map(async (part) =>
-    part.type === 'input_text' ? { ...part, text: await inbound(part.text) } : part,
-  );
-  return { ...item, content: await Promise.all(content) };
+const format: MessageFormat<AgentInputItem> = {
+  readUserText(item) {
+    if (!('role' in item) || item.role !== 'user') return null;
+    if (typeof item.content === 'string') return item.content;
+    return item.content.flatMap((part) => (part.type === 'input_text' ? [part.text] : [])).join('\n');
+  },
+  replaceText(item, text) {
+    if (!('role' in item) || item.role !== 'user') return item;
+    if (typeof item.content === 'string') return { ...item, content: text };
+    const others = item.content.filter(({ type }) => type !== 'input_text');
+    return { ...item, content: [{ type: 'input_text', text }, ...others] };
+  },
+  readToolResult: (item) =>
+    item.type === 'function_call_result'
+      ? [{ callId: item.callId, name: item.name, text: readOutput(item.output) }]
+      : [],
+};
+
+function readOutput(output: unknown): string {
+  if (typeof output === 'string') return output;
+  const { type, text } = output as { type?: unknown; text?: unknown };
+  return type === 'text' && typeof text === 'string' ? text : JSON.stringify(output);
 }
 
-const fromSummary = (text: string): AgentInputItem => ({ role: 'user', content: text });
-
-function toPlain(item: AgentInputItem): PlainMessage {
-  if (!('role' in item) || item.role === undefined) {
-    return { role: item.type === 'function_call_result' ? 'tool' : 'assistant', text: JSON.stringify(item) };
-  }
-  const { content, role } = item;
-  if (typeof content === 'string') return { role, text: content };
-  return { role, text: content.map((part) => ('text' in part ? part.text : `[${part.type}]`)).join('\n') };
-}
-
-export { VetoError } from './turn.ts';
+export { VetoError } from './veto-error.ts';

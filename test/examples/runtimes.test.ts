@@ -8,8 +8,6 @@ import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { Turn, VetoError } from '../../sdk/adapters/turn.ts';
-import { connect } from '../../sdk/session/session.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
 import { type Asked, startModelServer } from '../supervisor/host/model-server.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
@@ -115,16 +113,16 @@ for (const name of examples)
     t.same(model.asked, []);
   });
 
-t.test('a required summarizer that fails stops the turn; a message that was not judged is judged again', async (t) => {
-  const client = connect({ url: `http://127.0.0.1:${port}`, token: await fixture.issuer.issue('strict') });
-  const turn = new Turn(await client.start({ agentId: 'a' }), { compactAfter: 1, keep: 0 });
-  const messages = ['a', 'b', 'c'].map((text) => ({ role: 'user', text }) as const);
-  for (const stopped of [turn.compact(messages), turn.inbound('bad')]) {
-    const error = await stopped.catch((thrown: unknown) => thrown);
-    t.ok(error instanceof VetoError);
-    t.match(error, { plugin: 'gate', reason: /this account requires it/, isFinal: false });
-  }
-  await fixture.pool.query(`UPDATE installations SET required = false`);
-  fixture.supervisor.pluginsCache.dropAll();
-  t.equal(await turn.inbound('bad'), 'bad');
-});
+for (const name of examples)
+  t.test(`${name}: a message that a required plugin could not judge is judged when it is sent again`, async (t) => {
+    const account = `moody-${name}`;
+    const code = `let calls = 0;
+      middleware.inboundMessage = () => { calls += 1; if (calls === 1) throw new Error('x'); };
+      compaction.summarize = () => { throw new Error('x'); };`;
+    await fixture.install({ slug: account, account, code, required: true });
+    const model = await startModelServer(t);
+    model.answers = [answer];
+    const lines = await runExample(name, model.url, account, ['one', 'one', 'two', 'three', 'four']);
+    const stopped = /failed with an error, and this account requires it/;
+    t.match(lines, [stopped, 'Yes.', 'Yes.', 'Yes.', stopped], 'the last one needs a summary');
+  });

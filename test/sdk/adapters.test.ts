@@ -5,15 +5,17 @@
 import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+import { AIMessage, HumanMessage } from '@langchain/core/messages';
 import { ChatOpenAI } from '@langchain/openai';
-import { Agent, OpenAIProvider, Runner } from '@openai/agents';
-import { generateText, streamText, wrapLanguageModel } from 'ai';
+import { Agent, type AgentInputItem, assistant, OpenAIProvider, Runner, user } from '@openai/agents';
+import { generateText, stepCountIs, streamText, wrapLanguageModel } from 'ai';
 import { createAgent } from 'langchain';
 import t, { type Test } from 'tap';
 import * as aiSdk from '../../sdk/adapters/ai-sdk.ts';
+import type { AdapterOptions } from '../../sdk/adapters/judged-conversation.ts';
 import * as langchain from '../../sdk/adapters/langchain.ts';
 import * as openAiAgents from '../../sdk/adapters/openai-agents.ts';
-import { Turn, type TurnOptions, VetoError } from '../../sdk/adapters/turn.ts';
+import { VetoError } from '../../sdk/adapters/veto-error.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
 import {
   type Asked,
@@ -43,11 +45,18 @@ const BROKEN = `middleware.outboundMessage = () => { throw new Error('x'); };`;
 await fixture.install({ account: 'guarded', slug: 'guard', code: GUARD });
 await fixture.install({ account: 'strict', slug: 'strict', code: BROKEN, required: true });
 
+interface Said {
+  readonly role: 'user' | 'assistant';
+  readonly content: string;
+}
 interface TurnRun {
   readonly session: Session;
   readonly modelUrl: string;
   readonly text?: string;
-  readonly options?: TurnOptions;
+  /** The whole conversation, where it is more than `text`. */
+  readonly messages?: readonly Said[];
+  readonly options?: AdapterOptions;
+  readonly signal?: AbortSignal;
 }
 interface Framework {
   /** Runs a turn and returns its final text. */
@@ -56,38 +65,63 @@ interface Framework {
   stream(run: TurnRun): AsyncIterable<unknown>;
 }
 
-const askAiSdk = ({ session, modelUrl, text = 'hello', options }: TurnRun) => {
+const listMessages = ({ text = 'hello', messages = [{ role: 'user', content: text }] }: TurnRun): Said[] => [
+  ...messages,
+];
+
+async function askAiSdk(run: TurnRun) {
+  const { session, modelUrl, options, signal } = run;
   const model = createOpenAICompatible({ name: 'local', baseURL: modelUrl })('m');
-  const messages = [{ role: 'user' as const, content: text }];
-  return { model: wrapLanguageModel({ model, middleware: aiSdk.bulkhead(session, options) }), messages, maxRetries: 0 };
-};
+  return {
+    model: wrapLanguageModel({ model, middleware: aiSdk.bulkhead(session, options) }),
+    tools: await aiSdk.bulkheadTools(session),
+    stopWhen: stepCountIs(4),
+    messages: listMessages(run),
+    maxRetries: 0,
+    ...(signal ? { abortSignal: signal } : {}),
+  };
+}
 async function openLangchain({ session, modelUrl, options }: TurnRun) {
   const model = new ChatOpenAI({ model: 'm', apiKey: 'none', configuration: { baseURL: modelUrl }, maxRetries: 0 });
-  return createAgent({ model, tools: [], middleware: [await langchain.bulkhead(session, options)] });
+  return createAgent({
+    model: langchain.bulkhead(session, model, options),
+    tools: await langchain.bulkheadTools(session),
+  });
 }
-function openAgents({ session, modelUrl, options }: TurnRun) {
+async function openAgents({ session, modelUrl, options }: TurnRun) {
   const modelProvider = new OpenAIProvider({ apiKey: 'none', baseURL: modelUrl, useResponses: false });
   const runner = new Runner({
     ...openAiAgents.bulkhead(session, { ...options, modelProvider }),
     tracingDisabled: true,
   });
-  return { runner, agent: new Agent({ name: 'Baker', model: 'm', instructions: 'You bake.' }) };
+  const tools = await openAiAgents.bulkheadTools(session);
+  return { runner, agent: new Agent({ name: 'Baker', model: 'm', tools }) };
 }
-const toMessages = ({ text = 'hello' }: TurnRun) => ({ messages: [{ role: 'user', content: text }] });
+const toMessages = (run: TurnRun) => ({
+  messages: listMessages(run).map(({ role, content }) =>
+    role === 'user' ? new HumanMessage(content) : new AIMessage(content),
+  ),
+});
+const toItems = (run: TurnRun): AgentInputItem[] =>
+  listMessages(run).map(({ role, content }) => (role === 'user' ? user(content) : assistant(content)));
+const withSignal = ({ signal }: TurnRun) => (signal ? { signal } : {});
 
 const langchainAgent: Framework = {
   async generate(run) {
-    return (await (await openLangchain(run)).invoke(toMessages(run))).messages.at(-1)?.text ?? '';
+    return (await (await openLangchain(run)).invoke(toMessages(run), withSignal(run))).messages.at(-1)?.text ?? '';
   },
   async *stream(run) {
-    yield* await (await openLangchain(run)).stream(toMessages(run), { streamMode: ['messages', 'values'] });
+    yield* await (await openLangchain(run)).stream(toMessages(run), {
+      streamMode: ['messages', 'values'],
+      ...withSignal(run),
+    });
   },
 };
 const frameworks: Readonly<Record<string, Framework>> = {
   'ai-sdk': {
-    generate: async (run) => (await generateText(askAiSdk(run))).text,
+    generate: async (run) => (await generateText(await askAiSdk(run))).text,
     async *stream(run) {
-      const { fullStream } = streamText({ ...askAiSdk(run), includeRawChunks: true, onError: () => undefined });
+      const { fullStream } = streamText({ ...(await askAiSdk(run)), includeRawChunks: true, onError: () => undefined });
       for await (const part of fullStream) {
         if (part.type === 'error') throw part.error;
         yield part;
@@ -98,17 +132,17 @@ const frameworks: Readonly<Record<string, Framework>> = {
   'langchain events': {
     ...langchainAgent,
     async *stream(run) {
-      yield* (await openLangchain(run)).streamEvents(toMessages(run), { version: 'v2' });
+      yield* (await openLangchain(run)).streamEvents(toMessages(run), { version: 'v2', ...withSignal(run) });
     },
   },
   'openai-agents': {
     async generate(run) {
-      const { runner, agent } = openAgents(run);
-      return (await runner.run(agent, run.text ?? 'hello')).finalOutput ?? '';
+      const { runner, agent } = await openAgents(run);
+      return (await runner.run(agent, toItems(run), withSignal(run))).finalOutput ?? '';
     },
     async *stream(run) {
-      const { runner, agent } = openAgents(run);
-      const result = await runner.run(agent, run.text ?? 'hello', { stream: true });
+      const { runner, agent } = await openAgents(run);
+      const result = await runner.run(agent, toItems(run), { stream: true, ...withSignal(run) });
       yield* result;
       await result.completed;
     },
@@ -133,16 +167,15 @@ async function collect(framework: Framework, run: TurnRun): Promise<{ text: stri
     for await (const event of framework.stream(run)) text += `${print(event)}\n`;
     return { text, error: null };
   } catch (error) {
-    return { text, error: findVeto(error) };
+    return { text, error };
   }
 }
 
-/** Frameworks wrap the errors of a middleware. */
-function findVeto(error: unknown): unknown {
-  if (error instanceof VetoError || !(error instanceof Error)) return error;
-  return error.cause === undefined ? error : findVeto(error.cause);
-}
-const failGenerate = (framework: Framework, run: TurnRun) => framework.generate(run).then(() => null, findVeto);
+const failGenerate = (framework: Framework, run: TurnRun) =>
+  framework.generate(run).then(
+    () => null,
+    (error: unknown) => error,
+  );
 
 /** Answers with a stream or with one JSON body, as it was asked to: an adapter that buffers may ask for either. */
 const reply =
@@ -214,19 +247,6 @@ for (const [name, framework] of Object.entries(frameworks)) {
       t.notMatch(text, /Wholemeal/);
     });
 
-    t.test('where the service does not say who judges, text is judged before it leaves', async (t) => {
-      const model = await startModelServer(t);
-      model.answers = [reply('Wholemeal ', 'is classified.')];
-      const session = await open('guarded', async (input, init) =>
-        init?.method === 'GET' && String(input).endsWith('/hooks')
-          ? new Response(null, { status: 500 })
-          : fetch(input, init),
-      );
-      const { text, error } = await collect(framework, { session, modelUrl: model.url });
-      t.match(error, { name: 'VetoError', plugin: 'guard' });
-      t.notMatch(text, /Wholemeal/);
-    });
-
     t.test('a plugin that is installed in the middle counts', async (t) => {
       const account = `late-${name.replace(' ', '-')}`;
       const session = await open(account);
@@ -240,7 +260,10 @@ for (const [name, framework] of Object.entries(frameworks)) {
           await fixture.install({ account, slug: account, code: GUARD });
           slow.finish();
         }
-      })().then(() => null, findVeto);
+      })().then(
+        () => null,
+        (error: unknown) => error,
+      );
       t.match(veto, { name: 'VetoError', plugin: account }, 'of a message: it ends with a veto');
       const model = await startModelServer(t);
       model.answers = [reply('Rye ', 'is classified.')];
@@ -272,21 +295,6 @@ for (const [name, framework] of Object.entries(frameworks))
     t.same(model.asked, [], 'the model was not asked');
   });
 
-t.test('a summary is made of judged messages, is not judged itself, and is judged where it comes back', async (t) => {
-  const turn = new Turn(await open('inbound'), { compactAfter: 1, keep: 0 });
-  const format = {
-    judge: (text: string, inbound: (text: string) => Promise<string>) => inbound(text),
-    toPlain: (text: string) => ({ role: 'user', text }) as const,
-    fromSummary: (text: string) => text,
-  };
-  const [summary = '', ...rest] = await turn.prepare(['charge 4111', 'thanks'], format);
-  t.match(summary, /They asked for the recipe: charge \[card\]; thanks$/);
-  t.same(rest, []);
-  t.same(await turn.prepare(['charge 4111', 'thanks', 'more 4111'], format), [summary, 'more [card]']);
-  // A framework that stores what it sent hands the summary back as a message of the user.
-  await t.rejects(turn.prepare([summary], format), /we keep it/);
-});
-
 t.test('openai-agents: a model that plugins could not judge is refused', async (t) => {
   const model = await startModelServer(t);
   model.answers = [reply('Yes.')];
@@ -300,3 +308,195 @@ t.test('openai-agents: a model that plugins could not judge is refused', async (
   await t.rejects(overridden.run(named, 'hello'), refused);
   t.same(model.asked, []);
 });
+
+/** Answers with calls of a tool, and then with a text. */
+const callThenSay =
+  (name: string, args: object, id: string, text: string) =>
+  (response: ServerResponse, asked: Asked): void => {
+    const last = asked.body.messages.at(-1);
+    if (last.role === 'tool') {
+      reply(text)(response, asked);
+      return;
+    }
+    const calls = [{ index: 0, id, type: 'function', function: { name, arguments: JSON.stringify(args) } }];
+    if (asked.body.stream) {
+      stream(response).end(
+        [
+          { choices: [{ index: 0, delta: { role: 'assistant', tool_calls: calls }, finish_reason: null }] },
+          { choices: [{ index: 0, delta: {}, finish_reason: 'tool_calls' }] },
+        ]
+          .map(
+            (part) =>
+              `data: ${JSON.stringify({ id: 'x', object: 'chat.completion.chunk', created: 1, model: 'm', ...part })}\n\n`,
+          )
+          .concat('data: [DONE]\n\n')
+          .join(''),
+      );
+      return;
+    }
+    const message = { role: 'assistant', content: null, tool_calls: calls };
+    const choice = { index: 0, message, finish_reason: 'tool_calls' };
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.end(JSON.stringify({ id: 'x', object: 'chat.completion', created: 1, model: 'm', choices: [choice] }));
+  };
+
+const JUDGE = `
+  middleware.inboundMessage = (ctx) => {
+    host.log('inbound', { text: ctx.message.text });
+    if (/forbidden/.test(ctx.message.text)) ctx.cancel('we do not speak of it');
+    return { message: { text: ctx.message.text.replace('4111', '[card]') } };
+  };
+  tools.add = { description: 'Adds', parameters: { type: 'object', properties: { a: { type: 'number' } }, required: ['a'], additionalProperties: false },
+    handler: ({ a }) => { host.log('added'); return String(a + 1); } };
+  tools.wait = { description: 'Waits', parameters: { type: 'object' },
+    handler: (args, { signal }) => new Promise((resolve) => {
+      host.log('waiting');
+      signal.addEventListener('abort', () => { host.log('aborted'); resolve('late'); });
+    }) };`;
+const SENTENCES = `middleware.outboundMessage = { stream: true, handler: (ctx) => {
+  if (/classified/.test(ctx.message.text)) ctx.cancel('that is classified');
+  return { message: { text: ctx.message.text.replace('loafs', 'loaves') } };
+} };`;
+
+const readTranscript = async (session: Session) =>
+  (await session.messages()).items.map(({ role, text }) => `${role}: ${text}`);
+
+async function countLines(account: string, message: string): Promise<number> {
+  await fixture.supervisor.logs.flush();
+  const { rows } = await fixture.pool.query(
+    `SELECT 1 FROM plugin_logs l JOIN installations i ON i.id = l.installation_id JOIN accounts a ON a.id = i.account_id
+      WHERE a.name = $1 AND l.message = $2`,
+    [account, message],
+  );
+  return rows.length;
+}
+
+/** Runs a turn streamed or not. */
+const run = async (framework: Framework, isStreamed: boolean, turn: TurnRun): Promise<unknown> =>
+  isStreamed ? (await collect(framework, turn)).error : failGenerate(framework, turn);
+
+/** Its events are another view of the same stream. */
+const { 'langchain events': _events, ...told } = frameworks;
+
+let accounts = 0;
+for (const [name, framework] of Object.entries(told))
+  for (const isStreamed of [false, true])
+    t.test(`${name}, ${isStreamed ? 'streamed' : 'whole'}: each message is judged once`, async (t) => {
+      accounts += 1;
+      const account = `judge-${accounts}`;
+      await fixture.install({ account, slug: account, code: JUDGE });
+      const model = await startModelServer(t);
+      const turn = { session: await open(account), modelUrl: model.url };
+      const say = (...contents: string[]): Said[] =>
+        contents.map((content, index) => ({ role: index % 2 ? 'assistant' : 'user', content }));
+
+      model.answers = [reply('Sure.')];
+      t.equal(await run(framework, isStreamed, { ...turn, messages: say('yes 4111') }), null);
+      t.equal(await run(framework, isStreamed, { ...turn, messages: say('yes 4111', 'Sure.', 'yes 4111') }), null);
+      t.equal(await countLines(account, 'inbound'), 2, 'said twice: judged twice');
+      const asked = JSON.stringify(model.asked.at(-1)?.body.messages);
+      t.match(asked, /card.*card/, 'the model gets both as they were judged');
+      t.notMatch(asked, /4111/);
+
+      model.answers = [(response) => response.writeHead(400).end(), reply('Now.')];
+      const retried = { ...turn, messages: say('yes 4111', 'Sure.', 'yes 4111', 'Sure.', 'go') };
+      t.not(await run(framework, isStreamed, retried), null, 'the model fails');
+      t.equal(await run(framework, isStreamed, retried), null);
+      t.equal(await countLines(account, 'inbound'), 3, 'a retry: judged once');
+
+      const known = model.asked.length;
+      const bad = [...retried.messages, { role: 'assistant' as const, content: 'Now.' }];
+      const vetoed = { ...turn, messages: [...bad, ...say('forbidden words')] };
+      const veto = await run(framework, isStreamed, vetoed);
+      t.ok(veto instanceof VetoError, 'a veto');
+      t.match(veto, { plugin: account, reason: 'we do not speak of it' });
+      t.equal(model.asked.length, known, 'the model was not asked');
+      const other = { ...turn, messages: [...vetoed.messages, ...say('other words')] };
+      t.equal(await run(framework, isStreamed, other), null, 'then other words');
+      t.equal(await countLines(account, 'inbound'), 5);
+      t.notMatch(
+        JSON.stringify(model.asked.at(-1)?.body.messages),
+        /forbidden/,
+        'the model does not see what was vetoed',
+      );
+
+      const stateless = connect({ url, token: await fixture.issuer.issue(account) }).open(turn.session.id);
+      const next = [...bad, ...say('other words', 'Now.', 'last')];
+      t.equal(await run(framework, isStreamed, { ...turn, session: stateless, messages: next }), null);
+      t.equal(await countLines(account, 'inbound'), 6, 'a stateless handler: only the new message is judged');
+      const twice = { ...turn, session: await open(account), messages: say('ping'), options: { messageId: 'm1' } };
+      t.equal(await run(framework, isStreamed, twice), null);
+      await run(framework, isStreamed, twice);
+      t.equal(await countLines(account, 'inbound'), 7, 'the same id: judged once');
+      t.same(await readTranscript(turn.session), [
+        'user: yes [card]',
+        'assistant: Sure.',
+        'user: yes [card]',
+        'assistant: Sure.',
+        'user: go',
+        'assistant: Now.',
+        `notice: ${account} cancelled the operation: we do not speak of it`,
+        'user: other words',
+        'assistant: Now.',
+        'user: last',
+        'assistant: Now.',
+      ]);
+    });
+
+for (const [name, framework] of Object.entries(told))
+  for (const isStreamed of [false, true])
+    t.test(`${name}, ${isStreamed ? 'streamed' : 'whole'}: tools`, async (t) => {
+      accounts += 1;
+      const account = `tools${accounts}`;
+      await fixture.install({ account, slug: account, code: JUDGE });
+      const model = await startModelServer(t);
+      const turn = { session: await open(account), modelUrl: model.url };
+      model.answers = [callThenSay(`${account}__add`, { a: 1 }, 'c1', 'Two.')];
+      t.equal(await run(framework, isStreamed, turn), null);
+      t.same(await readTranscript(turn.session), ['user: hello', 'tool: 2', 'assistant: Two.']);
+      t.match((await turn.session.turns()).items, [{ state: 'ended' }]);
+
+      model.answers = [callThenSay(`${account}__add`, { a: 1, b: 2 }, 'c1', 'Oh.')];
+      t.equal(await run(framework, isStreamed, { ...turn, text: 'again' }), null);
+      t.match(JSON.stringify(model.asked.at(-1)?.body.messages), /“?b\b/, 'the model sees which property is too many');
+      t.equal(await countLines(account, 'added'), 1);
+
+      const stop = new AbortController();
+      model.answers = [callThenSay(`${account}__wait`, {}, 'c2', 'Never.')];
+      const running = run(framework, isStreamed, { ...turn, text: 'wait', signal: stop.signal });
+      while ((await countLines(account, 'waiting')) === 0) await new Promise((resolve) => setImmediate(resolve));
+      stop.abort(new Error('the user left'));
+      await running;
+      while ((await countLines(account, 'aborted')) === 0) await new Promise((resolve) => setImmediate(resolve));
+      t.pass('the handler was aborted');
+    });
+
+for (const [name, framework] of Object.entries(frameworks))
+  t.test(`${name}: a guard that streams lets each sentence out when it is judged`, async (t) => {
+    accounts += 1;
+    const account = `sentences-${accounts}`;
+    await fixture.install({ account, slug: account, code: SENTENCES });
+    const server = await startModelServer(t);
+    const seen = Promise.withResolvers<void>();
+    const finish = async (response: ServerResponse, rest: string) => {
+      stream(response).write(openAiStart + openAiDelta('Two lo') + openAiDelta('afs. The') + openAiDelta(' rest'));
+      await seen.promise;
+      response.end(openAiEvents([rest]));
+    };
+    server.answers = [
+      (response) => void finish(response, ' is fine.'),
+      (response) => void finish(response, ' is classified.'),
+    ];
+    const session = await open(account);
+    let text = '';
+    for await (const event of framework.stream({ session, modelUrl: server.url })) {
+      text += print(event);
+      if (text.includes('Two loaves.')) seen.resolve();
+    }
+    t.notMatch(text, /loafs/);
+    t.match(text, /is fine\./);
+    const { text: shown, error } = await collect(framework, { session, modelUrl: server.url, text: 'more' });
+    t.match(error, { name: 'VetoError', plugin: account });
+    t.match(shown, /Two loaves\./);
+    t.notMatch(shown, /classified\.|The rest/);
+  });

@@ -1,16 +1,15 @@
-import { type AgentMiddleware } from 'langchain';
+/** Bulkhead for LangChain.js and LangGraph: `createAgent({ model: bulkhead(session, model), tools: await bulkheadTools(session) })`. */
+import { BaseChatModel } from '@langchain/core/language_models/chat_models';
+import { StructuredTool } from '@langchain/core/tools';
 import type { Session } from '../session/session.js';
-import { type TurnOptions } from './turn.js';
+import { type AdapterOptions } from './judged-conversation.js';
 /**
- * A middleware that adds the session's tools and runs the plugins' hooks on each model call. While a plugin judges the
- * agent's messages, they are streamed whole, after they are judged. List it last: a middleware behind it that replaces the
- * model would stream unjudged text.
+ * A chat model that makes each message of the user a turn of the session: plugins judge it, the system prompt and the model's
+ * texts, and the transcript has all of them. Text leaves when it is judged; while no plugin judges messages, at once.
  *
- * @throws VetoError from `agent.invoke` and `agent.stream` when a plugin cancels a message
+ * @throws VetoError from `invoke` and `stream` of the model and its agents when a plugin cancels a message
  */
-export declare function bulkhead(session: Session, options?: TurnOptions): Promise<AgentMiddleware>;
-/** Returns the session's tools as LangChain tools. */
-export declare function bulkheadTools(session: Session): Promise<import("langchain").DynamicStructuredTool<{
-    type: "object";
-}, unknown, unknown, string, unknown, string>[]>;
-export { VetoError } from './turn.js';
+export declare function bulkhead(session: Session, model: BaseChatModel, options?: AdapterOptions): BaseChatModel;
+/** Returns the session's tools as LangChain tools. Call it again when the tools of the session change. */
+export declare function bulkheadTools(session: Session): Promise<StructuredTool[]>;
+export { VetoError } from './veto-error.js';

@@ -1,16 +1,17 @@
 /** Bulkhead for the OpenAI Agents SDK: `new Runner(bulkhead(session))`, and `tools: await bulkheadTools(session)` of the agent. */
 import { type ModelProvider, type RunConfig, type Tool } from '@openai/agents';
 import type { Session } from '../session/session.js';
-import { type TurnOptions } from './turn.js';
+import { type AdapterOptions } from './judged-conversation.js';
 type Filter = NonNullable<RunConfig['callModelInputFilter']>;
-export interface AgentsOptions extends TurnOptions {
+export interface AgentsOptions extends AdapterOptions {
     /** The provider of the agents' models. Default: OpenAI. */
     readonly modelProvider?: ModelProvider;
 }
 /**
- * Run settings that run the plugins' hooks on each model call. While a plugin judges the agent's messages, they are streamed
- * whole, after they are judged. Agents must name their models: the provider is an option, because text of a model that the
- * settings do not provide would leave unjudged.
+ * Run settings that make each message of the user a turn of the session: plugins judge it, the system prompt and the model's
+ * texts, and the transcript has all of them. Text leaves when it is judged; while no plugin judges messages, at once. Agents
+ * must name their models: the provider is an option, because text of a model that the settings do not provide would leave
+ * unjudged.
  *
  * @throws VetoError from `run` when a plugin cancels a message
  */
@@ -18,6 +19,6 @@ export declare function bulkhead(session: Session, { modelProvider, ...options }
     callModelInputFilter: Filter;
     modelProvider: ModelProvider;
 };
-/** Returns the session's tools as Agents SDK tools. */
+/** Returns the session's tools as Agents SDK tools. Call it again when the tools of the session change. */
 export declare function bulkheadTools(session: Session): Promise<Tool[]>;
-export { VetoError } from './turn.js';
+export { VetoError } from './veto-error.js';

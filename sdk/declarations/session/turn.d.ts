@@ -37,6 +37,12 @@ export declare class Turn {
     output(text: string, { signal, ...options }?: OutputOptions & {
         isShown?: boolean;
     }): Promise<TurnOutput>;
+    /** Sends one piece of a text of the agent. `show` of the answer is what may be shown of it and of what was held before. */
+    piece(text: string, { signal, ...options }: OutputOptions & {
+        readonly id: string;
+        readonly piece: number;
+        readonly done?: boolean;
+    }): Promise<TurnOutput>;
     /**
      * Sends a text of the agent as the model writes it. Yields what may be shown: each piece at once while no plugin judges
      * messages or all of them stream, otherwise the whole at the end. Ends with the first answer whose action is `cancel`: end

@@ -1,0 +1,76 @@
+/** What the session's plugins offer a model: tools, and their skills and commands as two more. */
+import type { Session, ToolResult } from '../session/session.ts';
+import { openConversation } from './judged-conversation.ts';
+
+interface CallOptions {
+  /** The id that the model gave the call. */
+  readonly callId?: string | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+export interface OfferedTool {
+  readonly name: string;
+  readonly description: string;
+  readonly parameters: { readonly type: 'object' } & Readonly<Record<string, unknown>>;
+  /** Calls the tool. What a model can correct is a result with `isError`. Aborting rejects with the signal's reason. */
+  call(input: unknown, options: CallOptions): Promise<ToolResult>;
+}
+
+const NAME = { type: 'string', description: 'Its name, as listed.' };
+
+export async function listOfferedTools(session: Session): Promise<OfferedTool[]> {
+  const conversation = openConversation(session);
+  const [tools, skills, commands] = await Promise.all([session.tools(), session.skills(), session.commands()]);
+  const offered = tools.map(
+    ({ name, description, parameters }): OfferedTool => ({
+      name,
+      description,
+      parameters: { ...parameters, type: 'object' },
+      call: (input, options) => conversation.callTool(name, input, options),
+    }),
+  );
+  if (skills.length > 0)
+    offered.push({
+      name: 'read_skill',
+      description: `Reads a skill: instructions for a kind of task. Read it before you do such a task.\n${listOffers(skills)}`,
+      parameters: { type: 'object', properties: { name: NAME }, required: ['name'] },
+      call: (input, { signal }) =>
+        readText(
+          async () => (await session.readSkill(readField(input, 'name'), signal ? { signal } : {})).text,
+          signal,
+        ),
+    });
+  if (commands.length > 0)
+    offered.push({
+      name: 'run_command',
+      description: `Runs a command and returns its text.\n${listOffers(commands)}`,
+      parameters: {
+        type: 'object',
+        properties: { name: NAME, input: { type: 'string', description: 'What follows the name of the command.' } },
+        required: ['name'],
+      },
+      call: (input, { signal }) =>
+        readText(
+          () => session.runCommand(readField(input, 'name'), readField(input, 'input'), signal ? { signal } : {}),
+          signal,
+        ),
+    });
+  return offered;
+}
+
+const listOffers = (offers: readonly { readonly name: string; readonly description: string }[]): string =>
+  offers.map(({ name, description }) => `- ${name}: ${description}`).join('\n');
+
+function readField(input: unknown, field: string): string {
+  const value = (input as Readonly<Record<string, unknown>> | null)?.[field];
+  return typeof value === 'string' ? value : '';
+}
+
+/** A text, or why there is none in a form that the model can correct. */
+async function readText(read: () => Promise<string>, signal: AbortSignal | undefined): Promise<ToolResult> {
+  try {
+    return { content: [{ type: 'text', text: await read() }], isError: false };
+  } catch (error) {
+    signal?.throwIfAborted();
+    return { content: [{ type: 'text', text: (error as Error).message }], isError: true };
+  }
+}

@@ -1,0 +1,42 @@
+/** Judges one answer of a model, whole or as it is streamed. What is not judged is not returned. */
+import type { Prompt, Turn } from '../session/session.js';
+interface AnswerOptions {
+    readonly turn: Turn;
+    /** How plugins judge texts, as the turn's prompt said. */
+    readonly outbound: Prompt['outbound'];
+    readonly target: string | undefined;
+    readonly signal: AbortSignal | undefined;
+    readonly onCall: (callId: string) => void;
+    readonly onEnd: () => Promise<void>;
+}
+export declare class JudgedAnswer {
+    #private;
+    constructor(options: AnswerOptions);
+    /** Whether text may leave as the model writes it, because no plugin judges messages. */
+    get isFree(): boolean;
+    /** Judges a whole text. @throws VetoError */
+    judge(text: string): Promise<string>;
+    /** Opens a text that the model writes piece by piece. */
+    openStream(): JudgedStream;
+    /** Notes a call of a tool: the model is asked again after it. */
+    noteCall(callId: string): void;
+    /** Ends the turn, unless the model called a tool. Nothing of the answer may be left. */
+    end(): Promise<void>;
+    /** Records what was shown of an answer that broke off, so that the transcript has it. Never fails. */
+    abandon(): Promise<void>;
+}
+/** One text as the model writes it. */
+export declare class JudgedStream {
+    #private;
+    /** Everything that was returned, judged. */
+    shown: string;
+    constructor(options: AnswerOptions);
+    /** Returns what may be shown now. @throws VetoError */
+    push(delta: string): Promise<string>;
+    /** Returns the rest that may be shown. @throws VetoError */
+    end(): Promise<string>;
+    abandon(): Promise<void>;
+}
+/** What the transcript can hold: neither half surrogate pairs nor NUL. The service refuses a text that is too long. */
+export declare const toStorable: (text: string) => string;
+export {};

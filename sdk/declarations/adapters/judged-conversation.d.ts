@@ -1,0 +1,68 @@
+/**
+ * One agent's conversation, judged, for all adapters. Each message of a user opens a turn of the session, the model gets the
+ * messages as the plugins let them pass, and no text of the model leaves before it is judged.
+ */
+import type { Session, ToolResult, Trigger } from '../session/session.js';
+import { JudgedAnswer } from './judged-answer.js';
+export interface AdapterOptions {
+    /**
+     * The id of the message that the next run answers. Pass the id of a channel's message, which was judged when it came, or an
+     * id of yours: the same id is judged once, however often it is sent.
+     */
+    readonly messageId?: string;
+    /** The sender of messages to the agent, as plugins see it. Default: `user`. */
+    readonly from?: string;
+    /** What starts the agent's turns, as plugins see it. Default: `user`. */
+    readonly trigger?: Trigger;
+    /** The recipient of the agent's messages, as plugins see it. Default: `user`. */
+    readonly target?: string;
+    /** Number of messages after which a plugin summarizes the conversation. Default: never. */
+    readonly compactAfter?: number;
+    /** Number of recent messages that the summary does not replace. Default: 4. */
+    readonly keep?: number;
+}
+/** How an adapter reads and writes the messages of its framework. System prompts are not among them. */
+export interface MessageFormat<Message> {
+    /** The text of a user's message; null for messages of the agent and of tools. */
+    readUserText(message: Message): string | null;
+    replaceText(message: Message, text: string): Message;
+    /** The result of a tool that the framework itself called; null for other messages. */
+    readToolResult(message: Message): {
+        readonly callId: string;
+        readonly name: string;
+        readonly text: string;
+    }[];
+}
+interface ModelRequest<Message> {
+    readonly systemPrompt: string;
+    readonly model: string;
+    readonly messages: readonly Message[];
+    readonly signal?: AbortSignal | undefined;
+}
+/** What to ask the model, and what judges its answer. */
+export interface PreparedRequest<Message> {
+    readonly systemPrompt: string;
+    readonly messages: Message[];
+    readonly answer: JudgedAnswer;
+}
+/** The conversation of a session, shared by its model and its tools. */
+export declare function openConversation(session: Session): Conversation;
+export declare class Conversation {
+    #private;
+    readonly session: Session;
+    constructor(session: Session);
+    /**
+     * Judges the new messages of the user, and returns what the model may be asked.
+     *
+     * @throws VetoError before the model was asked
+     */
+    prepare<Message>(request: ModelRequest<Message>, format: MessageFormat<Message>, options: AdapterOptions): Promise<PreparedRequest<Message>>;
+    /** Calls a tool in the turn whose model asked for it. */
+    callTool(name: string, args: unknown, { callId, signal }: {
+        callId?: string | undefined;
+        signal?: AbortSignal | undefined;
+    }): Promise<ToolResult>;
+}
+/** Formats a tool result for a model: text parts as they are, other parts as JSON. */
+export declare const formatToolResult: ({ content }: ToolResult) => string;
+export {};

@@ -1,0 +1,18 @@
+/** What the session's plugins offer a model: tools, and their skills and commands as two more. */
+import type { Session, ToolResult } from '../session/session.js';
+interface CallOptions {
+    /** The id that the model gave the call. */
+    readonly callId?: string | undefined;
+    readonly signal?: AbortSignal | undefined;
+}
+export interface OfferedTool {
+    readonly name: string;
+    readonly description: string;
+    readonly parameters: {
+        readonly type: 'object';
+    } & Readonly<Record<string, unknown>>;
+    /** Calls the tool. What a model can correct is a result with `isError`. Aborting rejects with the signal's reason. */
+    call(input: unknown, options: CallOptions): Promise<ToolResult>;
+}
+export declare function listOfferedTools(session: Session): Promise<OfferedTool[]>;
+export {};
