@@ -102,6 +102,14 @@ declare namespace Bulkhead {
     type: 'json';
     json: Json;
   };
+  type DueNotify = {
+    id: string;
+    text: string;
+    to: string;
+    at: string | null;
+    repeat: string | null;
+    zone: string | null;
+  };
   type FileEntry = {
     path: string;
     sizeBytes: number;
@@ -140,6 +148,7 @@ declare namespace Bulkhead {
     text: string;
     at: string;
     repeat: string | null;
+    zone: string | null;
     to: string;
   };
   type NewTodo = {
@@ -297,6 +306,7 @@ declare namespace Bulkhead {
     message: {
       text: string;
     };
+    toSessionId: string | null;
     /** Cancels the operation. The transcript shows the reason (1-500 characters). */
     cancel(reason: string): never;
   }
@@ -311,6 +321,7 @@ declare namespace Bulkhead {
     message?: {
       text?: string;
     };
+    toSessionId?: never;
   }
 
   /** The context of `middleware.toolCall`. */
@@ -415,6 +426,7 @@ declare namespace Bulkhead {
   /** The context of `middleware.notifySchedule`. */
   interface NotifyScheduleContext extends HookContext {
     hook: 'middleware.notifySchedule';
+    notifyId: string | null;
     notify: NewNotify;
     /** Cancels the operation. The transcript shows the reason (1-500 characters). */
     cancel(reason: string): never;
@@ -425,10 +437,12 @@ declare namespace Bulkhead {
    * cannot be changed.
    */
   interface NotifySchedulePatch {
+    notifyId?: never;
     notify?: {
       text?: string;
       at?: string;
       repeat?: never;
+      zone?: never;
       to?: never;
     };
   }
@@ -436,11 +450,7 @@ declare namespace Bulkhead {
   /** The context of `middleware.notifyDeliver`. */
   interface NotifyDeliverContext extends HookContext {
     hook: 'middleware.notifyDeliver';
-    notify: {
-      id: string;
-      text: string;
-      to: string;
-    };
+    notify: DueNotify;
     /** Cancels the operation. The transcript shows the reason (1-500 characters). */
     cancel(reason: string): never;
   }
@@ -454,6 +464,9 @@ declare namespace Bulkhead {
       id?: never;
       text?: string;
       to?: never;
+      at?: never;
+      repeat?: never;
+      zone?: never;
     };
   }
 
@@ -559,7 +572,7 @@ declare namespace Bulkhead {
      */
     outboundMessage?: ((ctx: OutboundMessageContext) => Answer<OutboundMessagePatch | void>) | { stream: boolean; handler: (ctx: OutboundMessageContext) => Answer<OutboundMessagePatch | void> };
     /**
-     * Runs when one agent sends a message to another.
+     * Runs when one agent sends a message to another. `toSessionId` is the session that gets it.
      *
      * Return an object with the fields to change (`message.text`), or nothing to change nothing.
      * Cancel: with `ctx.cancel(reason)`. The operation stops and the transcript shows the reason. On an error or
@@ -619,7 +632,7 @@ declare namespace Bulkhead {
      */
     todoDelete?: (ctx: TodoDeleteContext) => Answer<void>;
     /**
-     * Runs before a notification is scheduled.
+     * Runs before a notification is scheduled. `notifyId` is the `notify.id` of its deliveries.
      *
      * Return an object with the fields to change (`notify.text`, `notify.at`), or nothing to change nothing.
      * Cancel: with `ctx.cancel(reason)`. The operation stops and the transcript shows the reason. On an error or

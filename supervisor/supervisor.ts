@@ -108,6 +108,8 @@ export interface SupervisorOptions {
   readonly metricSlugs?: number;
   /** Interval of writing rollups. Milliseconds. */
   readonly rollupsMs?: number;
+  /** Interval of looking for reminders that are due. Milliseconds. */
+  readonly reminderScanMs?: number;
   /** For `host.http`. */
   readonly http?: Partial<Exchange>;
   readonly workspaceQuota?: WorkspaceQuota;
@@ -227,6 +229,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     deliveryDays: options.deliveryDays ?? limits.deliveryDays,
     deliveryWaits: options.deliveryWaits ?? limits.deliveryWaits,
     metricsDays: options.metricsDays ?? limits.metricsDays,
+    reminderScanMs: options.reminderScanMs,
   });
   await subscribeToChanges({ listener, pluginsCache, fleet, ownership, ssh, sessions, pool, queues, onError, jobs });
   const join = () => ownership.join(address);

@@ -106,9 +106,24 @@ export const todo = newTodo.extend({ id, done: z.boolean() });
 export const newNotify = z.object({
   text,
   at: timestamp,
+  /** An RRULE of RFC 5545, if the host performs it. */
   repeat: z.string().max(200).nullable(),
+  /** The time zone in which `repeat` counts. */
+  zone: z.string().max(64).nullable().default(null),
   to: z.string().max(500),
 });
+/** A notification that is due. */
+export const dueNotify = z.object({
+  id,
+  text,
+  to: z.string().max(500),
+  /** When it was due. Null: the runtime did not say. */
+  at: timestamp.nullable().default(null),
+  repeat: z.string().max(200).nullable().default(null),
+  zone: z.string().max(64).nullable().default(null),
+});
+/** An id that runtimes before 0.2 do not send. */
+export const laterId = id.nullable().default(null);
 export const sshHost = z.object({ id, name: z.string().max(200) });
 export const sshOutput = z.object({ exitCode: z.number().int().nullable(), stdout: z.string(), stderr: z.string() });
 export const sshOptions = z.object({

@@ -38,7 +38,7 @@ const failClosed = { ...cancellable, onFailure: 'cancel' } as const;
 const patch = <const P extends readonly string[]>(...patchable: P) => ({ kind: 'patch', patchable }) as const;
 const TODO = { id: 't1', title: 'Buy milk', notes: '', dueAt: null, assigneeAgentId: null, done: false };
 const TOOL_CALL = { id: 'c1', name: 'notes__add', arguments: { text: 'Buy milk' } };
-const NOTIFY = { text: 'Stand-up', at: '2026-01-05T09:00:00Z', repeat: null, to: 'team' };
+const NOTIFY = { text: 'Stand-up', at: '2026-01-05T09:00:00Z', repeat: null, zone: null, to: 'team' };
 
 export const hooks = {
   'middleware.systemPrompt': {
@@ -98,13 +98,18 @@ export const hooks = {
   },
   'middleware.agentMessage': {
     ...cancellable,
-    doc: 'Runs when one agent sends a message to another.',
+    doc: 'Runs when one agent sends a message to another. `toSessionId` is the session that gets it.',
     reach: 'Reads, changes and can cancel messages between your agents.',
     risk: 'high',
-    context: z.object({ fromAgentId: p.id, toAgentId: p.id, message: z.object({ text: p.text }) }),
+    context: z.object({
+      fromAgentId: p.id,
+      toAgentId: p.id,
+      message: z.object({ text: p.text }),
+      toSessionId: p.laterId,
+    }),
     answers: patch('message.text'),
     example: {
-      context: { fromAgentId: 'a1', toAgentId: 'a2', message: { text: 'ping' } },
+      context: { fromAgentId: 'a1', toAgentId: 'a2', message: { text: 'ping' }, toSessionId: 's2' },
       answer: { message: { text: 'ping?' } },
     },
   },
@@ -174,22 +179,22 @@ export const hooks = {
   },
   'middleware.notifySchedule': {
     ...cancellable,
-    doc: 'Runs before a notification is scheduled.',
+    doc: 'Runs before a notification is scheduled. `notifyId` is the `notify.id` of its deliveries.',
     reach: 'Reads, changes and can cancel notifications when your agents schedule them.',
     risk: 'medium',
-    context: z.object({ notify: p.newNotify }),
+    context: z.object({ notifyId: p.laterId, notify: p.newNotify }),
     answers: patch('notify.text', 'notify.at'),
-    example: { context: { notify: NOTIFY }, answer: { notify: { text: 'Stand-up in five' } } },
+    example: { context: { notifyId: 'n1', notify: NOTIFY }, answer: { notify: { text: 'Stand-up in five' } } },
   },
   'middleware.notifyDeliver': {
     ...cancellable,
     doc: 'Runs before a scheduled notification is delivered.',
     reach: 'Reads, changes and can cancel notifications when they are delivered.',
     risk: 'medium',
-    context: z.object({ notify: z.object({ id: p.id, text: p.text, to: z.string().max(500) }) }),
+    context: z.object({ notify: p.dueNotify }),
     answers: patch('notify.text'),
     example: {
-      context: { notify: { id: 'n1', text: 'Stand-up', to: 'team' } },
+      context: { notify: { ...NOTIFY, id: 'n1', text: 'Stand-up' } },
       answer: { notify: { text: 'Stand-up now' } },
     },
   },

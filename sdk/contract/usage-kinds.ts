@@ -14,7 +14,7 @@ export const usageKinds = {
     free: 'Wait: files that nothing uses are removed within three hours.',
   },
   transcripts: {
-    holds: 'Sessions and their messages, to-dos.',
+    holds: 'Sessions and their messages, to-dos, reminders.',
     free: 'Clear or delete sessions. Delete to-dos that are done.',
   },
   deliveries: {

@@ -62,7 +62,7 @@ export interface NewSession {
   readonly hostTools?: readonly HostToolGroup[];
 }
 /** What the host itself does for agents. */
-export type HostToolGroup = 'todo';
+export type HostToolGroup = 'todo' | 'notify' | 'agent';
 export interface NewTodo {
   /** Your own id; the same id answers the same to-do. Default: a random id. */
   readonly id?: string;
@@ -150,6 +150,37 @@ export interface SkillText extends Skill {
 }
 export interface Provider extends Offered {
   readonly models: readonly z.infer<typeof p.model>[];
+}
+export interface NewReminder {
+  /** Your own id; the same id answers the same reminder. Default: a random id. */
+  readonly id?: string;
+  readonly text: string;
+  /** The first time, ISO 8601 with an offset. */
+  readonly at: string;
+  /** An RRULE of RFC 5545 for the times after the first. Default: once. */
+  readonly repeat?: string | null;
+  /** The time zone of IANA in which the rule counts. Default: `UTC`. */
+  readonly zone?: string;
+  /** `agent`: the agent gets it as a message to work on. Default: `user`, who gets it through the channel. */
+  readonly to?: string;
+}
+export interface Reminder extends Required<Omit<NewReminder, 'at'>> {
+  readonly startsAt: string;
+  /** Null: it is over. */
+  readonly nextAt: string | null;
+  /** Times that are left, the next included. Null: no end. */
+  readonly remaining: number | null;
+  readonly lastAt: string | null;
+  readonly lastOutcome: 'delivered' | 'cancelled' | 'failed' | null;
+  readonly createdAt: string;
+}
+/** A message that another agent got. */
+export interface SentMail {
+  /** In the transcript of the receiver. Open a turn there with this id. */
+  readonly messageId: string;
+  /** The session of the receiver. */
+  readonly sessionId: string;
+  readonly toAgentId: string;
 }
 /** What became of a step of a turn. */
 export interface Verdict {

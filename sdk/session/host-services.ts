@@ -1,5 +1,5 @@
 /** What the host does for the agents and people of a session. Its hooks run by themselves. */
-import type { NewTodo, Page, Todo, TodoChanges, Trigger } from './api-types.ts';
+import type { NewReminder, NewTodo, Page, Reminder, SentMail, Todo, TodoChanges, Trigger } from './api-types.ts';
 import type { Call, Transport } from './transport.ts';
 
 interface Cancellable {
@@ -45,6 +45,30 @@ export class HostServices {
   /** Deletes a to-do, and returns it as it was. @throws BulkheadError `cancelled` */
   deleteTodo(id: string, { trigger, signal }: Started): Promise<Todo> {
     return this.#send('DELETE', `/todos/${encodeURIComponent(id)}?trigger=${trigger}`, undefined, signal);
+  }
+
+  /** Schedules a reminder. Idempotent by `id`. @throws BulkheadError `cancelled` */
+  scheduleReminder(reminder: NewReminder, { trigger, signal }: Started): Promise<Reminder> {
+    return this.#send('POST', '/reminders', { id: crypto.randomUUID(), ...reminder, trigger }, signal);
+  }
+
+  /** Lists the reminders of the session, oldest first. */
+  reminders({ signal, ...query }: { limit?: number; cursor?: string } & Cancellable = {}): Promise<Page<Reminder>> {
+    const present = Object.entries(query).map(([name, value]) => [name, String(value)]);
+    return this.#send('GET', `/reminders?${new URLSearchParams(present)}`, undefined, signal);
+  }
+
+  /** Cancels what is to come of a reminder, and returns it as it was. */
+  cancelReminder(id: string, { signal }: Cancellable = {}): Promise<Reminder> {
+    return this.#send('DELETE', `/reminders/${encodeURIComponent(id)}`, undefined, signal);
+  }
+
+  /** Sends a message to another agent of the account. Idempotent by `id`. @throws BulkheadError `cancelled` */
+  sendMail(
+    mail: { readonly id?: string; readonly toAgentId: string; readonly text: string },
+    { trigger, signal }: Started,
+  ): Promise<SentMail> {
+    return this.#send('POST', '/mail', { id: crypto.randomUUID(), ...mail, trigger }, signal);
   }
 
   #send<T>(method: Call['method'], suffix: string, body: unknown, signal: AbortSignal | undefined): Promise<T> {

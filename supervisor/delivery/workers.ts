@@ -29,6 +29,7 @@ import type { DeliveryNotice } from '../../db/postgres/notifications.ts';
 import { maintainAudit } from '../../db/records/audit.ts';
 import { maintainLogs } from '../../db/records/logs.ts';
 import { sweepRollups } from '../../db/records/rollups.ts';
+import { sweepReminders } from '../../db/sessions/reminders.ts';
 import { sweepChanges } from '../../db/sessions/session-changes.ts';
 import { sweepCalls } from '../../db/sessions/tool-calls.ts';
 import { openRetryingWriter } from '../../service/timing/retrying-writer.ts';
@@ -37,6 +38,7 @@ import type { Fleet } from '../children/fleet.ts';
 import { introspect } from '../children/introspect.ts';
 import type { OwnedJobs } from '../cluster/owned-jobs.ts';
 import type { OwnedWork, Ownership } from '../cluster/ownership.ts';
+import { DueReminders } from '../host-tools/due-reminders.ts';
 import { findRefusal, type Sandbox } from '../jail/sandbox.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { ChannelScheduler } from './channel-scheduler.ts';
@@ -70,6 +72,8 @@ interface JobDeps extends Omit<EventDeps, 'delivering' | 'writes'> {
   readonly deliveryDays: number;
   /** Retention of rollups. Days. */
   readonly metricsDays: number;
+  /** Interval of looking for reminders that are due. Milliseconds. */
+  readonly reminderScanMs?: number | undefined;
   onError(error: Error): void;
 }
 
@@ -120,6 +124,7 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
     setInterval(() => heal(deps, work).catch(deps.onError), HEAL_MS),
     setInterval(() => upkeep(deps).catch(deps.onError), UPKEEP_MS),
   ];
+  const reminders = new DueReminders(deps);
   const stopUsageUpkeep = startUsageUpkeep(deps.pool, deps.onError);
   return {
     wakeChannel: ({ channelId, accountId, queue }) => {
@@ -135,7 +140,7 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
       timers.forEach(clearInterval);
       stopUsageUpkeep();
       writes.stop();
-      return scheduler.stop(graceMs);
+      return Promise.all([scheduler.stop(graceMs), reminders.stop(graceMs)]).then(() => undefined);
     },
   };
 }
@@ -178,6 +183,7 @@ async function upkeep({
   await sweepRollups(pool, metricsDays);
   await sweepCalls(pool);
   await sweepChanges(pool);
+  await sweepReminders(pool);
   await sweepUsage(pool);
 }
 

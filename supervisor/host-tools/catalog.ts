@@ -1,9 +1,13 @@
 /** The tools of the host, by group. A session offers the groups that its runtime asked for. */
 import type { Session } from '../../db/sessions/sessions.ts';
 import type { HostTool } from './host-tool.ts';
+import { mailTools } from './mail-tools.ts';
+import { notifyTools } from './notify-tools.ts';
 import { todoTools } from './todo-tools.ts';
 
-const groups = { todo: todoTools } as const satisfies Readonly<Record<string, readonly HostTool[]>>;
+const groups = { todo: todoTools, notify: notifyTools, agent: mailTools } as const satisfies Readonly<
+  Record<string, readonly HostTool[]>
+>;
 type Group = keyof typeof groups;
 export const offeredGroups = Object.keys(groups) as Group[];
 const byName = new Map(

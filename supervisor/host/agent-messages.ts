@@ -23,7 +23,7 @@ interface AgentMessage {
 
 /** Opens the agent's newest session, or starts its first one. Null: the account has no such agent. */
 export async function openAgentSession(
-  { pool, queues }: AgentMessageDeps,
+  { pool, queues }: Pick<AgentMessageDeps, 'pool' | 'queues'>,
   writes: WritingPool,
   { accountId, agentId }: { readonly accountId: string; readonly agentId: string },
 ): Promise<Session | null> {
@@ -50,7 +50,7 @@ export async function sendAgentMessage(
   session: Session,
   { fromAgentId, text, installationId, plugin }: AgentMessage,
 ): Promise<{ readonly id: string } | { readonly cancelled: string }> {
-  const sent = { fromAgentId, toAgentId: session.agentId, message: { text } };
+  const sent = { fromAgentId, toAgentId: session.agentId, message: { text }, toSessionId: session.id };
   const { cancelled, context } = await otherPlugins.runHook({
     hook: 'middleware.agentMessage',
     accountId: session.accountId,

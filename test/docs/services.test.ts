@@ -25,5 +25,8 @@ t.test('the requests of the page', { skip: hasCurl ? false : 'no curl' }, async 
     TOKEN: await fixture.issuer.issue('ann'),
   };
   const { stdout } = await run('sh', ['-eu', '-c', blocks.join('\n')], { env });
-  t.match(stdout, /"id":"flour","title":"Buy flour".*"todos":\[\{"id":"flour".*true\nBuy flour\n/s);
+  t.match(
+    stdout,
+    /"id":"flour","title":"Buy flour".*"todos":\[\{"id":"flour".*true\nBuy flour\n2099-01-05T06:00:00.000Z\nTurn the oven on\nplanner\nThe bread is done.\n$/s,
+  );
 });

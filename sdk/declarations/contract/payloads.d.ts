@@ -148,8 +148,20 @@ export declare const newNotify: z.ZodObject<{
     text: z.ZodString;
     at: z.ZodISODateTime;
     repeat: z.ZodNullable<z.ZodString>;
+    zone: z.ZodDefault<z.ZodNullable<z.ZodString>>;
     to: z.ZodString;
 }, z.core.$strip>;
+/** A notification that is due. */
+export declare const dueNotify: z.ZodObject<{
+    id: z.ZodString;
+    text: z.ZodString;
+    to: z.ZodString;
+    at: z.ZodDefault<z.ZodNullable<z.ZodISODateTime>>;
+    repeat: z.ZodDefault<z.ZodNullable<z.ZodString>>;
+    zone: z.ZodDefault<z.ZodNullable<z.ZodString>>;
+}, z.core.$strip>;
+/** An id that runtimes before 0.2 do not send. */
+export declare const laterId: z.ZodDefault<z.ZodNullable<z.ZodString>>;
 export declare const sshHost: z.ZodObject<{
     id: z.ZodString;
     name: z.ZodString;

@@ -196,7 +196,7 @@ export declare const hooks: {
         readonly cancellable: true;
         readonly onFailure: 'skip';
         readonly budgetMs: number;
-        readonly doc: 'Runs when one agent sends a message to another.';
+        readonly doc: 'Runs when one agent sends a message to another. `toSessionId` is the session that gets it.';
         readonly reach: 'Reads, changes and can cancel messages between your agents.';
         readonly risk: 'high';
         readonly context: z.ZodObject<{
@@ -205,6 +205,7 @@ export declare const hooks: {
             message: z.ZodObject<{
                 text: z.ZodString;
             }, z.core.$strip>;
+            toSessionId: z.ZodDefault<z.ZodNullable<z.ZodString>>;
         }, z.core.$strip>;
         readonly answers: {
             readonly kind: 'patch';
@@ -217,6 +218,7 @@ export declare const hooks: {
                 readonly message: {
                     readonly text: 'ping';
                 };
+                readonly toSessionId: 's2';
             };
             readonly answer: {
                 readonly message: {
@@ -497,14 +499,16 @@ export declare const hooks: {
         readonly cancellable: true;
         readonly onFailure: 'skip';
         readonly budgetMs: number;
-        readonly doc: 'Runs before a notification is scheduled.';
+        readonly doc: 'Runs before a notification is scheduled. `notifyId` is the `notify.id` of its deliveries.';
         readonly reach: 'Reads, changes and can cancel notifications when your agents schedule them.';
         readonly risk: 'medium';
         readonly context: z.ZodObject<{
+            notifyId: z.ZodDefault<z.ZodNullable<z.ZodString>>;
             notify: z.ZodObject<{
                 text: z.ZodString;
                 at: z.ZodISODateTime;
                 repeat: z.ZodNullable<z.ZodString>;
+                zone: z.ZodDefault<z.ZodNullable<z.ZodString>>;
                 to: z.ZodString;
             }, z.core.$strip>;
         }, z.core.$strip>;
@@ -514,10 +518,12 @@ export declare const hooks: {
         };
         readonly example: {
             readonly context: {
+                readonly notifyId: 'n1';
                 readonly notify: {
                     text: string;
                     at: string;
                     repeat: null;
+                    zone: null;
                     to: string;
                 };
             };
@@ -542,6 +548,9 @@ export declare const hooks: {
                 id: z.ZodString;
                 text: z.ZodString;
                 to: z.ZodString;
+                at: z.ZodDefault<z.ZodNullable<z.ZodISODateTime>>;
+                repeat: z.ZodDefault<z.ZodNullable<z.ZodString>>;
+                zone: z.ZodDefault<z.ZodNullable<z.ZodString>>;
             }, z.core.$strip>;
         }, z.core.$strip>;
         readonly answers: {
@@ -551,9 +560,12 @@ export declare const hooks: {
         readonly example: {
             readonly context: {
                 readonly notify: {
+                    readonly at: string;
+                    readonly repeat: null;
+                    readonly zone: null;
+                    readonly to: string;
                     readonly id: 'n1';
                     readonly text: 'Stand-up';
-                    readonly to: 'team';
                 };
             };
             readonly answer: {

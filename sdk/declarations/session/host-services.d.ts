@@ -1,5 +1,5 @@
 /** What the host does for the agents and people of a session. Its hooks run by themselves. */
-import type { NewTodo, Page, Todo, TodoChanges, Trigger } from './api-types.js';
+import type { NewReminder, NewTodo, Page, Reminder, SentMail, Todo, TodoChanges, Trigger } from './api-types.js';
 import type { Transport } from './transport.js';
 interface Cancellable {
     readonly signal?: AbortSignal;
@@ -24,5 +24,20 @@ export declare class HostServices {
     changeTodo(id: string, changes: TodoChanges, { trigger, signal }: Started): Promise<Todo>;
     /** Deletes a to-do, and returns it as it was. @throws BulkheadError `cancelled` */
     deleteTodo(id: string, { trigger, signal }: Started): Promise<Todo>;
+    /** Schedules a reminder. Idempotent by `id`. @throws BulkheadError `cancelled` */
+    scheduleReminder(reminder: NewReminder, { trigger, signal }: Started): Promise<Reminder>;
+    /** Lists the reminders of the session, oldest first. */
+    reminders({ signal, ...query }?: {
+        limit?: number;
+        cursor?: string;
+    } & Cancellable): Promise<Page<Reminder>>;
+    /** Cancels what is to come of a reminder, and returns it as it was. */
+    cancelReminder(id: string, { signal }?: Cancellable): Promise<Reminder>;
+    /** Sends a message to another agent of the account. Idempotent by `id`. @throws BulkheadError `cancelled` */
+    sendMail(mail: {
+        readonly id?: string;
+        readonly toAgentId: string;
+        readonly text: string;
+    }, { trigger, signal }: Started): Promise<SentMail>;
 }
 export {};

@@ -1,0 +1,154 @@
+/** Reminders of sessions: what is kept of them, and which are due. */
+import type { Pool } from 'pg';
+import { throwQuotaProblem } from '../accounts/usage.ts';
+import { isInShardsSql } from '../cluster/shards.ts';
+import type { Page } from '../postgres/cursors.ts';
+import { changeRows, findRow, listRows, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
+
+/** How long a reminder that is over is kept, days. */
+const OVER_KEPT_DAYS = 30;
+
+export type ReminderOutcome = 'delivered' | 'cancelled' | 'failed';
+export interface ReminderFields {
+  readonly text: string;
+  readonly to: string;
+  readonly zone: string;
+  /** An RRULE without COUNT; null: once. */
+  readonly repeat: string | null;
+  readonly startsAt: string;
+  /** Times that are left, the next included; null: no end. */
+  readonly remaining: number | null;
+}
+export interface ReminderKey {
+  readonly sessionId: string;
+  readonly reminderId: string;
+}
+export interface ReminderRow extends ReminderFields {
+  readonly id: string;
+  readonly sessionId: string;
+  readonly accountId: string;
+  readonly digest: string;
+  /** Null: it is over. */
+  readonly nextAt: string | null;
+  /** Number of the next time. */
+  readonly occurrence: number;
+  /** At the next time, while a required plugin did not run. */
+  readonly attempts: number;
+  readonly lastAt: string | null;
+  readonly lastOutcome: ReminderOutcome | null;
+  readonly createdAt: string;
+  readonly position: string;
+}
+
+const REMINDER = `id, session_id AS "sessionId", account_id AS "accountId", digest, text, recipient AS "to", zone, repeat,
+  starts_at AS "startsAt", next_at AS "nextAt", remaining, occurrence, attempts, last_at AS "lastAt",
+  last_outcome AS "lastOutcome", created_at AS "createdAt", position::text AS position`;
+
+export const findReminder = (db: Queryable, { sessionId, reminderId }: ReminderKey): Promise<ReminderRow | null> =>
+  findRow(db, `SELECT ${REMINDER} FROM reminders WHERE session_id = $1 AND id = $2`, [sessionId, reminderId]);
+
+/** @returns null: the account has `most` reminders that are not over, or the session was deleted @throws Problem `quota_exceeded` */
+export const insertReminder = (
+  pool: Pool,
+  { sessionId, reminderId }: ReminderKey,
+  { text, to, zone, repeat, startsAt, remaining }: ReminderFields,
+  { digest, most }: { readonly digest: string; readonly most: number },
+): Promise<ReminderRow | null> =>
+  findRow<ReminderRow>(
+    pool,
+    `INSERT INTO reminders (session_id, id, account_id, digest, text, recipient, zone, repeat, starts_at, next_at, due_at, remaining)
+     SELECT s.id, $2, s.account_id, $3, $4, $5, $6, $7, $8, $8, $8, $9
+       FROM (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE) s
+      WHERE (SELECT count(*) FROM reminders r WHERE r.account_id = s.account_id AND r.next_at IS NOT NULL) < $10
+     ON CONFLICT DO NOTHING RETURNING ${REMINDER}`,
+    [sessionId, reminderId, digest, text, to, zone, repeat, startsAt, remaining, most],
+  ).catch(throwQuotaProblem);
+
+export const deleteReminder = async (pool: Pool, { sessionId, reminderId }: ReminderKey): Promise<boolean> =>
+  (await changeRows(pool, 'DELETE FROM reminders WHERE session_id = $1 AND id = $2', [sessionId, reminderId])) > 0;
+
+/** Oldest first, those included that are over. */
+export const pageReminders = (
+  pool: Pool,
+  { sessionId, ...query }: PageQuery & { readonly sessionId: string },
+): Promise<Page<ReminderRow>> =>
+  readPage<ReminderRow>(
+    pool,
+    `SELECT ${REMINDER} FROM reminders
+      WHERE session_id = $1 AND reminders.position > CASE WHEN $2 ~ '^[0-9]{1,18}$' THEN $2::bigint ELSE 0 END
+      ORDER BY reminders.position LIMIT $3`,
+    [sessionId],
+    query,
+    ({ position }) => position,
+  );
+
+/**
+ * What is due, oldest first.
+ *
+ * @param busy accounts that are left out
+ * @param perAccount maximum number of each account
+ */
+export const listDueReminders = (
+  pool: Pool,
+  {
+    shards,
+    busy,
+    perAccount,
+    limit,
+  }: {
+    readonly shards: readonly number[] | null;
+    readonly busy: readonly string[];
+    readonly perAccount: number;
+    readonly limit: number;
+  },
+): Promise<ReminderRow[]> =>
+  listRows(
+    pool,
+    `SELECT ${REMINDER} FROM (
+       SELECT r.*, row_number() OVER (PARTITION BY account_id ORDER BY due_at, position) AS n FROM reminders r
+        WHERE due_at <= now() AND ${isInShardsSql('account_id', '$1')} AND account_id <> ALL ($2::text[])) reminders
+      WHERE n <= $3 ORDER BY due_at, reminders.position LIMIT $4`,
+    [shards, busy, perAccount, limit],
+  );
+
+/** What comes after a time of a reminder. */
+export interface NextTime {
+  /** Null: it is over. */
+  readonly nextAt: string | null;
+  readonly remaining: number | null;
+  readonly outcome: ReminderOutcome;
+}
+
+/** Ends the time `occurrence` of a reminder. False: it has ended already, or was cancelled. */
+export const advanceReminder = async (
+  tx: Queryable,
+  { sessionId, id, occurrence }: Pick<ReminderRow, 'sessionId' | 'id' | 'occurrence'>,
+  { nextAt, remaining, outcome }: NextTime,
+): Promise<boolean> =>
+  (await changeRows(
+    tx,
+    `UPDATE reminders SET next_at = $4, due_at = $4, remaining = $5, last_outcome = $6, last_at = now(),
+            occurrence = occurrence + 1, attempts = 0
+      WHERE session_id = $1 AND id = $2 AND occurrence = $3`,
+    [sessionId, id, occurrence, nextAt, remaining, outcome],
+  )) > 0;
+
+/** Tries the same time again later. */
+export async function postponeReminder(
+  tx: Queryable,
+  { sessionId, id, occurrence }: Pick<ReminderRow, 'sessionId' | 'id' | 'occurrence'>,
+  seconds: number,
+): Promise<void> {
+  await tx.query(
+    `UPDATE reminders SET attempts = attempts + 1, due_at = now() + make_interval(secs => $4)
+      WHERE session_id = $1 AND id = $2 AND occurrence = $3`,
+    [sessionId, id, occurrence, seconds],
+  );
+}
+
+/** Deletes what has been over for `OVER_KEPT_DAYS`. */
+export async function sweepReminders(pool: Pool): Promise<void> {
+  await pool.query(`DELETE FROM reminders WHERE next_at IS NULL AND last_at < now() - make_interval(days => $1)`, [
+    OVER_KEPT_DAYS,
+  ]);
+}

@@ -1,0 +1,196 @@
+/** Delivers the reminders that are due, of the accounts that this supervisor owns. */
+
+import type { FencedPool } from '../../db/postgres/pool.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
+import { findReplyAddress } from '../../db/sessions/conversations.ts';
+import { advanceReminder, listDueReminders, postponeReminder, type ReminderRow } from '../../db/sessions/reminders.ts';
+import { appendMessages, appendNotice, type NewMessage, type Session } from '../../db/sessions/sessions.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { within } from '../../service/timing/within.ts';
+import type { OwnedWork, Ownership } from '../cluster/ownership.ts';
+import { runSessionHook } from '../sessions/hooks.ts';
+import { queueReply } from '../sessions/replies.ts';
+import type { SessionServices } from '../sessions/session-services.ts';
+import { digestOf, toJudgement } from '../sessions/turn-answers.ts';
+import { type Following, findFollowing } from './recurrence.ts';
+
+/** Interval of looking for what is due. Milliseconds. */
+const SCAN_MS = 1_000;
+/** Maximum reminders of one account per look: a flood of one account is spread, and the others go on. */
+const PER_ACCOUNT = 5;
+const PER_SCAN = 100;
+const ACCOUNTS_AT_ONCE = 16;
+/** While a required plugin does not run: seconds until the next attempt, doubled each time, and attempts until it is given up. */
+const RETRY_S = 15;
+const RETRY_MAX_S = 900;
+const ATTEMPTS_MAX = 12;
+/** Later than this, the message says so. Milliseconds. */
+const LATE_MS = 60_000;
+/** The recipient that is the agent itself. */
+export const TO_AGENT = 'agent';
+
+interface DueDeps {
+  readonly services: SessionServices;
+  readonly ownership: Pick<Ownership, 'begin' | 'listShards'>;
+  /** Interval of looking for what is due. Milliseconds. Default: `SCAN_MS`. */
+  readonly reminderScanMs?: number | undefined;
+  onError(error: Error): void;
+}
+
+export class DueReminders {
+  readonly #deps: DueDeps;
+  /** Accounts whose reminders are being delivered. */
+  readonly #busy = new Map<string, Promise<void>>();
+  readonly #timer: NodeJS.Timeout;
+  #isScanning = false;
+
+  constructor(deps: DueDeps) {
+    this.#deps = deps;
+    this.#timer = setInterval(() => void this.scan(), deps.reminderScanMs ?? SCAN_MS);
+  }
+
+  async scan(): Promise<void> {
+    const { services, ownership, onError } = this.#deps;
+    if (this.#isScanning || this.#busy.size >= ACCOUNTS_AT_ONCE) return;
+    this.#isScanning = true;
+    try {
+      const due = await listDueReminders(services.pool, {
+        shards: ownership.listShards(),
+        busy: [...this.#busy.keys()],
+        perAccount: PER_ACCOUNT,
+        limit: PER_SCAN,
+      });
+      for (const [accountId, reminders] of Map.groupBy(due, (reminder) => reminder.accountId))
+        this.#begin(accountId, reminders);
+    } catch (error) {
+      onError(error as Error);
+    } finally {
+      this.#isScanning = false;
+    }
+  }
+
+  #begin(accountId: string, reminders: readonly ReminderRow[]): void {
+    const { services, ownership, onError } = this.#deps;
+    if (this.#busy.size >= ACCOUNTS_AT_ONCE) return;
+    const work = ownership.begin(accountId);
+    if (!work) return;
+    const running = deliverAll(services, reminders, work)
+      .catch(onError)
+      .finally(() => {
+        work.end();
+        this.#busy.delete(accountId);
+      });
+    this.#busy.set(accountId, running);
+  }
+
+  /** Starts no more, and waits for what runs, at most the grace time in milliseconds. */
+  async stop(graceMs: number): Promise<void> {
+    clearInterval(this.#timer);
+    await within(Promise.all(this.#busy.values()), graceMs);
+  }
+}
+
+/** In the order of their times. */
+async function deliverAll(
+  services: SessionServices,
+  reminders: readonly ReminderRow[],
+  work: OwnedWork,
+): Promise<void> {
+  for (const reminder of reminders) {
+    if (work.isLeaving()) return;
+    await deliverReminder(services, reminder, { pool: services.pool, fence: work.fence });
+  }
+}
+
+async function deliverReminder(services: SessionServices, reminder: ReminderRow, writes: FencedPool): Promise<void> {
+  const { accountId, sessionId, nextAt } = reminder;
+  const session = await services.sessions.get(accountId, sessionId).catch(skipUnknown);
+  if (!session || nextAt === null) return;
+  const following = findFollowing(reminder, nextAt, Date.now());
+  const messageId = `reminder-${digestOf([sessionId, reminder.id])}-${reminder.occurrence}`;
+  const judged = await judgeReminder(services, session, reminder, messageId);
+  await services.faultPoint('reminder.due-judged');
+  if (judged === 'stopped') return retryLater(services, session, reminder, following, messageId);
+  await writeTime(session, reminder, writes, following, judged);
+  await services.faultPoint('reminder.delivered');
+}
+
+/** Its session was deleted, and it with it. */
+function skipUnknown(error: unknown): null {
+  if (error instanceof Problem && error.code === 'not_found') return null;
+  throw error;
+}
+
+/** What to add to the transcript. Null: a plugin cancelled it. `stopped`: a required plugin did not run. */
+async function judgeReminder(
+  services: SessionServices,
+  session: Session,
+  { id, text, to, repeat, zone, nextAt }: ReminderRow,
+  messageId: string,
+): Promise<(NewMessage & { readonly id: string }) | null | 'stopped'> {
+  const noticeId = `${messageId}:vetoed`;
+  const run = (hook: 'notifyDeliver' | 'outboundMessage', context: Readonly<Record<string, unknown>>) =>
+    runSessionHook(services, session, `middleware.${hook}`, context, 'schedule', noticeId);
+  const notify = { id, text, to, at: nextAt, repeat, zone };
+  const delivery = await run('notifyDeliver', { notify });
+  if (delivery.cancel) return delivery.cancel.cause === 'failure' ? 'stopped' : null;
+  const judged = (delivery.context as { notify: typeof notify }).notify.text;
+  if (to === TO_AGENT)
+    return { id: messageId, role: 'user', text: judged, judgement: toJudgement('notifyDeliver', delivery) };
+  const message = { id: messageId, text: judged, attachments: [] };
+  const sending = await run('outboundMessage', { message, target: to });
+  if (sending.cancel) return sending.cancel.cause === 'failure' ? 'stopped' : null;
+  const sent = (sending.context as { message: typeof message }).message;
+  return { id: messageId, role: 'assistant', text: sent.text, judgement: toJudgement('outboundMessage', sending) };
+}
+
+/** One transaction: the message, its way to the channel, and the next time. */
+async function writeTime(
+  session: Session,
+  reminder: ReminderRow,
+  writes: FencedPool,
+  following: Following,
+  message: NewMessage | null,
+): Promise<void> {
+  const { id, to, nextAt } = reminder;
+  const isLate = Date.now() - Date.parse(nextAt ?? '') > LATE_MS;
+  const data = {
+    kind: 'reminder',
+    notifyId: id,
+    to,
+    from: 'reminder',
+    dueAt: nextAt,
+    ...(isLate ? { late: true, missed: following.missed } : {}),
+  };
+  const write = (message: NewMessage | null, outcome: 'delivered' | 'cancelled' | 'failed') =>
+    inTransaction(writes, async (tx) => {
+      if (!(await advanceReminder(tx, reminder, { ...following, outcome })) || !message) return;
+      const address = message.role === 'assistant' ? await findReplyAddress(tx, session.id) : null;
+      await appendMessages(tx, session.id, [{ ...message, data }]);
+      if (address) await queueReply(tx, address, { text: message.text, attachments: [] });
+    });
+  await write(message, message ? 'delivered' : 'cancelled').catch((error: unknown) => {
+    // The account is full. A reminder that waited would come at a time that nobody chose.
+    if (error instanceof Problem && error.code === 'quota_exceeded') return write(null, 'failed');
+    throw error;
+  });
+}
+
+async function retryLater(
+  services: SessionServices,
+  session: Session,
+  reminder: ReminderRow,
+  following: Following,
+  messageId: string,
+): Promise<void> {
+  const { pool } = services;
+  if (reminder.attempts + 1 < ATTEMPTS_MAX)
+    return postponeReminder(pool, reminder, Math.min(RETRY_MAX_S, RETRY_S * 2 ** reminder.attempts));
+  if (!(await advanceReminder(pool, reminder, { ...following, outcome: 'failed' }))) return;
+  const text = 'A reminder was not delivered: a plugin that the account requires did not run.';
+  await appendNotice(pool, session.id, {
+    id: `${messageId}:failed`,
+    text,
+    data: { kind: 'reminder_failed', notifyId: reminder.id },
+  });
+}

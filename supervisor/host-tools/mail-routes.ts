@@ -1,0 +1,46 @@
+/** `/sessions/{id}/mail`: sends a message to another agent. */
+
+import { randomUUIDv7 } from 'node:crypto';
+import type { FastifySchema } from 'fastify';
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { trigger } from '../../sdk/contract/payloads.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
+import { groupRoutes } from '../../service/http/route-schema.ts';
+import { jsonBody, storedId } from '../../service/http/schemas.ts';
+import { requireSession, type SessionServices, sessionParams } from '../sessions/session-services.ts';
+import { sendMail } from './mail.ts';
+import { mailFields } from './mail-tools.ts';
+
+const send = {
+  summary: 'Sends a message to another agent of the account',
+  details:
+    'Runs `outboundMessage` and `agentMessage` for this session, then `inboundMessage` for the session that gets it. The same id is sent once.',
+  problems: ['cancelled', 'quota_exceeded'],
+  params: sessionParams,
+  body: jsonBody({
+    id: storedId.optional().describe('An id of the runtime’s own. Default: a new one.'),
+    ...mailFields,
+    trigger: trigger.describe('What started it. Plugins may allow a person what they refuse an agent.'),
+  }),
+  response: {
+    200: z
+      .strictObject({
+        messageId: z.string().describe('In the transcript of the receiver. Open a turn there with this id.'),
+        sessionId: z.string().describe('The session of the receiver.'),
+        toAgentId: z.string(),
+      })
+      .meta({ id: 'SentMail', description: 'A message that another agent got.' }),
+  },
+} satisfies FastifySchema;
+
+export function mailRoutes(services: SessionServices): FastifyPluginAsyncZod {
+  return async (app) => {
+    groupRoutes(app, 'Services');
+    app.post('/sessions/:sessionId/mail', { schema: send }, async (request) => {
+      const session = await requireSession(services, requireCaller(request), request.params);
+      const { id = randomUUIDv7(), trigger: started, ...mail } = request.body;
+      return sendMail(services, session, { ...mail, id }, started);
+    });
+  };
+}

@@ -1,0 +1,75 @@
+/** Mail between agents of an account: judged where it is written and where it arrives, and added to the receiver's session. */
+import type { Session } from '../../db/sessions/sessions.ts';
+import { appendMessages, hasMessage } from '../../db/sessions/sessions.ts';
+import type { Trigger } from '../../db/sessions/turns.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import type { HookName } from '../../sdk/contract/protocol.ts';
+import { openAgentSession } from '../host/agent-messages.ts';
+import { createCancelProblem, type HookAnswer, runSessionHook } from '../sessions/hooks.ts';
+import type { SessionServices } from '../sessions/session-services.ts';
+import { digestOf, toJudgement } from '../sessions/turn-answers.ts';
+
+export interface Mail {
+  /** The same id is sent once. */
+  readonly id: string;
+  readonly toAgentId: string;
+  readonly text: string;
+}
+export interface SentMail {
+  /** Of the message in the receiver's transcript. */
+  readonly messageId: string;
+  readonly sessionId: string;
+  readonly toAgentId: string;
+}
+
+/**
+ * Sends a message to the newest session of an agent. Runs `outboundMessage` and `agentMessage` for the sender, then
+ * `inboundMessage` for the receiver.
+ *
+ * @throws Problem `not_found`, `cancelled`, `quota_exceeded`
+ */
+export async function sendMail(
+  services: SessionServices,
+  session: Session,
+  { id, toAgentId, text }: Mail,
+  trigger: Trigger,
+): Promise<SentMail> {
+  const { accountId, agentId: fromAgentId } = session;
+  const receiver = await openAgentSession(services, services.pool, { accountId, agentId: toAgentId });
+  if (!receiver)
+    throw new Problem('not_found', 'No agent of the account has this id, and none has a session under it.');
+  const messageId = `mail-${digestOf([session.id, id, toAgentId])}`;
+  const sent = { messageId, sessionId: receiver.id, toAgentId };
+  return services.turnLocks.run(`mail ${messageId}`, async () => {
+    if (await hasMessage(services.pool, receiver.id, messageId)) return sent;
+    const run = async <Context extends Readonly<Record<string, unknown>>>(
+      where: Session,
+      hook: HookName,
+      context: Context,
+    ): Promise<{ readonly context: Context; readonly answer: HookAnswer }> => {
+      const answer = await runSessionHook(services, where, hook, context, trigger, `${messageId}:vetoed`);
+      if (answer.cancel) throw createCancelProblem(answer.cancel);
+      return { context: answer.context as Context, answer };
+    };
+    const written = { message: { id: messageId, text, attachments: [] }, target: toAgentId };
+    const outbound = await run(session, 'middleware.outboundMessage', written);
+    const between = {
+      fromAgentId,
+      toAgentId,
+      message: { text: outbound.context.message.text },
+      toSessionId: receiver.id,
+    };
+    const passed = await run(session, 'middleware.agentMessage', between);
+    const arriving = { id: messageId, from: fromAgentId, text: passed.context.message.text, attachments: [] };
+    const inbound = await run(receiver, 'middleware.inboundMessage', { message: arriving });
+    await services.faultPoint('mail.judged');
+    const data = { kind: 'agent_message', from: fromAgentId, fromAgentId, fromSessionId: session.id, attachments: [] };
+    const judgement = toJudgement('inboundMessage', inbound.answer);
+    const message = { id: messageId, role: 'user', text: inbound.context.message.text, data, judgement } as const;
+    const [added] = await appendMessages(services.pool, receiver.id, [message]);
+    if (!added)
+      throw new Problem('not_found', 'The session of the agent was deleted meanwhile. Send the message again.');
+    await services.faultPoint('mail.written');
+    return sent;
+  });
+}

@@ -1,0 +1,135 @@
+/** The times of a reminder that repeats: an RRULE of RFC 5545, in a time zone of IANA. */
+import { RRuleTemporal } from 'rrule-temporal';
+import { Problem } from '../../sdk/contract/errors.ts';
+
+/** Steps that a rule may take to its next time. A rule that never comes true would take all until the year 9999. */
+const STEPS_MAX = 1_000;
+/** Times that are counted after the service was down. */
+const MISSED_COUNTED_MAX = 100;
+const COUNT_MAX = 10_000;
+const INTERVAL_MAX = 1_000;
+const YEAR_MAX = 9_999;
+const FREQUENCIES: ReadonlySet<string> = new Set(['HOURLY', 'DAILY', 'WEEKLY', 'MONTHLY', 'YEARLY']);
+/** Parts of a rule, and what their values look like. `BYSECOND` is missing: nothing repeats within a minute. */
+const NUMBERS = /^[+-]?\d{1,3}(,[+-]?\d{1,3}){0,30}$/;
+const PARTS: Readonly<Record<string, RegExp>> = {
+  FREQ: /^[A-Z]+$/,
+  INTERVAL: /^[1-9]\d{0,3}$/,
+  COUNT: /^[1-9]\d{0,4}$/,
+  UNTIL: /^\d{8}(T\d{6}Z?)?$/,
+  WKST: /^(MO|TU|WE|TH|FR|SA|SU)$/,
+  BYDAY: /^[+-]?\d{0,2}(MO|TU|WE|TH|FR|SA|SU)(,[+-]?\d{0,2}(MO|TU|WE|TH|FR|SA|SU)){0,13}$/,
+  BYHOUR: NUMBERS,
+  BYMINUTE: /^\d{1,2}$/,
+  BYMONTH: NUMBERS,
+  BYMONTHDAY: NUMBERS,
+  BYYEARDAY: NUMBERS,
+  BYWEEKNO: NUMBERS,
+  BYSETPOS: NUMBERS,
+};
+const ZONE = /^[A-Za-z][A-Za-z0-9_+/-]{0,63}$/;
+
+/** A rule without `COUNT`, which is kept beside it. */
+export interface Recurrence {
+  readonly rule: string;
+  /** Null: no end. */
+  readonly count: number | null;
+}
+
+/** @throws Problem `bad_request` that names the part */
+export function readRecurrence(text: string, startsAt: string, zone: string): Recurrence {
+  const parts = text
+    .replace(/^RRULE:/i, '')
+    .toUpperCase()
+    .split(';')
+    .map((part) => part.split('='));
+  for (const [name = '', value = '', ...rest] of parts) {
+    if (!PARTS[name]?.test(value) || rest.length > 0)
+      throw refuse('repeat', `has a part that is not supported: ${name}`);
+  }
+  const values = new Map(parts.map(([name = '', value = '']) => [name, value]));
+  if (values.size < parts.length) throw refuse('repeat', 'has a part twice');
+  if (!FREQUENCIES.has(values.get('FREQ') ?? ''))
+    throw refuse('repeat', `needs FREQ=${[...FREQUENCIES].join(', ')}: nothing repeats more often than every hour`);
+  const count = values.has('COUNT') ? Number(values.get('COUNT')) : null;
+  if (count !== null && count > COUNT_MAX) throw refuse('repeat', `has a COUNT above ${COUNT_MAX}`);
+  if (Number(values.get('INTERVAL') ?? 1) > INTERVAL_MAX)
+    throw refuse('repeat', `has an INTERVAL above ${INTERVAL_MAX}`);
+  if (count !== null && values.has('UNTIL')) throw refuse('repeat', 'has both COUNT and UNTIL');
+  values.delete('COUNT');
+  const rule = [...values].map(([name, value]) => `${name}=${value}`).join(';');
+  try {
+    buildRule(rule, startsAt, zone).next(new Date(startsAt), false);
+  } catch {
+    throw refuse('repeat', `has no time within ${STEPS_MAX} steps, or is not a rule of RFC 5545`);
+  }
+  return { rule, count };
+}
+
+/** @throws Problem `bad_request` */
+export function requireZone(zone: string): void {
+  try {
+    if (!ZONE.test(zone)) throw new RangeError(zone);
+    Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(zone);
+  } catch {
+    throw refuse('zone', 'is no time zone of IANA, such as Europe/Berlin');
+  }
+}
+
+const refuse = (field: string, message: string) =>
+  new Problem('bad_request', `${field} ${message}.`, { errors: [{ field, message }] });
+
+function buildRule(rule: string, startsAt: string, zone: string): RRuleTemporal {
+  const dtstart = Temporal.Instant.from(startsAt).toZonedDateTimeISO(zone);
+  return new RRuleTemporal({ rruleString: `RRULE:${rule}`, dtstart, maxIterations: STEPS_MAX });
+}
+
+export interface Following {
+  /** The first time after now; null: there is none. */
+  readonly nextAt: string | null;
+  readonly remaining: number | null;
+  /** Times that passed since the one that is due, without it. Counted up to `MISSED_COUNTED_MAX`. */
+  readonly missed: number;
+}
+
+/** What follows a time that is due. */
+export function findFollowing(
+  {
+    repeat,
+    startsAt,
+    zone,
+    remaining,
+  }: {
+    readonly repeat: string | null;
+    readonly startsAt: string;
+    readonly zone: string;
+    readonly remaining: number | null;
+  },
+  dueAt: string,
+  now: number,
+): Following {
+  const over = { nextAt: null, remaining, missed: 0 };
+  if (repeat === null) return over;
+  try {
+    const rule = buildRule(repeat, startsAt, zone);
+    let left = remaining;
+    let missed = 0;
+    let at = findNext(rule, Date.parse(dueAt));
+    while (at !== null && (left === null || left > 1)) {
+      left = left === null ? null : left - 1;
+      if (at > now) return { nextAt: new Date(at).toISOString(), remaining: left, missed };
+      missed += 1;
+      // Without a count, the times between are not needed.
+      at = findNext(rule, missed < MISSED_COUNTED_MAX || left !== null ? at : now);
+    }
+    return { ...over, missed };
+  } catch {
+    return over;
+  }
+}
+
+/** Milliseconds since the epoch; null: there is none that a date of the wire can name. */
+function findNext(rule: RRuleTemporal, after: number): number | null {
+  const next = rule.next(new Date(after), false);
+  return next === null || next === undefined || next.year > YEAR_MAX ? null : next.epochMilliseconds;
+}

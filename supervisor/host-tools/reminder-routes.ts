@@ -1,0 +1,94 @@
+/** `/sessions/{id}/reminders`: what the session is reminded of. */
+
+import type { FastifySchema } from 'fastify';
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { pageReminders } from '../../db/sessions/reminders.ts';
+import { trigger } from '../../sdk/contract/payloads.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
+import { answerCreated } from '../../service/http/created.ts';
+import { groupRoutes } from '../../service/http/route-schema.ts';
+import { jsonBody, page, pageQuery, storedId, timestamp } from '../../service/http/schemas.ts';
+import { requireSession, type SessionServices, sessionParams } from '../sessions/session-services.ts';
+import { newReminderFields } from './notify-tools.ts';
+import { cancelReminder, describeReminder, requireReminder, scheduleReminder } from './reminders.ts';
+
+const reminderParams = sessionParams.extend({ reminderId: z.string() });
+
+const reminderResource = z
+  .strictObject({
+    id: z.string().describe('`notifyId` of the hook `notifySchedule`, `notify.id` of `notifyDeliver`.'),
+    text: z.string(),
+    to: z.string(),
+    zone: z.string(),
+    repeat: z.string().nullable(),
+    startsAt: timestamp.describe('The first time.'),
+    nextAt: timestamp.nullable().describe('The next time. Null: it is over.'),
+    remaining: z.int().nullable().describe('Times that are left, the next included. Null: no end.'),
+    lastAt: timestamp.nullable(),
+    lastOutcome: z
+      .enum(['delivered', 'cancelled', 'failed'])
+      .nullable()
+      .describe('cancelled: by a plugin. failed: a required plugin did not run, or the account was full.'),
+    createdAt: timestamp,
+  })
+  .meta({ id: 'Reminder', description: 'A text that is delivered at a time, once or repeated.' });
+
+const shapes = {
+  schedule: {
+    summary: 'Schedules a reminder',
+    details:
+      'Runs the hook `notifySchedule`; when it is due, `notifyDeliver`, and `outboundMessage` if it is not for the agent. The same id answers the same reminder.',
+    problems: ['cancelled', 'id_reused', 'too_many', 'quota_exceeded'],
+    params: sessionParams,
+    body: jsonBody({
+      id: storedId.optional().describe('An id of the runtime’s own. Default: a new one.'),
+      ...newReminderFields,
+      trigger: trigger.describe('What started it. Plugins may allow a person what they refuse an agent.'),
+    }),
+    response: { 201: reminderResource },
+  },
+  list: {
+    summary: 'The reminders of a session, oldest first',
+    details: 'Those that are over are kept for 30 days.',
+    params: sessionParams,
+    querystring: pageQuery,
+    response: { 200: page(reminderResource) },
+  },
+  one: { summary: 'One reminder', params: reminderParams, response: { 200: reminderResource } },
+  cancel: {
+    summary: 'Cancels what is to come of a reminder',
+    details: 'Answers the reminder as it was.',
+    params: reminderParams,
+    response: { 200: reminderResource },
+  },
+} satisfies Record<string, FastifySchema>;
+
+export function reminderRoutes(services: SessionServices): FastifyPluginAsyncZod {
+  return async (app) => {
+    groupRoutes(app, 'Services');
+    app.post('/sessions/:sessionId/reminders', { schema: shapes.schedule }, async (request, reply) => {
+      const session = await requireSession(services, requireCaller(request), request.params);
+      const { trigger: started, ...fields } = request.body;
+      const reminder = await scheduleReminder(services, session, fields, started);
+      return answerCreated(request, reply, encodeURIComponent(reminder.id)).send(reminder);
+    });
+
+    app.get('/sessions/:sessionId/reminders', { schema: shapes.list }, async (request) => {
+      const { id: sessionId } = await requireSession(services, requireCaller(request), request.params);
+      const { items, nextCursor } = await pageReminders(services.pool, { sessionId, ...request.query });
+      return { items: items.map(describeReminder), nextCursor };
+    });
+
+    app.get('/sessions/:sessionId/reminders/:reminderId', { schema: shapes.one }, async (request) => {
+      const { id: sessionId } = await requireSession(services, requireCaller(request), request.params);
+      const { reminderId } = request.params;
+      return describeReminder(await requireReminder(services, { sessionId, reminderId }));
+    });
+
+    app.delete('/sessions/:sessionId/reminders/:reminderId', { schema: shapes.cancel }, async (request) => {
+      const { id: sessionId } = await requireSession(services, requireCaller(request), request.params);
+      return cancelReminder(services, { sessionId, reminderId: request.params.reminderId });
+    });
+  };
+}

@@ -1,0 +1,95 @@
+/** Reminders as a service of the host: scheduled here, delivered by `DueReminders`. */
+import { randomUUIDv7 } from 'node:crypto';
+import {
+  deleteReminder,
+  findReminder,
+  insertReminder,
+  type ReminderKey,
+  type ReminderRow,
+} from '../../db/sessions/reminders.ts';
+import type { Session } from '../../db/sessions/sessions.ts';
+import type { Trigger } from '../../db/sessions/turns.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { createCancelProblem, runSessionHook } from '../sessions/hooks.ts';
+import type { SessionServices } from '../sessions/session-services.ts';
+import { createReusedProblem, digestOf } from '../sessions/turn-answers.ts';
+import { readRecurrence, requireZone } from './recurrence.ts';
+
+/** Maximum number of reminders of an account that are not over. */
+const REMINDERS_MAX = 1_000;
+/** How late a request may come. Milliseconds. */
+const PAST_MAX_MS = 60_000;
+
+export interface NewReminder {
+  readonly id?: string | undefined;
+  readonly text: string;
+  readonly at: string;
+  readonly repeat: string | null;
+  readonly zone: string;
+  readonly to: string;
+}
+/** A reminder as runtimes and agents see it. */
+export type ReminderAnswer = Omit<
+  ReminderRow,
+  'digest' | 'position' | 'accountId' | 'sessionId' | 'occurrence' | 'attempts'
+>;
+
+export function describeReminder(row: ReminderRow): ReminderAnswer {
+  const { id, text, to, zone, repeat, startsAt, nextAt, remaining, lastAt, lastOutcome, createdAt } = row;
+  return { id, text, to, zone, repeat, startsAt, nextAt, remaining, lastAt, lastOutcome, createdAt };
+}
+
+/** @throws Problem `bad_request`, `cancelled`, `id_reused`, `too_many`, `quota_exceeded` */
+export function scheduleReminder(
+  services: SessionServices,
+  session: Session,
+  { id: reminderId = randomUUIDv7(), ...wanted }: NewReminder,
+  trigger: Trigger,
+): Promise<ReminderAnswer> {
+  const key = { sessionId: session.id, reminderId };
+  const digest = digestOf([wanted.text, wanted.at, wanted.repeat, wanted.zone, wanted.to]);
+  return services.turnLocks.run(`reminder ${session.id} ${reminderId}`, async () => {
+    const known = await findReminder(services.pool, key);
+    if (known) {
+      if (known.digest !== digest) throw createReusedProblem('a reminder');
+      return describeReminder(known);
+    }
+    if (Date.parse(wanted.at) < Date.now() - PAST_MAX_MS)
+      throw new Problem('bad_request', 'at is in the past. Give a time to come.', {
+        errors: [{ field: 'at', message: 'is in the past' }],
+      });
+    requireZone(wanted.zone);
+    if (wanted.repeat !== null) readRecurrence(wanted.repeat, wanted.at, wanted.zone);
+    const context = { notifyId: reminderId, notify: wanted };
+    const answer = await runSessionHook(services, session, 'middleware.notifySchedule', context, trigger);
+    if (answer.cancel) throw createCancelProblem(answer.cancel);
+    await services.faultPoint('reminder.judged');
+    const { text, at } = (answer.context as typeof context).notify;
+    const { zone, to } = wanted;
+    // A plugin may have moved the first time, from which a rule counts.
+    const { rule, count } =
+      wanted.repeat === null ? { rule: null, count: null } : readRecurrence(wanted.repeat, at, zone);
+    const fields = { text, to, zone, repeat: rule, startsAt: at, remaining: count };
+    const made = await insertReminder(services.pool, key, fields, { digest, most: REMINDERS_MAX });
+    await services.faultPoint('reminder.written');
+    if (made) return describeReminder(made);
+    throw new Problem('too_many', `The account has ${REMINDERS_MAX} reminders that are not over. Cancel some.`);
+  });
+}
+
+/** @throws Problem `not_found` */
+export async function requireReminder({ pool }: SessionServices, key: ReminderKey): Promise<ReminderRow> {
+  const found = await findReminder(pool, key);
+  if (!found) throw createUnknownProblem();
+  return found;
+}
+
+/** Cancels what is to come. Returns the reminder as it was. @throws Problem `not_found` */
+export async function cancelReminder(services: SessionServices, key: ReminderKey): Promise<ReminderAnswer> {
+  const found = await requireReminder(services, key);
+  if (!(await deleteReminder(services.pool, key))) throw createUnknownProblem();
+  return describeReminder(found);
+}
+
+const createUnknownProblem = () =>
+  new Problem('not_found', 'The session has no reminder with this id. List its reminders.');

@@ -1,0 +1,101 @@
+/** Mail between agents: judged once on each side, in one transcript once. */
+import t from 'tap';
+import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+
+const shared = await startSupervisorFixture(t);
+
+const GUARD = `
+  const note = (hook) => (ctx) => {
+    host.log('asked', { hook, agent: ctx.agent.id, trigger: ctx.trigger, to: ctx.toSessionId ?? ctx.target ?? null });
+    if (ctx.message.text === 'refuse ' + hook) ctx.cancel('not this');
+    return { message: { text: ctx.message.text + ' ' + hook } };
+  };
+  middleware.outboundMessage = note('outbound');
+  middleware.agentMessage = note('agent');
+  middleware.inboundMessage = note('inbound');`;
+
+const startSession = async (fixture: SupervisorFixture, agentId: string): Promise<string> =>
+  (await fixture.call('POST', '/sessions', { agentId, hostTools: ['agent'] })).body.id;
+const readMessages = async (fixture: SupervisorFixture, session: string) =>
+  (await fixture.call('GET', `/sessions/${session}/messages`)).body.items;
+async function listAsked(fixture: SupervisorFixture) {
+  await fixture.supervisor.logs.flush();
+  const { rows } = await fixture.pool.query(
+    `SELECT l.data FROM plugin_logs l JOIN installations i ON i.id = l.installation_id JOIN accounts a ON a.id = i.account_id
+      WHERE a.name = $1 AND l.message = 'asked' ORDER BY l.id`,
+    [fixture.account],
+  );
+  return rows.map(({ data }) => data);
+}
+
+t.test('a message is judged by both sides, and arrives once', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  const [planner, worker] = [await startSession(fixture, 'planner'), await startSession(fixture, 'worker')];
+  const send = (body: object) => fixture.call('POST', `/sessions/${planner}/mail`, { trigger: 'agent', ...body });
+  const mail = { id: 'm1', toAgentId: 'worker', text: 'bake' };
+  const sent = await send(mail);
+  t.match(sent, { status: 200, body: { sessionId: worker, toAgentId: 'worker' } });
+  t.same((await send(mail)).body, sent.body, 'the same id');
+  t.match(await readMessages(fixture, worker), [
+    {
+      id: sent.body.messageId,
+      role: 'user',
+      text: 'bake outbound agent inbound',
+      data: { kind: 'agent_message', fromAgentId: 'planner', fromSessionId: planner },
+      judgement: { hook: 'inboundMessage', outcome: 'changed' },
+    },
+  ]);
+  t.match(await listAsked(fixture), [
+    { hook: 'outbound', agent: 'planner', trigger: 'agent', to: 'worker' },
+    { hook: 'agent', agent: 'planner', to: worker },
+    { hook: 'inbound', agent: 'worker', trigger: 'agent' },
+  ]);
+  const turn = { id: sent.body.messageId, trigger: 'agent' };
+  t.match((await fixture.call('POST', `/sessions/${worker}/turns`, turn)).body, {
+    state: 'open',
+    message: { from: 'planner', text: 'bake outbound agent inbound' },
+  });
+  t.equal((await listAsked(fixture)).length, 3, 'its turn judges it no second time');
+  for (const hook of ['outbound'])
+    t.match(await send({ toAgentId: 'worker', text: `refuse ${hook}` }), { status: 409, body: { code: 'cancelled' } });
+  t.match(await send({ toAgentId: 'nobody', text: 'x' }), { status: 404 });
+  const tool = await fixture.call('POST', `/sessions/${worker}/tools/agent__send`, {
+    arguments: { toAgentId: 'planner', text: 'done' },
+  });
+  t.match(tool.body, { isError: false, content: [{ json: { sessionId: planner } }] });
+  t.match((await readMessages(fixture, planner)).at(-1), { text: 'done outbound agent inbound' });
+  const other = shared.withNewAccount();
+  const theirs = await startSession(other, 'spy');
+  const foreign = await other.call('POST', `/sessions/${theirs}/mail`, {
+    toAgentId: 'worker',
+    text: 'x',
+    trigger: 'agent',
+  });
+  t.equal(foreign.status, 404, 'no agent of another account');
+});
+
+t.test('a crash in the middle repeats nothing that arrived', async (t) => {
+  let crashAt = '';
+  const crash = (step: string) => {
+    if (step !== crashAt) return undefined;
+    crashAt = '';
+    return Promise.reject(new Error('as if it were killed here'));
+  };
+  const fixture = await startSupervisorFixture(t, { faultPoint: crash });
+  const [planner, worker] = [await startSession(fixture, 'planner'), await startSession(fixture, 'worker')];
+  await fixture.call('POST', `/sessions/${planner}/turns`, { id: 't1', text: 'go', trigger: 'user' });
+  for (const step of ['mail.judged', 'mail.written', 'call.answered']) {
+    const send = () =>
+      fixture.call('POST', `/sessions/${planner}/turns/t1/calls/${step}`, {
+        name: 'agent__send',
+        arguments: { toAgentId: 'worker', text: step },
+      });
+    crashAt = step;
+    t.equal((await send()).status, 500);
+    t.equal(crashAt, '', `${step} was reached`);
+    t.match((await send()).body, { isError: false, content: [{ json: { sessionId: worker } }] });
+  }
+  const texts = (await readMessages(fixture, worker)).map(({ text }: { text: string }) => text);
+  t.same(texts, ['mail.judged', 'mail.written', 'call.answered']);
+});

@@ -1,0 +1,310 @@
+/** Reminders: what is due comes once, judged, to the agent or to the channel, whatever was down meanwhile. */
+import t from 'tap';
+import { findFollowing, readRecurrence, requireZone } from '../../../supervisor/host-tools/recurrence.ts';
+import { connect as connectChannel, deliver } from '../delivery/channels.ts';
+import { eventually, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { startProcess } from '../supervisor-process.ts';
+
+const SCAN_MS = 50;
+const shared = await startSupervisorFixture(t, { reminderScanMs: SCAN_MS });
+const PAST_MAX_MS = 60_000;
+const HOUR_MS = 3_600_000;
+
+const GUARD = `
+  const note = (hook) => (ctx) => {
+    const { text, at } = ctx.notify ?? ctx.message;
+    host.log('asked', { hook, text, at, trigger: ctx.trigger, id: ctx.notifyId ?? ctx.notify?.id ?? null });
+    if (text === 'refuse ' + hook) ctx.cancel('not this');
+    if (text === 'darn ' + hook) return ctx.notify ? { notify: { text: 'dear' } } : { message: { text: 'dear' } };
+    if (hook === 'schedule' && text === 'move') return { notify: { at: '2090-01-01T00:00:00Z' } };
+  };
+  middleware.notifySchedule = note('schedule');
+  middleware.notifyDeliver = note('deliver');
+  middleware.inboundMessage = note('inbound');
+  middleware.outboundMessage = note('outbound');`;
+
+async function listAsked(fixture: SupervisorFixture) {
+  await fixture.supervisor.logs.flush();
+  const { rows } = await fixture.pool.query(
+    `SELECT l.data FROM plugin_logs l JOIN installations i ON i.id = l.installation_id JOIN accounts a ON a.id = i.account_id
+      WHERE a.name = $1 AND l.message = 'asked' ORDER BY l.id`,
+    [fixture.account],
+  );
+  return rows.map(({ data }) => data) as { hook: string; text: string; trigger: string; id: string | null }[];
+}
+
+const startSession = async (fixture: SupervisorFixture): Promise<string> =>
+  (await fixture.call('POST', '/sessions', { agentId: 'planner', hostTools: ['notify'] })).body.id;
+const inMs = (ms: number): string => new Date(Date.now() + ms).toISOString();
+
+async function transcript(fixture: SupervisorFixture, session: string) {
+  const { items } = (await fixture.call('GET', `/sessions/${session}/messages`)).body;
+  return items as { id: string; role: string; text: string; data?: Record<string, unknown>; judgement?: object }[];
+}
+
+/** Calls the reminders of a session. */
+const remindersOf =
+  (fixture: SupervisorFixture, session: string) => (method: 'GET' | 'POST' | 'DELETE', path: string, body?: object) =>
+    fixture.call(method, `/sessions/${session}/reminders${path}`, body);
+
+t.test('a reminder is judged when it is scheduled and when it is due, and comes once', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  const session = await startSession(fixture);
+  const reminders = remindersOf(fixture, session);
+  const now = inMs(0);
+  const made = await reminders('POST', '', { id: 'r1', text: 'stand up', at: now, to: 'agent', trigger: 'user' });
+  t.match(made, { status: 201, body: { id: 'r1', nextAt: now, zone: 'UTC', lastOutcome: null } });
+  await eventually(async () => (await reminders('GET', '/r1')).body.lastOutcome === 'delivered');
+  t.match(await transcript(fixture, session), [
+    {
+      role: 'user',
+      text: 'stand up',
+      data: { kind: 'reminder', notifyId: 'r1', dueAt: now, to: 'agent' },
+      judgement: { hook: 'notifyDeliver', asked: 1 },
+    },
+  ]);
+  t.match(await reminders('POST', '', { id: 'r1', text: 'stand up', at: now, to: 'agent', trigger: 'user' }), {
+    status: 201,
+    body: { nextAt: null },
+  });
+  t.match(await reminders('POST', '', { id: 'r1', text: 'other', at: now, trigger: 'user' }), { status: 409 });
+  const [message] = await transcript(fixture, session);
+  const turn = await fixture.call('POST', `/sessions/${session}/turns`, { id: message?.id, trigger: 'schedule' });
+  t.match(
+    turn.body,
+    { state: 'open', message: { text: 'stand up' } },
+    'the agent answers it without another judgement',
+  );
+  t.match(await listAsked(fixture), [
+    { hook: 'schedule', trigger: 'user', id: 'r1' },
+    { hook: 'deliver', trigger: 'schedule', id: 'r1', at: now },
+  ]);
+
+  t.match(await reminders('POST', '', { text: 'refuse schedule', at: now, trigger: 'user' }), {
+    status: 409,
+    body: { code: 'cancelled' },
+  });
+  t.match((await reminders('POST', '', { text: 'move', at: now, trigger: 'user' })).body, {
+    nextAt: '2090-01-01T00:00:00.000Z',
+  });
+  const send = async (text: string) => {
+    const { body } = await reminders('POST', '', { text, at: inMs(0), trigger: 'user' });
+    await eventually(async () => (await reminders('GET', `/${body.id}`)).body.lastOutcome !== null);
+    return { ...(await reminders('GET', `/${body.id}`)).body, last: (await transcript(fixture, session)).at(-1) };
+  };
+  t.match(await send('refuse deliver'), { lastOutcome: 'cancelled', last: { role: 'notice', text: /not this/ } });
+  t.match(await send('refuse outbound'), { lastOutcome: 'cancelled', last: { role: 'notice' } });
+  t.match(await send('darn deliver'), { lastOutcome: 'delivered', last: { role: 'assistant', text: 'dear' } });
+  t.match(await send('darn outbound'), { last: { text: 'dear', judgement: { hook: 'outboundMessage' } } });
+});
+
+t.test('through its tools, and cancelled in time', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await startSession(fixture);
+  const call = async (name: string, args: object) =>
+    (await fixture.call('POST', `/sessions/${session}/tools/${name}`, { arguments: args })).body;
+  const at = inMs(HOUR_MS);
+  const made = await call('notify__schedule', {
+    text: 'bread',
+    at,
+    repeat: 'FREQ=DAILY;COUNT=3',
+    zone: 'Europe/Berlin',
+  });
+  const { id } = made.content[0].json;
+  t.match(made.content[0].json, { repeat: 'FREQ=DAILY', remaining: 3, nextAt: at });
+  t.match((await call('notify__list', {})).content[0].json.reminders, [{ id, text: 'bread' }]);
+  t.match((await call('notify__cancel', { id })).content[0].json, { cancelled: { id } });
+  t.match(await call('notify__cancel', { id }), { isError: true, content: [{ text: /no reminder with this id/ }] });
+  t.match(await call('notify__schedule', { text: 'x', at: inMs(-PAST_MAX_MS * 2) }), {
+    isError: true,
+    content: [{ text: 'at is in the past. Give a time to come.' }],
+  });
+  t.match(await call('notify__schedule', { text: 'x', at: 'tomorrow' }), { code: 'invalid_arguments' });
+});
+
+t.test('one that repeats comes again; what was missed comes once, and says so', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await startSession(fixture);
+  const reminders = remindersOf(fixture, session);
+  const repeated = { repeat: 'FREQ=HOURLY;COUNT=10', to: 'agent', trigger: 'user' };
+  await reminders('POST', '', { id: 'r1', text: 'water', at: inMs(HOUR_MS), ...repeated });
+  // As if the service had been down since then.
+  await fixture.pool.query(
+    `UPDATE reminders SET starts_at = starts_at - interval '5 hours 30 minutes', next_at = next_at - interval '5 hours 30 minutes',
+            due_at = due_at - interval '5 hours 30 minutes' WHERE session_id = $1`,
+    [session],
+  );
+  await eventually(async () => (await reminders('GET', '/r1')).body.lastOutcome === 'delivered');
+  const { body } = await reminders('GET', '/r1');
+  const left = Date.parse(body.nextAt) - Date.now();
+  t.ok(left > 0 && left < HOUR_MS, 'the next time is the next of the rule');
+  t.equal(body.remaining, 5, 'what was missed is counted');
+  t.match(await transcript(fixture, session), [{ data: { late: true, missed: 4 } }], 'one message');
+});
+
+t.test('a channel gets it as a reply', async (t) => {
+  const fixture = shared.withNewAccount();
+  const code = `${GUARD}
+    channel.receive = ({ bodyText }) => ({ messages: [{ conversationKey: 'c1', from: 'bob', text: bodyText }] });
+    channel.send = (message) => { host.log('sent', { text: message.text }); };`;
+  const installed = await fixture.install({ slug: `inbox-${fixture.account}`, code });
+  const channel = await connectChannel(fixture, installed);
+  await deliver(fixture, installed, channel, ['hello']);
+  const sessions = async () => (await fixture.call('GET', '/sessions')).body.items;
+  await eventually(async () => (await sessions()).length === 1);
+  const [{ id: session }] = await sessions();
+  await remindersOf(fixture, session)('POST', '', { text: 'your bread', at: inMs(0), trigger: 'agent' });
+  const sent = async () => {
+    await fixture.supervisor.logs.flush();
+    const { rows } = await fixture.pool.query(
+      `SELECT data FROM plugin_logs WHERE installation_id = $1 AND message = 'sent'`,
+      [installed.installationId],
+    );
+    return rows.map(({ data }) => data.text);
+  };
+  await eventually(async () => (await sent()).length === 1);
+  t.same(await sent(), ['your bread']);
+});
+
+t.test('while a required plugin does not run, it waits and is not lost', async (t) => {
+  const fixture = shared.withNewAccount();
+  const broken = await fixture.install({
+    slug: `broken-${fixture.account}`,
+    code: `middleware.notifyDeliver = () => { throw new Error('x'); };`,
+    required: true,
+  });
+  const session = await startSession(fixture);
+  const reminders = remindersOf(fixture, session);
+  await reminders('POST', '', { id: 'r1', text: 'a', at: inMs(0), trigger: 'user' });
+  const attempts = async () =>
+    (await fixture.pool.query('SELECT attempts FROM reminders WHERE session_id = $1', [session])).rows[0].attempts;
+  await eventually(async () => (await attempts()) === 1);
+  t.match((await reminders('GET', '/r1')).body, { lastOutcome: null });
+  const retry = () => fixture.pool.query('UPDATE reminders SET due_at = now() WHERE session_id = $1', [session]);
+  await retry();
+  await eventually(async () => (await attempts()) === 2);
+  t.equal((await transcript(fixture, session)).length, 1, 'one notice');
+  await fixture.pool.query(`UPDATE installations SET status = 'paused', updated_at = clock_timestamp() WHERE id = $1`, [
+    broken.installationId,
+  ]);
+  await fixture.notify(broken.installationId);
+  await retry();
+  await eventually(async () => (await reminders('GET', '/r1')).body.lastOutcome === 'delivered');
+});
+
+t.test('a flood of one account is spread, and another account does not wait for it', async (t) => {
+  const [flood, calm] = [shared.withNewAccount(), shared.withNewAccount()];
+  const [flooded, session] = [await startSession(flood), await startSession(calm)];
+  await flood.pool.query(
+    `INSERT INTO reminders (session_id, id, account_id, digest, text, recipient, zone, starts_at, next_at, due_at)
+     SELECT s.id, 'n' || n, s.account_id, '', 'flood', 'agent', 'UTC', now(), now(), now() - interval '1 minute'
+       FROM sessions s, generate_series(1, 400) n WHERE s.id = $1`,
+    [flooded],
+  );
+  await remindersOf(calm, session)('POST', '', { text: 'calm', at: inMs(0), to: 'agent', trigger: 'user' });
+  await eventually(async () => (await transcript(calm, session)).length === 1);
+  const delivered = (await transcript(flood, flooded)).length;
+  t.ok(delivered <= 50, `${delivered} of the flood came meanwhile`);
+  await flood.pool.query('DELETE FROM reminders WHERE session_id = $1', [flooded]);
+  await flood.pool.query(
+    `INSERT INTO reminders (session_id, id, account_id, digest, text, recipient, zone, starts_at, next_at, due_at)
+     SELECT s.id, 'm' || n, s.account_id, '', '', '', 'UTC', now(), now() + interval '1 year', now() + interval '1 year'
+       FROM sessions s, generate_series(1, 1000) n WHERE s.id = $1`,
+    [flooded],
+  );
+  const over = await remindersOf(flood, flooded)('POST', '', { text: 'x', at: inMs(HOUR_MS), trigger: 'user' });
+  t.match(over, { status: 409, body: { code: 'too_many', detail: /1000 reminders/ } });
+});
+
+t.test('hostile rules and zones are refused at once', async (t) => {
+  const at = '2026-03-20T09:00:00Z';
+  const bombs = [
+    'FREQ=SECONDLY',
+    'FREQ=MINUTELY;INTERVAL=1',
+    'FREQ=DAILY;COUNT=1000000000',
+    'FREQ=DAILY;COUNT=99999',
+    'FREQ=DAILY;INTERVAL=99999999999999999999',
+    'FREQ=DAILY;INTERVAL=0',
+    'FREQ=YEARLY;INTERVAL=9999',
+    'FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30',
+    'FREQ=HOURLY;BYMONTH=2;BYMONTHDAY=31',
+    'FREQ=DAILY;BYSECOND=1,2,3',
+    'FREQ=DAILY;BYMINUTE=0,1,2,3',
+    'FREQ=DAILY;FREQ=DAILY',
+    'FREQ=DAILY\nEXDATE:20300101',
+    'FREQ=DAILY;COUNT=2;UNTIL=20300101',
+    'FREQ=DAILY;RSCALE=CHINESE',
+    'FREQ=',
+    '',
+    '__proto__=1;FREQ=DAILY',
+  ];
+  const started = performance.now();
+  for (const rule of bombs) t.throws(() => readRecurrence(rule, at, 'Europe/Berlin'), { code: 'bad_request' }, rule);
+  t.ok(performance.now() - started < 5_000, `refused in ${Math.round(performance.now() - started)} ms`);
+  for (const zone of [
+    '',
+    'Nowhere/Land',
+    '+01:00',
+    'Europe/Berlin\0',
+    '../../etc/passwd',
+    '[Europe/Berlin]',
+    'u-ca=hebrew',
+  ])
+    t.throws(() => requireZone(zone), { code: 'bad_request' }, zone);
+  for (const zone of ['UTC', 'Europe/Berlin', 'America/Argentina/Buenos_Aires', 'Etc/GMT+5']) requireZone(zone);
+  const following = (rule: string, from: string, dueAt: string, now: string) => {
+    const { rule: repeat, count: remaining } = readRecurrence(rule, from, 'Europe/Berlin');
+    return findFollowing({ repeat, remaining, startsAt: from, zone: 'Europe/Berlin' }, dueAt, Date.parse(now)).nextAt;
+  };
+  const nine = '2026-03-27T08:00:00Z';
+  t.equal(
+    following('FREQ=DAILY', nine, '2026-03-28T08:00:00Z', '2026-03-28T08:00:01Z'),
+    '2026-03-29T07:00:00.000Z',
+    'at nine on the clock of the wall',
+  );
+  const gap = '2026-03-27T01:30:00Z';
+  t.equal(
+    following('FREQ=DAILY', gap, '2026-03-28T01:30:00Z', '2026-03-28T02:00:00Z'),
+    '2026-03-30T00:30:00.000Z',
+    'half past two does not exist on the 29th',
+  );
+  t.equal(following('FREQ=DAILY;UNTIL=20260328T080000Z', nine, '2026-03-28T08:00:00Z', '2026-03-28T08:00:01Z'), null);
+  t.equal(following('FREQ=DAILY', nine, nine, '2036-01-01T00:00:00Z'), '2036-01-01T08:00:00.000Z', 'ten years later');
+  t.equal(following('FREQ=DAILY;COUNT=1', nine, nine, nine), null);
+});
+
+t.test('a supervisor that is killed in the middle delivers each once', async (t) => {
+  let crashAt = '';
+  const crash = (step: string) => {
+    if (step !== crashAt) return undefined;
+    crashAt = '';
+    return Promise.reject(new Error('as if it were killed here'));
+  };
+  const fixture = await startSupervisorFixture(t, { faultPoint: crash, reminderScanMs: SCAN_MS });
+  const session = await startSession(fixture);
+  const reminders = remindersOf(fixture, session);
+  for (const step of ['reminder.due-judged', 'reminder.delivered']) {
+    crashAt = step;
+    await reminders('POST', '', { id: step, text: step, at: inMs(0), to: 'agent', trigger: 'user' });
+    await eventually(async () => (await reminders('GET', `/${step}`)).body.lastOutcome === 'delivered');
+    t.equal(crashAt, '', `${step} was reached`);
+  }
+  await fixture.supervisor.stop();
+  await fixture.pool.query(
+    `INSERT INTO reminders (session_id, id, account_id, digest, text, recipient, zone, starts_at, next_at, due_at)
+     SELECT s.id, 'k' || n, s.account_id, '', 'k' || n, 'agent', 'UTC', now(), now(), now() FROM sessions s, generate_series(1, 20) n WHERE s.id = $1`,
+    [session],
+  );
+  const count = async () =>
+    (await fixture.pool.query(`SELECT text FROM session_messages WHERE text LIKE 'k%'`)).rows.map(({ text }) => text);
+  const killed = await startProcess(t, fixture);
+  await eventually(async () => (await count()).length > 0);
+  await killed.kill();
+  t.ok((await count()).length < 20, 'it was killed in the middle');
+  const next = await startProcess(t, fixture);
+  await eventually(async () => (await count()).length >= 20);
+  const texts = await count();
+  t.equal(new Set(texts).size, texts.length, 'each once');
+  await next.stop();
+});
