@@ -69,7 +69,7 @@ export async function serveApi(
   const connections = config.DATABASE_CONNECTIONS;
   const database = openPool(config.DATABASE_URL, { name: 'bulkhead-api', connections, onError });
   const { pool } = database;
-  const member = describeMember(pool, config);
+  const member = await describeMember(pool, config);
   await requireCluster(pool, member);
   const listener = await openListener(pool, onError);
   const queues = await startQueues({ pool, role: 'producer', onError, faultPoint });
@@ -90,7 +90,7 @@ export async function serveApi(
   const dataDir = { path: config.DATA_DIR, minFreeMegabytes: config.MIN_FREE_MEGABYTES };
   const operations = buildOperations({ pool, dataDir, metrics, isStopping: () => stopping });
   const ingress = await openWebhooks({ pool, listener, metrics, config, onError, faultPoint });
-  const tokens = await openVerifier(config);
+  const tokens = await openVerifier(config, Date.now, member.keys);
   const signIn = openSignIn(pool, withConsoleSessions(pool, tokens));
   await signIn.follow(listener);
   const lifetimeMs = config.CONSOLE_SESSION_HOURS * HOUR_MS;
@@ -102,7 +102,7 @@ export async function serveApi(
       queues,
       blobs,
       onDeleted: () => upkeep.request(),
-      keys: await openSecretKeys(config.DATA_DIR),
+      keys: await openSecretKeys(config.DATA_DIR, member.keys),
       bundler,
       introspect: (request) => requestIntrospection({ pool, queues, listener }, request),
       finishUpdate: (installationId) => waitForUpdate({ pool, listener }, installationId, UPDATE_WAIT_MS),

@@ -92,11 +92,12 @@ async function issue(url: string, { user, name, settings, operator, linkTo }: Wa
   const { pool, close } = openPool(url, { name: 'bulkhead-token', connections: 1, onError: () => undefined });
   try {
     // A token of a new key would be accepted nowhere.
-    await requireCluster(pool, describeMember(pool, settings));
+    const member = await describeMember(pool, settings);
+    await requireCluster(pool, member);
     const account = await findOrCreateAccount(pool, user);
     if (operator) await changeOperator(pool, account.name, true);
     if (linkTo !== null) return await issueSignInLink(pool, account.id, linkTo);
-    return await issueRecordedToken(pool, await openIssuer(settings.DATA_DIR), { subject: user, name });
+    return await issueRecordedToken(pool, await openIssuer(settings.DATA_DIR, member.keys), { subject: user, name });
   } finally {
     await close();
   }

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
 import type { Pool } from 'pg';
 import { recordMember, requireCluster } from '../db/cluster/cluster-record.ts';
+import type { KeyStore } from '../db/files/key-files.ts';
 import { openSecretKeys } from '../db/files/secrets.ts';
 import { hasForeignInstallations } from '../db/installations/foreign-installations.ts';
 import { openPool } from '../db/postgres/pool.ts';
@@ -55,7 +56,7 @@ export async function serveSupervisor(
   const models = await readModels(config.MODELS_FILE, env);
   const connections = config.DATABASE_CONNECTIONS;
   const database = openPool(config.DATABASE_URL, { name: 'bulkhead-supervisor', connections, onError });
-  const member = describeMember(database.pool, config);
+  const member = await describeMember(database.pool, config);
   await requireCluster(database.pool, member);
   await confirmSandboxOff(config, database.pool);
   const sandbox = await prepareSandbox(config);
@@ -67,7 +68,7 @@ export async function serveSupervisor(
     logger,
     models,
     faultPoint,
-    ...(await openFiles(database.pool, config)),
+    ...(await openFiles(database.pool, config, member.keys)),
     modelTokensPerDay: config.MODEL_TOKENS_PER_DAY,
     childrenMax: config.CHILDREN || countFittingChildren(availableMemory()),
     idleStopMs: config.IDLE_STOP_SECONDS * SECOND,
@@ -103,12 +104,12 @@ export async function serveSupervisor(
 }
 
 /** Opens blobs, keys and workspaces. */
-async function openFiles(pool: Pool, config: SupervisorConfig) {
+async function openFiles(pool: Pool, config: SupervisorConfig, keys: KeyStore) {
   return {
     dataDir: config.DATA_DIR,
     blobs: await openConfiguredBlobs(pool, config),
-    keys: await openSecretKeys(config.DATA_DIR),
-    verifier: await openVerifier(config),
+    keys: await openSecretKeys(config.DATA_DIR, keys),
+    verifier: await openVerifier(config, Date.now, keys),
     sshTargets: await readSshTargets(config.SSH_HOSTS_FILE),
   };
 }

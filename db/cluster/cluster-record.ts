@@ -5,17 +5,21 @@
 import { randomUUID } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { BlobPlace } from '../files/blob-mark.ts';
-import { acceptKeys, findKeyMismatch, hasRecordedKeys, recordKeys } from '../files/recorded-keys.ts';
+import {
+  acceptKeys,
+  adoptKeyFiles,
+  findKeyMismatch,
+  hasRecordedKeys,
+  type KeyPlaces,
+  recordKeys,
+} from '../files/recorded-keys.ts';
 import { listUnknownMigrations } from '../postgres/migrate.ts';
 import { inTransaction, type Transaction, takeNamedLock } from '../postgres/pool.ts';
 import { findRow, type Queryable } from '../postgres/rows.ts';
 
 /** A process that belongs to a cluster, or wants to. */
-export interface Member {
-  readonly dataDir: string;
+export interface Member extends KeyPlaces {
   readonly release: string;
-  /** False with OIDC_ISSUER: the key that signs tokens is not used. */
-  readonly signsTokens: boolean;
   readonly blobs: BlobPlace;
 }
 interface ClusterRow {
@@ -23,6 +27,8 @@ interface ClusterRow {
   readonly release: string;
   readonly blobStore: string;
   readonly blobsMarked: boolean;
+  /** Null: keys are files. */
+  readonly keyFingerprint: string | null;
 }
 
 /** This process does not belong to the cluster of its database. */
@@ -40,9 +46,22 @@ const ACCEPT = 'If this folder is meant, run npm run -s operator -- accept-data-
  */
 export async function requireCluster(pool: Pool, member: Member): Promise<void> {
   await requireKnownMigrations(pool, member.release);
-  const mismatch = await findKeyMismatch(pool, member.dataDir, member.signsTokens);
+  const row = await readCluster(pool);
+  requireClusterKey(row, member.keys.fingerprint);
+  const mismatch = await findKeyMismatch(pool, member);
   if (mismatch !== null) throw new ClusterMismatchError(`${mismatch}. ${ACCEPT}`);
-  await requireBlobs(pool, await readCluster(pool), member.blobs);
+  await requireBlobs(pool, row, member.blobs);
+  await adoptKeyFiles(member);
+}
+
+function requireClusterKey(row: ClusterRow | null, fingerprint: string | null): void {
+  const expected = row?.keyFingerprint ?? null;
+  if (expected === null || expected === fingerprint) return;
+  throw new ClusterMismatchError(
+    fingerprint === null
+      ? `The keys of this cluster are sealed in its database: set CLUSTER_KEY_FILE, CLUSTER_KEY_COMMAND or CLUSTER_KEY to the key that opens them (fingerprint ${expected}).`
+      : `CLUSTER_KEY is not the key of this cluster: its fingerprint is ${fingerprint}, not ${expected}. Set the key that sealed the keys in the database.`,
+  );
 }
 
 /**
@@ -51,10 +70,12 @@ export async function requireCluster(pool: Pool, member: Member): Promise<void> 
  * @throws ClusterMismatchError when another process made another cluster meanwhile
  */
 export async function recordMember(pool: Pool, member: Member): Promise<void> {
-  await recordKeys(pool, member.dataDir);
+  await recordKeys(pool, member.keys);
   await inTransaction(pool, async (tx) => {
     await lockCluster(tx);
-    await requireBlobs(tx, await readCluster(tx), member.blobs);
+    const row = await readCluster(tx);
+    requireClusterKey(row, member.keys.fingerprint);
+    await requireBlobs(tx, row, member.blobs);
     await saveCluster(tx, member);
   });
   // The row is committed before the mark is written: a mark without a row would be that of another cluster.
@@ -71,7 +92,7 @@ export async function recordMember(pool: Pool, member: Member): Promise<void> {
  * @returns how many secrets cannot be opened now
  */
 export async function acceptMember(pool: Pool, member: Member): Promise<number> {
-  const lostSecrets = await acceptKeys(pool, member.dataDir);
+  const lostSecrets = await acceptKeys(pool, member.keys);
   await saveCluster(pool, member);
   await markBlobs(pool, member.blobs);
   return lostSecrets;
@@ -130,13 +151,14 @@ async function requireBlobs(db: Queryable, row: ClusterRow | null, blobs: BlobPl
     );
 }
 
-async function saveCluster(db: Queryable, { release, blobs }: Member): Promise<void> {
+async function saveCluster(db: Queryable, { release, blobs, keys }: Member): Promise<void> {
   const isNewest = (await listUnknownMigrations(db)).length === 0;
   await db.query(
-    `INSERT INTO cluster (id, release, blob_store) VALUES ($1, $2, $3)
+    `INSERT INTO cluster (id, release, blob_store, key_fingerprint) VALUES ($1, $2, $3, $5)
      ON CONFLICT (only_row) DO UPDATE
-       SET release = CASE WHEN $4 THEN excluded.release ELSE cluster.release END, blob_store = excluded.blob_store`,
-    [randomUUID(), release, blobs.store, isNewest],
+       SET release = CASE WHEN $4 THEN excluded.release ELSE cluster.release END, blob_store = excluded.blob_store,
+           key_fingerprint = excluded.key_fingerprint`,
+    [randomUUID(), release, blobs.store, isNewest, keys.fingerprint],
   );
 }
 
@@ -148,7 +170,11 @@ async function markBlobs(db: Queryable, blobs: BlobPlace): Promise<void> {
 }
 
 const readCluster = (db: Queryable): Promise<ClusterRow | null> =>
-  findRow(db, 'SELECT id, release, blob_store AS "blobStore", blobs_marked AS "blobsMarked" FROM cluster');
+  findRow(
+    db,
+    `SELECT id, release, blob_store AS "blobStore", blobs_marked AS "blobsMarked", key_fingerprint AS "keyFingerprint"
+       FROM cluster`,
+  );
 
 const lockCluster = (tx: Transaction): Promise<void> => takeNamedLock(tx, 'cluster');
 

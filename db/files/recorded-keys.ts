@@ -1,41 +1,50 @@
 /**
- * Compares the keys in DATA_DIR with those that the database recorded, before any is created. A start with an empty or wrong
- * DATA_DIR would make new keys: tokens and secrets of the old ones would be lost.
+ * Compares the keys of this process with those that the database recorded, before any is created. A start with an empty or
+ * wrong DATA_DIR would make new keys: tokens and secrets of the old ones would be lost.
  */
-import { createHash } from 'node:crypto';
-import { readdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { Pool } from 'pg';
-import { z } from 'zod';
 import { inTransaction } from '../postgres/pool.ts';
 import { listRows, type Queryable } from '../postgres/rows.ts';
-import { KEY_FILE } from './secrets.ts';
+import type { KeyPurpose, KeyStore } from './key-files.ts';
+import { fingerprintKey } from './sealed-keys.ts';
 
 interface Key {
   readonly id: string;
-  readonly purpose: 'identity' | 'secrets';
+  readonly purpose: KeyPurpose;
   readonly fingerprint: string;
+}
+/** Where a process finds keys. */
+export interface KeyPlaces {
+  readonly dataDir: string;
+  /** Those that it uses. */
+  readonly keys: KeyStore;
+  /** Those of its data directory. */
+  readonly keyFiles: KeyStore;
+  /** False with OIDC_ISSUER: the key that signs tokens is not used. */
+  readonly signsTokens: boolean;
 }
 interface RecordedKey extends Key {
   /** Whether a secret is sealed with it, or it is the newest of its purpose. */
   readonly isUsed: boolean;
 }
 
+const PURPOSES: readonly KeyPurpose[] = ['identity', 'secrets'];
 /** In place of the fingerprint of a key that the operator gave up. */
 const LOST = 'lost';
-const identityKey = z.object({ kid: z.string(), x: z.string() });
 
 /**
- * Finds why the keys in DATA_DIR are not those of this database. Call it before the keys are opened, which creates missing
+ * Finds why the keys of this process are not those of this database. Call it before the keys are opened, which creates missing
  * ones.
  *
- * @param signsTokens false with OIDC_ISSUER: the key that signs tokens is not used
  * @returns what is wrong and what to do, without a full stop; null: the keys fit
  */
-export async function findKeyMismatch(pool: Pool, dataDir: string, signsTokens: boolean): Promise<string | null> {
+export async function findKeyMismatch(
+  pool: Pool,
+  { dataDir, keys, keyFiles, signsTokens }: KeyPlaces,
+): Promise<string | null> {
   // Records first: a process that starts at the same time writes a key's file before its record.
   const recorded = (await listRecordedKeys(pool)).filter(({ purpose }) => signsTokens || purpose === 'secrets');
-  const found = new Map((await readKeys(dataDir)).map((key) => [key.id, key]));
+  const found = new Map([...(await readKeys(keyFiles)), ...(await readKeys(keys))].map((key) => [key.id, key]));
   const lost = new Set(recorded.flatMap(({ id, fingerprint }) => (fingerprint === LOST ? [id] : [])));
   const changed = recorded.find(
     ({ id, fingerprint }) => !lost.has(id) && (found.get(id)?.fingerprint ?? fingerprint) !== fingerprint,
@@ -54,25 +63,33 @@ export async function findKeyMismatch(pool: Pool, dataDir: string, signsTokens: 
 export const hasRecordedKeys = async (db: Queryable): Promise<boolean> =>
   (await listRows(db, 'SELECT 1 FROM recorded_keys LIMIT 1', [])).length > 0;
 
-/** Records the keys that are new in DATA_DIR. Call it after the keys were opened. */
-export async function recordKeys(db: Queryable, dataDir: string): Promise<void> {
-  for (const { id, purpose, fingerprint } of await readKeys(dataDir))
+/** Records the keys that are new. Call it after they were opened. */
+export async function recordKeys(db: Queryable, keys: KeyStore): Promise<void> {
+  for (const { id, purpose, fingerprint } of await readKeys(keys))
     await db.query(
       'INSERT INTO recorded_keys (id, purpose, fingerprint) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING',
       [id, purpose, fingerprint],
     );
 }
 
+/** Seals keys that are files into the database. The files stay. */
+export async function adoptKeyFiles({ keys, keyFiles }: KeyPlaces): Promise<void> {
+  if (keys.fingerprint === null) return;
+  for (const purpose of PURPOSES)
+    for (const [id, content] of await keyFiles.list(purpose)) await keys.add(purpose, id, content);
+}
+
 /**
- * Makes the keys in DATA_DIR those of this database. Secrets sealed with lost keys stay: they open again when the key's file
+ * Makes the keys of this process those of this database. Secrets sealed with lost keys stay: they open again when the key's file
  * comes back.
  *
  * @returns how many secrets cannot be opened now
  */
-export function acceptKeys(pool: Pool, dataDir: string): Promise<number> {
+export function acceptKeys(pool: Pool, keys: KeyStore): Promise<number> {
   return inTransaction(pool, async (tx) => {
-    await tx.query('DELETE FROM recorded_keys');
-    await recordKeys(tx, dataDir);
+    const known = await readKeys(keys);
+    await tx.query('DELETE FROM recorded_keys WHERE sealed IS NULL OR NOT id = ANY ($1)', [known.map(({ id }) => id)]);
+    await recordKeys(tx, keys);
     await tx.query(
       `INSERT INTO recorded_keys (id, purpose, fingerprint) SELECT DISTINCT key_id, 'secrets', $1 FROM installation_secrets
        ON CONFLICT (id) DO NOTHING`,
@@ -100,26 +117,10 @@ const listSealingKeys = async (pool: Pool): Promise<string[]> =>
     ({ id }) => id,
   );
 
-async function readKeys(dataDir: string): Promise<Key[]> {
-  const folder = join(dataDir, 'keys', 'secrets');
-  const names = await readdir(folder).catch(() => []);
-  const secrets = names.flatMap((name) => {
-    const id = KEY_FILE.exec(name)?.[1];
-    return id === undefined ? [] : [readSecretKey(id, join(folder, name))];
-  });
-  return [...(await readIdentityKey(dataDir)), ...(await Promise.all(secrets))];
+async function readKeys(keys: KeyStore): Promise<Key[]> {
+  const found: Key[] = [];
+  for (const purpose of PURPOSES)
+    for (const [id, content] of await keys.list(purpose))
+      found.push({ id, purpose, fingerprint: fingerprintKey(purpose, content) });
+  return found;
 }
-
-async function readSecretKey(id: string, path: string): Promise<Key> {
-  const key = Buffer.from(await readFile(path, 'utf8'), 'base64');
-  return { id, purpose: 'secrets', fingerprint: hash(key) };
-}
-
-async function readIdentityKey(dataDir: string): Promise<Key[]> {
-  const text = await readFile(join(dataDir, 'keys', 'identity.jwk.json'), 'utf8').catch(() => null);
-  if (text === null) return [];
-  const { kid, x } = identityKey.parse(JSON.parse(text));
-  return [{ id: kid, purpose: 'identity', fingerprint: hash(Buffer.from(x, 'base64url')) }];
-}
-
-const hash = (key: Buffer): string => createHash('sha256').update(key).digest('hex');

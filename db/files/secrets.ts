@@ -1,51 +1,46 @@
 /** Installation secrets: encrypted with AES-256-GCM before they reach Postgres, decrypted only for the child that owns them. */
 
-import { createCipheriv, createDecipheriv, randomBytes, randomUUIDv7 } from 'node:crypto';
-import { mkdir, open, readdir, readFile, rename } from 'node:fs/promises';
-import { join } from 'node:path';
+import { randomBytes, randomUUIDv7 } from 'node:crypto';
 import type { Queryable } from '../postgres/rows.ts';
-import { syncPath } from './data-dir.ts';
+import { openBox, sealBox } from './cipher.ts';
+import { type KeyStore, openKeyFiles } from './key-files.ts';
 
 const KEY_BYTES = 32;
-/** Random nonces: a key must encrypt far fewer than 2^32 values. */
-const NONCE_BYTES = 12;
-const TAG_BYTES = 16;
-const CIPHER = 'aes-256-gcm';
-export const KEY_FILE = /^([0-9a-f-]{36})\.key$/;
 
 interface SealedSecret {
   readonly keyId: string;
   /** Nonce, ciphertext, tag. */
   readonly sealed: Buffer;
 }
-/** The keys of a data directory. The newest encrypts new values; older ones remain to decrypt existing values. */
+/** The newest key encrypts new values; older ones remain to decrypt existing values. */
 export interface SecretKeys {
   seal(installationId: string, name: string, value: string): Promise<SealedSecret>;
-  /** @throws Error when the key is not in `DATA_DIR`, or when the row was changed, moved or renamed */
+  /** @throws Error when the key is missing, or when the row was changed, moved or renamed */
   open(installationId: string, name: string, secret: SealedSecret): Promise<string>;
-  /** Creates a new key for future values. Other processes read it from the folder when they need it. */
+  /** Creates a new key for future values. Other processes read it when they need it. */
   rotate(): Promise<string>;
   /** The id of the newest key; null without any. */
   readonly newest: string | null;
 }
 
 /**
- * Opens the keys in `DATA_DIR/keys/secrets`, one per file, and creates the first one.
+ * Opens the keys that seal secrets, and creates the first one.
  *
  * @param dataDir `DATA_DIR`, shared by the API (which encrypts) and the supervisor (which decrypts)
+ * @param store default: the files of that folder
  */
-export async function openSecretKeys(dataDir: string): Promise<SecretKeys> {
-  const ring = new KeyRing(join(dataDir, 'keys', 'secrets'));
+export async function openSecretKeys(dataDir: string, store: KeyStore = openKeyFiles(dataDir)): Promise<SecretKeys> {
+  const ring = new KeyRing(store);
   await ring.load();
   return ring;
 }
 
 class KeyRing implements SecretKeys {
-  readonly #directory: string;
+  readonly #store: KeyStore;
   readonly #keys = new Map<string, Buffer>();
 
-  constructor(directory: string) {
-    this.#directory = directory;
+  constructor(store: KeyStore) {
+    this.#store = store;
   }
 
   get newest(): string | null {
@@ -54,7 +49,6 @@ class KeyRing implements SecretKeys {
   }
 
   async load(): Promise<void> {
-    await mkdir(this.#directory, { recursive: true, mode: 0o700 });
     await this.#readKeys();
     // Two processes may both create a key at the same time. Both keys remain, and each process reads both.
     if (this.#keys.size === 0) await this.rotate();
@@ -63,16 +57,7 @@ class KeyRing implements SecretKeys {
   async rotate(): Promise<string> {
     const keyId = randomUUIDv7();
     const key = randomBytes(KEY_BYTES);
-    const target = join(this.#directory, `${keyId}.key`);
-    const file = await open(`${target}.new`, 'wx', 0o600);
-    try {
-      await file.writeFile(key.toString('base64'));
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    await rename(`${target}.new`, target);
-    await syncPath(this.#directory);
+    await this.#store.add('secrets', keyId, key);
     this.#keys.set(keyId, key);
     return keyId;
   }
@@ -81,44 +66,28 @@ class KeyRing implements SecretKeys {
     // Another process may have created a newer key.
     await this.#readKeys();
     const keyId = this.newest ?? (await this.rotate());
-    const nonce = randomBytes(NONCE_BYTES);
-    const cipher = createCipheriv(CIPHER, await this.#key(keyId), nonce);
-    cipher.setAAD(additionalData(installationId, name));
-    const sealed = Buffer.concat([nonce, cipher.update(value, 'utf8'), cipher.final(), cipher.getAuthTag()]);
+    const sealed = sealBox(await this.#key(keyId), Buffer.from(value, 'utf8'), nameSecret(installationId, name));
     return { keyId, sealed };
   }
 
   async open(installationId: string, name: string, { keyId, sealed }: SealedSecret): Promise<string> {
-    const decipher = createDecipheriv(CIPHER, await this.#key(keyId), sealed.subarray(0, NONCE_BYTES), {
-      authTagLength: TAG_BYTES,
-    });
-    decipher.setAAD(additionalData(installationId, name));
-    decipher.setAuthTag(sealed.subarray(-TAG_BYTES));
-    const plain = decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES));
-    return Buffer.concat([plain, decipher.final()]).toString('utf8');
+    return openBox(await this.#key(keyId), sealed, nameSecret(installationId, name)).toString('utf8');
   }
 
   async #key(keyId: string): Promise<Buffer> {
     if (!this.#keys.has(keyId)) await this.#readKeys();
     const key = this.#keys.get(keyId);
-    if (!key) throw new Error(`Secret key ${keyId} is not in ${this.#directory}. Restore it from a backup.`);
+    if (!key) throw new Error(`Secret key ${keyId} is not in ${this.#store.place}. Restore it from a backup.`);
     return key;
   }
 
   async #readKeys(): Promise<void> {
-    for (const name of await readdir(this.#directory)) {
-      const keyId = KEY_FILE.exec(name)?.[1];
-      if (!keyId || this.#keys.has(keyId)) continue;
-      const key = Buffer.from(await readFile(join(this.#directory, name), 'utf8'), 'base64');
-      if (key.length !== KEY_BYTES) throw new Error(`${join(this.#directory, name)} is not a 256-bit key in base64.`);
-      this.#keys.set(keyId, key);
-    }
+    for (const [keyId, key] of await this.#store.list('secrets')) this.#keys.set(keyId, key);
   }
 }
 
 /** Binds a value to its row: it cannot be decrypted under another installation or name. */
-const additionalData = (installationId: string, name: string) =>
-  Buffer.from(JSON.stringify(['secret', installationId, name]));
+const nameSecret = (installationId: string, name: string): string => JSON.stringify(['secret', installationId, name]);
 
 /** Encrypts and stores one secret. */
 export async function saveSecret(

@@ -7,6 +7,7 @@ import { restoreBackup } from '../../db/backup/restore.ts';
 import { DataDirInUseError, makeDataDir } from '../../db/files/data-dir.ts';
 import { findEmbedded, startEmbedded } from '../../db/postgres/embedded.ts';
 import type { SharedSettings } from '../../service/settings/settings.ts';
+import { readClusterKey } from '../../service/storage/cluster-key.ts';
 import type { OperatorCommand } from './command.ts';
 
 export const backup: OperatorCommand = {
@@ -16,14 +17,15 @@ export const backup: OperatorCommand = {
   async run({ subjects: [file = ''], options }, { settings, database, printProgress }) {
     const path = resolve(file);
     const { url } = await database();
+    const clusterKey = await readClusterKey(settings);
     const done = await writeBackup(url, settings.DATA_DIR, path, printProgress);
-    const checked = options.check === true ? await checkBackup(url, path, printProgress) : null;
+    const checked = options.check === true ? await checkBackup(url, path, clusterKey, printProgress) : null;
     const verified = checked === null ? '' : ` A test restore succeeded and decrypted ${checked.secrets} secrets.`;
     const what = `${done.rows} rows and ${done.files} files (${formatBytes(done.bytes)})`;
     const isInBucket = settings.BLOBS.startsWith('s3:');
     const bucket = isInBucket ? ` Not the blobs: they are in ${settings.BLOBS}, which needs a backup of its own.` : '';
     return {
-      sentence: `${path} holds ${what} of ${done.at}, with the keys to its secrets.${bucket}${verified}`,
+      sentence: `${path} holds ${what} of ${done.at}, with the keys to its secrets${clusterKey === null ? '' : ', sealed under the key of the cluster'}.${bucket}${verified}`,
       fields: { path, ...done, checked },
     };
   },
@@ -32,8 +34,13 @@ export const backup: OperatorCommand = {
 export const checkBackupFile: OperatorCommand = {
   subjects: ['file'],
   doc: 'check a backup: read every byte, restore it into a temporary database and decrypt its secrets',
-  async run({ subjects: [file = ''] }, { database, printProgress }) {
-    const done = await checkBackup((await database()).url, resolve(file), printProgress);
+  async run({ subjects: [file = ''] }, { settings, database, printProgress }) {
+    const done = await checkBackup(
+      (await database()).url,
+      resolve(file),
+      await readClusterKey(settings),
+      printProgress,
+    );
     const what = `${done.rows} rows, ${done.files} files and ${done.secrets} secrets, which could be decrypted`;
     return { sentence: `The backup of ${done.at} is good: ${what}.`, fields: { ...done } };
   },

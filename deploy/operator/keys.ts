@@ -1,12 +1,14 @@
 /** Operator commands for the keys in DATA_DIR. */
 import { recordAction } from '../../db/accounts/operator-actions.ts';
-import { acceptMember } from '../../db/cluster/cluster-record.ts';
+import { acceptMember, requireCluster } from '../../db/cluster/cluster-record.ts';
 import { rotateKey as rotate } from '../../db/files/key-rotation.ts';
 import { recordKeys } from '../../db/files/recorded-keys.ts';
+import { changeClusterKey as sealAnew } from '../../db/files/sealed-keys.ts';
 import { openSecretKeys } from '../../db/files/secrets.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
-import { openIssuer } from '../../service/identity/tokens.ts';
+import { addSigningKey, openIssuer } from '../../service/identity/tokens.ts';
 import { openConfiguredBlobs } from '../../service/storage/blob-stores.ts';
+import { decodeKey, openConfiguredKeys, readClusterKey, readKeyFile } from '../../service/storage/cluster-key.ts';
 import { describeMember } from '../../service/storage/membership.ts';
 import type { OperatorCommand } from './command.ts';
 
@@ -15,13 +17,51 @@ export const rotateKey: OperatorCommand = {
   doc: 'create a new key and encrypt all stored secrets with it, while the service runs',
   async run(_given, place) {
     const { pool } = await place.migratedDatabase();
-    const keys = await openSecretKeys(place.settings.DATA_DIR);
+    const store = await openConfiguredKeys(pool, place.settings);
+    const keys = await openSecretKeys(place.settings.DATA_DIR, store);
     const done = await rotate(pool, keys, (sealed) => place.printProgress(`${sealed} secrets sealed`));
-    await recordKeys(pool, place.settings.DATA_DIR);
+    await recordKeys(pool, store);
     const begun = done.resumed ? 'Finished the interrupted rotation to key' : 'Created the key';
     return {
-      sentence: `${begun} ${done.keyId} and encrypted ${done.sealed} secrets with it. The old keys stay in DATA_DIR/keys/secrets: older backups need them.`,
+      sentence: `${begun} ${done.keyId} and encrypted ${done.sealed} secrets with it. The old keys stay in ${store.place}: older backups need them.`,
       fields: { ...done },
+    };
+  },
+};
+
+export const rotateIdentityKey: OperatorCommand = {
+  subjects: [],
+  doc: 'create a new key that signs tokens; tokens of older keys stay valid until they expire',
+  options: {
+    'revoke-old': { type: 'boolean', doc: 'remove the older keys: their tokens are refused within 30 seconds' },
+  },
+  async run({ options }, { settings, migratedDatabase }) {
+    const { pool } = await migratedDatabase();
+    const store = await openConfiguredKeys(pool, settings);
+    const old = [...(await store.list('identity')).keys()];
+    const keyId = await addSigningKey(store);
+    await recordKeys(pool, store);
+    const isRevoked = options['revoke-old'] === true;
+    if (isRevoked) for (const id of old) await store.remove('identity', id);
+    await inTransaction(pool, (tx) => recordAction(tx, { action: 'rotate-identity-key', subject: keyId }));
+    const fate = isRevoked ? 'Tokens of older keys are refused within 30 seconds' : 'Older keys verify theirs';
+    return { sentence: `New tokens are signed with key ${keyId}. ${fate}.`, fields: { keyId, revoked: isRevoked } };
+  },
+};
+
+export const changeClusterKey: OperatorCommand = {
+  subjects: ['file'],
+  doc: 'seal the keys in the database under the new cluster key in this file; then restart with it',
+  async run({ subjects: [file = ''] }, { settings, migratedDatabase }) {
+    const { pool } = await migratedDatabase();
+    const oldKey = await readClusterKey(settings);
+    if (oldKey === null) throw new Error('Set the current key of the cluster: CLUSTER_KEY_FILE, for example.');
+    await requireCluster(pool, await describeMember(pool, settings));
+    const count = await sealAnew(pool, oldKey, decodeKey(file, await readKeyFile(file)));
+    await inTransaction(pool, (tx) => recordAction(tx, { action: 'change-cluster-key', subject: file }));
+    return {
+      sentence: `${count} keys are sealed under the new key. Set it for every process and restart them: until then they go on with the keys that they have.`,
+      fields: { keys: count },
     };
   },
 };
@@ -34,9 +74,10 @@ export const acceptDataDir: OperatorCommand = {
     const { pool } = await migratedDatabase();
     // A service that starts creates what is missing, and refuses to start until it exists.
     await openConfiguredBlobs(pool, settings);
-    await openSecretKeys(DATA_DIR);
-    if (OIDC_ISSUER === undefined) await openIssuer(DATA_DIR);
-    const lostSecrets = await acceptMember(pool, describeMember(pool, settings));
+    const member = await describeMember(pool, settings);
+    await openSecretKeys(DATA_DIR, member.keys);
+    if (OIDC_ISSUER === undefined) await openIssuer(DATA_DIR, member.keys);
+    const lostSecrets = await acceptMember(pool, member);
     await inTransaction(pool, (tx) => recordAction(tx, { action: 'accept-data-dir', subject: DATA_DIR }));
     return {
       sentence: `${DATA_DIR} belongs to this database now. ${lostSecrets} secrets cannot be opened without their lost keys: their users must enter them again. Tokens that a lost key signed are no longer valid.`,

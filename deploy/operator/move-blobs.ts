@@ -24,7 +24,7 @@ export const moveBlobs: OperatorCommand = {
     if (to.BLOBS.startsWith('s3:') && settings.BLOBS.startsWith('s3:'))
       throw new Error('Blobs cannot be moved from one bucket to another: move them to database or files first.');
     const { pool } = await migratedDatabase();
-    await requireCluster(pool, describeMember(pool, settings));
+    await requireCluster(pool, await describeMember(pool, settings));
     if (await isSupervisorRunning(pool)) throw new Error('The service runs. Stop it on all machines first.');
     const place = describeBlobPlace(pool, to);
     await markNewPlace(pool, place);

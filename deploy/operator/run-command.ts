@@ -35,7 +35,7 @@ import {
 } from './command.ts';
 import { deadLetters, replay } from './dead-letters.ts';
 import { fleet, installations, restart, waiting } from './fleet.ts';
-import { acceptDataDir, rotateKey } from './keys.ts';
+import { acceptDataDir, changeClusterKey, rotateIdentityKey, rotateKey } from './keys.ts';
 import { actions, block, unblock, unverify, verify } from './moderation.ts';
 import { moveBlobs } from './move-blobs.ts';
 import { prune } from './prune.ts';
@@ -61,6 +61,8 @@ const commands: ReadonlyMap<string, OperatorCommand> = new Map([
   ['dead-letters', deadLetters],
   ['replay', replay],
   ['rotate-key', rotateKey],
+  ['rotate-identity-key', rotateIdentityKey],
+  ['change-cluster-key', changeClusterKey],
   ['accept-data-dir', acceptDataDir],
   ['move-blobs', moveBlobs],
   ['backup', backup],

@@ -1,10 +1,9 @@
 /** Verifies and issues bearer tokens: signed with the key in DATA_DIR, or by an OpenID Connect issuer. */
-import { generateKeyPairSync, randomUUID } from 'node:crypto';
-import { link, mkdir, open, readFile, rm } from 'node:fs/promises';
-import { join } from 'node:path';
-import { createLocalJWKSet, importJWK, type JWTVerifyGetKey, type JWTVerifyResult, jwtVerify, SignJWT } from 'jose';
+import { generateKeyPairSync, randomUUIDv7 } from 'node:crypto';
+import { importJWK, type JWTVerifyGetKey, type JWTVerifyResult, jwtVerify, SignJWT } from 'jose';
 import { z } from 'zod';
 import { BUILT_IN_ISSUER } from '../../db/accounts/accounts.ts';
+import { type KeyStore, openKeyFiles } from '../../db/files/key-files.ts';
 import { describeHiddenCharacter } from '../../sdk/contract/visible-text.ts';
 import type { SharedSettings } from '../settings/settings.ts';
 import { ACCESS_TOKEN_TYPE, type AccessTokenRule, findAccessTokenFault } from './access-token.ts';
@@ -86,14 +85,18 @@ const STRICT: Omit<AccessTokenRule, 'OIDC_AUDIENCE'> = {
  * Creates the verifier that the settings select. Without OIDC_ISSUER, creates a missing signing key. With it, fetches the
  * issuer's keys at the first token, so that start-up does not depend on another service.
  *
- * @param now clock for the age of the issuer's keys, milliseconds since 1970
+ * @param now clock for the age of keys, milliseconds since 1970
+ * @param store of the signing keys; default: the files of DATA_DIR
  */
-export async function openVerifier(settings: IdentitySettings, now: () => number = Date.now): Promise<TokenVerifier> {
+export async function openVerifier(
+  settings: IdentitySettings,
+  now: () => number = Date.now,
+  store: KeyStore = openKeyFiles(settings.DATA_DIR),
+): Promise<TokenVerifier> {
   const { OIDC_ISSUER, OIDC_AUDIENCE } = settings;
   if (OIDC_ISSUER !== undefined && OIDC_AUDIENCE !== undefined)
     return openIssuerVerifier(OIDC_ISSUER, { ...STRICT, ...settings, OIDC_AUDIENCE }, now);
-  const { d: _, ...publicKey } = await readKey(settings.DATA_DIR);
-  const keys = createLocalJWKSet({ keys: [publicKey] });
+  const keys = await openSigningKeys(store, now);
   const expected = { issuer: BUILT_IN_ISSUER, audience: BUILT_IN_AUDIENCE, algorithms: [ALGORITHM] };
   return {
     async verify(token) {
@@ -132,9 +135,13 @@ export interface TokenIssuer {
   issue(subject: string, lifetime?: number, id?: string): Promise<string>;
 }
 
-/** Opens the signing key of a data directory, and creates a missing one. */
-export async function openIssuer(dataDir: string): Promise<TokenIssuer> {
-  const jwk = await readKey(dataDir);
+/**
+ * Opens the newest signing key, and creates a missing one.
+ *
+ * @param store default: the files of the folder
+ */
+export async function openIssuer(dataDir: string, store: KeyStore = openKeyFiles(dataDir)): Promise<TokenIssuer> {
+  const jwk = findNewest(await readSigningKeys(store));
   const key = await importJWK(jwk, ALGORITHM);
   return {
     async issue(subject, lifetime = TOKEN_LIFETIME_S, id = undefined) {
@@ -178,33 +185,71 @@ function readIdentity({ payload }: JWTVerifyResult, issuer: string): Omit<Identi
   return { issuer, subject: subject.data, issuedAt, expiresAt: (payload.exp ?? 0) * 1000 };
 }
 
-async function readKey(dataDir: string): Promise<PrivateJwk> {
-  const folder = join(dataDir, 'keys');
-  const file = join(folder, 'identity.jwk.json');
-  await mkdir(folder, { recursive: true, mode: 0o700 });
-  const read = async (): Promise<PrivateJwk> => privateJwk.parse(JSON.parse(await readFile(file, 'utf8')));
-  return read().catch(async (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'ENOENT') throw error;
-    await makeKey(folder, file);
-    return read();
-  });
+/** A process accepts a removed key for this long. Milliseconds. */
+const KEYS_MAX_AGE_MS = 30_000;
+/** Forged tokens name unknown keys: they make a process read the keys no more often. Milliseconds. */
+const KEYS_MIN_AGE_MS = 250;
+
+/** Finds the key that a token names. A key that another process has added is read when the first token names it. */
+async function openSigningKeys(store: KeyStore, now: () => number): Promise<JWTVerifyGetKey> {
+  let known = await readSigningKeys(store);
+  let readAt = now();
+  let reading: Promise<void> | null = null;
+  const reread = (): Promise<void> => {
+    readAt = now();
+    reading ??= readSigningKeys(store)
+      .then((keys) => {
+        known = keys;
+      })
+      // The keys of before stay good while the database is away.
+      .catch(() => undefined)
+      .finally(() => {
+        reading = null;
+      });
+    return reading;
+  };
+  return async ({ kid }) => {
+    const find = (): PrivateJwk | undefined => (kid === undefined ? known.values().next().value : known.get(kid));
+    if (find() === undefined && reading !== null) await reading;
+    const age = now() - readAt;
+    if (age > (find() === undefined ? KEYS_MIN_AGE_MS : KEYS_MAX_AGE_MS)) await reread();
+    const key = find();
+    if (key === undefined) throw new InvalidTokenError('no key has this id');
+    const { d: _, ...publicKey } = key;
+    return importJWK(publicKey, ALGORITHM);
+  };
 }
 
-/**
- * Safe for concurrent processes: `link` never replaces a file, so the first key wins and is never seen half-written.
- */
-async function makeKey(folder: string, file: string): Promise<void> {
-  const jwk = { ...generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }), kid: randomUUID() };
-  const unfinished = join(folder, `${randomUUID()}.new`);
-  const handle = await open(unfinished, 'wx', 0o600);
-  try {
-    await handle.writeFile(JSON.stringify(jwk));
-    await handle.sync();
-    await link(unfinished, file).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EEXIST') throw error;
-    });
-  } finally {
-    await handle.close();
-    await rm(unfinished, { force: true });
+/** By id, oldest first; never empty. */
+async function readSigningKeys(store: KeyStore): Promise<ReadonlyMap<string, PrivateJwk>> {
+  const list = async () =>
+    [...(await store.list('identity')).values()].map((content) =>
+      privateJwk.parse(JSON.parse(content.toString('utf8'))),
+    );
+  let keys = await list();
+  if (keys.length === 0) {
+    await addSigningKey(store, true);
+    keys = await list();
   }
+  return new Map(keys.sort((a, b) => (orderOf(a) < orderOf(b) ? -1 : 1)).map((key) => [key.kid, key]));
+}
+
+const UUID_VERSION_AT = 14;
+
+/** Ids are UUIDv7, which sort by age; those of older releases are random. */
+const orderOf = ({ kid }: PrivateJwk): string => `${kid[UUID_VERSION_AT] === '7' ? 1 : 0}${kid}`;
+
+const findNewest = (keys: ReadonlyMap<string, PrivateJwk>): PrivateJwk => privateJwk.parse([...keys.values()].at(-1));
+
+/**
+ * New tokens are signed with it; older keys verify theirs until they are removed.
+ *
+ * @param onlyFirst does nothing when another process has made one
+ * @returns its id
+ */
+export async function addSigningKey(store: KeyStore, onlyFirst = false): Promise<string> {
+  const kid = randomUUIDv7();
+  const jwk = { ...generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }), kid };
+  await store.add('identity', kid, Buffer.from(JSON.stringify(jwk)), onlyFirst);
+  return kid;
 }

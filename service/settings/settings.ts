@@ -122,6 +122,27 @@ export const sharedSettings = {
   AWS_ACCESS_KEY_ID: z.string().min(1).optional().describe('Access key of the bucket. Required with BLOBS=s3://….'),
   AWS_SECRET_ACCESS_KEY: z.string().min(1).optional().describe('Secret of the access key. Required with BLOBS=s3://….'),
   AWS_SESSION_TOKEN: z.string().min(1).optional().describe('Token of temporary access keys. Empty: none.'),
+  CLUSTER_KEY_FILE: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'File with the key (32 bytes in base64) under which the other keys are sealed in the database. With it, a second machine needs DATABASE_URL and this key only. Empty: keys are files in DATA_DIR/keys.',
+    ),
+  CLUSTER_KEY_COMMAND: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'Program that prints the key instead, such as the command line of a key management service: words separated by spaces, run without a shell.',
+    ),
+  CLUSTER_KEY: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'The key itself instead. A file or program is better: other processes of the same user can read the environment.',
+    ),
   LOG_LEVEL: oneOf(['debug', 'info', 'warn', 'error'], 'info', 'Lowest level of the log lines that are written.'),
   HOST: z
     .string()

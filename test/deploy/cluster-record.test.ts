@@ -1,16 +1,25 @@
 /** A start with keys, blobs or a release that are not those of the database's cluster is refused in one sentence and changes nothing. */
+import { randomBytes } from 'node:crypto';
 import { cp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { requireCluster } from '../../db/cluster/cluster-record.ts';
 import { openPool } from '../../db/postgres/pool.ts';
+import { issueToken } from '../../deploy/issue-token.ts';
+import { openIssuer } from '../../service/identity/tokens.ts';
 import { RELEASE } from '../../service/settings/release.ts';
 import { parseSettings, sharedSettings } from '../../service/settings/settings.ts';
 import { describeMember } from '../../service/storage/membership.ts';
 import { startObjectStore } from '../object-store/object-store.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { operator } from './operator-command.ts';
-import { type ServiceFixture, startOnly, startServiceFixture, startServiceOnTestDatabase } from './service-fixture.ts';
+import {
+  freePorts,
+  type ServiceFixture,
+  startOnly,
+  startServiceFixture,
+  startServiceOnTestDatabase,
+} from './service-fixture.ts';
 import { buildWorkshop } from './workshop.ts';
 
 t.setTimeout(240_000);
@@ -132,7 +141,7 @@ t.test('of two newer releases, the next one may run beside this one', async (t) 
   t.teardown(close);
   const start = async () => withoutLog((await (await startOnly(env)).exited).stderr);
   await pool.query(`INSERT INTO migrations (name, run_on) VALUES ('9000_next', now())`);
-  await t.resolves(requireCluster(pool, describeMember(pool, parseSettings(sharedSettings, env))));
+  await t.resolves(requireCluster(pool, await describeMember(pool, parseSettings(sharedSettings, env))));
   await pool.query(`INSERT INTO migrations (name, run_on) VALUES ('9001_after', now() + interval '1 second')`);
   await pool.query(`UPDATE cluster SET release = '99.0.0'`);
   t.equal(
@@ -161,6 +170,74 @@ t.test('blobs move to a bucket and on to the database, which needs no folder of 
   again.kill('SIGTERM');
   await again.exited;
   t.match(await operator({ ...env, DATA_DIR, BLOBS: 'database' }, 'move-blobs', 'files'), { code: 0 });
+});
+
+t.test('with the key of the cluster a second machine needs the database only', async (t) => {
+  const { url } = await testDatabase(t);
+  const DATA_DIR = join(await temporaryFolder(t), 'data');
+  const CLUSTER_KEY = randomBytes(32).toString('base64');
+  // Keys of a machine that was alone are sealed into the database.
+  await openIssuer(DATA_DIR);
+  const shared = { DATABASE_URL: url, BLOBS: 'database', CLUSTER_KEY };
+  const first = await startServiceFixture(t, { ...shared, DATA_DIR });
+  const made = await buildWorkshop(first);
+  const answer = await made.prompt();
+  await rm(join(DATA_DIR, 'keys'), { recursive: true });
+  const ports = await freePorts();
+  const second = await startOnly({ ...shared, ...ports, DATA_DIR: join(await temporaryFolder(t), 'data') });
+  t.teardown(async () => {
+    second.kill('SIGTERM');
+    await second.exited;
+  });
+  await second.line(/^bulkhead ready /);
+  const elsewhere: ServiceFixture = {
+    ...first,
+    call: (method, path, body) => first.call(method, `http://localhost:${ports.PORT}${path}`, body),
+  };
+  t.same(await readPackage(elsewhere), await readPackage(first));
+  t.match(await operator({ ...shared, DATA_DIR }, 'rotate-identity-key'), {
+    code: 0,
+    stdout: /^New tokens are signed/,
+  });
+  const env2 = { ...shared, DATA_DIR: join(await temporaryFolder(t), 'data') };
+  const token = await issueToken(['local'], () => env2);
+  for (const from of [first, elsewhere]) {
+    t.match(await from.call('GET', '/api/me'), { status: 200 }, 'a token of the old key');
+  }
+  t.match(await first.call('GET', '/api/me', undefined, token), { status: 200 }, 'a token of the new key');
+  t.match(await operator(env2, 'rotate-key'), {
+    code: 0,
+    stdout: /encrypted 1 secrets with it\. .* stay in the database/,
+  });
+  t.equal(await made.prompt(), answer, 'the secret is opened with the new key');
+  for (const service of [first, second]) {
+    service.kill('SIGTERM');
+    await service.exited;
+  }
+  const refuse = async (more: Record<string, string>) =>
+    withoutLog((await (await startOnly({ ...env2, ...more })).exited).stderr);
+  t.match(
+    await refuse({ CLUSTER_KEY: randomBytes(32).toString('base64') }),
+    /^CLUSTER_KEY is not the key of this cluster: its fingerprint is [0-9a-f]{16}, not [0-9a-f]{16}\. /,
+  );
+  t.match(
+    await refuse({ CLUSTER_KEY: '' }),
+    /^The keys of this cluster are sealed in its database: set CLUSTER_KEY_FILE, /,
+  );
+  const file = join(await temporaryFolder(t), 'new.key');
+  await writeFile(file, `${randomBytes(32).toString('base64')}\n`);
+  t.match(await operator(env2, 'change-cluster-key', file), {
+    code: 0,
+    stdout: /^4 keys are sealed under the new key/,
+  });
+  t.match(await refuse({}), /^CLUSTER_KEY is not the key of this cluster/);
+  const backup = join(await temporaryFolder(t), 'file.backup');
+  const changed = { ...env2, CLUSTER_KEY: '', CLUSTER_KEY_FILE: file };
+  t.match(await operator(changed, 'backup', backup, '--check'), { code: 0, stdout: /decrypted 1 secrets/ });
+  t.match(await operator(env2, 'check-backup', backup), {
+    code: 1,
+    stderr: /^The keys of the backup are sealed: set/m,
+  });
 });
 
 t.test('lost keys are accepted, and secrets open again when their key comes back', async (t) => {

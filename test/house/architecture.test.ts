@@ -31,6 +31,7 @@ const spawners: Readonly<Record<string, string>> = {
   'supervisor/jail/': 'the jail of a plugin',
   'db/postgres/': 'PostgreSQL',
   'deploy/': 'API and supervisor',
+  'service/storage/cluster-key.ts': 'the operator’s program that prints the key',
   'docs/generate/sdk-declarations.ts': 'the TypeScript compiler',
   'docs/generate/console-types.ts': 'the generator of the console’s types',
   'examples/demo-service.ts': 'the token command',

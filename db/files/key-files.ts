@@ -1,0 +1,104 @@
+/** Keys: those that sign tokens and those that seal secrets. Here as files of a data directory. */
+import { randomUUID } from 'node:crypto';
+import { link, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { syncPath } from './data-dir.ts';
+
+export type KeyPurpose = 'identity' | 'secrets';
+/** The keys of a cluster. All processes see those that another one adds. */
+export interface KeyStore {
+  /** For messages. */
+  readonly place: string;
+  /** Of the key that seals the others; null: they are files. */
+  readonly fingerprint: string | null;
+  /** By id. */
+  list(purpose: KeyPurpose): Promise<ReadonlyMap<string, Buffer>>;
+  /**
+   * Stores a key durably; an existing one of this id stays.
+   *
+   * @param onlyFirst does nothing when another process has added one
+   */
+  add(purpose: KeyPurpose, id: string, key: Buffer, onlyFirst?: boolean): Promise<void>;
+  remove(purpose: KeyPurpose, id: string): Promise<void>;
+}
+
+/** The first key that signs tokens. Later ones are in a folder. */
+const FIRST_IDENTITY = 'identity.jwk.json';
+const IDENTITY_FILE = /^([0-9a-f-]{36})\.jwk\.json$/;
+const SECRET_FILE = /^([0-9a-f-]{36})\.key$/;
+
+/** @param dataDir `DATA_DIR`; its folder `keys` is created with the first key */
+export function openKeyFiles(dataDir: string): KeyStore {
+  const folder = join(dataDir, 'keys');
+  const first = join(folder, FIRST_IDENTITY);
+  const locate = (purpose: KeyPurpose, id: string): string =>
+    purpose === 'identity' ? join(folder, 'identity', `${id}.jwk.json`) : join(folder, 'secrets', `${id}.key`);
+  return {
+    place: folder,
+    fingerprint: null,
+    async list(purpose) {
+      if (purpose === 'secrets') return readFolder(join(folder, 'secrets'), SECRET_FILE, decodeSecretKey);
+      const later = await readFolder(join(folder, 'identity'), IDENTITY_FILE, (content) => content);
+      const content = await readFile(first).catch(ignoreMissing);
+      return content === null ? later : new Map([[readKid(content), content], ...later]);
+    },
+    async add(purpose, id, key, onlyFirst = false) {
+      const isFirst = purpose === 'identity' && (onlyFirst || (await readFile(first).catch(ignoreMissing)) === null);
+      const target = isFirst ? first : locate(purpose, id);
+      await addFile(target, purpose === 'identity' ? key : Buffer.from(key.toString('base64')));
+    },
+    async remove(purpose, id) {
+      const content = purpose === 'identity' ? await readFile(first).catch(ignoreMissing) : null;
+      const isFirst = content !== null && readKid(content) === id;
+      await rm(isFirst ? first : locate(purpose, id), { force: true });
+    },
+  };
+}
+
+async function readFolder(
+  folder: string,
+  pattern: RegExp,
+  decode: (content: Buffer, path: string) => Buffer,
+): Promise<Map<string, Buffer>> {
+  const found = new Map<string, Buffer>();
+  for (const name of (await readdir(folder).catch(ignoreMissing)) ?? []) {
+    const id = pattern.exec(name)?.[1];
+    const path = join(folder, name);
+    if (id !== undefined) found.set(id, decode(await readFile(path), path));
+  }
+  return found;
+}
+
+const SECRET_KEY_BYTES = 32;
+
+function decodeSecretKey(content: Buffer, path: string): Buffer {
+  const key = Buffer.from(content.toString('utf8'), 'base64');
+  if (key.length !== SECRET_KEY_BYTES) throw new Error(`${path} is not a 256-bit key in base64.`);
+  return key;
+}
+
+function readKid(content: Buffer): string {
+  const { kid } = JSON.parse(content.toString('utf8')) as { readonly kid?: unknown };
+  if (typeof kid !== 'string') throw new Error(`DATA_DIR/keys/${FIRST_IDENTITY} is not a key: it has no kid.`);
+  return kid;
+}
+
+/** `link` never replaces a file, so the first key wins and is never seen half-written. */
+async function addFile(target: string, content: Buffer): Promise<void> {
+  await mkdir(dirname(target), { recursive: true, mode: 0o700 });
+  const unfinished = join(dirname(target), `${randomUUID()}.new`);
+  try {
+    await writeFile(unfinished, content, { mode: 0o600, flag: 'wx', flush: true });
+    await link(unfinished, target).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error;
+    });
+    await syncPath(dirname(target));
+  } finally {
+    await rm(unfinished, { force: true });
+  }
+}
+
+function ignoreMissing(error: NodeJS.ErrnoException): null {
+  if (error.code === 'ENOENT') return null;
+  throw error;
+}

@@ -1,0 +1,83 @@
+/** Keys as rows, each sealed under the key of the cluster, which is never stored with them. */
+import { createHash, createHmac } from 'node:crypto';
+import type { Pool } from 'pg';
+import { inTransaction } from '../postgres/pool.ts';
+import { changeRows, listRows, type Queryable } from '../postgres/rows.ts';
+import { openBox, sealBox } from './cipher.ts';
+import type { KeyPurpose, KeyStore } from './key-files.ts';
+
+interface SealedRow {
+  readonly id: string;
+  readonly purpose: KeyPurpose;
+  readonly sealed: Buffer;
+}
+
+const FINGERPRINT_CHARS = 16;
+
+/** Names a cluster's key without revealing it. */
+export const fingerprintClusterKey = (key: Buffer): string =>
+  createHmac('sha256', key).update('bulkhead cluster key').digest('hex').slice(0, FINGERPRINT_CHARS);
+export const fingerprintKey = (purpose: KeyPurpose, key: Buffer): string =>
+  createHash('sha256')
+    .update(purpose === 'secrets' ? key : Buffer.from(JSON.parse(key.toString('utf8')).x, 'base64url'))
+    .digest('hex');
+
+/** @param key 32 bytes */
+export function openSealedKeys(db: Queryable, key: Buffer): KeyStore {
+  return {
+    place: 'the database',
+    fingerprint: fingerprintClusterKey(key),
+    async list(purpose) {
+      const rows = await listSealed(db);
+      const own = rows.filter((row) => row.purpose === purpose);
+      // After a change of the cluster's key, a process that has the old one keeps what it read before.
+      return new Map(own.flatMap((row) => tryOpen(key, row)));
+    },
+    async add(purpose, id, content, onlyFirst = false) {
+      if (onlyFirst && (await listSealed(db)).some((row) => row.purpose === purpose)) return;
+      await db.query(
+        `INSERT INTO recorded_keys AS k (id, purpose, fingerprint, sealed) VALUES ($1, $2, $3, $4)
+         ON CONFLICT (id) DO UPDATE SET sealed = excluded.sealed
+           WHERE k.sealed IS NULL AND k.fingerprint = excluded.fingerprint`,
+        [id, purpose, fingerprintKey(purpose, content), seal(key, purpose, id, content)],
+      );
+    },
+    async remove(purpose, id) {
+      await db.query('DELETE FROM recorded_keys WHERE id = $1 AND purpose = $2', [id, purpose]);
+    },
+  };
+}
+
+/**
+ * Seals all keys anew, in one transaction. Processes with the old key go on with the keys that they have read.
+ *
+ * @returns how many
+ */
+export function changeClusterKey(pool: Pool, oldKey: Buffer, newKey: Buffer): Promise<number> {
+  return inTransaction(pool, async (tx) => {
+    await tx.query('LOCK TABLE recorded_keys IN SHARE ROW EXCLUSIVE MODE');
+    const rows = await listSealed(tx);
+    for (const { id, purpose, sealed } of rows) {
+      const content = openBox(oldKey, sealed, nameKey(purpose, id));
+      await tx.query('UPDATE recorded_keys SET sealed = $2 WHERE id = $1', [id, seal(newKey, purpose, id, content)]);
+    }
+    await changeRows(tx, 'UPDATE cluster SET key_fingerprint = $1', [fingerprintClusterKey(newKey)]);
+    return rows.length;
+  });
+}
+
+const listSealed = (db: Queryable): Promise<SealedRow[]> =>
+  listRows(db, 'SELECT id, purpose, sealed FROM recorded_keys WHERE sealed IS NOT NULL', []);
+
+function tryOpen(key: Buffer, { id, purpose, sealed }: SealedRow): [string, Buffer][] {
+  try {
+    return [[id, openBox(key, sealed, nameKey(purpose, id))]];
+  } catch {
+    return [];
+  }
+}
+
+/** Binds a key to its row. */
+const nameKey = (purpose: KeyPurpose, id: string): string => JSON.stringify(['key', purpose, id]);
+const seal = (key: Buffer, purpose: KeyPurpose, id: string, content: Buffer): Buffer =>
+  sealBox(key, content, nameKey(purpose, id));

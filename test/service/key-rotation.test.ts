@@ -1,0 +1,71 @@
+/** The key that signs tokens changes while tokens are verified: none is refused, until the operator removes the old key. */
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import t from 'tap';
+import { type KeyStore, openKeyFiles } from '../../db/files/key-files.ts';
+import { changeClusterKey, openSealedKeys } from '../../db/files/sealed-keys.ts';
+import { addSigningKey, InvalidTokenError, openIssuer, openVerifier } from '../../service/identity/tokens.ts';
+import { temporaryFolder, testDatabase } from '../runner/harness.ts';
+
+const none = { OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined };
+const KEY = Buffer.alloc(32, 1);
+const NEW_KEY = Buffer.alloc(32, 2);
+const MINUTE = 60_000;
+
+for (const [name, open] of [
+  ['files', async (folder: string) => openKeyFiles(folder)],
+  ['database', async () => openSealedKeys((await testDatabase(t)).pool, KEY)],
+] as const)
+  t.test(`${name}: old and new tokens are verified, and those of a removed key are not`, async (t) => {
+    const DATA_DIR = await temporaryFolder(t);
+    const store = await open(DATA_DIR);
+    let reads = 0;
+    const counted: KeyStore = {
+      ...store,
+      list(purpose) {
+        reads += 1;
+        return store.list(purpose);
+      },
+    };
+    let now = Date.now();
+    const { verify } = await openVerifier({ DATA_DIR, ...none }, () => now, counted);
+    const issue = async (who: string) => (await openIssuer(DATA_DIR, store)).issue(who);
+    const old = await issue('ann');
+    t.equal((await verify(old)).subject, 'ann');
+    const [first = ''] = (await store.list('identity')).keys();
+    await addSigningKey(store);
+    const fresh = await issue('bob');
+    t.notMatch(old.split('.')[0], fresh.split('.')[0], 'another key signs');
+    now += 251;
+    const verified = await Promise.all([old, fresh, old, fresh].map(verify));
+    t.same(
+      verified.map(({ subject }) => subject),
+      ['ann', 'bob', 'ann', 'bob'],
+    );
+    reads = 0;
+    const stranger = await (await openIssuer(await temporaryFolder(t))).issue('ann');
+    for (let count = 0; count < 100; count += 1) await t.rejects(verify(stranger), InvalidTokenError);
+    t.ok(reads <= 1, 'unknown keys cause few reads');
+    await store.remove('identity', first);
+    now += MINUTE;
+    await t.rejects(verify(old), InvalidTokenError);
+    t.equal((await verify(fresh)).subject, 'bob');
+    if (name === 'files') t.same(await readdir(join(DATA_DIR, 'keys')), ['identity']);
+  });
+
+t.test('keys are sealed: the rows hold none of them, and a changed row does not open', async (t) => {
+  const { pool } = await testDatabase(t);
+  const store = openSealedKeys(pool, KEY);
+  await store.add('secrets', 'one', Buffer.alloc(32, 9));
+  await store.add('secrets', 'two', Buffer.alloc(32, 8));
+  const { rows } = await pool.query('SELECT sealed FROM recorded_keys');
+  for (const { sealed } of rows) t.notOk(sealed.includes(Buffer.alloc(8, 9)));
+  await pool.query(`UPDATE recorded_keys SET sealed = (SELECT sealed FROM recorded_keys WHERE id = 'two')`);
+  t.same([...(await store.list('secrets')).keys()], ['two'], 'a key moved to another row does not open');
+  t.equal((await openSealedKeys(pool, NEW_KEY).list('secrets')).size, 0, 'nor does any with another key');
+  await pool.query(`DELETE FROM recorded_keys WHERE id = 'one'`);
+  t.equal(await changeClusterKey(pool, KEY, NEW_KEY), 1);
+  t.same((await openSealedKeys(pool, NEW_KEY).list('secrets')).get('two'), Buffer.alloc(32, 8));
+  await t.rejects(changeClusterKey(pool, KEY, NEW_KEY), 'with a wrong old key nothing is changed');
+  t.equal((await openSealedKeys(pool, NEW_KEY).list('secrets')).size, 1);
+});
