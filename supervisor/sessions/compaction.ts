@@ -18,6 +18,8 @@ interface Compaction extends Summary {
   readonly trace: ChainState['trace'];
 }
 
+type TraceStep = Compaction['trace'][number];
+
 interface CompactionRequest {
   readonly messages?: readonly z.infer<typeof transcriptMessage>[] | undefined;
   readonly focus: string | null;
@@ -38,12 +40,13 @@ export async function summarizeTranscript(
   const messages = request.messages ?? (await lastMessages(services.pool, session.id, MESSAGES_MAX));
   const context = { messages, focus: request.focus, maxChars: limits.summaryMaxChars };
   const state = await runHook(services, { hook: HOOK, accountId, session, trigger: request.trigger, context });
-  const { trace, cancelled } = state;
-  if (cancelled) return cancelCompaction(trace, cancelled);
+  const { cancelled } = state;
+  if (cancelled) return cancelCompaction(state.trace, cancelled);
   const fault = summaryFault(state);
   const { summary } = state.context;
   if (fault === null && typeof summary === 'string')
-    return { ...CONTINUE, summary, source: 'plugin', notice: null, trace };
+    return { ...CONTINUE, summary, source: 'plugin', notice: null, trace: state.trace };
+  const trace = state.trace.map(refuseSummary);
   const [step] = trace;
   const links = listHookLinks(await services.pluginsCache.current(accountId), HOOK);
   const link = links.find(({ installationId }) => installationId === step?.installationId);
@@ -64,6 +67,10 @@ export async function summarizeTranscript(
   services.logs.system(link, 'warn', notice, { sessionId: session.id });
   return useBuiltin(notice, trace);
 }
+
+/** An answer that is not used did not change anything, whatever the chain took it for. */
+const refuseSummary = (step: TraceStep): TraceStep =>
+  step.outcome === 'changed' ? { ...step, outcome: step.required ? 'vetoed_error' : 'skipped_error' } : step;
 
 const CONTINUE = { action: 'continue', reason: null, cancelledBy: null } as const;
 const BLANK = 'returned a blank summary';

@@ -53,7 +53,8 @@ const wrong: Readonly<Record<string, RegExp>> = {
 for (const [focus, notice] of Object.entries(wrong))
   t.test(`${focus}: the built-in summarizer is used, and no other plugin is called`, async (t) => {
     const { body, notices } = await compact(focus);
-    t.match(body, { summary: null, source: 'builtin', notice });
+    const outcome = focus === 'nothing' ? 'unchanged' : 'skipped_error';
+    t.match(body, { summary: null, source: 'builtin', notice, trace: [{ outcome }] });
     t.match(notices, [{ role: 'notice', text: notice, data: { kind: 'compaction_fallback', plugin: 'first' } }]);
   });
 

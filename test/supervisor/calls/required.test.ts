@@ -311,7 +311,7 @@ t.test('hooks that no plugin can cancel stop their operation too', async (t) => 
     cancelledBy: account,
     summary: null,
     reason: /returned a blank summary, and this account/,
-    trace: [{ outcome: 'changed' }],
+    trace: [{ outcome: 'vetoed_error' }],
   });
   const { items } = (await fixture.call('GET', `/sessions/${session}/messages`, undefined, account)).body;
   t.equal(items.filter(({ data }: { data: { kind: string } }) => data.kind === 'cancelled').length, 4, 'a notice each');
