@@ -92,6 +92,7 @@ export class Fleet implements PluginInvoker {
       logs: options.logs,
       masks: options.masks,
       startInTurn: (runner, start) => this.#startQueue.run(runner, start),
+      cancelStart: (runner) => this.#startQueue.cancel(runner),
       takeChild: (plugin, inspectable) => this.#takeChild(plugin, inspectable),
       onChange: (runner) => this.#scheduleSave(runner),
       onServing: (runner) => options.onServing(runner.plugin.accountId),

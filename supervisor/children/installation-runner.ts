@@ -41,6 +41,8 @@ export interface RunnerDeps extends LoadedChildDeps {
   readonly now: () => number;
   /** Runs a start when the start queue allows it. @throws NoRoomError if that takes too long */
   startInTurn<T>(runner: InstallationRunner, start: () => Promise<T>): Promise<T>;
+  /** Gives up a start that still waits for its turn. */
+  cancelStart(runner: InstallationRunner): void;
   takeChild(plugin: InstalledPlugin, inspectable: boolean): Spare;
   /** Called when the runner's state changed and must be saved. */
   onChange(runner: InstallationRunner): void;
@@ -93,6 +95,7 @@ interface Handover {
 
 type Acquired = { readonly loadedChild: LoadedChild } | { readonly refusal: string };
 const PERCENT = 100;
+const CALLER_LEFT = 'the caller aborted the call before it began';
 
 export class InstallationRunner {
   readonly installationId: string;
@@ -107,6 +110,10 @@ export class InstallationRunner {
   #calls = 0;
   readonly #draining = new Set<LoadedChild>();
   #starting: Promise<string | null> | null = null;
+  /** Calls that wait for this start and whose callers have not left. */
+  readonly #startCallers = new Set<PluginCall>();
+  /** Whether the start goes on without a caller. */
+  #isStartKept = false;
   #updating: Promise<UpdateOutcome> | null = null;
   #handover: Handover | null = null;
   /** Grants of the version that an update is starting. */
@@ -223,6 +230,7 @@ export class InstallationRunner {
     if (serving?.child.state === 'dead') await withinBudget(serving.child.ended, call.deadlineAt - Date.now());
     const acquired = await this.#acquireChild(call);
     if ('refusal' in acquired) return { kind: 'unavailable', message: acquired.refusal };
+    if (call.signal?.aborted) return { kind: 'unavailable', message: CALLER_LEFT };
     return acquired.loadedChild.invoke({ ...call, deadlineAt: call.deadlineAt + stalledMs() - stalledBefore });
   }
 
@@ -467,8 +475,13 @@ export class InstallationRunner {
       const refusal = await this.#waitForBackoff(call.deadlineAt);
       if (refusal !== null) return { refusal };
     }
-    const started = await withinBudget(this.#start(), call.deadlineAt - Date.now());
-    if (started === undefined) return { refusal: 'it is still starting' };
+    if (call.signal?.aborted) return { refusal: CALLER_LEFT };
+    const started = await withinBudget(this.#startFor(call), call.deadlineAt - Date.now());
+    if (started === undefined) {
+      // The next call finds it started.
+      this.#isStartKept = true;
+      return { refusal: 'it is still starting' };
+    }
     if (started !== null) return { refusal: started };
     return this.#serving ? { loadedChild: this.#serving } : { refusal: 'it stopped right after its start' };
   }
@@ -492,13 +505,31 @@ export class InstallationRunner {
     this.#start();
   }
 
+  /** As `#start`, but a start that still waits for its turn is given up when all its callers have left. */
+  #startFor(call: PluginCall): Promise<string | null> {
+    const { signal } = call;
+    const wasKept = this.#starting !== null && this.#isStartKept;
+    const started = this.#start();
+    if (!signal || wasKept) return started;
+    this.#isStartKept = false;
+    this.#startCallers.add(call);
+    const leave = () => {
+      if (!this.#startCallers.delete(call) || this.#startCallers.size > 0 || this.#isStartKept) return;
+      this.#deps.cancelStart(this);
+    };
+    signal.addEventListener('abort', leave, { once: true });
+    return started.finally(() => signal.removeEventListener('abort', leave));
+  }
+
   /** Starts a child, one at a time. Resolves with null, or with why it did not start. */
   #start(): Promise<string | null> {
+    this.#isStartKept = true;
     // In a later microtask, after `#starting` is set: the start queue counts this runner as starting.
     this.#starting ??= Promise.resolve()
       .then(() => this.#tryStart())
       .finally(() => {
         this.#starting = null;
+        this.#startCallers.clear();
         this.#deps.onChange(this);
       });
     this.#deps.onChange(this);

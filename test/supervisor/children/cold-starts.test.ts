@@ -1,8 +1,10 @@
 /** Many plugins that do not run yet are called at the same moment. */
+import type { AddressInfo } from 'node:net';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import t from 'tap';
+import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import { amount } from '../../runner/soak.ts';
 import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -95,3 +97,47 @@ t.test(
     t.ok((fleet.countByState().running ?? 0) <= PLACES, JSON.stringify(fleet.countByState()));
   },
 );
+
+t.test('a plugin does not start for a caller that has left', async (t) => {
+  const fixture = await startSupervisorFixture(t, { childrenMax: 2 });
+  const { app, supervisor } = fixture;
+  await app.listen({ port: 0, host: '127.0.0.1' });
+  const { port } = app.server.address() as AddressInfo;
+  const waits = `tools.x = { description: 'x', parameters: { type: 'object' }, handler: () => new Promise(() => undefined) };`;
+  const begin = async (account: string, slug: string) => {
+    const path = `/sessions/${await fixture.session(account)}/tools/${slug}__x`;
+    const authorization = `Bearer ${await fixture.issuer.issue(account)}`;
+    const closing = new AbortController();
+    const answered = fetch(`http://127.0.0.1:${port}${path}`, {
+      method: 'POST',
+      headers: { authorization, 'content-type': 'application/json' },
+      body: '{"arguments":{}}',
+      signal: closing.signal,
+    });
+    return { answered, leave: () => closing.abort() };
+  };
+  for (const account of ['ann', 'ben']) {
+    const { installationId } = await fixture.install({ account, slug: account, code: waits });
+    const { answered, leave } = await begin(account, account);
+    answered.catch(() => undefined);
+    t.teardown(leave);
+    await eventually(async () => supervisor.fleet.getPid(installationId));
+  }
+  const left = await fixture.install({ account: 'cleo', slug: 'left', code: TOOL });
+  const staying = await fixture.install({ account: 'cleo', slug: 'staying', code: TOOL });
+  const countStarting = () => supervisor.fleet.countByState().starting ?? 0;
+  const first = await begin('cleo', 'left');
+  await eventually(async () => countStarting() === 1);
+  const second = await begin('cleo', 'staying');
+  await eventually(async () => countStarting() === 2);
+  first.leave();
+  await t.rejects(first.answered);
+  await eventually(async () => countStarting() === 1);
+  // Makes room for one.
+  const ann = await findOrCreateAccount(fixture.pool, 'ann');
+  await supervisor.fleet.stopAccounts((accountId) => accountId === ann.id, 0);
+  t.equal((await second.answered).status, 200);
+  t.ok(supervisor.fleet.getPid(staying.installationId));
+  t.equal(supervisor.fleet.getPid(left.installationId), null);
+  t.equal(countStarting(), 0);
+});
