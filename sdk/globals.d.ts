@@ -473,6 +473,7 @@ declare namespace Bulkhead {
   /** The context of `middleware.sshCommand`. */
   interface SshCommandContext extends HookContext {
     hook: 'middleware.sshCommand';
+    commandId: string | null;
     host: SshHost;
     command: string;
     cwd: string | null;
@@ -487,6 +488,7 @@ declare namespace Bulkhead {
    * cannot be changed.
    */
   interface SshCommandPatch {
+    commandId?: never;
     host?: never;
     command?: string;
     cwd?: string | null;
@@ -498,6 +500,7 @@ declare namespace Bulkhead {
   interface SshCommandInputContext extends HookContext {
     hook: 'middleware.sshCommandInput';
     commandId: string;
+    host: SshHost | null;
     data: string;
     /** Cancels the operation. The transcript shows the reason (1-500 characters). */
     cancel(reason: string): never;
@@ -509,12 +512,15 @@ declare namespace Bulkhead {
    */
   interface SshCommandInputPatch {
     commandId?: never;
+    host?: never;
     data?: string;
   }
 
   /** The context of `middleware.sshCommandOutput`. */
   interface SshCommandOutputContext extends HookContext {
     hook: 'middleware.sshCommandOutput';
+    commandId: string | null;
+    host: SshHost | null;
     command: string;
     exitCode: number | null;
     stdout: string;
@@ -527,6 +533,8 @@ declare namespace Bulkhead {
    * cannot be changed.
    */
   interface SshCommandOutputPatch {
+    commandId?: never;
+    host?: never;
     command?: never;
     exitCode?: never;
     stdout?: string;
@@ -648,7 +656,8 @@ declare namespace Bulkhead {
      */
     notifyDeliver?: (ctx: NotifyDeliverContext) => Answer<NotifyDeliverPatch | void>;
     /**
-     * Runs before a command runs over SSH. If the handler fails or times out, the command is cancelled.
+     * Runs before a command runs over SSH. All three SSH hooks of a command have its `commandId` and host. If the
+     * handler fails or times out, the command is cancelled.
      *
      * Return an object with the fields to change (`command`, `cwd`, `env`), or nothing to change nothing.
      * Cancel: with `ctx.cancel(reason)`. The operation stops and the transcript shows the reason. On an error or

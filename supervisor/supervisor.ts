@@ -48,7 +48,7 @@ import { type Llm, openLlm } from './host/llm/llm.ts';
 import { defaultMediaQuota } from './host/media.ts';
 import { type ConnectionBounds, SshConnections } from './host/ssh/connections.ts';
 import { SshGuards } from './host/ssh/guards.ts';
-import { openSshHosts, type SshTarget } from './host/ssh/hosts.ts';
+import { openSshHosts, type SshHosts, type SshTarget } from './host/ssh/hosts.ts';
 import { sshCalls } from './host/ssh/ssh.ts';
 import { defaultQuota, type WorkspaceQuota, Workspaces } from './host/workspace/workspaces.ts';
 import type { Jail } from './jail/jail.ts';
@@ -175,7 +175,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     onClaimed: () => jobs?.heal(),
     onError,
   });
-  const { fleet, pluginsCache, logs, audit, rollups, metrics, stacks, llm, ssh } = assembleFleet(options, {
+  const { fleet, pluginsCache, logs, audit, rollups, metrics, stacks, llm, ssh, sshHosts } = assembleFleet(options, {
     ownership,
     queues,
     hookCounts,
@@ -212,6 +212,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     streams: openSessionStreams(listener, {}, pluginsCache),
     wake: (plugin) => fleet.wake(plugin),
     finishUpdate: (installationId) => waitForUpdate({ pool, listener }, installationId, UPDATE_WAIT_MS),
+    ssh: { hosts: sshHosts, connections: ssh },
     inspections: new Inspections({ pool, fleet, logs, audit, off: whyNotInspected(options) }),
     toolResultBytes: options.toolResultBytes ?? limits.toolResultBytes,
   };
@@ -265,6 +266,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 type Assembled = Pick<Supervisor, 'fleet' | 'pluginsCache' | 'logs' | 'audit' | 'rollups' | 'metrics' | 'ssh'> & {
   readonly stacks: Stacks;
   readonly llm: Llm;
+  readonly sshHosts: SshHosts;
 };
 
 interface Assembly {
@@ -306,6 +308,7 @@ function assembleFleet(options: SupervisorOptions, { ownership, queues, hookCoun
     tokensPerDay: options.modelTokensPerDay ?? 0,
   });
   const ssh = new SshConnections(options.sshBounds);
+  const sshHosts = openSshHosts(pool, options.sshTargets ?? []);
   const guards = new SshGuards({ invocations, otherPlugins });
   const workspaces = openWorkspaces(options, onError);
   const hostCallRouter = createHostCallRouter({
@@ -314,7 +317,7 @@ function assembleFleet(options: SupervisorOptions, { ownership, queues, hookCoun
     keys,
     llm,
     workspaces,
-    ssh: sshCalls({ hosts: openSshHosts(pool, options.sshTargets ?? []), connections: ssh, guards, logs }),
+    ssh: sshCalls({ hosts: sshHosts, connections: ssh, guards, logs }),
     mediaQuota: options.mediaQuota ?? defaultMediaQuota,
     callsPerMinute: options.hostCallsPerMinute,
     storageBytes: options.storageBytes,
@@ -335,7 +338,7 @@ function assembleFleet(options: SupervisorOptions, { ownership, queues, hookCoun
     onServing: (accountId) => pluginsCache.drop(accountId),
   });
   const pluginsCache = new AccountPluginsCache(pool, (accountId, plugins) => fleet.sync(accountId, plugins));
-  return { fleet, pluginsCache, logs, audit, rollups, metrics, stacks, llm, ssh };
+  return { fleet, pluginsCache, logs, audit, rollups, metrics, stacks, llm, ssh, sshHosts };
 }
 
 const starter =

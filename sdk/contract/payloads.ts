@@ -125,6 +125,8 @@ export const dueNotify = z.object({
 /** An id that runtimes before 0.2 do not send. */
 export const laterId = id.nullable().default(null);
 export const sshHost = z.object({ id, name: z.string().max(200) });
+/** A host that runtimes before 0.2 do not send. */
+export const laterSshHost = sshHost.nullable().default(null);
 export const sshOutput = z.object({ exitCode: z.number().int().nullable(), stdout: z.string(), stderr: z.string() });
 export const sshOptions = z.object({
   cwd: z.string().max(4096).optional(),

@@ -37,6 +37,7 @@ const cancellable = {
 const failClosed = { ...cancellable, onFailure: 'cancel' } as const;
 const patch = <const P extends readonly string[]>(...patchable: P) => ({ kind: 'patch', patchable }) as const;
 const TODO = { id: 't1', title: 'Buy milk', notes: '', dueAt: null, assigneeAgentId: null, done: false };
+const SSH_HOST = { id: 'h1', name: 'web' };
 const TOOL_CALL = { id: 'c1', name: 'notes__add', arguments: { text: 'Buy milk' } };
 const NOTIFY = { text: 'Stand-up', at: '2026-01-05T09:00:00Z', repeat: null, zone: null, to: 'team' };
 
@@ -200,10 +201,11 @@ export const hooks = {
   },
   'middleware.sshCommand': {
     ...failClosed,
-    doc: 'Runs before a command runs over SSH. If the handler fails or times out, the command is cancelled.',
+    doc: 'Runs before a command runs over SSH. All three SSH hooks of a command have its `commandId` and host. If the handler fails or times out, the command is cancelled.',
     reach: 'Reads, changes and can cancel commands that your agents run over SSH.',
     risk: 'high',
     context: z.object({
+      commandId: p.laterId,
       host: p.sshHost,
       command: z.string().max(131_072),
       cwd: z.string().max(4096).nullable(),
@@ -212,7 +214,7 @@ export const hooks = {
     }),
     answers: patch('command', 'cwd', 'env'),
     example: {
-      context: { host: { id: 'h1', name: 'web' }, command: 'ls', cwd: null, env: {}, timeoutMs: 1000 },
+      context: { commandId: 'c1', host: SSH_HOST, command: 'ls', cwd: null, env: {}, timeoutMs: 1000 },
       answer: { command: 'ls -l' },
     },
   },
@@ -221,9 +223,9 @@ export const hooks = {
     doc: 'Runs before input is sent to a running SSH command. If the handler fails or times out, the input is cancelled.',
     reach: 'Reads, changes and can cancel input that your agents send to SSH commands.',
     risk: 'high',
-    context: z.object({ commandId: p.id, data: p.text }),
+    context: z.object({ commandId: p.id, host: p.laterSshHost, data: p.text }),
     answers: patch('data'),
-    example: { context: { commandId: 'c1', data: 'yes\n' }, answer: { data: 'no\n' } },
+    example: { context: { commandId: 'c1', host: SSH_HOST, data: 'yes\n' }, answer: { data: 'no\n' } },
   },
   'middleware.sshCommandOutput': {
     ...cancellable,
@@ -232,6 +234,8 @@ export const hooks = {
     reach: 'Reads and changes the output of SSH commands that your agents run.',
     risk: 'high',
     context: z.object({
+      commandId: p.laterId,
+      host: p.laterSshHost,
       command: z.string(),
       exitCode: z.number().int().nullable(),
       stdout: z.string(),
@@ -240,7 +244,15 @@ export const hooks = {
     }),
     answers: patch('stdout', 'stderr'),
     example: {
-      context: { command: 'ls', exitCode: 0, stdout: 'key=1', stderr: '', durationMs: 3 },
+      context: {
+        commandId: 'c1',
+        host: SSH_HOST,
+        command: 'ls',
+        exitCode: 0,
+        stdout: 'key=1',
+        stderr: '',
+        durationMs: 3,
+      },
       answer: { stdout: 'key=[redacted]' },
     },
   },

@@ -1,5 +1,16 @@
 /** What the host does for the agents and people of a session. Its hooks run by themselves. */
-import type { NewReminder, NewTodo, Page, Reminder, SentMail, Todo, TodoChanges, Trigger } from './api-types.ts';
+import type {
+  NewReminder,
+  NewTodo,
+  Page,
+  Reminder,
+  SentMail,
+  SshCommand,
+  SshResult,
+  Todo,
+  TodoChanges,
+  Trigger,
+} from './api-types.ts';
 import type { Call, Transport } from './transport.ts';
 
 interface Cancellable {
@@ -69,6 +80,12 @@ export class HostServices {
     { trigger, signal }: Started,
   ): Promise<SentMail> {
     return this.#send('POST', '/mail', { id: crypto.randomUUID(), ...mail, trigger }, signal);
+  }
+
+  /** Runs a command over SSH. Not repeated after a broken connection. @throws BulkheadError `cancelled` */
+  runSsh(command: SshCommand, { trigger, signal }: Started): Promise<SshResult> {
+    const path = `${this.#path}/ssh-commands`;
+    return this.#transport.json({ method: 'POST', path, body: { ...command, trigger }, signal });
   }
 
   #send<T>(method: Call['method'], suffix: string, body: unknown, signal: AbortSignal | undefined): Promise<T> {

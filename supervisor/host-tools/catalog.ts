@@ -3,9 +3,10 @@ import type { Session } from '../../db/sessions/sessions.ts';
 import type { HostTool } from './host-tool.ts';
 import { mailTools } from './mail-tools.ts';
 import { notifyTools } from './notify-tools.ts';
+import { sshTools } from './ssh-tools.ts';
 import { todoTools } from './todo-tools.ts';
 
-const groups = { todo: todoTools, notify: notifyTools, agent: mailTools } as const satisfies Readonly<
+const groups = { todo: todoTools, notify: notifyTools, agent: mailTools, ssh: sshTools } as const satisfies Readonly<
   Record<string, readonly HostTool[]>
 >;
 type Group = keyof typeof groups;

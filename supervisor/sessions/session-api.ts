@@ -11,6 +11,7 @@ import { inspectorRoutes, isInspectorPath } from '../children/inspector/route.ts
 import { serveOwnAccounts } from '../cluster/door.ts';
 import { mailRoutes } from '../host-tools/mail-routes.ts';
 import { reminderRoutes } from '../host-tools/reminder-routes.ts';
+import { sshRoutes } from '../host-tools/ssh-routes.ts';
 import { todoRoutes } from '../host-tools/todo-routes.ts';
 import { mcpRoutes } from '../mcp/route.ts';
 import { commandRoutes } from './command-routes.ts';
@@ -43,7 +44,7 @@ const GROUPS = {
     'One turn of an agent, step by step: judged, written down and repeatable by ids. Nothing that a plugin must judge passes without it.',
   Hooks: 'The points of an agent’s turn at which plugins read, change or cancel something.',
   Tools: 'Tools of plugins and of the host, for the agent’s model.',
-  Services: 'What the host does for agents and people: to-dos, reminders, mail. The hooks run by themselves.',
+  Services: 'What the host does for agents and people: to-dos, reminders, mail, SSH. The hooks run by themselves.',
   Commands: 'Commands of plugins, for users.',
   Skills: 'Instructions of plugins that an agent reads when a task calls for them.',
   Providers: 'Models of plugins.',
@@ -142,6 +143,7 @@ async function accountScope(
   await scope.register(todoRoutes(services));
   await scope.register(reminderRoutes(services));
   await scope.register(mailRoutes(services));
+  await scope.register(sshRoutes(services));
   await scope.register(commandRoutes(services));
   await scope.register(skillRoutes(services));
   await scope.register(providerRoutes(services));

@@ -15,6 +15,7 @@ import type { PluginInvoker } from '../calls/plugin-call.ts';
 import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
 import type { Inspections } from '../children/inspector/inspections.ts';
 import type { Door } from '../cluster/door.ts';
+import type { SshAccess } from '../host/ssh/command.ts';
 import type { HookCounts } from '../records/hook-counts.ts';
 import type { RunningCalls } from './running-calls.ts';
 import type { SessionCache } from './session-cache.ts';
@@ -36,6 +37,8 @@ export interface SessionServices extends ChainDeps {
   readonly streams: RowStreams;
   /** Called at each step; a test may stop the step there. */
   faultPoint(step: string): Promise<void> | undefined;
+  /** The SSH hosts of accounts, and connections to them. */
+  readonly ssh: SshAccess;
   readonly inspections: Inspections;
   /** Steps of turns that must not run twice at once. */
   readonly turnLocks: KeyedLocks;

@@ -166,6 +166,11 @@ export declare const sshHost: z.ZodObject<{
     id: z.ZodString;
     name: z.ZodString;
 }, z.core.$strip>;
+/** A host that runtimes before 0.2 do not send. */
+export declare const laterSshHost: z.ZodDefault<z.ZodNullable<z.ZodObject<{
+    id: z.ZodString;
+    name: z.ZodString;
+}, z.core.$strip>>>;
 export declare const sshOutput: z.ZodObject<{
     exitCode: z.ZodNullable<z.ZodNumber>;
     stdout: z.ZodString;

@@ -581,10 +581,11 @@ export declare const hooks: {
         readonly cancellable: true;
         readonly budgetMs: number;
         readonly onFailure: 'cancel';
-        readonly doc: 'Runs before a command runs over SSH. If the handler fails or times out, the command is cancelled.';
+        readonly doc: 'Runs before a command runs over SSH. All three SSH hooks of a command have its `commandId` and host. If the handler fails or times out, the command is cancelled.';
         readonly reach: 'Reads, changes and can cancel commands that your agents run over SSH.';
         readonly risk: 'high';
         readonly context: z.ZodObject<{
+            commandId: z.ZodDefault<z.ZodNullable<z.ZodString>>;
             host: z.ZodObject<{
                 id: z.ZodString;
                 name: z.ZodString;
@@ -600,9 +601,10 @@ export declare const hooks: {
         };
         readonly example: {
             readonly context: {
+                readonly commandId: 'c1';
                 readonly host: {
-                    readonly id: 'h1';
-                    readonly name: 'web';
+                    id: string;
+                    name: string;
                 };
                 readonly command: 'ls';
                 readonly cwd: null;
@@ -625,6 +627,10 @@ export declare const hooks: {
         readonly risk: 'high';
         readonly context: z.ZodObject<{
             commandId: z.ZodString;
+            host: z.ZodDefault<z.ZodNullable<z.ZodObject<{
+                id: z.ZodString;
+                name: z.ZodString;
+            }, z.core.$strip>>>;
             data: z.ZodString;
         }, z.core.$strip>;
         readonly answers: {
@@ -634,6 +640,10 @@ export declare const hooks: {
         readonly example: {
             readonly context: {
                 readonly commandId: 'c1';
+                readonly host: {
+                    id: string;
+                    name: string;
+                };
                 readonly data: 'yes\n';
             };
             readonly answer: {
@@ -651,6 +661,11 @@ export declare const hooks: {
         readonly reach: 'Reads and changes the output of SSH commands that your agents run.';
         readonly risk: 'high';
         readonly context: z.ZodObject<{
+            commandId: z.ZodDefault<z.ZodNullable<z.ZodString>>;
+            host: z.ZodDefault<z.ZodNullable<z.ZodObject<{
+                id: z.ZodString;
+                name: z.ZodString;
+            }, z.core.$strip>>>;
             command: z.ZodString;
             exitCode: z.ZodNullable<z.ZodNumber>;
             stdout: z.ZodString;
@@ -663,6 +678,11 @@ export declare const hooks: {
         };
         readonly example: {
             readonly context: {
+                readonly commandId: 'c1';
+                readonly host: {
+                    id: string;
+                    name: string;
+                };
                 readonly command: 'ls';
                 readonly exitCode: 0;
                 readonly stdout: 'key=1';

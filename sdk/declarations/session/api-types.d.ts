@@ -60,7 +60,7 @@ export interface NewSession {
     readonly hostTools?: readonly HostToolGroup[];
 }
 /** What the host itself does for agents. */
-export type HostToolGroup = 'todo' | 'notify' | 'agent';
+export type HostToolGroup = 'todo' | 'notify' | 'agent' | 'ssh';
 export interface NewTodo {
     /** Your own id; the same id answers the same to-do. Default: a random id. */
     readonly id?: string;
@@ -184,6 +184,30 @@ export interface SentMail {
     /** The session of the receiver. */
     readonly sessionId: string;
     readonly toAgentId: string;
+}
+export interface SshCommand {
+    /** The id of a host of the account. */
+    readonly host: string;
+    /** A line for the shell of the host. */
+    readonly command: string;
+    readonly cwd?: string;
+    readonly env?: Readonly<Record<string, string>>;
+    readonly timeoutMs?: number;
+    readonly input?: string;
+}
+/** What a command answered, as the plugins let it pass. */
+export interface SshResult {
+    /** As the three hooks got it. */
+    readonly commandId: string;
+    readonly host: {
+        readonly id: string;
+        readonly name: string;
+    };
+    /** Null: a signal ended it. */
+    readonly exitCode: number | null;
+    readonly stdout: string;
+    readonly stderr: string;
+    readonly durationMs: number;
 }
 /** What became of a step of a turn. */
 export interface Verdict {

@@ -1,5 +1,5 @@
 /** What the host does for the agents and people of a session. Its hooks run by themselves. */
-import type { NewReminder, NewTodo, Page, Reminder, SentMail, Todo, TodoChanges, Trigger } from './api-types.js';
+import type { NewReminder, NewTodo, Page, Reminder, SentMail, SshCommand, SshResult, Todo, TodoChanges, Trigger } from './api-types.js';
 import type { Transport } from './transport.js';
 interface Cancellable {
     readonly signal?: AbortSignal;
@@ -39,5 +39,7 @@ export declare class HostServices {
         readonly toAgentId: string;
         readonly text: string;
     }, { trigger, signal }: Started): Promise<SentMail>;
+    /** Runs a command over SSH. Not repeated after a broken connection. @throws BulkheadError `cancelled` */
+    runSsh(command: SshCommand, { trigger, signal }: Started): Promise<SshResult>;
 }
 export {};

@@ -1,12 +1,11 @@
 /** Runs the account's SSH hooks for a plugin's command, the same chains as for agents' commands. */
 import { describeCancel } from '../../../sdk/contract/errors.ts';
-import type { HookName } from '../../../sdk/contract/protocol.ts';
 import type { ChainState, Fields } from '../../calls/chain.ts';
 import type { Invocations } from '../../calls/invocations.ts';
 import type { PluginPort } from '../../calls/plugin-port.ts';
 import { HostError, type HostScope } from '../host-call.ts';
+import type { SshHook } from './command.ts';
 
-type SshHook = Extract<HookName, `middleware.ssh${string}`>;
 const SSH_HOOK = /^middleware\.ssh/;
 /** Maximum depth of SSH commands that SSH hooks run. */
 const NESTED_MAX = 3;

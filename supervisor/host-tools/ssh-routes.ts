@@ -1,0 +1,72 @@
+/** `/sessions/{id}/ssh-…`: commands on the SSH hosts of the account. */
+
+import type { FastifySchema } from 'fastify';
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { trigger } from '../../sdk/contract/payloads.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
+import { groupRoutes } from '../../service/http/route-schema.ts';
+import { jsonBody, page } from '../../service/http/schemas.ts';
+import { abortWhenClosed } from '../sessions/closed-requests.ts';
+import {
+  CALL_BODY_MAX_BYTES,
+  requireSession,
+  type SessionServices,
+  sessionParams,
+} from '../sessions/session-services.ts';
+import { listSshHosts, runSsh, sshCommandFields } from './ssh-tools.ts';
+
+const sshHostResource = z
+  .strictObject({ id: z.string(), name: z.string() })
+  .meta({ id: 'SshHost', description: 'An SSH host of the account.' });
+
+const shapes = {
+  hosts: {
+    summary: 'The SSH hosts of the account',
+    params: sessionParams,
+    response: { 200: page(sshHostResource) },
+  },
+  run: {
+    summary: 'Runs a command over SSH',
+    details:
+      'Runs the hooks `sshCommand`, `sshCommandInput` if there is input, and `sshCommandOutput`, all with one `commandId`. Closing the request ends the command. It is not repeated: after a broken connection, look whether it ran.',
+    problems: ['cancelled'],
+    params: sessionParams,
+    body: jsonBody({
+      ...sshCommandFields,
+      trigger: trigger.describe('What started it. Plugins may allow a person what they refuse an agent.'),
+    }),
+    response: {
+      200: z
+        .strictObject({
+          commandId: z.string().describe('As the three hooks got it.'),
+          host: sshHostResource,
+          exitCode: z.int().nullable().describe('Null: a signal ended it.'),
+          stdout: z.string(),
+          stderr: z.string(),
+          durationMs: z.number(),
+        })
+        .meta({ id: 'SshResult', description: 'What a command answered, as the plugins let it pass.' }),
+    },
+  },
+} satisfies Record<string, FastifySchema>;
+
+export function sshRoutes(services: SessionServices): FastifyPluginAsyncZod {
+  return async (app) => {
+    groupRoutes(app, 'Services');
+    app.get('/sessions/:sessionId/ssh-hosts', { schema: shapes.hosts }, async (request) => {
+      const session = await requireSession(services, requireCaller(request), request.params);
+      return { items: await listSshHosts(services, session), nextCursor: null };
+    });
+
+    app.post(
+      '/sessions/:sessionId/ssh-commands',
+      { bodyLimit: CALL_BODY_MAX_BYTES, config: { anyPropertyNames: true }, schema: shapes.run },
+      async (request, reply) => {
+        const session = await requireSession(services, requireCaller(request), request.params);
+        const { trigger: started, ...command } = request.body;
+        return runSsh(services, session, command, { trigger: started, signal: abortWhenClosed(reply) });
+      },
+    );
+  };
+}

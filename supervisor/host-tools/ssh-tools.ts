@@ -1,0 +1,76 @@
+/** `ssh__…`: commands on the SSH hosts of the account, for agents. */
+import { z } from 'zod';
+import type { Session } from '../../db/sessions/sessions.ts';
+import type { Trigger } from '../../db/sessions/turns.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { sshOptions } from '../../sdk/contract/payloads.ts';
+import { HostError } from '../host/host-call.ts';
+import { runSshCommand, type SshResult } from '../host/ssh/command.ts';
+import { createCancelProblem, runSessionHook } from '../sessions/hooks.ts';
+import type { SessionServices } from '../sessions/session-services.ts';
+import { defineTool, type HostTool } from './host-tool.ts';
+
+const COMMAND_MAX_CHARS = 131_072;
+
+/** Of requests. */
+export const sshCommandFields = {
+  host: z.string().min(1).describe('The id of a host, as the list of hosts has it.'),
+  command: z.string().min(1).max(COMMAND_MAX_CHARS).describe('A line for the shell of the host.'),
+  ...sshOptions.shape,
+};
+type SshRequest = z.output<z.ZodObject<typeof sshCommandFields>>;
+export type SshAnswer = Omit<SshResult, 'traces'>;
+
+/** @throws Problem `cancelled`, and `bad_request` when the command could not be run */
+export async function runSsh(
+  services: SessionServices,
+  session: Session,
+  { host: hostId, command, ...options }: SshRequest,
+  {
+    trigger,
+    signal = new AbortController().signal,
+  }: { readonly trigger: Trigger; readonly signal?: AbortSignal | undefined },
+): Promise<SshAnswer> {
+  const { accountId } = session;
+  try {
+    const { traces: _, ...answer } = await runSshCommand(services.ssh, {
+      accountId,
+      connectionOwner: `agents of ${accountId}`,
+      hostId,
+      command,
+      options,
+      signal,
+      judge: async (hook, context) => {
+        const answer = await runSessionHook(services, session, hook, context, trigger);
+        if (answer.cancel) throw createCancelProblem(answer.cancel);
+        return answer;
+      },
+    });
+    return answer;
+  } catch (error) {
+    if (error instanceof HostError)
+      throw new Problem('bad_request', `The command did not run to its end: ${error.message}.`);
+    throw error;
+  }
+}
+
+export const listSshHosts = async ({ ssh }: SessionServices, { accountId }: Session) =>
+  (await ssh.hosts.listForAccount(accountId)).map(({ id, name }) => ({ id, name }));
+
+export const sshTools: readonly HostTool[] = [
+  defineTool({
+    name: 'ssh__hosts',
+    description: 'Lists the hosts on which commands can run.',
+    input: z.strictObject({}),
+    isRepeatable: true,
+    run: async (services, session) => ({ hosts: await listSshHosts(services, session) }),
+  }),
+  defineTool({
+    name: 'ssh__run',
+    description: 'Runs a command on a host over SSH, and returns its exit code and output. Long output is cut.',
+    input: z.strictObject(sshCommandFields),
+    // A command may have run that a crash interrupted.
+    isRepeatable: false,
+    run: (services, session, request, { signal }) => runSsh(services, session, request, { trigger: 'agent', signal }),
+  }),
+];

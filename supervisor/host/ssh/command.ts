@@ -1,0 +1,103 @@
+/** Runs one command over SSH between its three hooks, which get the same `commandId` and host. */
+import { randomUUIDv7 } from 'node:crypto';
+import type { z } from 'zod';
+import { SECOND } from '../../../sdk/contract/limits.ts';
+import type { sshOptions } from '../../../sdk/contract/payloads.ts';
+import { type HookName, hooks } from '../../../sdk/contract/protocol.ts';
+import type { ChainState, Fields } from '../../calls/chain.ts';
+import { HostError } from '../host-call.ts';
+import { commandLine } from './command-line.ts';
+import type { SshConnections } from './connections.ts';
+import type { SshHosts, SshTarget } from './hosts.ts';
+import { type RemoteEnd, type RemoteRun, runRemote } from './remote-command.ts';
+
+/** Default time limit of a command. Milliseconds. */
+const DEFAULT_TIMEOUT_MS = 60 * SECOND;
+
+export type SshHook = Extract<HookName, `middleware.ssh${string}`>;
+export interface SshAccess {
+  readonly hosts: SshHosts;
+  readonly connections: SshConnections;
+}
+export interface SshCommand {
+  readonly accountId: string;
+  /** For whom connections are kept: an installation, or the agents of an account. */
+  readonly connectionOwner: string;
+  readonly hostId: string;
+  readonly command: string;
+  readonly options: z.output<typeof sshOptions>;
+  readonly signal: AbortSignal;
+  /** Runs one hook. @throws an error when a plugin stops the command */
+  judge(hook: SshHook, context: Fields): Promise<Pick<ChainState, 'context' | 'trace'>>;
+}
+export type SshTraces = Partial<Record<'sshCommand' | 'sshCommandInput' | 'sshCommandOutput', ChainState['trace']>>;
+export interface SshResult extends RemoteEnd {
+  readonly commandId: string;
+  readonly host: Pick<SshTarget, 'id' | 'name'>;
+  readonly durationMs: number;
+  readonly traces: SshTraces;
+}
+
+const commandContext = hooks['middleware.sshCommand'].context;
+const inputContext = hooks['middleware.sshCommandInput'].context;
+const outputContext = hooks['middleware.sshCommandOutput'].context.pick({ stdout: true, stderr: true });
+
+/** @throws HostError, or what `judge` throws */
+export async function runSshCommand(access: SshAccess, request: SshCommand): Promise<SshResult> {
+  const target = await findTarget(access.hosts, request);
+  const { command, options, judge } = request;
+  const { cwd = null, env = {}, timeoutMs = DEFAULT_TIMEOUT_MS, input = '' } = options;
+  const commandId = randomUUIDv7();
+  const host = { id: target.id, name: target.name };
+  const guarded = await judge('middleware.sshCommand', { commandId, host, command, cwd, env, timeoutMs });
+  const checked = read(commandContext, guarded.context);
+  const traces: SshTraces = { sshCommand: guarded.trace };
+  let data = input;
+  if (input !== '') {
+    const typed = await judge('middleware.sshCommandInput', { commandId, host, data });
+    traces.sshCommandInput = typed.trace;
+    ({ data } = read(inputContext, typed.context));
+  }
+  const line = commandLine({ ...checked, inputBytes: Buffer.byteLength(data) });
+  const started = performance.now();
+  const end = await runOn(access, request, target, { line, input: data, timeoutMs, signal: request.signal });
+  const durationMs = Math.round(performance.now() - started);
+  const ended = { commandId, host, command: checked.command, ...end, durationMs };
+  const shown = await judge('middleware.sshCommandOutput', ended);
+  traces.sshCommandOutput = shown.trace;
+  const { stdout, stderr } = read(outputContext, shown.context);
+  return { commandId, host, exitCode: end.exitCode, stdout, stderr, durationMs, traces };
+}
+
+/** The same error for unknown hosts and for those of others. */
+async function findTarget(hosts: SshHosts, { accountId, hostId }: SshCommand): Promise<SshTarget> {
+  if (!hosts.configured) throw new HostError('no SSH host is configured: the operator names them with SSH_HOSTS_FILE');
+  const target = (await hosts.listForAccount(accountId)).find(({ id }) => id === hostId);
+  if (!target) throw new HostError('no SSH host of this account has this id; host.ssh.hosts() lists them');
+  return target;
+}
+
+/** Only a connection whose command exited normally is used again. */
+async function runOn(
+  { connections }: SshAccess,
+  { connectionOwner, signal }: SshCommand,
+  target: SshTarget,
+  run: RemoteRun,
+): Promise<RemoteEnd> {
+  const connection = await connections.acquire(connectionOwner, target, signal);
+  try {
+    const end = await runRemote(connection, run);
+    connections.giveBack(connection);
+    return end;
+  } catch (error) {
+    connections.end(connection);
+    throw error;
+  }
+}
+
+/** Returns the chain's fields with their types; every patch was validated against the row. */
+function read<Schema extends z.ZodType>(schema: Schema, fields: unknown): z.output<Schema> {
+  const checked = schema.safeParse(fields);
+  if (checked.success) return checked.data;
+  throw new HostError('a hook left the command in a state that cannot be run');
+}

@@ -1,0 +1,84 @@
+/** SSH as a service of the host, against a real OpenSSH server. */
+import t from 'tap';
+import { noSshd, startSshd } from '../host/sshd.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
+
+const GUARD = `
+  const note = (hook) => (ctx) => {
+    host.log('asked', { hook, trigger: ctx.trigger, commandId: ctx.commandId, host: ctx.host?.id });
+    if (hook === 'command' && ctx.command.startsWith('rm')) ctx.cancel('not this');
+    if (hook === 'input') return { data: ctx.data.replace('darn', 'dear') };
+    if (hook === 'output') return { stdout: ctx.stdout.replace('hunter2', '[secret]') };
+  };
+  middleware.sshCommand = note('command');
+  middleware.sshCommandInput = note('input');
+  middleware.sshCommandOutput = note('output');`;
+
+t.test('a command of an agent and of a person', { skip: noSshd }, async (t) => {
+  const sshd = await startSshd(t);
+  let crashAt = '';
+  const crash = (step: string) => {
+    if (step !== crashAt) return undefined;
+    crashAt = '';
+    return Promise.reject(new Error('as if it were killed here'));
+  };
+  const fixture = await startSupervisorFixture(t, {
+    sshTargets: await sshd.targets({ accounts: ['ann'] }),
+    faultPoint: crash,
+  });
+  await fixture.install({ slug: 'guard', code: GUARD });
+  const { body } = await fixture.call('POST', '/sessions', { agentId: 'operator', hostTools: ['ssh'] });
+  const session = `/sessions/${body.id}`;
+  const listAsked = async () => {
+    await fixture.supervisor.logs.flush();
+    const { rows } = await fixture.pool.query(`SELECT data FROM plugin_logs WHERE message = 'asked' ORDER BY id`);
+    return rows.map(({ data }) => data);
+  };
+  const [host] = (await fixture.call('GET', `${session}/ssh-hosts`)).body.items;
+  const command = { host: host.id, command: 'cat; echo hunter2', input: 'darn\n' };
+  const ran = await fixture.call('POST', `${session}/ssh-commands`, { ...command, trigger: 'user' });
+  t.match(ran, { status: 200, body: { host, exitCode: 0, stdout: 'dear\n[secret]\n', stderr: '' } });
+  const { commandId } = ran.body;
+  t.match(
+    await listAsked(),
+    ['command', 'input', 'output'].map((hook) => ({ hook, trigger: 'user', commandId, host: host.id })),
+    'one id and one host in all three hooks',
+  );
+  t.match(await fixture.call('POST', `${session}/ssh-commands`, { ...command, command: 'rm x', trigger: 'user' }), {
+    status: 409,
+    body: { code: 'cancelled', detail: /not this/ },
+  });
+  const total = sshd.total();
+  await fixture.call('POST', `${session}/turns`, { id: 't1', text: 'go', trigger: 'user' });
+  const call = async (id: string, args: object, name = 'ssh__run') =>
+    (await fixture.call('POST', `${session}/turns/t1/calls/${id}`, { name, arguments: args })).body;
+  t.match(await call('c0', {}, 'ssh__hosts'), { content: [{ json: { hosts: [host] } }] });
+  t.match(await call('c1', { host: host.id, command: 'rm x' }), { isError: true, content: [{ text: /not this/ }] });
+  t.equal(sshd.total(), total, 'nothing was sent');
+  t.match(await call('c2', { host: host.id, command: 'exit 3' }), {
+    isError: false,
+    content: [{ json: { exitCode: 3 } }],
+  });
+  t.match(await call('c3', { host: 'nowhere', command: 'ls' }), { isError: true, content: [{ text: /no SSH host/ }] });
+  t.match(await call('c4', { host: host.id, command: 'sleep 60', timeoutMs: 100 }), {
+    isError: true,
+    content: [{ text: /took longer than 100 ms/ }],
+  });
+  t.match((await listAsked()).at(-1), { hook: 'command', trigger: 'agent' });
+  crashAt = 'call.answered';
+  await call('c5', { host: host.id, command: 'echo once' });
+  t.equal(crashAt, '', 'the answer was lost');
+  const asked = (await listAsked()).length;
+  t.match(await call('c5', { host: host.id, command: 'echo once' }), {
+    isError: true,
+    content: [{ text: /may have run/ }],
+  });
+  t.equal((await listAsked()).length, asked, 'and it does not run again');
+  const other = fixture.withNewAccount();
+  const theirs = await other.call('POST', '/sessions', { agentId: 'x', hostTools: ['ssh'] });
+  t.match(
+    await other.call('GET', `/sessions/${theirs.body.id}/ssh-hosts`),
+    { status: 200, body: { items: [] } },
+    'not of another account',
+  );
+});
