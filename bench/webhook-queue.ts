@@ -1,7 +1,7 @@
 /**
  * Measures what the queue of webhook requests costs PostgreSQL: when idle, with 100 and with 100,000 channels, and for each
  * request with one, two and three supervisors. Real supervisor processes with jailed children. Run
- * `node bench/webhook-queue.ts [--channels 100000] [--requests 600]`.
+ * `node bench/webhook-queue.ts [--channels 100000] [--requests 1200]`.
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -21,7 +21,7 @@ import { eventually, openStorageFixture } from '../test/supervisor/supervisor-fi
 import { startProcess } from '../test/supervisor/supervisor-process.ts';
 
 const { values } = parseArgs({
-  options: { channels: { type: 'string', default: '100000' }, requests: { type: 'string', default: '600' } },
+  options: { channels: { type: 'string', default: '100000' }, requests: { type: 'string', default: '1200' } },
 });
 const REQUESTS = Number(values.requests);
 const FEW_CHANNELS = 100;

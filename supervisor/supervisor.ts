@@ -247,8 +247,12 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     const closed = app.close();
     const jobsEnded = Promise.all([jobs?.stop(DRAIN_MS), queues.stop(DRAIN_MS)]);
     const over = Promise.all([drained, sleep(DRAIN_MS, undefined, { ref: false })]);
-    // Calls that others have forwarded here end before the connections to them.
-    const left = ownership.leave(over).then(() => server.close(DRAIN_MS));
+    // Calls that others have forwarded here end before the connections to them, and before this supervisor stops to learn
+    // who owns what: they may have to be led on.
+    const left = ownership
+      .leave(over)
+      .then(() => server.close(DRAIN_MS))
+      .then(() => ownership.close());
     await Promise.all([drained ?? within(closed, DRAIN_MS), within(jobsEnded, DRAIN_MS + FETCH_MS), left]);
     // Calls that still wait for a plugin end with its child.
     await within(fleet.close(STOP_GRACE_MS), FLEET_CLOSE_MS);

@@ -36,6 +36,8 @@ const RETRY_AFTER_S = 2;
 const MOVE_HOLD_MS = 1_500;
 /** Pause before it is tried again, when a call lasts longer. Milliseconds. */
 const MOVE_PAUSE_MS = 3_000;
+/** The same while this supervisor ends: others wait for its shards. Milliseconds. */
+const DRAIN_PAUSE_MS = 250;
 /** The longest budget of a tool: after this long, a supervisor that goes on cuts the last calls of a shard off. Milliseconds. */
 const MOVE_GRACE_MS = 60_000;
 /** Attempts at a write that gives shards up. */
@@ -121,7 +123,7 @@ export class Ownership {
   }
 
   /**
-   * Gives everything up: each shard as soon as its work has ended. The last step before the end of the process.
+   * Gives everything up: each shard as soon as its work has ended. Goes on to lead calls to their owners until `close`.
    *
    * @param over resolves when the work that is left may be cut off
    */
@@ -138,9 +140,13 @@ export class Ownership {
       while (this.#waiting > 0 && performance.now() < endsAt)
         await within(this.#changed.promise, endsAt - performance.now());
     }
+  }
+
+  /** Ends the heartbeat. Call it when nothing more arrives that has to be led to its owner. */
+  async close(): Promise<void> {
     await this.#heartbeat.stop();
     clearTimeout(this.#lapseTimer);
-    if (this.#address !== null) await removeSupervisor(pool, this.id).catch(onError);
+    if (this.#address !== null) await removeSupervisor(this.#options.pool, this.id).catch(this.#options.onError);
     this.#announce();
   }
 
@@ -314,15 +320,17 @@ export class Ownership {
       this.#announce();
     });
     for (const shard of shards) this.#moving.add(shard);
+    const isDrain = this.#isDraining;
     let left = [...shards];
     while (left.length > 0) {
       for (const shard of left) this.#leaving.add(shard);
       left = await this.#releaseIdle(left, () => isOver);
-      if (left.length === 0) break;
+      // The drain has begun meanwhile, and gives them up.
+      if (left.length === 0 || isDrain !== this.#isDraining) break;
       // A call that lasts: the others of its accounts go on here meanwhile.
       for (const shard of left) this.#leaving.delete(shard);
       this.#announce();
-      await Promise.race([ended, sleep(MOVE_PAUSE_MS, undefined, { ref: false })]);
+      await Promise.race([ended, sleep(isDrain ? DRAIN_PAUSE_MS : MOVE_PAUSE_MS, undefined, { ref: false })]);
     }
     for (const shard of shards) this.#moving.delete(shard);
   }
@@ -330,15 +338,19 @@ export class Ownership {
   /** @returns the shards whose work has not ended within a short time, during which no more of it began */
   async #releaseIdle(shards: readonly number[], isOver: () => boolean): Promise<number[]> {
     const endsAt = performance.now() + MOVE_HOLD_MS;
+    const releases: Promise<void>[] = [];
     let left = [...shards];
     for (;;) {
-      const ready = left.filter((shard) => isOver() || this.#running[shard] === 0);
-      left = left.filter((shard) => !ready.includes(shard));
-      await this.#release(ready);
+      const ready = new Set(left.filter((shard) => isOver() || this.#running[shard] === 0));
+      left = left.filter((shard) => !ready.has(shard));
+      // Others are released meanwhile: to end the children of some takes its time.
+      releases.push(this.#release([...ready]));
       const leftMs = endsAt - performance.now();
-      if (left.length === 0 || leftMs <= 0) return left;
-      if (left.every((shard) => this.#running[shard] !== 0)) await within(this.#changed.promise, leftMs);
+      if (left.length === 0 || leftMs <= 0) break;
+      await within(this.#changed.promise, leftMs);
     }
+    await Promise.all(releases);
+    return left;
   }
 
   async #release(given: readonly number[]): Promise<void> {
