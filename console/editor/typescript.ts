@@ -17,13 +17,28 @@ const NAMED: Readonly<Record<string, Readonly<Record<string, number>>>> = {
   moduleDetection: { force: 3 },
 };
 
+/** Of `Temporal`. Both types and values. */
+const TEMPORAL_CLASSES = [
+  ...(['Duration', 'Instant', 'PlainDate', 'PlainDateTime', 'PlainMonthDay'] as const),
+  ...(['PlainTime', 'PlainYearMonth', 'ZonedDateTime'] as const),
+] as const;
+/** Monaco's TypeScript has no declarations of `Temporal`, which plugins have. Version 6 brings them. */
+const TEMPORAL = `declare namespace Temporal {
+  const Now: any;
+  ${TEMPORAL_CLASSES.map((name) => `type ${name} = any; const ${name}: any;`).join('\n  ')}
+}
+interface Date { toTemporalInstant(): Temporal.Instant; }`;
+
 let isConfigured = false;
 
 export function configureTypeScript(): void {
   if (isConfigured) return;
   isConfigured = true;
   typescriptDefaults.setCompilerOptions(readOptions(project));
-  typescriptDefaults.setExtraLibs([{ content: globals, filePath: 'file:///sdk/globals.d.ts' }]);
+  typescriptDefaults.setExtraLibs([
+    { content: globals, filePath: 'file:///sdk/globals.d.ts' },
+    { content: TEMPORAL, filePath: 'file:///sdk/temporal.d.ts' },
+  ]);
   // The compiler needs all files, because they import each other.
   typescriptDefaults.setEagerModelSync(true);
 }
