@@ -1,6 +1,7 @@
 /** `@bulkhead/sdk` as an author gets it: built, laid where npm would lay it, compiled against. */
 import { execFile } from 'node:child_process';
 import { cp, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -9,7 +10,10 @@ import { parse } from 'acorn';
 import { publint } from 'publint';
 import t from 'tap';
 import { listExamples } from '../../examples/demo-packages.ts';
+import { bareEnvironment } from '../fixtures/bare-environment.ts';
 import { temporaryFolder } from '../runner/harness.ts';
+import { openAi, startModelServer } from '../supervisor/host/model-server.ts';
+import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const run = promisify(execFile);
@@ -240,5 +244,42 @@ t.test('the types of the session client and an adapter work with TypeScript 5.9 
       );
       t.equal(result, '', `${compiler}, ${moduleResolution}`);
     }
+  }
+});
+
+/** Where the frameworks are installed that an author installs next to the package. */
+const FRAMEWORKS = { node_modules: ['ai', '@ai-sdk'], 'test/node_modules': ['langchain', '@langchain', '@openai'] };
+
+t.test('the programs of the page for runtimes stream from the packed package', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  await fixture.app.listen({ port: 0, host: '127.0.0.1' });
+  const { port } = fixture.app.server.address() as AddressInfo;
+  const code = `middleware.outboundMessage = { stream: true, handler: (ctx) => {
+    if (ctx.message.text.includes('secret')) ctx.cancel('we keep the recipe');
+    return { message: { text: ctx.message.text.replace('loafs', 'loaves') } };
+  } };`;
+  await fixture.install({ slug: 'house', code });
+  for (const [folder, names] of Object.entries(FRAMEWORKS))
+    for (const name of names) {
+      const link = join(author, 'node_modules', name);
+      await rm(link, { recursive: true, force: true });
+      await symlink(join(root, folder, name), link);
+    }
+  const page = await readFile(join(root, 'docs/getting-started-runtimes.md'), 'utf8');
+  const programs = [...page.matchAll(/## ([^\n]+)\n\n```js\n(.*?)```/gs)];
+  t.equal(programs.length, adapters.length);
+  const model = await startModelServer(t);
+  model.answers = [openAi('Forty lo', 'afs. ', 'And a se', 'cret.')];
+  const env = {
+    ...bareEnvironment,
+    MODEL_URL: model.url,
+    BULKHEAD_URL: `http://127.0.0.1:${port}`,
+    BULKHEAD_TOKEN: await fixture.issuer.issue('ann'),
+  };
+  for (const [, framework = '', program = ''] of programs) {
+    const file = join(author, 'agent.mjs');
+    await writeFile(file, program);
+    const { stdout } = await run(process.execPath, [file, 'How many?'], { cwd: author, env });
+    t.equal(stdout.replace(/\s+/g, ' '), 'Forty loaves. house cancelled the operation: we keep the recipe', framework);
   }
 });
