@@ -67,11 +67,12 @@ export async function serveApi(
   const onError = (err: Error, count = 1) =>
     logger.error({ err, ...(count > 1 ? { count } : {}) }, 'a background task failed and will be retried');
   const connections = config.DATABASE_CONNECTIONS;
-  const database = openPool(config.DATABASE_URL, { name: 'bulkhead-api', connections, onError });
+  const sessionUrl = config.DATABASE_SESSION_URL;
+  const database = openPool(config.DATABASE_URL, { name: 'bulkhead-api', sessionUrl, connections, onError });
   const { pool } = database;
   const member = await describeMember(pool, config);
   await requireCluster(pool, member);
-  const listener = await openListener(pool, onError);
+  const listener = await openListener(pool, onError, database.session);
   const queues = await startQueues({ pool, role: 'producer', onError, faultPoint });
   const blobs = await openSweptBlobs(pool, config);
   await sweepDeletedPlugins(pool);

@@ -15,8 +15,11 @@ interface Located {
 }
 
 /** Finds the running service's database; otherwise starts the embedded PostgreSQL for this command. */
-export async function locateDatabase({ DATABASE_URL, DATA_DIR }: SharedSettings): Promise<Located> {
-  if (DATABASE_URL !== undefined) return { url: DATABASE_URL, release: async () => undefined };
+export async function locateDatabase(settings: SharedSettings): Promise<Located> {
+  const { DATA_DIR } = settings;
+  // A command does what a pooler in transaction mode cannot: migrations and locks.
+  const url = settings.DATABASE_SESSION_URL ?? settings.DATABASE_URL;
+  if (url !== undefined) return { url, release: async () => undefined };
   const started = Date.now();
   for (;;) {
     const url = await findEmbedded(DATA_DIR);

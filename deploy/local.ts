@@ -105,7 +105,8 @@ async function start(): Promise<void> {
   if (stopping !== undefined) return;
   await refuseTakenPorts(settings);
   if (stopping !== undefined) return;
-  await prepareTables(url, settings);
+  const sessionUrl = settings.DATABASE_SESSION_URL ?? url;
+  await prepareTables(sessionUrl, settings);
   await built;
   // Reuse modules compiled by an earlier start, which halves the time of both services.
   const NODE_COMPILE_CACHE = env.NODE_COMPILE_CACHE ?? join(settings.DATA_DIR, 'compile-cache');
@@ -116,7 +117,7 @@ async function start(): Promise<void> {
   await startChild('supervisor', script('supervisor/main.ts'), supervisorEnv, settings, supervisorPorts);
   await startChild('API', script('api/main.ts'), childEnv, settings, [settings.PORT, settings.API_OPS_PORT]);
   replaceable = { env: childEnv, readyTimeoutMs: settings.READY_SECONDS * 1_000 };
-  const hint = await describeSignIn(settings, url);
+  const hint = await describeSignIn(settings, sessionUrl);
   if (stopping === undefined)
     printLine(`bulkhead ready ${publicUrl(settings)}/${hint === null ? '' : `\nsign in: ${hint}`}`);
 }

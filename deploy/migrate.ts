@@ -3,9 +3,9 @@ import { migrate } from '../db/postgres/migrate.ts';
 import { parseSettings, readEnvironment, SettingsError, sharedSettings } from '../service/settings/settings.ts';
 
 try {
-  const { DATABASE_URL } = parseSettings(sharedSettings, readEnvironment());
+  const { DATABASE_URL, DATABASE_SESSION_URL } = parseSettings(sharedSettings, readEnvironment());
   if (DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set. npm start sets it.');
-  const applied = await migrate(DATABASE_URL);
+  const applied = await migrate(DATABASE_SESSION_URL ?? DATABASE_URL);
   console.log(applied.length > 0 ? `migrations applied: ${applied.join(', ')}` : 'the tables are of this release');
 } catch (error) {
   console.error(error instanceof Error ? error.message : String(error));

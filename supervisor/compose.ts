@@ -55,7 +55,8 @@ export async function serveSupervisor(
   const onError = (err: Error) => logger.error({ err }, 'a background task failed and will be retried');
   const models = await readModels(config.MODELS_FILE, env);
   const connections = config.DATABASE_CONNECTIONS;
-  const database = openPool(config.DATABASE_URL, { name: 'bulkhead-supervisor', connections, onError });
+  const sessionUrl = config.DATABASE_SESSION_URL;
+  const database = openPool(config.DATABASE_URL, { name: 'bulkhead-supervisor', sessionUrl, connections, onError });
   const member = await describeMember(database.pool, config);
   await requireCluster(database.pool, member);
   await confirmSandboxOff(config, database.pool);
@@ -64,6 +65,7 @@ export async function serveSupervisor(
   if (sandbox.missing !== null) logger.warn({ state: sandbox.state }, sandbox.missing);
   const supervisor = await startSupervisor({
     pool: database.pool,
+    session: database.session,
     sandbox,
     logger,
     models,

@@ -19,6 +19,7 @@ import {
   subscribeToSessions,
   subscribeToSpools,
 } from '../db/postgres/notifications.ts';
+import type { SessionSource } from '../db/postgres/pool.ts';
 import { limits } from '../sdk/contract/limits.ts';
 import { withConsoleSessions } from '../service/identity/console-sessions.ts';
 import { openSignIn } from '../service/identity/sign-in.ts';
@@ -82,6 +83,8 @@ const LAST_WRITES_MS = 5_000;
 
 export interface SupervisorOptions {
   readonly pool: Pool;
+  /** For the connection that listens; default: the pool. */
+  readonly session?: SessionSource;
   readonly blobs: Blobs;
   /** `DATA_DIR`, which contains the workspaces. */
   readonly dataDir: string;
@@ -161,7 +164,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   tuneGc();
   const { pool, blobs, sandbox, logger } = options;
   const onError = (err: Error) => logger.error({ err }, 'a background task failed and will be retried');
-  const listener = await openListener(pool, onError);
+  const listener = await openListener(pool, onError, options.session);
   const faultPoint = options.faultPoint ?? (() => undefined);
   const queues = await startQueues({ pool, listener, role: 'worker', onError, faultPoint });
   const hookCounts = new HookCounts(pool, onError);

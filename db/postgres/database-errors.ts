@@ -94,6 +94,12 @@ export const isMissingObject = (error: unknown): boolean => MISSING_OBJECT.inclu
 /** Whether another supervisor owns the account by now, so that this write must not be made. */
 export const isOwnershipLost = (error: unknown): boolean => readCode(error) === OWNERSHIP_LOST;
 
+/** Whether a pooler refused the options of a connection, which PostgreSQL accepts. */
+export const isPoolerRefusal = (error: unknown): boolean =>
+  error instanceof Error && error.message.startsWith('unsupported startup parameter');
+export const POOLER_REFUSAL =
+  'DATABASE_URL leads to a pooler: set DATABASE_SESSION_URL to the address of PostgreSQL itself, which is used beside it';
+
 /** Whether the role lacks a privilege. */
 export const isPermissionDenied = (error: unknown): boolean => readCode(error) === INSUFFICIENT_PRIVILEGE;
 

@@ -1,11 +1,15 @@
 /** One dedicated LISTEN connection per process, with automatic reconnects. */
+import { randomUUID } from 'node:crypto';
 import { Client, type Notification, type Pool } from 'pg';
+import type { SessionSource } from './pool.ts';
 
 /** Exponential backoff of reconnects. Milliseconds. */
 const RECONNECT_FIRST_MS = 100;
 const RECONNECT_MAX_MS = 5_000;
 /** Detects a connection that died without a FIN. Milliseconds. */
 const HEARTBEAT_MS = 10_000;
+/** A notification to the process itself takes a millisecond. Milliseconds. */
+const ROUND_TRIP_MS = 5_000;
 
 export interface Subscription {
   close(): Promise<void>;
@@ -25,24 +29,55 @@ export interface Listener {
 /**
  * Opens the process's LISTEN connection, outside the pool because LISTEN belongs to a session.
  *
- * @param pool supplies server and role
+ * @param pool sends a notification, to check that it arrives
  * @param onError called on each loss of the connection; the listener reconnects automatically
- * @param sessionSql runs on every new connection, for locks that live as long as the process, such as a lease
+ * @param session supplies server and role; default: the pool
+ * @throws Error when notifications do not arrive, as behind a pooler in transaction mode
  */
 export async function openListener(
   pool: Pool,
   onError: (error: Error) => void,
-  sessionSql: readonly string[] = [],
+  session: SessionSource = pool,
 ): Promise<Listener> {
-  const connection = new ListeningConnection(pool, onError, sessionSql);
+  const connection = new ListeningConnection(session, onError);
   await connection.open();
+  try {
+    await requireNotifications(pool, connection);
+  } catch (error) {
+    await connection.close();
+    throw error;
+  }
   return connection;
 }
 
+async function requireNotifications(pool: Pool, listener: Listener): Promise<void> {
+  const channel = `bulkhead_check_${randomUUID()}`;
+  const { promise: arrived, resolve, reject } = Promise.withResolvers<void>();
+  const subscription = await listener.listen(channel, {
+    onNotification: () => resolve(),
+    onReconnect: () => undefined,
+  });
+  const timer = setTimeout(
+    () =>
+      reject(
+        new Error(
+          'Notifications of PostgreSQL do not arrive: DATABASE_URL leads to a pooler in transaction mode. Set DATABASE_SESSION_URL to the address of PostgreSQL itself.',
+        ),
+      ),
+    ROUND_TRIP_MS,
+  );
+  try {
+    await pool.query('SELECT pg_notify($1, $2)', [channel, '']);
+    await arrived;
+  } finally {
+    clearTimeout(timer);
+    await subscription.close();
+  }
+}
+
 class ListeningConnection implements Listener {
-  readonly #pool: Pool;
+  readonly #session: SessionSource;
   readonly #onError: (error: Error) => void;
-  readonly #sessionSql: readonly string[];
   readonly #subscribers = new Map<string, Set<Subscriber>>();
   #client: Client | null = null;
   #timer: NodeJS.Timeout | null = null;
@@ -50,9 +85,8 @@ class ListeningConnection implements Listener {
   #failures = 0;
   #closed = false;
 
-  constructor(pool: Pool, onError: (error: Error) => void, sessionSql: readonly string[]) {
-    this.#pool = pool;
-    this.#sessionSql = sessionSql;
+  constructor(session: SessionSource, onError: (error: Error) => void) {
+    this.#session = session;
     this.#onError = onError;
   }
 
@@ -61,13 +95,12 @@ class ListeningConnection implements Listener {
   }
 
   async open(): Promise<void> {
-    const client = new Client(this.#pool.options);
+    const client = new Client(this.#session.options);
     client.on('notification', (notification) => this.#deliver(notification));
     client.on('error', (error) => this.#handleLoss(client, error));
     client.on('end', () => this.#handleLoss(client, new Error('The LISTEN connection ended')));
     try {
       await client.connect();
-      for (const sql of this.#sessionSql) await client.query(sql);
       for (const channel of this.#subscribers.keys()) await client.query(`LISTEN ${client.escapeIdentifier(channel)}`);
     } catch (error) {
       discardClient(client);
@@ -86,7 +119,15 @@ class ListeningConnection implements Listener {
       this.#subscribers.set(channel, new Set([subscriber]));
       await this.#client?.query(`LISTEN ${this.#client.escapeIdentifier(channel)}`);
     }
-    return { close: async () => void this.#subscribers.get(channel)?.delete(subscriber) };
+    return { close: () => this.#unsubscribe(channel, subscriber) };
+  }
+
+  async #unsubscribe(channel: string, subscriber: Subscriber): Promise<void> {
+    const group = this.#subscribers.get(channel);
+    if (group?.delete(subscriber) !== true || group.size > 0) return;
+    this.#subscribers.delete(channel);
+    // A lost connection listens no more.
+    await this.#client?.query(`UNLISTEN ${this.#client.escapeIdentifier(channel)}`).catch(() => undefined);
   }
 
   async close(): Promise<void> {

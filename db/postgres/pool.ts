@@ -1,6 +1,7 @@
-/** The connection pool, transactions, and advisory locks that end with a transaction. */
-import { Client, type ClientConfig, Pool, type PoolClient, types } from 'pg';
+/** The connection pool, with or without a pooler before the server, transactions, and locks that end with a transaction. */
+import { Client, type ClientConfig, Pool, type PoolClient, type PoolConfig, types } from 'pg';
 import { isDatabaseUnavailable } from './database-errors.ts';
+import { KEEPALIVE, KEEPALIVE_OPTIONS } from './keepalive.ts';
 
 /** A server that does not accept a connection in this time is unavailable. Milliseconds. */
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -23,11 +24,20 @@ const DEFAULT_CONNECTIONS = 20;
 
 export interface Database {
   readonly pool: Pool;
+  /** For connections of their own that keep a state, such as LISTEN. */
+  readonly session: SessionSource;
   /** Closes all connections. Idempotent. */
   close(): Promise<void>;
 }
 
+/** The options of a connection to the server itself. */
+export interface SessionSource {
+  readonly options: ClientConfig;
+}
+
 interface PoolOptions {
+  /** Address of the server itself, when `url` is that of a pooler in transaction mode. */
+  readonly sessionUrl?: string | undefined;
   /** Shown in `pg_stat_activity`. */
   readonly name: string;
   /** Maximum. */
@@ -43,6 +53,24 @@ class PooledClient extends Client {
   }
 }
 
+/**
+ * A pooler gives each transaction another connection of its own. So nothing that a connection is told outlives a
+ * transaction: neither limits nor the names of prepared statements.
+ */
+class UnnamingClient extends PooledClient {
+  override query: Client['query'] = ((query: unknown, ...rest: unknown[]) => {
+    const isNamed = typeof query === 'object' && query !== null && 'name' in query && 'text' in query;
+    return Reflect.apply(Client.prototype.query, this, [isNamed ? { ...query, name: undefined } : query, ...rest]);
+  }) as Client['query'];
+}
+
+class PoolBehindPooler extends Pool {}
+
+/** In the message that begins a transaction: costs no round trip. */
+const LIMITS = `SET LOCAL statement_timeout = ${STATEMENT_TIMEOUT_MS}; SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS};
+  SET LOCAL idle_in_transaction_session_timeout = ${IDLE_IN_TRANSACTION_TIMEOUT_MS};
+  SET LOCAL join_collapse_limit = ${JOINS_COMPARED}`;
+
 /** A connection inside a transaction. */
 export type Transaction = PoolClient;
 
@@ -52,19 +80,29 @@ export type Transaction = PoolClient;
  * @param url a `postgres://` address
  */
 export function openPool(url: string, options: PoolOptions): Database {
-  const pool = new Pool({
-    connectionString: url,
-    application_name: options.name,
-    max: options.connections ?? DEFAULT_CONNECTIONS,
-    Client: PooledClient,
+  const { sessionUrl } = options;
+  const common = { ...KEEPALIVE, application_name: options.name, types: { getTypeParser } };
+  const session = {
+    ...common,
+    connectionString: sessionUrl ?? url,
     connectionTimeoutMillis: WAIT_TIMEOUT_MS,
     statement_timeout: STATEMENT_TIMEOUT_MS,
     lock_timeout: LOCK_TIMEOUT_MS,
     idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
-    options: `-c join_collapse_limit=${JOINS_COMPARED}`,
-    keepAlive: true,
-    types: { getTypeParser },
-  });
+    options: `-c join_collapse_limit=${JOINS_COMPARED} ${KEEPALIVE_OPTIONS}`,
+  };
+  const max = options.connections ?? DEFAULT_CONNECTIONS;
+  const behindPooler: PoolConfig = {
+    ...common,
+    connectionString: url,
+    connectionTimeoutMillis: WAIT_TIMEOUT_MS,
+    // Ends the wait for a single statement, which no transaction limits.
+    query_timeout: STATEMENT_TIMEOUT_MS,
+  };
+  const pool =
+    sessionUrl === undefined
+      ? new Pool({ ...session, max, Client: PooledClient })
+      : new PoolBehindPooler({ ...behindPooler, max, Client: UnnamingClient });
   pool.on('error', options.onError);
   // The pool listens to idle connections only. Without this listener, a checked-out connection that is lost between two
   // queries would end the process; with it, the next query rejects.
@@ -72,6 +110,7 @@ export function openPool(url: string, options: PoolOptions): Database {
   let closing: Promise<void> | undefined;
   return {
     pool,
+    session: { options: session },
     close() {
       closing ??= pool.end();
       return closing;
@@ -118,11 +157,13 @@ export async function inTransaction<T>(
   signal?: AbortSignal,
 ): Promise<T> {
   const isFenced = 'fence' in pool;
-  const client = await (isFenced ? pool.pool : pool).connect();
+  const source = isFenced ? pool.pool : pool;
+  const begin = source instanceof PoolBehindPooler ? `BEGIN; ${LIMITS}` : 'BEGIN';
+  const client = await source.connect();
   let broken: Error | undefined;
   try {
     // Two statements in one message: the fence costs no round trip.
-    await client.query(isFenced ? `BEGIN; SELECT ${holdShardSql(pool.fence)}` : 'BEGIN');
+    await client.query(isFenced ? `${begin}; SELECT ${holdShardSql(pool.fence)}` : begin);
     const result = await work(client);
     signal?.throwIfAborted();
     await client.query('COMMIT');

@@ -67,9 +67,9 @@ export const restore: OperatorCommand = {
  * Does not use the common database lookup: a running service would keep writing, and nothing may be created before the
  * check.
  */
-async function openEmptyTarget({ DATABASE_URL, DATA_DIR }: SharedSettings) {
+async function openEmptyTarget({ DATABASE_URL, DATABASE_SESSION_URL = DATABASE_URL, DATA_DIR }: SharedSettings) {
   await makeDataDir(DATA_DIR);
-  if (DATABASE_URL !== undefined) return { url: DATABASE_URL, release: async () => undefined };
+  if (DATABASE_SESSION_URL !== undefined) return { url: DATABASE_SESSION_URL, release: async () => undefined };
   if ((await findEmbedded(DATA_DIR)) !== null) throw new BackupError(`A service runs on ${DATA_DIR}: stop it first.`);
   const own = await startEmbedded({ dataDir: DATA_DIR, purpose: 'command' }).catch((error: Error) => {
     throw error instanceof DataDirInUseError ? new BackupError(`A service runs on ${DATA_DIR}: stop it first.`) : error;

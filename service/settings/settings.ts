@@ -96,6 +96,12 @@ export const sharedSettings = {
     .describe(
       'Address of a PostgreSQL server, version 15 or newer. Empty: npm start runs an embedded PostgreSQL with its data in DATA_DIR.',
     ),
+  DATABASE_SESSION_URL: z
+    .url({ protocol: /^postgres(ql)?$/, error: 'must be a postgres:// address' })
+    .optional()
+    .describe(
+      'Address of PostgreSQL itself when DATABASE_URL is that of a pooler in transaction mode, such as pgbouncer: for notifications, migrations, backups and commands. Empty: DATABASE_URL.',
+    ),
   BLOBS: z
     .string()
     .regex(BLOB_STORE, 'must be files, database or s3://bucket/folder')

@@ -14,6 +14,7 @@ const SERVER_FOLDER = '/usr/sbin';
 const packages: Readonly<Record<string, string>> = {
   bwrap: 'bubblewrap',
   openssl: 'openssl',
+  pgbouncer: 'pgbouncer',
   prometheus: 'prometheus',
   promtool: 'prometheus',
   'ssh-keygen': 'openssh-server',
