@@ -5,7 +5,7 @@ import type { Trigger } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { sshOptions } from '../../sdk/contract/payloads.ts';
 import { HostError } from '../host/host-call.ts';
-import { runSshCommand, type SshResult } from '../host/ssh/command.ts';
+import { runSshCommand, type SshResult } from '../host/ssh/guarded-command.ts';
 import { createCancelProblem, runSessionHook } from '../sessions/hooks.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { defineTool, type HostTool } from './host-tool.ts';

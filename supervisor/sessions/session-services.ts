@@ -15,7 +15,7 @@ import type { PluginInvoker } from '../calls/plugin-call.ts';
 import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
 import type { Inspections } from '../children/inspector/inspections.ts';
 import type { Door } from '../cluster/door.ts';
-import type { SshAccess } from '../host/ssh/command.ts';
+import type { SshAccess } from '../host/ssh/guarded-command.ts';
 import type { HookCounts } from '../records/hook-counts.ts';
 import type { RunningCalls } from './running-calls.ts';
 import type { SessionCache } from './session-cache.ts';

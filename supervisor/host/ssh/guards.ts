@@ -4,7 +4,7 @@ import type { ChainState, Fields } from '../../calls/chain.ts';
 import type { Invocations } from '../../calls/invocations.ts';
 import type { PluginPort } from '../../calls/plugin-port.ts';
 import { HostError, type HostScope } from '../host-call.ts';
-import type { SshHook } from './command.ts';
+import type { SshHook } from './guarded-command.ts';
 
 const SSH_HOOK = /^middleware\.ssh/;
 /** Maximum depth of SSH commands that SSH hooks run. */
