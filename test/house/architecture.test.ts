@@ -1,8 +1,9 @@
 /** The rules of the house that a compiler does not know: who may import whom, and what a file may be called. */
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
+import { NAMED } from '../runner/schedule.ts';
 import { type Import, listFiles, parseSource, readSource, root } from './source-files.ts';
 
 const LONG_FILE = 350;
@@ -220,3 +221,10 @@ function findCircle(below: ReadonlyMap<string, readonly string[]>): string[] {
   }
   return [];
 }
+
+t.test('the schedule of the tests names files that exist', async (t) => {
+  t.same(
+    NAMED.filter((path) => !existsSync(join(root, path))),
+    [],
+  );
+});

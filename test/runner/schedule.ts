@@ -38,7 +38,7 @@ const LONGEST: readonly string[] = [
   'test/deploy/no-bubblewrap.test.ts',
   'test/deploy/backup.test.ts',
   'test/sdk/terminal.test.ts',
-  'test/deploy/data-dir-record.test.ts',
+  'test/deploy/cluster-record.test.ts',
   'test/deploy/debian-packages.test.ts',
   'test/db',
   'test/corpora',
@@ -83,13 +83,14 @@ const OWN_PROCESS: readonly string[] = [
   'test/supervisor/jail/sandbox.test.ts',
   'test/supervisor/records/tracing.test.ts',
 ];
+/** Every file and room that this schedule names. */
+export const NAMED: readonly string[] = [...LONGEST, ...ALONE, ...OWN_PROCESS];
 /** Few enough that no process runs longer than the longest files. */
 const FILES_PER_PROCESS = 8;
 
 /** Which files run in one process, one after the other: small ones of one room. */
 export function groupFiles(files: readonly string[]): string[][] {
-  const isShared = (file: string): boolean =>
-    SHARED_ROOMS.test(file) && ![...LONGEST, ...ALONE, ...OWN_PROCESS].includes(file);
+  const isShared = (file: string): boolean => SHARED_ROOMS.test(file) && !NAMED.includes(file);
   const byRoom = Object.values(Object.groupBy(files.filter(isShared), findRoom));
   const groups = byRoom.flatMap((inRoom = []) => {
     const processes = Math.ceil(inRoom.length / FILES_PER_PROCESS);
