@@ -24,6 +24,16 @@ ${asCommand(`last = last.catch(() => undefined).then(async () => {
 });
 return last;`)}`;
 
+/** Writes down the sessions that started, and whether the delivery of another one was under way. */
+const RECORDING = `events.sessionStarted = async ({ data }) => {
+  const overlaps = (await host.storage.get('busy')) === true;
+  await host.storage.set('busy', true);
+  const told = (await host.storage.get('told')) ?? [];
+  await host.storage.set('told', [...told, data.sessionId + (overlaps ? ' overlaps' : '')]);
+  await host.storage.set('busy', false);
+};`;
+const SESSIONS = 30;
+
 interface Answer {
   readonly status: number;
   /** The number that the plugin stored; null: the call failed. */
@@ -102,22 +112,50 @@ const isGood = ({ status, count }: Answer): boolean => status === 200 && count !
 const countDistinct = (answers: readonly Answer[]): number =>
   new Set(answers.flatMap(({ count }) => (count === null ? [] : [count]))).size;
 
-t.test('all increments of one installation are kept, whichever supervisor is called', async (t) => {
-  const storage = await openStorageFixture(t);
-  const supervisors = [await startProcess(t, storage), await startProcess(t, storage)];
-  await balanced(storage);
-  for (const name of ['ann', 'bob', 'cleo', 'dan']) {
-    const account = await addAccount(storage, name);
-    await account.call(supervisors[0] as SupervisorProcess);
-    const answers = await callAll(account, supervisors, (calls) => calls >= 199);
-    t.same(
-      answers.filter((answer) => !isGood(answer)),
-      [],
-    );
-    t.equal(countDistinct(answers), answers.length, 'each answer is another number');
-    t.equal(await account.stored(), answers.length + 1, `all increments are kept (${name}, shard ${account.shard})`);
-  }
-});
+t.test(
+  'all increments of one installation are kept, and its events in order, whichever supervisor is called',
+  async (t) => {
+    const storage = await openStorageFixture(t);
+    const supervisors = [await startProcess(t, storage), await startProcess(t, storage)];
+    await balanced(storage);
+    for (const name of ['ann', 'bob', 'cleo', 'dan']) {
+      const account = await addAccount(storage, name);
+      await account.call(supervisors[0] as SupervisorProcess);
+      const answers = await callAll(account, supervisors, (calls) => calls >= 199);
+      t.same(
+        answers.filter((answer) => !isGood(answer)),
+        [],
+      );
+      t.equal(countDistinct(answers), answers.length, 'each answer is another number');
+      t.equal(await account.stored(), answers.length + 1, `all increments are kept (${name}, shard ${account.shard})`);
+    }
+    const made = await storage.install({
+      account: 'fay',
+      slug: 'recorder',
+      capabilities: ['host.storage'],
+      code: RECORDING,
+    });
+    const headers = {
+      authorization: `Bearer ${await storage.issuer.issue('fay')}`,
+      'content-type': 'application/json',
+    };
+    const started: string[] = [];
+    for (let index = 0; index < SESSIONS; index += 1) {
+      const url = `${supervisors[index % 2]?.url}/sessions`;
+      const answer = await fetch(url, { method: 'POST', headers, body: JSON.stringify({ agentId: 'agent-1' }) });
+      started.push(((await answer.json()) as { id: string }).id);
+    }
+    const told = await eventually(async () => {
+      const { rows } = await storage.pool.query<{ value: string }>(
+        `SELECT value FROM installation_storage WHERE installation_id = $1 AND key = 'told'`,
+        [made.installationId],
+      );
+      const seen = JSON.parse(rows[0]?.value ?? '[]') as string[];
+      return seen.length >= SESSIONS && seen;
+    }, 30_000);
+    t.same(told, started, 'the events of one installation arrive once, in order and never two at once');
+  },
+);
 
 t.test('a supervisor that starts or stops under load moves accounts without refusing or losing a call', async (t) => {
   const storage = await openStorageFixture(t);
