@@ -1,6 +1,6 @@
 /** Contract: default quotas (section 9), with plugins of their own that use theirs up. */
 import { announceBody } from '../announced-body.ts';
-import { ensure, expect } from '../expect.ts';
+import { ensure, expect, Skipped } from '../expect.ts';
 import { packageOf } from '../packages.ts';
 import { type Chapter, lateRow, row, unchecked } from '../row.ts';
 import type { Run } from '../run.ts';
@@ -8,6 +8,8 @@ import type { Run } from '../run.ts';
 const CALLS_IN_FLIGHT = 16;
 const CALLS_WAITING = 64;
 const CALLS_MORE = 6;
+/** 9,000 calls are over the quota of a minute only if they take no longer, milliseconds. */
+const CALLS_WITHIN_MS = 20_000;
 
 const GREEDY_CODE = `
 const parameters = { type: 'object', properties: { count: { type: 'number' } } };
@@ -15,10 +17,11 @@ tools.calls = {
   description: 'Makes host calls until one is refused',
   parameters,
   handler: async ({ count }: { count: number }) => {
+    const end = Date.now() + ${CALLS_WITHIN_MS};
     let made = 0;
     let refusal: string | null = null;
     const repeat = async () => {
-      while (made < count && refusal === null) {
+      while (made < count && refusal === null && Date.now() < end) {
         made += 1;
         await host.storage.get('x').catch((error) => {
           refusal = error.message;
@@ -102,6 +105,9 @@ export const quotas: Chapter = {
       const greedy = await installGreedy(run, 'calls');
       const { body } = await greedy.start('calls', { count: 9_000 });
       const { made, refusal } = JSON.parse(body.content[0].text);
+      // The quota refills meanwhile.
+      if (made < 9_000 && refusal === null)
+        throw new Skipped(`this deployment answers only ${made} host calls in ${CALLS_WITHIN_MS / 1000} s just now`);
       ensure(made > 6_000 && refusal !== null, `${made} calls were made, and ${refusal}`);
       expect(refusal, /6000 host calls a minute/, 'the refusal');
     }),
