@@ -36,6 +36,15 @@ const cases: Record<string, [Files, Expected]> = {
     { path: 'readme.md', message: /p\/readme\.md/ },
   ],
 
+  'a hook that cannot judge pieces': [
+    withIndex('middleware.inboundMessage = { stream: true, handler: () => {} } as never;'),
+    { path: 'index.ts', line: 1, message: /inboundMessage cannot have “stream”: only middleware\.outboundMessage/ },
+  ],
+  'a stream that is no boolean': [
+    withIndex('middleware.outboundMessage = { stream: "yes", handler: () => {} } as never;'),
+    { path: 'index.ts', message: /outboundMessage\.stream must be true or false/ },
+  ],
+
   'no frontmatter': [withReadme('# Hello'), { path: 'readme.md', line: 1, message: /---/ }],
   'frontmatter without end': [withReadme('---\nname: x\n'), { path: 'readme.md', line: 1, message: /closing/ }],
   'frontmatter over 16 KB': [withReadme(readmeWith(`# ${'x'.repeat(17_000)}`)), { line: 1, message: /16384/ }],
