@@ -9,6 +9,9 @@ export interface Page<T> {
   readonly nextCursor: string | null;
 }
 
+/** A row's position, smaller than 10^18. */
+const POSITION = /^\d{1,18}$/;
+
 /** Encodes the cursor of the page that follows a key. */
 export const encodeCursor = (key: string): string => Buffer.from(key, 'utf8').toString('base64url');
 
@@ -17,12 +20,21 @@ export function decodeCursor(cursor: string | undefined): string | null {
   if (cursor === undefined || cursor === '') return null;
   const key = Buffer.from(cursor, 'base64url').toString('utf8');
   // Postgres rejects U+0000; a text that does not survive the round trip was not encoded here.
-  if (!key || key.length > KEY_MAX_CHARS || key.includes('\0') || encodeCursor(key) !== cursor)
-    throw new Problem('bad_request', 'cursor is invalid. Use the nextCursor of a page of this list.', {
-      errors: [{ field: 'cursor', message: 'is invalid' }],
-    });
+  if (!key || key.length > KEY_MAX_CHARS || key.includes('\0') || encodeCursor(key) !== cursor) throw createProblem();
   return key;
 }
+
+/** Decodes the position of a cursor; 0 without one. @throws Problem `bad_request` for an invalid cursor */
+export function decodePosition(cursor: string | undefined): string {
+  const position = decodeCursor(cursor) ?? '0';
+  if (!POSITION.test(position)) throw createProblem();
+  return position;
+}
+
+const createProblem = (): Problem =>
+  new Problem('bad_request', 'cursor is invalid. Use the nextCursor of a page of this list.', {
+    errors: [{ field: 'cursor', message: 'is invalid' }],
+  });
 
 /** Turns the rows of a query with `LIMIT limit + 1` into a page. */
 export function toPage<T>(rows: T[], limit: number, keyOf: (row: T) => string): Page<T> {

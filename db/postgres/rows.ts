@@ -1,6 +1,6 @@
 /** Runs statements and returns their rows. */
 import type { ClientBase, Pool, QueryResultRow } from 'pg';
-import { decodeCursor, type Page, toPage } from './cursors.ts';
+import { decodeCursor, decodePosition, type Page, toPage } from './cursors.ts';
 
 /** The pool, or a connection inside a transaction. */
 export type Queryable = Pool | ClientBase;
@@ -50,4 +50,19 @@ export async function readPage<Row extends QueryResultRow>(
 ): Promise<Page<Row>> {
   const rows = await listRows<Row>(db, sql, [...values, decodeCursor(cursor), limit + 1]);
   return toPage(rows, limit, keyOf);
+}
+
+/**
+ * Reads one page of a list that is sorted by position.
+ *
+ * @param sql its last two parameters are the position after which the page starts (0: from the beginning) and the limit
+ */
+export async function readPositionPage<Row extends QueryResultRow & { readonly position: string }>(
+  db: Queryable,
+  sql: string,
+  values: readonly unknown[],
+  { limit, cursor }: PageQuery,
+): Promise<Page<Row>> {
+  const rows = await listRows<Row>(db, sql, [...values, decodePosition(cursor), limit + 1]);
+  return toPage(rows, limit, ({ position }) => position);
 }

@@ -3,7 +3,7 @@ import type { Pool } from 'pg';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import { isInShardsSql } from '../cluster/shards.ts';
 import type { Page } from '../postgres/cursors.ts';
-import { changeRows, findRow, listRows, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
+import { changeRows, findRow, listRows, type PageQuery, type Queryable, readPositionPage } from '../postgres/rows.ts';
 
 /** How long a reminder that is over is kept, days. */
 const OVER_KEPT_DAYS = 30;
@@ -72,14 +72,13 @@ export const pageReminders = (
   pool: Pool,
   { sessionId, ...query }: PageQuery & { readonly sessionId: string },
 ): Promise<Page<ReminderRow>> =>
-  readPage<ReminderRow>(
+  readPositionPage<ReminderRow>(
     pool,
     `SELECT ${REMINDER} FROM reminders
-      WHERE session_id = $1 AND reminders.position > CASE WHEN $2 ~ '^[0-9]{1,18}$' THEN $2::bigint ELSE 0 END
+      WHERE session_id = $1 AND reminders.position > $2
       ORDER BY reminders.position LIMIT $3`,
     [sessionId],
     query,
-    ({ position }) => position,
   );
 
 /**

@@ -6,9 +6,9 @@ import type { z } from 'zod';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { judgement, role, transcriptMessage } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
-import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
+import type { Page } from '../postgres/cursors.ts';
 import { notifySessionChanged } from '../postgres/notifications.ts';
-import { changeRows, findRow, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
+import { changeRows, findRow, type PageQuery, type Queryable, readPage, readPositionPage } from '../postgres/rows.ts';
 import { MESSAGES_ADDED, recordChanges } from './session-changes.ts';
 
 export interface Session {
@@ -182,12 +182,12 @@ export async function pageMessages(
   pool: Pool,
   query: PageQuery & { readonly sessionId: string },
 ): Promise<Page<JudgedMessage>> {
-  const after = decodeCursor(query.cursor);
-  const found = await pool.query<MessageRow>(
+  const page = await readPositionPage<MessageRow>(
+    pool,
     `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 AND position > $2 ORDER BY session_messages.position LIMIT $3`,
-    [query.sessionId, after !== null && /^\d{1,18}$/.test(after) ? after : '0', query.limit + 1],
+    [query.sessionId],
+    query,
   );
-  const page = toPage(found.rows, query.limit, (row) => row.position);
   return { items: page.items.map(toMessage), nextCursor: page.nextCursor };
 }
 

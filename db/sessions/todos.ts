@@ -4,7 +4,7 @@ import type { z } from 'zod';
 import type { todo, todoFields } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import type { Page } from '../postgres/cursors.ts';
-import { changeRows, findRow, type PageQuery, readPage } from '../postgres/rows.ts';
+import { changeRows, findRow, type PageQuery, readPositionPage } from '../postgres/rows.ts';
 
 /** As plugins see it. */
 export type Todo = z.output<typeof todo>;
@@ -70,12 +70,11 @@ export const pageTodos = (
   pool: Pool,
   { accountId, done, assigneeAgentId, ...query }: PageQuery & TodoFilter & { readonly accountId: string },
 ): Promise<Page<TodoRow>> =>
-  readPage<TodoRow>(
+  readPositionPage<TodoRow>(
     pool,
     `SELECT ${TODO} FROM todos
       WHERE account_id = $1 AND ($2::boolean IS NULL OR done = $2) AND ($3::text IS NULL OR assignee_agent_id = $3)
-        AND todos.position > CASE WHEN $4 ~ '^[0-9]{1,18}$' THEN $4::bigint ELSE 0 END ORDER BY todos.position LIMIT $5`,
+        AND todos.position > $4 ORDER BY todos.position LIMIT $5`,
     [accountId, done ?? null, assigneeAgentId ?? null],
     query,
-    ({ position }) => position,
   );

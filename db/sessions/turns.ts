@@ -4,7 +4,7 @@ import type { z } from 'zod';
 import type { attachments, judgement, trigger } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import type { Page } from '../postgres/cursors.ts';
-import { findRow, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
+import { findRow, type PageQuery, type Queryable, readPositionPage } from '../postgres/rows.ts';
 import { MESSAGES_ADDED } from './session-changes.ts';
 
 export type Judgement = z.infer<typeof judgement>;
@@ -213,14 +213,13 @@ export const pageTurns = (
   pool: Pool,
   query: PageQuery & { readonly sessionId: string; readonly state: string | null },
 ): Promise<Page<TurnRow & { readonly position: string }>> =>
-  readPage(
+  readPositionPage(
     pool,
     `SELECT ${TURN}, ${MESSAGE_OF_TURN} AS message, turns.position::text AS position FROM turns
-      WHERE session_id = $1 AND ($2::text IS NULL OR state = $2) AND turns.position > coalesce($3::bigint, 0)
+      WHERE session_id = $1 AND ($2::text IS NULL OR state = $2) AND turns.position > $3
       ORDER BY turns.position LIMIT $4`,
     [query.sessionId, query.state],
     query,
-    (row) => row.position,
   );
 
 /** Ends an open turn that the runtime holds. Null: it is not open, or another runtime holds it. */

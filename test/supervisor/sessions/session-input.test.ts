@@ -84,6 +84,11 @@ t.test('bodies and queries', async (t) => {
     ['GET', '/sessions?limit=x', undefined],
     ['GET', '/sessions?cursor=%00', undefined],
     ['GET', at('/messages?cursor=!!'), undefined],
+    ...[at('/messages'), at('/turns'), at('/reminders'), at('/todos')].map((list): [string, string, unknown] => [
+      'GET',
+      `${list}?cursor=${Buffer.from('not a position').toString('base64url')}`,
+      undefined,
+    ]),
   ];
   for (const [method, path, body] of cases) {
     const reply = await fixture.call(method as 'GET', path, body);
