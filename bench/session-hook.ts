@@ -66,8 +66,9 @@ function inAll(collections: readonly PerformanceEntry[]): string {
     one.detail?.kind === constants.NODE_PERFORMANCE_GC_MINOR;
   const young = collections.filter(isYoung);
   const old = collections.filter((one) => !young.includes(one));
-  const told = (of: readonly PerformanceEntry[]) => `${of.length} of ${mean(of.map(({ duration }) => duration))} ms`;
-  return `in all ${told(young)} of new objects and ${told(old)} of all`;
+  const describeCollections = (entries: readonly PerformanceEntry[]) =>
+    `${entries.length} of ${mean(entries.map(({ duration }) => duration))} ms`;
+  return `in all ${describeCollections(young)} of new objects and ${describeCollections(old)} of all`;
 }
 
 /** Prints the causes of the slowest calls. */

@@ -103,11 +103,11 @@ export class Conversation {
   ): Promise<PreparedRequest<Message>> {
     const opening = this.#opening.then(() => this.#openTurns(request, format, options));
     this.#opening = opening.catch(() => undefined);
-    const said = await opening;
-    const { turn } = said.findLast((one) => one !== null) ?? {};
+    const knownByIndex = await opening;
+    const { turn } = knownByIndex.findLast((one) => one !== null) ?? {};
     if (!turn) throw new Error('The model needs a message of the user, because plugins judge the answer to a message.');
     const { messages, systemPrompt, signal } = request;
-    await this.#recordResults(turn, messages, said, format, signal);
+    await this.#recordResults(turn, messages, knownByIndex, format, signal);
     const { compactAfter, keep } = options;
     const prompt = await turn.prompt({
       model: request.model.slice(0, MODEL_MAX_CHARS),
@@ -119,10 +119,10 @@ export class Conversation {
     if (prompt.action === 'cancel') throw new VetoError(prompt.cancelledBy, prompt.reason, prompt.isFinal);
     const [head] = prompt.messages;
     const summary = head?.data?.kind === 'summary' ? head.text : null;
-    const from = summary === null ? 0 : findFirstUncovered(said, prompt.messages.slice(1));
+    const from = summary === null ? 0 : findFirstUncovered(knownByIndex, prompt.messages.slice(1));
     const judged = messages.flatMap((message, index) => {
       if (index < from) return [];
-      const own = said[index];
+      const own = knownByIndex[index];
       if (!own) return [message];
       if (own.text === null) return [];
       return [own.text === format.readUserText(message) ? message : format.replaceText(message, own.text)];
@@ -179,11 +179,11 @@ export class Conversation {
   async #recordResults<Message>(
     turn: Turn,
     messages: readonly Message[],
-    said: readonly (KnownMessage | null)[],
+    knownByIndex: readonly (KnownMessage | null)[],
     format: MessageFormat<Message>,
     signal: AbortSignal | undefined,
   ): Promise<void> {
-    const last = said.findLastIndex((one) => one !== null);
+    const last = knownByIndex.findLastIndex((one) => one !== null);
     const results = messages
       .slice(last + 1)
       .flatMap((message) => format.readToolResult(message))
@@ -216,11 +216,11 @@ export class Conversation {
     const { messageId } = options;
     if (digests.filter((digest) => digest !== null).length > 1 || lastReply >= 0 || messageId !== undefined)
       await this.#load(signal);
-    const said = this.#match(texts, digests, lastReply, messageId);
+    const knownByIndex = this.#match(texts, digests, lastReply, messageId);
     const last = texts.findLastIndex((text) => text !== null);
     for (const [index, text] of texts.entries()) {
       const digest = digests[index];
-      const known = said[index];
+      const known = knownByIndex[index];
       if (text === null || typeof digest !== 'string') continue;
       if (known && known.state !== 'judging') continue;
       const id = known?.turn.id ?? (index === last && messageId) ?? '';
@@ -235,22 +235,23 @@ export class Conversation {
           signal,
         },
       );
-      said[index] = opened;
+      knownByIndex[index] = opened;
       // Whatever comes before the last message was answered elsewhere.
       if (index < last && opened.state === 'open') await this.#endTurn(opened.turn);
     }
-    const current = said[last];
+    const current = knownByIndex[last];
     if (current?.state === 'vetoed') {
       const { turn } = await current.turn.look(signal ? { signal } : {});
       throw new VetoError(turn.cancelledBy, turn.reason);
     }
-    await this.#endEarlier(said, last);
-    return said;
+    await this.#endEarlier(knownByIndex, last);
+    return knownByIndex;
   }
 
   /** A new message ends the turns before it that the framework left, such as one that was aborted. */
-  async #endEarlier(said: readonly (KnownMessage | null)[], last: number): Promise<void> {
-    for (const one of said.slice(0, Math.max(last, 0))) if (one?.state === 'open') await this.#endTurn(one.turn);
+  async #endEarlier(knownByIndex: readonly (KnownMessage | null)[], last: number): Promise<void> {
+    for (const one of knownByIndex.slice(0, Math.max(last, 0)))
+      if (one?.state === 'open') await this.#endTurn(one.turn);
   }
 
   async #open(
@@ -290,7 +291,7 @@ export class Conversation {
     lastReply: number,
     messageId: string | undefined,
   ): (KnownMessage | null)[] {
-    const said: (KnownMessage | null)[] = texts.map(() => null);
+    const knownByIndex: (KnownMessage | null)[] = texts.map(() => null);
     const last = texts.findLastIndex((text) => text !== null);
     let before = this.#known.length;
     for (let index = last; index >= 0; index -= 1) {
@@ -306,10 +307,10 @@ export class Conversation {
       };
       const at = this.#known.slice(0, before).findLastIndex(isSame);
       if (at < 0) continue;
-      said[index] = this.#known[at] ?? null;
+      knownByIndex[index] = this.#known[at] ?? null;
       before = at;
     }
-    return said;
+    return knownByIndex;
   }
 
   /** Reads the messages that the session knows already, once. */
@@ -336,13 +337,13 @@ export class Conversation {
 
 /** The first message that a summary does not cover: of a turn that it covers in part, the user's. */
 function findFirstUncovered(
-  said: readonly (KnownMessage | null)[],
+  knownByIndex: readonly (KnownMessage | null)[],
   after: readonly { readonly id: string; readonly role: string; readonly data?: unknown }[],
 ): number {
-  const last = said.findLastIndex((one) => one !== null);
+  const last = knownByIndex.findLastIndex((one) => one !== null);
   const [first] = after;
   const turnId = first?.role === 'user' ? first.id : (first?.data as { turnId?: unknown } | undefined)?.turnId;
-  const index = said.findIndex((one) => one?.turn.id === turnId);
+  const index = knownByIndex.findIndex((one) => one?.turn.id === turnId);
   return index < 0 ? last : index;
 }
 

@@ -68,10 +68,10 @@ export function changeTodo(
   return lockTodo(services, key, async () => {
     const before = await requireTodo(services, key);
     const isReopened = done === false && before.done;
-    const asked: TodoChanges = { ...pickChanges(before, wanted), ...(isReopened ? { done: false } : {}) };
-    let changes = asked;
-    if (Object.keys(asked).length > 0) {
-      const context = { before: toHookTodo(before), changes: asked };
+    const requested: TodoChanges = { ...pickChanges(before, wanted), ...(isReopened ? { done: false } : {}) };
+    let changes = requested;
+    if (Object.keys(requested).length > 0) {
+      const context = { before: toHookTodo(before), changes: requested };
       ({ changes } = (await runTodoHook(services, session, 'todoUpdate', context, trigger)) as typeof context);
     }
     const after = applyChanges(toHookTodo(before), changes);
