@@ -1,5 +1,5 @@
 /** Keys: those that sign tokens and those that seal secrets. Here as files of a data directory. */
-import { randomUUID } from 'node:crypto';
+import { randomUUID, randomUUIDv7 } from 'node:crypto';
 import { link, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { syncPath } from './data-dir.ts';
@@ -101,4 +101,24 @@ async function addFile(target: string, content: Buffer): Promise<void> {
 function ignoreMissing(error: NodeJS.ErrnoException): null {
   if (error.code === 'ENOENT') return null;
   throw error;
+}
+
+/** Digits of the time, milliseconds since 1970, at the beginning of a UUIDv7. */
+const TIME_DIGITS = 12;
+const UUID_VERSION_AT = 14;
+
+/** Whether ids sort by age; those of older releases are random. */
+export const isOrderedId = (id: string): boolean => id[UUID_VERSION_AT] === '7';
+
+/**
+ * A UUIDv7 that sorts behind all known ones, also within one millisecond and beside a machine whose clock is ahead: the key
+ * with the greatest id is the newest.
+ */
+export function createKeyId(known: Iterable<string>): string {
+  const id = randomUUIDv7();
+  const newest = [...known].filter(isOrderedId).sort().at(-1);
+  if (newest === undefined || newest < id) return id;
+  const time = Number.parseInt(newest.replaceAll('-', '').slice(0, TIME_DIGITS), 16) + 1;
+  const digits = time.toString(16).padStart(TIME_DIGITS, '0');
+  return `${digits.slice(0, 8)}-${digits.slice(8)}${id.slice(TIME_DIGITS + 1)}`;
 }

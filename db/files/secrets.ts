@@ -1,9 +1,9 @@
 /** Installation secrets: encrypted with AES-256-GCM before they reach Postgres, decrypted only for the child that owns them. */
 
-import { randomBytes, randomUUIDv7 } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import type { Queryable } from '../postgres/rows.ts';
 import { openBox, sealBox } from './cipher.ts';
-import { type KeyStore, openKeyFiles } from './key-files.ts';
+import { createKeyId, type KeyStore, openKeyFiles } from './key-files.ts';
 
 const KEY_BYTES = 32;
 
@@ -55,7 +55,8 @@ class KeyRing implements SecretKeys {
   }
 
   async rotate(): Promise<string> {
-    const keyId = randomUUIDv7();
+    await this.#readKeys();
+    const keyId = createKeyId(this.#keys.keys());
     const key = randomBytes(KEY_BYTES);
     await this.#store.add('secrets', keyId, key);
     this.#keys.set(keyId, key);

@@ -1,9 +1,9 @@
 /** Verifies and issues bearer tokens: signed with the key in DATA_DIR, or by an OpenID Connect issuer. */
-import { generateKeyPairSync, randomUUIDv7 } from 'node:crypto';
+import { generateKeyPairSync } from 'node:crypto';
 import { importJWK, type JWTVerifyGetKey, type JWTVerifyResult, jwtVerify, SignJWT } from 'jose';
 import { z } from 'zod';
 import { BUILT_IN_ISSUER } from '../../db/accounts/accounts.ts';
-import { type KeyStore, openKeyFiles } from '../../db/files/key-files.ts';
+import { createKeyId, isOrderedId, type KeyStore, openKeyFiles } from '../../db/files/key-files.ts';
 import { describeHiddenCharacter } from '../../sdk/contract/visible-text.ts';
 import type { SharedSettings } from '../settings/settings.ts';
 import { ACCESS_TOKEN_TYPE, type AccessTokenRule, findAccessTokenFault } from './access-token.ts';
@@ -234,10 +234,8 @@ async function readSigningKeys(store: KeyStore): Promise<ReadonlyMap<string, Pri
   return new Map(keys.sort((a, b) => (orderOf(a) < orderOf(b) ? -1 : 1)).map((key) => [key.kid, key]));
 }
 
-const UUID_VERSION_AT = 14;
-
-/** Ids are UUIDv7, which sort by age; those of older releases are random. */
-const orderOf = ({ kid }: PrivateJwk): string => `${kid[UUID_VERSION_AT] === '7' ? 1 : 0}${kid}`;
+/** Random ids of older releases come first. */
+const orderOf = ({ kid }: PrivateJwk): string => `${isOrderedId(kid) ? 1 : 0}${kid}`;
 
 const findNewest = (keys: ReadonlyMap<string, PrivateJwk>): PrivateJwk => privateJwk.parse([...keys.values()].at(-1));
 
@@ -248,7 +246,7 @@ const findNewest = (keys: ReadonlyMap<string, PrivateJwk>): PrivateJwk => privat
  * @returns its id
  */
 export async function addSigningKey(store: KeyStore, onlyFirst = false): Promise<string> {
-  const kid = randomUUIDv7();
+  const kid = createKeyId((await store.list('identity')).keys());
   const jwk = { ...generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }), kid };
   await store.add('identity', kid, Buffer.from(JSON.stringify(jwk)), onlyFirst);
   return kid;
