@@ -178,8 +178,8 @@ export const mutations: readonly Mutation[] = [
   {
     row: '410 for a replaced address.',
     file: 'db/channels/channels.ts',
-    from: "if (row.retired) return 'retired';",
-    to: '',
+    from: "return row.retired ? 'retired' : toAddress(row);",
+    to: 'return toAddress(row);',
   },
   {
     row: 'A BigInt or cycle in log data costs that field, not the whole payload.',
