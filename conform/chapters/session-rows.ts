@@ -285,7 +285,7 @@ export const sessions: Chapter = {
     declared('POST /sessions/{sessionId}/turns/{turnId}/end'),
     declared('GET /sessions/{sessionId}/todos'),
     declared('GET /sessions/{sessionId}/notifications'),
-    declared('GET /sessions/{sessionId}/mail'),
+    declared('POST /sessions/{sessionId}/mail'),
     declared('POST /sessions/{sessionId}/ssh'),
     declared('POST /mcp'),
     row('/sessions/{id}/mcp is a Model Context Protocol server over streamable HTTP.', async (run) => {

@@ -60,18 +60,18 @@ export class HostServices {
 
   /** Schedules a reminder. Idempotent by `id`. @throws BulkheadError `cancelled` */
   scheduleReminder(reminder: NewReminder, { trigger, signal }: Started): Promise<Reminder> {
-    return this.#send('POST', '/reminders', { id: crypto.randomUUID(), ...reminder, trigger }, signal);
+    return this.#send('POST', '/notifications', { id: crypto.randomUUID(), ...reminder, trigger }, signal);
   }
 
   /** Lists the reminders of the session, oldest first. */
   reminders({ signal, ...query }: { limit?: number; cursor?: string } & Cancellable = {}): Promise<Page<Reminder>> {
     const present = Object.entries(query).map(([name, value]) => [name, String(value)]);
-    return this.#send('GET', `/reminders?${new URLSearchParams(present)}`, undefined, signal);
+    return this.#send('GET', `/notifications?${new URLSearchParams(present)}`, undefined, signal);
   }
 
   /** Cancels what is to come of a reminder, and returns it as it was. */
   cancelReminder(id: string, { signal }: Cancellable = {}): Promise<Reminder> {
-    return this.#send('DELETE', `/reminders/${encodeURIComponent(id)}`, undefined, signal);
+    return this.#send('DELETE', `/notifications/${encodeURIComponent(id)}`, undefined, signal);
   }
 
   /** Sends a message to another agent of the account. Idempotent by `id`. @throws BulkheadError `cancelled` */
@@ -84,7 +84,7 @@ export class HostServices {
 
   /** Runs a command over SSH. Not repeated after a broken connection. @throws BulkheadError `cancelled` */
   runSsh(command: SshCommand, { trigger, signal }: Started): Promise<SshResult> {
-    const path = `${this.#path}/ssh-commands`;
+    const path = `${this.#path}/ssh`;
     return this.#transport.json({ method: 'POST', path, body: { ...command, trigger }, signal });
   }
 

@@ -1,4 +1,4 @@
-/** `/sessions/{id}/reminders`: what the session is reminded of. */
+/** `/sessions/{id}/notifications`: reminders. */
 
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
@@ -13,7 +13,7 @@ import { requireSession, type SessionServices, sessionParams } from '../sessions
 import { newReminderFields } from './notify-tools.ts';
 import { cancelReminder, describeReminder, requireReminder, scheduleReminder } from './reminders.ts';
 
-const reminderParams = sessionParams.extend({ reminderId: z.string() });
+const reminderParams = sessionParams.extend({ notifyId: z.string() });
 
 const reminderResource = z
   .strictObject({
@@ -67,28 +67,28 @@ const shapes = {
 export function reminderRoutes(services: SessionServices): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Services');
-    app.post('/sessions/:sessionId/reminders', { schema: shapes.schedule }, async (request, reply) => {
+    app.post('/sessions/:sessionId/notifications', { schema: shapes.schedule }, async (request, reply) => {
       const session = await requireSession(services, requireCaller(request), request.params);
       const { trigger: started, ...fields } = request.body;
       const reminder = await scheduleReminder(services, session, fields, started);
       return answerCreated(request, reply, encodeURIComponent(reminder.id)).send(reminder);
     });
 
-    app.get('/sessions/:sessionId/reminders', { schema: shapes.list }, async (request) => {
+    app.get('/sessions/:sessionId/notifications', { schema: shapes.list }, async (request) => {
       const { id: sessionId } = await requireSession(services, requireCaller(request), request.params);
       const { items, nextCursor } = await pageReminders(services.pool, { sessionId, ...request.query });
       return { items: items.map(describeReminder), nextCursor };
     });
 
-    app.get('/sessions/:sessionId/reminders/:reminderId', { schema: shapes.one }, async (request) => {
+    app.get('/sessions/:sessionId/notifications/:notifyId', { schema: shapes.one }, async (request) => {
       const { id: sessionId } = await requireSession(services, requireCaller(request), request.params);
-      const { reminderId } = request.params;
+      const { notifyId: reminderId } = request.params;
       return describeReminder(await requireReminder(services, { sessionId, reminderId }));
     });
 
-    app.delete('/sessions/:sessionId/reminders/:reminderId', { schema: shapes.cancel }, async (request) => {
+    app.delete('/sessions/:sessionId/notifications/:notifyId', { schema: shapes.cancel }, async (request) => {
       const { id: sessionId } = await requireSession(services, requireCaller(request), request.params);
-      return cancelReminder(services, { sessionId, reminderId: request.params.reminderId });
+      return cancelReminder(services, { sessionId, reminderId: request.params.notifyId });
     });
   };
 }

@@ -60,7 +60,7 @@ export function sshRoutes(services: SessionServices): FastifyPluginAsyncZod {
     });
 
     app.post(
-      '/sessions/:sessionId/ssh-commands',
+      '/sessions/:sessionId/ssh',
       { bodyLimit: CALL_BODY_MAX_BYTES, config: { anyPropertyNames: true }, schema: shapes.run },
       async (request, reply) => {
         const session = await requireSession(services, requireCaller(request), request.params);

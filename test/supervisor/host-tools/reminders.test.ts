@@ -45,7 +45,7 @@ async function transcript(fixture: SupervisorFixture, session: string) {
 /** Calls the reminders of a session. */
 const remindersOf =
   (fixture: SupervisorFixture, session: string) => (method: 'GET' | 'POST' | 'DELETE', path: string, body?: object) =>
-    fixture.call(method, `/sessions/${session}/reminders${path}`, body);
+    fixture.call(method, `/sessions/${session}/notifications${path}`, body);
 
 t.test('a reminder is judged when it is scheduled and when it is due, and comes once', async (t) => {
   const fixture = shared.withNewAccount();

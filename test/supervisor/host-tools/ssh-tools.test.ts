@@ -36,7 +36,7 @@ t.test('a command of an agent and of a person', { skip: noSshd }, async (t) => {
   };
   const [host] = (await fixture.call('GET', `${session}/ssh-hosts`)).body.items;
   const command = { host: host.id, command: 'cat; echo hunter2', input: 'darn\n' };
-  const ran = await fixture.call('POST', `${session}/ssh-commands`, { ...command, trigger: 'user' });
+  const ran = await fixture.call('POST', `${session}/ssh`, { ...command, trigger: 'user' });
   t.match(ran, { status: 200, body: { host, exitCode: 0, stdout: 'dear\n[secret]\n', stderr: '' } });
   const { commandId } = ran.body;
   t.match(
@@ -44,7 +44,7 @@ t.test('a command of an agent and of a person', { skip: noSshd }, async (t) => {
     ['command', 'input', 'output'].map((hook) => ({ hook, trigger: 'user', commandId, host: host.id })),
     'one id and one host in all three hooks',
   );
-  t.match(await fixture.call('POST', `${session}/ssh-commands`, { ...command, command: 'rm x', trigger: 'user' }), {
+  t.match(await fixture.call('POST', `${session}/ssh`, { ...command, command: 'rm x', trigger: 'user' }), {
     status: 409,
     body: { code: 'cancelled', detail: /not this/ },
   });

@@ -84,7 +84,7 @@ t.test('bodies and queries', async (t) => {
     ['GET', '/sessions?limit=x', undefined],
     ['GET', '/sessions?cursor=%00', undefined],
     ['GET', at('/messages?cursor=!!'), undefined],
-    ...[at('/messages'), at('/turns'), at('/reminders'), at('/todos')].map((list): [string, string, unknown] => [
+    ...[at('/messages'), at('/turns'), at('/notifications'), at('/todos')].map((list): [string, string, unknown] => [
       'GET',
       `${list}?cursor=${Buffer.from('not a position').toString('base64url')}`,
       undefined,
