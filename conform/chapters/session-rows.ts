@@ -1,4 +1,5 @@
 /** Contract: session API (section 8) and addresses (section 2). */
+import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { ensure, expect, holding, isList, isNumber, isText, isTime } from '../expect.ts';
 import { decode } from '../log-watch.ts';
@@ -238,6 +239,14 @@ export const sessions: Chapter = {
         status: 200,
         body: { text: 'polly', usage: { inputTokens: isNumber } },
       });
+    }),
+    row('POST /sessions takes an optional key: the same key of one account opens the same session.', async (run) => {
+      const key = randomUUID();
+      const start = () => run.own.session('POST', '/sessions', { agentId: 'keyed', key });
+      const first = await start();
+      expect(first, { status: 201 });
+      expect(await start(), { status: 200, body: { id: first.body.id } });
+      await run.own.session('DELETE', `/sessions/${first.body.id}`);
     }),
     row('POST clear removes the messages.', async (run) => {
       const session = await run.newSession('emptied');

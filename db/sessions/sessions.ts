@@ -17,6 +17,8 @@ export interface Session {
   readonly agentId: string;
   readonly agentName: string;
   readonly channelId: string | null;
+  /** The runtime's own name of it: the same key of an account opens the same session. */
+  readonly key: string | null;
   /** Groups of the host's own tools that it offers. */
   readonly hostTools: string[];
   readonly createdAt: string;
@@ -38,29 +40,41 @@ export interface NewMessage {
 }
 
 const COLUMNS = `id, account_id AS "accountId", agent_id AS "agentId", agent_name AS "agentName",
-  channel_id AS "channelId", host_tools AS "hostTools", created_at AS "createdAt", cleared_at AS "clearedAt"`;
+  channel_id AS "channelId", key, host_tools AS "hostTools", created_at AS "createdAt", cleared_at AS "clearedAt"`;
+
+interface NewSession {
+  readonly accountId: string;
+  readonly agentId: string;
+  readonly agentName: string;
+  readonly channelId: string | null;
+  readonly key?: string | null;
+  readonly hostTools?: readonly string[];
+}
 
 /** @throws Problem `quota_exceeded` */
-export async function createSession(
+export const createSession = async (tx: Queryable, session: Omit<NewSession, 'key'>): Promise<Session> =>
+  (await openSession(tx, session)).session;
+
+/** Creates a session, or finds the one with its key. @throws Problem `quota_exceeded` */
+export async function openSession(
   tx: Queryable,
-  session: {
-    accountId: string;
-    agentId: string;
-    agentName: string;
-    channelId: string | null;
-    hostTools?: readonly string[] | undefined;
-  },
-): Promise<Session> {
-  const inserted = tx.query<Session>(
-    `INSERT INTO sessions (id, account_id, agent_id, agent_name, channel_id, host_tools) VALUES ($1, $2, $3, $4, $5, $6)
-     RETURNING ${COLUMNS}`,
-    [randomUUIDv7(), session.accountId, session.agentId, session.agentName, session.channelId, session.hostTools ?? []],
+  { accountId, agentId, agentName, channelId, key = null, hostTools = [] }: NewSession,
+): Promise<{ readonly session: Session; readonly isNew: boolean }> {
+  const id = randomUUIDv7();
+  const opened = findRow<Session>(
+    tx,
+    `INSERT INTO sessions (id, account_id, agent_id, agent_name, channel_id, host_tools, key)
+     VALUES ($1, $2, $3, $4, $5, $6, $7)
+     ON CONFLICT (account_id, key) WHERE key IS NOT NULL DO UPDATE SET key = excluded.key RETURNING ${COLUMNS}`,
+    [id, accountId, agentId, agentName, channelId, hostTools, key],
   );
-  const made = await inserted.catch(throwQuotaProblem);
-  const row = made.rows[0];
-  if (!row) throw new Error('The session was not inserted.');
-  return row;
+  const session = await opened.catch(throwQuotaProblem);
+  if (!session) throw new Error('The session was not inserted.');
+  return { session, isNew: session.id === id };
 }
+
+export const findSessionByKey = (db: Queryable, accountId: string, key: string): Promise<Session | null> =>
+  findRow(db, `SELECT ${COLUMNS} FROM sessions WHERE account_id = $1 AND key = $2`, [accountId, key]);
 
 /** Of any account: the caller must check it. */
 export const findSession = (tx: Queryable, id: string): Promise<Session | null> =>

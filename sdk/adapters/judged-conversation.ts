@@ -87,8 +87,8 @@ export class Conversation {
 
   constructor(session: Session) {
     this.session = session;
-    // A session that was started here has no messages yet.
-    this.#isLoaded = session.record !== null;
+    // A session that was started here has no messages yet; one with a key may have been started before.
+    this.#isLoaded = session.record !== null && session.record.key === null;
   }
 
   /**

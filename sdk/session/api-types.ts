@@ -49,6 +49,8 @@ export interface SessionRecord {
   readonly agentId: string;
   readonly agentName: string;
   readonly channelId: string | null;
+  /** The runtime's own name of it. */
+  readonly key: string | null;
   /** Groups of the host's own tools that it offers. */
   readonly hostTools: readonly HostToolGroup[];
   readonly createdAt: string;
@@ -58,6 +60,8 @@ export interface NewSession {
   readonly agentId: string;
   readonly agentName?: string;
   readonly channelId?: string | null;
+  /** Your own name of the session: the same key opens the same session, also after a restart. Default: a new session. */
+  readonly key?: string | null;
   /** Groups of the host's own tools that it offers, such as `todo` for `todo__create` and its like. Default: none. */
   readonly hostTools?: readonly HostToolGroup[];
 }

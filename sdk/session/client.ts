@@ -54,7 +54,7 @@ export class SessionClient {
     this.#transport = transport;
   }
 
-  /** Starts a session. Plugins receive `sessionStarted`. */
+  /** Starts a session, or opens the one with this `key`. Plugins receive `sessionStarted` of a new one. */
   async start(body: NewSession, { signal }: Cancellable = {}): Promise<Session> {
     const record = await this.#transport.json<SessionRecord>({ method: 'POST', path: '/sessions', body, signal });
     return new Session(this.#transport, record.id, record);

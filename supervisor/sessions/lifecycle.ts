@@ -1,35 +1,60 @@
 /** Starts, clears and deletes sessions, and records the event for the account's plugins in the same transaction. */
 import { hasChannel } from '../../db/channels/channels.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
-import { clearSession, countMessages, createSession, deleteSession, type Session } from '../../db/sessions/sessions.ts';
+import {
+  clearSession,
+  countMessages,
+  deleteSession,
+  findSessionByKey,
+  openSession,
+  type Session,
+} from '../../db/sessions/sessions.ts';
 import type { Trigger } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { recordSessionEvent, requireRoomForEvent } from '../calls/session-events.ts';
 import { createCancelProblem, runSessionHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
 
-/** @throws Problem `not_found` for a channel of another account, `quota_exceeded` */
+interface NewSession {
+  readonly agentId: string;
+  readonly agentName: string;
+  readonly channelId: string | null;
+  readonly key: string | null;
+  readonly hostTools: readonly string[];
+}
+
+/**
+ * Starts a session, or opens the one with its key.
+ *
+ * @throws Problem `not_found` for a channel of another account, `id_reused` for a key of another agent, `quota_exceeded`
+ */
 export async function startSession(
   services: SessionServices,
   accountId: string,
-  fields: {
-    readonly agentId: string;
-    readonly agentName: string;
-    readonly channelId: string | null;
-    readonly hostTools: readonly string[];
-  },
-): Promise<Session> {
-  if (fields.channelId !== null && !(await hasChannel(services.pool, accountId, fields.channelId)))
+  fields: NewSession,
+): Promise<{ readonly session: Session; readonly isNew: boolean }> {
+  const { pool, queues } = services;
+  const known = fields.key === null ? null : await findSessionByKey(pool, accountId, fields.key);
+  if (known) return { session: requireSameAgent(known, fields), isNew: false };
+  if (fields.channelId !== null && !(await hasChannel(pool, accountId, fields.channelId)))
     throw new Problem('not_found', 'You have no channel with this id. Leave channelId out for a session without one.');
-  await requireRoomForEvent(services.pool, accountId, 'sessionStarted');
-  const session = await inTransaction(services.pool, async (tx) => {
-    const started = await createSession(tx, { accountId, ...fields });
-    const data = { sessionId: started.id, agentId: started.agentId, channelId: started.channelId };
-    await recordSessionEvent(tx, services.queues, accountId, 'sessionStarted', data);
-    return started;
+  await requireRoomForEvent(pool, accountId, 'sessionStarted');
+  const opened = await inTransaction(pool, async (tx) => {
+    const { session, isNew } = await openSession(tx, { accountId, ...fields });
+    const data = { sessionId: session.id, agentId: session.agentId, channelId: session.channelId };
+    if (isNew) await recordSessionEvent(tx, queues, accountId, 'sessionStarted', data);
+    return { session, isNew };
   });
-  services.sessions.put(session);
-  return session;
+  services.sessions.put(opened.session);
+  return { ...opened, session: requireSameAgent(opened.session, fields) };
+}
+
+function requireSameAgent(session: Session, { agentId, channelId }: NewSession): Session {
+  if (session.agentId === agentId && session.channelId === channelId) return session;
+  throw new Problem(
+    'id_reused',
+    `This key belongs to a session of the agent “${session.agentId}” ${session.channelId === null ? 'without a channel' : `and the channel ${session.channelId}`}. Use another key for another agent or channel.`,
+  );
 }
 
 /** @throws Problem `cancelled` when a plugin cancels it, and `quota_exceeded` */

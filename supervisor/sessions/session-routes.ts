@@ -21,6 +21,10 @@ const newSession = jsonBody({
   agentId: storedId.describe('The runtime’s id of the agent.'),
   agentName: storedText(AGENT_NAME_MAX_CHARS).min(1).optional().describe('Default: the agent’s id.'),
   channelId: storedId.nullable().default(null).describe('A channel of the account. Default: none.'),
+  key: storedId
+    .nullable()
+    .default(null)
+    .describe('The runtime’s own name of the session: the same key opens the same session. Default: a new session.'),
   hostTools: hostTools.default([]),
 });
 const clearBody = jsonBody({
@@ -36,6 +40,7 @@ const sessionResource = z
     agentId: z.string(),
     agentName: z.string(),
     channelId: z.string().nullable(),
+    key: z.string().nullable().describe('The runtime’s own name of it.'),
     hostTools: z.array(z.string()).describe('Groups of the host’s own tools that it offers.'),
     createdAt: timestamp,
     clearedAt: timestamp.nullable(),
@@ -45,10 +50,11 @@ const sessionResource = z
 const shapes = {
   start: {
     summary: 'Starts a session',
-    details: 'Plugins that registered `sessionStarted` get the event.',
-    problems: ['not_found', 'quota_exceeded'],
+    details:
+      'Plugins that registered `sessionStarted` get the event. With the `key` of a session that exists, answers that session with 200, so that a runtime finds it again after a restart.',
+    problems: ['not_found', 'id_reused', 'quota_exceeded'],
     body: newSession,
-    response: { 201: sessionResource },
+    response: { 200: sessionResource, 201: sessionResource },
   },
   list: {
     summary: 'The account’s sessions, newest first',
@@ -72,8 +78,9 @@ export function sessionRoutes(services: SessionServices): FastifyPluginAsyncZod 
     groupRoutes(app, 'Sessions');
     app.post('/sessions', { schema: shapes.start }, async (request, reply) => {
       const { agentId, agentName = agentId, ...fields } = request.body;
-      const session = await startSession(services, requireCaller(request).id, { agentId, agentName, ...fields });
-      return answerCreated(request, reply, session.id).send(session);
+      const { id } = requireCaller(request);
+      const { session, isNew } = await startSession(services, id, { agentId, agentName, ...fields });
+      return isNew ? answerCreated(request, reply, session.id).send(session) : reply.send(session);
     });
 
     app.get('/sessions', { schema: shapes.list }, (request) =>

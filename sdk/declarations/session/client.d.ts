@@ -14,7 +14,7 @@ export declare function connect(options: TransportOptions): SessionClient;
 export declare class SessionClient {
     #private;
     constructor(transport: Transport);
-    /** Starts a session. Plugins receive `sessionStarted`. */
+    /** Starts a session, or opens the one with this `key`. Plugins receive `sessionStarted` of a new one. */
     start(body: NewSession, { signal }?: Cancellable): Promise<Session>;
     /** Returns an existing session by its id, without a request. */
     open(id: string): Session;

@@ -105,3 +105,21 @@ t.test('transcripts: pages, ids that come twice, lists of sessions', async (t) =
     nextCursor: null,
   });
 });
+
+t.test('a key opens the same session, also when it is sent twice at once', async (t) => {
+  const fixture = shared.withNewAccount();
+  const start = (body: object, account?: string) =>
+    fixture.call('POST', '/sessions', { agentId: 'baker', key: 'morning', ...body }, account);
+  const opened = await Promise.all([start({}), start({}), start({})]);
+  const [id] = new Set(opened.map(({ body }) => body.id));
+  t.same(opened.map(({ status }) => status).sort(), [200, 200, 201]);
+  t.match(opened, [{ body: { id } }, { body: { id, key: 'morning' } }, { body: { id } }]);
+  t.match(await start({ agentName: 'Another name' }), { status: 200, body: { id, agentName: 'baker' } });
+  t.match(await start({ agentId: 'cook' }), { status: 409, body: { code: 'id_reused', detail: /agent “baker”/ } });
+  t.not((await start({}, 'bob')).body.id, id, 'a key belongs to its account');
+  t.not((await start({ key: null })).body.id, (await start({ key: null })).body.id);
+  const events = await fixture.pool.query(`SELECT data FROM events WHERE type = 'sessionStarted'`);
+  t.ok(events.rows.filter(({ data }) => data.sessionId === id).length <= 1, 'it started once');
+  await fixture.call('DELETE', `/sessions/${id}`);
+  t.match(await start({}), { status: 201, body: { key: 'morning' } });
+});
