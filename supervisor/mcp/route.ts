@@ -1,19 +1,31 @@
-/** `/sessions/{id}/mcp`: the session as a Model Context Protocol server, over streamable HTTP. */
+/** `/sessions/{id}/mcp` and `/mcp`: a session as a Model Context Protocol server, over streamable HTTP. */
 
 import { Readable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
+import type { Session } from '../../db/sessions/sessions.ts';
 import { endWithToken, requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { noContent } from '../../service/http/schemas.ts';
 import { RELEASE } from '../../service/settings/release.ts';
+import { startSession } from '../sessions/lifecycle.ts';
 import { requireSession, type SessionServices, sessionParams } from '../sessions/session-services.ts';
 import type { Connection, McpConnections } from './connections.ts';
 
 const DETAILS =
   'Streamable HTTP of the Model Context Protocol. Tools, commands (as prompts) and skills (as resources) of the session. A client sends `initialize` first and then the header Mcp-Session-Id of the answer.';
+const ACCOUNT_DETAILS =
+  'As `/sessions/{sessionId}/mcp`, of one session of the account that all clients of this address share. It starts with the first connection.';
+/** The session of the account's address. */
+const ACCOUNT_SESSION = {
+  agentId: 'mcp',
+  agentName: 'MCP client',
+  channelId: null,
+  key: 'bulkhead:mcp',
+  hostTools: [],
+} as const;
 /** Header that names the connection. */
 const CONNECTION_HEADER = 'mcp-session-id';
 /** The protocol's error for an unknown connection: the client must initialize again. */
@@ -31,7 +43,7 @@ const response = {
 };
 const summaries = {
   GET: 'Opens the stream of a connection',
-  POST: 'Sends messages to the session’s MCP server',
+  POST: 'Sends messages to the MCP server',
   DELETE: 'Ends a connection',
 } as const;
 
@@ -45,31 +57,37 @@ export function mcpRoutes(services: SessionServices): FastifyPluginAsyncZod {
       return new McpConnections(services, RELEASE);
     };
     app.addHook('preClose', async () => (await loading)?.close());
+    const serve = async (request: FastifyRequest, reply: FastifyReply, session: Session): Promise<FastifyReply> => {
+      loading ??= load();
+      const connections = await loading;
+      const named = request.headers[CONNECTION_HEADER];
+      const connection =
+        typeof named === 'string' ? connections.find(named, session) : await connections.begin(session);
+      if (!connection) return reply.code(404).send(GONE);
+      const isNew = connection.transport.sessionId === undefined;
+      const answer = await connection.transport.handleRequest(asWebRequest(request), { parsedBody: request.body });
+      // A request that does not initialize the connection must not leave one behind.
+      if (isNew && connection.transport.sessionId === undefined) await connection.close();
+      return send(request, reply, connection, answer);
+    };
     for (const [method, summary] of Object.entries(summaries)) {
+      const messages = method === 'POST' ? { body: rpcMessage } : {};
       app.route({
         method,
         url: '/sessions/:sessionId/mcp',
         exposeHeadRoute: false,
-        schema: {
-          summary,
-          details: DETAILS,
-          params: sessionParams,
-          ...(method === 'POST' ? { body: rpcMessage } : {}),
-          response,
-        },
+        schema: { summary, details: DETAILS, params: sessionParams, ...messages, response },
+        handler: async (request, reply) =>
+          serve(request, reply, await requireSession(services, requireCaller(request), request.params)),
+      });
+      app.route({
+        method,
+        url: '/mcp',
+        exposeHeadRoute: false,
+        schema: { summary, details: ACCOUNT_DETAILS, ...messages, response },
         handler: async (request, reply) => {
-          const session = await requireSession(services, requireCaller(request), request.params);
-          loading ??= load();
-          const connections = await loading;
-          const named = request.headers[CONNECTION_HEADER];
-          const connection =
-            typeof named === 'string' ? connections.find(named, session) : await connections.begin(session);
-          if (!connection) return reply.code(404).send(GONE);
-          const isNew = connection.transport.sessionId === undefined;
-          const answer = await connection.transport.handleRequest(asWebRequest(request), { parsedBody: request.body });
-          // A request that does not initialize the connection must not leave one behind.
-          if (isNew && connection.transport.sessionId === undefined) await connection.close();
-          return send(request, reply, connection, answer);
+          const opened = await startSession(services, requireCaller(request).id, ACCOUNT_SESSION);
+          return serve(request, reply, opened.session);
         },
       });
     }

@@ -39,9 +39,11 @@ const installed = await fixture.install({
   discovered: { skills: [{ name: 'bread', description: 'Bakes' }], commands: [] },
 });
 
-async function connect(test: Test, session: string, account = 'ann') {
+const connect = (test: Test, session: string, account = 'ann') => connectTo(test, `/sessions/${session}/mcp`, account);
+
+async function connectTo(test: Test, path: string, account: string) {
   const client = new Client({ name: 'test', version: '1.0.0' });
-  const transport = new StreamableHTTPClientTransport(new URL(`http://127.0.0.1:${port}/sessions/${session}/mcp`), {
+  const transport = new StreamableHTTPClientTransport(new URL(`http://127.0.0.1:${port}${path}`), {
     requestInit: { headers: { authorization: `Bearer ${await fixture.issuer.issue(account)}` } },
   });
   test.teardown(() => client.close());
@@ -50,11 +52,29 @@ async function connect(test: Test, session: string, account = 'ann') {
 }
 const session = await fixture.session();
 
+t.test('the clients of the account’s address share one session', async (t) => {
+  const [one, two] = await Promise.all([connectTo(t, '/mcp', 'ann'), connectTo(t, '/mcp', 'ann')]);
+  for (const { client } of [one, two]) {
+    const names = (await client.listTools()).tools.map(({ name }) => name);
+    t.ok(names.includes('kit__add'));
+    t.match(await client.callTool({ name: 'kit__add', arguments: { a: 1 } }), { structuredContent: { sum: 2 } });
+  }
+  const { items } = (await fixture.call('GET', '/sessions?limit=1000')).body;
+  t.equal(items.filter(({ agentId }: { agentId: string }) => agentId === 'mcp').length, 1);
+  const bob = await connectTo(t, '/mcp', 'bob');
+  t.same((await bob.client.listTools()).tools, [], 'each account has its own');
+});
+
 t.test('the stream of a connection ends with its token', async (t) => {
   const { token, revoke } = await fixture.issueRevocable('ann');
-  const headers = { authorization: `Bearer ${token}` };
+  const streamOpened = Promise.withResolvers<number>();
   const transport = new StreamableHTTPClientTransport(new URL(`http://127.0.0.1:${port}/sessions/${session}/mcp`), {
-    requestInit: { headers },
+    requestInit: { headers: { authorization: `Bearer ${token}` } },
+    fetch: async (url, init) => {
+      const response = await fetch(url, init);
+      if (init?.method === 'GET') streamOpened.resolve(response.status);
+      return response;
+    },
     reconnectionOptions: {
       maxRetries: 0,
       initialReconnectionDelay: 1,
@@ -65,10 +85,7 @@ t.test('the stream of a connection ends with its token', async (t) => {
   const client = new Client({ name: 'test', version: '1.0.0' });
   t.teardown(() => client.close());
   await client.connect(transport as never);
-  const stream = await fetch(`http://127.0.0.1:${port}/sessions/${session}/mcp`, {
-    headers: { ...headers, accept: 'text/event-stream', 'mcp-session-id': transport.sessionId ?? '' },
-  });
-  t.equal(stream.status, 409, 'the client has opened the one stream');
+  t.equal(await streamOpened.promise, 200);
   const broken = new Promise<Error>((resolve) => {
     client.onerror = resolve;
   });
