@@ -190,6 +190,17 @@ t.test(`npm ci takes at most ${INSTALL_MAX_MB} MB`, { skip }, async (t) => {
   t.ok(megabytes <= INSTALL_MAX_MB, `${megabytes} MB`);
 });
 
+t.test('no script calls npm before the pinned Node can start', async (t) => {
+  // npm would run with the Node of node_modules, to which deploy/node.sh adds what the system lacks.
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    readonly scripts: Readonly<Record<string, string>>;
+  };
+  for (const [name, script] of Object.entries(scripts)) {
+    const [beforeNpm = ''] = script.split(/\bnpm /);
+    t.ok(beforeNpm === script || beforeNpm.includes('deploy/node.sh'), name);
+  }
+});
+
 function bytesOnDisk(path: string): number {
   const stat = lstatSync(path, { throwIfNoEntry: false });
   if (stat === undefined) return 0;
