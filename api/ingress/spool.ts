@@ -3,12 +3,12 @@
  * in the same order. Each process locks a folder of its own and takes over the folders of processes that are gone. Locks,
  * because process ids are not unique across containers.
  */
-import { randomUUIDv7 } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { NewDelivery } from '../../db/channels/deliveries.ts';
 import { type DataDirLock, syncPath, tryLock } from '../../db/files/data-dir.ts';
+import { orderedId } from '../../db/postgres/ordered-id.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { decodeRecords, encodeRecord } from './spool-segment.ts';
 
@@ -156,7 +156,7 @@ export class Spool {
   }
 
   async #createSegment(): Promise<{ file: FileHandle; segment: Segment }> {
-    const segment = { path: join(this.#folder, `${randomUUIDv7()}.spool`), bytes: 0 };
+    const segment = { path: join(this.#folder, `${orderedId(Date.now())}.spool`), bytes: 0 };
     const file = await open(segment.path, 'ax', 0o600);
     await syncPath(this.#folder);
     this.#segments.push(segment);
@@ -198,7 +198,7 @@ export class Spool {
 /** Creates and locks a folder for this process. Names sort by time. */
 async function createFolder(directory: string): Promise<{ folder: string; lock: DataDirLock }> {
   for (let attempt = 1; ; attempt += 1) {
-    const folder = join(directory, randomUUIDv7());
+    const folder = join(directory, orderedId(Date.now()));
     await mkdir(folder, { recursive: true, mode: 0o700 });
     // Before the lock, another process may have taken the new folder for an abandoned one and removed it.
     const lock = lockFolder(folder);

@@ -33,6 +33,7 @@ import { abandonEvents, recordEvent } from '../../../db/installations/events.ts'
 import { removeInstallation } from '../../../db/installations/installation-removal.ts';
 import { deleteStorageValue, writeStorageValue } from '../../../db/installations/plugin-storage.ts';
 import type { Queues } from '../../../db/jobs/queues.ts';
+import { orderedId } from '../../../db/postgres/ordered-id.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { insertAudit, maintainAudit } from '../../../db/records/audit.ts';
 import { insertLogs, maintainLogs } from '../../../db/records/logs.ts';
@@ -226,7 +227,7 @@ const steps: Readonly<Record<string, (at: Tenant, size: number) => Promise<unkno
 };
 
 const logLine = (installationId: string, size: number) => ({
-  id: randomUUIDv7(),
+  id: orderedId(Date.now()),
   at: new Date().toISOString(),
   level: 'info' as const,
   installationId,
@@ -240,7 +241,7 @@ const logLine = (installationId: string, size: number) => ({
   data: size % 2 ? '{"a":1}' : null,
 });
 const auditEntry = (installationId: string, size: number) => ({
-  id: randomUUIDv7(),
+  id: orderedId(Date.now()),
   at: new Date().toISOString(),
   installationId,
   member: 'storage.get',
