@@ -5,7 +5,7 @@ import type { Trigger } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
 import { openAgentSession } from '../host/agent-messages.ts';
-import { createCancelProblem, type HookAnswer, runSessionHook } from '../sessions/hooks.ts';
+import { runHookOrThrow } from '../sessions/hooks.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { digestOf, toJudgement } from '../sessions/turn-answers.ts';
 
@@ -42,15 +42,8 @@ export async function sendMail(
   const sent = { messageId, sessionId: receiver.id, toAgentId };
   return services.turnLocks.run(`mail ${messageId}`, async () => {
     if (await hasMessage(services.pool, receiver.id, messageId)) return sent;
-    const run = async <Context extends Readonly<Record<string, unknown>>>(
-      where: Session,
-      hook: HookName,
-      context: Context,
-    ): Promise<{ readonly context: Context; readonly answer: HookAnswer }> => {
-      const answer = await runSessionHook(services, where, hook, context, trigger, `${messageId}:vetoed`);
-      if (answer.cancel) throw createCancelProblem(answer.cancel);
-      return { context: answer.context as Context, answer };
-    };
+    const run = <Context extends Readonly<Record<string, unknown>>>(where: Session, hook: HookName, context: Context) =>
+      runHookOrThrow(services, where, hook, context, trigger, `${messageId}:vetoed`);
     const written = { message: { id: messageId, text, attachments: [] }, target: toAgentId };
     const outbound = await run(session, 'middleware.outboundMessage', written);
     const between = {
@@ -64,7 +57,7 @@ export async function sendMail(
     const inbound = await run(receiver, 'middleware.inboundMessage', { message: arriving });
     await services.faultPoint('mail.judged');
     const data = { kind: 'agent_message', from: fromAgentId, fromAgentId, fromSessionId: session.id, attachments: [] };
-    const judgement = toJudgement('inboundMessage', inbound.answer);
+    const judgement = toJudgement('inboundMessage', inbound);
     const message = { id: messageId, role: 'user', text: inbound.context.message.text, data, judgement } as const;
     const [added] = await appendMessages(services.pool, receiver.id, [message]);
     if (!added)

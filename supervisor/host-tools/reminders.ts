@@ -10,7 +10,7 @@ import {
 import type { Session } from '../../db/sessions/sessions.ts';
 import type { Trigger } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { createCancelProblem, runSessionHook } from '../sessions/hooks.ts';
+import { runHookOrThrow } from '../sessions/hooks.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { createReusedProblem, digestOf } from '../sessions/turn-answers.ts';
 import { readRecurrence, requireZone } from './recurrence.ts';
@@ -61,10 +61,9 @@ export function scheduleReminder(
     requireZone(wanted.zone);
     if (wanted.repeat !== null) readRecurrence(wanted.repeat, wanted.at, wanted.zone);
     const context = { notifyId: reminderId, notify: wanted };
-    const answer = await runSessionHook(services, session, 'middleware.notifySchedule', context, trigger);
-    if (answer.cancel) throw createCancelProblem(answer.cancel);
+    const answer = await runHookOrThrow(services, session, 'middleware.notifySchedule', context, trigger);
     await services.faultPoint('reminder.judged');
-    const { text, at } = (answer.context as typeof context).notify;
+    const { text, at } = answer.context.notify;
     const { zone, to } = wanted;
     // A plugin may have moved the first time, from which a rule counts.
     const { rule, count } =

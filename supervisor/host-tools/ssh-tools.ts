@@ -6,7 +6,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { sshOptions } from '../../sdk/contract/payloads.ts';
 import { HostError } from '../host/host-call.ts';
 import { runSshCommand, type SshResult } from '../host/ssh/guarded-command.ts';
-import { createCancelProblem, runSessionHook } from '../sessions/hooks.ts';
+import { runHookOrThrow } from '../sessions/hooks.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { defineTool, type HostTool } from './host-tool.ts';
 
@@ -40,11 +40,7 @@ export async function runSsh(
       command,
       options,
       signal,
-      judge: async (hook, context) => {
-        const answer = await runSessionHook(services, session, hook, context, trigger);
-        if (answer.cancel) throw createCancelProblem(answer.cancel);
-        return answer;
-      },
+      judge: (hook, context) => runHookOrThrow(services, session, hook, context, trigger),
     });
     return answer;
   } catch (error) {

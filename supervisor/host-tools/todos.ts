@@ -16,7 +16,7 @@ import {
 import type { Trigger } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { todoChanges } from '../../sdk/contract/payloads.ts';
-import { createCancelProblem, runSessionHook } from '../sessions/hooks.ts';
+import { runHookOrThrow } from '../sessions/hooks.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { createReusedProblem, digestOf } from '../sessions/turn-answers.ts';
 
@@ -44,9 +44,7 @@ export function createTodo(
       if (known.digest !== digest) throw createReusedProblem('a to-do');
       return describeTodo(known);
     }
-    const { todo } = (await runTodoHook(services, session, 'todoCreate', { todo: fields }, trigger)) as {
-      todo: TodoFields;
-    };
+    const { todo } = await runTodoHook(services, session, 'todoCreate', { todo: fields }, trigger);
     await services.faultPoint('todo.judged');
     const kept = { digest, createdBy: session.agentId, most: TODOS_MAX };
     const made = await insertTodo(services.pool, key, todo, kept);
@@ -72,7 +70,7 @@ export function changeTodo(
     let changes = requested;
     if (Object.keys(requested).length > 0) {
       const context = { before: toHookTodo(before), changes: requested };
-      ({ changes } = (await runTodoHook(services, session, 'todoUpdate', context, trigger)) as typeof context);
+      ({ changes } = await runTodoHook(services, session, 'todoUpdate', context, trigger));
     }
     const after = applyChanges(toHookTodo(before), changes);
     const isCompleted = done === true && !before.done;
@@ -117,17 +115,13 @@ const createUnknownProblem = () => new Problem('not_found', 'The account has no 
 const lockTodo = <T>(services: SessionServices, { accountId, todoId }: TodoKey, work: () => Promise<T>): Promise<T> =>
   services.turnLocks.run(`todo ${accountId} ${todoId}`, work);
 
-async function runTodoHook(
+const runTodoHook = async <Context extends Readonly<Record<string, unknown>>>(
   services: SessionServices,
   session: Session,
   hook: 'todoCreate' | 'todoUpdate' | 'todoComplete' | 'todoDelete',
-  context: Readonly<Record<string, unknown>>,
+  context: Context,
   trigger: Trigger,
-): Promise<unknown> {
-  const answer = await runSessionHook(services, session, `middleware.${hook}`, context, trigger);
-  if (answer.cancel) throw createCancelProblem(answer.cancel);
-  return answer.context;
-}
+): Promise<Context> => (await runHookOrThrow(services, session, `middleware.${hook}`, context, trigger)).context;
 
 const toHookTodo = ({ id, title, notes, dueAt, assigneeAgentId, done }: TodoRow): Todo => ({
   id,

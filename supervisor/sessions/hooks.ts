@@ -53,6 +53,16 @@ export async function runSessionHook(
   };
 }
 
-/** The answer to an operation that a plugin cancelled. */
-export const createCancelProblem = ({ by, reason }: Cancel): Problem =>
-  new Problem('cancelled', describeCancel(by.displayName, reason));
+/** Runs a hook for a session, whose operation ends where a plugin cancels it. @throws Problem `cancelled` */
+export async function runHookOrThrow<Context extends Fields>(
+  services: SessionServices,
+  session: Session,
+  hook: HookName,
+  context: Context,
+  by: z.infer<typeof trigger>,
+  noticeId?: string,
+): Promise<HookAnswer & { readonly context: Context }> {
+  const answer = await runSessionHook(services, session, hook, context, by, noticeId);
+  if (answer.cancel) throw new Problem('cancelled', describeCancel(answer.cancel.by.displayName, answer.cancel.reason));
+  return { ...answer, context: answer.context as Context };
+}

@@ -12,7 +12,7 @@ import {
 import type { Trigger } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { recordSessionEvent, requireRoomForEvent } from '../calls/session-events.ts';
-import { createCancelProblem, runSessionHook } from './hooks.ts';
+import { runHookOrThrow } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
 
 interface NewSession {
@@ -64,14 +64,7 @@ export async function clearTranscript(
   { trigger, ...fields }: { readonly reason: string; readonly by: string; readonly trigger: Trigger },
 ): Promise<Session> {
   const messageCount = await countMessages(services.pool, session.id);
-  const verdict = await runSessionHook(
-    services,
-    session,
-    'middleware.sessionClear',
-    { ...fields, messageCount },
-    trigger,
-  );
-  if (verdict.cancel) throw createCancelProblem(verdict.cancel);
+  await runHookOrThrow(services, session, 'middleware.sessionClear', { ...fields, messageCount }, trigger);
   await requireRoomForEvent(services.pool, session.accountId, 'sessionCleared');
   const cleared = await inTransaction(services.pool, async (tx) => {
     const removed = await clearSession(tx, session.id);

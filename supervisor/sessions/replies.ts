@@ -10,7 +10,7 @@ import { appendMessages, hasMessage, lockSession, type Session } from '../../db/
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { attachments } from '../../sdk/contract/payloads.ts';
 import { currentTrace } from '../../service/telemetry/tracing.ts';
-import { createCancelProblem, runSessionHook } from './hooks.ts';
+import { runHookOrThrow } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
 import { toJudgement } from './turn-answers.ts';
 
@@ -38,10 +38,9 @@ async function send(
   { id, text, attachments }: NewReply & { id: string },
 ): Promise<void> {
   const context = { message: { id, text, attachments }, target: address.conversationKey };
-  const answer = await runSessionHook(services, session, 'middleware.outboundMessage', context, 'agent');
-  if (answer.cancel) throw createCancelProblem(answer.cancel);
+  const answer = await runHookOrThrow(services, session, 'middleware.outboundMessage', context, 'agent');
   await services.faultPoint('reply.guarded');
-  const { message } = answer.context as typeof context;
+  const { message } = answer.context;
   await inTransaction(services.pool, async (tx) => {
     // The second of two concurrent calls with the same id finds the first one's rows.
     if (!(await lockSession(tx, session.id)) || (await hasMessage(tx, session.id, id))) return;
