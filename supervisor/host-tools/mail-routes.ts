@@ -4,13 +4,13 @@ import { randomUUIDv7 } from 'node:crypto';
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { trigger } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { jsonBody, storedId } from '../../service/http/schemas.ts';
+import { jsonBody } from '../../service/http/schemas.ts';
 import { requireSession, type SessionServices, sessionParams } from '../sessions/session-services.ts';
 import { sendMail } from './mail.ts';
 import { mailFields } from './mail-tools.ts';
+import { ownId, startedBy } from './request-fields.ts';
 
 const send = {
   summary: 'Sends a message to another agent of the account',
@@ -19,9 +19,9 @@ const send = {
   problems: ['cancelled', 'quota_exceeded'],
   params: sessionParams,
   body: jsonBody({
-    id: storedId.optional().describe('An id of the runtime’s own. Default: a new one.'),
+    id: ownId,
     ...mailFields,
-    trigger: trigger.describe('What started it. Plugins may allow a person what they refuse an agent.'),
+    trigger: startedBy,
   }),
   response: {
     200: z

@@ -4,14 +4,14 @@ import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { pageReminders } from '../../db/sessions/reminders.ts';
-import { trigger } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { jsonBody, page, pageQuery, storedId, timestamp } from '../../service/http/schemas.ts';
+import { jsonBody, page, pageQuery, timestamp } from '../../service/http/schemas.ts';
 import { requireSession, type SessionServices, sessionParams } from '../sessions/session-services.ts';
 import { newReminderFields } from './notify-tools.ts';
 import { cancelReminder, describeReminder, requireReminder, scheduleReminder } from './reminders.ts';
+import { ownId, startedBy } from './request-fields.ts';
 
 const reminderParams = sessionParams.extend({ notifyId: z.string() });
 
@@ -42,9 +42,9 @@ const shapes = {
     problems: ['cancelled', 'id_reused', 'too_many', 'quota_exceeded'],
     params: sessionParams,
     body: jsonBody({
-      id: storedId.optional().describe('An id of the runtime’s own. Default: a new one.'),
+      id: ownId,
       ...newReminderFields,
-      trigger: trigger.describe('What started it. Plugins may allow a person what they refuse an agent.'),
+      trigger: startedBy,
     }),
     response: { 201: reminderResource },
   },

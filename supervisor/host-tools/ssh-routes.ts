@@ -3,7 +3,6 @@
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { trigger } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { jsonBody, page } from '../../service/http/schemas.ts';
@@ -14,6 +13,7 @@ import {
   type SessionServices,
   sessionParams,
 } from '../sessions/session-services.ts';
+import { startedBy } from './request-fields.ts';
 import { listSshHosts, runSsh, sshCommandFields } from './ssh-tools.ts';
 
 const sshHostResource = z
@@ -34,7 +34,7 @@ const shapes = {
     params: sessionParams,
     body: jsonBody({
       ...sshCommandFields,
-      trigger: trigger.describe('What started it. Plugins may allow a person what they refuse an agent.'),
+      trigger: startedBy,
     }),
     response: {
       200: z

@@ -4,19 +4,18 @@ import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { pageTodos } from '../../db/sessions/todos.ts';
-import { trigger } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { jsonBody, page, pageQuery, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
 import { requireSession, type SessionServices, sessionParams } from '../sessions/session-services.ts';
+import { ownId, startedBy } from './request-fields.ts';
 import { changedTodoFields, newTodoFields } from './todo-tools.ts';
 import { changeTodo, createTodo, describeTodo, removeTodo, requireTodo } from './todos.ts';
 
 const BY_MAX_CHARS = 500;
 
 const todoParams = sessionParams.extend({ todoId: z.string() });
-const startedBy = trigger.describe('What started it. Plugins may allow a person what they refuse an agent.');
 
 const todoResource = z
   .strictObject({
@@ -39,7 +38,7 @@ const shapes = {
     problems: ['cancelled', 'id_reused', 'too_many', 'quota_exceeded'],
     params: sessionParams,
     body: jsonBody({
-      id: storedId.optional().describe('An id of the runtime’s own. Default: a new one.'),
+      id: ownId,
       ...newTodoFields,
       trigger: startedBy,
     }),
