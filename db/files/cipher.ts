@@ -1,6 +1,7 @@
 /** Authenticated encryption: AES-256-GCM with a random nonce, which comes first, and the tag last. */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 
+export const KEY_BYTES = 32;
 /** Random nonces: a key must encrypt far fewer than 2^32 values. */
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;

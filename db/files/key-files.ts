@@ -1,7 +1,9 @@
 /** Keys: those that sign tokens and those that seal secrets. Here as files of a data directory. */
-import { randomUUID, randomUUIDv7 } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { link, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { createIdAt, readIdTime } from '../postgres/ordered-id.ts';
+import { KEY_BYTES } from './cipher.ts';
 import { syncPath } from './data-dir.ts';
 
 export type KeyPurpose = 'identity' | 'secrets';
@@ -69,11 +71,9 @@ async function readFolder(
   return found;
 }
 
-const SECRET_KEY_BYTES = 32;
-
 function decodeSecretKey(content: Buffer, path: string): Buffer {
   const key = Buffer.from(content.toString('utf8'), 'base64');
-  if (key.length !== SECRET_KEY_BYTES) throw new Error(`${path} is not a 256-bit key in base64.`);
+  if (key.length !== KEY_BYTES) throw new Error(`${path} is not a 256-bit key in base64.`);
   return key;
 }
 
@@ -103,8 +103,6 @@ function ignoreMissing(error: NodeJS.ErrnoException): null {
   throw error;
 }
 
-/** Digits of the time, milliseconds since 1970, at the beginning of a UUIDv7. */
-const TIME_DIGITS = 12;
 const UUID_VERSION_AT = 14;
 
 /** Whether ids sort by age; those of older releases are random. */
@@ -115,10 +113,6 @@ export const isOrderedId = (id: string): boolean => id[UUID_VERSION_AT] === '7';
  * with the greatest id is the newest.
  */
 export function createKeyId(known: Iterable<string>): string {
-  const id = randomUUIDv7();
-  const newest = [...known].filter(isOrderedId).sort().at(-1);
-  if (newest === undefined || newest < id) return id;
-  const time = Number.parseInt(newest.replaceAll('-', '').slice(0, TIME_DIGITS), 16) + 1;
-  const digits = time.toString(16).padStart(TIME_DIGITS, '0');
-  return `${digits.slice(0, 8)}-${digits.slice(8)}${id.slice(TIME_DIGITS + 1)}`;
+  const newest = Math.max(0, ...[...known].filter(isOrderedId).map(readIdTime));
+  return createIdAt(Math.max(Date.now(), newest + 1));
 }

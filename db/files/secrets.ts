@@ -2,10 +2,8 @@
 
 import { randomBytes } from 'node:crypto';
 import type { Queryable } from '../postgres/rows.ts';
-import { openBox, sealBox } from './cipher.ts';
+import { KEY_BYTES, openBox, sealBox } from './cipher.ts';
 import { createKeyId, type KeyStore, openKeyFiles } from './key-files.ts';
-
-const KEY_BYTES = 32;
 
 interface SealedSecret {
   readonly keyId: string;

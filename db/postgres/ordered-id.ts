@@ -17,10 +17,20 @@ export function orderedId(now: number): string {
     lastMs += 1;
     counter = 0;
   }
-  const time = lastMs.toString(16).padStart(12, '0');
+  return formatId(lastMs, counter);
+}
+
+/** Returns a UUIDv7 of this millisecond, whatever ids this process has created. */
+export const createIdAt = (ms: number): string => formatId(ms, 0);
+
+/** When an id was created, milliseconds since 1970. */
+export const readIdTime = (id: string): number => Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
+
+function formatId(ms: number, count: number): string {
+  const time = ms.toString(16).padStart(12, '0');
   const tail = randomBytes(8);
   tail[0] = ((tail[0] ?? 0) & 0x3f) | 0x80;
   const random = tail.toString('hex');
-  const count = counter.toString(16).padStart(3, '0');
-  return `${time.slice(0, 8)}-${time.slice(8)}-7${count}-${random.slice(0, 4)}-${random.slice(4)}`;
+  const sequence = count.toString(16).padStart(3, '0');
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${sequence}-${random.slice(0, 4)}-${random.slice(4)}`;
 }

@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import type { Pool } from 'pg';
+import { KEY_BYTES } from '../../db/files/cipher.ts';
 import { type KeyStore, openKeyFiles } from '../../db/files/key-files.ts';
 import { openSealedKeys } from '../../db/files/sealed-keys.ts';
 import { SettingsError, type SharedSettings } from '../settings/settings.ts';
@@ -11,7 +12,6 @@ import { SettingsError, type SharedSettings } from '../settings/settings.ts';
 const COMMAND_MS = 15_000;
 /** A key has 44 characters. Bytes. */
 const OUTPUT_MAX_BYTES = 4_096;
-const KEY_BYTES = 32;
 const BASE64 = /^[A-Za-z0-9+/]{43}=$/;
 const REMEDY = 'must give 32 bytes in base64: make a key with openssl rand -base64 32';
 

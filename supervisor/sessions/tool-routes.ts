@@ -6,11 +6,11 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { setHostTools } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { hostToolGroups } from '../../sdk/contract/full-names.ts';
 import { json } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { anyJson, jsonBody, page, storedId } from '../../service/http/schemas.ts';
-import { offeredGroups } from '../host-tools/catalog.ts';
 import { abortWhenClosed } from './closed-requests.ts';
 import {
   CALL_BODY_MAX_BYTES,
@@ -22,8 +22,8 @@ import {
 import { callTool, findTool, listSessionTools } from './tools.ts';
 
 export const hostTools = z
-  .array(z.enum(offeredGroups))
-  .max(offeredGroups.length)
+  .array(z.enum(hostToolGroups))
+  .max(hostToolGroups.length)
   .describe('Groups of the host’s own tools that the session offers, such as `todo` for `todo__create` and its like.');
 
 const toolBody = jsonBody({
