@@ -1,4 +1,4 @@
-/** A folder that is made from sources, made anew when they have changed. Several at once do not disturb each other. */
+/** A folder that is made from sources, made again when they have changed. Several at once do not disturb each other. */
 import { createHash } from 'node:crypto';
 import { chmodSync, existsSync, globSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -100,7 +100,10 @@ export const quotas: Chapter = {
         'a longer message',
       );
     }),
-    unchecked('Log 6,000 lines a minute; over it one “N lines dropped” line.', 'is told when the minute is over'),
+    unchecked(
+      'Log 6,000 lines a minute; over it one “N lines dropped” line.',
+      'the line comes when the minute is over',
+    ),
     lateRow('Host calls 6,000 a minute.', async (run) => {
       const greedy = await installGreedy(run, 'calls');
       const { body } = await greedy.start('calls', { count: 9_000 });

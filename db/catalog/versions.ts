@@ -224,28 +224,24 @@ export async function deleteReplacedDrafts(tx: ClientBase, pluginId: string): Pr
 
 /** False: `releaseYankedVersions` gave up the version's content. */
 const HAS_CONTENT = `(status <> 'yanked' OR stored_bytes > 0)`;
+/** Blobs in use: as a version's file, bundle or source map, or as media. */
+const USED_BLOBS = `SELECT sha256 AS name FROM version_files
+  UNION SELECT bundle_sha256 FROM versions WHERE bundle_sha256 <> '' AND ${HAS_CONTENT}
+  UNION SELECT source_map_sha256 FROM versions WHERE source_map_sha256 IS NOT NULL AND ${HAS_CONTENT}
+  UNION SELECT sha256 FROM media`;
 
-/** Finds the blobs in use: as a version's file, bundle or source map, or as media. */
+/** Finds those that are in use. */
 export async function findUsedBlobs(pool: Queryable, names: readonly string[]): Promise<Set<string>> {
-  const found = await pool.query<{ name: string }>(
-    `SELECT sha256 AS name FROM version_files WHERE sha256 = ANY ($1)
-     UNION SELECT bundle_sha256 FROM versions WHERE bundle_sha256 = ANY ($1) AND ${HAS_CONTENT}
-     UNION SELECT source_map_sha256 FROM versions WHERE source_map_sha256 = ANY ($1) AND ${HAS_CONTENT}
-     UNION SELECT sha256 FROM media WHERE sha256 = ANY ($1)`,
-    [names],
-  );
+  const found = await pool.query<{ name: string }>(`SELECT name FROM (${USED_BLOBS}) AS used WHERE name = ANY ($1)`, [
+    names,
+  ]);
   return new Set(found.rows.map(({ name }) => name));
 }
 
 /** A page of the blobs in use, in order. */
 export async function listUsedBlobs(pool: Queryable, after: string, limit: number): Promise<string[]> {
   const found = await pool.query<{ name: string }>(
-    `SELECT name FROM (
-       SELECT sha256 AS name FROM version_files
-       UNION SELECT bundle_sha256 FROM versions WHERE bundle_sha256 <> '' AND ${HAS_CONTENT}
-       UNION SELECT source_map_sha256 FROM versions WHERE source_map_sha256 IS NOT NULL AND ${HAS_CONTENT}
-       UNION SELECT sha256 FROM media) AS used
-      WHERE name > $1 ORDER BY name LIMIT $2`,
+    `SELECT name FROM (${USED_BLOBS}) AS used WHERE name > $1 ORDER BY name LIMIT $2`,
     [after, limit],
   );
   return found.rows.map(({ name }) => name);

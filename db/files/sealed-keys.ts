@@ -49,7 +49,7 @@ export function openSealedKeys(db: Queryable, key: Buffer): KeyStore {
 }
 
 /**
- * Seals all keys anew, in one transaction. Processes with the old key go on with the keys that they have read.
+ * Seals all keys with another key, in one transaction. Processes with the old key go on with the keys that they have read.
  *
  * @returns how many
  */

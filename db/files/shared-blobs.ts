@@ -42,18 +42,18 @@ export interface SharedBlobsOptions {
   /** Limit of the copies. */
   readonly cacheBytes: number;
 }
-type Store = SharedBlobsOptions & { readonly cache: BlobCache };
+type Store = SharedBlobsOptions & { readonly cache: BlobCache; readonly kept: 'rows' | 'objects' };
 
 export async function openSharedBlobs(options: SharedBlobsOptions): Promise<Blobs> {
   const { pool, dataDir, objects } = options;
   const cache = await openBlobCache(join(dataDir, 'blob-cache'), options.cacheBytes);
-  const store = { ...options, cache };
   const kept = objects === null ? 'rows' : 'objects';
+  const store: Store = { ...options, cache, kept };
   return {
     ...(await openStagingFolder(dataDir, (files) => commit(store, files))),
     async put(bytes) {
       const name = { sha256: hashBytes(bytes), sizeBytes: bytes.byteLength };
-      if (!(await touchBlob(pool, name.sha256, kept))) await upload(store, name.sha256, bytes);
+      await keepBlob(store, name.sha256, () => bytes);
       return name;
     },
     read: (sha256) => readBlob(store, sha256),
@@ -64,11 +64,17 @@ export async function openSharedBlobs(options: SharedBlobsOptions): Promise<Blob
 }
 
 async function commit(store: Store, files: readonly StagedFile[]): Promise<void> {
-  const kept = store.objects === null ? 'rows' : 'objects';
   const distinct = [...new Map(files.map((file) => [file.sha256, file])).values()];
-  await forEachOf(distinct, async ({ sha256, stagedAt }) => {
-    if (!(await touchBlob(store.pool, sha256, kept))) await upload(store, sha256, await readFile(stagedAt));
-  });
+  await forEachOf(distinct, ({ sha256, stagedAt }) => keepBlob(store, sha256, () => readFile(stagedAt)));
+}
+
+/** Stores a blob, or makes one that is stored already safe from the next sweep. */
+async function keepBlob(
+  store: Store,
+  sha256: string,
+  readBytes: () => Uint8Array | Promise<Uint8Array>,
+): Promise<void> {
+  if (!(await touchBlob(store.pool, sha256, store.kept))) await upload(store, sha256, await readBytes());
 }
 
 async function forEachOf<T>(items: readonly T[], work: (item: T) => Promise<unknown>): Promise<void> {

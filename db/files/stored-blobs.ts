@@ -7,7 +7,7 @@ export interface StoredBlob {
   readonly content: Buffer | null;
   readonly objectKey: string | null;
 }
-/** Whether blobs are kept in rows or as objects: one that is kept in the other way is stored anew. */
+/** Whether blobs are kept in rows or as objects: one that is kept in the other way is stored again. */
 type Kept = 'rows' | 'objects';
 
 const isKept = (kept: Kept): string => `state = 'stored' AND content IS ${kept === 'rows' ? 'NOT NULL' : 'NULL'}`;
@@ -87,7 +87,7 @@ interface CondemnedBlob {
   readonly objectKey: string | null;
 }
 
-/** From now on a publish stores them anew. One that was touched meanwhile is spared. */
+/** Marks blobs for removal: a later publish stores them again. One that was touched meanwhile stays. */
 export const condemnBlobs = (db: Queryable, names: readonly string[], before: number): Promise<CondemnedBlob[]> =>
   listRows(
     db,

@@ -98,7 +98,7 @@ export const isOwnershipLost = (error: unknown): boolean => readCode(error) === 
 export const isPoolerRefusal = (error: unknown): boolean =>
   error instanceof Error && error.message.startsWith('unsupported startup parameter');
 export const POOLER_REFUSAL =
-  'DATABASE_URL leads to a pooler: set DATABASE_SESSION_URL to the address of PostgreSQL itself, which is used beside it';
+  'the address of the database leads to a pooler: set DATABASE_SESSION_URL to that of PostgreSQL itself, which is used beside it';
 
 /** Whether the role lacks a privilege. */
 export const isPermissionDenied = (error: unknown): boolean => readCode(error) === INSUFFICIENT_PRIVILEGE;

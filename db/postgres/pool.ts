@@ -54,7 +54,7 @@ class PooledClient extends Client {
 }
 
 /**
- * A pooler gives each transaction another connection of its own. So nothing that a connection is told outlives a
+ * A pooler gives each transaction another connection of its own. So no setting of a connection outlives a
  * transaction: neither limits nor the names of prepared statements.
  */
 class UnnamingClient extends PooledClient {

@@ -2,7 +2,13 @@
 import { dynamicTool, jsonSchema, type LanguageModelMiddleware, type ToolSet } from 'ai';
 import type { Session, ToolResult } from '../session/session.ts';
 import type { JudgedAnswer, JudgedStream } from './judged-answer.ts';
-import { type AdapterOptions, formatToolResult, type MessageFormat, openConversation } from './judged-conversation.ts';
+import {
+  type AdapterOptions,
+  formatPart,
+  formatToolResult,
+  type MessageFormat,
+  openConversation,
+} from './judged-conversation.ts';
 import { listOfferedTools } from './offered-tools.ts';
 
 type Params = Parameters<NonNullable<LanguageModelMiddleware['transformParams']>>[0]['params'];
@@ -90,7 +96,7 @@ const toModelContent = ({ content }: ToolResult) => ({
   value: content.map((part) =>
     part.type === 'image'
       ? { type: 'file' as const, data: { type: 'data' as const, data: part.data }, mediaType: part.mimeType }
-      : { type: 'text' as const, text: part.type === 'text' ? part.text : JSON.stringify(part.json) },
+      : { type: 'text' as const, text: formatPart(part) },
   ),
 });
 

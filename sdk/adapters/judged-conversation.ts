@@ -352,6 +352,12 @@ async function digestText(text: string): Promise<string> {
   return [...bytes.slice(0, DIGEST_CHARS / 2)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
+type ContentPart = ToolResult['content'][number];
+
+/** Formats a part that is no image for a model. */
+export const formatPart = (part: Exclude<ContentPart, { type: 'image' }>): string =>
+  part.type === 'text' ? part.text : JSON.stringify(part.json);
+
 /** Formats a tool result for a model: text parts as they are, other parts as JSON. */
 export const formatToolResult = ({ content }: ToolResult): string =>
   content.map((part) => (part.type === 'text' ? part.text : JSON.stringify(part))).join('\n');

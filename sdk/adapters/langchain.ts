@@ -16,7 +16,13 @@ import type { Runnable } from '@langchain/core/runnables';
 import { StructuredTool } from '@langchain/core/tools';
 import type { Session, ToolResult } from '../session/session.ts';
 import type { JudgedAnswer } from './judged-answer.ts';
-import { type AdapterOptions, formatToolResult, type MessageFormat, openConversation } from './judged-conversation.ts';
+import {
+  type AdapterOptions,
+  formatPart,
+  formatToolResult,
+  type MessageFormat,
+  openConversation,
+} from './judged-conversation.ts';
 import { listOfferedTools, type OfferedTool } from './offered-tools.ts';
 
 /**
@@ -173,7 +179,7 @@ function toContentBlocks(result: ToolResult) {
   return result.content.map((part) => {
     if (part.type === 'image')
       return { type: 'image_url', image_url: { url: `data:${part.mimeType};base64,${part.data}` } };
-    return { type: 'text', text: part.type === 'text' ? part.text : JSON.stringify(part.json) };
+    return { type: 'text', text: formatPart(part) };
   });
 }
 

@@ -15,7 +15,13 @@ import {
 } from '@openai/agents';
 import type { Session, ToolResult } from '../session/session.ts';
 import type { JudgedAnswer } from './judged-answer.ts';
-import { type AdapterOptions, formatToolResult, type MessageFormat, openConversation } from './judged-conversation.ts';
+import {
+  type AdapterOptions,
+  formatPart,
+  formatToolResult,
+  type MessageFormat,
+  openConversation,
+} from './judged-conversation.ts';
 import { listOfferedTools } from './offered-tools.ts';
 
 type Filter = NonNullable<RunConfig['callModelInputFilter']>;
@@ -71,7 +77,7 @@ const toOutputs = ({ content }: ToolResult) =>
   content.map((part) =>
     part.type === 'image'
       ? { type: 'image' as const, image: { data: part.data, mediaType: part.mimeType } }
-      : { type: 'text' as const, text: part.type === 'text' ? part.text : JSON.stringify(part.json) },
+      : { type: 'text' as const, text: formatPart(part) },
   );
 
 /** Provides models whose messages the plugins judge. */

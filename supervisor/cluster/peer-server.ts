@@ -10,7 +10,7 @@ import { PEER_HEADER, verifyRequest } from './peer-signature.ts';
 const KEEP_ALIVE_MS = 75_000;
 
 interface PeerServerOptions {
-  /** Address to listen on, which is also the one that others are told. */
+  /** Address to listen on, and the one at which others reach this supervisor. */
   readonly host: string;
   /** 0: any free one. */
   readonly port: number;

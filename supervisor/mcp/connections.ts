@@ -49,6 +49,12 @@ export class McpConnections {
   }
 
   /** Creates a connection, which is stored when the client has initialized it. @throws Problem `rate_limited` */
+  /** Id of the session with this key that an open connection of the account serves. */
+  findSessionId(id: string | undefined, accountId: string, key: string): string | undefined {
+    const session = this.#open.get(id ?? '')?.session;
+    return session?.accountId === accountId && session.key === key ? session.id : undefined;
+  }
+
   async begin(session: Session): Promise<Connection> {
     this.#refuseTooMany(session.accountId);
     const { server, close: unwatch } = buildServer(this.#services, session, this.#version);

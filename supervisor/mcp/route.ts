@@ -57,12 +57,14 @@ export function mcpRoutes(services: SessionServices): FastifyPluginAsyncZod {
       return new McpConnections(services, RELEASE);
     };
     app.addHook('preClose', async () => (await loading)?.close());
-    const serve = async (request: FastifyRequest, reply: FastifyReply, session: Session): Promise<FastifyReply> => {
+    const openConnections = (): Promise<McpConnections> => {
       loading ??= load();
-      const connections = await loading;
-      const named = request.headers[CONNECTION_HEADER];
-      const connection =
-        typeof named === 'string' ? connections.find(named, session) : await connections.begin(session);
+      return loading;
+    };
+    const serve = async (request: FastifyRequest, reply: FastifyReply, session: Session): Promise<FastifyReply> => {
+      const connections = await openConnections();
+      const named = readConnectionId(request);
+      const connection = named === undefined ? await connections.begin(session) : connections.find(named, session);
       if (!connection) return reply.code(404).send(GONE);
       const isNew = connection.transport.sessionId === undefined;
       const answer = await connection.transport.handleRequest(asWebRequest(request), { parsedBody: request.body });
@@ -86,12 +88,24 @@ export function mcpRoutes(services: SessionServices): FastifyPluginAsyncZod {
         exposeHeadRoute: false,
         schema: { summary, details: ACCOUNT_DETAILS, ...messages, response },
         handler: async (request, reply) => {
-          const opened = await startSession(services, requireCaller(request).id, ACCOUNT_SESSION);
-          return serve(request, reply, opened.session);
+          const { id: accountId } = requireCaller(request);
+          const connections = await openConnections();
+          // Starting the session writes a row, so only a message that begins a connection does.
+          const sessionId = connections.findSessionId(readConnectionId(request), accountId, ACCOUNT_SESSION.key);
+          const session =
+            sessionId === undefined
+              ? (await startSession(services, accountId, ACCOUNT_SESSION)).session
+              : await services.sessions.get(accountId, sessionId);
+          return serve(request, reply, session);
         },
       });
     }
   };
+}
+
+function readConnectionId({ headers }: FastifyRequest): string | undefined {
+  const named = headers[CONNECTION_HEADER];
+  return typeof named === 'string' ? named : undefined;
 }
 
 function asWebRequest(request: FastifyRequest): Request {

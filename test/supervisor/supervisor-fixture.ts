@@ -82,6 +82,9 @@ export interface SupervisorFixture extends StorageFixture {
   notify(installationId: string): Promise<void>;
   call(method: InjectOptions['method'], path: string, body?: unknown, account?: string): Promise<Reply>;
   session(account?: string): Promise<string>;
+  /** Data of the account's log lines with this message, in order. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into lines of any shape
+  readLog(message: string): Promise<any[]>;
   /** A token that can be revoked. */
   issueRevocable(account?: string): Promise<RevocableToken>;
 }
@@ -189,6 +192,15 @@ function fixtureOf(ownAccount: string, started: Started): SupervisorFixture {
     session: async (account = ownAccount) => {
       const made = await fixture.call('POST', '/sessions', { agentId: 'agent-1' }, account);
       return made.body.id;
+    },
+    async readLog(message) {
+      await supervisor.logs.flush();
+      const { rows } = await pool.query(
+        `SELECT l.data FROM plugin_logs l JOIN installations i ON i.id = l.installation_id
+           JOIN accounts a ON a.id = i.account_id WHERE a.name = $1 AND l.message = $2 ORDER BY l.id`,
+        [ownAccount, message],
+      );
+      return rows.map(({ data }) => data);
     },
     async issueRevocable(account = ownAccount) {
       const token = await issueRecordedToken(pool, storage.issuer, { subject: account, name: 'revocable' });
@@ -362,6 +374,17 @@ export async function runCommand(
   const path = `/sessions/${session ?? (await fixture.session(account))}/commands/${slug}__run`;
   const { body } = await fixture.call('POST', path, { input: JSON.stringify(args) }, account);
   return typeof body.text === 'string' ? JSON.parse(body.text) : body;
+}
+
+/** A fault point that fails once at the step which `next` names, as if the process were killed there. */
+export class CrashOnce {
+  /** Empty: no step, or it was reached. */
+  next = '';
+  readonly faultPoint = (step: string): Promise<never> | undefined => {
+    if (step !== this.next) return undefined;
+    this.next = '';
+    return Promise.reject(new Error('as if it were killed here'));
+  };
 }
 
 /** On a machine that is busy with others, what takes a second may take most of a minute. Milliseconds. */

@@ -63,6 +63,11 @@ export declare class Conversation {
         signal?: AbortSignal | undefined;
     }): Promise<ToolResult>;
 }
+type ContentPart = ToolResult['content'][number];
+/** Formats a part that is no image for a model. */
+export declare const formatPart: (part: Exclude<ContentPart, {
+    type: 'image';
+}>) => string;
 /** Formats a tool result for a model: text parts as they are, other parts as JSON. */
 export declare const formatToolResult: ({ content }: ToolResult) => string;
 export {};

@@ -80,7 +80,7 @@ function refuseHandles({ handles, source }: Sender, url: string, { body }: HttpI
   if (typeof body === 'string') handles.refuseElsewhere('body', body, source);
 }
 
-/** Sends a request with the values of the handles in its headers, for each hop anew: a redirect may lead to another host. */
+/** Sends a request with the values of the handles in its headers, read again for each hop: a redirect may lead to another host. */
 async function sendFilled(
   { exchange, handles, source }: Sender,
   request: HttpRequest,

@@ -79,7 +79,10 @@ t.test('a pooler that refuses the options of a connection is named at the start'
   const DATABASE_URL = await startPooler(t, url);
   const { code, stderr } = await (await startOnly({ DATABASE_URL, DATA_DIR: await temporaryFolder(t) })).exited;
   t.equal(code, 1);
-  t.match(stderr, /^DATABASE_URL does not work: DATABASE_URL leads to a pooler: set DATABASE_SESSION_URL to .*\.\n$/);
+  t.match(
+    stderr,
+    /^DATABASE_URL does not work: the address of the database leads to a pooler: set DATABASE_SESSION_URL to .*\.\n$/,
+  );
 });
 
 t.test('a pooler that swallows notifications is refused', { skip }, async (t) => {

@@ -1,6 +1,6 @@
 /** Mail between agents: judged once on each side, in one transcript once. */
 import t from 'tap';
-import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { CrashOnce, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
 
@@ -18,15 +18,6 @@ const startSession = async (fixture: SupervisorFixture, agentId: string): Promis
   (await fixture.call('POST', '/sessions', { agentId, hostTools: ['agent'] })).body.id;
 const readMessages = async (fixture: SupervisorFixture, session: string) =>
   (await fixture.call('GET', `/sessions/${session}/messages`)).body.items;
-async function listAsked(fixture: SupervisorFixture) {
-  await fixture.supervisor.logs.flush();
-  const { rows } = await fixture.pool.query(
-    `SELECT l.data FROM plugin_logs l JOIN installations i ON i.id = l.installation_id JOIN accounts a ON a.id = i.account_id
-      WHERE a.name = $1 AND l.message = 'asked' ORDER BY l.id`,
-    [fixture.account],
-  );
-  return rows.map(({ data }) => data);
-}
 
 t.test('a message is judged by both sides, and arrives once', async (t) => {
   const fixture = shared.withNewAccount();
@@ -46,7 +37,7 @@ t.test('a message is judged by both sides, and arrives once', async (t) => {
       judgement: { hook: 'inboundMessage', outcome: 'changed' },
     },
   ]);
-  t.match(await listAsked(fixture), [
+  t.match(await fixture.readLog('asked'), [
     { hook: 'outbound', agent: 'planner', trigger: 'agent', to: 'worker' },
     { hook: 'agent', agent: 'planner', to: worker },
     { hook: 'inbound', agent: 'worker', trigger: 'agent' },
@@ -56,7 +47,7 @@ t.test('a message is judged by both sides, and arrives once', async (t) => {
     state: 'open',
     message: { from: 'planner', text: 'bake outbound agent inbound' },
   });
-  t.equal((await listAsked(fixture)).length, 3, 'its turn judges it no second time');
+  t.equal((await fixture.readLog('asked')).length, 3, 'its turn judges it no second time');
   for (const hook of ['outbound'])
     t.match(await send({ toAgentId: 'worker', text: `refuse ${hook}` }), { status: 409, body: { code: 'cancelled' } });
   t.match(await send({ toAgentId: 'nobody', text: 'x' }), { status: 404 });
@@ -76,13 +67,8 @@ t.test('a message is judged by both sides, and arrives once', async (t) => {
 });
 
 t.test('a crash in the middle repeats nothing that arrived', async (t) => {
-  let crashAt = '';
-  const crash = (step: string) => {
-    if (step !== crashAt) return undefined;
-    crashAt = '';
-    return Promise.reject(new Error('as if it were killed here'));
-  };
-  const fixture = await startSupervisorFixture(t, { faultPoint: crash });
+  const crash = new CrashOnce();
+  const fixture = await startSupervisorFixture(t, { faultPoint: crash.faultPoint });
   const [planner, worker] = [await startSession(fixture, 'planner'), await startSession(fixture, 'worker')];
   await fixture.call('POST', `/sessions/${planner}/turns`, { id: 't1', text: 'go', trigger: 'user' });
   for (const step of ['mail.judged', 'mail.written', 'call.answered']) {
@@ -91,9 +77,9 @@ t.test('a crash in the middle repeats nothing that arrived', async (t) => {
         name: 'agent__send',
         arguments: { toAgentId: 'worker', text: step },
       });
-    crashAt = step;
+    crash.next = step;
     t.equal((await send()).status, 500);
-    t.equal(crashAt, '', `${step} was reached`);
+    t.equal(crash.next, '', `${step} was reached`);
     t.match((await send()).body, { isError: false, content: [{ json: { sessionId: worker } }] });
   }
   const texts = (await readMessages(fixture, worker)).map(({ text }: { text: string }) => text);

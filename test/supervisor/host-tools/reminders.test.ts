@@ -2,7 +2,7 @@
 import t from 'tap';
 import { findFollowing, readRecurrence, requireZone } from '../../../supervisor/host-tools/recurrence.ts';
 import { connect as connectChannel, deliver } from '../delivery/channels.ts';
-import { eventually, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { CrashOnce, eventually, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { startProcess } from '../supervisor-process.ts';
 
 const SCAN_MS = 50;
@@ -22,16 +22,6 @@ const GUARD = `
   middleware.notifyDeliver = note('deliver');
   middleware.inboundMessage = note('inbound');
   middleware.outboundMessage = note('outbound');`;
-
-async function listAsked(fixture: SupervisorFixture) {
-  await fixture.supervisor.logs.flush();
-  const { rows } = await fixture.pool.query(
-    `SELECT l.data FROM plugin_logs l JOIN installations i ON i.id = l.installation_id JOIN accounts a ON a.id = i.account_id
-      WHERE a.name = $1 AND l.message = 'asked' ORDER BY l.id`,
-    [fixture.account],
-  );
-  return rows.map(({ data }) => data) as { hook: string; text: string; trigger: string; id: string | null }[];
-}
 
 const startSession = async (fixture: SupervisorFixture): Promise<string> =>
   (await fixture.call('POST', '/sessions', { agentId: 'planner', hostTools: ['notify'] })).body.id;
@@ -76,7 +66,7 @@ t.test('a reminder is judged when it is scheduled and when it is due, and comes 
     { state: 'open', message: { text: 'stand up' } },
     'the agent answers it without another judgement',
   );
-  t.match(await listAsked(fixture), [
+  t.match(await fixture.readLog('asked'), [
     { hook: 'schedule', trigger: 'user', id: 'r1' },
     { hook: 'deliver', trigger: 'schedule', id: 'r1', at: now },
   ]);
@@ -275,20 +265,15 @@ t.test('hostile rules and zones are refused at once', async (t) => {
 });
 
 t.test('a supervisor that is killed in the middle delivers each once', async (t) => {
-  let crashAt = '';
-  const crash = (step: string) => {
-    if (step !== crashAt) return undefined;
-    crashAt = '';
-    return Promise.reject(new Error('as if it were killed here'));
-  };
-  const fixture = await startSupervisorFixture(t, { faultPoint: crash, reminderScanMs: SCAN_MS });
+  const crash = new CrashOnce();
+  const fixture = await startSupervisorFixture(t, { faultPoint: crash.faultPoint, reminderScanMs: SCAN_MS });
   const session = await startSession(fixture);
   const reminders = remindersOf(fixture, session);
   for (const step of ['reminder.due-judged', 'reminder.delivered']) {
-    crashAt = step;
+    crash.next = step;
     await reminders('POST', '', { id: step, text: step, at: inMs(0), to: 'agent', trigger: 'user' });
     await eventually(async () => (await reminders('GET', `/${step}`)).body.lastOutcome === 'delivered');
-    t.equal(crashAt, '', `${step} was reached`);
+    t.equal(crash.next, '', `${step} was reached`);
   }
   await fixture.supervisor.stop();
   await fixture.pool.query(

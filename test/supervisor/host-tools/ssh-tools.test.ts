@@ -1,7 +1,7 @@
 /** SSH as a service of the host, against a real OpenSSH server. */
 import t from 'tap';
 import { noSshd, startSshd } from '../host/sshd.ts';
-import { startSupervisorFixture } from '../supervisor-fixture.ts';
+import { CrashOnce, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const GUARD = `
   const note = (hook) => (ctx) => {
@@ -16,31 +16,21 @@ const GUARD = `
 
 t.test('a command of an agent and of a person', { skip: noSshd }, async (t) => {
   const sshd = await startSshd(t);
-  let crashAt = '';
-  const crash = (step: string) => {
-    if (step !== crashAt) return undefined;
-    crashAt = '';
-    return Promise.reject(new Error('as if it were killed here'));
-  };
+  const crash = new CrashOnce();
   const fixture = await startSupervisorFixture(t, {
     sshTargets: await sshd.targets({ accounts: ['ann'] }),
-    faultPoint: crash,
+    faultPoint: crash.faultPoint,
   });
   await fixture.install({ slug: 'guard', code: GUARD });
   const { body } = await fixture.call('POST', '/sessions', { agentId: 'operator', hostTools: ['ssh'] });
   const session = `/sessions/${body.id}`;
-  const listAsked = async () => {
-    await fixture.supervisor.logs.flush();
-    const { rows } = await fixture.pool.query(`SELECT data FROM plugin_logs WHERE message = 'asked' ORDER BY id`);
-    return rows.map(({ data }) => data);
-  };
   const [host] = (await fixture.call('GET', `${session}/ssh-hosts`)).body.items;
   const command = { host: host.id, command: 'cat; echo hunter2', input: 'darn\n' };
   const ran = await fixture.call('POST', `${session}/ssh`, { ...command, trigger: 'user' });
   t.match(ran, { status: 200, body: { host, exitCode: 0, stdout: 'dear\n[secret]\n', stderr: '' } });
   const { commandId } = ran.body;
   t.match(
-    await listAsked(),
+    await fixture.readLog('asked'),
     ['command', 'input', 'output'].map((hook) => ({ hook, trigger: 'user', commandId, host: host.id })),
     'one id and one host in all three hooks',
   );
@@ -64,16 +54,16 @@ t.test('a command of an agent and of a person', { skip: noSshd }, async (t) => {
     isError: true,
     content: [{ text: /took longer than 100 ms/ }],
   });
-  t.match((await listAsked()).at(-1), { hook: 'command', trigger: 'agent' });
-  crashAt = 'call.answered';
+  t.match((await fixture.readLog('asked')).at(-1), { hook: 'command', trigger: 'agent' });
+  crash.next = 'call.answered';
   await call('c5', { host: host.id, command: 'echo once' });
-  t.equal(crashAt, '', 'the answer was lost');
-  const asked = (await listAsked()).length;
+  t.equal(crash.next, '', 'the answer was lost');
+  const asked = (await fixture.readLog('asked')).length;
   t.match(await call('c5', { host: host.id, command: 'echo once' }), {
     isError: true,
     content: [{ text: /may have run/ }],
   });
-  t.equal((await listAsked()).length, asked, 'and it does not run again');
+  t.equal((await fixture.readLog('asked')).length, asked, 'and it does not run again');
   const other = fixture.withNewAccount();
   const theirs = await other.call('POST', '/sessions', { agentId: 'x', hostTools: ['ssh'] });
   t.match(

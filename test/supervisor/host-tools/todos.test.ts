@@ -1,7 +1,7 @@
 /** To-dos: one list of an account, by REST and by tools, each step through its hook, also after a crash. */
 import t from 'tap';
 import { connect } from '../../../sdk/session/session.ts';
-import { type Reply, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { CrashOnce, type Reply, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
 
@@ -17,16 +17,6 @@ const POLICY = `
   middleware.todoUpdate = note('update');
   middleware.todoComplete = note('complete');
   middleware.todoDelete = note('delete');`;
-
-async function listAsked(fixture: SupervisorFixture) {
-  await fixture.supervisor.logs.flush();
-  const { rows } = await fixture.pool.query(
-    `SELECT l.data FROM plugin_logs l JOIN installations i ON i.id = l.installation_id JOIN accounts a ON a.id = i.account_id
-      WHERE a.name = $1 AND l.message = 'asked' ORDER BY l.id`,
-    [fixture.account],
-  );
-  return rows.map(({ data }) => data) as { hook: string; trigger: string; by?: string; changes?: object }[];
-}
 
 async function startSession(fixture: SupervisorFixture, agentId = 'planner', hostTools = ['todo']): Promise<string> {
   return (await fixture.call('POST', '/sessions', { agentId, hostTools })).body.id;
@@ -65,7 +55,7 @@ t.test('the hooks run for whoever changes a to-do, and say who that is', async (
   t.match(await todos('DELETE', '/a'), { status: 400, body: { errors: [{ field: 'trigger' }] } });
   t.match(await todos('DELETE', '/a?trigger=user'), { status: 200, body: { id: 'a' } });
   t.match(await todos('DELETE', '/a?trigger=user'), { status: 404 });
-  t.match(await listAsked(fixture), [
+  t.match(await fixture.readLog('asked'), [
     { hook: 'create', trigger: 'user', agent: 'planner' },
     { hook: 'create', trigger: 'user' },
     { hook: 'update', trigger: 'agent', changes: { dueAt: due.dueAt } },
@@ -126,7 +116,7 @@ t.test('agents share one list through the tools of their sessions', async (t) =>
     errors: [{ field: 'title' }, { message: /colour/ }],
   });
   t.match(
-    (await listAsked(fixture)).map(({ hook, trigger, by }) => [hook, trigger, by]),
+    (await fixture.readLog('asked')).map(({ hook, trigger, by }) => [hook, trigger, by]),
     [
       ['create', 'agent', undefined],
       ['update', 'agent', undefined],
@@ -175,13 +165,8 @@ t.test('the client of the session API', async (t) => {
 });
 
 t.test('a call that a crash interrupts is made again, and has its effect once', async (t) => {
-  let crashAt = '';
-  const crash = (step: string) => {
-    if (step !== crashAt) return undefined;
-    crashAt = '';
-    return Promise.reject(new Error('as if it were killed here'));
-  };
-  const fixture = await startSupervisorFixture(t, { faultPoint: crash });
+  const crash = new CrashOnce();
+  const fixture = await startSupervisorFixture(t, { faultPoint: crash.faultPoint });
   await fixture.install({ slug: 'policy', code: POLICY });
   const session = await startSession(fixture);
   await fixture.call('POST', `/sessions/${session}/turns`, { id: 't1', text: 'go', trigger: 'user' });
@@ -189,14 +174,14 @@ t.test('a call that a crash interrupts is made again, and has its effect once', 
     fixture.call('POST', `/sessions/${session}/turns/t1/calls/${id}`, { name, arguments: args });
   const steps = { 'call.claimed': 1, 'todo.judged': 2, 'todo.written': 1, 'call.answered': 1 };
   for (const [step, asked] of Object.entries(steps)) {
-    const before = (await listAsked(fixture)).length;
-    crashAt = step;
+    const before = (await fixture.readLog('asked')).length;
+    crash.next = step;
     t.equal((await send(step, 'todo__create', { title: step })).status, 500);
-    t.equal(crashAt, '', `${step} was reached`);
+    t.equal(crash.next, '', `${step} was reached`);
     const again = await send(step, 'todo__create', { title: step });
     t.match(again.body, { isError: false, content: [{ json: { title: step } }] }, step);
     t.same((await send(step, 'todo__create', { title: step })).body, again.body, 'and its answer is kept');
-    t.equal((await listAsked(fixture)).length - before, asked, `${step}: hooks`);
+    t.equal((await fixture.readLog('asked')).length - before, asked, `${step}: hooks`);
   }
   const { items } = (await fixture.call('GET', `/sessions/${session}/todos`)).body;
   t.same(

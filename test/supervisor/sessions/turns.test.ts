@@ -2,7 +2,13 @@
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { connect, deliver } from '../delivery/channels.ts';
-import { eventually, type Reply, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import {
+  CrashOnce,
+  eventually,
+  type Reply,
+  type SupervisorFixture,
+  startSupervisorFixture,
+} from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
 
@@ -40,16 +46,6 @@ function asRuntime(fixture: SupervisorFixture, session: string, name: string): R
     });
     return { status: reply.statusCode, body: reply.json(), headers: reply.headers };
   };
-}
-
-async function linesOf(fixture: SupervisorFixture, message: string): Promise<{ text?: string; trigger?: string }[]> {
-  await fixture.supervisor.logs.flush();
-  const { rows } = await fixture.pool.query(
-    `SELECT l.data FROM plugin_logs l JOIN installations i ON i.id = l.installation_id JOIN accounts a ON a.id = i.account_id
-      WHERE a.name = $1 AND l.message = $2 ORDER BY l.id`,
-    [fixture.account, message],
-  );
-  return rows.map(({ data }) => data);
 }
 
 async function transcript(fixture: SupervisorFixture, session: string) {
@@ -133,12 +129,12 @@ t.test('a whole turn; every step repeated answers the same and judges nothing tw
       ['assistant', 'Done.'],
     ],
   );
-  t.same(await linesOf(fixture, 'inbound'), [{ text: 'pay with 4111', trigger: 'schedule' }], 'judged once');
+  t.same(await fixture.readLog('inbound'), [{ text: 'pay with 4111', trigger: 'schedule' }], 'judged once');
   t.same(
-    (await linesOf(fixture, 'outbound')).map(({ text }) => text),
+    (await fixture.readLog('outbound')).map(({ text }) => text),
     ['oh darn', 'Done.'],
   );
-  t.equal((await linesOf(fixture, 'added')).length, 2, 'one handler call per id');
+  t.equal((await fixture.readLog('added')).length, 2, 'one handler call per id');
   t.match((await turn('GET', '/t1')).body, {
     turn: { id: 't1', state: 'ended' },
     calls: [{ callId: 'c1' }, { callId: 'c2' }, { callId: 'c3' }, { callId: 'c4' }],
@@ -225,7 +221,7 @@ t.test('a veto in each place, by a plugin and by a required plugin that fails', 
   const no = { action: 'cancel', reason: 'no bombs', cancelledBy: `guard-${fixture.account}`, isFinal: true };
   t.match(vetoed, { status: 201, body: { ...no, state: 'vetoed', message: null } });
   t.match((await turn('POST', '', { id: 't1', text: 'a bomb', trigger: 'user' })).body, { ...no, state: 'vetoed' });
-  t.equal((await linesOf(fixture, 'inbound')).length, 1, 'a veto is not asked for again');
+  t.equal((await fixture.readLog('inbound')).length, 1, 'a veto is not asked for again');
   for (const [method, path, body] of [
     ['GET', '/t1/prompt', undefined],
     ['POST', '/t1/calls/c', { name: 'x' }],
@@ -313,9 +309,9 @@ t.test('every tool call is judged before it runs, and its result before the agen
     const { status, body } = await turn('POST', `/t1/calls/${id}`, { name, arguments: { a } });
     return { status, isError: body.isError, text: body.content?.[0]?.text };
   };
-  const readTexts = async (message: string) => (await linesOf(fixture, message)).map(({ text }) => text);
+  const readTexts = async (message: string) => (await fixture.readLog(message)).map(({ text }) => text);
   t.match(await call('c1', 1), { isError: false, text: '2' });
-  t.match(await linesOf(fixture, 'call'), [{ text: `c1 ${name}`, trigger: 'agent' }]);
+  t.match(await fixture.readLog('call'), [{ text: `c1 ${name}`, trigger: 'agent' }]);
   t.match(await call('c4', 4), { status: 200, isError: true, text: /judge-.* cancelled the operation: no fours/ });
   t.match(await call('c4', 4), { isError: true, text: /no fours/ });
   t.equal((await readTexts('call')).length, 2, 'a repeated call is not judged again');
@@ -351,7 +347,7 @@ t.test('every tool call is judged before it runs, and its result before the agen
     ]);
     await fixture.notify(judge.installationId);
   };
-  const ran = async () => (await linesOf(fixture, 'added')).length;
+  const ran = async () => (await fixture.readLog('added')).length;
   const before = await ran();
   await failAt('call');
   t.match(await call('d1', 1), { status: 200, isError: true, text: /account requires it/ });
@@ -381,7 +377,7 @@ t.test('two runtimes: one holds a turn, and the other gets it when the lease has
   const opening = { id: 't1', text: 'hello', trigger: 'user' };
   const both = await Promise.all([one('POST', '', opening), two('POST', '', opening)]);
   t.same(both.map(({ status }) => status).sort(), [201, 409], 'one of two gets it');
-  t.equal((await linesOf(fixture, 'inbound')).length, 1, 'and it was judged once');
+  t.equal((await fixture.readLog('inbound')).length, 1, 'and it was judged once');
   const [holder, other, name] = both[0]?.status === 201 ? [one, two, 'one'] : [two, one, 'two'];
   const held = { status: 409, body: { code: 'turn_held', detail: new RegExp(`“${name}” holds this turn until`) } };
   t.match(await other('POST', '', opening), held);
@@ -420,9 +416,9 @@ t.test('a message that is sent twice at once is judged once', async (t) => {
   await many('POST', '/t1/calls/c1', { name: `adder-${fixture.account}__add`, arguments: { a: 1 } });
   await many('POST', '/t1/output', { id: 'o1', text: 'hi' });
   await many('POST', '/t1/end', { text: 'bye' });
-  t.equal((await linesOf(fixture, 'inbound')).length, 1);
-  t.equal((await linesOf(fixture, 'outbound')).length, 2);
-  t.equal((await linesOf(fixture, 'added')).length, 1);
+  t.equal((await fixture.readLog('inbound')).length, 1);
+  t.equal((await fixture.readLog('outbound')).length, 2);
+  t.equal((await fixture.readLog('added')).length, 1);
   t.equal((await transcript(fixture, session)).length, 4);
 });
 
@@ -498,7 +494,7 @@ t.test('pieces are judged and shown one by one while all guards stream', async (
   t.match(await send('o3', 1, 'Held. '), { show: '' }, 'a plugin that does not stream was installed meanwhile');
   t.match(await turn('POST', '/t1/end', {}), { body: { state: 'ended', replyId: 'o4' } });
   t.same(
-    (await linesOf(fixture, 'piece')).map(({ text }) => text),
+    (await fixture.readLog('piece')).map(({ text }) => text),
     [
       '|A darn. ',
       'A [bleep]. |day..',
@@ -577,7 +573,7 @@ t.test('a summary replaces what it covers, once', async (t) => {
   t.same(await read('?compactAfter=4&keep=2'), [`${head}a+b+c`, 'assistant: d', 'user: e']);
   t.same(await read('?compactAfter=4&keep=2'), [`${head}a+b+c`, 'assistant: d', 'user: e']);
   t.same(await read(), [`${head}a+b+c`, 'assistant: d', 'user: e']);
-  t.equal((await linesOf(fixture, 'summarized')).length, 1);
+  t.equal((await fixture.readLog('summarized')).length, 1);
   t.same(await read('?compactAfter=1&keep=1'), [`${head}Summary of the conversation so far:\na+b+c+d`, 'user: e']);
   t.equal((await transcript(fixture, session)).length, 5, 'the transcript keeps everything');
 });
@@ -603,10 +599,10 @@ t.test('a message of a channel is answered without a second judgement, and the r
     status: 201,
     body: { message: { id, from: 'v', text: 'pay [card]', judgement: { by: [`guard-${fixture.account}`] } } },
   });
-  t.equal((await linesOf(fixture, 'inbound')).length, 1, 'the channel’s own judgement');
+  t.equal((await fixture.readLog('inbound')).length, 1, 'the channel’s own judgement');
   for (const _ of [1, 2]) t.match(await turn('POST', `${at}/end`, { text: 'thanks' }), { body: { state: 'ended' } });
-  await eventually(async () => (await linesOf(fixture, 'sent')).length > 0);
-  t.same(await linesOf(fixture, 'sent'), [{ text: 'thanks' }]);
+  await eventually(async () => (await fixture.readLog('sent')).length > 0);
+  t.same(await fixture.readLog('sent'), [{ text: 'thanks' }]);
   t.equal(
     (
       await fixture.pool.query(`SELECT 1 FROM deliveries WHERE direction = 'out' AND installation_id = $1`, [
@@ -653,13 +649,13 @@ t.test('a call is aborted by its runtime, and its id does not run it again', asy
   const turn = asRuntime(fixture, session, 'r1');
   await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
   const calling = turn('POST', '/t1/calls/c1', { name: `adder-${fixture.account}__wait` });
-  await eventually(async () => (await linesOf(fixture, 'waiting')).length === 1);
+  await eventually(async () => (await fixture.readLog('waiting')).length === 1);
   t.match((await turn('GET', '/t1/calls/c1')).body, { state: 'running', result: null });
   const aborted = { isError: true, content: [{ text: /was aborted: the runtime aborted it/ }] };
   t.match((await turn('DELETE', '/t1/calls/c1')).body, { state: 'answered', result: aborted });
   t.match((await calling).body, aborted);
   t.match((await turn('POST', '/t1/calls/c1', { name: `adder-${fixture.account}__wait` })).body, aborted);
-  t.equal((await linesOf(fixture, 'waiting')).length, 1);
+  t.equal((await fixture.readLog('waiting')).length, 1);
 });
 
 t.test('closing a request aborts its call with the true reason, unless it shall go on', async (t) => {
@@ -677,7 +673,7 @@ t.test('closing a request aborts its call with the true reason, unless it shall 
     'bulkhead-runtime': 'r1',
   };
   const name = `adder-${fixture.account}__wait`;
-  const waiting = async () => (await linesOf(fixture, 'waiting')).length;
+  const waiting = async () => (await fixture.readLog('waiting')).length;
   const closeWhileItRuns = async (path: string, body: object) => {
     const before = await waiting();
     const closing = new AbortController();
@@ -689,9 +685,9 @@ t.test('closing a request aborts its call with the true reason, unless it shall 
   };
   await closeWhileItRuns(`/tools/${name}`, { arguments: {} });
   await closeWhileItRuns('/turns/t1/calls/c1', { name });
-  await eventually(async () => (await linesOf(fixture, 'aborted')).length === 2);
+  await eventually(async () => (await fixture.readLog('aborted')).length === 2);
   const why = 'The caller of this handler cancelled the call: the runtime closed the request';
-  t.same(await linesOf(fixture, 'aborted'), [{ why }, { why }]);
+  t.same(await fixture.readLog('aborted'), [{ why }, { why }]);
   await eventually(async () => (await turn('GET', '/t1/calls/c1')).body.state === 'answered');
   t.match((await turn('POST', '/t1/calls/c1', { name })).body, {
     isError: true,
@@ -715,17 +711,12 @@ t.test('the call of a supervisor that died is not made again', async (t) => {
   const again = await turn('POST', '/t1/calls/c1', { name: `adder-${fixture.account}__add`, arguments: { a: 1 } });
   t.match(again.body, { isError: true, content: [{ text: /interrupted.*may have run/ }] });
   t.match((await turn('GET', '/t1/calls/c1')).body, { state: 'answered' });
-  t.equal((await linesOf(fixture, 'added')).length, 1);
+  t.equal((await fixture.readLog('added')).length, 1);
 });
 
 t.test('a crash at any step loses nothing and repeats nothing that was written', async (t) => {
-  let crashAt = '';
-  const crash = (step: string) => {
-    if (step !== crashAt) return undefined;
-    crashAt = '';
-    return Promise.reject(new Error('as if it were killed here'));
-  };
-  const fixture = await startSupervisorFixture(t, { faultPoint: crash });
+  const crash = new CrashOnce();
+  const fixture = await startSupervisorFixture(t, { faultPoint: crash.faultPoint });
   await fixture.install({ slug: 'guard', code: GUARD });
   await fixture.install({ slug: 'adder', code: ADDER });
   const session = await fixture.session();
@@ -747,11 +738,11 @@ t.test('a crash at any step loses nothing and repeats nothing that was written',
     const id = `t${turns}`;
     const before = (await transcript(fixture, session)).length;
     const counts = async () =>
-      (await Promise.all(['inbound', 'outbound', 'added'].map((line) => linesOf(fixture, line)))).map(
+      (await Promise.all(['inbound', 'outbound', 'added'].map((line) => fixture.readLog(line)))).map(
         (all) => all.length,
       );
     const counted = await counts();
-    crashAt = step;
+    crash.next = step;
     const insist = async (path: string, body: object) => {
       const reply = await turn('POST', path, body);
       return reply.status < 500 ? reply : turn('POST', path, body);
@@ -762,7 +753,7 @@ t.test('a crash at any step loses nothing and repeats nothing that was written',
     t.match(call.body, isLost ? { isError: true, content: [{ text: /may have run/ }] } : { isError: false }, step);
     await insist(`/${id}/output`, { id: `${id}-o`, text: 'one' });
     t.match(await insist(`/${id}/end`, { text: 'two' }), { status: 200, body: { state: 'ended' } }, step);
-    t.equal(crashAt, '', `${step} was reached`);
+    t.equal(crash.next, '', `${step} was reached`);
     const ran = (await counts()).map((count, at) => count - (counted[at] ?? 0));
     t.same(ran, [inbound, outbound, added], `${step}: hooks and handlers`);
     const texts = (await transcript(fixture, session)).slice(before).map(({ role, text }) => [role, text]);
