@@ -17,8 +17,7 @@ export interface Manifest {
 }
 
 /** The code of a package that takes part in no hook. */
-export const PLAIN_CODE =
-  "tools.plain = { description: 'Plain', parameters: { type: 'object' }, handler: () => 'plain' };\n";
+const PLAIN_CODE = "tools.plain = { description: 'Plain', parameters: { type: 'object' }, handler: () => 'plain' };\n";
 
 export const readme = ({ name = 'Conformance', description = 'Made by a conformance run', more = '' }: Manifest = {}) =>
   `---\nname: ${name}\ndescription: ${description}\n${more}${more === '' ? '' : '\n'}---\n# ${name}\n`;

@@ -2,7 +2,7 @@
 import { type AnyNode, parse } from 'acorn';
 import { isNode } from './free-names.ts';
 
-export interface ForbiddenPlace {
+interface ForbiddenPlace {
   /** Offset in the code. */
   readonly start: number;
   readonly message: string;

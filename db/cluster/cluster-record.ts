@@ -32,7 +32,7 @@ interface ClusterRow {
 }
 
 /** This process does not belong to the cluster of its database. */
-export class ClusterMismatchError extends Error {
+class ClusterMismatchError extends Error {
   override readonly name = 'ClusterMismatchError';
 }
 

@@ -15,7 +15,7 @@ interface SealedRow {
 const FINGERPRINT_CHARS = 16;
 
 /** Names a cluster's key without revealing it. */
-export const fingerprintClusterKey = (key: Buffer): string =>
+const fingerprintClusterKey = (key: Buffer): string =>
   createHmac('sha256', key).update('bulkhead cluster key').digest('hex').slice(0, FINGERPRINT_CHARS);
 export const fingerprintKey = (purpose: KeyPurpose, key: Buffer): string =>
   createHash('sha256')

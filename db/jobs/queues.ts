@@ -85,7 +85,7 @@ export type QueueName = keyof typeof queues;
 export type Payload<Name extends QueueName> = z.infer<(typeof queues)[Name]['payload']>;
 
 /** @param accountId of the job's group */
-export type JobHandler<Name extends QueueName> = (payload: Payload<Name>, accountId?: string) => Promise<void>;
+type JobHandler<Name extends QueueName> = (payload: Payload<Name>, accountId?: string) => Promise<void>;
 
 interface SendOptions {
   /** The job starts this many seconds from now. */

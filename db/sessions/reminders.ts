@@ -8,7 +8,7 @@ import { changeRows, findRow, listRows, type PageQuery, type Queryable, readPosi
 /** How long a reminder that is over is kept, days. */
 const OVER_KEPT_DAYS = 30;
 
-export type ReminderOutcome = 'delivered' | 'cancelled' | 'failed';
+type ReminderOutcome = 'delivered' | 'cancelled' | 'failed';
 export interface ReminderFields {
   readonly text: string;
   readonly to: string;

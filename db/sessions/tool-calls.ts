@@ -9,7 +9,7 @@ import { MESSAGES_ADDED } from './session-changes.ts';
 import { HOLD_TURN, type TurnKey } from './turns.ts';
 
 /** How long an answer is kept, hours. */
-export const CALL_KEPT_HOURS = 24;
+const CALL_KEPT_HOURS = 24;
 
 /** What a call of a tool answered: a result for the agent, or a problem for its runtime. */
 export type CallAnswer =

@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify';
 import { sessionCredential } from '../identity/console-sessions.ts';
 
 /** A page of another origin can send it only if CORS allows it. */
-export const CONSOLE_HEADER = 'x-bulkhead-console';
+const CONSOLE_HEADER = 'x-bulkhead-console';
 const NAME = 'bulkhead-session';
 /** Methods that change nothing; browsers send them without `Origin` to their own origin. */
 const SAFE_METHODS = ['GET', 'HEAD'];

@@ -39,7 +39,7 @@ export function parseInput<Schema extends z.ZodType>(schema: Schema, value: unkn
  * Lists the properties of a value that its schema does not name, at any depth. Without a schema, no property is known.
  * A schema with a catch-all accepts every name.
  */
-export function findUnknownFields(
+function findUnknownFields(
   schema: Schema | undefined,
   value: unknown,
   path: readonly string[] = [],

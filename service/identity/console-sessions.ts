@@ -45,7 +45,7 @@ async function verifySession(pool: Pool, secret: string): Promise<Identity> {
 }
 
 /** A session that has just begun. */
-export interface StartedSession {
+interface StartedSession {
   readonly account: Account;
   /** For the cookie. */
   readonly secret: string;

@@ -40,7 +40,7 @@ export interface SignIn {
 }
 
 /** An account as one of its tokens sees it. */
-export interface TokenAccount extends Account {
+interface TokenAccount extends Account {
   /** The record of the token; null: it has none. */
   readonly tokenId: string | null;
 }

@@ -9,7 +9,7 @@ import { SECOND } from '../../sdk/contract/limits.ts';
  */
 const CLIENT_IDLE_S = 5;
 
-export interface DrainTimes {
+interface DrainTimes {
   /** Connections that were idle for this long are closed: what their clients still sent has arrived. Milliseconds. */
   readonly idleMs: number;
   /** Running requests have this long to end. Milliseconds. */

@@ -65,7 +65,7 @@ interface HostCallRouterDeps {
   onError(error: Error): void;
 }
 /** Gives the pool for writes for an account's plugins. It throws when another supervisor owns the account. */
-export interface OwnedPools {
+interface OwnedPools {
   pool(accountId: string): WritingPool;
 }
 interface HostCallRequest {

@@ -6,7 +6,7 @@ import type { Json, ToolResult } from '../../sdk/session/api-types.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { failedTool } from '../sessions/tool-results.ts';
 
-export interface HostCall {
+interface HostCall {
   /** Names the effect of the call: the same id has it once, also when the call is made again after a crash. */
   readonly requestId: string;
   readonly signal?: AbortSignal | undefined;

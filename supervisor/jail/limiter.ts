@@ -6,7 +6,7 @@ import { join } from 'node:path';
 export type LimiterKind = 'cgroup2' | 'cgroup1' | 'rlimit';
 
 /** Limits of one child. */
-export interface GroupBounds {
+interface GroupBounds {
   readonly residentBytes: number;
   readonly threads: number;
   /** Weight of version 2: 100 is an ordinary process. */
@@ -20,7 +20,7 @@ export interface CpuClasses {
   readonly account: 'light' | 'normal' | 'reduced' | 'idle';
 }
 /** An account whose children share limits of their own. */
-export interface AccountBounds {
+interface AccountBounds {
   readonly id: string;
   readonly residentBytes: number;
 }

@@ -7,7 +7,7 @@ import { findLimiter, type LimiterKind } from './limiter.ts';
 
 export type SandboxMode = 'auto' | 'require' | 'off';
 /** `degraded`: L3 cannot be built. `off`: the operator disabled it. */
-export type SandboxState = 'full' | 'degraded' | 'off';
+type SandboxState = 'full' | 'degraded' | 'off';
 
 export interface Sandbox {
   readonly state: SandboxState;

@@ -44,7 +44,7 @@ export interface ModelInstallation {
   /** What the last undelivered move came from: later moves merge with it. */
   movedFrom: ModelVersion | null;
 }
-export interface ModelEvent {
+interface ModelEvent {
   readonly type: string;
   readonly data: Readonly<Record<string, string>>;
 }

@@ -25,7 +25,7 @@ export interface Author {
   /** Starts one that goes on until it is interrupted. */
   start(args: readonly string[], folder: string): Going;
 }
-export interface Going {
+interface Going {
   /** All that it has said so far. */
   readOutput(): string;
   type(line: string): void;

@@ -13,7 +13,7 @@ interface Declared {
   readonly pattern: RegExp;
   readonly operation: Operation;
 }
-export interface SeenAnswer {
+interface SeenAnswer {
   readonly method: string;
   readonly url: string;
   readonly status: number;

@@ -22,7 +22,7 @@ const ARRIVAL_MS = 60_000;
 /** What is to stop in a process stops within this time, milliseconds. */
 const STOP_MS = 90_000;
 
-export interface StormProcess extends ForkedProcess {
+interface StormProcess extends ForkedProcess {
   /** Waits until something stands still at each of the steps, which were among its fail points. */
   stoppedAt(steps: readonly string[]): Promise<void>;
 }

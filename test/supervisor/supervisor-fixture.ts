@@ -88,7 +88,7 @@ export interface SupervisorFixture extends StorageFixture {
   /** A token that can be revoked. */
   issueRevocable(account?: string): Promise<RevocableToken>;
 }
-export interface RevocableToken {
+interface RevocableToken {
   readonly token: string;
   revoke(): Promise<unknown>;
 }

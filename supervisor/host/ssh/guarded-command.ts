@@ -30,7 +30,7 @@ export interface SshCommand {
   /** Runs one hook. @throws an error when a plugin stops the command */
   judge(hook: SshHook, context: Fields): Promise<Pick<ChainState, 'context' | 'trace'>>;
 }
-export type SshTraces = Partial<Record<'sshCommand' | 'sshCommandInput' | 'sshCommandOutput', ChainState['trace']>>;
+type SshTraces = Partial<Record<'sshCommand' | 'sshCommandInput' | 'sshCommandOutput', ChainState['trace']>>;
 export interface SshResult extends RemoteEnd {
   readonly commandId: string;
   readonly host: Pick<SshTarget, 'id' | 'name'>;

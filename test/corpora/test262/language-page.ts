@@ -4,7 +4,7 @@ import { CHANGES, CHECKS, reasons } from './reasons.ts';
 
 type Cells = readonly string[];
 
-export const percent = (part: number, whole: number): string => `${((100 * part) / whole).toFixed(2)} %`;
+const percent = (part: number, whole: number): string => `${((100 * part) / whole).toFixed(2)} %`;
 
 const count = ({ failures }: Measurement, reason: string): number => failures.get(reason)?.length ?? 0;
 

@@ -62,7 +62,7 @@ export const PRELUDE = `
  * Looks for Node from a value that a probe got hold of. With the realm up, reaching `process` is the escape; with the
  * realm down everybody has it, and the asset is a file of the host.
  */
-export const SEEK = `
+const SEEK = `
   const seek = (value) => {
     const tries = [
       () => value,

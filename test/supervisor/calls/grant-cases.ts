@@ -74,7 +74,7 @@ export type Answer =
   | { readonly ok: false; readonly code: string; readonly message: string };
 
 /** As a plugin of a real child; the forging child answers the same without running it. */
-export const CALLING = `tools.run = { description: 'd', parameters: { type: 'object' }, handler: async ({ member, args }) => {
+const CALLING = `tools.run = { description: 'd', parameters: { type: 'object' }, handler: async ({ member, args }) => {
   const [group, name] = member.split('.');
   if (host[group]?.[name] === undefined) return JSON.stringify({ ok: false, code: 'absent', message: member });
   const given = args.map((arg) => (arg?.bytes ? new Uint8Array(arg.bytes) : arg));
