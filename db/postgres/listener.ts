@@ -1,5 +1,6 @@
 /** One dedicated LISTEN connection per process, with automatic reconnects. */
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, type Notification, type Pool } from 'pg';
 import type { SessionSource } from './pool.ts';
 
@@ -10,6 +11,10 @@ const RECONNECT_MAX_MS = 5_000;
 const HEARTBEAT_MS = 10_000;
 /** A notification to the process itself takes a millisecond. Milliseconds. */
 const ROUND_TRIP_MS = 5_000;
+/** Delay before a lock that a running transaction holds is tried again. Milliseconds. */
+const LOCK_RETRY_MS = 10;
+
+const LOCK_KEY = 'hashtextextended($1, 0)';
 
 export interface Subscription {
   close(): Promise<void>;
@@ -22,6 +27,11 @@ interface Subscriber {
 export interface Listener {
   /** Subscribes to a channel. Resolves when the server listens. */
   listen(channel: string, subscriber: Subscriber): Promise<Subscription>;
+  /**
+   * Holds the advisory lock of that name, shared with others, until the subscription is closed: also after a reconnect.
+   * Resolves when transactions that found the lock free have ended.
+   */
+  holdShared(name: string): Promise<Subscription>;
   isConnected(): boolean;
   close(): Promise<void>;
 }
@@ -79,6 +89,8 @@ class ListeningConnection implements Listener {
   readonly #session: SessionSource;
   readonly #onError: (error: Error) => void;
   readonly #subscribers = new Map<string, Set<Subscriber>>();
+  /** Names of the locks that this session holds. */
+  readonly #held = new Set<{ readonly name: string }>();
   #client: Client | null = null;
   #timer: NodeJS.Timeout | null = null;
   #heartbeat: NodeJS.Timeout | null = null;
@@ -102,6 +114,7 @@ class ListeningConnection implements Listener {
     try {
       await client.connect();
       for (const channel of this.#subscribers.keys()) await client.query(`LISTEN ${client.escapeIdentifier(channel)}`);
+      for (const { name } of this.#held) await lockShared(client, name);
     } catch (error) {
       discardClient(client);
       throw error;
@@ -128,6 +141,23 @@ class ListeningConnection implements Listener {
     this.#subscribers.delete(channel);
     // A lost connection listens no more.
     await this.#client?.query(`UNLISTEN ${this.#client.escapeIdentifier(channel)}`).catch(() => undefined);
+  }
+
+  async holdShared(name: string): Promise<Subscription> {
+    const lock = { name };
+    this.#held.add(lock);
+    const client = this.#client;
+    // A connection that is lost meanwhile takes its locks when it is back.
+    if (client)
+      await lockShared(client, name).catch((error: unknown) => {
+        if (this.#client === client) throw error;
+      });
+    return { close: () => this.#releaseShared(lock) };
+  }
+
+  async #releaseShared(lock: { readonly name: string }): Promise<void> {
+    if (!this.#held.delete(lock)) return;
+    await this.#client?.query(`SELECT pg_advisory_unlock_shared(${LOCK_KEY})`, [lock.name]).catch(() => undefined);
   }
 
   async close(): Promise<void> {
@@ -179,6 +209,18 @@ class ListeningConnection implements Listener {
 
   #notifyReconnected(): void {
     for (const group of this.#subscribers.values()) for (const subscriber of group) subscriber.onReconnect();
+  }
+}
+
+/** Tries until it succeeds: a statement that waits would hold up the notifications of its connection. */
+async function lockShared(client: Client, name: string): Promise<void> {
+  for (;;) {
+    const { rows } = await client.query<{ held: boolean }>(
+      `SELECT pg_try_advisory_lock_shared(${LOCK_KEY}) AS held`,
+      [name],
+    );
+    if (rows[0]?.held) return;
+    await sleep(LOCK_RETRY_MS);
   }
 }
 

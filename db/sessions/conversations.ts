@@ -6,14 +6,20 @@ import type { Transaction } from '../postgres/pool.ts';
 import { findRow, type Queryable } from '../postgres/rows.ts';
 import { deleteSessions } from './session-removal.ts';
 
-/** @returns the session id; null: the conversation has none yet */
-export async function findConversation(pool: Pool, channelId: string, key: string): Promise<string | null> {
-  const found = await pool.query<{ sessionId: string }>(
-    'SELECT session_id AS "sessionId" FROM conversations WHERE channel_id = $1 AND conversation_key = $2',
-    [channelId, key],
+/** @returns its session, and whether it has the message; null: the conversation has no session yet */
+export const findConversation = (
+  pool: Pool,
+  channelId: string,
+  key: string,
+  messageId: string,
+): Promise<{ readonly sessionId: string; readonly hasMessage: boolean } | null> =>
+  findRow(
+    pool,
+    `SELECT k.session_id AS "sessionId", EXISTS (
+       SELECT 1 FROM session_messages m WHERE m.session_id = k.session_id AND m.id = $3) AS "hasMessage"
+       FROM conversations k WHERE k.channel_id = $1 AND k.conversation_key = $2`,
+    [channelId, key, messageId],
   );
-  return found.rows[0]?.sessionId ?? null;
-}
 
 /** False: the conversation has a session already. */
 export async function bindConversation(

@@ -4,6 +4,16 @@ import type { Queryable } from '../postgres/rows.ts';
 
 /** Notification channel of the stream; the payload is the account id. */
 export const MESSAGES_ADDED = 'bulkhead_messages';
+/** Name of the lock that readers of the account's stream share. */
+export const nameStreamLock = (accountId: string): string => `session stream ${accountId}`;
+
+/**
+ * Condition: another session reads the account's stream. A notification wakes every process that listens to anything, and
+ * most accounts have no reader. A writer that finds the lock free holds it until its messages are visible, so that a reader
+ * who comes meanwhile waits for them; another writer then only notifies in vain.
+ */
+export const hasStreamReaderSql = (accountId: string): string =>
+  `NOT pg_try_advisory_xact_lock(hashtextextended('${nameStreamLock('')}' || ${accountId}, 0))`;
 
 /** Tells the readers of the account's stream that sessions were cleared, or are about to be deleted. */
 export async function recordChanges(

@@ -1,10 +1,11 @@
 /** Reads new messages and changes of an account's sessions, each once, in the order in which their transactions began. */
 
 import type { Pool } from 'pg';
+import type { Listener, Subscription } from '../postgres/listener.ts';
 import { subscribeTo } from '../postgres/notifications.ts';
 import type { RowEvent, RowTail } from '../postgres/row-tail.ts';
 import { listRows } from '../postgres/rows.ts';
-import { MESSAGES_ADDED } from './session-changes.ts';
+import { MESSAGES_ADDED, nameStreamLock } from './session-changes.ts';
 import { type JudgedMessage, MESSAGE, type MessageRow, toMessage } from './sessions.ts';
 
 /** Limits the memory of a slow reader: a message may be a megabyte. */
@@ -16,6 +17,9 @@ export const isMessagePosition = (text: string): boolean => POSITION.test(text);
 
 /** The notification carries the account. */
 export const subscribeToMessages = subscribeTo(MESSAGES_ADDED);
+/** Makes writers notify of the account's messages until it is closed. Call it before `openSessionTail`. */
+export const announceReader = (listener: Listener, accountId: string): Promise<Subscription> =>
+  listener.holdShared(nameStreamLock(accountId));
 
 type Row = MessageRow & {
   /** Null: a message was added. */

@@ -9,7 +9,7 @@ import { throwQuotaProblem } from '../accounts/usage.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { notifySessionChanged } from '../postgres/notifications.ts';
 import { changeRows, findRow, type PageQuery, type Queryable, readPage, readPositionPage } from '../postgres/rows.ts';
-import { MESSAGES_ADDED, recordChanges } from './session-changes.ts';
+import { hasStreamReaderSql, MESSAGES_ADDED, recordChanges } from './session-changes.ts';
 
 export interface Session {
   readonly id: string;
@@ -126,7 +126,8 @@ export async function appendMessages(
         ORDER BY m.n
        ON CONFLICT DO NOTHING
        RETURNING account_id)
-     SELECT pg_notify($7, account_id) FROM (SELECT DISTINCT account_id FROM added) a`,
+     SELECT pg_notify($7, account_id) FROM (SELECT DISTINCT account_id FROM added) a
+      WHERE ${hasStreamReaderSql('account_id')}`,
     [
       sessionId,
       ids,

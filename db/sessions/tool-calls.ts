@@ -5,7 +5,7 @@ import type { ProblemCode, ProblemLocation } from '../../sdk/contract/errors.ts'
 import type { toolResult } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import { changeRows, findRow, listRows, type Queryable } from '../postgres/rows.ts';
-import { MESSAGES_ADDED } from './session-changes.ts';
+import { hasStreamReaderSql, MESSAGES_ADDED } from './session-changes.ts';
 import { HOLD_TURN, type TurnKey } from './turns.ts';
 
 /** How long an answer is kept, hours. */
@@ -104,7 +104,7 @@ export async function answerCall(
        INSERT INTO session_messages (session_id, account_id, id, role, text, data)
        SELECT $1, account_id, $6, 'tool', $7, $8 FROM answered WHERE $6::text IS NOT NULL
        ON CONFLICT DO NOTHING RETURNING account_id)
-     SELECT pg_notify($9, account_id) FROM added`,
+     SELECT pg_notify($9, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')}`,
     [
       sessionId,
       turnId,

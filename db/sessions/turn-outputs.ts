@@ -4,7 +4,7 @@ import type { z } from 'zod';
 import type { attachments } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
-import { MESSAGES_ADDED } from './session-changes.ts';
+import { hasStreamReaderSql, MESSAGES_ADDED } from './session-changes.ts';
 import { HOLD_TURN, type Judgement, type TurnKey } from './turns.ts';
 
 export interface OutputKey extends TurnKey {
@@ -185,7 +185,7 @@ export async function passOutput(
        SELECT $1, account_id, $4, 'assistant', $8, $9, $6 FROM passed WHERE $8 <> '' ON CONFLICT DO NOTHING
        RETURNING account_id),
      removed AS (DELETE FROM turn_pieces p USING passed WHERE p.session_id = $1 AND p.turn_id = $2 AND p.output_id = $4),
-     told AS (SELECT pg_notify($10, account_id) FROM added)
+     told AS (SELECT pg_notify($10, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
      SELECT (SELECT count(*) FROM passed)::int AS passed, (SELECT count(*) FROM told) AS told`,
     [
       sessionId,

@@ -5,7 +5,7 @@ import type { attachments, judgement, trigger } from '../../sdk/contract/payload
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { findRow, type PageQuery, type Queryable, readPositionPage } from '../postgres/rows.ts';
-import { MESSAGES_ADDED } from './session-changes.ts';
+import { hasStreamReaderSql, MESSAGES_ADDED } from './session-changes.ts';
 
 export type Judgement = z.infer<typeof judgement>;
 export type Trigger = z.infer<typeof trigger>;
@@ -148,7 +148,7 @@ export async function openTurnWithMessage(
      added AS (
        INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
        SELECT $1, account_id, $2, 'user', $5, $6, $4 FROM opened ON CONFLICT DO NOTHING RETURNING account_id),
-     told AS (SELECT pg_notify($7, account_id) FROM added)
+     told AS (SELECT pg_notify($7, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
      SELECT (SELECT count(*) FROM opened)::int AS opened, (SELECT count(*) FROM told) AS told`,
     [sessionId, turnId, runtime, JSON.stringify(judged), message.text, JSON.stringify(message.data), MESSAGES_ADDED],
   );

@@ -44,6 +44,8 @@ export interface RowStreamOptions {
 interface RowStreamSource {
   /** Subscribes to notifications, once per process. `wake` receives a key, or null for every stream. */
   follow(wake: (key: string | null) => void): Promise<unknown>;
+  /** Announces a reader of a key, if notifications are sent to announced readers only. */
+  announce?(key: string): Promise<{ close(): Promise<void> }>;
   /** Plural noun for error texts, such as `logs`. */
   readonly things: string;
 }
@@ -52,6 +54,7 @@ interface Open {
   readonly accountId: string;
   readonly key: string;
   readonly waker: Waker;
+  announced?: { close(): Promise<void> } | undefined;
 }
 
 /**
@@ -112,12 +115,18 @@ export class RowStreams {
     this.#open.add(open);
     try {
       await this.#subscribe();
+      open.announced = await this.#source.announce?.(key);
       const tail = await request.openTail();
-      return new EventReader(this.#events(request, tail, open.waker), open.waker, () => this.#open.delete(open));
+      return new EventReader(this.#events(request, tail, open.waker), open.waker, () => this.#end(open));
     } catch (error) {
-      this.#open.delete(open);
+      this.#end(open);
       throw error;
     }
+  }
+
+  #end(open: Open): void {
+    this.#open.delete(open);
+    void open.announced?.close();
   }
 
   /** Ends all streams; their clients reconnect to another process. */

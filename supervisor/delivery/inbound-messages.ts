@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import type { ClaimedDelivery } from '../../db/channels/delivery-queue.ts';
 import { type Fence, inTransaction } from '../../db/postgres/pool.ts';
 import { bindConversation, findConversation, lockChannelAgent } from '../../db/sessions/conversations.ts';
-import { appendMessages, createSession, hasMessage, type Session } from '../../db/sessions/sessions.ts';
+import { appendMessages, createSession, type Session } from '../../db/sessions/sessions.ts';
 import type { channelMessage } from '../../sdk/contract/payloads.ts';
 import { recordSessionEvent } from '../calls/session-events.ts';
 import { runSessionHook } from '../sessions/hooks.ts';
@@ -25,8 +25,9 @@ export async function storeMessages(
   messages: readonly ChannelMessage[],
 ): Promise<void> {
   for (const [index, message] of messages.entries()) {
-    const session = await findOrCreateConversation(services, fence, delivery, message.conversationKey);
-    if (session) await storeMessage({ services, fence, session }, delivery, `${delivery.id}:${index}`, message);
+    const id = `${delivery.id}:${index}`;
+    const session = await findOrCreateConversation(services, fence, delivery, { id, key: message.conversationKey });
+    if (session) await storeMessage({ services, fence, session }, delivery, id, message);
   }
 }
 
@@ -42,7 +43,6 @@ async function storeMessage(
   id: string,
   { conversationKey, from, text, attachments = [] }: ChannelMessage,
 ): Promise<void> {
-  if (await hasMessage(services.pool, session.id, id)) return;
   const context = { message: { id, from, text, attachments } };
   const answer = await runSessionHook(services, session, 'middleware.inboundMessage', context, 'channel', id);
   if (answer.action === 'cancel') {
@@ -65,16 +65,17 @@ async function storeMessage(
   );
 }
 
-/** Finds the conversation's session or creates one. Null: the channel was deleted. */
+/** Finds the conversation's session or creates one. Null: it has the message already, or the channel was deleted. */
 async function findOrCreateConversation(
   services: SessionServices,
   fence: Fence,
   delivery: ClaimedDelivery,
-  key: string,
+  message: { readonly id: string; readonly key: string },
 ): Promise<Session | null> {
   const { accountId, channelId } = delivery;
-  const known = await findConversation(services.pool, channelId, key);
-  if (known !== null) return services.sessions.get(accountId, known);
+  const { id, key } = message;
+  const known = await findConversation(services.pool, channelId, key, id);
+  if (known !== null) return known.hasMessage ? null : services.sessions.get(accountId, known.sessionId);
   const started = await inTransaction({ pool: services.pool, fence }, async (tx) => {
     const agent = await lockChannelAgent(tx, channelId);
     if (!agent) return null;
@@ -85,7 +86,7 @@ async function findOrCreateConversation(
     await recordSessionEvent(tx, services.queues, accountId, 'sessionStarted', data);
     return session;
   }).catch((error: unknown) => {
-    if (error instanceof ConversationExistsError) return findOrCreateConversation(services, fence, delivery, key);
+    if (error instanceof ConversationExistsError) return findOrCreateConversation(services, fence, delivery, message);
     throw error;
   });
   if (started) services.sessions.put(started);

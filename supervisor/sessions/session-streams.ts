@@ -1,7 +1,7 @@
 /** Streams what happens in an account's sessions, written by any supervisor. */
 import type { Listener } from '../../db/postgres/listener.ts';
 import type { RowTail } from '../../db/postgres/row-tail.ts';
-import { subscribeToMessages } from '../../db/sessions/session-tail.ts';
+import { announceReader, subscribeToMessages } from '../../db/sessions/session-tail.ts';
 import { type RowStreamOptions, RowStreams } from '../../service/http/row-streams.ts';
 import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
 import { listTools } from './tools.ts';
@@ -17,7 +17,10 @@ export function openSessionStreams(
     pluginsCache?.watch(wake);
     return subscribeToMessages(listener, wake, () => wake(null));
   };
-  return new RowStreams({ follow: subscribe, things: 'session streams' }, options);
+  return new RowStreams(
+    { follow: subscribe, announce: (accountId) => announceReader(listener, accountId), things: 'session streams' },
+    options,
+  );
 }
 
 /** Adds an event `tools` when the tools of the account are others than at the last read. */

@@ -3,7 +3,9 @@ import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import { pino } from 'pino';
 import t from 'tap';
-import { openSessionTail } from '../../../db/sessions/session-tail.ts';
+import type { Queryable } from '../../../db/postgres/rows.ts';
+import { hasStreamReaderSql, MESSAGES_ADDED } from '../../../db/sessions/session-changes.ts';
+import { openSessionTail, subscribeToMessages } from '../../../db/sessions/session-tail.ts';
 import { appendMessages } from '../../../db/sessions/sessions.ts';
 import { openSessionStreams } from '../../../supervisor/sessions/session-streams.ts';
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
@@ -190,6 +192,54 @@ t.test('the stream contains changes of other supervisors', async (t) => {
     404,
   );
   reader.close();
+});
+
+t.test('a message notifies the supervisors only while somebody reads', async (t) => {
+  const fixture = shared.withNewAccount();
+  const { pool } = fixture;
+  const session = await fixture.session();
+  const accountId: string = (await pool.query('SELECT account_id FROM sessions WHERE id = $1', [session])).rows[0]
+    .account_id;
+  const notified: string[] = [];
+  const subscription = await subscribeToMessages(fixture.supervisor.listener, (id) => void notified.push(id));
+  t.teardown(() => subscription.close());
+  const until = Date.now() + 5_000;
+  const wait = async (look: () => Promise<boolean> | boolean) => {
+    while (!(await look()) && Date.now() < until) await new Promise((resolve) => setImmediate(resolve));
+  };
+  let sentinels = 0;
+  const countNotices = async () => {
+    const sentinel = `sentinel ${(sentinels += 1)}`;
+    await pool.query('SELECT pg_notify($1, $2)', [MESSAGES_ADDED, sentinel]);
+    await wait(() => notified.includes(sentinel));
+    return notified.filter((id) => id === accountId).length;
+  };
+  const append = (db: Queryable, text: string) => appendMessages(db, session, [{ role: 'user', text }]);
+  const first = await open(fixture);
+  await append(pool, 'one');
+  const { id = '' } = (await first.next()) ?? {};
+  t.equal(await countNotices(), 1, 'with a reader');
+  first.close();
+  const isRead = async () =>
+    (await pool.query(`SELECT ${hasStreamReaderSql('$1::text')} AS "isRead"`, [accountId])).rows[0].isRead;
+  await wait(async () => !(await isRead()));
+  await append(pool, 'two');
+  t.equal(await countNotices(), 1, 'without one');
+  // A reader that comes while such a message is not committed yet waits for it, so that it is not missed.
+  const late = await pool.connect();
+  await late.query('BEGIN');
+  await append(late, 'three');
+  const opening = open(fixture, fixture.account, { 'last-event-id': id });
+  await late.query('COMMIT');
+  late.release();
+  const second = await opening;
+  const startedAt = performance.now();
+  t.match(await second.next(), { data: { message: { text: 'two' } } });
+  t.match(await second.next(), { data: { message: { text: 'three' } } });
+  await append(pool, 'four');
+  t.match(await second.next(), { data: { message: { text: 'four' } } });
+  t.ok(performance.now() - startedAt < 5_000, 'before the stream looks by itself');
+  second.close();
 });
 
 t.test('a client that does not read costs one page, and too many streams are rejected', async (t) => {
