@@ -12,6 +12,7 @@ import { waitForUpdate } from '../db/installations/updates.ts';
 import { type Queues, startQueues } from '../db/jobs/queues.ts';
 import { type Listener, openListener } from '../db/postgres/listener.ts';
 import {
+  parseDeliveryNotice,
   subscribeToDeliveries,
   subscribeToHandshakeRequests,
   subscribeToInstallations,
@@ -191,7 +192,13 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     ...(options.peer ?? { host: '127.0.0.1', port: 0 }),
     key: ownership.peerKey,
     jobs: ownedJobs,
+    wakeChannels: (texts) => {
+      const notices = texts.map(parseDeliveryNotice);
+      for (const notice of notices) jobs?.wakeChannel(notice);
+      return jobs !== null && notices.every(({ accountId }) => ownership.holds(accountId));
+    },
     answer: (request, response) => app.routing(request, response),
+    upgrade: (request, socket, head) => app.server.emit('upgrade', request, socket, head),
     onError,
   });
   const sessions = new SessionCache(pool);
@@ -216,7 +223,14 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     wake: (plugin) => fleet.wake(plugin),
     finishUpdate: (installationId) => waitForUpdate({ pool, listener }, installationId, UPDATE_WAIT_MS),
     ssh: { hosts: sshHosts, connections: ssh },
-    inspections: new Inspections({ pool, fleet, logs, audit, off: whyNotInspected(options) }),
+    inspections: new Inspections({
+      supervisorId: ownership.id,
+      pool,
+      fleet,
+      logs,
+      audit,
+      off: whyNotInspected(options),
+    }),
     toolResultBytes: options.toolResultBytes ?? limits.toolResultBytes,
   };
   const app = await buildSessionApi(services, logger, options.sessionApi);

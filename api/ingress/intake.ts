@@ -10,6 +10,7 @@ import { isRejectedRow } from '../../db/postgres/database-errors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB, SECOND } from '../../sdk/contract/limits.ts';
 import { within } from '../../service/timing/within.ts';
+import type { OwnerNotices } from './owner-notices.ts';
 import type { Spool } from './spool.ts';
 import { SpoolOrder } from './spool-order.ts';
 
@@ -37,6 +38,8 @@ interface Waiting {
 interface IntakeOptions {
   readonly pool: Pool;
   readonly spool: Spool;
+  /** Who is told of new deliveries; absent: all supervisors, by a notification. */
+  readonly owners?: Pick<OwnerNotices, 'canReach' | 'send'>;
   onError(error: Error): void;
   /** Called at each step. A test may stop the step there. */
   faultPoint?(step: string): Promise<void> | undefined;
@@ -133,7 +136,13 @@ export class Intake {
   }
 
   async #commit(group: readonly NewDelivery[]): Promise<void> {
-    const committed = insertDeliveries(this.#options.pool, group).then(() => true);
+    const { pool, owners } = this.#options;
+    const isTold = owners?.canReach(group) === true;
+    const committed = insertDeliveries(pool, group, !isTold).then(() => {
+      // Also after a commit that took too long: what is written to disk is then there already.
+      if (isTold) owners.send(group);
+      return true;
+    });
     if ((await within(committed, COMMIT_WITHIN_MS)) === undefined)
       throw new Error('the commit of webhook requests took too long');
   }

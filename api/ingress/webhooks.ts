@@ -14,6 +14,7 @@ import { DeliveryQuota } from './delivery-quota.ts';
 import { IncomingBodies } from './incoming-bodies.ts';
 import { createWebhookHandler } from './ingress.ts';
 import { Intake } from './intake.ts';
+import { OwnerNotices } from './owner-notices.ts';
 import { Spool } from './spool.ts';
 
 export interface WebhookDeps {
@@ -39,7 +40,9 @@ export async function openWebhooks(deps: WebhookDeps): Promise<Webhooks> {
   const errors = new RepeatedErrors({ report: deps.onError });
   const onError = errors.add;
   const spool = await Spool.open(join(config.DATA_DIR, 'spool'), config.SPOOL_MEGABYTES * MIB, onError);
-  const intake = new Intake({ pool, spool, onError, ...(deps.faultPoint ? { faultPoint: deps.faultPoint } : {}) });
+  const owners = await OwnerNotices.open({ pool, onError }, listener);
+  const { faultPoint } = deps;
+  const intake = new Intake({ pool, spool, owners, onError, ...(faultPoint ? { faultPoint } : {}) });
   await sweepHandshakes(pool);
   const addresses = await Addresses.open(pool, listener, onError);
   const serve = createWebhookHandler({
@@ -55,6 +58,7 @@ export async function openWebhooks(deps: WebhookDeps): Promise<Webhooks> {
   const load = () => ({ waiting: intake.waiting, spoolBytes: spool.bytes });
   const close = async () => {
     await intake.close();
+    await owners.close();
     await addresses.close();
     errors.close();
   };

@@ -23,11 +23,17 @@ export interface NewDelivery {
   readonly traceparent?: string | null;
 }
 
-/** Inserts a group of requests in order, in one statement, and notifies supervisors. Skips existing ids. */
-export async function insertDeliveries(tx: Queryable, group: readonly NewDelivery[]): Promise<void> {
+const NEW_QUEUES = `SELECT DISTINCT channel_id, account_id, installation_id, 'in' AS direction FROM given`;
+
+/**
+ * Inserts a group of requests in order, in one statement. Skips existing ids.
+ *
+ * @param notifies whether it notifies supervisors. Otherwise the caller tells the owners
+ */
+export async function insertDeliveries(tx: Queryable, group: readonly NewDelivery[], notifies = true): Promise<void> {
   const column = <T>(pick: (delivery: NewDelivery) => T): T[] => group.map(pick);
   await tx.query({
-    name: 'insert-deliveries',
+    name: notifies ? 'insert-deliveries' : 'insert-untold-deliveries',
     text: `WITH given AS (
        SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::float8[], $7::text[],
          $8::text[], $9::json[], $10::bytea[], $11::text[]) WITH ORDINALITY
@@ -40,7 +46,7 @@ export async function insertDeliveries(tx: Queryable, group: readonly NewDeliver
          FROM given ORDER BY at
        ON CONFLICT (id) DO NOTHING
      )
-     ${notifyNewDeliveriesSql("SELECT DISTINCT channel_id, account_id, installation_id, 'in' AS direction FROM given")}`,
+     ${notifies ? notifyNewDeliveriesSql(NEW_QUEUES) : 'SELECT'}`,
     values: [
       column(({ id }) => id),
       column(({ channelId }) => channelId),

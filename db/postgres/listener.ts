@@ -215,10 +215,9 @@ class ListeningConnection implements Listener {
 /** Tries until it succeeds: a statement that waits would hold up the notifications of its connection. */
 async function lockShared(client: Client, name: string): Promise<void> {
   for (;;) {
-    const { rows } = await client.query<{ held: boolean }>(
-      `SELECT pg_try_advisory_lock_shared(${LOCK_KEY}) AS held`,
-      [name],
-    );
+    const { rows } = await client.query<{ held: boolean }>(`SELECT pg_try_advisory_lock_shared(${LOCK_KEY}) AS held`, [
+      name,
+    ]);
     if (rows[0]?.held) return;
     await sleep(LOCK_RETRY_MS);
   }

@@ -131,12 +131,24 @@ export interface DeliveryNotice {
 export const subscribeToDeliveries = (
   listener: Listener,
   onNotice: (notice: DeliveryNotice) => void,
-): Promise<Subscription> =>
-  subscribeTo(DELIVERIES)(listener, (payload) => {
-    const [channelId = '', accountId = '', installationId, direction] = payload.split(' ');
-    const isNew = installationId !== undefined && (direction === 'in' || direction === 'out');
-    onNotice({ channelId, accountId, queue: isNew ? { installationId, direction } : null });
-  });
+): Promise<Subscription> => subscribeTo(DELIVERIES)(listener, (payload) => onNotice(parseDeliveryNotice(payload)));
+
+/** As it is sent, also by other ways than a notification. */
+export const formatDeliveryNotice = ({ channelId, accountId, queue }: DeliveryNotice): string =>
+  [channelId, accountId, ...(queue ? [queue.installationId, queue.direction] : [])].join(' ');
+
+export function parseDeliveryNotice(text: string): DeliveryNotice {
+  const [channelId = '', accountId = '', installationId, direction] = text.split(' ');
+  const isNew = installationId !== undefined && (direction === 'in' || direction === 'out');
+  return { channelId, accountId, queue: isNew ? { installationId, direction } : null };
+}
+
+/** Limit of one request or statement with notices. */
+export const DELIVERY_NOTICES_MAX = 64;
+
+export async function notifyDeliveryNotices(db: Queryable, notices: readonly string[]): Promise<void> {
+  await db.query('SELECT pg_notify($1, notice) FROM unnest($2::text[]) AS given(notice)', [DELIVERIES, notices]);
+}
 
 /** Notifies API processes that an address was added or retired. */
 export const notifyAddressesSql = notifySql(ADDRESSES, 'routing_id');

@@ -381,6 +381,11 @@ export class Ownership {
     }
   }
 
+  /** Another supervisor that owns shards. @returns null: none has this id */
+  findPeer(id: number): Peer | null {
+    return this.#owners.find((owner) => owner?.id === id && id !== this.id) ?? null;
+  }
+
   /** Aborts when the lease of another supervisor has expired, so that no caller waits for it. Call `release` after use. */
   watchPeer({ id }: Peer): { readonly signal: AbortSignal; release(): void } {
     const expired = new AbortController();

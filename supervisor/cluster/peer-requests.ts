@@ -1,16 +1,19 @@
 /** Asks the supervisor that owns an account: forwards requests of its callers, and hands jobs over. */
 import { Agent, type ClientRequest, type IncomingMessage, request as openRequest } from 'node:http';
+import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Peer } from '../../db/cluster/supervisors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { PEER_HEADER, signRequest } from './peer-signature.ts';
+import { PEER_HEADER, signRequest } from '../../service/cluster/peer-signature.ts';
 
 /** A machine that accepts no connection within this time is gone. Milliseconds. */
 const CONNECT_MS = 2_000;
 /** Connections are kept this long, less than the server keeps them. Milliseconds. */
 const IDLE_MS = 30_000;
 const RETRY_AFTER_S = 2;
+/** Limit of WebSockets that are forwarded at once. */
+const SOCKETS_MAX = 64;
 export const JOB_PATH = '/peer/jobs/';
 /** They concern one connection only. */
 const HOP_BY_HOP = new Set([
@@ -31,9 +34,17 @@ export class PeerGoneError extends Error {
 
 export class PeerRequests {
   readonly #agent = new Agent({ keepAlive: true, timeout: IDLE_MS });
+  /** Connections of callers that are forwarded as they are. */
+  readonly #sockets = new Set<Duplex>();
 
   close(): void {
+    this.closeSockets();
     this.#agent.destroy();
+  }
+
+  /** Ends forwarded WebSockets: the callers connect to another supervisor. */
+  closeSockets(): void {
+    for (const socket of this.#sockets) socket.destroy();
   }
 
   /**
@@ -70,6 +81,37 @@ export class PeerRequests {
       signal.removeEventListener('abort', abort);
       reply.raw.off('close', abort);
     }
+  }
+
+  /**
+   * Forwards a request that becomes a WebSocket, and then what either side sends.
+   *
+   * @throws PeerGoneError, or Problem
+   */
+  async forwardSocket(peer: Peer, request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    if (this.#sockets.size >= SOCKETS_MAX)
+      throw new Problem('unavailable', `All ${SOCKETS_MAX} forwarded connections are in use.`, {
+        retryAfter: RETRY_AFTER_S,
+      });
+    this.#sockets.add(socket);
+    socket.once('close', () => this.#sockets.delete(socket));
+    const { method = 'GET', url: path = '/' } = request;
+    const sent = this.#open(peer, { method, path, hops: 1 }, request.headers as Record<string, string>);
+    socket.once('close', () => sent.destroy());
+    let isOpen = false;
+    const { promise: opened, resolve } = Promise.withResolvers<null>();
+    sent.once('upgrade', (answer, there, early) => {
+      isOpen = true;
+      socket.write(formatHead(answer));
+      socket.write(early);
+      there.write(head);
+      void pipeline(there, socket, there).catch(() => undefined);
+      resolve(null);
+    });
+    const refusal = await Promise.race([opened, readAnswer(sent, () => sent.end())]);
+    if (isOpen) return;
+    refusal?.resume();
+    throw new Problem('not_found', 'The supervisor of this address does not have it open.');
   }
 
   /** Resolves when the owner has done the work. @throws Error when it has not: the queue retries the job */
@@ -115,6 +157,15 @@ function readAnswer(sent: ClientRequest, send: () => void): Promise<IncomingMess
     reject(isConnected ? brokenOff() : new PeerGoneError(error.message));
   });
   return promise;
+}
+
+/** The answer that opens a WebSocket, as it was received. */
+function formatHead({ statusCode, statusMessage, rawHeaders }: IncomingMessage): string {
+  const lines = Array.from(
+    { length: rawHeaders.length / 2 },
+    (_, index) => `${rawHeaders[2 * index]}: ${rawHeaders[2 * index + 1]}`,
+  );
+  return `HTTP/1.1 ${statusCode} ${statusMessage}\r\n${lines.join('\r\n')}\r\n\r\n`;
 }
 
 const brokenOff = (): Problem =>

@@ -1,10 +1,11 @@
 /** The address at which other supervisors reach this one: for requests of its accounts' callers, and for their jobs. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { PEER_DELIVERIES, PEER_HEADER, verifyRequest } from '../../service/cluster/peer-signature.ts';
 import { within } from '../../service/timing/within.ts';
 import type { OwnedJobs } from './owned-jobs.ts';
 import { JOB_PATH } from './peer-requests.ts';
-import { PEER_HEADER, verifyRequest } from './peer-signature.ts';
 
 /** Longer than peers keep idle connections. Milliseconds. */
 const KEEP_ALIVE_MS = 75_000;
@@ -17,8 +18,12 @@ interface PeerServerOptions {
   /** This supervisor's key, which signs what others send. */
   readonly key: Buffer;
   readonly jobs: Pick<OwnedJobs, 'runHere'>;
+  /** Starts the work on new deliveries. @returns false: this supervisor does not own all of their accounts */
+  wakeChannels(notices: readonly string[]): boolean;
   /** Answers a forwarded request. */
   answer(request: IncomingMessage, response: ServerResponse): void;
+  /** Takes over a forwarded connection that becomes a WebSocket. */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   onError(error: Error): void;
 }
 
@@ -28,6 +33,7 @@ export class PeerServer {
   #running = 0;
   /** Resolves when no request is under way. */
   readonly #idle = Promise.withResolvers<void>();
+  readonly #sockets = new Set<Duplex>();
   readonly #hops = new WeakMap<IncomingMessage, number>();
 
   constructor(options: PeerServerOptions) {
@@ -35,6 +41,7 @@ export class PeerServer {
     this.#server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS, requestTimeout: 0 }, (request, response) =>
       this.#serve(request, response),
     );
+    this.#server.on('upgrade', (request, socket, head) => this.#serveSocket(request, socket, head));
   }
 
   /** @returns the address at which others reach it */
@@ -59,24 +66,48 @@ export class PeerServer {
     this.#server.close(() => resolve());
     if (this.#running > 0) await within(this.#idle.promise, graceMs);
     this.#server.closeAllConnections();
+    for (const socket of this.#sockets) socket.destroy();
     await promise;
   }
 
   #serve(request: IncomingMessage, response: ServerResponse): void {
-    const { method = '', url = '', headers } = request;
-    const hops = verifyRequest(this.#options.key, { method, path: url, header: headers[PEER_HEADER] }, Date.now());
-    if (hops === null) {
+    if (!this.#verify(request)) {
       response.writeHead(403).end();
       return;
     }
-    this.#hops.set(request, hops);
+    const { url = '' } = request;
     this.#running += 1;
     response.once('close', () => {
       this.#running -= 1;
       if (this.#running === 0 && !this.#server.listening) this.#idle.resolve();
     });
     if (url.startsWith(JOB_PATH)) void this.#runJob(url, response);
+    else if (url.startsWith(PEER_DELIVERIES)) this.#wakeChannels(url, response);
     else this.#options.answer(request, response);
+  }
+
+  #serveSocket(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    if (!this.#verify(request)) {
+      socket.end('HTTP/1.1 403 Forbidden\r\nconnection: close\r\n\r\n');
+      return;
+    }
+    // The server forgets connections that are no longer HTTP.
+    this.#sockets.add(socket);
+    socket.once('close', () => this.#sockets.delete(socket));
+    this.#options.upgrade(request, socket, head);
+  }
+
+  /** Whether it is signed by a process of this database. Notes how often it was forwarded. */
+  #verify(request: IncomingMessage): boolean {
+    const { method = '', url = '', headers } = request;
+    const hops = verifyRequest(this.#options.key, { method, path: url, header: headers[PEER_HEADER] }, Date.now());
+    if (hops !== null) this.#hops.set(request, hops);
+    return hops !== null;
+  }
+
+  #wakeChannels(url: string, response: ServerResponse): void {
+    const notices = new URL(url, 'http://peer').searchParams.getAll('notice');
+    response.writeHead(this.#options.wakeChannels(notices) ? 204 : 409).end();
   }
 
   async #runJob(url: string, response: ServerResponse): Promise<void> {

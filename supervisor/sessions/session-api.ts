@@ -150,5 +150,5 @@ async function accountScope(
   await scope.register(mediaRoutes(services));
   await scope.register(mcpRoutes(services));
   await scope.register(draftRoutes(services));
-  await scope.register(inspectorRoutes(services.inspections));
+  await scope.register(inspectorRoutes(services));
 }

@@ -1,5 +1,4 @@
 /** One open inspector: connects a debugger to the child that serves an author's draft. */
-import { randomBytes } from 'node:crypto';
 import type { WebSocket } from 'ws';
 import { z } from 'zod';
 import type { Child } from '../child.ts';
@@ -12,8 +11,6 @@ export type InspectionEvent =
   | { readonly type: 'moved' | 'attached' | 'detached' }
   | { readonly type: 'closed'; readonly reason: string };
 
-/** Length of the token that authorizes the WebSocket, bytes. */
-const TOKEN_BYTES = 32;
 /** Backlog of a slow debugger at which reading from the child pauses, bytes. */
 const CLIENT_BACKLOG_BYTES = 4_194_304;
 /** Longest close reason of a WebSocket, bytes. */
@@ -29,7 +26,8 @@ const command = z.object({
 });
 
 export class Inspection implements Inspector {
-  readonly token = randomBytes(TOKEN_BYTES).toString('base64url');
+  /** Authorizes the WebSocket. */
+  readonly token: string;
   readonly #onEvent: (event: InspectionEvent) => void;
   #child: Child | null = null;
   #pipe: MessagePipe | null = null;
@@ -37,7 +35,8 @@ export class Inspection implements Inspector {
   #ended = false;
 
   /** @param onEvent called for each event; `closed` is the last */
-  constructor(onEvent: (event: InspectionEvent) => void) {
+  constructor(token: string, onEvent: (event: InspectionEvent) => void) {
+    this.token = token;
     this.#onEvent = onEvent;
   }
 

@@ -7,6 +7,7 @@ import type { LogSink } from '../../records/log-sink.ts';
 import type { Fleet } from '../fleet.ts';
 import { requireOwnDraft } from '../own-draft.ts';
 import { Inspection, type InspectionEvent } from './inspection.ts';
+import { createToken } from './inspection-token.ts';
 
 /** Open inspectors of one supervisor. Each keeps a child from being stopped. */
 const INSPECTIONS_MAX = 16;
@@ -16,6 +17,7 @@ const RETRY_AFTER_S = 60;
 const OPEN_MAX_MS = 8 * 3_600_000;
 
 export interface InspectionDeps {
+  readonly supervisorId: number;
   readonly pool: Pool;
   readonly fleet: Fleet;
   readonly logs: LogSink;
@@ -57,7 +59,7 @@ export class Inspections {
   ): Promise<Inspection> {
     const plugin = await this.#checkMayOpen(accountId, installationId);
     let close: (() => void) | null = null;
-    const inspection: Inspection = new Inspection((event) => {
+    const inspection: Inspection = new Inspection(createToken(this.#deps.supervisorId), (event) => {
       this.#logEvent(plugin, event);
       if (event.type === 'closed') {
         this.#remove(plugin, inspection);

@@ -1,6 +1,7 @@
 /**
  * `POST /installations/{id}/inspector` opens the inspector of the caller's own draft until the request ends. The response is a
  * stream that contains the path of the WebSocket. A token in the path authorizes it, because debuggers cannot send headers.
+ * Any supervisor takes the WebSocket, and leads it to the one that has the inspector.
  */
 
 import type { IncomingMessage, Server } from 'node:http';
@@ -16,21 +17,28 @@ import { formatEvent, HEARTBEAT_TEXT } from '../../../service/http/event-text.ts
 import { groupRoutes } from '../../../service/http/route-schema.ts';
 import { eventStreamHeaders } from '../../../service/http/row-streams.ts';
 import { idParams } from '../../../service/http/schemas.ts';
+import type { Door } from '../../cluster/door.ts';
 import type { InspectionEvent } from './inspection.ts';
+import { readSupervisorId } from './inspection-token.ts';
 import type { Inspections } from './inspections.ts';
 import { MESSAGE_MAX_BYTES } from './message-pipe.ts';
 
-const SOCKET_PATH = /^\/inspector\/([\w-]{43})$/;
+const SOCKET_PATH = /^\/inspector\/([\w-]{48})$/;
 const DETAILS =
   'Server-sent events: `open` with the path of a WebSocket that speaks the Chrome DevTools Protocol, then `attached`, `detached`, `moved` and, last, `closed` with the reason. The inspector closes with the request.';
 /** Keeps proxies from closing an idle stream. Milliseconds. */
 const KEEP_ALIVE_MS = 15_000;
 
+interface InspectorServices {
+  readonly inspections: Inspections;
+  readonly door: Door;
+}
+
 /** Whether a request may upgrade to a WebSocket. The upgrade header of other requests is ignored. */
 export const isInspectorPath = ({ url }: IncomingMessage): boolean => SOCKET_PATH.test(url ?? '');
 
 /** Registers the route and, if the inspector is enabled, the WebSocket. */
-export function inspectorRoutes(inspections: Inspections): FastifyPluginAsyncZod {
+export function inspectorRoutes({ inspections, door }: InspectorServices): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Drafts');
     app.post(
@@ -63,18 +71,41 @@ export function inspectorRoutes(inspections: Inspections): FastifyPluginAsyncZod
     );
     app.addHook('preClose', async () => inspections.close());
     if (!inspections.allowed) return;
+    app.addHook('preClose', async () => door.peers.closeSockets());
     const { WebSocketServer } = await import('ws');
     const sockets = new WebSocketServer({ noServer: true, maxPayload: MESSAGE_MAX_BYTES, perMessageDeflate: false });
-    serveSockets(app.server, sockets, inspections);
+    serveSockets(app.server, sockets, { inspections, door });
   };
 }
 
-function serveSockets(server: Server, sockets: WebSocketServer, inspections: Inspections): void {
+function serveSockets(server: Server, sockets: WebSocketServer, { inspections, door }: InspectorServices): void {
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    const inspection = inspections.find(SOCKET_PATH.exec(request.url ?? '')?.[1] ?? '');
+    const token = SOCKET_PATH.exec(request.url ?? '')?.[1] ?? '';
+    const inspection = inspections.find(token);
     socket.on('error', () => socket.destroy());
-    if (!inspection) answerOnSocket(socket, new Problem('not_found', 'This address of an inspector is not open.'));
-    else sockets.handleUpgrade(request, socket, head, (client) => inspection.attach(client));
+    if (inspection) sockets.handleUpgrade(request, socket, head, (client) => inspection.attach(client));
+    else serveElsewhere(door, readSupervisorId(token), request, socket, head);
+  });
+}
+
+function serveElsewhere(
+  { ownership, peers, server }: Door,
+  supervisorId: number | null,
+  request: IncomingMessage,
+  socket: Duplex,
+  head: Buffer,
+): void {
+  const peer = supervisorId === null || server.countHops(request) > 0 ? null : ownership.findPeer(supervisorId);
+  if (peer === null) {
+    answerOnSocket(socket, new Problem('not_found', 'This address of an inspector is not open.'));
+    return;
+  }
+  const watch = ownership.watchPeer(peer);
+  watch.signal.addEventListener('abort', () => socket.destroy(), { once: true });
+  socket.once('close', watch.release);
+  peers.forwardSocket(peer, request, socket, head).catch((error: unknown) => {
+    const refused = new Problem('unavailable', 'The supervisor of this inspector does not answer. Open it again.');
+    answerOnSocket(socket, error instanceof Problem ? error : refused);
   });
 }
 

@@ -1,10 +1,12 @@
 /** The inspector of an author's own draft, with a real debugger client, and the callers that it refuses. */
 import type { AddressInfo } from 'node:net';
 import CDP from 'chrome-remote-interface';
+import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
 import { DRAFT_SEM_VER } from '../../../db/installations/account-plugins.ts';
 import { readEvents, type ServerSentEvent } from '../../../sdk/session/event-stream.ts';
+import { startSupervisor } from '../../../supervisor/supervisor.ts';
 import {
   eventually,
   type Installed,
@@ -41,10 +43,10 @@ async function asDraft({ installationId, pluginId }: Installed): Promise<void> {
   );
 }
 
-async function open(test: Test, installationId: string, account = 'ann', token?: string) {
+async function open(test: Test, installationId: string, account = 'ann', token?: string, at = base) {
   const gone = new AbortController();
   test.teardown(() => gone.abort());
-  const response = await fetch(`${base}/installations/${installationId}/inspector`, {
+  const response = await fetch(`${at}/installations/${installationId}/inspector`, {
     method: 'POST',
     headers: { authorization: `Bearer ${token ?? (await fixture.issuer.issue(account))}` },
     signal: gone.signal,
@@ -62,8 +64,8 @@ async function open(test: Test, installationId: string, account = 'ann', token?:
   return { path: path as string, next, end: () => gone.abort() };
 }
 
-async function debug(test: Test, path: string) {
-  const client = await CDP({ target: `ws://127.0.0.1:${port}${path}`, local: true });
+async function debug(test: Test, path: string, at = base) {
+  const client = await CDP({ target: `${at.replace('http', 'ws')}${path}`, local: true });
   test.teardown(() => client.close());
   return client;
 }
@@ -249,6 +251,51 @@ t.test('other accounts and other ids are refused', async (t) => {
   t.equal(stranger.status, 401);
   await stranger.body?.cancel();
   await t.rejects(debug(t, `/inspector/${'x'.repeat(43)}`), /404/);
+});
+
+t.test('any supervisor leads a debugger to the one that has the inspector', async (t) => {
+  const { pool, blobs, keys, verifier, sandbox, dataDir } = fixture;
+  const door = await startSupervisor({
+    pool,
+    blobs,
+    keys,
+    verifier,
+    sandbox,
+    dataDir,
+    logger: pino({ level: 'silent' }),
+    childrenMax: 5,
+    idleStopMs: 60_000,
+    inspect: true,
+    joins: false,
+  });
+  let isStopped = false;
+  t.teardown(() => (isStopped ? undefined : door.stop()));
+  await door.app.listen({ port: 0, host: '127.0.0.1' });
+  const at = `http://127.0.0.1:${(door.app.server.address() as AddressInfo).port}`;
+  const draft = await installDraft();
+  const session = await fixture.session();
+  const { path, next } = await open(t, draft.installationId, 'ann', undefined, at);
+  const client = await debug(t, path, at);
+  await next('attached');
+  await client.Debugger.enable({});
+  await client.Debugger.setBreakpointByUrl({ url: `${draft.slug}@0.0.0-draft`, lineNumber: 4 });
+  const paused = new Promise<Paused>((resolve) => client.Debugger.paused(resolve));
+  const answer = call(session, draft, { a: 40 });
+  await orRefused(paused, answer);
+  await client.Debugger.resume({});
+  t.match((await answer).body, { content: [{ type: 'text', text: '42' }], isError: false });
+  const unknown = Buffer.from(path.slice('/inspector/'.length), 'base64url');
+  unknown.fill(0, 4);
+  await t.rejects(debug(t, `/inspector/${unknown.toString('base64url')}`, at), /404/, 'no inspector has this token');
+  unknown.fill(1);
+  await t.rejects(debug(t, `/inspector/${unknown.toString('base64url')}`, at), /404/, 'no supervisor has this id');
+  const closed = new Promise((resolve) => client.on('disconnect', () => resolve(true)));
+  const stopped = door.stop();
+  isStopped = true;
+  t.equal(await closed, true, 'the debugger connects to another supervisor');
+  await stopped;
+  const again = await open(t, draft.installationId);
+  t.ok(await debug(t, again.path), 'the inspector of the stopped one ended with its request');
 });
 
 t.test('it is off unless the operator switches it on', async (t) => {

@@ -1,7 +1,12 @@
 /** Two supervisors on one database: each account's plugins run in one of them, whichever is called, and any of them may go. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { insertChannel } from '../../../db/channels/channels.ts';
 import { findShard } from '../../../db/cluster/shards.ts';
+import { openListener } from '../../../db/postgres/listener.ts';
+import { notifyShardsChanged, subscribeToDeliveries } from '../../../db/postgres/notifications.ts';
+import { inTransaction } from '../../../db/postgres/pool.ts';
+import { serveWebhooks } from '../../api/ingress/serving.ts';
 import { type Gate, openGate } from '../../storm/database-gate.ts';
 import { asCommand, eventually, openStorageFixture, type StorageFixture } from '../supervisor-fixture.ts';
 import { type SupervisorProcess, startProcess } from '../supervisor-process.ts';
@@ -154,6 +159,69 @@ t.test(
       return seen.length >= SESSIONS && seen;
     }, 30_000);
     t.same(told, started, 'the events of one installation arrive once, in order and never two at once');
+  },
+);
+
+/** Until a delivery for which no owner was told is found by a look at all of them. Milliseconds. */
+const LOOK_MS = 15_000;
+
+t.test(
+  'webhook requests are told to the owner of their account alone, and to all where it does not answer',
+  async (t) => {
+    const storage = await openStorageFixture(t);
+    const { pool, dataDir } = storage;
+    const supervisors = [await startProcess(t, storage), await startProcess(t, storage)];
+    await balanced(storage);
+    const listener = await openListener(pool, (error) => t.comment(error.message));
+    t.teardown(() => listener.close());
+    const told: string[] = [];
+    await subscribeToDeliveries(listener, ({ accountId }) => void told.push(accountId));
+    const port = await serveWebhooks(t, { pool, dataDir });
+    const inboxes = await Promise.all(
+      ['ann', 'bob', 'cleo', 'dan', 'eve', 'fay'].map(async (account) => {
+        const made = await storage.install({
+          account,
+          slug: `inbox-${account}`,
+          code: 'channel.receive = () => undefined;',
+        });
+        const { routingId } = await inTransaction(pool, (tx) => insertChannel(tx, { ...made, name: 'inbox' }));
+        const post = async () => {
+          const answer = await fetch(`http://127.0.0.1:${port}/webhook/plugin/${routingId}`, {
+            method: 'POST',
+            body: 'x',
+          });
+          t.equal(answer.status, 200);
+        };
+        return { ...made, post };
+      }),
+    );
+    const postToAll = async (): Promise<number> => {
+      const started = performance.now();
+      await Promise.all(inboxes.map(({ post }) => post()));
+      await eventually(async () => {
+        const { rows } = await pool.query(`SELECT count(*)::int AS waiting FROM deliveries WHERE state = 'pending'`);
+        return rows[0].waiting === 0;
+      }, 2 * LOOK_MS);
+      return Math.round(performance.now() - started);
+    };
+    const { rows } = await pool.query('SELECT DISTINCT owner FROM shards WHERE id = ANY ($1)', [
+      inboxes.map(({ accountId }) => findShard(accountId)),
+    ]);
+    t.equal(rows.length, 2, 'both supervisors own some of the accounts');
+    const ms = await postToAll();
+    t.ok(ms < LOOK_MS, `delivered after ${ms} ms`);
+    t.same(told, [], 'no supervisor but the owner hears of it');
+    await supervisors[0]?.kill();
+    const failoverMs = await postToAll();
+    t.ok(failoverMs < LOOK_MS, `delivered ${failoverMs} ms after the owner of some was killed`);
+    t.ok(told.length > 0, 'by a notification to all');
+    // The address of the other one leads nowhere: as between networks that do not reach each other.
+    await pool.query(`UPDATE supervisors SET address = 'http://127.0.0.1:1'`);
+    await notifyShardsChanged(pool);
+    told.length = 0;
+    const unreachableMs = await postToAll();
+    t.ok(unreachableMs < LOOK_MS, `delivered after ${unreachableMs} ms`);
+    t.same(new Set(told), new Set(inboxes.map(({ accountId }) => accountId)));
   },
 );
 

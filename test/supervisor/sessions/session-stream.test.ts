@@ -209,7 +209,8 @@ t.test('a message notifies the supervisors only while somebody reads', async (t)
   };
   let sentinels = 0;
   const countNotices = async () => {
-    const sentinel = `sentinel ${(sentinels += 1)}`;
+    sentinels += 1;
+    const sentinel = `sentinel ${sentinels}`;
     await pool.query('SELECT pg_notify($1, $2)', [MESSAGES_ADDED, sentinel]);
     await wait(() => notified.includes(sentinel));
     return notified.filter((id) => id === accountId).length;

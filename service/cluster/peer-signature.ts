@@ -1,8 +1,10 @@
-/** Signs requests of one supervisor to another, with the key of the one that is asked. */
+/** Signs requests to a supervisor, by another one or an API process, with the key of the one that is asked. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
 /** Names the signature, and how often the request was forwarded. */
 export const PEER_HEADER = 'x-bulkhead-peer';
+/** Where a supervisor is told of new deliveries of its accounts, each in a parameter `notice`. */
+export const PEER_DELIVERIES = '/peer/deliveries';
 /** Clocks of two machines may differ by this much. Milliseconds. */
 const FRESH_MS = 60_000;
 
