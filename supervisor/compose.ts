@@ -77,6 +77,7 @@ export async function serveSupervisor(
     deliveryDays: config.DELIVERY_DAYS,
     deliveryWaits: config.DELIVERY_WAITS,
     http: { allowPrivate: config.HTTP_ALLOW_PRIVATE },
+    ssh: { allowPrivate: config.SSH_ALLOW_PRIVATE },
     ...quotas(config),
     toolResultBytes: config.TOOL_RESULT_BYTES,
     childBounds: childBounds(config),

@@ -5,6 +5,17 @@ import { oneOf, parseSettings, sharedSettings, wholeNumber } from '../service/se
 
 /** A host name with a port. */
 const PRIVATE_TARGET = /^[a-z0-9.-]+:\d{1,5}$/;
+const privateTargets = () =>
+  z
+    .string()
+    .transform((list) => list.split(',').map((target) => target.trim().toLowerCase()))
+    .transform((targets) => targets.filter((target) => target !== ''))
+    .refine(
+      (targets) => targets.every((target) => PRIVATE_TARGET.test(target)),
+      'must be host:port, separated by commas',
+    )
+    .transform((targets): ReadonlySet<string> => new Set(targets))
+    .prefault('');
 /** Enough for a delivery that is tried for weeks. */
 const DELIVERY_WAITS_MAX = 20;
 
@@ -159,20 +170,15 @@ export const supervisorSettings = {
     .string()
     .min(1)
     .optional()
-    .describe('JSON file of the hosts that host.ssh may use, as docs/security-model.md describes. Empty: none.'),
-  HTTP_ALLOW_PRIVATE: z
-    .string()
-    .transform((list) => list.split(',').map((target) => target.trim().toLowerCase()))
-    .transform((targets) => targets.filter((target) => target !== ''))
-    .refine(
-      (targets) => targets.every((target) => PRIVATE_TARGET.test(target)),
-      'must be host:port, separated by commas',
-    )
-    .transform((targets): ReadonlySet<string> => new Set(targets))
-    .prefault('')
     .describe(
-      'Targets of host.http that may have private addresses: host:port, separated by commas. Plugins that were granted the host reach them inside your network. Empty: none.',
+      'JSON file of SSH hosts for accounts, as docs/security-model.md describes, beside those that accounts add themselves. Empty: none.',
     ),
+  SSH_ALLOW_PRIVATE: privateTargets().describe(
+    'SSH hosts of accounts that may have private addresses: host:port, separated by commas. Every account may then add them, and needs a login there. Empty: none.',
+  ),
+  HTTP_ALLOW_PRIVATE: privateTargets().describe(
+    'Targets of host.http that may have private addresses: host:port, separated by commas. Plugins that were granted the host reach them inside your network. Empty: none.',
+  ),
   WORKSPACE_FILES: wholeNumber(
     100,
     1_000_000,

@@ -45,9 +45,11 @@ import { PeerRequests } from './cluster/peer-requests.ts';
 import { PeerServer } from './cluster/peer-server.ts';
 import { type Jobs, startJobs } from './delivery/workers.ts';
 import type { Exchange } from './host/http/exchange.ts';
+import type { Resolution } from './host/http/resolution.ts';
 import type { ModelProvider } from './host/llm/configuration.ts';
 import { type Llm, openLlm } from './host/llm/llm.ts';
 import { defaultMediaQuota } from './host/media.ts';
+import { AccountHosts } from './host/ssh/account-hosts.ts';
 import { type ConnectionBounds, SshConnections } from './host/ssh/connections.ts';
 import { SshGuards } from './host/ssh/guards.ts';
 import { openSshHosts, type SshHosts, type SshTarget } from './host/ssh/hosts.ts';
@@ -116,6 +118,8 @@ export interface SupervisorOptions {
   readonly reminderScanMs?: number;
   /** For `host.http`. */
   readonly http?: Partial<Exchange>;
+  /** For the SSH hosts that accounts add. */
+  readonly ssh?: Partial<Resolution>;
   readonly workspaceQuota?: WorkspaceQuota;
   readonly mediaQuota?: MediaQuota;
   readonly toolResultBytes?: number;
@@ -329,7 +333,7 @@ function assembleFleet(options: SupervisorOptions, { ownership, queues, hookCoun
     tokensPerDay: options.modelTokensPerDay ?? 0,
   });
   const ssh = new SshConnections(options.sshBounds);
-  const sshHosts = openSshHosts(pool, options.sshTargets ?? []);
+  const sshHosts = openSshHosts(pool, options.sshTargets ?? [], new AccountHosts(pool, keys, options.ssh));
   const guards = new SshGuards({ invocations, otherPlugins });
   const workspaces = openWorkspaces(options, onError);
   const hostCallRouter = createHostCallRouter({

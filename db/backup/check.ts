@@ -86,11 +86,11 @@ async function decryptSecrets(
       );
     const ring = await openSecretKeys(folder, store);
     const found = await client.query<{ id: string; name: string; keyId: string; sealed: Buffer }>(
-      'SELECT installation_id AS id, name, key_id AS "keyId", sealed FROM installation_secrets',
+      'SELECT owner AS id, name, key_id AS "keyId", sealed FROM sealed_values',
     );
     for (const { id, name, ...sealed } of found.rows) {
       await ring.open(id, name, sealed).catch(() => {
-        throw new BackupError(`The backup's keys cannot decrypt the secret ${name} of installation ${id}.`);
+        throw new BackupError(`The backup's keys cannot decrypt the secret ${name} of ${id}.`);
       });
     }
     return found.rows.length;

@@ -28,7 +28,8 @@ export async function rotateKey(pool: Pool, keys: SecretKeys, onProgress: (seale
   const keyId = resumed && keys.newest !== null ? keys.newest : await keys.rotate();
   let sealed = 0;
   for (let isRepeated = false; ; ) {
-    const batch = await sealBatch(pool, keys, keyId);
+    let batch = 0;
+    for (const table of SEALED_TABLES) batch += await sealBatch(pool, keys, keyId, table);
     sealed += batch;
     if (batch > 0) {
       onProgress(sealed);
@@ -43,29 +44,49 @@ export async function rotateKey(pool: Pool, keys: SecretKeys, onProgress: (seale
   return { keyId, resumed, sealed };
 }
 
+/** A table of sealed values: the columns that name one, and what its owner is called when it is sealed. */
+interface SealedTable {
+  readonly table: string;
+  readonly owner: string;
+  readonly name: string;
+  readonly prefix: string;
+}
+/** Those of the view `sealed_values`. */
+const SEALED_TABLES: readonly SealedTable[] = [
+  { table: 'installation_secrets', owner: 'installation_id', name: 'name', prefix: '' },
+  { table: 'ssh_hosts', owner: 'account_id', name: 'id', prefix: 'ssh:' },
+];
+
 /** Whether only some secrets use the newest key. A rotation that encrypted none yet starts over. */
 async function isUnfinished(pool: Pool, newest: string): Promise<boolean> {
   const found = await pool.query<{ new: boolean; old: boolean }>(
-    'SELECT coalesce(bool_or(key_id = $1), false) AS new, coalesce(bool_or(key_id < $1), false) AS old FROM installation_secrets',
+    'SELECT coalesce(bool_or(key_id = $1), false) AS new, coalesce(bool_or(key_id < $1), false) AS old FROM sealed_values',
     [newest],
   );
   return found.rows[0]?.new === true && found.rows[0].old === true;
 }
 
 /** Key ids sort by age. @returns the number of rows */
-function sealBatch(pool: Pool, keys: SecretKeys, keyId: string): Promise<number> {
+function sealBatch(
+  pool: Pool,
+  keys: SecretKeys,
+  keyId: string,
+  { table, owner, name: nameColumn, prefix }: SealedTable,
+): Promise<number> {
   return inTransaction(pool, async (tx) => {
     const found = await tx.query<{ id: string; name: string; keyId: string; sealed: Buffer }>(
-      `SELECT installation_id AS id, name, key_id AS "keyId", sealed FROM installation_secrets
-        WHERE key_id < $1 ORDER BY installation_id, name LIMIT ${BATCH} FOR UPDATE`,
+      `SELECT ${owner} AS id, ${nameColumn} AS name, key_id AS "keyId", sealed FROM ${table}
+        WHERE key_id < $1 ORDER BY 1, 2 LIMIT ${BATCH} FOR UPDATE`,
       [keyId],
     );
     for (const { id, name, ...old } of found.rows) {
-      const { sealed, keyId: by } = await keys.seal(id, name, await keys.open(id, name, old));
-      await tx.query(
-        'UPDATE installation_secrets SET key_id = $3, sealed = $4 WHERE installation_id = $1 AND name = $2',
-        [id, name, by, sealed],
-      );
+      const { sealed, keyId: by } = await keys.seal(prefix + id, name, await keys.open(prefix + id, name, old));
+      await tx.query(`UPDATE ${table} SET key_id = $3, sealed = $4 WHERE ${owner} = $1 AND ${nameColumn} = $2`, [
+        id,
+        name,
+        by,
+        sealed,
+      ]);
     }
     return found.rows.length;
   });

@@ -91,12 +91,12 @@ export function acceptKeys(pool: Pool, keys: KeyStore): Promise<number> {
     await tx.query('DELETE FROM recorded_keys WHERE sealed IS NULL OR NOT id = ANY ($1)', [known.map(({ id }) => id)]);
     await recordKeys(tx, keys);
     await tx.query(
-      `INSERT INTO recorded_keys (id, purpose, fingerprint) SELECT DISTINCT key_id, 'secrets', $1 FROM installation_secrets
+      `INSERT INTO recorded_keys (id, purpose, fingerprint) SELECT DISTINCT key_id, 'secrets', $1 FROM sealed_values
        ON CONFLICT (id) DO NOTHING`,
       [LOST],
     );
     const { rows } = await tx.query<{ count: number }>(
-      `SELECT count(*)::int AS count FROM installation_secrets s JOIN recorded_keys k ON k.id = s.key_id
+      `SELECT count(*)::int AS count FROM sealed_values s JOIN recorded_keys k ON k.id = s.key_id
         WHERE k.fingerprint = $1`,
       [LOST],
     );
@@ -113,9 +113,7 @@ const listRecordedKeys = (pool: Pool): Promise<RecordedKey[]> =>
   );
 
 const listSealingKeys = async (pool: Pool): Promise<string[]> =>
-  (await listRows<{ id: string }>(pool, 'SELECT DISTINCT key_id AS id FROM installation_secrets', [])).map(
-    ({ id }) => id,
-  );
+  (await listRows<{ id: string }>(pool, 'SELECT DISTINCT key_id AS id FROM sealed_values', [])).map(({ id }) => id);
 
 async function readKeys(keys: KeyStore): Promise<Key[]> {
   const found: Key[] = [];

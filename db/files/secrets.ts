@@ -12,9 +12,10 @@ interface SealedSecret {
 }
 /** The newest key encrypts new values; older ones remain to decrypt existing values. */
 export interface SecretKeys {
-  seal(installationId: string, name: string, value: string): Promise<SealedSecret>;
+  /** @param owner the installation, or what else the value belongs to */
+  seal(owner: string, name: string, value: string): Promise<SealedSecret>;
   /** @throws Error when the key is missing, or when the row was changed, moved or renamed */
-  open(installationId: string, name: string, secret: SealedSecret): Promise<string>;
+  open(owner: string, name: string, secret: SealedSecret): Promise<string>;
   /** Creates a new key for future values. Other processes read it when they need it. */
   rotate(): Promise<string>;
   /** The id of the newest key; null without any. */
@@ -61,16 +62,16 @@ class KeyRing implements SecretKeys {
     return keyId;
   }
 
-  async seal(installationId: string, name: string, value: string): Promise<SealedSecret> {
+  async seal(owner: string, name: string, value: string): Promise<SealedSecret> {
     // Another process may have created a newer key.
     await this.#readKeys();
     const keyId = this.newest ?? (await this.rotate());
-    const sealed = sealBox(await this.#key(keyId), Buffer.from(value, 'utf8'), nameSecret(installationId, name));
+    const sealed = sealBox(await this.#key(keyId), Buffer.from(value, 'utf8'), nameSecret(owner, name));
     return { keyId, sealed };
   }
 
-  async open(installationId: string, name: string, { keyId, sealed }: SealedSecret): Promise<string> {
-    return openBox(await this.#key(keyId), sealed, nameSecret(installationId, name)).toString('utf8');
+  async open(owner: string, name: string, { keyId, sealed }: SealedSecret): Promise<string> {
+    return openBox(await this.#key(keyId), sealed, nameSecret(owner, name)).toString('utf8');
   }
 
   async #key(keyId: string): Promise<Buffer> {
@@ -85,8 +86,8 @@ class KeyRing implements SecretKeys {
   }
 }
 
-/** Binds a value to its row: it cannot be decrypted under another installation or name. */
-const nameSecret = (installationId: string, name: string): string => JSON.stringify(['secret', installationId, name]);
+/** Binds a value to its row: it cannot be decrypted under another owner or name. */
+const nameSecret = (owner: string, name: string): string => JSON.stringify(['secret', owner, name]);
 
 /** Encrypts and stores one secret. */
 export async function saveSecret(

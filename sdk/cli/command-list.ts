@@ -24,6 +24,7 @@ import { replay } from './commands/replay.ts';
 import { restart } from './commands/restart.ts';
 import { resume } from './commands/resume.ts';
 import { retry } from './commands/retry.ts';
+import { ssh } from './commands/ssh.ts';
 import { status } from './commands/status.ts';
 import { tokens } from './commands/tokens.ts';
 import { tryNow } from './commands/try-now.ts';
@@ -59,6 +60,7 @@ export const commands: readonly Command[] = [
   login,
   logout,
   whoami,
+  ssh,
   tokens,
   usage,
   createCompletionCommand(() => commands),

@@ -11,6 +11,7 @@ import { inspectorRoutes, isInspectorPath } from '../children/inspector/route.ts
 import { serveOwnAccounts } from '../cluster/door.ts';
 import { mailRoutes } from '../host-tools/mail-routes.ts';
 import { reminderRoutes } from '../host-tools/reminder-routes.ts';
+import { sshHostRoutes } from '../host-tools/ssh-host-routes.ts';
 import { sshRoutes } from '../host-tools/ssh-routes.ts';
 import { todoRoutes } from '../host-tools/todo-routes.ts';
 import { mcpRoutes } from '../mcp/route.ts';
@@ -144,6 +145,7 @@ async function accountScope(
   await scope.register(reminderRoutes(services));
   await scope.register(mailRoutes(services));
   await scope.register(sshRoutes(services));
+  await scope.register(sshHostRoutes(services));
   await scope.register(commandRoutes(services));
   await scope.register(skillRoutes(services));
   await scope.register(providerRoutes(services));

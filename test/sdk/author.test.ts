@@ -4,6 +4,7 @@ import { readFile, stat, writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
+import ssh2 from 'ssh2';
 import t from 'tap';
 import { insertChannel } from '../../db/channels/channels.ts';
 import { insertDeliveries } from '../../db/channels/deliveries.ts';
@@ -59,6 +60,31 @@ t.test('login stores the token in a file that only the user can read', async (t)
   t.match((await author.bulkhead(['tokens', '--rename', 'old laptop', '--to', 'lost'])).stdout, /lost, used never/);
   t.match((await author.bulkhead(['tokens', '--revoke', 'lost'])).stdout, /“lost” is revoked/);
   t.match((await author.bulkhead(['tokens', '--revoke', 'lost'])).stderr, /no token with this id or name: lost/);
+});
+
+t.test('ssh adds hosts for the agents of the account', async (t) => {
+  const { private: key } = ssh2.utils.generateKeyPairSync('ed25519');
+  await writeFile(join(author.folder, 'agents.key'), key, { mode: 0o600 });
+  const said = async (args: readonly string[]) => {
+    const { stdout, stderr } = await typed(['ssh', ...args]);
+    return stdout + stderr;
+  };
+  t.match(await said([]), /added no SSH host/);
+  const login = ['--user', 'deploy', '--key', 'agents.key'];
+  const added = await said(['add', 'web', '--address', 'web.invalid:2222', ...login]);
+  t.match(added, /web {2}deploy@web\.invalid:2222, key, no pinned key, not tested\n.*bulkhead ssh pin web/);
+  t.match(await said(['test', 'web']), /web\.invalid has no address/);
+  const fingerprint = `SHA256:${'A'.repeat(43)}`;
+  t.match(await said(['pin', 'web', '--host-key', fingerprint]), new RegExp(`pinned ${fingerprint.slice(0, 10)}`));
+  t.match(await said(['change', 'web', '--user', 'root']), /root@web\.invalid:2222/);
+  t.match(await said(['change', 'web']), /Nothing to change/);
+  t.match(await said(['add', 'x', '--address', '127.0.0.1', ...login]), /not a public address/);
+  t.match(
+    await said(['add', 'y', '--address', 'y.invalid', '--user', 'u', '--key', 'nowhere']),
+    /cannot be read \(ENOENT\)/,
+  );
+  t.match(await said(['sing', 'web']), /“sing” is no action/);
+  t.match(await said(['remove', 'web']), /web is removed/);
 });
 
 t.test('dev makes each save live and runs it', async (t) => {

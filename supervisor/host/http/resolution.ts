@@ -26,12 +26,24 @@ export interface Resolution {
  *   a port of another protocol
  */
 export async function resolveTarget(url: URL, resolution: Resolution, signal: AbortSignal): Promise<readonly string[]> {
-  const host = url.hostname;
   const port = readPort(url);
-  const isNamed = isAllowedPrivate(url, resolution);
-  if (!isNamed && isBadPort(Number(port)))
+  if (!isAllowedPrivate(url, resolution) && isBadPort(Number(port)))
     throw new HostError(`port ${port} belongs to another protocol than HTTP; requests to it are not allowed`);
-  const found = await lookUp(host, resolution.dnsServers, signal);
+  return resolveHost({ host: url.hostname, port }, resolution, signal);
+}
+
+/**
+ * Resolves a host, whatever the protocol.
+ *
+ * @throws HostError when it has no address, or, without the operator's permission, one that is private or this machine's
+ */
+export async function resolveHost(
+  { host, port }: { readonly host: string; readonly port: string },
+  resolution: Resolution,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const isNamed = resolution.allowPrivate.has(`${host}:${port}`);
+  const found = isIP(host) ? [host] : await lookUp(host, resolution.dnsServers, signal);
   // The system's look-up, which reads the hosts file, only for targets that the operator allowed: it blocks a thread.
   const addresses = found.length === 0 && isNamed ? await askSystem(host) : found;
   if (addresses.length === 0) throw new HostError(`${host} has no address`);

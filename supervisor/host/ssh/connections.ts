@@ -4,10 +4,12 @@
  */
 import { createHash } from 'node:crypto';
 import type { Client } from 'ssh2';
+import type { SshLogin } from '../../../db/accounts/ssh-hosts.ts';
 import { SECOND } from '../../../sdk/contract/limits.ts';
 import { AmountsByKey } from '../../../service/timing/amounts-by-key.ts';
+import { SecretMask } from '../../records/secret-mask.ts';
 import { HostError } from '../host-call.ts';
-import type { SshTarget } from './hosts.ts';
+import type { SshHost } from './hosts.ts';
 
 export interface ConnectionBounds {
   /** Maximum connections of this server. */
@@ -28,8 +30,18 @@ export interface SshConnection {
   readonly installationId: string;
   readonly hostId: string;
   readonly client: Client;
+  /** Hides the login in what the host answers. */
+  readonly mask: SecretMask;
+}
+/** What a host showed, whether or not the login succeeded. */
+export interface SshTest {
+  /** The fingerprint of its key; null: it was not reached. */
+  readonly hostKey: string | null;
+  /** Null: the login succeeded. */
+  readonly fault: string | null;
 }
 interface Held extends SshConnection {
+  readonly revision: string;
   idle: NodeJS.Timeout | null;
 }
 
@@ -52,20 +64,43 @@ export class SshConnections {
    * @throws HostError when there are too many, or the host cannot be reached, shows a different key or rejects the
    *   login
    */
-  async acquire(installationId: string, target: SshTarget, signal: AbortSignal): Promise<SshConnection> {
+  async acquire(installationId: string, host: SshHost, signal: AbortSignal): Promise<SshConnection> {
+    if (host.hostKeys.length === 0)
+      throw new HostError(
+        `${host.name} has no pinned host key, so nothing was sent; its owner tests the host, compares the key that it shows, and pins it`,
+      );
     for (const held of this.#held) {
-      if (held.idle === null || held.installationId !== installationId || held.hostId !== target.id) continue;
+      if (held.idle === null || held.installationId !== installationId || !isSameHost(held, host)) continue;
       clearTimeout(held.idle);
       held.idle = null;
       return held;
     }
     this.#makeRoom(installationId);
     return this.#starting.during(installationId, async () => {
-      const held: Held = { installationId, hostId: target.id, client: await connect(target, signal), idle: null };
+      const mask = new SecretMask();
+      const client = await connect(host, signal, { mask });
+      const held: Held = { installationId, hostId: host.id, revision: host.revision, client, mask, idle: null };
       this.#held.add(held);
       held.client.on('error', () => undefined);
       held.client.once('close', () => this.#forget(held));
       return held;
+    });
+  }
+
+  /** Connects and logs in, and runs nothing. Counts as a connection of the owner. @throws HostError when there are too many */
+  async test(owner: string, host: SshHost, signal: AbortSignal): Promise<SshTest> {
+    this.#makeRoom(owner);
+    return this.#starting.during(owner, async () => {
+      let hostKey: string | null = null;
+      try {
+        const client = await connect(host, signal, { onHostKey: (shown) => (hostKey = shown) });
+        client.on('error', () => undefined);
+        client.destroy();
+        return { hostKey, fault: null };
+      } catch (error) {
+        if (!(error instanceof HostError)) throw error;
+        return { hostKey, fault: error.message };
+      }
     });
   }
 
@@ -126,32 +161,43 @@ export class SshConnections {
   }
 }
 
-/** Logs in with the configured key after checking the host's pinned key. */
-async function connect(target: SshTarget, signal: AbortSignal): Promise<Client> {
+const isSameHost = (held: Held, { id, revision }: SshHost): boolean => held.hostId === id && held.revision === revision;
+
+interface Observers {
+  /** Learns the login. */
+  readonly mask?: SecretMask;
+  onHostKey?(fingerprint: string): void;
+}
+
+/** Logs in after checking the address and the host's pinned key. */
+async function connect(host: SshHost, signal: AbortSignal, { mask, onHostKey }: Observers): Promise<Client> {
+  const { address, ...login } = await host.prepare(signal);
+  for (const [name, value] of Object.entries(login)) mask?.add(name, value);
   const { default: ssh2 } = await import('ssh2');
   const client = new ssh2.Client();
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  let isPinned = true;
+  let refusal: string | null = null;
   const onAbort = () => reject(new HostError('the call ended before the host was reached'));
   signal.addEventListener('abort', onAbort, { once: true });
   client.once('ready', resolve);
-  client.on('error', (error) => reject(new HostError(isPinned ? failure(target, error) : otherKey(target))));
-  client.once('close', () => reject(new HostError(`${target.name} closed the connection`)));
+  client.on('error', (error) => reject(new HostError(refusal ?? describeFailure(host, login, error))));
+  client.once('close', () => reject(new HostError(`${host.name} closed the connection`)));
   try {
     if (signal.aborted) onAbort();
     else
       client.connect({
-        host: target.address,
-        port: target.port,
-        username: target.user,
-        privateKey: target.privateKey,
-        ...(target.passphrase === undefined ? {} : { passphrase: target.passphrase }),
-        authHandler: ['publickey'],
+        host: address,
+        port: host.port,
+        username: host.user,
+        ...login,
+        authHandler: [login.password === undefined ? 'publickey' : 'password'],
         readyTimeout: CONNECT_MS,
         keepaliveInterval: KEEPALIVE_MS,
         hostVerifier: (key: Buffer) => {
-          isPinned = target.hostKeys.includes(hashHostKey(key));
-          return isPinned;
+          const shown = hashHostKey(key);
+          onHostKey?.(shown);
+          refusal = findKeyRefusal(host, shown);
+          return refusal === null;
         },
       });
     await promise;
@@ -168,12 +214,20 @@ async function connect(target: SshTarget, signal: AbortSignal): Promise<Client> 
 const hashHostKey = (key: Buffer): string =>
   `SHA256:${createHash('sha256').update(key).digest('base64').replace(/=+$/, '')}`;
 
-const otherKey = ({ name }: SshTarget): string =>
-  `${name} shows another host key than the pinned one, so nothing was sent; the operator must look at it`;
+/** Null: the key is a pinned one. */
+function findKeyRefusal({ name, hostKeys, keeper }: SshHost, shown: string): string | null {
+  if (hostKeys.includes(shown)) return null;
+  if (hostKeys.length === 0)
+    return `${name} has no pinned host key, so nothing was sent; it shows ${shown}: compare it with the host's own, then pin it`;
+  return keeper === 'operator'
+    ? `${name} shows another host key than the pinned one, so nothing was sent; the operator must look at it`
+    : `${name} shows another host key than the pinned one, so nothing was sent; it shows ${shown}: pin it only if the host's owner says that it changed`;
+}
 
 /** Fixed texts: those of the library and the other side may contain addresses and keys. */
-function failure({ name }: SshTarget, error: Error & { level?: string }): string {
-  if (error.level === 'client-authentication') return `${name} does not accept the configured key`;
+function describeFailure({ name }: SshHost, { password }: SshLogin, error: Error & { level?: string }): string {
+  if (error.level === 'client-authentication')
+    return `${name} does not accept the configured ${password === undefined ? 'key' : 'password'}`;
   if (error.level === 'client-timeout') return `${name} did not answer in ${CONNECT_MS} ms`;
   return `${name} cannot be reached`;
 }

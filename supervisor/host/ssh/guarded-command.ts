@@ -8,7 +8,7 @@ import type { ChainState, Fields } from '../../calls/chain.ts';
 import { HostError } from '../host-call.ts';
 import { commandLine } from './command-line.ts';
 import type { SshConnections } from './connections.ts';
-import type { SshHosts, SshTarget } from './hosts.ts';
+import type { SshHost, SshHosts } from './hosts.ts';
 import { type RemoteEnd, type RemoteRun, runRemote } from './remote-command.ts';
 
 /** Default time limit of a command. Milliseconds. */
@@ -33,7 +33,7 @@ export interface SshCommand {
 type SshTraces = Partial<Record<'sshCommand' | 'sshCommandInput' | 'sshCommandOutput', ChainState['trace']>>;
 export interface SshResult extends RemoteEnd {
   readonly commandId: string;
-  readonly host: Pick<SshTarget, 'id' | 'name'>;
+  readonly host: Pick<SshHost, 'id' | 'name'>;
   readonly durationMs: number;
   readonly traces: SshTraces;
 }
@@ -70,8 +70,7 @@ export async function runSshCommand(access: SshAccess, request: SshCommand): Pro
 }
 
 /** The same error for unknown hosts and for those of others. */
-async function findTarget(hosts: SshHosts, { accountId, hostId }: SshCommand): Promise<SshTarget> {
-  if (!hosts.configured) throw new HostError('no SSH host is configured: the operator names them with SSH_HOSTS_FILE');
+async function findTarget(hosts: SshHosts, { accountId, hostId }: SshCommand): Promise<SshHost> {
   const target = (await hosts.listForAccount(accountId)).find(({ id }) => id === hostId);
   if (!target) throw new HostError('no SSH host of this account has this id; host.ssh.hosts() lists them');
   return target;
@@ -81,14 +80,15 @@ async function findTarget(hosts: SshHosts, { accountId, hostId }: SshCommand): P
 async function runOn(
   { connections }: SshAccess,
   { connectionOwner, signal }: SshCommand,
-  target: SshTarget,
+  target: SshHost,
   run: RemoteRun,
 ): Promise<RemoteEnd> {
   const connection = await connections.acquire(connectionOwner, target, signal);
   try {
     const end = await runRemote(connection, run);
     connections.giveBack(connection);
-    return end;
+    const { mask } = connection;
+    return { ...end, stdout: mask.maskText(end.stdout), stderr: mask.maskText(end.stderr) };
   } catch (error) {
     connections.end(connection);
     throw error;

@@ -1,16 +1,18 @@
-/** Reads the SSH hosts from the operator's file at start-up. */
+/** The SSH hosts of an account: its own, and those that the operator's file gives it, which is read at start-up. */
 import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import type { Pool } from 'pg';
 import { z } from 'zod';
+import type { SshLogin } from '../../../db/accounts/ssh-hosts.ts';
 import { id } from '../../../sdk/contract/payloads.ts';
 import { SettingsError } from '../../../service/settings/settings.ts';
 import { readSettingsFile } from '../../../service/settings/settings-file.ts';
+import type { AccountHosts } from './account-hosts.ts';
 
-const SSH_PORT = 22;
+export const SSH_PORT = 22;
 const EVERYBODY = '*';
 
-const fingerprint = z
+export const hostKey = z
   .string()
   .regex(/^SHA256:[A-Za-z0-9+/]{43}$/, 'must look like SHA256:… as ssh-keygen -lf prints it, without a = at its end');
 const hostsFile = z
@@ -25,7 +27,7 @@ const hostsFile = z
       privateKeyFile: z.string().min(1),
       passphrase: z.string().optional(),
       /** Accepted host keys; any other key ends the connection before the login. */
-      hostKeys: z.array(fingerprint).min(1),
+      hostKeys: z.array(hostKey).min(1),
       /** User names whose plugins may use the host; `*`: everyone. */
       accounts: z.array(z.string().min(1)).min(1),
     }),
@@ -34,13 +36,6 @@ const hostsFile = z
 
 export interface SshTarget extends Omit<z.output<typeof hostsFile>[number], 'privateKeyFile'> {
   readonly privateKey: string;
-}
-
-/** The configured hosts with their access rules. */
-export interface SshHosts {
-  readonly configured: boolean;
-  /** Lists the hosts that an account may use, in the order of the file. */
-  listForAccount(accountId: string): Promise<readonly SshTarget[]>;
 }
 
 /**
@@ -74,16 +69,50 @@ async function readKey(host: { id: string; passphrase?: string | undefined }, pa
   return key;
 }
 
+/** A host that an account may use. */
+export interface SshHost {
+  readonly id: string;
+  readonly name: string;
+  readonly port: number;
+  readonly user: string;
+  /** Accepted fingerprints; empty: no command runs. */
+  readonly hostKeys: readonly string[];
+  /** Another one after each change: connections from before are not used. */
+  readonly revision: string;
+  /** Who changes the host. */
+  readonly keeper: 'account' | 'operator';
+  /** Checks where the connection may go, and opens the login. @throws HostError */
+  prepare(signal: AbortSignal): Promise<SshLogin & { readonly address: string }>;
+}
+
+export interface SshHosts {
+  /** Lists the hosts that an account may use: the operator's in the order of the file, then its own. */
+  listForAccount(accountId: string): Promise<readonly SshHost[]>;
+  readonly ofAccounts: AccountHosts;
+}
+
 /** Looks up the account's name each time: it never changes, and the command costs far more. */
-export function openSshHosts(pool: Pool, targets: readonly SshTarget[]): SshHosts {
+export function openSshHosts(pool: Pool, targets: readonly SshTarget[], ofAccounts: AccountHosts): SshHosts {
+  const listConfigured = async (accountId: string): Promise<readonly SshHost[]> => {
+    if (targets.length === 0) return [];
+    const { rows } = await pool.query<{ name: string }>('SELECT name FROM accounts WHERE id = $1', [accountId]);
+    const name = rows[0]?.name;
+    if (name === undefined) return [];
+    return targets
+      .filter(({ accounts }) => accounts.includes(EVERYBODY) || accounts.includes(name))
+      .map(({ address, privateKey, passphrase, accounts: _, ...host }) => ({
+        ...host,
+        revision: '',
+        keeper: 'operator',
+        prepare: async () => ({ address, privateKey, ...(passphrase === undefined ? {} : { passphrase }) }),
+      }));
+  };
   return {
-    configured: targets.length > 0,
+    ofAccounts,
     listForAccount: async (accountId) => {
-      if (targets.length === 0) return [];
-      const { rows } = await pool.query<{ name: string }>('SELECT name FROM accounts WHERE id = $1', [accountId]);
-      const name = rows[0]?.name;
-      if (name === undefined) return [];
-      return targets.filter(({ accounts }) => accounts.includes(EVERYBODY) || accounts.includes(name));
+      const configured = await listConfigured(accountId);
+      const own = await ofAccounts.list(accountId);
+      return [...configured, ...own.filter(({ id }) => !configured.some((host) => host.id === id))];
     },
   };
 }

@@ -1,4 +1,4 @@
-/** `host.ssh`: runs commands on the operator's hosts. The account's SSH hooks check command and result. */
+/** `host.ssh`: runs commands on the hosts of the account. The account's SSH hooks check command and result. */
 import type { LogSink } from '../../records/log-sink.ts';
 import type { HostArgs, HostHandlers, HostResult, HostScope } from '../host-call.ts';
 import { runSshCommand, type SshAccess, type SshResult } from './guarded-command.ts';

@@ -125,9 +125,9 @@ t.test('hosts', { skip: noSshd }, async (t) => {
     const away = await bench(t, { port: 1 });
     t.match(await away.run('id'), /Web server cannot be reached/);
   });
-  await t.test('are named by the operator', async (t) => {
+  await t.test('are added by the account or the operator', async (t) => {
     const { run } = await bench(t, {}, { sshTargets: [] });
-    t.match(await run('id'), /no SSH host is configured: the operator names them with SSH_HOSTS_FILE/);
+    t.match(await run('id'), /no SSH host of this account has this id/);
   });
   await t.test('in a file that is checked when the supervisor starts', async (t) => {
     const sshd = await startSshd(t);

@@ -1,0 +1,132 @@
+/** `/ssh-hosts`: the SSH hosts that the caller's account added. */
+import type { FastifySchema } from 'fastify';
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { pageSshHosts } from '../../db/accounts/ssh-hosts.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
+import { answerCreated } from '../../service/http/created.ts';
+import { groupRoutes } from '../../service/http/route-schema.ts';
+import { jsonBody, noContent, page, pageQuery, timestamp } from '../../service/http/schemas.ts';
+import { abortWhenClosed } from '../sessions/closed-requests.ts';
+import type { SessionServices } from '../sessions/session-services.ts';
+import {
+  addSshHost,
+  changeSshHost,
+  describeSshHost,
+  removeSshHost,
+  requireSshHost,
+  sshHostFields,
+  sshHostId,
+  sshLoginFields,
+  testSshHost,
+} from './ssh-hosts.ts';
+
+const hostParams = z.object({ hostId: z.string() });
+
+const ownHostResource = z
+  .strictObject({
+    id: z.string(),
+    name: z.string(),
+    address: z.string(),
+    port: z.int(),
+    user: z.string(),
+    hostKeys: z.array(z.string()).describe('Pinned keys. Empty: nothing is sent to the host.'),
+    login: z.enum(['key', 'password']).describe('What it logs in with. The key and the password are never shown.'),
+    testedAt: timestamp.nullable().describe('The last test since the last change; null: none.'),
+    testFault: z.string().nullable().describe('Why the last test failed; null: it did not.'),
+    createdAt: timestamp,
+    updatedAt: timestamp,
+  })
+  .meta({ id: 'OwnSshHost', description: 'An SSH host that the account added.' });
+
+const { name, address, port, user, hostKeys } = sshHostFields;
+const shapes = {
+  list: {
+    summary: 'The SSH hosts that the account added, oldest first',
+    details: 'Those that the operator gave the account are in `GET /sessions/{sessionId}/ssh-hosts` too.',
+    querystring: pageQuery,
+    response: { 200: page(ownHostResource) },
+  },
+  add: {
+    summary: 'Adds an SSH host',
+    details: 'Its agents may then run commands there, and plugins that were granted `host.ssh`.',
+    problems: ['id_reused', 'too_many', 'quota_exceeded'],
+    body: jsonBody({
+      id: sshHostId.describe('By which agents and plugins name it. It stays.'),
+      ...sshHostFields,
+      ...sshLoginFields,
+    }),
+    response: { 201: ownHostResource },
+  },
+  one: { summary: 'One SSH host', params: hostParams, response: { 200: ownHostResource } },
+  change: {
+    summary: 'Changes an SSH host',
+    details:
+      'Commands that run go on. A host with a password wants it again when its address, port, user or pinned keys change.',
+    params: hostParams,
+    body: jsonBody({
+      name: name.optional(),
+      address: address.optional(),
+      port: port.removeDefault().optional(),
+      user: user.optional(),
+      hostKeys: hostKeys.removeDefault().optional(),
+      ...sshLoginFields,
+    }),
+    response: { 200: ownHostResource },
+  },
+  remove: {
+    summary: 'Removes an SSH host and its login',
+    details: 'Commands that run go on.',
+    params: hostParams,
+    response: { 204: noContent },
+  },
+  test: {
+    summary: 'Tests an SSH host',
+    details:
+      'Connects, checks the key of the host, logs in, and runs nothing. Nothing is sent to a host whose key is not pinned: compare `hostKey` with the host’s own, then pin it.',
+    params: hostParams,
+    response: {
+      200: z
+        .strictObject({
+          ok: z.boolean(),
+          hostKey: z.string().nullable().describe('The key that the host shows; null: it was not reached.'),
+          fault: z.string().nullable(),
+        })
+        .meta({ id: 'SshTest', description: 'What the test of an SSH host found.' }),
+    },
+  },
+} satisfies Record<string, FastifySchema>;
+
+export function sshHostRoutes(services: SessionServices): FastifyPluginAsyncZod {
+  return async (app) => {
+    groupRoutes(app, 'Services');
+    app.get('/ssh-hosts', { schema: shapes.list }, async (request) => {
+      const { items, nextCursor } = await pageSshHosts(services.pool, requireCaller(request).id, request.query);
+      return { items: items.map(describeSshHost), nextCursor };
+    });
+
+    app.post('/ssh-hosts', { schema: shapes.add }, async (request, reply) => {
+      const added = await addSshHost(services, requireCaller(request), request.body);
+      return answerCreated(request, reply, encodeURIComponent(added.id)).send(added);
+    });
+
+    app.get('/ssh-hosts/:hostId', { schema: shapes.one }, async (request) =>
+      describeSshHost(await requireSshHost(services, requireCaller(request), request.params.hostId)),
+    );
+
+    app.patch('/ssh-hosts/:hostId', { schema: shapes.change }, (request) =>
+      changeSshHost(services, requireCaller(request), request.params.hostId, request.body),
+    );
+
+    app.delete('/ssh-hosts/:hostId', { schema: shapes.remove }, async (request, reply) => {
+      await removeSshHost(services, requireCaller(request), request.params.hostId);
+      return reply.code(204).send();
+    });
+
+    app.post('/ssh-hosts/:hostId/test', { schema: shapes.test }, async (request, reply) => {
+      const { hostId } = request.params;
+      const { hostKey, fault } = await testSshHost(services, requireCaller(request), hostId, abortWhenClosed(reply));
+      return { ok: fault === null, hostKey, fault };
+    });
+  };
+}

@@ -1,0 +1,208 @@
+/** An account's own SSH hosts: added, tested, changed and removed by the account. */
+import { isIP } from 'node:net';
+import { z } from 'zod';
+import { recordAccountAction } from '../../db/accounts/account-actions.ts';
+import {
+  deleteSshHost,
+  findSshHost,
+  insertSshHost,
+  type SshHostRow,
+  type SshLogin,
+  saveSshTest,
+  updateSshHost,
+} from '../../db/accounts/ssh-hosts.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
+import type { Queryable } from '../../db/postgres/rows.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { storedText } from '../../service/http/schemas.ts';
+import type { Caller } from '../../service/identity/caller.ts';
+import type { SshTest } from '../host/ssh/connections.ts';
+import { hostKey, SSH_PORT } from '../host/ssh/hosts.ts';
+import type { SessionServices } from '../sessions/session-services.ts';
+
+/** Maximum number of an account's own SSH hosts. */
+const HOSTS_MAX = 100;
+const NAME_MAX_CHARS = 200;
+const ADDRESS_MAX_CHARS = 255;
+const USER_MAX_CHARS = 255;
+const HOST_KEYS_MAX = 8;
+/** An RSA key of 16,384 bits takes 13,000. */
+const PRIVATE_KEY_MAX_CHARS = 16_384;
+const PASSWORD_MAX_CHARS = 1_024;
+const PORT_MAX = 65_535;
+
+const oneLine = (maxChars: number) =>
+  storedText(maxChars)
+    .min(1)
+    .regex(/^\S(.*\S)?$/, 'must be one line');
+const address = z
+  .string()
+  .max(ADDRESS_MAX_CHARS)
+  .transform((text) => text.toLowerCase().replace(/\.$/, ''))
+  .refine(
+    (text) => isIP(text) !== 0 || /^[a-z0-9_]([a-z0-9_.-]*[a-z0-9])?$/.test(text),
+    'must be a host name or an IP address',
+  );
+
+export const sshHostId = z
+  .string()
+  .regex(
+    /^[a-z0-9][a-z0-9._-]{0,63}$/,
+    'must be 1-64 lower-case letters, digits, dots, - and _, and begin with a letter or digit',
+  );
+export const sshHostFields = {
+  name: oneLine(NAME_MAX_CHARS).describe('For people.'),
+  address: address.describe('A host name or an IP address. It must be public, unless the operator allows it.'),
+  port: z.int().min(1).max(PORT_MAX).default(SSH_PORT),
+  user: oneLine(USER_MAX_CHARS),
+  hostKeys: z
+    .array(hostKey)
+    .max(HOST_KEYS_MAX)
+    .default([])
+    .describe('Accepted keys of the host, as `ssh-keygen -lf` prints them. Without any, nothing is sent to it.'),
+};
+/** Write-only. */
+export const sshLoginFields = {
+  privateKey: storedText(PRIVATE_KEY_MAX_CHARS)
+    .optional()
+    .describe('In the format of OpenSSH or PEM. Never shown again.'),
+  passphrase: storedText(PASSWORD_MAX_CHARS).optional().describe('Of the private key.'),
+  password: storedText(PASSWORD_MAX_CHARS).min(1).optional().describe('Instead of a private key. Never shown again.'),
+};
+type HostFields = z.output<z.ZodObject<typeof sshHostFields>>;
+type HostChanges = { readonly [Field in keyof HostFields]?: HostFields[Field] | undefined };
+type LoginFields = z.output<z.ZodObject<typeof sshLoginFields>>;
+
+export type OwnSshHost = Omit<SshHostRow, 'revision' | 'position'>;
+export const describeSshHost = ({ revision: _, position: _position, ...host }: SshHostRow): OwnSshHost => host;
+
+/** @throws Problem `bad_request`, `id_reused`, `too_many`, `quota_exceeded` */
+export async function addSshHost(
+  services: SessionServices,
+  caller: Caller,
+  { id: hostId, privateKey, passphrase, password, ...fields }: HostFields & LoginFields & { readonly id: string },
+): Promise<OwnSshHost> {
+  const { hosts } = services.ssh;
+  requireReachable(services, fields);
+  const login = await readLogin({ privateKey, passphrase, password });
+  if (login === undefined) throw faultOf('privateKey', 'Send the private key or the password with which to log in.');
+  const known = await hosts.listForAccount(caller.id);
+  if (known.some(({ id }) => id === hostId))
+    throw new Problem('id_reused', `There is an SSH host “${hostId}” already. Change it, or choose another id.`);
+  return inTransaction(services.pool, async (tx) => {
+    const key = { accountId: caller.id, hostId };
+    const made = await insertSshHost(tx, hosts.ofAccounts.keys, key, { ...fields, login }, HOSTS_MAX);
+    if (!made) throw new Problem('too_many', `The account has ${HOSTS_MAX} SSH hosts. Remove one.`);
+    await record(tx, caller, 'ssh-host.add', made);
+    return describeSshHost(made);
+  });
+}
+
+/** @throws Problem `bad_request`, `not_found` */
+export async function changeSshHost(
+  services: SessionServices,
+  caller: Caller,
+  hostId: string,
+  { privateKey, passphrase, password, ...changes }: HostChanges & LoginFields,
+): Promise<OwnSshHost> {
+  const known = await requireSshHost(services, caller, hostId);
+  const fields: HostFields = {
+    name: changes.name ?? known.name,
+    address: changes.address ?? known.address,
+    port: changes.port ?? known.port,
+    user: changes.user ?? known.user,
+    hostKeys: changes.hostKeys ?? known.hostKeys,
+  };
+  requireReachable(services, fields);
+  const login = await readLogin({ privateKey, passphrase, password });
+  if (login === undefined && leadsElsewhere(known, fields))
+    throw faultOf(
+      'password',
+      'Send the password again to change the address, port, user or keys of this host: it would otherwise be sent to another host.',
+    );
+  return inTransaction(services.pool, async (tx) => {
+    const key = { accountId: caller.id, hostId, revision: known.revision };
+    const changed = await updateSshHost(tx, services.ssh.hosts.ofAccounts.keys, key, { ...fields, login });
+    if (!changed) throw unknownHost();
+    await record(tx, caller, 'ssh-host.change', changed);
+    return describeSshHost(changed);
+  });
+}
+
+/** @throws Problem `not_found` */
+export async function removeSshHost(services: SessionServices, caller: Caller, hostId: string): Promise<void> {
+  const known = await requireSshHost(services, caller, hostId);
+  await inTransaction(services.pool, async (tx) => {
+    if (await deleteSshHost(tx, { accountId: caller.id, hostId })) await record(tx, caller, 'ssh-host.remove', known);
+  });
+}
+
+/** Connects and logs in, and notes what came of it. @throws Problem `not_found`, `rate_limited` */
+export async function testSshHost(
+  services: SessionServices,
+  caller: Caller,
+  hostId: string,
+  signal: AbortSignal,
+): Promise<SshTest> {
+  const known = await requireSshHost(services, caller, hostId);
+  const { hosts, connections } = services.ssh;
+  const tested = await connections
+    .test(`tests of ${caller.id}`, hosts.ofAccounts.describe(caller.id, known), signal)
+    .catch((error: Error) => {
+      throw new Problem('rate_limited', `The host was not tested: ${error.message}.`, { retryAfter: 1 });
+    });
+  await saveSshTest(services.pool, { accountId: caller.id, hostId, revision: known.revision }, tested.fault);
+  return tested;
+}
+
+/** @throws Problem `not_found` */
+export async function requireSshHost(services: SessionServices, caller: Caller, hostId: string): Promise<SshHostRow> {
+  const known = await findSshHost(services.pool, { accountId: caller.id, hostId });
+  if (!known) throw unknownHost();
+  return known;
+}
+
+const unknownHost = () => new Problem('not_found', 'You have added no SSH host with this id.');
+
+/** A password goes to whoever answers there; a private key never leaves this service. */
+function leadsElsewhere(known: SshHostRow, { address: to, port, user, hostKeys }: Omit<HostFields, 'name'>): boolean {
+  if (known.login === 'key') return false;
+  const isPinned = known.hostKeys.length > 0 && hostKeys.some((key) => !known.hostKeys.includes(key));
+  return to !== known.address || port !== known.port || user !== known.user || isPinned;
+}
+
+function requireReachable({ ssh }: SessionServices, { address: to, port }: Pick<HostFields, 'address' | 'port'>): void {
+  if ((isIP(to) !== 0 || to === 'localhost') && ssh.hosts.ofAccounts.isRefused(to, port))
+    throw faultOf(
+      'address',
+      `${to} is not a public address. The operator may allow it with SSH_ALLOW_PRIVATE=${to}:${port}.`,
+    );
+}
+
+/** Undefined: none is given. @throws Problem `bad_request`, without the key */
+async function readLogin({ privateKey, passphrase, password }: LoginFields): Promise<SshLogin | undefined> {
+  if (privateKey === undefined) {
+    if (passphrase !== undefined) throw faultOf('passphrase', 'Send the private key with its passphrase.');
+    return password === undefined ? undefined : { password };
+  }
+  if (password !== undefined) throw faultOf('password', 'Send a private key or a password, not both.');
+  // Loaded when it is needed, because it is large.
+  const { default: ssh2 } = await import('ssh2');
+  const parsed = ssh2.utils.parseKey(privateKey, passphrase);
+  if (parsed instanceof Error || !parsed.isPrivateKey())
+    throw faultOf('privateKey', 'This is no private key of OpenSSH or PEM, or its passphrase is missing or wrong.');
+  return passphrase === undefined ? { privateKey } : { privateKey, passphrase };
+}
+
+const faultOf = (field: string, message: string) =>
+  new Problem('bad_request', message, { errors: [{ field, message }] });
+
+const record = (tx: Queryable, { id: accountId, tokenId }: Caller, action: string, host: SshHostRow): Promise<void> =>
+  recordAccountAction(tx, {
+    accountId,
+    action,
+    subject: host.id,
+    detail: `${host.user}@${host.address}:${host.port}, ${host.hostKeys.length} pinned keys`,
+    tokenId,
+    actor: null,
+  });

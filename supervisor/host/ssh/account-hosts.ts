@@ -1,0 +1,61 @@
+/** The SSH hosts that accounts added: where they may lead, and how often they are called. */
+import type { Pool } from 'pg';
+import { listSshHosts, readSshLogin, type SshHostRow } from '../../../db/accounts/ssh-hosts.ts';
+import type { SecretKeys } from '../../../db/files/secrets.ts';
+import { perMinute, TokenBuckets } from '../../../service/timing/token-bucket.ts';
+import { HostError } from '../host-call.ts';
+import { isPublicAddress } from '../http/addresses.ts';
+import { type Resolution, resolveHost } from '../http/resolution.ts';
+import type { SshHost } from './hosts.ts';
+
+/** New connections of an account to its own hosts. Otherwise it could look for open ports or guess passwords elsewhere. */
+const CONNECTS_PER_MINUTE = 30;
+
+export class AccountHosts {
+  readonly keys: SecretKeys;
+  readonly #pool: Pool;
+  readonly #resolution: Resolution;
+  readonly #connects = new TokenBuckets(perMinute(CONNECTS_PER_MINUTE));
+
+  constructor(pool: Pool, keys: SecretKeys, resolution: Partial<Resolution> = {}) {
+    this.#pool = pool;
+    this.keys = keys;
+    this.#resolution = { allowPrivate: new Set(), dnsServers: [], ...resolution };
+  }
+
+  async list(accountId: string): Promise<readonly SshHost[]> {
+    return (await listSshHosts(this.#pool, accountId)).map((row) => this.describe(accountId, row));
+  }
+
+  describe(accountId: string, row: SshHostRow): SshHost {
+    const { id, name, port, user, hostKeys, revision } = row;
+    return {
+      id,
+      name,
+      port,
+      user,
+      hostKeys,
+      revision,
+      keeper: 'account',
+      prepare: (signal) => this.#prepare(accountId, row, signal),
+    };
+  }
+
+  /** Whether an address that is no name can be refused before any connection: it is not public, and not allowed. */
+  isRefused(address: string, port: number): boolean {
+    return isPublicAddress(address) ? false : !this.#resolution.allowPrivate.has(`${address}:${port}`);
+  }
+
+  /** Looks the address up for each connection, which then goes to the checked address and nowhere else. */
+  async #prepare(accountId: string, { id, address: host, port }: SshHostRow, signal: AbortSignal) {
+    const bucket = this.#connects.get(accountId);
+    if (!bucket.consume())
+      throw new HostError(
+        `the account made ${CONNECTS_PER_MINUTE} SSH connections within a minute; try again in ${bucket.secondsUntil(1)} s`,
+      );
+    const [address] = await resolveHost({ host, port: String(port) }, this.#resolution, signal);
+    const login = await readSshLogin(this.#pool, this.keys, { accountId, hostId: id });
+    if (address === undefined || login === null) throw new HostError('the SSH host was removed');
+    return { ...login, address };
+  }
+}

@@ -1,0 +1,206 @@
+/** The SSH hosts that an account adds itself, against a real OpenSSH server. */
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import type { AddressInfo } from 'node:net';
+import { userInfo } from 'node:os';
+import { join } from 'node:path';
+import ssh2 from 'ssh2';
+import t, { type Test } from 'tap';
+import { rotateKey } from '../../../db/files/key-rotation.ts';
+import { startDns } from '../host/dns-server.ts';
+import { noSshd, startSshd } from '../host/sshd.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
+
+const PASSWORD = 'correct horse battery';
+const user = userInfo().username;
+
+/** A server of the library's, because OpenSSH would want a password of this machine. It says what it was sent. */
+async function startPasswordServer(test: Test) {
+  const { private: privateKey, public: publicKey } = ssh2.utils.generateKeyPairSync('ed25519');
+  const given: string[] = [];
+  const server = new ssh2.Server({ hostKeys: [privateKey] }, (client) => {
+    client.on('error', () => undefined);
+    client.on('authentication', (attempt) => {
+      if (attempt.method !== 'password') return attempt.reject(['password']);
+      given.push(attempt.password);
+      return attempt.password === PASSWORD ? attempt.accept() : attempt.reject();
+    });
+    client.on('session', (accept) => {
+      accept().on('exec', (acceptCommand) => {
+        const channel = acceptCommand();
+        channel.write(`you sent ${given.at(-1)}\n`);
+        channel.exit(0);
+        channel.end();
+      });
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  test.teardown(() => new Promise<void>((resolve) => server.close(() => resolve())));
+  const blob = Buffer.from(publicKey.split(' ')[1] ?? '', 'base64');
+  const fingerprint = `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`;
+  return { port: (server.address() as AddressInfo).port, fingerprint, given };
+}
+
+t.test('hosts that an account adds itself', { skip: noSshd }, async (t) => {
+  const sshd = await startSshd(t);
+  const dns = await startDns(t);
+  const withPassword = await startPasswordServer(t);
+  const read = (name: string) => readFile(join(sshd.folder, name), 'utf8');
+  const privateKey = await read('user');
+  const fixture = await startSupervisorFixture(t, {
+    ssh: {
+      allowPrivate: new Set([`127.0.0.1:${sshd.port}`, `127.0.0.1:${withPassword.port}`, `once.test:${sshd.port}`]),
+      dnsServers: [dns.address],
+    },
+  });
+  const session = `/sessions/${(await fixture.call('POST', '/sessions', { agentId: 'a', hostTools: ['ssh'] })).body.id}`;
+  const run = (host: string, command = 'echo ran') =>
+    fixture.call('POST', `${session}/ssh`, { host, command, trigger: 'user' });
+  const host = { name: 'Web server', address: '127.0.0.1', port: sshd.port, user, privateKey };
+
+  await t.test('are added, tested, pinned, used, changed and removed', async (t) => {
+    const added = await fixture.call('POST', '/ssh-hosts', { id: 'web', ...host });
+    t.match(added, { status: 201, headers: { location: '/ssh-hosts/web' }, body: { login: 'key', hostKeys: [] } });
+    t.match((await run('web')).body.detail, /Web server has no pinned host key, so nothing was sent/);
+    t.equal(sshd.total(), 0, 'without a pinned key nobody connects');
+    const shown = (await fixture.call('POST', '/ssh-hosts/web/test')).body;
+    t.match(shown, { ok: false, hostKey: sshd.fingerprint, fault: /no pinned host key/ });
+    t.match(await fixture.call('PATCH', '/ssh-hosts/web', { hostKeys: [shown.hostKey] }), { status: 200 });
+    t.same((await fixture.call('POST', '/ssh-hosts/web/test')).body, {
+      ok: true,
+      hostKey: sshd.fingerprint,
+      fault: null,
+    });
+    t.match((await run('web')).body, { exitCode: 0, stdout: 'ran\n', host: { id: 'web', name: 'Web server' } });
+    const total = sshd.total();
+    await run('web');
+    t.equal(sshd.total(), total, 'on the connection of before');
+    const other = `SHA256:${'A'.repeat(43)}`;
+    await fixture.call('PATCH', '/ssh-hosts/web', { hostKeys: [other] });
+    t.match(
+      (await run('web')).body.detail,
+      /shows another host key than the pinned one, so nothing was sent; it shows/,
+    );
+    t.match((await fixture.call('GET', '/ssh-hosts/web')).body, { hostKeys: [other], testedAt: null });
+    t.match(await fixture.call('DELETE', '/ssh-hosts/web'), { status: 204 });
+    t.match(await fixture.call('DELETE', '/ssh-hosts/web'), { status: 404 });
+    t.match((await run('web')).body.detail, /no SSH host/);
+    const { rows } = await fixture.pool.query('SELECT action, subject, detail FROM account_actions ORDER BY id');
+    t.same(
+      rows.map(({ action }) => action),
+      ['ssh-host.add', 'ssh-host.change', 'ssh-host.change', 'ssh-host.remove'],
+    );
+    t.match(rows[0], { subject: 'web', detail: `${user}@127.0.0.1:${sshd.port}, 0 pinned keys` });
+  });
+
+  await t.test('keep their login sealed: in no answer, no row, and no output', async (t) => {
+    const added = await fixture.call('POST', '/ssh-hosts', {
+      id: 'vault',
+      name: 'Vault',
+      address: '127.0.0.1',
+      port: withPassword.port,
+      user: 'ann',
+      password: PASSWORD,
+      hostKeys: [withPassword.fingerprint],
+    });
+    t.match(added, { status: 201, body: { login: 'password' } });
+    const ran = await run('vault');
+    t.equal(ran.body.stdout, 'you sent [secret password]\n', 'a host that tells the password tells it nobody');
+    t.same(withPassword.given, [PASSWORD]);
+    const { rows } = await fixture.pool.query('SELECT * FROM ssh_hosts');
+    const lists = await fixture.call('GET', '/ssh-hosts');
+    for (const text of [added.body, lists.body, rows, rows.map(({ sealed }) => sealed.toString('latin1'))])
+      t.notOk(JSON.stringify(text).includes(PASSWORD));
+    await fixture.pool.query(`UPDATE ssh_hosts SET id = 'moved' WHERE id = 'vault'`);
+    t.match((await run('moved')).status, 500, 'a row that was moved does not open');
+    await fixture.pool.query(`UPDATE ssh_hosts SET id = 'vault'`);
+    t.match(await rotateKey(fixture.pool, fixture.keys, () => undefined), { sealed: 1 });
+    t.match((await fixture.call('POST', '/ssh-hosts/vault/test')).body, { ok: true }, 'and opens with the new key');
+    for (const change of [
+      { address: 'evil.example.com' },
+      { port: sshd.port },
+      { user: 'bob' },
+      { hostKeys: [sshd.fingerprint] },
+    ])
+      t.match(await fixture.call('PATCH', '/ssh-hosts/vault', change), {
+        status: 400,
+        body: { detail: /Send the password again/ },
+      });
+    t.match(await fixture.call('PATCH', '/ssh-hosts/vault', { name: 'The vault' }), { status: 200 });
+  });
+
+  await t.test('lead to public addresses only, at each connection', async (t) => {
+    for (const address of [
+      '127.0.0.1',
+      '10.0.0.8',
+      '169.254.169.254',
+      '::1',
+      'fe80::1',
+      '::ffff:127.0.0.1',
+      'localhost',
+    ])
+      t.match(await fixture.call('POST', '/ssh-hosts', { ...host, id: 'x', address, port: 22 }), {
+        status: 400,
+        body: { detail: /is not a public address/ },
+      });
+    for (const address of ['a b', 'x/y', 'http://x', '', 'a\n', '-x'])
+      t.equal((await fixture.call('POST', '/ssh-hosts', { ...host, id: 'x', address })).status, 400);
+    for (const [index, address] of ['127.1', '0x7f.1', '2130706433'].entries()) {
+      await fixture.call('POST', '/ssh-hosts', { ...host, id: `odd${index}`, address });
+      t.match((await fixture.call('POST', `/ssh-hosts/odd${index}/test`)).body, { ok: false, fault: /has no address/ });
+    }
+    dns.set('once.test', ['127.0.0.1'], ['127.0.0.2']);
+    dns.set('inside.test', ['127.0.0.1']);
+    const added = { ...host, hostKeys: [sshd.fingerprint] };
+    t.equal((await fixture.call('POST', '/ssh-hosts', { ...added, id: 'inside', address: 'inside.test' })).status, 201);
+    t.match((await run('inside')).body.detail, /inside\.test has an address that is not public/);
+    t.match((await fixture.call('POST', '/ssh-hosts/inside/test')).body, { ok: false, fault: /not public/ });
+    await fixture.call('POST', '/ssh-hosts', { ...added, id: 'once', address: 'once.test' });
+    t.match((await fixture.call('POST', '/ssh-hosts/once/test')).body, { ok: true });
+    t.same(
+      dns.queries.filter((line) => line === 'A once.test'),
+      ['A once.test'],
+      'what was checked is what is connected to',
+    );
+  });
+
+  await t.test('are refused with a sentence that names the field, never the key', async (t) => {
+    const faults: [Record<string, unknown>, RegExp][] = [
+      [{ privateKey: 'no key' }, /This is no private key/],
+      [{ privateKey: await read('user.pub') }, /This is no private key/],
+      [{ privateKey: undefined }, /Send the private key or the password/],
+      [{ password: 'x' }, /not both/],
+      [{ privateKey: undefined, passphrase: 'x' }, /Send the private key with its passphrase/],
+    ];
+    for (const [change, detail] of faults) {
+      const refused = await fixture.call('POST', '/ssh-hosts', { ...host, id: 'y', ...change });
+      t.match(refused, { status: 400, body: { detail } });
+    }
+    for (const change of [{ hostKeys: ['MD5:x'] }, { user: 'a\nb' }, { port: 0 }, { id: '../x' }, { name: '' }])
+      t.equal((await fixture.call('POST', '/ssh-hosts', { ...host, id: 'y', ...change })).status, 400);
+    t.match(await fixture.call('POST', '/ssh-hosts', { ...host, id: 'inside' }), { status: 409 });
+    const other = fixture.withNewAccount();
+    t.match((await other.call('GET', '/ssh-hosts')).body.items, []);
+    t.equal((await other.call('GET', '/ssh-hosts/inside')).status, 404);
+    t.equal((await other.call('POST', '/ssh-hosts/inside/test')).status, 404);
+  });
+
+  await t.test('are called 30 times a minute, and there are 100', async (t) => {
+    const other = fixture.withNewAccount();
+    await other.call('POST', '/ssh-hosts', { ...host, id: 'h0', hostKeys: [`SHA256:${'A'.repeat(43)}`] });
+    const before = sshd.total();
+    let fault = '';
+    for (let count = 0; count < 31; count += 1) ({ fault } = (await other.call('POST', '/ssh-hosts/h0/test')).body);
+    t.match(fault, /made 30 SSH connections within a minute/);
+    t.equal(sshd.total() - before, 30);
+    await other.pool.query(
+      `INSERT INTO ssh_hosts (account_id, id, revision, name, address, port, user_name, host_keys, login, key_id, sealed)
+       SELECT account_id, id || n, revision, name, address, port, user_name, host_keys, login, key_id, sealed
+         FROM ssh_hosts, generate_series(1, 99) n WHERE id = 'h0'`,
+    );
+    t.match(await other.call('POST', '/ssh-hosts', { ...host, id: 'more' }), {
+      status: 409,
+      body: { code: 'too_many' },
+    });
+  });
+});
