@@ -77,10 +77,15 @@ class RunningInvocation {
         this.#controller?.abort(error);
         end(toFailedOutcome(error));
       });
-      Promise.resolve(answer).then(
-        (value) => end({ outcome: 'answered', answer: value }),
-        (error) => end(toFailedOutcome(error)),
-      );
+      try {
+        Promise.resolve(answer).then(
+          (value) => end({ outcome: 'answered', answer: value }),
+          (error) => end(toFailedOutcome(error)),
+        );
+      } catch (error) {
+        // A promise may have its own `then` or `constructor`, which throws.
+        end(toFailedOutcome(error));
+      }
     });
   }
 }

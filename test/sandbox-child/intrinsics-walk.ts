@@ -48,7 +48,7 @@ const PLATFORM_SAMPLES = `(() => {
 })()`;
 
 /** An expression: the paths of everything reachable from these globals, by object. A path is the first found, breadth first. */
-const makeWalk = (samples: string): string => `((roots) => {
+const makeWalk = (samples: string): string => `((roots, given) => {
   const samples = ${samples};
   const paths = new Map();
   const add = (value, path) => {
@@ -105,6 +105,67 @@ export const LIST_UNFROZEN = `(async () => {
   const [paths, again] = [${PLUGIN_WALK}(names), ${PLUGIN_WALK}(names)];
   const open = [...paths].filter(([object]) => again.has(object) && !Object.isFrozen(object) && object !== globalThis);
   return { seen: paths.size, open: open.map(([, path]) => path) };
+})()`;
+
+/**
+ * Registers every kind of handler, each of which keeps `this`, its arguments and what `cancel` throws in `handled`.
+ *
+ * @param hooks names such as `middleware.toolCall`
+ */
+export const registerKeepers = (hooks: readonly string[], events: readonly string[]): string => `
+  globalThis.handled = [];
+  const keep = function (...given) {
+    const ctx = given.at(-1);
+    const thrown = (() => { try { ctx.cancel?.('x'); } catch (error) { return error; } })();
+    handled.push([own.includes(this) ? null : this, ...given, ctx.signal, thrown]);
+  };
+  ${[...hooks, ...events.map((name) => `events.${name}`)].map((name) => `${name} = keep;`).join('\n')}
+  // Handlers of these are called with the plugin's own object as \`this\`.
+  const own = [{ description: 'test', parameters: {}, handler: keep }, { models: [{ id: 'm', name: 'M' }], chat: keep }];
+  [tools.kept, providers.kept] = own;
+  commands.kept = own[0];
+  for (const name of ['receive', 'send', 'handshake']) channel[name] = keep;
+`;
+
+/**
+ * An expression: what a plugin to which everything is granted reaches and two looks share, but can be changed, as paths, and what
+ * inherits from another realm. `handled` holds what every handler was called with, twice.
+ *
+ * @param examples arguments by name of the host call
+ */
+export const listUnfrozenGrants = (examples: Readonly<Record<string, readonly unknown[]>>): string => `(async () => {
+  const examples = ${JSON.stringify(examples)};
+  const settle = async (work) => { try { return await work(); } catch (error) { return error; } };
+  const look = async (handled) => {
+    const given = { host, fetch, handled };
+    for (const [name, args] of Object.entries(examples)) {
+      const [group, method] = name.split('.');
+      const promise = host[group][method](...args);
+      given[name] = [promise, await promise, await settle(() => host[group][method]('refuse'))];
+    }
+    const toJSON = () => { throw Object.assign(new Error('x'), { own: 1 }); };
+    given.errors = [await settle(() => host.storage.set('x', { toJSON })), await settle(() => host.storage.set('x', 1n)),
+      await settle(() => host.llm.complete({ messages: [], schema: { type: 'object' } })),
+      await settle(() => host.llm.complete({ messages: [], schema: { type: 'none' } })),
+      (await Promise.allSettled(Array.from({ length: 100 }, () => host.storage.get('x')))).at(-1).reason];
+    const [response, streamed] = [await fetch('https://a'), await fetch('https://a')];
+    const reader = streamed.body.getReader();
+    given.response = [response, response.headers, response.headers.entries(), response.body, response.body[Symbol.asyncIterator](), reader,
+      await reader.read(), response.clone, await (await fetch('https://a')).blob()];
+    given.failed = [await settle(() => fetch('refuse:x')), await settle(() => fetch('https://refuse.test/')),
+      await settle(() => fetch('https://a', { signal: AbortSignal.abort() }))];
+    return (${makeWalk('given')})([], given);
+  };
+  const half = handled.length / 2;
+  const [paths, again] = [await look(handled.slice(0, half)), await look(handled.slice(half))];
+  const open = [...paths].filter(([object]) => again.has(object) && !Object.isFrozen(object) && object !== globalThis);
+  const rootOf = (object) => {
+    const parent = Reflect.getPrototypeOf(object);
+    return parent === null ? object : rootOf(parent);
+  };
+  const isForeign = (object) => Reflect.getPrototypeOf(object) !== null && rootOf(object) !== Object.prototype;
+  const foreign = [...paths].filter(([object]) => isForeign(object));
+  return { seen: paths.size, handled: half, open: open.map(([, path]) => path), foreign: foreign.map(([, path]) => path) };
 })()`;
 
 /** A program: freezes everything that the global object leads to, and nothing else. */

@@ -57,6 +57,39 @@ t.test('bytes survive exactly, wherever the protocol has them', async (t) => {
   t.equal(found.body.deep.bytes.byteLength, 0);
 });
 
+t.test('bytes are what they are, whatever a plugin says of their length', async (t) => {
+  const bytes = Uint8Array.of(1, 2, 3, 4);
+  class Lying extends Uint8Array {
+    override get byteLength(): number {
+      return -8;
+    }
+  }
+  const own = Object.defineProperty(bytes.slice(), 'byteLength', { value: 1_000_000 });
+  const found = roundTrip({ list: [Lying.from(bytes), own] }) as { list: Uint8Array[] };
+  t.same(found, { list: [bytes, bytes] });
+  const seen: PropertyKey[] = [];
+  const proxy = new Proxy(bytes, {
+    get(target, key) {
+      seen.push(key);
+      return Reflect.get(target, key);
+    },
+  });
+  t.same(roundTrip({ proxy }), { proxy: { 0: 1, 1: 2, 2: 3, 3: 4 } }, 'a proxy is an object like any other');
+  t.notOk(seen.includes('byteLength') || seen.includes('length'));
+});
+
+t.test('a message whose bytes change while it is encoded is refused', async (t) => {
+  for (const change of [
+    (memory: ArrayBuffer) => memory.resize(8),
+    (memory: ArrayBuffer) => memory.resize(8_192),
+    (memory: ArrayBuffer) => void memory.transfer(),
+  ]) {
+    const memory = new ArrayBuffer(4_096, { maxByteLength: 8_192 });
+    const params = { bytes: new Uint8Array(memory), later: { toJSON: () => change(memory) } };
+    t.throws(() => encode({ method: 'x', params }), change.name);
+  }
+});
+
 t.test('no text is altered: half characters, U+0000, escapes as text, and odd names', async (t) => {
   const long = 'x'.repeat(600);
   const texts = ['\ud800', '\0', '\\u0000', '\\ud800', '\ufffd', `${long}\udc00`, `${long}\0`, `${long}\ufffd`];

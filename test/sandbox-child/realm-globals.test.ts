@@ -6,6 +6,8 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { runInNewContext } from 'node:vm';
 import t from 'tap';
+import { hostExamples, listExampleArguments } from '../../sdk/contract/host-examples.ts';
+import { events, type HostCallName, hooks, hostCalls, type Target } from '../../sdk/contract/protocol.ts';
 import {
   absentGlobals,
   foreignGlobals,
@@ -14,20 +16,25 @@ import {
   pluginGlobals,
   withheldGlobals,
 } from '../../sdk/contract/realm-globals.ts';
+import { HostCallRefusal } from '../../supervisor/children/child-errors.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { bundleOf, callTool, testChild, testJail } from '../supervisor/children/jailed-child.ts';
-import { LIST_UNFROZEN, listMembers, listUnassignable } from './intrinsics-walk.ts';
+import {
+  LIST_UNFROZEN,
+  listMembers,
+  listUnassignable,
+  listUnfrozenGrants,
+  registerKeepers,
+} from './intrinsics-walk.ts';
 
 /** Not the global object itself. */
 const language = languageGlobals.filter((name) => name !== 'globalThis');
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
 const child = testChild(t, await testJail(t));
-await child.load(
-  bundleOf(
-    "tools.run = { description: 'test', parameters: {}, handler: async ({ code }) => JSON.stringify(await (0, eval)(code)) };",
-  ),
-);
+const EVALUATOR =
+  "tools.run = { description: 'test', parameters: {}, handler: async ({ code }) => JSON.stringify(await (0, eval)(code)) };";
+await child.load(bundleOf(EVALUATOR));
 
 /** Evaluates a program in a child, as the code of a plugin. */
 async function evaluate(code: string): Promise<unknown> {
@@ -97,6 +104,45 @@ t.test('nothing that a plugin reaches can be changed but what it registers with'
     [],
   );
   t.ok(seen > 2_700, `${seen} objects`);
+});
+
+t.test('nor what every grant and every handler gives out', async (t) => {
+  const examples = Object.fromEntries(
+    (Object.keys(hostExamples) as HostCallName[]).map((name) => [name, listExampleArguments(name)]),
+  );
+  const child = testChild(t, await testJail(t), {
+    onHostCall: async ({ member, args }) => {
+      if (/refuse/.test(String(args[0]))) throw new HostCallRefusal('failed', 'the host refuses this call');
+      return hostExamples[member as HostCallName].result;
+    },
+  });
+  const keepers = registerKeepers(Object.keys(hooks), Object.keys(events));
+  await child.load(bundleOf(`${EVALUATOR}\n${keepers}`, { members: Object.keys(hostCalls), settings: { a: 'b' } }));
+  const targets: Target[] = [
+    ...Object.keys(hooks).map((name): Target => ({ kind: 'hook', name })),
+    ...Object.keys(events).map((name): Target => ({ kind: 'event', name })),
+    ...(['tools', 'commands', 'providers'] as const).map((kind): Target => ({ kind, name: 'kept' })),
+    ...['receive', 'send', 'handshake'].map((name): Target => ({ kind: 'channel', name })),
+  ];
+  const request = { method: 'POST', headers: { a: 'b' }, query: {}, bodyBytes: Uint8Array.of(123, 125) };
+  const context = {
+    settings: { a: 'b' },
+    arguments: { a: [1] },
+    input: 'x',
+    request,
+    message: { text: 'x', attachments: [] },
+  };
+  for (const look of [1, 2])
+    for (const target of targets)
+      await child.invoke(target, context, {
+        invocationId: `${look}-${target.kind}-${target.name}`,
+        deadlineAt: Date.now() + 5_000,
+      });
+  const outcome = await callTool(child, 'run', { code: listUnfrozenGrants(examples) });
+  t.equal(outcome.outcome, 'answered', JSON.stringify(outcome));
+  const { seen, handled, open, foreign } = JSON.parse(String(outcome.outcome === 'answered' && outcome.answer));
+  t.same({ open, foreign, handled }, { open: [], foreign: [], handled: targets.length });
+  t.ok(seen > 700, `${seen} objects`);
 });
 
 /** The length of an array cannot become an accessor. The functions that `Error.prepareStackTrace` gives out are not shared. */

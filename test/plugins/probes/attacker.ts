@@ -1,7 +1,10 @@
 /** Runs probes in jailed children: many in one child, and in a new one where a probe has ended or spoiled the last. */
 import type { Test } from 'tap';
+import { hostExamples } from '../../../sdk/contract/host-examples.ts';
+import type { HostCallName } from '../../../sdk/contract/protocol.ts';
 import type { HostCall } from '../../../supervisor/children/child.ts';
 import type { Outcome } from '../../../supervisor/children/child-calls.ts';
+import { HostCallRefusal } from '../../../supervisor/children/child-errors.ts';
 import type { Jail } from '../../../supervisor/jail/jail.ts';
 import { bundleOf, callTool, type TestChild, testChild } from '../../supervisor/children/jailed-child.ts';
 import type { Goal } from './groups.ts';
@@ -18,6 +21,10 @@ const LOAD_MS = 600;
 const FIRST_LOOK_MS = 10_000;
 /** Ids that the harness gives to its calls; another one is foreign. */
 const OWN_ID = /^call-\d+$/;
+/** A first argument for which the harness refuses a host call. */
+const REFUSED = /^(?:https:\/\/)?refuse/;
+/** The reason of a child that was ended for what it sent. */
+const BREAKS_PROTOCOL = /protocol/;
 /** One tool that runs code it is given, so that many probes share a child. */
 const EVALUATOR = `tools.run = { description: 'test', parameters: {}, handler: (args, ctx) => (0, eval)(args.code)(ctx) };`;
 /** What a probe may have changed for the next one: compared with how it was when the child was new. */
@@ -38,13 +45,18 @@ export class Attacker {
   readonly #test: Test;
   readonly #jail: Jail;
   readonly #values: Readonly<Record<string, string>>;
+  readonly #members: readonly string[];
   readonly #foreign: string[] = [];
+  /** How children broke the protocol: with the realm up, no plugin can. */
+  readonly #broken: string[] = [];
   #child: TestChild | null = null;
 
-  constructor(test: Test, jail: Jail, values: Readonly<Record<string, string>>) {
+  /** @param members the granted host calls; each is answered with its example */
+  constructor(test: Test, jail: Jail, values: Readonly<Record<string, string>>, members: readonly string[]) {
     this.#test = test;
     this.#jail = jail;
     this.#values = values;
+    this.#members = members;
   }
 
   /** What a probe reached, in words; null where it was stopped. */
@@ -54,7 +66,7 @@ export class Attacker {
     const found = goal === 'forge' ? await this.#forge(probe) : await this.run(probe.code);
     const reached = found !== null && (probe.counts?.test(found) ?? true) ? found : null;
     if (probe.alone || !(await this.#isIntact())) await this.#drop();
-    return reached;
+    return reached ?? this.#findForged();
   }
 
   /** What code answered, or null where it was stopped: by an exception, by its death, or by having nothing to say. */
@@ -86,15 +98,24 @@ export class Attacker {
     const child = await this.#ready();
     await this.#call(child, probe.code, PROBE_MS);
     const next = child.state === 'loaded' ? await this.#call(child, `return 'sane';`, LOAD_MS, '') : null;
-    if (next?.outcome === 'answered' && next.answer !== 'sane') return `the next call answered ${words(next.answer)}`;
-    return this.#foreign.length > 0 ? `a host call spoke for ${this.#foreign.join()}` : null;
+    return next?.outcome === 'answered' && next.answer !== 'sane'
+      ? `the next call answered ${words(next.answer)}`
+      : null;
+  }
+
+  /** What came over the connection that the program of the child never sends, in words. Raw Node may break the protocol. */
+  #findForged(): string | null {
+    const foreign = this.#foreign.splice(0);
+    const broken = this.#broken.splice(0);
+    if (foreign.length > 0) return `a host call spoke for ${foreign.join()}`;
+    return broken.length > 0 && this.#values.realm === 'true' ? broken.join() : null;
   }
 
   async #register(probe: Probe): Promise<string | null> {
     const child = this.#spawn();
     try {
       const expected = await this.#recorded();
-      await child.load(bundleOf(`${EVALUATOR}\n${probe.code}`, { expected, members: ['secrets.get'] }), LOAD_MS);
+      await child.load(bundleOf(`${EVALUATOR}\n${probe.code}`, { expected, members: this.#members }), LOAD_MS);
       await callTool(child, 'run', { code: '(async () => { await null; await null; })' }, LOAD_MS);
       const outcome = await callTool(child, 'late', {}, LOAD_MS);
       return outcome.outcome === 'answered' ? words(outcome.answer) : null;
@@ -124,12 +145,19 @@ export class Attacker {
 
   #spawn(): TestChild {
     return testChild(this.#test, this.#jail, {
-      onHostCall: ({ invocationId }: HostCall) => {
-        if (invocationId !== null && !OWN_ID.test(invocationId)) this.#foreign.push(invocationId);
-        return Promise.reject(new Error('there is no such host'));
-      },
+      onHostCall: (call) => this.#answer(call),
       onLog: () => undefined,
+      onExit: ({ reason }) => {
+        if (BREAKS_PROTOCOL.test(reason)) this.#broken.push(reason);
+      },
     });
+  }
+
+  async #answer({ member, args, invocationId }: HostCall): Promise<unknown> {
+    if (invocationId !== null && !OWN_ID.test(invocationId)) this.#foreign.push(invocationId);
+    if (!this.#members.includes(member)) this.#foreign.push(member);
+    if (REFUSED.test(String(args[0]))) throw new HostCallRefusal('failed', 'the host refuses this call');
+    return hostExamples[member as HostCallName]?.result;
   }
 
   async #ready(): Promise<TestChild> {
@@ -143,7 +171,7 @@ export class Attacker {
   async #unspoilt(): Promise<TestChild> {
     await this.#drop();
     this.#child = this.#spawn();
-    await this.#child.load(bundleOf(EVALUATOR, { members: ['secrets.get'] }));
+    await this.#child.load(bundleOf(EVALUATOR, { members: this.#members }));
     return this.#child;
   }
 

@@ -44,6 +44,20 @@ t.test('an answer that came while the supervisor was busy counts, however late i
   t.equal(child.state, 'loaded');
 });
 
+t.test('a promise whose own then throws is a failure of its handler', async (t) => {
+  const child = testChild(t, jail);
+  const handlers = {
+    first: 'return Object.assign(Promise.resolve(), { then() { throw new Error("from first"); } });',
+    second:
+      'return Object.defineProperty(Promise.resolve(), "constructor", { get() { throw new Error("from second"); } });',
+  };
+  const register = ([name, code]: [string, string]): string =>
+    `tools.${name} = { description: 'test', parameters: {}, handler() { ${code} } };`;
+  await child.load(bundleOf(Object.entries(handlers).map(register).join('\n')));
+  for (const name of Object.keys(handlers))
+    t.match(await callTool(child, name), { outcome: 'failed', message: `from ${name}` });
+});
+
 t.test('a stop lets running calls finish, within its grace', async (t) => {
   const child = testChild(t, jail);
   await child.load(bundleOf(toolOf('await new Promise((resolve) => setTimeout(resolve, args)); return "done";')));

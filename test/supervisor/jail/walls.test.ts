@@ -18,7 +18,7 @@ import { buildChild } from '../../../sandbox-child/build-child.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 import type { Jail, Walls } from '../../../supervisor/jail/jail.ts';
 import { Attacker } from '../../plugins/probes/attacker.ts';
-import { type Goal, groups, type ProbeGroup } from '../../plugins/probes/groups.ts';
+import { EVERY_MEMBER, type Goal, groups, type ProbeGroup } from '../../plugins/probes/groups.ts';
 import type { Probe } from '../../plugins/probes/probe.ts';
 import { type Escapes, escapesTable, publishedTable, publishTable } from '../../plugins/probes/table.ts';
 import { childProgram } from '../../runner/child-program.ts';
@@ -132,11 +132,20 @@ async function attackAll(attackers: readonly Attacker[], goal: Goal, probes: rea
   return escaped;
 }
 
-async function attackersOf(t: Test, combination: Combination, host: Host): Promise<Attacker[]> {
+/** Returns the attackers to whom these members are granted; the same ones for the same members. */
+type Attackers = (members: readonly string[]) => readonly Attacker[];
+
+async function attackersOf(t: Test, combination: Combination, host: Host): Promise<Attackers> {
   const program = combination.realm ? await childProgram() : openRealmProgram;
   const jail: Jail = await testJail(t, { program, walls: combination });
   const values = { ...host.values, realm: String(combination.realm) };
-  return Array.from({ length: Math.max(...Object.values(ATTACKERS)) }, () => new Attacker(t, jail, values));
+  const known = new Map<readonly string[], readonly Attacker[]>();
+  const count = Math.max(...Object.values(ATTACKERS));
+  return (members) => {
+    const attackers = known.get(members) ?? Array.from({ length: count }, () => new Attacker(t, jail, values, members));
+    known.set(members, attackers);
+    return attackers;
+  };
 }
 
 /** Longest duration of a probe that must succeed, on a busy machine. Milliseconds. */
@@ -146,7 +155,7 @@ for (const combination of combinations) {
   t.test(combination.name, async (t) => {
     const host = await makeHost(t);
     const attackers = await attackersOf(t, combination, host);
-    t.equal(await attackers[0]?.run('return ways.length > 20;', CONTROL_MS), 'true', 'probes run');
+    t.equal(await attackers(EVERY_MEMBER)[0]?.run('return ways.length > 20;', CONTROL_MS), 'true', 'probes run');
     const before = process.memoryUsage().rss;
     const row: Record<string, Escapes> = {};
     measured[combination.name] = row;
@@ -154,7 +163,7 @@ for (const combination of combinations) {
       if (!combination.goals.includes(group.goal)) continue;
       const probes = sampleProbes(group, combination);
       const started = performance.now();
-      const escaped = await attackAll(attackers, group.goal, probes);
+      const escaped = await attackAll(attackers(group.members ?? EVERY_MEMBER), group.goal, probes);
       row[group.name] = { tried: group.probes.length, escaped: escaped.length };
       t.comment(`${group.name}: ${probes.length} in ${((performance.now() - started) / 1000).toFixed(1)} s`);
       t.same(escaped, [], `${group.name}: all ${probes.length} are stopped`);
@@ -182,7 +191,7 @@ t.test('the table of escapes is the published one', async (t) => {
 t.test('the probes themselves reach things where no wall stands', async (t) => {
   const host = await makeHost(t);
   const jail = await testJail(t, { program: openRealmProgram, walls: { node: false, os: false } });
-  const attacker = new Attacker(t, jail, { ...host.values, realm: 'false' });
+  const attacker = new Attacker(t, jail, { ...host.values, realm: 'false' }, EVERY_MEMBER);
   const probes = groups.flatMap((group) => group.probes);
   for (const name of [
     'read a host file',
