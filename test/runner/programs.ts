@@ -27,9 +27,14 @@ export async function completeSearchPath(): Promise<void> {
   const missing = Object.keys(packages).filter((program) => findProgram(program) === null);
   if (missing.length === 0 || process.env.SANDBOX_FETCH === 'off' || !canFetchPackages()) return;
   const names = new Set(missing.map((program) => packages[program] ?? program));
-  const found = await fetchPackages(FOLDER, [...names], { onNotice: console.log });
+  const found = await fetchTestPackages([...names]);
   const folders = found.flatMap((folder) => [join(folder, 'usr', 'bin'), join(folder, 'usr', 'sbin')]);
   process.env.PATH = [process.env.PATH, ...folders].join(delimiter);
+}
+
+/** Unpacks packages of Debian into the cache. @returns the folders of those that could be had */
+export function fetchTestPackages(names: readonly string[]): Promise<string[]> {
+  return fetchPackages(FOLDER, names, { onNotice: console.log });
 }
 
 /** Why a test of this program is skipped; false where the program is there. */

@@ -8,9 +8,9 @@ export interface Random {
   pick<T>(items: readonly T[]): T;
 }
 
-/** The sequence of the run's seed. Every call starts it anew. */
-export function seededRandom(): Random {
-  let state = seed | 0;
+/** The sequence of a seed, by default the run's. Every call starts it anew. */
+export function seededRandom(from: number = seed): Random {
+  let state = from | 0;
   const next = (): number => {
     state = (state + 0x6d2b79f5) | 0;
     let mixed = Math.imul(state ^ (state >>> 15), 1 | state);

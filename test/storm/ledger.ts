@@ -86,6 +86,9 @@ export class Ledger {
     return this.#missing.get(lane)?.size ?? 0;
   }
 
+  acknowledged(): Entry[] {
+    return read(this.#acknowledged);
+  }
   arrivals(): Entry[] {
     return read(this.#arrived);
   }

@@ -1,15 +1,8 @@
-/**
- * The server that plugins under test report every arrival to before they answer. It plays a model endpoint: that is the one
- * way out of a plugin that needs neither names in the DNS nor the database.
- */
-
-import { once } from 'node:events';
+/** The plugin under test that reports every arrival, and the file that leads its reports to a server of the test. */
 import { writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { type Teardown, temporaryFolder } from '../runner/harness.ts';
-import { openAiEvents, stream } from '../supervisor/host/model-server.ts';
+import { startArrivalServer } from './arrival-server.ts';
 import type { Ledger } from './ledger.ts';
 
 /** What the reporting plugin declares. */
@@ -35,37 +28,15 @@ events.sessionDeleted = async (event) => void (await report(event.data.sessionId
 export const SILENT = `channel.receive = () => ({ messages: [{ conversationKey: 'k', from: 'vendor', text: 'hello' }] });`;
 
 /**
- * It is closed with the test.
+ * Starts the server, which ends with the test.
  *
- * @param onArrival told of each report; it is answered when that has settled
+ * @param onArrival called with each report; it is answered when that has settled
  * @returns a file for `MODELS_FILE`
  */
-export async function startRecorder(
-  t: Teardown,
-  ledger: Ledger,
-  onArrival: () => unknown = () => undefined,
-): Promise<string> {
-  const server = createServer(async (request, response) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk);
-    ledger.arrive(reportIn(Buffer.concat(chunks).toString()));
-    await onArrival();
-    stream(response).end(openAiEvents(['ok']));
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.teardown(() => {
-    server.closeAllConnections();
-    return new Promise((resolve) => server.close(resolve));
-  });
-  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+export async function startRecorder(t: Teardown, ledger: Ledger, onArrival?: () => unknown): Promise<string> {
+  const { models, close } = await startArrivalServer(ledger, onArrival);
+  t.teardown(close);
   const file = join(await temporaryFolder(t), 'models.json');
-  await writeFile(file, JSON.stringify([{ name: 'outside', kind: 'openai', baseUrl, models: ['ledger'] }]));
+  await writeFile(file, models);
   return file;
-}
-
-/** A request of the OpenAI kind, whose last message is the report. */
-function reportIn(body: string) {
-  const { content } = JSON.parse(body).messages.at(-1);
-  return JSON.parse(typeof content === 'string' ? content : content[0].text);
 }

@@ -1,0 +1,192 @@
+/** The faults: what each does to which victim, and how it ends. */
+import { writeFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Random } from '../runner/random.ts';
+import type { NemesisCluster } from './cluster.ts';
+import type { Member, MemberKind } from './member.ts';
+import type { FaultKind } from './records.ts';
+
+export interface FaultContext {
+  readonly cluster: NemesisCluster;
+  readonly random: Random;
+  /** File whose content shifts the clock of the last supervisor. Null: this machine has no libfaketime. */
+  readonly clockFile: string | null;
+}
+export interface Fault {
+  readonly name: string;
+  readonly kind: FaultKind;
+  /** Chooses whom it concerns: a process by its kind, or another part of the cluster by its name. */
+  readonly victim: MemberKind | 'postgres' | 'pgbouncer' | 'clock';
+  /** Resolves when it is healed. */
+  run(context: FaultContext, victim: Member): Promise<void>;
+}
+
+/** Longer than a lease, with its margin. Milliseconds. */
+const LONGER_THAN_LEASE = { min: 11_000, max: 17_000 };
+/** Shorter than a lease: nobody takes over. Milliseconds. */
+const SHORT = { min: 1_000, max: 7_000 };
+/** As long as a service manager waits. Milliseconds. */
+const RESTART = { min: 200, max: 3_000 };
+/** Clocks of machines may differ by a minute. Seconds. */
+const CLOCK_STEP_S = 50;
+
+const waitFor = ({ random }: FaultContext, { min, max }: { min: number; max: number }): Promise<void> =>
+  sleep(random.integer(min, max));
+
+const restartAfter = (member: Member) => async (context: FaultContext) => {
+  await waitFor(context, RESTART);
+  await member.start();
+};
+
+async function suspend(context: FaultContext, member: Member, times: { min: number; max: number }): Promise<void> {
+  member.suspend();
+  await waitFor(context, times);
+  member.resume();
+}
+
+async function cut(context: FaultContext, member: Member, times: { min: number; max: number }): Promise<void> {
+  member.cut();
+  await waitFor(context, times);
+  member.mend();
+}
+
+/** Ends connections of the cluster's processes at the server, those of a listener or some of all. */
+async function endBackends({ cluster }: FaultContext, condition: string): Promise<void> {
+  await cluster.pool
+    .query(
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name <> 'nemesis' AND ${condition}`,
+    )
+    .catch(() => undefined);
+}
+
+export const faults: readonly Fault[] = [
+  {
+    name: 'kill -9 of a supervisor',
+    kind: 'vanish',
+    victim: 'supervisor',
+    run: async (context, member) => {
+      await member.kill();
+      await restartAfter(member)(context);
+    },
+  },
+  {
+    name: 'supervisor stands still, longer than its lease',
+    kind: 'vanish',
+    victim: 'supervisor',
+    run: (context, member) => suspend(context, member, LONGER_THAN_LEASE),
+  },
+  {
+    name: 'supervisor stands still for a moment',
+    kind: 'other',
+    victim: 'supervisor',
+    run: (context, member) => suspend(context, member, SHORT),
+  },
+  {
+    name: 'link of a supervisor cut, longer than its lease',
+    kind: 'vanish',
+    victim: 'supervisor',
+    run: (context, member) => cut(context, member, LONGER_THAN_LEASE),
+  },
+  {
+    name: 'link of a supervisor cut for a moment',
+    kind: 'other',
+    victim: 'supervisor',
+    run: (context, member) => cut(context, member, SHORT),
+  },
+  {
+    name: 'drain of a supervisor',
+    kind: 'drain',
+    victim: 'supervisor',
+    run: async (context, member) => {
+      await member.drain();
+      await restartAfter(member)(context);
+    },
+  },
+  {
+    name: 'kill -9 of an API',
+    kind: 'other',
+    victim: 'api',
+    run: async (context, member) => {
+      await member.kill();
+      await restartAfter(member)(context);
+    },
+  },
+  {
+    name: 'API stands still',
+    kind: 'other',
+    victim: 'api',
+    run: (context, member) => suspend(context, member, SHORT),
+  },
+  {
+    name: 'link of an API cut',
+    kind: 'isolation',
+    victim: 'api',
+    run: (context, member) => cut(context, member, LONGER_THAN_LEASE),
+  },
+  {
+    name: 'drain of an API',
+    kind: 'other',
+    victim: 'api',
+    run: async (context, member) => {
+      await member.drain();
+      await restartAfter(member)(context);
+    },
+  },
+  {
+    name: 'all listeners ended',
+    kind: 'other',
+    victim: 'postgres',
+    run: (context) => endBackends(context, `query ILIKE 'LISTEN%'`),
+  },
+  {
+    name: 'all connections ended',
+    kind: 'other',
+    victim: 'postgres',
+    run: (context) => endBackends(context, 'true'),
+  },
+  {
+    name: 'some connections ended',
+    kind: 'other',
+    victim: 'postgres',
+    run: (context) => endBackends(context, 'random() < 0.3'),
+  },
+  {
+    name: 'PostgreSQL killed',
+    kind: 'other',
+    victim: 'postgres',
+    run: ({ cluster, random }) => cluster.server.breakDown(random.integer(0, SHORT.max)),
+  },
+  {
+    name: 'PostgreSQL killed, away longer than a lease',
+    kind: 'other',
+    victim: 'postgres',
+    run: ({ cluster, random }) =>
+      cluster.server.breakDown(random.integer(LONGER_THAN_LEASE.min, LONGER_THAN_LEASE.max)),
+  },
+  {
+    name: 'kill -9 of pgbouncer',
+    kind: 'other',
+    victim: 'pgbouncer',
+    run: async (context) => {
+      await context.cluster.pooler?.kill();
+      await waitFor(context, RESTART);
+      await context.cluster.pooler?.restart();
+    },
+  },
+  {
+    name: 'clock of a supervisor steps',
+    kind: 'other',
+    victim: 'clock',
+    run: async (context) => {
+      const seconds = context.random.integer(-CLOCK_STEP_S, CLOCK_STEP_S);
+      await stepClock(context, seconds);
+      await waitFor(context, SHORT);
+      await stepClock(context, 0);
+    },
+  },
+];
+
+async function stepClock({ clockFile }: FaultContext, seconds: number): Promise<void> {
+  if (clockFile !== null) await writeFile(clockFile, `${seconds < 0 ? '' : '+'}${seconds}s\n`);
+}

@@ -1,0 +1,222 @@
+/** The invariants of several supervisors and APIs on one database, each judged from the records of a run. Pure. */
+import { type Entry, judge } from '../storm/ledger.ts';
+import type { Accepted, CounterCall, CounterWrite, DeliveryRow, FaultRecord, GuardCall } from './records.ts';
+
+/** Work without an owner runs again within this time after a machine vanished. Milliseconds. */
+const FAILOVER_MS = 15_000;
+/** The same after a drain. Milliseconds. */
+const DRAIN_MS = 2_000;
+/** An API takes so long after an outage to store what waits on its disk. Milliseconds. */
+const SPOOL_MS = 35_000;
+/** Violations named for each invariant. */
+const NAMED_MAX = 5;
+
+export interface Finding {
+  readonly invariant: string;
+  readonly isKept: boolean;
+  /** What was counted. */
+  readonly figures: string;
+  readonly violations: readonly string[];
+}
+
+const report = (invariant: string, figures: string, violations: readonly string[]): Finding => ({
+  invariant,
+  isKept: violations.length === 0,
+  figures: violations.length === 0 ? figures : `${figures}, ${violations.length} violations`,
+  violations: violations.slice(0, NAMED_MAX),
+});
+
+function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, T[]> {
+  const groups = new Map<string, T[]>();
+  for (const item of items) {
+    const group = groups.get(keyOf(item));
+    if (group) group.push(item);
+    else groups.set(keyOf(item), [item]);
+  }
+  return groups;
+}
+
+/** Every number that was answered is stored, once, and no call without an answer was run twice. */
+export function judgeCounters(calls: readonly CounterCall[], writes: readonly CounterWrite[]): Finding {
+  const violations: string[] = [];
+  const written = groupBy(writes, ({ account }) => account);
+  for (const [account, own] of groupBy(calls, (call) => call.account)) {
+    const stored = new Set((written.get(account) ?? []).map(({ count }) => count));
+    const answered = new Set<number>();
+    let unanswered = 0;
+    for (const { count } of own) {
+      if (count === null) unanswered += 1;
+      else if (answered.has(count)) violations.push(`${account}: ${count} was answered twice`);
+      else answered.add(count);
+    }
+    for (const count of answered)
+      if (!stored.has(count)) violations.push(`${account}: ${count} was answered, not kept`);
+    const extra = (written.get(account)?.length ?? 0) - answered.size;
+    if (extra > unanswered) violations.push(`${account}: ${extra} writes without an answer, of ${unanswered} calls`);
+  }
+  const good = calls.filter(({ count }) => count !== null).length;
+  const figures = `${writes.length} kept, ${good} answered, ${calls.length - good} calls without an answer`;
+  return report('(a) counters kept = answers given', figures, violations);
+}
+
+/** The epochs of an account's writes never go back, and each write adds one to the last. */
+export function judgeEpochs(writes: readonly CounterWrite[]): Finding {
+  const violations: string[] = [];
+  const epochs = new Set<number | null>();
+  for (const [account, own] of groupBy(writes, (write) => write.account)) {
+    let last = { epoch: 0, count: 0 };
+    for (const { epoch, count } of own) {
+      epochs.add(epoch);
+      if (epoch === null) violations.push(`${account}: ${count} was written without an epoch`);
+      else if (epoch < last.epoch)
+        violations.push(`${account}: epoch ${epoch} wrote ${count} after epoch ${last.epoch}`);
+      if (count !== last.count + 1) violations.push(`${account}: ${count} was written after ${last.count}`);
+      last = { epoch: epoch ?? last.epoch, count };
+    }
+  }
+  return report('(b) one epoch writes per account', `${writes.length} writes in ${epochs.size} epochs`, violations);
+}
+
+/** Every webhook request answered with 200 was delivered, or is a dead letter that says why. */
+export function judgeDeliveries(
+  accepted: readonly Accepted[],
+  arrivals: ReadonlySet<string>,
+  rows: readonly DeliveryRow[],
+): Finding {
+  const byId = new Map(rows.map((row) => [row.id, row]));
+  const violations: string[] = [];
+  let dead = 0;
+  for (const { id, door } of accepted) {
+    const row = byId.get(id);
+    const hasCause = row?.state === 'dead' && (row.cause ?? '') !== '';
+    if (hasCause) dead += 1;
+    else if (row === undefined) violations.push(`${id}, accepted by ${door}, has no row`);
+    else if (row.state !== 'delivered') violations.push(`${id}, accepted by ${door}, is ${row.state}`);
+    else if (!arrivals.has(id)) violations.push(`${id}, accepted by ${door}, is delivered and never arrived`);
+  }
+  const figures = `${accepted.length} accepted, ${accepted.length - dead} delivered, ${dead} dead with a cause`;
+  return report('(c) every 200 is delivered or dead', figures, violations);
+}
+
+/** Every session that was opened is told, and in order. */
+export function judgeEvents(acknowledged: readonly Entry[], arrived: readonly Entry[]): Finding {
+  const { lost, misplaced } = judgeOrder(acknowledged, arrived);
+  const violations = [
+    ...lost.map((id) => `the start of session ${id} was not told`),
+    ...misplaced.map(({ lane, place }) => `event ${lane} ${place} was overtaken`),
+  ];
+  return report('(c) every event is told, in order', `${acknowledged.length} sessions`, violations);
+}
+
+/**
+ * Requests to one channel, each sent after the answer to the one before, arrive in this order, whichever API accepted them.
+ * What an API accepted while it alone missed the database may be overtaken by what the others wrote meanwhile.
+ */
+export function judgeChannelOrder(
+  { acknowledged, arrived }: { readonly acknowledged: readonly Entry[]; readonly arrived: readonly Entry[] },
+  accepted: readonly Accepted[],
+  faults: readonly FaultRecord[],
+): Finding {
+  const doors = new Map(accepted.map((one) => [one.id, one]));
+  const isAlone = ({ id }: Entry): boolean => {
+    const one = doors.get(id);
+    return faults.some(
+      ({ kind, victim, at, endedAt }) =>
+        kind === 'isolation' && one?.door === victim && one.at >= at && one.at <= endedAt + SPOOL_MS,
+    );
+  };
+  const { misplaced } = judgeOrder(acknowledged, arrived);
+  const allowed = misplaced.filter(isAlone);
+  const violations = misplaced
+    .filter((entry) => !isAlone(entry))
+    .map(({ id, lane, place }) => `${lane} ${place} (${id}, ${doors.get(id)?.door}) was overtaken`);
+  const channels = new Set(acknowledged.map(({ lane }) => lane)).size;
+  const figures = `${acknowledged.length} requests to ${channels} channels, ${allowed.length} overtaken beside an API without database`;
+  return report('(d) order per channel over all APIs', figures, violations);
+}
+
+/** What was not acknowledged is in no order. */
+function judgeOrder(acknowledged: readonly Entry[], arrived: readonly Entry[]) {
+  const known = new Map(acknowledged.map((entry) => [entry.id, entry]));
+  const { lost, misplaced } = judge(
+    acknowledged,
+    arrived.filter(({ id }) => known.has(id)),
+  );
+  const byPlace = new Map(acknowledged.map((entry) => [`${entry.lane} ${entry.place}`, entry]));
+  return { lost, misplaced: misplaced.map((name) => byPlace.get(name) as Entry) };
+}
+
+/** A call that began after another was answered gets a higher number: no answer comes from a state before. */
+export function judgeAnswers(calls: readonly CounterCall[]): Finding {
+  const violations: string[] = [];
+  for (const [account, own] of groupBy(calls, (call) => call.account)) {
+    const answered = own.filter((call): call is CounterCall & { count: number } => call.count !== null);
+    const byEnd = answered.toSorted((one, other) => one.endedAt - other.endedAt);
+    let highest = 0;
+    let ended = 0;
+    for (const call of answered.toSorted((one, other) => one.startedAt - other.startedAt)) {
+      for (let next = byEnd[ended]; next !== undefined && next.endedAt < call.startedAt; next = byEnd[ended]) {
+        highest = Math.max(highest, next.count);
+        ended += 1;
+      }
+      if (call.count <= highest) violations.push(`${account}: ${call.count} was answered after ${highest}`);
+    }
+  }
+  return report('(e) no older answer after a newer', `${calls.length} calls in real time`, violations);
+}
+
+/** Work of a supervisor that vanished or drained goes on under the next epoch in time, for 99 of 100 accounts. */
+export function judgeRecovery(
+  faults: readonly FaultRecord[],
+  writes: readonly CounterWrite[],
+  patience: number,
+): Finding[] {
+  const byAccount = [...groupBy(writes, ({ account }) => account).values()];
+  const measure = (kind: 'vanish' | 'drain'): number[] =>
+    faults
+      .filter((fault) => fault.kind === kind && fault.isAlone)
+      .flatMap((fault) => byAccount.flatMap((own) => measurePause(fault, own) ?? []))
+      .sort((one, other) => one - other);
+  return [
+    judgeTimes('(f) runs again after a machine vanished', measure('vanish'), FAILOVER_MS * patience),
+    judgeTimes('(f) runs again after a drain', measure('drain'), DRAIN_MS * patience),
+  ];
+}
+
+/** From the fault, or after a drain from the last write of the old owner, to the first write of the next. Null: not concerned. */
+function measurePause({ kind, at, owned }: FaultRecord, writes: readonly CounterWrite[]): number | null {
+  const old = owned.get(writes[0]?.shard ?? -1);
+  if (old === undefined) return null;
+  const next = writes.find((write) => write.at > at && write.epoch !== old);
+  if (next === undefined) return Number.POSITIVE_INFINITY;
+  const last = writes.findLast(({ epoch }) => epoch === old);
+  return next.at - (kind === 'drain' ? Math.max(at, last?.at ?? at) : at);
+}
+
+function judgeTimes(invariant: string, sorted: readonly number[], limitMs: number): Finding {
+  const at = (share: number): number => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
+  const p99 = at(0.99);
+  const figures = `${sorted.length} moves, p50 ${Math.round(at(0.5))} ms, p99 ${Math.round(p99)} ms`;
+  const violations = p99 > limitMs ? [`p99 ${Math.round(p99)} ms, more than ${limitMs} ms`] : [];
+  return report(`${invariant}, p99 ≤ ${limitMs / 1_000} s`, figures, violations);
+}
+
+/** No forbidden message gets through, and no other one without the guard's mark. */
+export function judgeGuards(calls: readonly GuardCall[]): Finding {
+  const passed = calls.filter(({ isForbidden, action }) => isForbidden && action === 'continue').length;
+  const skipped = calls.filter(
+    ({ isForbidden, action, isMarked }) => !isForbidden && action === 'continue' && !isMarked,
+  );
+  const violations = [
+    ...Array.from({ length: passed }, () => 'a forbidden message got through'),
+    ...skipped.map(() => 'a message got through that the guard did not see'),
+  ];
+  const count = (wanted: GuardCall['action']): number => calls.filter(({ action }) => action === wanted).length;
+  const figures = `${count('continue')} passed, ${count('cancel')} cancelled, ${count(null)} without an answer`;
+  return report('(g) required guards are never skipped', figures, violations);
+}
+
+/** No process of the product ended by itself. */
+export function judgeEnds(ends: readonly string[]): Finding {
+  return report('no process ended by itself', `${ends.length} unexpected ends`, ends);
+}

@@ -1,0 +1,128 @@
+/** The invariants of the nemesis find what breaks them; with `--soak`, the nemesis itself runs for some minutes. */
+import t from 'tap';
+import { temporaryFolder } from '../runner/harness.ts';
+import { amount, seed } from '../runner/soak.ts';
+import type { Entry } from '../storm/ledger.ts';
+import {
+  type Finding,
+  judgeAnswers,
+  judgeChannelOrder,
+  judgeCounters,
+  judgeDeliveries,
+  judgeEpochs,
+  judgeEvents,
+  judgeGuards,
+  judgeRecovery,
+} from './invariants.ts';
+import { formatReport } from './print-report.ts';
+import type { CounterCall, CounterWrite, FaultRecord } from './records.ts';
+import { runNemesis } from './run-nemesis.ts';
+
+const MINUTES = 2.5;
+/** The soak runs beside other files. */
+const PATIENCE = 3;
+t.setTimeout(900_000);
+
+const call = (count: number | null, startedAt: number, endedAt: number): CounterCall => ({
+  account: 'ann',
+  startedAt,
+  endedAt,
+  count,
+});
+const write = (count: number, epoch: number | null, at = 0): CounterWrite => ({
+  account: 'ann',
+  shard: 7,
+  epoch,
+  count,
+  at,
+});
+const entry = (place: number): Entry => ({ id: `d${place}`, lane: 'a', place, at: place });
+const fault = (kind: FaultRecord['kind'], victim: string): FaultRecord => ({
+  name: kind,
+  victim,
+  kind,
+  at: 100,
+  endedAt: 200,
+  isAlone: true,
+  owned: new Map([[7, 1]]),
+});
+const isKept = (finding: Finding | undefined): boolean => finding?.isKept === true;
+
+t.test('counters: an answer that is not kept, is given twice, or was run twice', async (t) => {
+  const writes = [write(1, 1), write(2, 1)];
+  t.ok(isKept(judgeCounters([call(1, 0, 1), call(null, 1, 2)], writes)));
+  t.notOk(isKept(judgeCounters([call(1, 0, 1), call(3, 1, 2)], writes)));
+  t.notOk(isKept(judgeCounters([call(1, 0, 1), call(1, 1, 2)], writes)));
+  t.notOk(isKept(judgeCounters([call(1, 0, 1)], writes)));
+});
+
+t.test('epochs: an older one that writes, a lost increment, a write without a fence', async (t) => {
+  t.ok(isKept(judgeEpochs([write(1, 1), write(2, 2)])));
+  t.notOk(isKept(judgeEpochs([write(1, 2), write(2, 1)])));
+  t.notOk(isKept(judgeEpochs([write(1, 1), write(1, 1)])));
+  t.notOk(isKept(judgeEpochs([write(1, null)])));
+});
+
+t.test('deliveries and events: what is missing, waits, or is dead without a cause', async (t) => {
+  const accepted = [{ id: 'd1', door: 'api-1', at: 0 }];
+  const judged = (state: string, cause: string | null, arrived: string[]) =>
+    isKept(judgeDeliveries(accepted, new Set(arrived), [{ id: 'd1', state, cause }]));
+  t.ok(judged('delivered', null, ['d1']));
+  t.ok(judged('dead', 'it failed', []));
+  t.notOk(judged('dead', null, ['d1']));
+  t.notOk(judged('pending', null, []));
+  t.notOk(judged('delivered', null, []));
+  t.notOk(isKept(judgeDeliveries(accepted, new Set(), [])));
+  t.ok(isKept(judgeEvents([entry(1), entry(2)], [entry(1), entry(2), entry(1)])));
+  t.notOk(isKept(judgeEvents([entry(1), entry(2)], [entry(2), entry(1)])));
+  t.notOk(isKept(judgeEvents([entry(1)], [])));
+});
+
+t.test('order: a request that was overtaken, except beside an API that alone missed the database', async (t) => {
+  const records = { acknowledged: [entry(1), entry(2)], arrived: [entry(2), entry(1)] };
+  const accepted = [{ id: 'd1', door: 'api-1', at: 150 }];
+  t.notOk(isKept(judgeChannelOrder(records, accepted, [])));
+  t.notOk(isKept(judgeChannelOrder(records, accepted, [fault('other', 'api-1')])));
+  t.notOk(isKept(judgeChannelOrder(records, accepted, [fault('isolation', 'api-2')])));
+  t.ok(isKept(judgeChannelOrder(records, accepted, [fault('isolation', 'api-1')])));
+  t.ok(isKept(judgeChannelOrder({ ...records, acknowledged: [entry(2)] }, accepted, [])), 'no answer, no order');
+});
+
+t.test('answers: one that is older than what was answered before it began', async (t) => {
+  t.ok(isKept(judgeAnswers([call(2, 0, 10), call(1, 5, 12)])), 'at the same time');
+  t.notOk(isKept(judgeAnswers([call(2, 0, 10), call(1, 11, 12)])));
+});
+
+t.test('recovery: work that stands still for too long, or for ever', async (t) => {
+  const after = (ms: number) => [write(1, 1, 50), write(2, 2, 100 + ms)];
+  const [vanished, drained] = [[fault('vanish', 'supervisor-1')], [fault('drain', 'supervisor-1')]];
+  t.ok(judgeRecovery(vanished, after(15_000), 1).every(isKept));
+  t.notOk(judgeRecovery(vanished, after(15_001), 1).every(isKept));
+  t.notOk(judgeRecovery(drained, after(2_001), 1).every(isKept));
+  t.notOk(judgeRecovery(vanished, [write(1, 1, 50)], 1).every(isKept));
+  t.ok(judgeRecovery([{ ...fault('vanish', 'x'), owned: new Map() }], [write(1, 1, 50)], 1).every(isKept));
+});
+
+t.test('guards: a message that got through without them', async (t) => {
+  const judged = (isForbidden: boolean, action: 'continue' | 'cancel' | null, isMarked: boolean) =>
+    isKept(judgeGuards([{ isForbidden, action, isMarked }]));
+  t.ok(judged(true, 'cancel', false));
+  t.ok(judged(false, null, false));
+  t.ok(judged(false, 'continue', true));
+  t.notOk(judged(true, 'continue', true));
+  t.notOk(judged(false, 'continue', false));
+});
+
+const skip = amount<string | false>({ quick: 'with --soak, or npm run nemesis', soak: false });
+t.test('two APIs and three supervisors keep every invariant while faults come', { skip }, async (t) => {
+  const report = await runNemesis({
+    seed,
+    minutes: MINUTES,
+    patience: PATIENCE,
+    folder: await temporaryFolder(t),
+    only: [],
+    onProgress: (line) => t.comment(line),
+  });
+  t.comment(formatReport(report));
+  for (const finding of report.findings) t.same(finding.violations, [], finding.invariant);
+});

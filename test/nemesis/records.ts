@@ -1,0 +1,58 @@
+/** What a run writes down as it goes, outside the system under test. The invariants are judged from it alone. */
+
+/** A call that adds one to a counter. */
+export interface CounterCall {
+  readonly account: string;
+  /** Milliseconds of this process's monotonic clock. */
+  readonly startedAt: number;
+  readonly endedAt: number;
+  /** The number that the plugin stored; null: no answer, so it may have been stored or not. */
+  readonly count: number | null;
+}
+/** A message given to the required guard. */
+export interface GuardCall {
+  readonly isForbidden: boolean;
+  /** Null: no answer, so the message did not get through. */
+  readonly action: 'continue' | 'cancel' | null;
+  /** Whether the guard marked the message. */
+  readonly isMarked: boolean;
+}
+/** A webhook request that was accepted. */
+export interface Accepted {
+  readonly id: string;
+  readonly door: string;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+}
+/** A write of a counter, as a trigger of the database recorded it, in the order of the writes. */
+export interface CounterWrite {
+  readonly account: string;
+  readonly shard: number;
+  /** Under which the transaction was fenced; null: it was not. */
+  readonly epoch: number | null;
+  readonly count: number;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+}
+/** The row of an accepted webhook request at the end. */
+export interface DeliveryRow {
+  readonly id: string;
+  readonly state: string;
+  readonly cause: string | null;
+}
+
+/** isolation: a process that goes on alone misses the database, while the others do not. */
+export type FaultKind = 'vanish' | 'drain' | 'isolation' | 'other';
+/** A fault that was brought about. */
+export interface FaultRecord {
+  readonly name: string;
+  readonly victim: string;
+  readonly kind: FaultKind;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+  readonly endedAt: number;
+  /** Whether no other fault was under way: only then does a time limit hold. */
+  readonly isAlone: boolean;
+  /** The epochs, by shard, that the victim owned. */
+  readonly owned: ReadonlyMap<number, number>;
+}
