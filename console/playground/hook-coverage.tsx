@@ -8,6 +8,7 @@ import { ErrorAlert } from '../shell/error-alert.tsx';
 
 interface Hooks {
   readonly coverage: readonly HookCoverage[];
+  readonly strict: boolean;
 }
 
 export function HookCoverageList({ id, path }: { readonly id: string; readonly path: string }) {
@@ -27,6 +28,7 @@ export function HookCoverageList({ id, path }: { readonly id: string; readonly p
           <List.Item key={hook.name}>{describeHook(hook)}</List.Item>
         ))}
       </List>
+      {hooks.data.strict && <Text size="sm">Strict: messages that no hook judged are refused.</Text>}
       <Text size="sm" c="dimmed">
         {never.length > 0 ? `Never: ${never.join(', ')}.` : 'Every hook ran.'}
       </Text>

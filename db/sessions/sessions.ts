@@ -21,6 +21,10 @@ export interface Session {
   readonly key: string | null;
   /** Groups of the host's own tools that it offers. */
   readonly hostTools: string[];
+  /** Whether its runtime offers tools of its own: `listRuntimeTools` reads them. */
+  readonly hasTools: boolean;
+  /** Whether it takes only messages that hooks judged. */
+  readonly strict: boolean;
   readonly createdAt: string;
   readonly clearedAt: string | null;
 }
@@ -40,7 +44,8 @@ export interface NewMessage {
 }
 
 const COLUMNS = `id, account_id AS "accountId", agent_id AS "agentId", agent_name AS "agentName",
-  channel_id AS "channelId", key, host_tools AS "hostTools", created_at AS "createdAt", cleared_at AS "clearedAt"`;
+  channel_id AS "channelId", key, host_tools AS "hostTools",
+  has_tools AS "hasTools", strict, created_at AS "createdAt", cleared_at AS "clearedAt"`;
 
 interface NewSession {
   readonly accountId: string;
@@ -49,6 +54,7 @@ interface NewSession {
   readonly channelId: string | null;
   readonly key?: string | null;
   readonly hostTools?: readonly string[];
+  readonly strict?: boolean;
 }
 
 /** @throws Problem `quota_exceeded` */
@@ -58,15 +64,15 @@ export const createSession = async (tx: Queryable, session: Omit<NewSession, 'ke
 /** Creates a session, or finds the one with its key. @throws Problem `quota_exceeded` */
 export async function openSession(
   tx: Queryable,
-  { accountId, agentId, agentName, channelId, key = null, hostTools = [] }: NewSession,
+  { accountId, agentId, agentName, channelId, key = null, hostTools = [], strict = false }: NewSession,
 ): Promise<{ readonly session: Session; readonly isNew: boolean }> {
   const id = randomUUIDv7();
   const opened = findRow<Session>(
     tx,
-    `INSERT INTO sessions (id, account_id, agent_id, agent_name, channel_id, host_tools, key)
-     VALUES ($1, $2, $3, $4, $5, $6, $7)
+    `INSERT INTO sessions (id, account_id, agent_id, agent_name, channel_id, host_tools, key, strict)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
      ON CONFLICT (account_id, key) WHERE key IS NOT NULL DO UPDATE SET key = excluded.key RETURNING ${COLUMNS}`,
-    [id, accountId, agentId, agentName, channelId, hostTools, key],
+    [id, accountId, agentId, agentName, channelId, hostTools, key, strict],
   );
   const session = await opened.catch(throwQuotaProblem);
   if (!session) throw new Error('The session was not inserted.');
@@ -87,14 +93,15 @@ export const findAgentSession = (pool: Queryable, accountId: string, agentId: st
     agentId,
   ]);
 
-/** @returns null: the session was deleted */
-export async function setHostTools(tx: Queryable, id: string, hostTools: readonly string[]): Promise<Session | null> {
-  const changed = await findRow<Session>(tx, `UPDATE sessions SET host_tools = $2 WHERE id = $1 RETURNING ${COLUMNS}`, [
-    id,
-    hostTools,
-  ]);
+export async function setHostTools(tx: Queryable, id: string, hostTools: readonly string[]): Promise<void> {
+  await tx.query('UPDATE sessions SET host_tools = $2 WHERE id = $1', [id, hostTools]);
   await notifySessionChanged(tx, id);
-  return changed;
+}
+
+/** From now on it takes only what hooks judged. */
+export async function makeStrict(tx: Queryable, id: string): Promise<void> {
+  await tx.query('UPDATE sessions SET strict = true WHERE id = $1', [id]);
+  await notifySessionChanged(tx, id);
 }
 
 /** Newest first. */

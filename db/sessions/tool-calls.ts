@@ -2,7 +2,7 @@
 import type { Pool } from 'pg';
 import type { z } from 'zod';
 import type { ProblemCode, ProblemLocation } from '../../sdk/contract/errors.ts';
-import type { toolResult } from '../../sdk/contract/payloads.ts';
+import type { json, toolResult } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import { changeRows, findRow, listRows, type Queryable } from '../postgres/rows.ts';
 import { hasStreamReaderSql, MESSAGES_ADDED } from './session-changes.ts';
@@ -34,11 +34,16 @@ export interface CallRow {
   readonly digest: string;
   /** Null: it has not ended. */
   readonly answer: CallAnswer | null;
+  /** As the plugins let them pass, for the runtime to perform the call. Null: the host performs it, or has yet to judge it. */
+  readonly handed: { readonly arguments: z.infer<typeof json>; readonly attempt: string } | null;
+  /** Of the result that the runtime sent. */
+  readonly resultDigest: string | null;
   readonly startedAt: string;
   readonly endedAt: string | null;
 }
 
-const CALL = `call_id AS "callId", name, digest, answer, started_at AS "startedAt", ended_at AS "endedAt"`;
+const CALL = `call_id AS "callId", name, digest, answer, result_digest AS "resultDigest",
+  CASE WHEN attempt IS NOT NULL THEN json_build_object('arguments', arguments, 'attempt', attempt) END AS handed, started_at AS "startedAt", ended_at AS "endedAt"`;
 
 /**
  * Writes a call of an open turn before it is made, and keeps the lease of the turn.
@@ -88,17 +93,19 @@ interface ToolMessage {
  * Writes the answer of a call, and adds its result to the transcript.
  *
  * @param message null: only the answer is written
+ * @param resultDigest of the result of a call that the runtime performed
  */
 export async function answerCall(
   pool: Pool,
   { sessionId, turnId, callId, digest }: CallKey,
   answer: CallAnswer,
   message: ToolMessage | null,
+  resultDigest: string | null = null,
 ): Promise<void> {
   await pool.query(
     `WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
      answered AS (
-       UPDATE tool_calls SET answer = $5, ended_at = now() FROM s
+       UPDATE tool_calls SET answer = $5, result_digest = $10, ended_at = now() FROM s
         WHERE session_id = s.id AND turn_id = $2 AND call_id = $3 AND digest = $4 AND answer IS NULL RETURNING s.account_id),
      added AS (
        INSERT INTO session_messages (session_id, account_id, id, role, text, data)
@@ -115,8 +122,24 @@ export async function answerCall(
       message?.text ?? null,
       message === null ? null : JSON.stringify(message.data),
       MESSAGES_ADDED,
+      resultDigest,
     ],
   );
+}
+
+/** Leaves a judged call to the runtime. False: it ended meanwhile. */
+export async function handCall(
+  pool: Pool,
+  { sessionId, turnId, callId, digest }: CallKey,
+  { arguments: args, attempt }: NonNullable<CallRow['handed']>,
+): Promise<boolean> {
+  const handed = changeRows(
+    pool,
+    `UPDATE tool_calls SET arguments = $5, attempt = $6
+      WHERE session_id = $1 AND turn_id = $2 AND call_id = $3 AND digest = $4 AND answer IS NULL`,
+    [sessionId, turnId, callId, digest, JSON.stringify(args), attempt],
+  );
+  return (await handed) === 1;
 }
 
 /** Forgets a call that was not made, so that its id can be used again. */

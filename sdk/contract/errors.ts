@@ -29,6 +29,7 @@ export const problems = {
   cancelled: { status: 409, title: 'A plugin cancelled the operation' },
   id_reused: { status: 409, title: 'The id belongs to another request' },
   turn_held: { status: 409, title: 'Another runtime holds the turn' },
+  not_judged: { status: 409, title: 'The session takes only what hooks judged' },
   turn_ended: { status: 409, title: 'The turn has ended' },
   gone: { status: 410, title: 'The resource was removed' },
   too_large: { status: 413, title: 'The content is too large' },

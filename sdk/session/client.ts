@@ -14,6 +14,7 @@ import type {
   NewMessage,
   NewSession,
   NewTurn,
+  OwnTool,
   Page,
   Provider,
   SessionEvent,
@@ -29,6 +30,7 @@ import type {
 } from './api-types.ts';
 import { followEvents } from './event-stream.ts';
 import { HostServices } from './host-services.ts';
+import { OwnTools } from './own-tools.ts';
 import { Transport, type TransportOptions } from './transport.ts';
 import { Turn } from './turn.ts';
 
@@ -57,7 +59,9 @@ export class SessionClient {
   /** Starts a session, or opens the one with this `key`. Plugins receive `sessionStarted` of a new one. */
   async start(body: NewSession, { signal }: Cancellable = {}): Promise<Session> {
     const record = await this.#transport.json<SessionRecord>({ method: 'POST', path: '/sessions', body, signal });
-    return new Session(this.#transport, record.id, record);
+    const session = new Session(this.#transport, record.id, record);
+    session.performTools(body.tools ?? []);
+    return session;
   }
 
   /** Returns an existing session by its id, without a request. */
@@ -120,6 +124,7 @@ export class Session {
   /** To-dos and what else the host does. */
   readonly services: HostServices;
   readonly #transport: Transport;
+  readonly #ownTools = new OwnTools();
 
   constructor(transport: Transport, id: string, record: SessionRecord | null) {
     this.#transport = transport;
@@ -192,12 +197,12 @@ export class Session {
   async openTurn(turn: NewTurn, { signal }: Cancellable = {}): Promise<Turn> {
     const body = { id: crypto.randomUUID(), ...turn };
     const record = await this.#post<TurnRecord>('/turns', body, signal, true);
-    return new Turn(this.#transport, this.id, record.id, record);
+    return new Turn(this.#transport, this.#ownTools, this.id, record.id, record);
   }
 
   /** Returns a turn by its id, without a request. */
   turn(id: string): Turn {
-    return new Turn(this.#transport, this.id, id, null);
+    return new Turn(this.#transport, this.#ownTools, this.id, id, null);
   }
 
   /** Lists the turns of the session, oldest first. */
@@ -205,13 +210,22 @@ export class Session {
     return this.#get(`/turns${toQueryString(query)}`, signal);
   }
 
-  /** Chooses the host's own tools that the session offers. Returns all of its tools. */
+  /**
+   * Chooses the host's tools and your own that the session offers; what is left out stays. `turn.call` performs yours with
+   * their `run`. Returns all tools.
+   */
   async offerTools(
-    offer: { readonly hostTools: readonly HostToolGroup[] },
+    offer: { readonly hostTools?: readonly HostToolGroup[]; readonly tools?: readonly OwnTool[] },
     { signal }: Cancellable = {},
   ): Promise<readonly Tool[]> {
+    this.performTools(offer.tools ?? []);
     const request = { method: 'PUT' as const, path: this.#path('/tools'), body: offer, signal, repeatable: true };
     return (await this.#transport.json<Page<Tool>>(request)).items;
+  }
+
+  /** Gives `turn.call` the functions of tools, without a request: after `client.open(id)` of a session that lists them. */
+  performTools(tools: readonly OwnTool[]): void {
+    this.#ownTools.add(tools);
   }
 
   async tools({ signal }: Cancellable = {}): Promise<readonly Tool[]> {

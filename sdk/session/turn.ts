@@ -2,6 +2,7 @@
 import type {
   Attachment,
   Json,
+  OwnCall,
   Prompt,
   PromptRequest,
   ToolResult,
@@ -10,6 +11,7 @@ import type {
   TurnOutput,
   TurnRecord,
 } from './api-types.ts';
+import type { OwnTools } from './own-tools.ts';
 import type { Transport } from './transport.ts';
 
 interface Cancellable {
@@ -28,10 +30,12 @@ export class Turn {
   /** The turn as `openTurn` returned it; null after `session.turn(id)`. */
   readonly record: TurnRecord | null;
   readonly #transport: Transport;
+  readonly #ownTools: OwnTools;
   readonly #path: string;
 
-  constructor(transport: Transport, sessionId: string, id: string, record: TurnRecord | null) {
+  constructor(transport: Transport, ownTools: OwnTools, sessionId: string, id: string, record: TurnRecord | null) {
     this.#transport = transport;
+    this.#ownTools = ownTools;
     this.#path = `/sessions/${encodeURIComponent(sessionId)}/turns/${encodeURIComponent(id)}`;
     this.id = id;
     this.record = record;
@@ -48,12 +52,37 @@ export class Turn {
   }
 
   /**
-   * Calls a tool once. What a model can correct is a result with `isError`. Aborting the signal aborts the call.
+   * Calls a tool once, your own too. What a model can correct is a result with `isError`. Aborting the signal aborts the call.
    *
    * @param callId your own id; the same id answers the same result for 24 hours
    */
   call(callId: string, name: string, args: Json = {}, { signal }: Cancellable = {}): Promise<ToolResult> {
-    return this.#post(`/calls/${encodeURIComponent(callId)}`, { name, arguments: args }, signal);
+    return this.#ownTools.runOnce(`${this.#path} ${callId} ${JSON.stringify([name, args])}`, async () => {
+      const answer = await this.requestCall(callId, name, args, signal ? { signal } : {});
+      if ('content' in answer) return answer;
+      return this.answerCall(callId, await this.#ownTools.perform(answer, signal), signal ? { signal } : {});
+    });
+  }
+
+  /**
+   * Calls a tool, and returns its result, or the judged call of a tool of yours. Perform that one, and send its result with
+   * `answerCall`.
+   *
+   * @param options.own you perform the tool, although the session does not list it
+   */
+  requestCall(
+    callId: string,
+    name: string,
+    args: Json = {},
+    { signal, own }: Cancellable & { readonly own?: boolean } = {},
+  ): Promise<ToolResult | OwnCall> {
+    const body = { name, arguments: args, attempt: crypto.randomUUID(), ...(own ? { own } : {}) };
+    return this.#post(`/calls/${encodeURIComponent(callId)}`, body, signal);
+  }
+
+  /** Sends the result of a call of your own tool. Returns what the model may read of it. */
+  answerCall(callId: string, result: ToolResult, { signal }: Cancellable = {}): Promise<ToolResult> {
+    return this.#post(`/calls/${encodeURIComponent(callId)}/result`, result, signal);
   }
 
   /** Whether a tool was called, and its result. */

@@ -25,6 +25,7 @@ const ACCOUNT_SESSION = {
   channelId: null,
   key: 'bulkhead:mcp',
   hostTools: [],
+  strict: false,
 } as const;
 /** Header that names the connection. */
 const CONNECTION_HEADER = 'mcp-session-id';

@@ -13,7 +13,7 @@ import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
-import { callTool, type FoundTool, findTool, listSessionTools } from '../sessions/tools.ts';
+import { callTool, type FoundTool, findTool, listPerformedTools } from '../sessions/tools.ts';
 import { asMcpError } from './mcp-errors.ts';
 
 /** Interval of progress notifications to clients that requested them. Milliseconds. */
@@ -50,7 +50,7 @@ export function offerTools(server: Server, services: SessionServices, session: S
 async function describeTools(services: SessionServices, session: Session): Promise<Tool[]> {
   const [{ tools }, listed] = await Promise.all([
     services.pluginsCache.get(session.accountId),
-    listSessionTools(services, session),
+    listPerformedTools(services, session),
   ]);
   return listed.map(({ name, description, parameters, installationId, slug }) => {
     const ref = installationId === null ? undefined : tools.get(name);

@@ -136,11 +136,16 @@ export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
           details:
             'As of now: the account may install, pause or remove a plugin at any time. `coverage` shows the hooks that the runtime of this session never fired, and the messages that no hook judged.',
           params: sessionParams,
-          response: { 200: page(hookLink).extend({ coverage: z.array(hookCoverage) }) },
+          response: {
+            200: page(hookLink).extend({
+              coverage: z.array(hookCoverage),
+              strict: z.boolean().describe('Whether the session refuses messages that no hook judged.'),
+            }),
+          },
         },
       },
       async (request) => {
-        const { id, accountId } = await requireSession(services, requireCaller(request), request.params);
+        const { id, accountId, strict } = await requireSession(services, requireCaller(request), request.params);
         const plugins = await services.pluginsCache.get(accountId);
         const items = names.flatMap(({ name, short }) =>
           listHookLinks(plugins, name).map(({ installationId, slug, required }) => ({
@@ -150,7 +155,7 @@ export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
             required,
           })),
         );
-        return { items, nextCursor: null, coverage: await readCoverage(services, id) };
+        return { items, nextCursor: null, coverage: await readCoverage(services, id), strict };
       },
     );
 

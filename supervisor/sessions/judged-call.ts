@@ -51,7 +51,7 @@ export async function callBetweenHooks(
 }
 
 /** @returns the arguments that passed, or the result of a call that was cancelled */
-async function judgeCall(
+export async function judgeCall(
   services: SessionServices,
   session: Session,
   { callId: id, name, arguments: args, noticeId }: ToolCall,
@@ -73,7 +73,7 @@ async function judgeCall(
 }
 
 /** The result that the agent may read. The tool has run, so a required plugin that did not judge it withholds it for good. */
-async function judgeResult(
+export async function judgeResult(
   services: SessionServices,
   session: Session,
   { callId: id, name, arguments: args, noticeId }: ToolCall,

@@ -1,11 +1,13 @@
 /** Starts, clears and deletes sessions, and records the event for the account's plugins in the same transaction. */
 import { hasChannel } from '../../db/channels/channels.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
+import { type RuntimeTool, setRuntimeTools } from '../../db/sessions/runtime-tools.ts';
 import {
   clearSession,
   countMessages,
   deleteSession,
   findSessionByKey,
+  makeStrict,
   openSession,
   type Session,
 } from '../../db/sessions/sessions.ts';
@@ -21,6 +23,9 @@ interface NewSession {
   readonly channelId: string | null;
   readonly key: string | null;
   readonly hostTools: readonly string[];
+  /** Left out: those of the session with the key stay. */
+  readonly tools?: readonly RuntimeTool[] | undefined;
+  readonly strict: boolean;
 }
 
 /**
@@ -35,7 +40,7 @@ export async function startSession(
 ): Promise<{ readonly session: Session; readonly isNew: boolean }> {
   const { pool, queues } = services;
   const known = fields.key === null ? null : await findSessionByKey(pool, accountId, fields.key);
-  if (known) return { session: requireSameAgent(known, fields), isNew: false };
+  if (known) return { session: await applyFields(services, requireSameAgent(known, fields), fields), isNew: false };
   if (fields.channelId !== null && !(await hasChannel(pool, accountId, fields.channelId)))
     throw new Problem('not_found', 'You have no channel with this id. Leave channelId out for a session without one.');
   await requireRoomForEvent(pool, accountId, 'sessionStarted');
@@ -43,10 +48,28 @@ export async function startSession(
     const { session, isNew } = await openSession(tx, { accountId, ...fields });
     const data = { sessionId: session.id, agentId: session.agentId, channelId: session.channelId };
     if (isNew) await recordSessionEvent(tx, queues, accountId, 'sessionStarted', data);
-    return { session, isNew };
+    if (isNew && fields.tools) await setRuntimeTools(tx, session.id, fields.tools);
+    return { session: { ...session, hasTools: isNew ? (fields.tools ?? []).length > 0 : session.hasTools }, isNew };
   });
   services.sessions.put(opened.session);
-  return { ...opened, session: requireSameAgent(opened.session, fields) };
+  const session = requireSameAgent(opened.session, fields);
+  return { isNew: opened.isNew, session: opened.isNew ? session : await applyFields(services, session, fields) };
+}
+
+/** A runtime that finds its session again may bring other tools, and may ask for more strictness. */
+async function applyFields(
+  { pool, sessions }: SessionServices,
+  session: Session,
+  { tools, strict }: Pick<NewSession, 'tools' | 'strict'>,
+): Promise<Session> {
+  const becomesStrict = strict && !session.strict;
+  if (!tools && !becomesStrict) return session;
+  await inTransaction(pool, async (tx) => {
+    if (tools) await setRuntimeTools(tx, session.id, tools);
+    if (becomesStrict) await makeStrict(tx, session.id);
+  });
+  sessions.drop(session.id);
+  return sessions.get(session.accountId, session.id);
 }
 
 function requireSameAgent(session: Session, { agentId, channelId }: NewSession): Session {

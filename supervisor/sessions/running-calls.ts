@@ -1,9 +1,11 @@
 /** The calls of tools that this process makes. */
-import type { CallAnswer, CallKey } from '../../db/sessions/tool-calls.ts';
+import type { CallAnswer, CallKey, CallRow } from '../../db/sessions/tool-calls.ts';
 
+/** A call that its runtime performs has no answer yet. */
+type Outcome = CallAnswer | { readonly handed: NonNullable<CallRow['handed']> };
 interface Running {
   readonly key: CallKey;
-  readonly answer: Promise<CallAnswer>;
+  readonly answer: Promise<Outcome>;
   readonly abort: AbortController;
 }
 
@@ -18,8 +20,8 @@ export class RunningCalls {
   run(
     key: CallKey,
     signal: AbortSignal | undefined,
-    work: (signal: AbortSignal) => Promise<CallAnswer>,
-  ): Promise<CallAnswer> {
+    work: (signal: AbortSignal) => Promise<Outcome>,
+  ): Promise<Outcome> {
     const name = formatKey(key);
     const known = this.#running.get(name);
     if (known) return known.answer;

@@ -11,7 +11,7 @@ import { groupRoutes } from '../../service/http/route-schema.ts';
 import { jsonBody, noContent, page, pageQuery, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
 import { clearTranscript, removeSession, startSession } from './lifecycle.ts';
 import { requireSession, type SessionServices, sessionParams } from './session-services.ts';
-import { hostTools } from './tool-routes.ts';
+import { hostTools, runtimeTools } from './tool-routes.ts';
 
 const AGENT_NAME_MAX_CHARS = 200;
 const REASON_MAX_CHARS = 1000;
@@ -26,6 +26,11 @@ const newSession = jsonBody({
     .default(null)
     .describe('The runtime’s own name of the session: the same key opens the same session. Default: a new session.'),
   hostTools: hostTools.default([]),
+  tools: runtimeTools.optional(),
+  strict: z
+    .boolean()
+    .default(false)
+    .describe('Whether the session refuses messages that no hook judged. It stays strict.'),
 });
 const clearBody = jsonBody({
   reason: storedText(REASON_MAX_CHARS).default(''),
@@ -42,6 +47,7 @@ const sessionResource = z
     channelId: z.string().nullable(),
     key: z.string().nullable().describe('The runtime’s own name of it.'),
     hostTools: z.array(z.string()).describe('Groups of the host’s own tools that it offers.'),
+    strict: z.boolean().describe('Whether it refuses messages that no hook judged.'),
     createdAt: timestamp,
     clearedAt: timestamp.nullable(),
   })
@@ -51,7 +57,7 @@ const shapes = {
   start: {
     summary: 'Starts a session',
     details:
-      'Plugins that registered `sessionStarted` get the event. With the `key` of a session that exists, answers that session with 200, so that a runtime finds it again after a restart.',
+      'Plugins that registered `sessionStarted` get the event. With the `key` of a session that exists, answers that session with 200, so that a runtime finds it again after a restart. `tools` then replace those before; `strict` can only be switched on.',
     problems: ['not_found', 'id_reused', 'quota_exceeded'],
     body: newSession,
     response: { 200: sessionResource, 201: sessionResource },

@@ -9,28 +9,44 @@ import {
   type CallRow,
   claimTurnCall,
   findCall,
+  handCall,
   releaseCall,
 } from '../../db/sessions/tool-calls.ts';
-import { findTurn, type TurnKey } from '../../db/sessions/turns.ts';
+import { findTurn, holdTurn, type TurnKey } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
-import type { ToolResult } from '../../sdk/session/api-types.ts';
-import type { JudgedResult } from './judged-call.ts';
+import type { Json, ToolResult } from '../../sdk/session/api-types.ts';
+import { type JudgedResult, judgeCall, judgeResult } from './judged-call.ts';
 import type { SessionServices } from './session-services.ts';
 import { failedTool } from './tool-results.ts';
-import { callTool, findTool, isRepeatable } from './tools.ts';
+import { callTool, type FoundTool, findTool, isRepeatable } from './tools.ts';
 import { createReusedProblem, digestOf, explainRefusal } from './turn-answers.ts';
 
 export interface ToolRequest {
   readonly callId: string;
   readonly name: string;
   readonly arguments: unknown;
+  /** The runtime that takes the step. */
+  readonly runtime: string;
+  /** Whether the runtime performs the tool, although the session does not list it. */
+  readonly isOwn: boolean;
+  /** Tells one attempt of a runtime to perform the call from another. */
+  readonly attempt: string;
   /** Aborts the call, with the reason that the plugin gets. */
   readonly signal?: AbortSignal;
 }
 
+/** A judged call that the runtime is to perform. */
+interface HandedCall {
+  readonly handed: NonNullable<CallRow['handed']>;
+}
+/** What a runtime gets when it calls a tool. `isRepeated`: another attempt got the call before, and may have performed it. */
+export type CallOutcome =
+  | { readonly result: ToolResult }
+  | { readonly arguments: unknown; readonly isRepeated: boolean };
+
 /**
- * Calls a tool in a turn. What a model can correct is a result: arguments that do not fit, an unknown name, a tool that
+ * Calls a tool in a turn, or hands a judged call to the runtime that performs it. What a model can correct is a result: arguments that do not fit, an unknown name, a tool that
  * failed.
  *
  * @throws Problem `turn_held`, `turn_ended`, `cancelled`, `id_reused`, `not_found`, `unavailable`
@@ -39,18 +55,22 @@ export async function callToolInTurn(
   services: SessionServices,
   session: Session,
   turn: TurnKey,
-  runtime: string,
   request: ToolRequest,
-): Promise<ToolResult> {
+): Promise<CallOutcome> {
   const key = { ...turn, callId: request.callId, digest: digestOf([request.name, request.arguments]) };
   const answer = await services.runningCalls.run(key, request.signal, async (signal) => {
-    const isNew = await claimTurnCall(services.pool, key, { runtime, name: request.name });
-    const known = isNew ? null : await readKnownCall(services, session, key, request.name);
+    const isNew = await claimTurnCall(services.pool, key, request);
+    const known = isNew ? null : await readKnownCall(services, session, key, request);
     if (known) return known;
     return makeCall(services, session, key, { ...request, signal });
   });
-  return 'result' in answer ? answer.result : failedTool(describeProblem(answer.problem));
+  if ('handed' in answer)
+    return { arguments: answer.handed.arguments, isRepeated: answer.handed.attempt !== request.attempt };
+  return { result: readResult(answer) };
 }
+
+const readResult = (answer: CallAnswer): ToolResult =>
+  'result' in answer ? answer.result : failedTool(describeProblem(answer.problem));
 
 const describeProblem = ({ detail, errors = [] }: Extract<CallAnswer, { problem: object }>['problem']): string =>
   [detail, ...errors.map(({ field, message }) => `${field ?? 'arguments'}: ${message}`)].join('\n');
@@ -60,7 +80,7 @@ async function makeCall(
   session: Session,
   key: CallKey,
   request: ToolRequest,
-): Promise<CallAnswer> {
+): Promise<CallAnswer | HandedCall> {
   await services.faultPoint('call.claimed');
   const made = await readAnswer(services, session, key, request).catch(async (error: unknown) => {
     // The handler did not run: the same id may be sent again.
@@ -68,6 +88,10 @@ async function makeCall(
     throw error;
   });
   await services.faultPoint('call.answered');
+  if ('handed' in made) {
+    if (await handCall(services.pool, key, made.handed)) return made;
+    throw await explainRefusal(services.pool, key);
+  }
   if (made.isFinal)
     await saveAnswer(services, key, made.answer, toToolMessage(key, { ...request, ...made }, made.answer));
   else await releaseCall(services.pool, key);
@@ -84,11 +108,16 @@ async function readAnswer(
   services: SessionServices,
   session: Session,
   { turnId }: CallKey,
-  { callId, name, arguments: args, signal }: ToolRequest,
-): Promise<MadeCall> {
+  { callId, name, arguments: args, isOwn, attempt, signal }: ToolRequest,
+): Promise<MadeCall | HandedCall> {
   try {
-    const tool = await findTool(services, session, name);
-    const noticeId = `${digestOf([turnId, callId])}:vetoed`;
+    const tool = await findToolOfCall(services, session, { name, isOwn });
+    const noticeId = createNoticeId(turnId, callId);
+    if (tool.kind === 'runtime') {
+      const judged = await judgeCall(services, session, { callId, name, arguments: args, noticeId });
+      if ('result' in judged) return { ...judged, answer: { result: judged.result } };
+      return { handed: { arguments: judged.arguments as Json, attempt } };
+    }
     const call = { callId, arguments: args, signal, noticeId, requestId: digestOf([session.id, turnId, callId]) };
     const { result, ...judged } = await callTool(services, session, tool, call);
     return { ...judged, answer: { result } };
@@ -99,23 +128,36 @@ async function readAnswer(
   }
 }
 
-/** A transcript without room must not lose the answer: the handler has run. */
+const findToolOfCall = async (
+  services: SessionServices,
+  session: Session,
+  { name, isOwn }: Pick<ToolRequest, 'name' | 'isOwn'>,
+): Promise<FoundTool> => (isOwn ? { kind: 'runtime', tool: { name } } : findTool(services, session, name));
+
+const createNoticeId = (turnId: string, callId: string): string => `${digestOf([turnId, callId])}:vetoed`;
+
+/** A transcript without room must not lose the answer: the tool has run. */
 async function saveAnswer(
   { pool }: SessionServices,
   key: CallKey,
   answer: CallAnswer,
   message: ReturnType<typeof toToolMessage>,
+  resultDigest: string | null = null,
 ): Promise<void> {
   try {
-    await answerCall(pool, key, answer, message);
+    await answerCall(pool, key, answer, message, resultDigest);
   } catch (error) {
     if (!(error instanceof Problem && error.code === 'quota_exceeded')) throw error;
-    await answerCall(pool, key, answer, null);
+    await answerCall(pool, key, answer, null, resultDigest);
   }
 }
 
-function toToolMessage({ turnId, callId }: CallKey, { name, arguments: args }: ToolRequest, answer: CallAnswer) {
-  const result = 'result' in answer ? answer.result : failedTool(describeProblem(answer.problem));
+function toToolMessage(
+  { turnId, callId }: CallKey,
+  { name, arguments: args }: Pick<ToolRequest, 'name' | 'arguments'>,
+  answer: CallAnswer,
+) {
+  const result = readResult(answer);
   const text = result.content.map((part) => (part.type === 'text' ? part.text : JSON.stringify(part))).join('\n');
   return {
     id: randomUUIDv7(),
@@ -133,35 +175,76 @@ async function readKnownCall(
   services: SessionServices,
   session: Session,
   key: CallKey,
-  name: string,
-): Promise<CallAnswer | null> {
+  request: ToolRequest,
+): Promise<CallAnswer | HandedCall | null> {
   const known = await findCall(services.pool, key);
   if (!known) throw await explainRefusal(services.pool, key);
   if (known.digest !== key.digest) throw createReusedProblem('a call of this turn');
   if (known.answer) return known.answer;
-  const tool = await findTool(services, session, name).catch(() => null);
+  if (known.handed) {
+    if (await holdTurn(services.pool, key, request.runtime)) return { handed: known.handed };
+    throw await explainRefusal(services.pool, key);
+  }
+  const tool = await findToolOfCall(services, session, request).catch(() => null);
   if (tool && isRepeatable(tool)) return null;
   await answerCall(services.pool, key, { result: INTERRUPTED }, null);
   return { result: INTERRUPTED };
 }
 
+/**
+ * Judges the result of a call that the runtime performed, and adds it to the transcript. The same result answers the same.
+ *
+ * @throws Problem `turn_held`, `turn_ended`, `id_reused`, `not_found`, `too_large`
+ */
+export async function answerOwnCall(
+  services: SessionServices,
+  session: Session,
+  turn: TurnKey,
+  runtime: string,
+  { callId, result }: { readonly callId: string; readonly result: ToolResult },
+): Promise<ToolResult> {
+  const { pool, toolResultBytes } = services;
+  const resultDigest = digestOf(result);
+  return services.turnLocks.run(`${turn.sessionId} ${turn.turnId} result ${callId}`, async () => {
+    const call = await requireCall(services, { ...turn, callId });
+    if (call.answer && call.resultDigest === resultDigest) return readResult(call.answer);
+    if (call.answer) throw createReusedProblem('a call that was answered');
+    if (!call.handed)
+      throw new Problem('not_found', `No call with this id waits for its runtime. First ${HOW_TO_CALL}.`);
+    if (Buffer.byteLength(JSON.stringify(result)) > toolResultBytes)
+      throw new Problem('too_large', `The result of ${call.name} has more than ${toolResultBytes} bytes. Shorten it.`);
+    if (!(await holdTurn(pool, turn, runtime))) throw await explainRefusal(pool, turn);
+    const key = { ...turn, callId, digest: call.digest };
+    const judged = { callId, name: call.name, arguments: call.handed.arguments };
+    const durationMs = Math.max(0, Date.now() - Date.parse(call.startedAt));
+    const noticeId = createNoticeId(turn.turnId, callId);
+    const passed = await judgeResult(services, session, { ...judged, noticeId }, result, durationMs);
+    await services.faultPoint('call.judged');
+    const answer = { result: passed };
+    await saveAnswer(services, key, answer, toToolMessage(key, judged, answer), resultDigest);
+    return passed;
+  });
+}
+
+const HOW_TO_CALL = 'call the tool with POST /sessions/{id}/turns/{turnId}/calls/{callId}';
+
 /** A call of a turn as its runtime sees it. */
 export interface CallState {
   readonly callId: string;
   readonly name: string;
-  readonly state: 'running' | 'answered' | 'interrupted';
+  readonly state: 'running' | 'performing' | 'answered' | 'interrupted';
+  /** Of a call that the runtime performs. */
+  readonly arguments: unknown;
   readonly result: ToolResult | null;
   readonly startedAt: string;
   readonly endedAt: string | null;
 }
 
 export function describeCall({ runningCalls }: SessionServices, turn: TurnKey, call: CallRow): CallState {
-  const { callId, name, digest, answer, startedAt, endedAt } = call;
-  const base = { callId, name, startedAt, endedAt };
-  if (answer) {
-    const result = 'result' in answer ? answer.result : failedTool(describeProblem(answer.problem));
-    return { ...base, state: 'answered', result };
-  }
+  const { callId, name, digest, answer, handed, startedAt, endedAt } = call;
+  const base = { callId, name, arguments: handed?.arguments ?? null, startedAt, endedAt };
+  if (answer) return { ...base, state: 'answered', result: readResult(answer) };
+  if (handed) return { ...base, state: 'performing', result: null };
   // No other supervisor makes calls of this account.
   return runningCalls.has({ ...turn, callId, digest })
     ? { ...base, state: 'running', result: null }

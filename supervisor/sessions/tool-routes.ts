@@ -1,16 +1,17 @@
-/** `/sessions/{id}/tools`: lists and calls the tools of the account's plugins. */
+/** `/sessions/{id}/tools`: lists, chooses and calls the tools of a session. */
 
 import { randomUUIDv7 } from 'node:crypto';
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { setHostTools } from '../../db/sessions/sessions.ts';
-import { Problem } from '../../sdk/contract/errors.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
+import { setRuntimeTools } from '../../db/sessions/runtime-tools.ts';
+import { type Session, setHostTools } from '../../db/sessions/sessions.ts';
 import { hostToolGroups } from '../../sdk/contract/full-names.ts';
-import { json } from '../../sdk/contract/payloads.ts';
+import { json, jsonSchema } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { anyJson, jsonBody, page, storedId } from '../../service/http/schemas.ts';
+import { anyJson, jsonBody, page, storedId, storedText } from '../../service/http/schemas.ts';
 import { abortWhenClosed } from './closed-requests.ts';
 import {
   CALL_BODY_MAX_BYTES,
@@ -26,6 +27,41 @@ export const hostTools = z
   .max(hostToolGroups.length)
   .describe('Groups of the host’s own tools that the session offers, such as `todo` for `todo__create` and its like.');
 
+const RUNTIME_TOOLS_MAX = 128;
+const TOOL_NAME_MAX_CHARS = 128;
+const TOOL_DESCRIPTION_MAX_CHARS = 8_192;
+/** Of all tools of a runtime: each prompt reads them. */
+const RUNTIME_TOOLS_MAX_BYTES = 262_144;
+
+/** `<slug>__<tool>` is a plugin's, also of one that is installed later. */
+const ownName = z
+  .string()
+  .max(TOOL_NAME_MAX_CHARS, `must be at most ${TOOL_NAME_MAX_CHARS} characters`)
+  .regex(/^[\w.-]+$/, 'must be of letters, digits, “_”, “-” and “.”')
+  .refine((name) => !name.includes('__'), 'must not contain “__”, which is for the tools of plugins and of the host');
+
+export const runtimeTools = z
+  .array(
+    z.object({
+      name: ownName,
+      description: storedText(TOOL_DESCRIPTION_MAX_CHARS).default(''),
+      parameters: jsonSchema
+        .default({ type: 'object' })
+        .describe('JSON Schema 2020-12 of the arguments, for the model. The runtime checks them.'),
+    }),
+  )
+  .max(RUNTIME_TOOLS_MAX)
+  .refine((tools) => new Set(tools.map(({ name }) => name)).size === tools.length, 'must have each name once')
+  .refine(
+    (tools) => Buffer.byteLength(JSON.stringify(tools)) <= RUNTIME_TOOLS_MAX_BYTES,
+    `must have at most ${RUNTIME_TOOLS_MAX_BYTES} bytes`,
+  )
+  .describe(
+    'Tools that the runtime performs itself. The prompt lists them, and each call passes the hooks `toolCall` and `toolResult`.',
+  );
+
+type RuntimeTools = z.infer<typeof runtimeTools>;
+
 const toolBody = jsonBody({
   callId: storedId
     .optional()
@@ -37,11 +73,14 @@ const toolBody = jsonBody({
 
 export const toolResource = z
   .strictObject({
-    name: z.string().describe('`<slug>__<tool>`'),
+    name: z.string().describe('`<slug>__<tool>`, or as the runtime named it.'),
     description: z.string(),
     parameters: anyJson.describe('JSON Schema 2020-12 of the arguments.'),
-    installationId: z.string().nullable().describe('Null: a tool of the host.'),
-    slug: z.string().describe('Of the plugin; of a tool of the host, its group.'),
+    installationId: z.string().nullable().describe('Null: a tool of the host or of the runtime.'),
+    slug: z.string().describe('Of the plugin; of a tool of the host, its group; empty for a tool of the runtime.'),
+    performedBy: z
+      .enum(['plugin', 'host', 'runtime'])
+      .describe('runtime: a call answers 202, and the runtime sends the result.'),
   })
   .meta({ id: 'Tool', description: 'A tool that the agent’s model may call.' });
 
@@ -60,15 +99,16 @@ export const toolResultResource = z
 
 const shapes = {
   list: {
-    summary: 'The tools of the session: of the account’s plugins, and the host’s own',
+    summary: 'The tools of the session: of the account’s plugins, the host’s own, and the runtime’s',
     params: sessionParams,
     response: { 200: page(toolResource) },
   },
   offer: {
-    summary: 'Chooses the host’s own tools that the session offers',
-    details: 'A session of a channel starts without them.',
+    summary: 'Chooses the host’s own tools and the runtime’s that the session offers',
+    details: 'A session of a channel starts without them. What is left out stays as it is.',
+    problems: ['quota_exceeded'],
     params: sessionParams,
-    body: jsonBody({ hostTools }),
+    body: jsonBody({ hostTools: hostTools.optional(), tools: runtimeTools.optional() }),
     response: { 200: page(toolResource) },
   },
   call: {
@@ -82,6 +122,22 @@ const shapes = {
   },
 } satisfies Record<string, FastifySchema>;
 
+/** @throws Problem `not_found`, `quota_exceeded` */
+async function chooseTools(
+  { pool, sessions }: SessionServices,
+  accountId: string,
+  sessionId: string,
+  { hostTools: groups, tools }: { hostTools?: readonly string[] | undefined; tools?: RuntimeTools | undefined },
+): Promise<Session> {
+  const { id } = await sessions.get(accountId, sessionId);
+  await inTransaction(pool, async (tx) => {
+    if (groups) await setHostTools(tx, id, groups);
+    if (tools) await setRuntimeTools(tx, id, tools);
+  });
+  sessions.drop(id);
+  return sessions.get(accountId, id);
+}
+
 export function toolRoutes(services: SessionServices): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Tools');
@@ -91,10 +147,7 @@ export function toolRoutes(services: SessionServices): FastifyPluginAsyncZod {
     });
 
     app.put('/sessions/:sessionId/tools', { schema: shapes.offer }, async (request) => {
-      const { id } = await requireSession(services, requireCaller(request), request.params);
-      const session = await setHostTools(services.pool, id, request.body.hostTools);
-      services.sessions.drop(id);
-      if (!session) throw new Problem('not_found', 'You have no session with this id.');
+      const session = await chooseTools(services, requireCaller(request).id, request.params.sessionId, request.body);
       return { items: await listSessionTools(services, session), nextCursor: null };
     });
 

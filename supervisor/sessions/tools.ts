@@ -1,6 +1,7 @@
-/** The tools of a session: those of the account's plugins, and the host's own. Lists, finds and calls them. */
+/** The tools of a session: those of the account's plugins, the host's own, and its runtime's. Lists, finds and calls them. */
 import { randomUUIDv7 } from 'node:crypto';
 import { closest } from 'fastest-levenshtein';
+import { listRuntimeTools } from '../../db/sessions/runtime-tools.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { formatFullName } from '../../sdk/contract/full-names.ts';
@@ -17,13 +18,16 @@ export interface ToolItem {
   readonly name: string;
   readonly description: string;
   readonly parameters: unknown;
-  /** Null: the host's own. */
+  /** Null: no plugin's. */
   readonly installationId: string | null;
+  /** Empty for a tool of the runtime. */
   readonly slug: string;
+  readonly performedBy: FoundTool['kind'];
 }
 export type FoundTool =
   | { readonly kind: 'plugin'; readonly tool: ToolRef }
-  | { readonly kind: 'host'; readonly tool: HostTool };
+  | { readonly kind: 'host'; readonly tool: HostTool }
+  | { readonly kind: 'runtime'; readonly tool: { readonly name: string } };
 
 /** Lists the tools of an account, by installation and name. */
 export const listTools = (accountPlugins: AccountPlugins): ToolItem[] =>
@@ -33,12 +37,23 @@ export const listTools = (accountPlugins: AccountPlugins): ToolItem[] =>
     parameters: plugin.registrations.tools[tool]?.parameters ?? {},
     installationId: plugin.installationId,
     slug: plugin.slug,
+    performedBy: 'plugin',
   }));
 
-/** Lists what a session offers: the tools of plugins, then the host's own. */
-export async function listSessionTools({ pluginsCache }: SessionServices, session: Session): Promise<ToolItem[]> {
-  const own = listHostTools(session).map(({ name, description, parameters }) => {
-    return { name, description, parameters, installationId: null, slug: name.split('__')[0] ?? '' };
+/** Lists what a session offers: the tools of plugins, then the host's own, then the runtime's. */
+export async function listSessionTools(services: SessionServices, session: Session): Promise<ToolItem[]> {
+  const own = session.hasTools ? await listRuntimeTools(services.pool, session.id) : [];
+  return [
+    ...(await listPerformedTools(services, session)),
+    ...own.map((tool): ToolItem => ({ ...tool, installationId: null, slug: '', performedBy: 'runtime' })),
+  ];
+}
+
+/** The tools of a session that need no runtime: of plugins, then the host's own. */
+export async function listPerformedTools({ pluginsCache }: SessionServices, session: Session): Promise<ToolItem[]> {
+  const own = listHostTools(session).map(({ name, description, parameters }): ToolItem => {
+    const slug = name.split('__')[0] ?? '';
+    return { name, description, parameters, installationId: null, slug, performedBy: 'host' };
   });
   const names = new Set(own.map(({ name }) => name));
   const offered = listTools(await pluginsCache.get(session.accountId)).filter(({ name }) => !names.has(name));
@@ -51,13 +66,16 @@ export async function findTool(services: SessionServices, session: Session, name
   if (own) return { kind: 'host', tool: own };
   const found = (await services.pluginsCache.get(session.accountId)).tools.get(name);
   if (found) return { kind: 'plugin', tool: found };
-  const names = (await listSessionTools(services, session)).map((tool) => tool.name);
+  const tools = await listSessionTools(services, session);
+  if (tools.some((tool) => tool.name === name)) return { kind: 'runtime', tool: { name } };
+  const names = tools.map((tool) => tool.name);
   const hint = names.length > 0 ? ` Did you mean ${closest(name.slice(0, 200), names)}?` : '';
   throw new Problem('not_found', `No tool has this name.${hint}`);
 }
 
-/** Whether a call that a crash interrupted may be made again: it has its effect once. */
-export const isRepeatable = (found: FoundTool): boolean => found.kind === 'host' && found.tool.isRepeatable;
+/** Whether a call that a crash interrupted may be made again: it has its effect once. A runtime's was not handed over yet. */
+export const isRepeatable = (found: FoundTool): boolean =>
+  found.kind === 'runtime' || (found.kind === 'host' && found.tool.isRepeatable);
 
 export interface SessionCall extends Omit<ToolCall, 'name'> {
   /** Names the effect of a call of the host's tools. Default: a new id. */
@@ -65,17 +83,22 @@ export interface SessionCall extends Omit<ToolCall, 'name'> {
 }
 
 /**
- * Calls a tool between its two hooks. If the handler throws, the result has `isError`, so that the agent can read the error
+ * Calls a tool of a plugin or the host between its two hooks. If the handler throws, the result has `isError`, so that the agent can read the error
  * and correct its call.
  *
- * @throws Problem `invalid_arguments`, `plugin_timeout`, `plugin_failed`, `unavailable`
+ * @throws Problem `invalid_arguments`, `plugin_timeout`, `plugin_failed`, `unavailable`, `bad_request`
  */
-export function callTool(
+export async function callTool(
   services: SessionServices,
   session: Session,
   found: FoundTool,
   { requestId = randomUUIDv7(), ...call }: SessionCall,
 ): Promise<JudgedResult> {
+  if (found.kind === 'runtime')
+    throw new Problem(
+      'bad_request',
+      `The runtime of this session performs ${found.tool.name} itself. Call it in a turn: POST /sessions/{id}/turns/{turnId}/calls/{callId}.`,
+    );
   if (found.kind === 'host') {
     const { tool } = found;
     return callBetweenHooks(services, session, { ...call, name: tool.name }, (args) =>

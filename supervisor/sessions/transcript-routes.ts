@@ -79,8 +79,9 @@ const shapes = {
   },
   append: {
     summary: 'Adds messages to the transcript',
-    details: 'The transcript is what `host.session` and a compaction read. No hook runs.',
-    problems: ['quota_exceeded'],
+    details:
+      'The transcript is what `host.session` and a compaction read. No hook runs, so a strict session refuses it with 409 `not_judged`.',
+    problems: ['not_judged', 'quota_exceeded'],
     params: sessionParams,
     body: newMessages,
     response: { 200: z.strictObject({ items: z.array(messageResource) }) },
@@ -101,6 +102,19 @@ const shapes = {
     response: { 202: z.strictObject({ id: z.string() }) },
   },
 } satisfies Record<string, FastifySchema>;
+
+/** What has the hooks judge a message of a role. */
+const JUDGING_ROUTES: Readonly<Partial<Record<z.infer<typeof role>, string>>> = {
+  user: 'Open a turn with a message of the user: POST /sessions/{id}/turns.',
+  assistant: 'Send a text of the agent as the output of a turn: POST /sessions/{id}/turns/{turnId}/output.',
+  tool: 'Call a tool in a turn, and send the result of your own tools: POST /sessions/{id}/turns/{turnId}/calls/{callId}/result.',
+  system: 'Give the system prompt to a turn: POST /sessions/{id}/turns.',
+};
+
+function createStrictProblem(messages: readonly { readonly role: z.infer<typeof role> }[]): Problem {
+  const routes = new Set(messages.flatMap((message) => JUDGING_ROUTES[message.role] ?? []));
+  return new Problem('not_judged', ['This session is strict: it takes only what hooks judged.', ...routes].join(' '));
+}
 
 export function transcriptRoutes(services: SessionServices): FastifyPluginAsyncZod {
   const { pool, streams } = services;
@@ -138,6 +152,7 @@ export function transcriptRoutes(services: SessionServices): FastifyPluginAsyncZ
 
     app.post('/sessions/:sessionId/messages', { schema: shapes.append }, async (request) => {
       const session = await requireSession(services, requireCaller(request), request.params);
+      if (session.strict) throw createStrictProblem(request.body.messages);
       const items = await appendMessages(pool, session.id, request.body.messages);
       // Another supervisor deleted the session after it was found.
       if (items.length === 0) throw new Problem('not_found', 'You have no session with this id.');

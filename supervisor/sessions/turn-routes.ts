@@ -1,19 +1,28 @@
 /** `/sessions/{id}/turns`: one turn of an agent, step by step. */
 
+import { randomUUIDv7 } from 'node:crypto';
 import type { FastifyRequest, FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { listCalls } from '../../db/sessions/tool-calls.ts';
 import { listOutputs, outboundModes } from '../../db/sessions/turn-outputs.ts';
 import { pageTurns, turnStates } from '../../db/sessions/turns.ts';
-import { attachment, attachments, json, judgement, TEXT_MAX_CHARS, trigger } from '../../sdk/contract/payloads.ts';
+import {
+  attachment,
+  attachments,
+  json,
+  judgement,
+  TEXT_MAX_CHARS,
+  toolResult,
+  trigger,
+} from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { jsonBody, page, pageQuery, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
+import { anyJson, jsonBody, page, pageQuery, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
 import { abortWhenClosed } from './closed-requests.ts';
 import { CALL_BODY_MAX_BYTES, requireSession, type SessionServices, sessionParams } from './session-services.ts';
-import { callToolInTurn, describeCall, requireCall } from './tool-journal.ts';
+import { answerOwnCall, callToolInTurn, describeCall, requireCall } from './tool-journal.ts';
 import { toolResource, toolResultResource } from './tool-routes.ts';
 import { messageResource } from './transcript-routes.ts';
 import { sendPiece, sendWholeOutput } from './turn-outputs.ts';
@@ -25,6 +34,7 @@ const STEP_ID_MAX_CHARS = 150;
 const FROM_MAX_CHARS = 500;
 const TARGET_MAX_CHARS = 500;
 const MODEL_MAX_CHARS = 200;
+const TOOL_NAME_MAX_CHARS = 300;
 const LEASE_DEFAULT_S = 120;
 const LEASE_MAX_S = 3_600;
 /** Of an output. */
@@ -103,8 +113,11 @@ const callResource = z
     callId: z.string(),
     name: z.string(),
     state: z
-      .enum(['running', 'answered', 'interrupted'])
-      .describe('interrupted: the supervisor stopped while the tool ran. It does not run again under this id.'),
+      .enum(['running', 'performing', 'answered', 'interrupted'])
+      .describe(
+        'performing: the runtime performs it, and has not sent its result. interrupted: the supervisor stopped while the tool ran. It does not run again under this id.',
+      ),
+    arguments: anyJson.describe('As the plugins let them pass, of a call that the runtime performs. Otherwise null.'),
     result: toolResultResource.nullable(),
     startedAt: timestamp,
     endedAt: timestamp.nullable(),
@@ -179,13 +192,37 @@ const promptResource = z
   })
   .meta({ id: 'Prompt', description: 'What to ask a model. All of it is empty where the action is `cancel`.' });
 
+const handedCall = z
+  .strictObject({
+    callId: z.string(),
+    name: z.string(),
+    arguments: anyJson.describe('As the plugins let them pass. Perform the call with these.'),
+    isRepeated: z.boolean().describe('Whether another attempt got the call before. It may have performed it.'),
+  })
+  .meta({ id: 'OwnCall', description: 'A judged call of a tool of the runtime. Perform it, then send its result.' });
+
 const newCall = jsonBody({
-  name: z.string().min(1).describe('`<slug>__<tool>`'),
+  name: storedText(TOOL_NAME_MAX_CHARS).min(1).describe('`<slug>__<tool>`, or as the runtime named it.'),
   arguments: json.default({}),
+  own: z
+    .boolean()
+    .default(false)
+    .describe('Whether the runtime performs the tool, although the session does not list it.'),
+  attempt: storedId
+    .optional()
+    .describe('Of a tool of the runtime: a random id, the same when the request is repeated. See `isRepeated`.'),
   keepRunning: z
     .boolean()
     .default(false)
     .describe('Whether the tool goes on when this request is closed. Otherwise closing it aborts the call.'),
+});
+
+const ownResult = jsonBody({
+  content: toolResult.shape.content,
+  isError: z
+    .boolean()
+    .default(false)
+    .describe('Whether the tool failed. The model reads why and can correct its call.'),
 });
 
 const outputBody = jsonBody({
@@ -265,11 +302,21 @@ const shapes = {
   call: {
     summary: 'Calls a tool once',
     details:
-      'Runs the hooks `toolCall` and `toolResult`. The same id answers the same result for 24 hours, also while the tool still runs and after a crash of runtime or supervisor. The result is added to the transcript. What a model can correct is a result with `isError`: arguments that do not fit, an unknown tool, a tool that failed, a call that a plugin cancelled.',
+      'Runs the hooks `toolCall` and `toolResult`. The same id answers the same result for 24 hours, also while the tool still runs and after a crash of runtime or supervisor. The result is added to the transcript. What a model can correct is a result with `isError`: arguments that do not fit, an unknown tool, a tool that failed, a call that a plugin cancelled. 202: the runtime performs this tool. Perform it with the arguments of the answer, and send the result.',
     problems: [...STEP_PROBLEMS, 'id_reused', 'quota_exceeded'],
     headers: runtimeHeaders,
     params: callParams,
     body: newCall,
+    response: { 200: toolResultResource, 202: handedCall },
+  },
+  ownResult: {
+    summary: 'Sends the result of a call that the runtime performed, and answers what the model may read',
+    details:
+      'Runs the hook `toolResult` and adds the result to the transcript, once. The same result answers the same.',
+    problems: [...STEP_PROBLEMS, 'id_reused', 'quota_exceeded'],
+    headers: runtimeHeaders,
+    params: callParams,
+    body: ownResult,
     response: { 200: toolResultResource },
   },
   oneCall: {
@@ -360,9 +407,23 @@ export function turnRoutes(services: SessionServices): FastifyPluginAsyncZod {
       async (request, reply) => {
         const session = await requireSession(services, requireCaller(request), request.params);
         const { turnId, callId } = request.params;
-        const { name, arguments: args, keepRunning } = request.body;
-        const call = { callId, name, arguments: args, ...(keepRunning ? {} : { signal: abortWhenClosed(reply) }) };
-        return callToolInTurn(services, session, { sessionId: session.id, turnId }, readRuntime(request), call);
+        const { name, arguments: args, own: isOwn, attempt = randomUUIDv7(), keepRunning } = request.body;
+        const signal = keepRunning ? {} : { signal: abortWhenClosed(reply) };
+        const call = { callId, name, arguments: args, isOwn, attempt, runtime: readRuntime(request), ...signal };
+        const outcome = await callToolInTurn(services, session, { sessionId: session.id, turnId }, call);
+        if ('result' in outcome) return outcome.result;
+        return reply.code(202).send({ callId, name, ...outcome });
+      },
+    );
+
+    app.post(
+      '/sessions/:sessionId/turns/:turnId/calls/:callId/result',
+      { bodyLimit: CALL_BODY_MAX_BYTES, config: { anyPropertyNames: true }, schema: shapes.ownResult },
+      async (request) => {
+        const session = await requireSession(services, requireCaller(request), request.params);
+        const { turnId, callId } = request.params;
+        const answer = { callId, result: request.body };
+        return answerOwnCall(services, session, { sessionId: session.id, turnId }, readRuntime(request), answer);
       },
     );
 

@@ -31,7 +31,7 @@ const env = {
 
 async function readTranscripts(): Promise<Record<string, string[]>> {
   const { rows } = await fixture.pool.query<{ session: string; lines: string[] }>(
-    `SELECT session_id AS session, array_agg(role || ': ' || text ORDER BY position) AS lines FROM session_messages GROUP BY 1`,
+    `SELECT session_id AS session, array_agg(role || ': ' || text ORDER BY position) AS lines FROM session_messages GROUP BY 1 ORDER BY 1`,
   );
   return Object.fromEntries(rows.map(({ session, lines }) => [session, lines]));
 }
@@ -46,9 +46,10 @@ t.test('the requests of curl take a turn', { skip: (await hasProgram('curl')) ? 
   const { stdout } = await run('sh', ['-eu', '-c', blocksOf('sh').join('\n')], { env });
   t.match(stdout, /"systemPrompt":"You are a baker\."/);
   t.match(stdout, /"content":\[\{"type":"text","text":"42"\}\]/);
-  t.match(stdout, /Let me count\. Bye\.\nended\n$/);
+  t.match(stdout, /Let me count\. Bye\.\nended\nopen\n220\n220 degrees\n$/);
   t.same(Object.values(await readTranscripts()), [
     ['user: How many loaves are 12 and 30?', 'tool: 42', 'assistant: Let me count. Bye.', 'assistant: 42 loaves. Bye.'],
+    ['user: Heat the oven', 'tool: 220 degrees'],
   ]);
 });
 

@@ -116,6 +116,10 @@ export declare const problems: {
         readonly status: 409;
         readonly title: 'Another runtime holds the turn';
     };
+    readonly not_judged: {
+        readonly status: 409;
+        readonly title: 'The session takes only what hooks judged';
+    };
     readonly turn_ended: {
         readonly status: 409;
         readonly title: 'The turn has ended';

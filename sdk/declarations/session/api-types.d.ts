@@ -51,6 +51,8 @@ export interface SessionRecord {
     readonly key: string | null;
     /** Groups of the host's own tools that it offers. */
     readonly hostTools: readonly HostToolGroup[];
+    /** Whether it refuses messages that no hook judged. */
+    readonly strict: boolean;
     readonly createdAt: string;
     readonly clearedAt: string | null;
 }
@@ -62,6 +64,34 @@ export interface NewSession {
     readonly key?: string | null;
     /** Groups of the host's own tools that it offers, such as `todo` for `todo__create` and its like. Default: none. */
     readonly hostTools?: readonly HostToolGroup[];
+    /** Tools that you perform yourself. Those of the session with this `key` are replaced. */
+    readonly tools?: readonly OwnTool[];
+    /** Whether the session refuses messages that no hook judged. It stays strict. */
+    readonly strict?: boolean;
+}
+/** A tool that the runtime performs. Plugins judge its calls and results as those of all tools. */
+export interface OwnTool {
+    /** Without `__`, which is for the tools of plugins. */
+    readonly name: string;
+    readonly description?: string;
+    /** JSON Schema 2020-12 of the arguments, for the model. Check them yourself. */
+    readonly parameters?: Readonly<Record<string, Json>>;
+    /** Whether a call may run again after a crash of the runtime. Default: its result is then that it may have run. */
+    readonly isRepeatable?: boolean;
+    /** Performs a call of `turn.call`. Returns a text, a JSON value or a tool result; what it throws is a failed result. */
+    readonly run?: (args: never, call: {
+        readonly callId: string;
+        readonly signal?: AbortSignal;
+    }) => unknown;
+}
+/** A judged call of a tool of the runtime. */
+export interface OwnCall {
+    readonly callId: string;
+    readonly name: string;
+    /** As the plugins let them pass. */
+    readonly arguments: Json;
+    /** Whether another attempt got the call before. It may have performed it. */
+    readonly isRepeated: boolean;
 }
 /** What the host itself does for agents. */
 export type HostToolGroup = 'todo' | 'notify' | 'agent' | 'ssh';
@@ -135,8 +165,9 @@ export interface HookCoverage {
     } | null;
 }
 export interface Tool extends Omit<Offered, 'installationId'> {
-    /** Null: a tool of the host, and `slug` is its group. */
+    /** Null: a tool of the host, and `slug` is its group, or of the runtime. */
     readonly installationId: string | null;
+    readonly performedBy: 'plugin' | 'host' | 'runtime';
     readonly description: string;
     /** JSON Schema 2020-12 of the arguments. */
     readonly parameters: Readonly<Record<string, Json>>;
@@ -262,8 +293,13 @@ export interface TurnRecord extends Verdict {
 export interface TurnCall {
     readonly callId: string;
     readonly name: string;
-    /** `interrupted`: its supervisor stopped while the tool ran. It does not run again under this id. */
-    readonly state: 'running' | 'answered' | 'interrupted';
+    /**
+     * `performing`: the runtime performs it, and has not sent its result. `interrupted`: its supervisor stopped while the tool
+     * ran. It does not run again under this id.
+     */
+    readonly state: 'running' | 'performing' | 'answered' | 'interrupted';
+    /** As the plugins let them pass, of a call that the runtime performs. Otherwise null. */
+    readonly arguments: Json;
     readonly result: ToolResult | null;
     readonly startedAt: string;
     readonly endedAt: string | null;

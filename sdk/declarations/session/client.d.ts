@@ -1,5 +1,5 @@
 /** The client of the session API for agent runtimes. It retries idempotent calls and needs nothing but `fetch`. */
-import type { Added, Command, Completion, CompletionRequest, EventFilter, HookAnswer, HookContext, HookCoverage, HookLink, HookName, HostToolGroup, NewMessage, NewSession, NewTurn, Page, Provider, SessionEvent, SessionRecord, Skill, SkillText, Summary, Tool, ToolResult, TranscriptMessage, Trigger, TurnRecord } from './api-types.js';
+import type { Added, Command, Completion, CompletionRequest, EventFilter, HookAnswer, HookContext, HookCoverage, HookLink, HookName, HostToolGroup, NewMessage, NewSession, NewTurn, OwnTool, Page, Provider, SessionEvent, SessionRecord, Skill, SkillText, Summary, Tool, ToolResult, TranscriptMessage, Trigger, TurnRecord } from './api-types.js';
 import { HostServices } from './host-services.js';
 import { Transport, type TransportOptions } from './transport.js';
 import { Turn } from './turn.js';
@@ -83,10 +83,16 @@ export declare class Session {
     turns({ signal, ...query }?: {
         readonly state?: TurnRecord['state'];
     } & Paged): Promise<Page<TurnRecord>>;
-    /** Chooses the host's own tools that the session offers. Returns all of its tools. */
+    /**
+     * Chooses the host's tools and your own that the session offers; what is left out stays. `turn.call` performs yours with
+     * their `run`. Returns all tools.
+     */
     offerTools(offer: {
-        readonly hostTools: readonly HostToolGroup[];
+        readonly hostTools?: readonly HostToolGroup[];
+        readonly tools?: readonly OwnTool[];
     }, { signal }?: Cancellable): Promise<readonly Tool[]>;
+    /** Gives `turn.call` the functions of tools, without a request: after `client.open(id)` of a session that lists them. */
+    performTools(tools: readonly OwnTool[]): void;
     tools({ signal }?: Cancellable): Promise<readonly Tool[]>;
     /**
      * Calls a tool. A tool that fails returns a result with `isError` for the model to read. The handler sees the `callId`, and

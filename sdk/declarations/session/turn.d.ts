@@ -1,5 +1,6 @@
 /** One turn of an agent, step by step. Every step can be repeated: the same ids answer the same. */
-import type { Attachment, Json, Prompt, PromptRequest, ToolResult, TurnCall, TurnDetail, TurnOutput, TurnRecord } from './api-types.js';
+import type { Attachment, Json, OwnCall, Prompt, PromptRequest, ToolResult, TurnCall, TurnDetail, TurnOutput, TurnRecord } from './api-types.js';
+import type { OwnTools } from './own-tools.js';
 import type { Transport } from './transport.js';
 interface Cancellable {
     readonly signal?: AbortSignal;
@@ -16,17 +17,28 @@ export declare class Turn {
     readonly id: string;
     /** The turn as `openTurn` returned it; null after `session.turn(id)`. */
     readonly record: TurnRecord | null;
-    constructor(transport: Transport, sessionId: string, id: string, record: TurnRecord | null);
+    constructor(transport: Transport, ownTools: OwnTools, sessionId: string, id: string, record: TurnRecord | null);
     /** Returns the turn with its calls and outputs: what a runtime needs to go on with it. */
     look({ signal }?: Cancellable): Promise<TurnDetail>;
     /** Returns what to ask the model. Ask before every call of the model. */
     prompt({ signal, ...request }?: PromptRequest & Cancellable): Promise<Prompt>;
     /**
-     * Calls a tool once. What a model can correct is a result with `isError`. Aborting the signal aborts the call.
+     * Calls a tool once, your own too. What a model can correct is a result with `isError`. Aborting the signal aborts the call.
      *
      * @param callId your own id; the same id answers the same result for 24 hours
      */
     call(callId: string, name: string, args?: Json, { signal }?: Cancellable): Promise<ToolResult>;
+    /**
+     * Calls a tool, and returns its result, or the judged call of a tool of yours. Perform that one, and send its result with
+     * `answerCall`.
+     *
+     * @param options.own you perform the tool, although the session does not list it
+     */
+    requestCall(callId: string, name: string, args?: Json, { signal, own }?: Cancellable & {
+        readonly own?: boolean;
+    }): Promise<ToolResult | OwnCall>;
+    /** Sends the result of a call of your own tool. Returns what the model may read of it. */
+    answerCall(callId: string, result: ToolResult, { signal }?: Cancellable): Promise<ToolResult>;
     /** Whether a tool was called, and its result. */
     lookUpCall(callId: string, { signal }?: Cancellable): Promise<TurnCall>;
     /**

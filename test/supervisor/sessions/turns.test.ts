@@ -166,6 +166,33 @@ t.test('a session shows the hooks that its runtime never fired, and the messages
   t.match(byName.notifyDeliver, { asked: 0, lastAt: null });
 });
 
+t.test('a strict session takes only what was judged, and says how', async (t) => {
+  const fixture = shared.withNewAccount();
+  const start = (strict: boolean) => fixture.call('POST', '/sessions', { agentId: 'a', key: 'k', strict });
+  const { id } = (await start(false)).body;
+  const append = (role: string) =>
+    fixture.call('POST', `/sessions/${id}/messages`, { messages: [{ role, text: 'unjudged' }] });
+  t.equal((await append('user')).status, 200);
+  t.match((await start(true)).body, { id, strict: true });
+  t.match((await start(false)).body, { strict: true }, 'it stays strict');
+  for (const [role, route] of [
+    ['user', /POST \/sessions\/{id}\/turns\.$/],
+    ['assistant', /turns\/{turnId}\/output\.$/],
+    ['tool', /calls\/{callId}\/result\.$/],
+    ['system', /POST \/sessions\/{id}\/turns\.$/],
+    ['notice', /only what hooks judged\.$/],
+  ] as const)
+    t.match(await append(role), { status: 409, body: { code: 'not_judged', detail: route } }, role);
+  const turn = asRuntime(fixture, id, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  t.match(await turn('POST', '/t1/end', { text: 'hi' }), { status: 200 });
+  t.same(
+    (await transcript(fixture, id)).map(({ text }) => text),
+    ['unjudged', 'hello', 'hi'],
+  );
+  t.match((await fixture.call('GET', `/sessions/${id}/hooks`)).body, { strict: true });
+});
+
 t.test('ids are not for other requests, and late steps are refused', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: `adder-${fixture.account}`, code: ADDER });

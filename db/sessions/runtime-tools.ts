@@ -1,0 +1,29 @@
+/** The tools that the runtime of a session performs itself. */
+import type { z } from 'zod';
+import type { jsonSchema } from '../../sdk/contract/payloads.ts';
+import { throwQuotaProblem } from '../accounts/usage.ts';
+import { notifySessionChanged } from '../postgres/notifications.ts';
+import { findRow, type Queryable } from '../postgres/rows.ts';
+
+export interface RuntimeTool {
+  readonly name: string;
+  readonly description: string;
+  readonly parameters: z.infer<typeof jsonSchema>;
+}
+
+/** In the order of the runtime. */
+export const listRuntimeTools = async (db: Queryable, sessionId: string): Promise<readonly RuntimeTool[]> =>
+  (await findRow<{ tools: RuntimeTool[] }>(db, 'SELECT tools FROM session_tools WHERE session_id = $1', [sessionId]))
+    ?.tools ?? [];
+
+/** Replaces the tools of a session. @throws Problem `quota_exceeded` */
+export async function setRuntimeTools(db: Queryable, sessionId: string, tools: readonly RuntimeTool[]): Promise<void> {
+  const written = db.query(
+    `WITH s AS (UPDATE sessions SET has_tools = $3 WHERE id = $1 RETURNING id, account_id)
+     INSERT INTO session_tools (session_id, account_id, tools) SELECT id, account_id, $2 FROM s
+     ON CONFLICT (session_id) DO UPDATE SET tools = excluded.tools`,
+    [sessionId, JSON.stringify(tools), tools.length > 0],
+  );
+  await written.catch(throwQuotaProblem);
+  await notifySessionChanged(db, sessionId);
+}

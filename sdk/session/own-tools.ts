@@ -1,0 +1,50 @@
+/** The tools of a session that this runtime performs. */
+import type { Json, OwnCall, OwnTool, ToolResult } from './api-types.ts';
+
+const failed = (text: string): ToolResult => ({ content: [{ type: 'text', text }], isError: true });
+
+export class OwnTools {
+  readonly #tools = new Map<string, OwnTool>();
+  readonly #running = new Map<string, Promise<ToolResult>>();
+
+  add(tools: readonly OwnTool[]): void {
+    for (const tool of tools) this.#tools.set(tool.name, tool);
+  }
+
+  /** Makes a call that may be asked for twice at once: the tool runs once. */
+  runOnce(key: string, work: () => Promise<ToolResult>): Promise<ToolResult> {
+    const known = this.#running.get(key);
+    if (known) return known;
+    const running = work().finally(() => this.#running.delete(key));
+    this.#running.set(key, running);
+    return running;
+  }
+
+  /** Performs a judged call. What the tool throws is a result that the model can read. @throws Error without a function */
+  async perform({ callId, name, arguments: args, isRepeated }: OwnCall, signal?: AbortSignal): Promise<ToolResult> {
+    const tool = this.#tools.get(name);
+    if (!tool?.run)
+      throw new Error(
+        `The runtime performs ${name} itself, and this session object has no function for it. Give the tool a function: session.offerTools({ tools: [{ name, run }] }).`,
+      );
+    if (isRepeated && !tool.isRepeatable)
+      return failed(
+        'The call was interrupted because its runtime stopped. The tool may have run: check before you call it again.',
+      );
+    try {
+      const returned = await tool.run(args as never, { callId, ...(signal ? { signal } : {}) });
+      return toResult(returned);
+    } catch (error) {
+      return failed(error instanceof Error ? error.message : String(error));
+    }
+  }
+}
+
+function toResult(returned: unknown): ToolResult {
+  if (returned === undefined) return { content: [], isError: false };
+  if (typeof returned === 'string') return { content: [{ type: 'text', text: returned }], isError: false };
+  const { content, isError = false } = (returned ?? {}) as Partial<ToolResult>;
+  return Array.isArray(content)
+    ? { content, isError }
+    : { content: [{ type: 'json', json: returned as Json }], isError: false };
+}
