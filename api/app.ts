@@ -1,5 +1,5 @@
 /** Builds the API's HTTP application: REST interface, webhook address, console and documentation. */
-import { createServer, type RequestListener } from 'node:http';
+import type { RequestListener } from 'node:http';
 import helmet, { type FastifyHelmetOptions } from '@fastify/helmet';
 import multipart from '@fastify/multipart';
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
@@ -8,6 +8,7 @@ import { createApplication, serveAccounts } from '../service/http/application.ts
 import { uncheckedHost } from '../service/http/client-errors.ts';
 import { type ConsoleSite, describeConsole } from '../service/http/console-requests.ts';
 import { DOCUMENTATION_GROUP, documentationRoutes } from '../service/http/documentation-routes.ts';
+import { createServer } from '../service/http/node-http.ts';
 import { documentRoutes } from '../service/http/openapi.ts';
 import { type AccountLimits, limitAccounts, limitAnonymous } from '../service/http/rate-limits.ts';
 import type { ConsoleSessions } from '../service/identity/console-sessions.ts';
@@ -110,7 +111,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   app.addHook('onSend', async ({ method }) => {
     if (method !== 'GET') await deps.faultPoint?.('rest.answering');
   });
-  await documentRoutes(app, {
+  const buildDocument = documentRoutes(app, {
     title: 'Bulkhead REST interface',
     description: 'Publishing, installing and running plugins for crews of AI agents.',
     prefix: API_PREFIX,
@@ -127,7 +128,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     limitAnonymous(scope, limits.anonymous);
     const facts = deps.signInFacts ?? { sessionApiUrl: null, oidc: null };
     await scope.register(signInRoutes(facts, deps.consoleSessions, site));
-    await scope.register(documentationRoutes);
+    await scope.register(documentationRoutes(buildDocument));
   };
   await app.register(anonymousScope, { prefix: API_PREFIX });
   return app;

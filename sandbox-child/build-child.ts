@@ -2,7 +2,8 @@
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type BuildOptions, build, type Plugin, version } from 'esbuild';
+import type { BuildOptions, Plugin } from 'esbuild';
+import bundler from 'esbuild/package.json' with { type: 'json' };
 import { type Built, buildOrReuse } from './kept-builds.ts';
 
 /** Entry of the child program. Tests without wall L1 pass another one. */
@@ -32,6 +33,14 @@ const sesParts: Plugin = {
     onLoad({ filter: /\/immutable-arraybuffer\/src\/shim\.js$/ }, () => ({ contents: '' }));
   },
 };
+
+/** Null until the first build: a process that finds its programs kept does without the bundler. */
+let esbuild: typeof import('esbuild') | null = null;
+
+/** Stops the bundler's process, which would wait for further builds. */
+export async function endBuilds(): Promise<void> {
+  await esbuild?.stop();
+}
 
 /** Bundles the program of an inspectable child. */
 export async function buildInspectedChild(): Promise<string> {
@@ -76,11 +85,17 @@ async function bundleProgram(
     legalComments: 'none',
     logLevel: 'silent',
   } as const satisfies BuildOptions;
-  return buildOrReuse(JSON.stringify([version, options]), () => runBuild(options));
+  return buildOrReuse(JSON.stringify([bundler.version, options]), () => runBuild(options));
 }
 
 async function runBuild(options: BuildOptions): Promise<Built> {
-  const { outputFiles, metafile } = await build({ ...options, plugins: [sesParts], write: false, metafile: true });
+  esbuild ??= await import('esbuild');
+  const { outputFiles, metafile } = await esbuild.build({
+    ...options,
+    plugins: [sesParts],
+    write: false,
+    metafile: true,
+  });
   const [file] = outputFiles;
   if (!file) throw new Error('the child program was not built');
   // This file says how parts of ses are replaced.

@@ -1,13 +1,12 @@
 /** Starts the supervisor process from its settings and serves until it is stopped. `main.ts` and the fault-point tests call it. */
 import { join } from 'node:path';
-import { stop as stopEsbuild } from 'esbuild';
 import type { Pool } from 'pg';
 import { recordMember, requireCluster } from '../db/cluster/cluster-record.ts';
 import type { KeyStore } from '../db/files/key-files.ts';
 import { openSecretKeys } from '../db/files/secrets.ts';
 import { hasForeignInstallations } from '../db/installations/foreign-installations.ts';
 import { openPool } from '../db/postgres/pool.ts';
-import { buildChild, buildInspectedChild } from '../sandbox-child/build-child.ts';
+import { buildChild, buildInspectedChild, endBuilds } from '../sandbox-child/build-child.ts';
 import { SECOND } from '../sdk/contract/limits.ts';
 import { openVerifier } from '../service/identity/tokens.ts';
 import { ConnectionDrain, listenOptions, stopAccepting } from '../service/lifecycle/drain.ts';
@@ -173,8 +172,7 @@ function quotas(config: SupervisorConfig) {
 async function prepareSandbox(config: SupervisorConfig): Promise<Sandbox> {
   const program = await buildChild();
   const inspectedProgram = config.INSPECT === 'on' ? await buildInspectedChild() : null;
-  // Stop esbuild's service process, which would wait for further builds.
-  await stopEsbuild();
+  await endBuilds();
   return openSandbox({
     mode: config.SANDBOX,
     directory: join(config.DATA_DIR, 'sandbox'),

@@ -1,6 +1,5 @@
 /** Creates an application's OpenAPI 3.1 document from its routes, with @fastify/swagger. */
-import swagger from '@fastify/swagger';
-import type { FastifyInstance, FastifySchema } from 'fastify';
+import fastify, { type FastifyInstance, type FastifySchema, type RouteOptions } from 'fastify';
 import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { type ProblemCode, problems } from '../../sdk/contract/errors.ts';
@@ -82,9 +81,34 @@ const zodToJsonConfig = {
 const convertSchemas = createJsonSchemaTransform({ zodToJsonConfig });
 const addComponents = createJsonSchemaTransformObject({ zodToJsonConfig });
 
-/** Documents the routes that are added to an application from now on. */
-export async function documentRoutes(app: FastifyInstance, options: DocumentOptions): Promise<void> {
+export type DocumentBuilder = () => Promise<OpenApiDocument>;
+
+/**
+ * Documents the routes that are added to an application from now on.
+ *
+ * @returns builds the document when it is first called; call it after the application is ready
+ */
+export function documentRoutes(app: FastifyInstance, options: DocumentOptions): DocumentBuilder {
+  const routes: RouteOptions[] = [];
+  app.addHook('onRoute', (route) => {
+    if (route.method !== 'HEAD') routes.push(route);
+  });
+  let document: Promise<OpenApiDocument> | undefined;
+  return () => {
+    document ??= buildDocument(routes, options);
+    return document;
+  };
+}
+
+/**
+ * Adds the routes to an application that serves nothing, because @fastify/swagger collects them from its own. A process
+ * starts 60 ms of processor time earlier if it does this only when somebody reads the document.
+ */
+async function buildDocument(routes: readonly RouteOptions[], options: DocumentOptions): Promise<OpenApiDocument> {
+  const { default: swagger } = await import('@fastify/swagger');
   const optionalBodies = new Set<string>();
+  const app = fastify({ exposeHeadRoutes: false });
+  app.setValidatorCompiler(() => () => true).setSerializerCompiler(() => String);
   await app.register(swagger, {
     convertConstToEnum: false,
     stripBasePath: false,
@@ -117,10 +141,12 @@ export async function documentRoutes(app: FastifyInstance, options: DocumentOpti
       return { ...document, components: { ...document.components, schemas: reachableSchemas(document) } } as never;
     },
   });
+  for (const { method, url, schema = {} } of routes) app.route({ method, url, schema, handler: () => undefined });
+  await app.ready();
+  const document: OpenApiDocument = app.swagger() as never;
+  await app.close();
+  return document;
 }
-
-/** The complete document; call it after the application is ready. */
-export const getDocument = (app: FastifyInstance): OpenApiDocument => app.swagger() as never;
 
 /** Adds to a route's schema for @fastify/swagger: operation id, texts, responses and problems. */
 function describeRoute(route: RouteFacts, converted: FastifySchema, options: DocumentOptions): FastifySchema {

@@ -1,5 +1,7 @@
 /** Fetches the public keys of an OpenID Connect issuer by discovery, and caches them. */
-import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTVerifyGetKey } from 'jose';
+import type { JSONWebKeySet, JWTVerifyGetKey } from 'jose';
+import * as errors from 'jose/errors';
+import { createLocalJWKSet } from 'jose/jwks/local';
 import { z } from 'zod';
 
 /** An issuer that does not answer within this time is unavailable (503). Milliseconds. */

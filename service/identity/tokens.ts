@@ -1,6 +1,10 @@
 /** Verifies and issues bearer tokens: signed with the key in DATA_DIR, or by an OpenID Connect issuer. */
 import { generateKeyPairSync } from 'node:crypto';
-import { importJWK, type JWTVerifyGetKey, type JWTVerifyResult, jwtVerify, SignJWT } from 'jose';
+// Not from 'jose', which loads all of its algorithms' formats.
+import type { JWTVerifyGetKey, JWTVerifyResult } from 'jose';
+import { SignJWT } from 'jose/jwt/sign';
+import { jwtVerify } from 'jose/jwt/verify';
+import { importJWK } from 'jose/key/import';
 import { z } from 'zod';
 import { BUILT_IN_ISSUER } from '../../db/accounts/accounts.ts';
 import { createKeyId, isOrderedId, type KeyStore, openKeyFiles } from '../../db/files/key-files.ts';

@@ -1,11 +1,12 @@
 /** Asks the supervisor that owns an account: forwards requests of its callers, and hands jobs over. */
-import { Agent, type ClientRequest, type IncomingMessage, request as openRequest } from 'node:http';
+import type { ClientRequest, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Peer } from '../../db/cluster/supervisors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { PEER_HEADER, signRequest } from '../../service/cluster/peer-signature.ts';
+import { Agent, request as openRequest } from '../../service/http/node-http.ts';
 
 /** A machine that accepts no connection within this time is gone. Milliseconds. */
 const CONNECT_MS = 2_000;

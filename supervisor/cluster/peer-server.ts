@@ -1,8 +1,9 @@
 /** The address at which other supervisors reach this one: for requests of its accounts' callers, and for their jobs. */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { PEER_DELIVERIES, PEER_HEADER, verifyRequest } from '../../service/cluster/peer-signature.ts';
+import { createServer } from '../../service/http/node-http.ts';
 import { within } from '../../service/timing/within.ts';
 import type { OwnedJobs } from './owned-jobs.ts';
 import { JOB_PATH } from './peer-requests.ts';

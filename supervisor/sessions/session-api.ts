@@ -96,7 +96,7 @@ export async function buildSessionApi(
   app.addHook('onSend', async ({ method }) => {
     if (method !== 'GET') await services.faultPoint('session.answering');
   });
-  await documentRoutes(app, {
+  const buildDocument = documentRoutes(app, {
     title: 'Bulkhead session API',
     description: 'The interface for agent runtimes: hooks, tools, commands, skills and models of plugins.',
     prefix: '',
@@ -117,7 +117,7 @@ export async function buildSessionApi(
   await app.register((scope) => accountScope(scope, services, { anonymousPerMinute, accountLimits, site }));
   await app.register(async (scope) => {
     limitAnonymous(scope, anonymousPerMinute);
-    await scope.register(documentationRoutes);
+    await scope.register(documentationRoutes(buildDocument));
   });
   return app;
 }

@@ -1,5 +1,5 @@
 /** Decides which headers a plugin may send, which it sees, and which are kept on a redirect to another host. */
-import { validateHeaderName, validateHeaderValue } from 'node:http';
+import { validateHeaderName, validateHeaderValue } from '../../../service/http/node-http.ts';
 import { HostError } from '../host-call.ts';
 
 export type Headers = Readonly<Record<string, string>>;
