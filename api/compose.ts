@@ -8,6 +8,7 @@ import { saveUsageLimits } from '../db/accounts/usage.ts';
 import { startUsageUpkeep } from '../db/accounts/usage-upkeep.ts';
 import { sweepDeletedPlugins } from '../db/catalog/plugins.ts';
 import { recordMember, requireCluster } from '../db/cluster/cluster-record.ts';
+import { announceProcess } from '../db/cluster/running-processes.ts';
 import type { Blobs } from '../db/files/blobs.ts';
 import { openSecretKeys } from '../db/files/secrets.ts';
 import { waitForUpdate } from '../db/installations/updates.ts';
@@ -121,6 +122,7 @@ export async function serveApi(
     signInFacts: readSignInFacts(config),
     issuerOrigins: followIssuerOrigins(config, onError),
   });
+  await announceProcess(listener);
   await recordMember(pool, member);
   const drain = new ConnectionDrain(app.server);
   const closeParts = async () => {

@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import type { Pool } from 'pg';
 import { recordMember, requireCluster } from '../db/cluster/cluster-record.ts';
+import { announceProcess } from '../db/cluster/running-processes.ts';
 import type { KeyStore } from '../db/files/key-files.ts';
 import { openSecretKeys } from '../db/files/secrets.ts';
 import { hasForeignInstallations } from '../db/installations/foreign-installations.ts';
@@ -86,6 +87,7 @@ export async function serveSupervisor(
     inspect: config.INSPECT === 'on',
     logCaps: logCaps(config),
   });
+  await announceProcess(supervisor.listener);
   await recordMember(database.pool, member);
   let stopping = false;
   const { listener, metrics, app } = supervisor;

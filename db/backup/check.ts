@@ -8,8 +8,10 @@ import { openSealedKeys } from '../files/sealed-keys.ts';
 import { openSecretKeys } from '../files/secrets.ts';
 import { isPermissionDenied } from '../postgres/database-errors.ts';
 import { withConnection } from '../postgres/dedicated-connection.ts';
+import { openPool } from '../postgres/pool.ts';
 import { findRow } from '../postgres/rows.ts';
 import { type Archive, openArchive } from './archive-reader.ts';
+import { checkBlobs, type OpenBlobs } from './blob-check.ts';
 import { BackupError, fileEntryName, type Progress } from './format.ts';
 import { restoreTables } from './restore.ts';
 import { restoreFile } from './stored-files.ts';
@@ -22,22 +24,32 @@ interface CheckSummary {
   readonly files: number;
   /** Secrets that the backup's own keys decrypt. */
   readonly secrets: number;
+  /** Blobs that were read in the database or a bucket; null: they are files of the backup. */
+  readonly blobs: number | null;
+}
+interface CheckOptions {
+  /** A `postgres://` address whose role may create databases. */
+  readonly url: string;
+  readonly path: string;
+  /** Opens keys that are sealed in the backup's tables; null: they are files. */
+  readonly clusterKey: Buffer | null;
+  readonly openBlobs: OpenBlobs;
+  readonly onProgress: Progress;
 }
 
 /**
  * Verifies a backup, loads its tables into a new database on the same server, decrypts every secret with the backup's keys,
- * and removes the database and folder.
+ * reads the blobs that it names in the database or a bucket, and removes the database and folder.
  *
- * @param url a `postgres://` address whose role may create databases
- * @param clusterKey opens keys that are sealed in the backup's tables; null: they are files
- * @throws BackupError when the backup is unusable
+ * @throws BackupError when the backup is unusable, or when blobs that it names are gone
  */
-export async function checkBackup(
-  url: string,
-  path: string,
-  clusterKey: Buffer | null,
-  onProgress: Progress,
-): Promise<CheckSummary> {
+export async function checkBackup({
+  url,
+  path,
+  clusterKey,
+  openBlobs,
+  onProgress,
+}: CheckOptions): Promise<CheckSummary> {
   await using archive = await openArchive(path, onProgress);
   onProgress('the file is complete and undamaged; restoring it into a temporary database');
   const folder = await mkdtemp(join(tmpdir(), 'bulkhead-check-'));
@@ -55,13 +67,32 @@ export async function checkBackup(
       try {
         const { rows } = await restoreTables(archive, scratch.href, onProgress);
         const secrets = await decryptSecrets(archive, scratch.href, folder, clusterKey);
-        return { at: archive.manifest.at, rows, files: archive.manifest.files.length, secrets };
+        const checked = await checkNamedBlobs(scratch.href, folder, openBlobs, onProgress);
+        return { at: archive.manifest.at, rows, files: archive.manifest.files.length, secrets, blobs: checked };
       } finally {
         await client.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
       }
     });
   } finally {
     await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function checkNamedBlobs(
+  url: string,
+  folder: string,
+  openBlobs: OpenBlobs,
+  onProgress: Progress,
+): Promise<number | null> {
+  const database = openPool(url, { name: CONNECTION.application_name, connections: 1, onError: () => undefined });
+  try {
+    const found = await checkBlobs(database.pool, folder, openBlobs, onProgress);
+    if (found === null || found.lost.length === 0) return found?.blobs ?? null;
+    throw new BackupError(
+      `${found.lost.length} of ${found.blobs} blobs that the backup names are missing or damaged in ${found.store}, such as ${found.lost[0]}. Bring them back from the versions or a copy of the bucket.`,
+    );
+  } finally {
+    await database.close();
   }
 }
 

@@ -1,12 +1,15 @@
 /** Operator commands that write, check and restore backups. */
 import { resolve } from 'node:path';
+import { type BlobCheck, checkBlobs, type OpenBlobs } from '../../db/backup/blob-check.ts';
 import { checkBackup } from '../../db/backup/check.ts';
 import { writeBackup } from '../../db/backup/create.ts';
 import { BackupError, formatBytes } from '../../db/backup/format.ts';
 import { restoreBackup } from '../../db/backup/restore.ts';
 import { DataDirInUseError, makeDataDir } from '../../db/files/data-dir.ts';
 import { findEmbedded, startEmbedded } from '../../db/postgres/embedded.ts';
+import { openPool } from '../../db/postgres/pool.ts';
 import type { SharedSettings } from '../../service/settings/settings.ts';
+import { openConfiguredBlobs } from '../../service/storage/blob-stores.ts';
 import { readClusterKey } from '../../service/storage/cluster-key.ts';
 import type { OperatorCommand } from './command.ts';
 
@@ -19,11 +22,20 @@ export const backup: OperatorCommand = {
     const { url } = await database();
     const clusterKey = await readClusterKey(settings);
     const done = await writeBackup(url, settings.DATA_DIR, path, printProgress);
-    const checked = options.check === true ? await checkBackup(url, path, clusterKey, printProgress) : null;
-    const verified = checked === null ? '' : ` A test restore succeeded and decrypted ${checked.secrets} secrets.`;
+    const openBlobs = blobsOf(settings);
+    const checked =
+      options.check === true
+        ? await checkBackup({ url, path, clusterKey, openBlobs, onProgress: printProgress })
+        : null;
+    const verified =
+      checked === null
+        ? ''
+        : ` A test restore succeeded and decrypted ${checked.secrets} secrets${describeRead(checked.blobs)}.`;
     const what = `${done.rows} rows and ${done.files} files (${formatBytes(done.bytes)})`;
     const isInBucket = settings.BLOBS.startsWith('s3:');
-    const bucket = isInBucket ? ` Not the blobs: they are in ${settings.BLOBS}, which needs a backup of its own.` : '';
+    const bucket = isInBucket
+      ? ` Not the blobs: they are in ${settings.BLOBS}, which must keep what it deletes for as long as you keep this file.`
+      : '';
     return {
       sentence: `${path} holds ${what} of ${done.at}, with the keys to its secrets${clusterKey === null ? '' : ', sealed under the key of the cluster'}.${bucket}${verified}`,
       fields: { path, ...done, checked },
@@ -35,13 +47,14 @@ export const checkBackupFile: OperatorCommand = {
   subjects: ['file'],
   doc: 'check a backup: read every byte, restore it into a temporary database and decrypt its secrets',
   async run({ subjects: [file = ''] }, { settings, database, printProgress }) {
-    const done = await checkBackup(
-      (await database()).url,
-      resolve(file),
-      await readClusterKey(settings),
-      printProgress,
-    );
-    const what = `${done.rows} rows, ${done.files} files and ${done.secrets} secrets, which could be decrypted`;
+    const done = await checkBackup({
+      url: (await database()).url,
+      path: resolve(file),
+      clusterKey: await readClusterKey(settings),
+      openBlobs: blobsOf(settings),
+      onProgress: printProgress,
+    });
+    const what = `${done.rows} rows, ${done.files} files and ${done.secrets} secrets, which could be decrypted${describeRead(done.blobs)}`;
     return { sentence: `The backup of ${done.at} is good: ${what}.`, fields: { ...done } };
   },
 };
@@ -53,15 +66,42 @@ export const restore: OperatorCommand = {
     const target = await openEmptyTarget(settings);
     try {
       const done = await restoreBackup(target.url, settings.DATA_DIR, resolve(file), printProgress);
+      const blobs = await checkRestoredBlobs(target.url, settings, printProgress);
+      const what = `${done.rows} rows and ${done.files} files of ${done.at} are restored`;
       return {
-        sentence: `${done.rows} rows and ${done.files} files of ${done.at} are restored. Start the service.`,
-        fields: { ...done },
+        sentence: `${what}.${blobs === null ? '' : describeBlobs(blobs)} Start the service.`,
+        fields: { ...done, blobs },
       };
     } finally {
       await target.release();
     }
   },
 };
+
+const blobsOf =
+  (settings: SharedSettings): OpenBlobs =>
+  (store, pool, folder) =>
+    openConfiguredBlobs(pool, { ...settings, BLOBS: store, DATA_DIR: folder, BLOB_CACHE_MEGABYTES: 1 });
+
+const describeRead = (blobs: number | null): string => (blobs === null ? '' : `, and ${blobs} blobs were read`);
+
+const describeBlobs = ({ store, blobs, lost }: BlobCheck): string =>
+  lost.length === 0
+    ? ` All ${blobs} blobs are in ${store}: set BLOBS=${store}.`
+    : ` ${lost.length} of ${blobs} blobs are missing or damaged in ${store}, such as ${lost[0]}: bring them back from the versions or a copy of the bucket. Set BLOBS=${store}.`;
+
+async function checkRestoredBlobs(
+  url: string,
+  settings: SharedSettings,
+  printProgress: (line: string) => void,
+): Promise<BlobCheck | null> {
+  const database = openPool(url, { name: 'bulkhead-restore', connections: 1, onError: () => undefined });
+  try {
+    return await checkBlobs(database.pool, settings.DATA_DIR, blobsOf(settings), printProgress);
+  } finally {
+    await database.close();
+  }
+}
 
 /**
  * Does not use the common database lookup: a running service would keep writing, and nothing may be created before the

@@ -1,13 +1,14 @@
 /** Operator command that moves all blobs to another store. */
+import type { Pool } from 'pg';
 import { recordAction } from '../../db/accounts/operator-actions.ts';
 import { listUsedBlobs } from '../../db/catalog/versions.ts';
 import { markNewPlace, requireCluster, setBlobPlace } from '../../db/cluster/cluster-record.ts';
-import { isSupervisorRunning } from '../../db/cluster/supervisors.ts';
+import { excludeProcesses } from '../../db/cluster/running-processes.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
-import { sharedSettings } from '../../service/settings/settings.ts';
+import { type SharedSettings, sharedSettings } from '../../service/settings/settings.ts';
 import { describeBlobPlace, openConfiguredBlobs } from '../../service/storage/blob-stores.ts';
 import { describeMember } from '../../service/storage/membership.ts';
-import { type OperatorCommand, UsageError } from './command.ts';
+import { type OperatorCommand, type Outcome, UsageError } from './command.ts';
 
 /** Names per query. */
 const PAGE = 1_000;
@@ -25,25 +26,42 @@ export const moveBlobs: OperatorCommand = {
       throw new Error('Blobs cannot be moved from one bucket to another: move them to database or files first.');
     const { pool } = await migratedDatabase();
     await requireCluster(pool, await describeMember(pool, settings));
-    if (await isSupervisorRunning(pool)) throw new Error('The service runs. Stop it on all machines first.');
-    const place = describeBlobPlace(pool, to);
-    await markNewPlace(pool, place);
-    const [source, target] = [await openConfiguredBlobs(pool, settings), await openConfiguredBlobs(pool, to)];
-    let moved = 0;
-    for (let after = ''; ; ) {
-      const names = await listUsedBlobs(pool, after, PAGE);
-      for (const name of names) if (!(await target.has(name))) await target.put(await source.read(name));
-      moved += names.length;
-      const last = names.at(-1);
-      if (last === undefined) break;
-      after = last;
-      printProgress(`${moved} blobs copied`);
+    const release = await excludeProcesses(pool);
+    if (release === null)
+      throw new Error(
+        'An API or a supervisor runs, or was killed seconds ago: stop the service on all machines, then run this again.',
+      );
+    try {
+      return await move(pool, settings, to, printProgress);
+    } finally {
+      await release();
     }
-    await setBlobPlace(pool, place);
-    await inTransaction(pool, (tx) => recordAction(tx, { action: 'move-blobs', subject: to.BLOBS }));
-    return {
-      sentence: `${moved} blobs are in ${to.BLOBS} now. Set BLOBS=${to.BLOBS} for every process and start the service. What was in ${settings.BLOBS} stays there: remove it when the service runs.`,
-      fields: { store: to.BLOBS, blobs: moved },
-    };
   },
 };
+
+async function move(
+  pool: Pool,
+  settings: SharedSettings,
+  to: SharedSettings,
+  printProgress: (line: string) => void,
+): Promise<Outcome> {
+  const place = describeBlobPlace(pool, to);
+  await markNewPlace(pool, place);
+  const [source, target] = [await openConfiguredBlobs(pool, settings), await openConfiguredBlobs(pool, to)];
+  let moved = 0;
+  for (let after = ''; ; ) {
+    const names = await listUsedBlobs(pool, after, PAGE);
+    for (const name of names) if (!(await target.has(name))) await target.put(await source.read(name));
+    moved += names.length;
+    const last = names.at(-1);
+    if (last === undefined) break;
+    after = last;
+    printProgress(`${moved} blobs copied`);
+  }
+  await setBlobPlace(pool, place);
+  await inTransaction(pool, (tx) => recordAction(tx, { action: 'move-blobs', subject: to.BLOBS }));
+  return {
+    sentence: `${moved} blobs are in ${to.BLOBS} now. Set BLOBS=${to.BLOBS} for every process and start the service. What was in ${settings.BLOBS} stays there: remove it when the service runs.`,
+    fields: { store: to.BLOBS, blobs: moved },
+  };
+}

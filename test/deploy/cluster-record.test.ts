@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { cp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { requireCluster } from '../../db/cluster/cluster-record.ts';
 import { openPool } from '../../db/postgres/pool.ts';
@@ -10,6 +11,8 @@ import { openIssuer } from '../../service/identity/tokens.ts';
 import { RELEASE } from '../../service/settings/release.ts';
 import { parseSettings, sharedSettings } from '../../service/settings/settings.ts';
 import { describeMember } from '../../service/storage/membership.ts';
+import { forkProcess } from '../fixtures/forked-process.ts';
+import { freePort } from '../fixtures/free-port.ts';
 import { startObjectStore } from '../object-store/object-store.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { operator } from './operator-command.ts';
@@ -23,6 +26,8 @@ import {
 import { buildWorkshop } from './workshop.ts';
 
 t.setTimeout(240_000);
+
+const API = fileURLToPath(new URL('../../api/main.ts', import.meta.url));
 
 const service = await startServiceOnTestDatabase(t);
 await buildWorkshop(service);
@@ -152,18 +157,59 @@ t.test('of two newer releases, the next one may run beside this one', async (t) 
 });
 
 t.test('blobs move to a bucket and on to the database, which needs no folder of blobs', async (t) => {
-  const { settings: bucket, countObjects } = await startObjectStore(t);
+  const { settings: bucket, countObjects, intercept } = await startObjectStore(t);
   const DATA_DIR = await copyDataDir();
   const inFiles = { ...env, ...bucket, DATA_DIR, BLOBS: 'files' };
   t.match(await operator(inFiles, 'move-blobs', 'nowhere'), {
     code: 2,
     stderr: /^The store must be files, database or/,
   });
+  const settings = { DATABASE_URL: env.DATABASE_URL ?? '', DATA_DIR, LOG_LEVEL: 'error' };
+  const [PORT, API_OPS_PORT] = [String(await freePort()), String(await freePort())];
+  const api = await forkProcess(t, API, { ...settings, PORT, API_OPS_PORT }, 'SIGTERM');
+  t.match(await operator(inFiles, 'move-blobs', bucket.BLOBS), {
+    code: 1,
+    stderr: /^An API or a supervisor runs, .*: stop the service on all machines, then run this again\.\n$/,
+  });
+  t.equal(await countObjects(), 0, 'an API alone is enough');
+  await api.end('SIGTERM');
   const moved = await operator(inFiles, 'move-blobs', bucket.BLOBS);
   t.match(moved, { code: 0, stdout: /^\d+ blobs are in s3:\/\/packages\/one\/cluster now\. Set BLOBS=s3:/ });
   t.ok((await countObjects()) > 0);
   const inBucket = { ...inFiles, BLOBS: bucket.BLOBS };
+  const file = join(await temporaryFolder(t), 'bulkhead.backup');
+  t.match(await operator(inBucket, 'backup', file, '--check'), {
+    code: 0,
+    stdout: /Not the blobs: they are in s3:\S+, which must keep .* and \d+ blobs were read\.\n$/,
+  });
+  await t.test('a backup is restored beside the bucket', async (t) => {
+    const there = { ...inBucket, DATABASE_URL: (await testDatabase(t)).url, DATA_DIR: await temporaryFolder(t) };
+    t.match(await operator(there, 'restore', file), {
+      code: 0,
+      stdout: /are restored\. All \d+ blobs are in s3:\S+: set BLOBS=s3:\S+\. Start the service\.\n$/,
+    });
+    const restored = await startServiceFixture(t, there);
+    t.same(await readPackage(restored), published);
+    restored.kill('SIGTERM');
+    await restored.exited;
+  });
+  let hidden: string | null = null;
+  intercept(({ method, path }) => {
+    if (method !== 'GET' || !path.includes('/blobs/')) return null;
+    hidden ??= path;
+    return path === hidden ? { status: 404, body: '<Code>NoSuchKey</Code>' } : null;
+  });
+  t.match(await operator(inBucket, 'check-backup', file), {
+    code: 1,
+    stderr: /1 of \d+ blobs that the backup names are missing or damaged in s3:\S+, such as [0-9a-f]{64}\. Bring/,
+  });
+  intercept(() => null);
   t.match(await operator(inBucket, 'move-blobs', 'database'), { code: 0, stdout: /blobs are in database now/ });
+  const inDatabase = { ...env, DATA_DIR, BLOBS: 'database' };
+  t.match(await operator(inDatabase, 'backup', join(DATA_DIR, 'database.backup'), '--check'), {
+    code: 0,
+    stdout: /with the keys to its secrets\. A test restore .* and \d+ blobs were read\.\n$/,
+  });
   for (const folder of ['blobs', 'blob-cache']) await rm(join(DATA_DIR, folder), { recursive: true });
   const again = await startServiceFixture(t, { ...env, DATA_DIR, BLOBS: 'database' });
   t.same(await readPackage(again), published);

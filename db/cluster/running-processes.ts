@@ -1,0 +1,35 @@
+/** Whether API processes and supervisors run on a database, for commands that need it to themselves. */
+import type { Pool } from 'pg';
+import type { Listener, Subscription } from '../postgres/listener.ts';
+import { findRow } from '../postgres/rows.ts';
+
+const LOCK = 'service process';
+/** Processes of the release before hold no lock, but write a row every two seconds. Seconds. */
+const SEEN_S = 10;
+
+/**
+ * Says that a process runs, until its listening connection ends. Waits while a command has the database to itself: call it
+ * before the process compares itself with the cluster for the last time.
+ */
+export const announceProcess = (listener: Listener): Promise<Subscription> => listener.holdShared(LOCK);
+
+/**
+ * Keeps the database free of API processes and supervisors: those that start meanwhile wait.
+ *
+ * @returns ends that; null: one runs
+ */
+export async function excludeProcesses(pool: Pool): Promise<(() => Promise<void>) | null> {
+  const client = await pool.connect();
+  const held = await findRow<{ held: boolean }>(
+    client,
+    `SELECT pg_try_advisory_lock(hashtextextended($1, 0))
+        AND NOT EXISTS (SELECT 1 FROM supervisors WHERE expires_at > now())
+        AND NOT EXISTS (SELECT 1 FROM spools WHERE seen_at > now() - make_interval(secs => $2)) AS held`,
+    [LOCK, SEEN_S],
+  );
+  // The lock ends with the connection.
+  const release = async () => client.release(true);
+  if (held?.held === true) return release;
+  await release();
+  return null;
+}
