@@ -49,7 +49,7 @@ async function start(directory: string): Promise<Child> {
     directory,
     program: await childProgram(),
     walls: { node: isPluginNode(), os: false },
-    limiter: { kind: 'rlimit', group: () => null },
+    limiter: { kind: 'rlimit', group: () => null, startGroup: () => null },
   });
   return startChild(jail, {
     onHostCall: () =>

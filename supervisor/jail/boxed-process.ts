@@ -4,6 +4,7 @@ import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CpuClasses, LimitedGroup } from './limiter.ts';
 import { readProcessStat } from './process-stat.ts';
+import { SessionPriority } from './session-priority.ts';
 import type { Exit, Spawned } from './spawner.ts';
 
 export interface ExitInfo extends Exit {
@@ -37,7 +38,7 @@ export interface BoxedProcess {
   processorMs(): number;
   /** CPU time used by the process and waited for by its main thread, which runs the plugin; zeros after its end. */
   processorNeed(): ProcessorNeed;
-  /** Changes how it and its account compete for the CPU. Does nothing without a control group. */
+  /** Changes how it and its account compete for the CPU: by control groups, or else by the priority of its session. */
   setCpuClasses(classes: CpuClasses): void;
 }
 
@@ -54,6 +55,7 @@ export function watchProcess(spawned: Spawned, isJailed: boolean, group: Limited
   let killed = false;
   let isTerminating = false;
   let totalMs = 0;
+  const priority = new SessionPriority(() => (alive() ? inside : 0));
   const confined = (async () => {
     const pid = await spawned.inside;
     await group?.add(pid);
@@ -101,7 +103,7 @@ export function watchProcess(spawned: Spawned, isJailed: boolean, group: Limited
     rss: () => (alive() ? resident(inside) : 0),
     processorMs: () => Math.max(totalMs, inside === 0 ? 0 : processorMs(inside)),
     processorNeed: () => (inside === 0 ? NO_NEED : processorNeed(inside)),
-    setCpuClasses: (classes) => group?.setCpuClasses(classes),
+    setCpuClasses: (classes) => (group ?? priority).setCpuClasses(classes),
   };
 }
 

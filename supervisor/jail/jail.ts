@@ -143,13 +143,14 @@ export function makeJail(options: JailOptions): Jail {
     spawn() {
       const group = limiter.group({ residentBytes: residentMegabytes * MIB, threads, cpuWeight });
       const launch = launcher(openFiles, group ? null : reservedMegabytes + residentMegabytes);
-      const spawned = spawnApart({
+      const order = {
         ...identity,
         args: ['-c', launch, 'jail', ...command],
         files: walls.os ? [filterPath, programPath] : [programPath],
         reportsInside: walls.os,
         inspectable,
-      });
+      };
+      const spawned = spawnApart(order, limiter);
       const boxed = watchProcess(spawned, walls.os, group);
       // If it ended before it was confined, the inner bubblewrap may be stuck.
       if (walls.os) void boxed.exited.then(() => boxed.pid === 0 && sweepStuckJails(directory));

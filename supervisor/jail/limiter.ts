@@ -43,10 +43,19 @@ export interface LimitedGroup {
   /** Removes the group, whose processes must have ended. Idempotent. */
   remove(): void;
 }
+/** The group in which processes start, until they have groups of their own. It limits nothing. */
+export interface StartGroup {
+  /** Moves a process into the group. What it starts from then on starts there. */
+  add(pid: number): Promise<void>;
+  /** Removes the group, once its processes have ended. */
+  remove(): void;
+}
 export interface Limiter {
   readonly kind: LimiterKind;
   /** Begins to create the group of one child. */
   group(bounds: GroupBounds): LimitedGroup | null;
+  /** Begins to create a group in which processes start. */
+  startGroup(): StartGroup | null;
 }
 
 /** 1024 CPU shares of version 1 equal a weight of 100 of version 2. */
@@ -66,9 +75,18 @@ const OWNER = /^bulkhead-(\d+)-/;
 const ACCOUNT_CPU_WEIGHT = 100;
 /**
  * What an account has of it in each class. The processes of a light account share its weight between the processors and use
- * little, so more weight only shortens their waits. A reduced one is not idle, so that none of its children starves.
+ * little, so more weight only shortens their waits. All normal accounts share one weight, and all reduced ones another: API,
+ * supervisor and PostgreSQL have no more than one each for all their threads. A reduced one is not idle, so that none of its
+ * children starves.
  */
 const WEIGHT_PARTS: Readonly<Record<CpuClasses['account'], number>> = { light: 4, normal: 1, reduced: 0.2, idle: 0.2 };
+const SHARING_CLASSES = ['normal', 'reduced'] as const;
+/** What an idle child has of its weight where the kernel knows no idle class. */
+const IDLE_PART = 0.2;
+/** CPU weight of all processes that start together. Without this group each would have as much. */
+const START_CPU_WEIGHT = 100;
+/** Minimum of version 2. */
+const WEIGHT_MIN = 1;
 /** Threads of an account: each child has its own limit, and this one bounds their sum. */
 const ACCOUNT_THREADS = 32_768;
 /** Limits of the group that is made to test the hierarchy. */
@@ -102,7 +120,7 @@ interface GroupDescription {
 }
 type Rule = readonly [file: string, value: number];
 
-const noLimiter: Limiter = { kind: 'rlimit', group: () => null };
+const noLimiter: Limiter = { kind: 'rlimit', group: () => null, startGroup: () => null };
 
 /** Finds the limiter that works here, by making and removing a group. */
 export function findLimiter(hierarchy?: Hierarchy): Limiter {
@@ -111,8 +129,12 @@ export function findLimiter(hierarchy?: Hierarchy): Limiter {
       const groups = candidate(hierarchy ?? ownHierarchy());
       if (!groups) continue;
       tryGroup(groups.describe(probe));
-      const accounts = new Map<string, AccountGroup>();
-      return { kind: groups.kind, group: (bounds) => new Group(groups, accounts, bounds) };
+      const accounts = new AccountGroups(groups);
+      return {
+        kind: groups.kind,
+        group: (bounds) => new Group(groups, accounts, bounds),
+        startGroup: () => makeStartGroup(groups.describe(probe)),
+      };
     } catch {
       // Not writable, or a controller is missing: try the next one.
     }
@@ -248,34 +270,92 @@ async function createGroup({ paths, limits }: GroupDescription): Promise<void> {
  * they are needed.
  */
 let classChanges: Promise<unknown> = Promise.resolve();
-function changeClass(description: GroupDescription, cpuClass: CpuClasses['account']): Promise<unknown> {
-  classChanges = classChanges.then(() => writeCpuClass(description, cpuClass)).catch(() => undefined);
+function changeClass(description: GroupDescription, part: number, isIdle: boolean): Promise<unknown> {
+  classChanges = classChanges.then(() => writeCpuClass(description, part, isIdle)).catch(() => undefined);
   return classChanges;
 }
 
-/** The group may not exist yet or any more; its creation sets the class again. */
-async function writeCpuClass({ cpu }: GroupDescription, cpuClass: CpuClasses['account']): Promise<void> {
+/** The group may not exist yet or any more; its creation sets the class again. `part`: of its weight. */
+async function writeCpuClass({ cpu }: GroupDescription, part: number, isIdle: boolean): Promise<void> {
   if (!cpu) return;
   const [file, weight] = cpu.weight;
-  const isIdle = cpuClass === 'idle';
   // Leaving the idle class resets the weight, and a group of that class has none to write.
   if (!isIdle) await writeFile(`${cpu.path}/cpu.idle`, '0').catch(() => undefined);
-  await writeFile(file, String(Math.round(weight * WEIGHT_PARTS[cpuClass])));
+  const weightMin = file.endsWith('cpu.shares') ? SHARES_MIN : WEIGHT_MIN;
+  await writeFile(file, String(Math.max(weightMin, Math.round(weight * part))));
   if (isIdle) await writeFile(`${cpu.path}/cpu.idle`, '1').catch(() => undefined);
+}
+
+/** Creates a group for the CPU alone. Its memory remains that of the process that starts others. */
+function makeStartGroup({ cpu }: GroupDescription): StartGroup | null {
+  if (!cpu) return null;
+  const { path, weight } = cpu;
+  const created = changeInTurn(async () => {
+    await mkdir(path);
+    const [file, ordinary] = weight;
+    await writeFile(file, String(Math.round((ordinary * START_CPU_WEIGHT) / probe.cpuWeight)));
+  });
+  // `add` reports the error.
+  created.catch(() => undefined);
+  return {
+    add: (pid) => created.then(() => changeInTurn(() => moveProcess(pid, { paths: [path] }))),
+    remove: () => removeGroup(path),
+  };
+}
+
+/** The groups of all accounts that have children. Those of one class share its weight, unless they are light. */
+class AccountGroups {
+  readonly #groups: Groups;
+  readonly #byId = new Map<string, AccountGroup>();
+  constructor(groups: Groups) {
+    this.#groups = groups;
+  }
+
+  findOrCreate({ id, residentBytes }: AccountBounds): AccountGroup {
+    const known = this.#byId.get(id);
+    if (known) return known;
+    const bounds = { residentBytes, threads: ACCOUNT_THREADS, cpuWeight: ACCOUNT_CPU_WEIGHT };
+    const created: AccountGroup = new AccountGroup(this.#groups.describe(bounds), {
+      onEmpty: () => {
+        if (this.#byId.get(id) === created) this.#byId.delete(id);
+        this.#updateSharers();
+      },
+      onClassChange: () => this.#updateSharers(),
+    });
+    this.#byId.set(id, created);
+    this.#updateSharers();
+    return created;
+  }
+
+  /** Divides each weight by a power of two, so that it rarely changes. */
+  #updateSharers(): void {
+    const all = [...this.#byId.values()];
+    for (const cpuClass of SHARING_CLASSES) {
+      const sharing = all.filter((account) => account.cpuClass === cpuClass);
+      const sharers = 2 ** Math.ceil(Math.log2(Math.max(1, sharing.length)));
+      for (const account of sharing) account.setSharers(sharers);
+    }
+  }
+}
+
+interface AccountGroupEvents {
+  onEmpty(): void;
+  onClassChange(): void;
 }
 
 /** The group of an account, which exists while a child of the account does. */
 class AccountGroup {
   readonly #description: GroupDescription;
   readonly #members = new Set<Group>();
-  #cpuClass: CpuClasses['account'] = 'normal';
-  readonly #onEmpty: () => void;
+  cpuClass: CpuClasses['account'] = 'normal';
+  /** Between how many accounts of its class the weight is divided. */
+  #sharers = 1;
+  readonly #events: AccountGroupEvents;
   #created: Promise<void> | null = null;
 
-  constructor(groups: Groups, residentBytes: number, onEmpty: () => void) {
-    const bounds = { residentBytes, threads: ACCOUNT_THREADS, cpuWeight: ACCOUNT_CPU_WEIGHT };
-    this.#description = groups.describe(bounds);
-    this.#onEmpty = onEmpty;
+  constructor(description: GroupDescription, events: AccountGroupEvents) {
+    this.#description = description;
+    this.#events = events;
   }
 
   get name(): string {
@@ -289,7 +369,7 @@ class AccountGroup {
       const [path] = this.#description.paths;
       for (const controller of ['memory', 'pids', 'cpu'])
         await writeFile(`${path}/cgroup.subtree_control`, `+${controller}`, { flag: 'r+' }).catch(() => undefined);
-      if (this.#cpuClass !== 'normal') await changeClass(this.#description, this.#cpuClass);
+      await this.#writeClass();
     });
     return this.#created;
   }
@@ -300,20 +380,32 @@ class AccountGroup {
 
   leave(member: Group): void {
     if (!this.#members.delete(member) || this.#members.size > 0) return;
-    this.#onEmpty();
+    this.#events.onEmpty();
     for (const path of this.#description.paths) removeGroup(path);
   }
 
   setCpuClass(cpuClass: CpuClasses['account']): void {
-    if (cpuClass === this.#cpuClass) return;
-    this.#cpuClass = cpuClass;
-    void changeClass(this.#description, cpuClass);
+    if (cpuClass === this.cpuClass) return;
+    this.cpuClass = cpuClass;
+    this.#sharers = 1;
+    this.#events.onClassChange();
+    void this.#writeClass();
+  }
+
+  setSharers(sharers: number): void {
+    if (sharers === this.#sharers) return;
+    this.#sharers = sharers;
+    void this.#writeClass();
+  }
+
+  #writeClass(): Promise<unknown> {
+    return changeClass(this.#description, WEIGHT_PARTS[this.cpuClass] / this.#sharers, this.cpuClass === 'idle');
   }
 }
 
 class Group implements LimitedGroup {
   readonly #groups: Groups;
-  readonly #accounts: Map<string, AccountGroup>;
+  readonly #accounts: AccountGroups;
   readonly #bounds: GroupBounds;
   #description: GroupDescription;
   #account: AccountGroup | null = null;
@@ -323,7 +415,7 @@ class Group implements LimitedGroup {
   #pid: number | null = null;
   #cpuClass: CpuClasses['child'] = 'normal';
 
-  constructor(groups: Groups, accounts: Map<string, AccountGroup>, bounds: GroupBounds) {
+  constructor(groups: Groups, accounts: AccountGroups, bounds: GroupBounds) {
     this.#groups = groups;
     this.#accounts = accounts;
     this.#bounds = bounds;
@@ -343,7 +435,7 @@ class Group implements LimitedGroup {
 
   /** Its creation has set the ordinary weight. */
   async #restoreCpuClass(description: GroupDescription): Promise<void> {
-    if (this.#cpuClass === 'idle') await changeClass(description, 'idle');
+    if (this.#cpuClass === 'idle') await changeClass(description, IDLE_PART, true);
   }
 
   /** @returns false where groups cannot be nested */
@@ -363,10 +455,8 @@ class Group implements LimitedGroup {
     return true;
   }
 
-  assignAccount({ id, residentBytes }: AccountBounds): void {
-    const known = this.#accounts.get(id);
-    const account = known ?? new AccountGroup(this.#groups, residentBytes, () => this.#accounts.delete(id));
-    this.#accounts.set(id, account);
+  assignAccount(bounds: AccountBounds): void {
+    const account = this.#accounts.findOrCreate(bounds);
     this.#account = account;
     account.join(this);
     if (!this.#isCreated) return;
@@ -397,7 +487,8 @@ class Group implements LimitedGroup {
     this.#account?.setCpuClass(account);
     if (child === this.#cpuClass) return;
     this.#cpuClass = child;
-    void changeClass(this.#description, child);
+    const isIdle = child === 'idle';
+    void changeClass(this.#description, isIdle ? IDLE_PART : 1, isIdle);
   }
 
   remove(): void {
@@ -411,7 +502,7 @@ class Group implements LimitedGroup {
   }
 }
 
-async function moveProcess(pid: number, { paths }: GroupDescription): Promise<void> {
+async function moveProcess(pid: number, { paths }: Pick<GroupDescription, 'paths'>): Promise<void> {
   for (const path of paths) await writeFile(`${path}/cgroup.procs`, String(pid));
 }
 

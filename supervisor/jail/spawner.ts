@@ -10,6 +10,7 @@ import type { Socket } from 'node:net';
 import type { Duplex, Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { inheritedDescriptors } from './inherited-descriptors.ts';
+import type { Limiter, LimiterKind } from './limiter.ts';
 import type { FromSpawner, SpawnOrder, ToSpawner } from './spawn-orders.ts';
 
 /** The helper is TypeScript in the repository and JavaScript in the SDK's package. */
@@ -52,9 +53,13 @@ export interface Spawned {
 
 let current: Helper | null = null;
 
-/** Starts a process and returns at once. @throws if this process is out of descriptors */
-export function spawnApart(order: SpawnOrder): Spawned {
-  if (!current?.isOpen) current = new Helper();
+/**
+ * Starts a process and returns at once. It starts in a start group of the limiter, if that has groups.
+ *
+ * @throws if this process is out of descriptors
+ */
+export function spawnApart(order: SpawnOrder, limiter: Limiter): Spawned {
+  if (!current?.isOpen || current.limiterKind !== limiter.kind) current = new Helper(limiter);
   return current.spawn(order);
 }
 
@@ -64,9 +69,15 @@ class Helper {
   #serial = 0;
   #lingering: NodeJS.Timeout | null = null;
   isOpen = true;
+  readonly limiterKind: LimiterKind;
 
-  constructor() {
+  constructor(limiter: Limiter) {
+    this.limiterKind = limiter.kind;
+    const startGroup = limiter.startGroup();
     this.#process = startHelper();
+    // Without the group, its processes only compete more.
+    if (this.#process.pid !== undefined) startGroup?.add(this.#process.pid).catch(() => undefined);
+    this.#process.once('exit', () => startGroup?.remove()).once('error', () => startGroup?.remove());
     const onLost = () => this.#handleLoss();
     // The helper's stdin carries no data: its end tells the helper that this process has ended.
     (this.#process.stdin as Socket | null)?.on('error', () => undefined).unref();

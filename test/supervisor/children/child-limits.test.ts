@@ -1,4 +1,5 @@
 /** Limits of one child that an operator can set, and the memory check without control groups. */
+import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { getPriority } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -10,7 +11,7 @@ import { findLimiter, type Limiter } from '../../../supervisor/jail/limiter.ts';
 import { bundleOf, callTool, errorOf, testChild, testJail, toolOf } from './jailed-child.ts';
 
 const RESIDENT_MB = 160;
-const noGroups: Limiter = { kind: 'rlimit', group: () => null };
+const noGroups: Limiter = { kind: 'rlimit', group: () => null, startGroup: () => null };
 t.setTimeout(60_000);
 
 const quiet = { onHostCall: () => Promise.resolve(null), onLog: () => undefined, onExit: () => undefined };
@@ -102,13 +103,14 @@ t.test('children of one account have a group in common, with the memory and the 
     const read = () => [weight, 'cpu.idle'].map((file) => readFileSync(join(cpuOf(spare), file), 'latin1').trim());
     while (read().join() !== [value, idle].join()) await new Promise((resolve) => setTimeout(resolve, 5));
   };
-  await expectCpu(isVersion1 ? '1024' : '100', '0');
+  // Of one weight that both accounts share.
+  await expectCpu(isVersion1 ? '512' : '50', '0');
   spare.setCpuClasses({ child: 'normal', account: 'reduced' });
   await expectCpu(isVersion1 ? '205' : '20', '0');
   spare.setCpuClasses({ child: 'idle', account: 'idle' });
   await expectCpu(isVersion1 ? '3' : '0', '1');
   spare.setCpuClasses({ child: 'normal', account: 'normal' });
-  await expectCpu(isVersion1 ? '1024' : '100', '0');
+  await expectCpu(isVersion1 ? '512' : '50', '0');
   const gone = [folderOf(spare), folderOf(other)];
   await Promise.all([spare, onDemand, other].map((child) => child.kill('the test is over')));
   while (gone.some((folder) => existsSync(folder))) await new Promise((resolve) => setTimeout(resolve, 20));
@@ -124,6 +126,75 @@ function groupPath(pid: number, controller: string): string {
 
 const groupFile = (pid: number, controller: string, file: string): string =>
   readFileSync(join(groupPath(pid, controller), file), 'latin1').trim();
+
+t.test('processes that start share one weight until they have groups of their own', async (t) => {
+  const { kind } = findLimiter();
+  if (kind === 'rlimit') return;
+  const child = testChild(t, await testJail(t));
+  await child.ready;
+  const controller = kind === 'cgroup1' ? 'cpu' : '';
+  // bubblewrap stays where it started.
+  const outside = groupPath(readParent(child.pid), controller);
+  t.match(outside, /\/bulkhead-\d+-\d+$/);
+  t.not(groupPath(child.pid, controller), outside);
+  const weight = readFileSync(join(outside, kind === 'cgroup1' ? 'cpu.shares' : 'cpu.weight'), 'latin1').trim();
+  t.equal(weight, kind === 'cgroup1' ? '1024' : '100');
+});
+
+const SPIN = 'const until = Date.now() + 60_000; while (Date.now() < until);';
+
+/** Whether processes of this machine have the CPU time of their session: with no control group between. */
+const hasSessionPriorities = (): boolean =>
+  existsSync('/proc/sys/kernel/sched_autogroup_enabled') &&
+  readFileSync('/proc/sys/kernel/sched_autogroup_enabled', 'latin1').trim() === '1' &&
+  readFileSync('/proc/self/cgroup', 'latin1')
+    .split('\n')
+    .some((line) => /^\d+:([^:]*,)?cpu(,[^:]*)?:\/$/.test(line));
+
+for (const limiter of findLimiter().kind === 'rlimit' ? [noGroups] : [findLimiter(), noGroups]) {
+  t.test(`CPU-bound children of other accounts leave the processor to a light one, by ${limiter.kind}`, async (t) => {
+    if (limiter === noGroups && !hasSessionPriorities()) return;
+    const jail = await testJail(t, { limiter });
+    const accounts = ['light', 'hog-1', 'hog-2', 'hog-3', 'hog-4'];
+    const children = await Promise.all(
+      accounts.map(async (account) => {
+        const child = testChild(t, jail);
+        child.assignAccount(account);
+        await child.load(bundleOf(toolOf(SPIN)));
+        // On the same processor, so that they compete on every machine.
+        execFileSync('taskset', ['--all-tasks', '--cpu-list', '--pid', '0', String(child.pid)]);
+        void callTool(child, 'run', {}, 60_000).catch(() => undefined);
+        return child;
+      }),
+    );
+    const setClasses = () => {
+      for (const [index, child] of children.entries())
+        child.setCpuClasses({ child: 'normal', account: index === 0 ? 'light' : 'reduced' });
+    };
+    const read = () => children.map((child) => child.processorNeed().hadMs);
+    const spinFor = async (ms: number) => {
+      const [before = 0] = read();
+      while ((read()[0] ?? 0) < before + ms) {
+        setClasses();
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    };
+    // Until the classes are written.
+    await spinFor(100);
+    const before = read();
+    await spinFor(500);
+    const used = read().map((ms, index) => ms - (before[index] ?? 0));
+    const [light = 0, ...hogs] = used;
+    const ofHogs = hogs.reduce((sum, ms) => sum + ms, 0);
+    t.ok(ofHogs < light / 2, `four together used ${ofHogs.toFixed(0)} ms beside ${light.toFixed(0)} ms`);
+  });
+}
+
+/** Id of the process that started another. */
+function readParent(pid: number): number {
+  const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
+  return Number(text.slice(text.lastIndexOf(')') + 2).split(' ')[1]);
+}
 
 t.test('calls beyond those at work and those waiting are refused', async (t) => {
   const code = 'await new Promise((resolve) => setTimeout(resolve, 200)); return 1;';

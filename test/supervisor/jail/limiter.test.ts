@@ -144,6 +144,45 @@ t.test('version 1: an account’s group contains those of its children and has a
   t.equal(readFileSync(idle, 'utf8'), '0');
 });
 
+t.test('accounts of the same class share its weight, light ones do not', async (t) => {
+  const { root, slice } = await version2(t, 'cpu memory pids\n');
+  const limiter = findLimiter({ root, memberships });
+  const before = groupsIn(slice);
+  const children = new Map(
+    ['ann', 'ben', 'cid', 'dan'].map((id) => {
+      const group = limiter.group(bounds);
+      group?.assignAccount({ id, residentBytes: 1_073_741_824 });
+      return [id, group];
+    }),
+  );
+  // In the order of their creation, with a child in each.
+  for (const group of children.values()) await group?.add(4242);
+  const folders = groupsIn(slice)
+    .filter((name) => !before.includes(name))
+    .sort((one, other) => Number(one.split('-')[2]) - Number(other.split('-')[2]));
+  const readWeights = () => folders.map((name) => readLimit(join(slice, name), 'cpu.weight')).join(' ');
+  await until(() => readWeights() === '25 25 25 25');
+  children.get('ann')?.setCpuClasses({ child: 'normal', account: 'light' });
+  children.get('ben')?.setCpuClasses({ child: 'normal', account: 'light' });
+  await until(() => readWeights() === '400 400 50 50');
+  children.get('cid')?.setCpuClasses({ child: 'normal', account: 'reduced' });
+  await until(() => readWeights() === '400 400 20 100');
+  children.get('dan')?.setCpuClasses({ child: 'normal', account: 'reduced' });
+  await until(() => readWeights() === '400 400 10 10');
+  t.pass();
+});
+
+t.test('a group in which processes start', async (t) => {
+  const { root, slice } = await version2(t, 'cpu memory pids\n');
+  const limiter = findLimiter({ root, memberships });
+  const before = groupsIn(slice);
+  await limiter.startGroup()?.add(4242);
+  const [name = 'none'] = groupsIn(slice).filter((each) => !before.includes(each));
+  t.equal(readLimit(join(slice, name), 'cpu.weight'), '100');
+  t.equal(readLimit(join(slice, name), 'cgroup.procs'), '4242');
+  t.notOk(existsSync(join(slice, name, 'memory.max')), 'which limits nothing');
+});
+
 t.test('what a killed supervisor left is swept; a living one’s stays', async (t) => {
   const { root, slice } = await version2(t, 'cpu memory pids');
   // Larger than the kernel's largest process id.
