@@ -7,6 +7,7 @@ import { ArgumentChecks, findSchemaFaults } from './argument-checks.ts';
 import { createEndowments } from './endowments.ts';
 import { makeHost, type SendCall } from './host.ts';
 import { HostCalls } from './host-calls.ts';
+import { IdleCollection } from './idle-collection.ts';
 import { type Invocations, type Outcome, trackInvocations } from './invocations.ts';
 import { makeLog } from './log-lines.ts';
 import type { Realm } from './realm.ts';
@@ -37,6 +38,7 @@ class Program {
   readonly #supervisor: SupervisorConnection;
   readonly #invocations: Invocations = trackInvocations();
   readonly #registry = openRegistry();
+  readonly #idleCollection = new IdleCollection();
   readonly #call: SendCall;
   #web: WebGlobals | null = null;
   #hasFetch = false;
@@ -102,6 +104,7 @@ class Program {
       const sealed = this.#registry.seal(params.expected);
       const { tools } = params.expected ?? sealed.registrations;
       this.#argumentChecks = new ArgumentChecks(tools);
+      this.#idleCollection.start();
       const schemaFaults = params.expected === null ? findSchemaFaults(tools) : [];
       return { outcome: 'loaded', ...sealed, schemaFaults };
     } catch (error) {
@@ -110,6 +113,7 @@ class Program {
   }
 
   #invoke(params: Params<'invoke'>, cancellation: Cancellation): Outcome | Promise<Outcome> {
+    this.#idleCollection.recordCall();
     const handler = this.#registry.find(params.target);
     if (params.target.kind === 'channel') addBodyText(params.context);
     const { kind, name } = params.target;

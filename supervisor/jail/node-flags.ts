@@ -19,6 +19,8 @@ const memoryFlags = (heapMegabytes: number): string[] => [
   '--single-threaded',
   // Saves 1.1 MB per idle child and is no slower: hooks are not hot enough for inlining.
   '--optimize-for-size',
+  // For `sandbox-child/idle-collection.ts`, which hides the function before a plugin runs.
+  '--expose-gc',
   '--no-warnings',
   '--no-deprecation',
 ];

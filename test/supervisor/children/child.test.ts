@@ -1,9 +1,10 @@
 /** A child's life cycle, calls, refusals and end, with real children in real jails. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { limits } from '../../../sdk/contract/limits.ts';
+import { limits, MIB } from '../../../sdk/contract/limits.ts';
 import type { HostCall } from '../../../supervisor/children/child.ts';
 import { HostCallRefusal } from '../../../supervisor/children/child-errors.ts';
+import { eventually } from '../supervisor-fixture.ts';
 import { bundleOf, callTool, errorOf, isAlive, testChild, testJail, toolOf } from './jailed-child.ts';
 
 /** A deadline plus the 100 ms within which the child must end, with a margin for a busy machine. Milliseconds. */
@@ -56,6 +57,14 @@ t.test('a promise whose own then throws is a failure of its handler', async (t) 
   await child.load(bundleOf(Object.entries(handlers).map(register).join('\n')));
   for (const name of Object.keys(handlers))
     t.match(await callTool(child, name), { outcome: 'failed', message: `from ${name}` });
+});
+
+t.test('an idle child gives the memory of its start back', async (t) => {
+  const child = testChild(t, jail);
+  await child.load(bundleOf(toolOf('return 1;')));
+  const loaded = child.rss();
+  await eventually(async () => child.rss() < loaded - MIB);
+  t.same(await callTool(child, 'run'), { outcome: 'answered', answer: 1 });
 });
 
 t.test('a stop lets running calls finish, within its grace', async (t) => {
