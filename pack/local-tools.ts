@@ -6,4 +6,8 @@ export const localTools: LocalTools = {
     const { checkFolder } = await import('./local-check.ts');
     return checkFolder(files, slug);
   },
+  async conformRuntime(check) {
+    const { checkRuntime } = await import('../conform/runtime/check-runtime.ts');
+    return checkRuntime(check);
+  },
 };

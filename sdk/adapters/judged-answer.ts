@@ -8,7 +8,7 @@ interface AnswerOptions {
   readonly outbound: Prompt['outbound'];
   readonly target: string | undefined;
   readonly signal: AbortSignal | undefined;
-  readonly onCall: (callId: string) => void;
+  readonly onCall: (callId: string) => string;
   readonly onEnd: () => Promise<void>;
 }
 
@@ -50,10 +50,10 @@ export class JudgedAnswer {
     return stream;
   }
 
-  /** Notes a call of a tool: the model is asked again after it. */
-  noteCall(callId: string): void {
+  /** Notes a call of a tool: the model is asked again after it. Returns an id that no other call of the turn has. */
+  noteCall(callId: string): string {
     this.#hasCalls = true;
-    this.#options.onCall(callId);
+    return this.#options.onCall(callId);
   }
 
   /** Ends the turn, unless the model called a tool. Nothing of the answer may be left. */

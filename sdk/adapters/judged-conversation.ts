@@ -161,11 +161,15 @@ export class Conversation {
     return open && { turn: open.turn, id: callId };
   }
 
-  #noteCall(turn: Turn, callId: string): void {
+  #noteCall(turn: Turn, callId: string): string {
     const use = `${turn.id} ${callId}`;
     const uses = (this.#uses.get(use) ?? 0) + 1;
     this.#uses.set(use, uses);
-    this.#calls.set(callId, { turn, id: uses === 1 ? callId : `${callId}~${uses}` });
+    const id = uses === 1 ? callId : `${callId}~${uses}`;
+    const call = { turn, id };
+    // Frameworks know it by either, as their adapter tells them.
+    this.#calls.set(callId, call).set(id, call);
+    return id;
   }
 
   async #endTurn(turn: Turn): Promise<void> {
@@ -307,8 +311,10 @@ export class Conversation {
       };
       const at = this.#known.slice(0, before).findLastIndex(isSame);
       if (at < 0) continue;
-      knownByIndex[index] = this.#known[at] ?? null;
-      before = at;
+      const known = this.#known[at];
+      knownByIndex[index] = known ?? null;
+      // A message that comes again after its answer may be among the earlier ones, too.
+      if (index !== last || known?.state === 'open' || known?.state === 'judging') before = at;
     }
     return knownByIndex;
   }

@@ -138,8 +138,8 @@ class JudgedModel implements Model {
   async getResponse(request: ModelRequest): Promise<ModelResponse> {
     const { judged, answer } = await this.#prepare(request);
     const { providerData, ...response } = await this.#model.getResponse(judged);
-    const output = await judgeOutput(answer, response.output);
-    await answer.end();
+    const output = await judgeOutput(answer, nameCalls(answer, response.output));
+    if (hasAnswer(response.output)) await answer.end();
     return { ...response, ...(answer.isFree && providerData ? { providerData } : {}), output };
   }
 
@@ -147,6 +147,8 @@ class JudgedModel implements Model {
     const { judged, answer } = await this.#prepare(request);
     const text = answer.openStream();
     let isWhole = false;
+    // The runner leaves the stream of an aborted run where it is.
+    request.signal?.addEventListener('abort', () => void answer.abandon(), { once: true });
     try {
       for await (const event of this.#model.getStreamedResponse(judged)) {
         if (event.type === 'output_text_delta') {
@@ -155,9 +157,9 @@ class JudgedModel implements Model {
         } else if (event.type === 'response_done') {
           const rest = await text.end();
           if (rest !== '') yield { type: 'output_text_delta', delta: rest };
-          const done = answer.isFree ? event.response : withJudgedText(event.response, text.shown);
-          noteCalls(answer, event.response.output);
-          await answer.end();
+          const response = { ...event.response, output: nameCalls(answer, event.response.output) };
+          const done = answer.isFree ? response : withJudgedText(response, text.shown);
+          if (hasAnswer(event.response.output)) await answer.end();
           isWhole = true;
           yield { type: 'response_done', response: done };
         } else if (answer.isFree) {
@@ -195,7 +197,6 @@ class JudgedModel implements Model {
 
 /** Judges each text of the model, and leaves out what no plugin judges. */
 async function judgeOutput(answer: JudgedAnswer, output: readonly AgentOutputItem[]): Promise<AgentOutputItem[]> {
-  noteCalls(answer, output);
   const judged: AgentOutputItem[] = [];
   for (const item of output) {
     if (!isMessage(item)) {
@@ -209,9 +210,13 @@ async function judgeOutput(answer: JudgedAnswer, output: readonly AgentOutputIte
   return judged;
 }
 
-function noteCalls(answer: JudgedAnswer, output: readonly AgentOutputItem[]): void {
-  for (const item of output) if (item.type === 'function_call') answer.noteCall(item.callId);
-}
+/** Whether the model said or called something. After an empty answer the runner asks it again, in the same turn. */
+const hasAnswer = (output: readonly AgentOutputItem[]): boolean =>
+  output.some((item) => !isMessage(item) || listTexts([item]).some((text) => text !== ''));
+
+/** Gives each call an id of its own: the runner refuses one that comes again, as from models that number them from zero. */
+const nameCalls = <Item extends AgentOutputItem>(answer: JudgedAnswer, output: readonly Item[]): Item[] =>
+  output.map((item) => (item.type === 'function_call' ? { ...item, callId: answer.noteCall(item.callId) } : item));
 
 /** The message with judged text, and without the provider's data, which describes the text as it was before. */
 const withText = (

@@ -118,8 +118,8 @@ async function runCommand(command: Command, args: ParsedArgs, options: CommandLi
   }
 }
 
-function printFailure(output: Output, { code, message, errors, requestId }: Failure): void {
-  output.printResult({ error: { code, message, errors, ...(requestId ? { requestId } : {}) } });
+function printFailure(output: Output, { code, message, errors, requestId, result }: Failure): void {
+  output.printResult({ error: { code, message, errors, ...(requestId ? { requestId } : {}) }, ...result });
   if (output.json) return;
   const label = output.paint.red('error');
   // With several faults, `message` has only the first one and their number.

@@ -5,6 +5,7 @@ import { call } from './commands/call.ts';
 import { check } from './commands/check.ts';
 import { createCompletionCommand } from './commands/completion.ts';
 import { configure } from './commands/configure.ts';
+import { conformRuntime } from './commands/conform-runtime.ts';
 import { delist } from './commands/delist.ts';
 import { deliveries } from './commands/deliveries.ts';
 import { dev } from './commands/dev.ts';
@@ -57,6 +58,7 @@ export const commands: readonly Command[] = [
   tryNow,
   giveUp,
   mcp,
+  conformRuntime,
   login,
   logout,
   whoami,

@@ -27,17 +27,25 @@ export class CommandError extends Error {
   readonly code: string;
   readonly exit: ExitName;
   readonly errors: readonly ProblemLocation[];
+  /** What the command found nevertheless, for `--json`. */
+  readonly result: object;
 
   constructor(
     code: string,
     message: string,
-    { exit = EXITS[code] ?? 'failed', errors = [] }: { exit?: ExitName; errors?: readonly ProblemLocation[] } = {},
+    { exit = EXITS[code] ?? 'failed', errors = [], result = {} }: CommandErrorOptions = {},
   ) {
     super(message);
     this.code = code;
     this.exit = exit;
     this.errors = errors;
+    this.result = result;
   }
+}
+interface CommandErrorOptions {
+  readonly exit?: ExitName;
+  readonly errors?: readonly ProblemLocation[];
+  readonly result?: object;
 }
 
 export interface Failure {
@@ -47,6 +55,7 @@ export interface Failure {
   readonly errors: readonly ProblemLocation[];
   /** Identifies the request in the service's log. */
   readonly requestId?: string | null;
+  readonly result?: object;
 }
 
 export const INTERRUPTED: Failure = { code: 'interrupted', message: 'Interrupted.', exit: 'interrupted', errors: [] };

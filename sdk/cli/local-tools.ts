@@ -31,7 +31,33 @@ export type CheckOutcome =
       readonly errors: readonly ProblemLocation[];
     };
 
+/** A check of an agent runtime. */
+export interface RuntimeCheck {
+  /** The program and its arguments. */
+  readonly command: readonly string[];
+  /** Address of the REST interface. */
+  readonly rest: string;
+  /** Address of the session API. */
+  readonly sessions: string;
+  readonly token: string;
+  readonly only: string | undefined;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly signal: AbortSignal;
+  /** Called with each scenario when it was played. */
+  readonly onResult: (scenario: RuntimeScenario) => void;
+}
+export interface RuntimeScenario {
+  readonly chapter: string;
+  readonly scenario: string;
+  readonly verdict: 'held' | 'broken' | 'skipped';
+  readonly seen: string | null;
+  readonly advice: string | null;
+  readonly ms: number;
+}
+
 export interface LocalTools {
   /** Runs all checks of a publish. */
   check(files: readonly FolderFile[], slug: string): Promise<CheckOutcome>;
+  /** Plays the scenarios against a runtime. @throws Error if it cannot begin */
+  conformRuntime(check: RuntimeCheck): Promise<readonly RuntimeScenario[]>;
 }

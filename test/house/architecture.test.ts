@@ -25,7 +25,7 @@ const folders: Readonly<Record<string, { values: readonly string[]; types: reado
   // Sees a deployment from outside only.
   conform: { values: ['conform'], types: [] },
   // Builds what authors install: the SDK with the host's own checks and jail inside.
-  pack: { values: ['pack', 'sdk', 'db', 'service', 'api', 'supervisor', 'sandbox-child'], types: [] },
+  pack: { values: ['pack', 'sdk', 'db', 'service', 'api', 'supervisor', 'sandbox-child', 'conform'], types: [] },
 };
 /** Where a process may be started, and which one. Plugin code runs in none of them but the first. */
 const spawners: Readonly<Record<string, string>> = {
@@ -36,6 +36,7 @@ const spawners: Readonly<Record<string, string>> = {
   'docs/generate/sdk-declarations.ts': 'the TypeScript compiler',
   'docs/generate/console-types.ts': 'the generator of the console’s types',
   'examples/demo-service.ts': 'the token command',
+  'conform/runtime/': 'the agent runtime under test',
 };
 
 const CHILD_BUILD = 'sandbox-child/build-child.ts';

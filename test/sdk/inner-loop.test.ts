@@ -13,6 +13,7 @@ import { startApiFixture } from '../api/api-fixture.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { amount } from '../runner/soak.ts';
 import { eventually, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { noTools } from './typed.ts';
 
 const SAVES = amount({ quick: 3, soak: 7 });
 const fixture = await startSupervisorFixture(t, { inspect: true });
@@ -55,7 +56,7 @@ function start(test: Test, argv: readonly string[], folder = home): Running {
     folder,
     version: '0.0.0',
     signal: stop.signal,
-    localTools: { check: () => Promise.reject() },
+    localTools: noTools,
     stdout: { write },
     stderr: { write: (text: string) => void faults.push(text) },
   });

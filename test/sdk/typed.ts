@@ -8,7 +8,10 @@ export interface Typed {
   readonly env?: Readonly<Record<string, string>>;
   readonly localTools?: LocalTools;
 }
-const noTools: LocalTools = { check: () => Promise.reject(new Error('nothing is checked here')) };
+export const noTools: LocalTools = {
+  check: () => Promise.reject(new Error('nothing is checked here')),
+  conformRuntime: () => Promise.reject(new Error('no runtime is checked here')),
+};
 
 export async function bulkhead(
   args: readonly string[],

@@ -6,7 +6,7 @@ interface AnswerOptions {
     readonly outbound: Prompt['outbound'];
     readonly target: string | undefined;
     readonly signal: AbortSignal | undefined;
-    readonly onCall: (callId: string) => void;
+    readonly onCall: (callId: string) => string;
     readonly onEnd: () => Promise<void>;
 }
 export declare class JudgedAnswer {
@@ -18,8 +18,8 @@ export declare class JudgedAnswer {
     judge(text: string): Promise<string>;
     /** Opens a text that the model writes piece by piece. */
     openStream(): JudgedStream;
-    /** Notes a call of a tool: the model is asked again after it. */
-    noteCall(callId: string): void;
+    /** Notes a call of a tool: the model is asked again after it. Returns an id that no other call of the turn has. */
+    noteCall(callId: string): string;
     /** Ends the turn, unless the model called a tool. Nothing of the answer may be left. */
     end(): Promise<void>;
     /** Records what was shown of an answer that broke off, so that the transcript has it. Never fails. */

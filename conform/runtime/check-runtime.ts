@@ -1,0 +1,127 @@
+/** Plays the scenarios against a runtime, and says which ones held. */
+import { Mismatch, Skipped } from '../expect.ts';
+import { Run } from '../run.ts';
+import type { Guard } from './judges.ts';
+import { runtimeChapters } from './runtime-chapters.ts';
+import { RuntimeStage } from './runtime-stage.ts';
+import type { Scenario } from './scenario.ts';
+import { Scene } from './scene.ts';
+
+export interface RuntimeCheck {
+  /** The program of the runtime and its arguments. */
+  readonly command: readonly string[];
+  /** Of the REST interface, such as `http://localhost:4000/api`. */
+  readonly rest: string;
+  /** Of the session API. */
+  readonly sessions: string;
+  readonly token: string;
+  /** Plays the scenarios whose sentence or chapter contains the text. */
+  readonly only: string | undefined;
+  /** The environment of the runtime, besides what the kit sets. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly signal: AbortSignal;
+  readonly onResult: (result: ScenarioResult) => void;
+}
+export type ScenarioVerdict = 'held' | 'broken' | 'skipped';
+export interface ScenarioResult {
+  readonly chapter: string;
+  readonly scenario: string;
+  readonly verdict: ScenarioVerdict;
+  /** What was seen where it broke, or why it was skipped. */
+  readonly seen: string | null;
+  /** What to do where it broke. */
+  readonly advice: string | null;
+  readonly ms: number;
+}
+
+/** Scenarios wait most of the time, and each has a session of its own. */
+const SCENARIOS_AT_ONCE = 4;
+const SEEN_MAX_CHARS = 600;
+const REPLAYS_MAX = 2;
+
+interface Planned {
+  readonly chapter: string;
+  readonly guard: Guard;
+  readonly scenario: Scenario;
+}
+
+/** Installs the plugins it needs, plays the scenarios and removes what it made. @throws Error if it cannot begin */
+export async function checkRuntime(check: RuntimeCheck): Promise<ScenarioResult[]> {
+  const planned = selectScenarios(check.only);
+  if (planned.length === 0) return [];
+  const run = new Run({ rest: check.rest, sessions: check.sessions, webhooks: null }, check.token, null);
+  try {
+    const stage = await RuntimeStage.open(run, check.command, check.env);
+    try {
+      const results: ScenarioResult[] = [];
+      for (const [guard, group] of Map.groupBy(planned, (one) => one.guard)) {
+        await stage.setGuard(guard);
+        results.push(...(await playGroup(stage, group, check)));
+      }
+      return results;
+    } finally {
+      await stage.close();
+    }
+  } finally {
+    await run.close();
+  }
+}
+
+function selectScenarios(only: string | undefined): Planned[] {
+  const all = runtimeChapters.flatMap(({ title, guard, scenarios }) =>
+    scenarios.map((scenario) => ({ chapter: title, guard, scenario })),
+  );
+  if (only === undefined) return all;
+  return all.filter(({ chapter, scenario }) => chapter.includes(only) || scenario.sentence.includes(only));
+}
+
+async function playGroup(
+  stage: RuntimeStage,
+  group: readonly Planned[],
+  check: RuntimeCheck,
+): Promise<ScenarioResult[]> {
+  const results: ScenarioResult[] = new Array(group.length);
+  const queue = group.entries();
+  const work = async (): Promise<void> => {
+    for (const [index, planned] of queue) {
+      check.signal.throwIfAborted();
+      const result = await playScenario(stage, planned);
+      results[index] = result;
+      check.onResult(result);
+    }
+  };
+  await Promise.all(Array.from({ length: SCENARIOS_AT_ONCE }, work));
+  return results;
+}
+
+/** Plays a scenario, again where a plugin of the kit ended meanwhile: a busy machine is not the runtime's fault. */
+async function playScenario(stage: RuntimeStage, planned: Planned): Promise<ScenarioResult> {
+  for (let left = REPLAYS_MAX; ; left -= 1) {
+    const { crashes } = stage;
+    const result = await playOnce(stage, planned);
+    if (result.verdict !== 'broken' || stage.crashes === crashes || left === 0) return result;
+    await stage.untilJudgeRuns();
+  }
+}
+
+async function playOnce(stage: RuntimeStage, { chapter, scenario }: Planned): Promise<ScenarioResult> {
+  const started = performance.now();
+  const finish = (verdict: ScenarioVerdict, seen: string | null): ScenarioResult => ({
+    chapter,
+    scenario: scenario.sentence,
+    verdict,
+    seen: seen?.slice(0, SEEN_MAX_CHARS) ?? null,
+    advice: verdict === 'broken' ? scenario.advice : null,
+    ms: Math.round(performance.now() - started),
+  });
+  const scene = await Scene.open(stage);
+  try {
+    await scenario.play(scene);
+    return finish('held', null);
+  } catch (error) {
+    if (error instanceof Skipped) return finish('skipped', error.message);
+    return finish('broken', error instanceof Mismatch ? error.message : String(error));
+  } finally {
+    await scene.close();
+  }
+}

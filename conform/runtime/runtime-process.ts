@@ -1,0 +1,181 @@
+/**
+ * The runtime under test as a process: users' messages go to it as lines of JSON on standard input, and what the users would
+ * see comes back as lines of JSON on standard output.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Mismatch } from '../expect.ts';
+
+export interface UserMessage {
+  readonly session: string;
+  readonly id: string;
+  readonly from: string;
+  readonly text: string;
+  readonly trigger: 'user' | 'channel' | 'schedule';
+}
+/** `died`: the process ended before. */
+type EndKind = 'done' | 'failed' | 'died';
+export interface End {
+  readonly kind: EndKind;
+  /** What the user is told when it failed. */
+  readonly reason: string;
+}
+export interface Heard {
+  /** The text that the user has seen. */
+  readonly text: string;
+  readonly end: End;
+}
+interface Line {
+  readonly id?: unknown;
+  readonly text?: unknown;
+  readonly end?: unknown;
+  readonly reason?: unknown;
+}
+
+const WITHIN_MS = 20_000;
+/** How long a runtime may take to end after its input has ended, milliseconds. */
+const STOP_MS = 2_000;
+const STDERR_SHOWN_CHARS = 600;
+
+/** One message of a user, and what the user has seen of the answer to it. */
+export class Exchange {
+  readonly message: UserMessage;
+  /** The texts that the user has seen, in order. */
+  readonly pieces: string[] = [];
+  readonly ended: Promise<End>;
+  readonly #end = Promise.withResolvers<End>();
+  readonly #onChange = new Set<() => void>();
+  /** Of the end, for what must not come after it. */
+  endedAt: number | null = null;
+
+  constructor(message: UserMessage) {
+    this.message = message;
+    this.ended = this.#end.promise;
+  }
+
+  get shown(): string {
+    return this.pieces.join('');
+  }
+
+  /** Waits for the end. @throws Mismatch when it does not come */
+  async hear(): Promise<Heard> {
+    const end = await this.end();
+    return { text: this.shown, end };
+  }
+
+  /** Waits for the end. @throws Mismatch when it does not come */
+  end(): Promise<End> {
+    return within(`the end of the answer to “${this.message.text}”`, this.ended);
+  }
+
+  /** Waits until the user sees a text. @throws Mismatch when the answer ends before */
+  async untilShown(text: string): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const look = (): void => {
+      if (this.shown.includes(text)) resolve();
+      else if (this.endedAt !== null) reject(new Mismatch(`the answer ended without “${text}”: “${this.shown}”`));
+    };
+    this.#onChange.add(look);
+    look();
+    await within(`“${text}” in the answer`, promise).finally(() => this.#onChange.delete(look));
+  }
+
+  note({ text, end, reason }: Line): void {
+    if (typeof text === 'string') this.pieces.push(text);
+    if (end === 'done' || end === 'failed') this.finish(end, typeof reason === 'string' ? reason : '');
+    for (const look of this.#onChange) look();
+  }
+
+  finish(kind: EndKind, reason = ''): void {
+    this.endedAt ??= this.pieces.length;
+    this.#end.resolve({ kind, reason });
+    for (const look of this.#onChange) look();
+  }
+}
+
+export class RuntimeProcess {
+  /** Everything it has written to standard output. */
+  output = '';
+  #stderr = '';
+  #isOver = false;
+  readonly #child: ChildProcess;
+  readonly #exchanges: Exchange[] = [];
+
+  constructor(command: readonly string[], env: Readonly<Record<string, string | undefined>>) {
+    const [program = '', ...args] = command;
+    this.#child = spawn(program, args, { env, stdio: ['pipe', 'pipe', 'pipe'] });
+    this.#child.stdin?.on('error', () => undefined);
+    this.#child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      this.#stderr = (this.#stderr + text).slice(-STDERR_SHOWN_CHARS);
+    });
+    if (this.#child.stdout)
+      createInterface({ input: this.#child.stdout }).on('line', (line) => {
+        this.output += `${line}\n`;
+        this.#readLine(line);
+      });
+    this.#child.once('error', (error) => this.#finishAll(`it did not start: ${error.message}`));
+    this.#child.once('close', (code, signal) => this.#finishAll(`it ended with ${signal ?? code}. ${this.#stderr}`));
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** Gives the runtime a message of a user. */
+  send(message: UserMessage): Exchange {
+    const exchange = new Exchange(message);
+    this.#exchanges.push(exchange);
+    if (this.#isOver) exchange.finish('died', this.#stderr);
+    else this.#write({ type: 'message', ...message });
+    return exchange;
+  }
+
+  /** The user stops the answer. */
+  abort({ message }: Exchange): void {
+    this.#write({ type: 'abort', id: message.id });
+  }
+
+  async kill(): Promise<void> {
+    if (this.#isOver) return;
+    this.#child.kill('SIGKILL');
+    await once(this.#child, 'close');
+  }
+
+  /** Ends its input, and kills it when it does not end. */
+  async stop(): Promise<void> {
+    if (this.#isOver) return;
+    this.#child.stdin?.end();
+    await Promise.race([once(this.#child, 'close'), sleep(STOP_MS, undefined, { ref: false })]);
+    await this.kill();
+  }
+
+  #write(line: object): void {
+    this.#child.stdin?.write(`${JSON.stringify(line)}\n`);
+  }
+
+  /** Other lines are the runtime's own. */
+  #readLine(text: string): void {
+    if (!text.startsWith('{')) return;
+    let line: Line;
+    try {
+      line = JSON.parse(text);
+    } catch {
+      return;
+    }
+    this.#exchanges.findLast(({ message }) => message.id === line.id)?.note(line);
+  }
+
+  #finishAll(reason: string): void {
+    this.#isOver = true;
+    for (const exchange of this.#exchanges) exchange.finish('died', reason);
+  }
+}
+
+/** @throws Mismatch when it takes too long */
+export async function within<T>(what: string, work: Promise<T>): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Mismatch(`${what} did not come within ${WITHIN_MS / 1000} s`)), WITHIN_MS);
+  return Promise.race([work, promise]).finally(() => clearTimeout(timer));
+}

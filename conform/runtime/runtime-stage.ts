@@ -1,0 +1,127 @@
+/** Everything that a check of a runtime has running: the plugins, the model, the proxy, and the runtime itself. */
+
+import type { LogWatch } from '../log-watch.ts';
+import type { InstalledPlugin, Run } from '../run.ts';
+import { FakeModel } from './fake-model.ts';
+import { failingGuard, type Guard, judge, pieceGuard, wholeGuard } from './judges.ts';
+import { RuntimeProcess } from './runtime-process.ts';
+import { SessionProxy } from './session-proxy.ts';
+
+/** After so many messages the runtime is told to compact a conversation. */
+export const COMPACT_AFTER = 6;
+const SHARED_NAME = 'kit-shared';
+/** How the service's line about it begins. */
+const CRASHED = "The plugin's process ended";
+
+export class RuntimeStage {
+  readonly run: Run;
+  readonly model: FakeModel;
+  readonly proxy: SessionProxy;
+  readonly judgeSlug: string;
+  readonly watch: LogWatch;
+  readonly #command: readonly string[];
+  readonly #env: Readonly<Record<string, string | undefined>>;
+  #runtime: RuntimeProcess | null = null;
+  /** The installation that judges the agent's texts now. */
+  #guard: InstalledPlugin | null = null;
+
+  private constructor(
+    run: Run,
+    parts: { model: FakeModel; proxy: SessionProxy; judge: InstalledPlugin; watch: LogWatch },
+    command: readonly string[],
+    env: Readonly<Record<string, string | undefined>>,
+  ) {
+    this.run = run;
+    this.model = parts.model;
+    this.proxy = parts.proxy;
+    this.judgeSlug = parts.judge.slug;
+    this.watch = parts.watch;
+    this.#command = command;
+    this.#env = env;
+  }
+
+  static async open(
+    run: Run,
+    command: readonly string[],
+    env: Readonly<Record<string, string | undefined>>,
+  ): Promise<RuntimeStage> {
+    const model = await FakeModel.start();
+    const proxy = await SessionProxy.start(run.own.sessionsUrl);
+    const installed = await run.install('judge', judge);
+    const watch = await run.watch(installed.installationId);
+    return new RuntimeStage(run, { model, proxy, judge: installed, watch }, command, env);
+  }
+
+  /** The process that most scenarios share. It is started again when it has ended. */
+  runtime(): RuntimeProcess {
+    if (this.#runtime === null || this.#runtime.isOver) this.#runtime = this.startRuntime(SHARED_NAME);
+    return this.#runtime;
+  }
+
+  /** How often the process of the judging plugin has ended. */
+  get crashes(): number {
+    return this.watch.lines.filter(({ message }) => message.startsWith(CRASHED)).length;
+  }
+
+  /** Waits until the judging plugin runs again. */
+  async untilJudgeRuns(): Promise<void> {
+    const { own } = this.run;
+    const path = `/sessions/${await this.run.session()}/tools/${this.judgeSlug}__mark`;
+    await this.run.until('the start of the plugin', async () => {
+      const { status, body } = await own.session('POST', path, { arguments: { mark: 'start' } });
+      return status === 200 && body.isError === false;
+    });
+  }
+
+  startRuntime(name: string): RuntimeProcess {
+    return new RuntimeProcess(this.#command, {
+      ...this.#env,
+      BULKHEAD_URL: this.proxy.url,
+      BULKHEAD_TOKEN: this.run.own.token,
+      BULKHEAD_RUNTIME: name,
+      BULKHEAD_COMPACT_AFTER: String(COMPACT_AFTER),
+      MODEL_URL: this.model.url,
+      MODEL: 'kit',
+    });
+  }
+
+  /** Replaces the plugin that judges the agent's texts. */
+  async setGuard(guard: Guard): Promise<void> {
+    const { own } = this.run;
+    if (this.#guard) {
+      await own.need(own.delete(`/installations/${this.#guard.installationId}`), 204);
+      await this.#untilHooks((slugs) => !slugs.includes(this.#guard?.slug ?? ''));
+    }
+    this.#guard = await this.#install(guard);
+    const { slug } = this.#guard ?? {};
+    if (slug !== undefined) await this.#untilHooks((slugs) => slugs.includes(slug));
+  }
+
+  async close(): Promise<void> {
+    await this.#runtime?.stop();
+    this.model.close();
+    this.proxy.close();
+  }
+
+  async #install(guard: Guard): Promise<InstalledPlugin | null> {
+    if (guard === 'none') return null;
+    if (guard === 'required') return this.run.install('failing-guard', failingGuard, { required: true });
+    return guard === 'whole'
+      ? this.run.install('whole-guard', wholeGuard)
+      : this.run.install('piece-guard', pieceGuard);
+  }
+
+  /** Waits until the service runs another set of plugins for messages of agents. */
+  async #untilHooks(isSet: (slugs: readonly string[]) => boolean): Promise<void> {
+    const { own } = this.run;
+    const session = await this.run.session();
+    await this.run.until('the change of the plugins', async () => {
+      const { items } = await own.need(own.session('GET', `/sessions/${session}/hooks`));
+      return isSet(
+        items
+          .filter(({ name }: { name: string }) => name === 'outboundMessage')
+          .map(({ slug }: { slug: string }) => slug),
+      );
+    });
+  }
+}

@@ -1,0 +1,227 @@
+/** Processes, connections and required plugins that fail: nothing is lost, done twice or let through. */
+import { ensure, expect } from '../../expect.ts';
+import { type RuntimeChapter, scenario } from '../scenario.ts';
+import { describe, requireAnswer, requireVeto, type Scene } from '../scene.ts';
+
+const REPEAT = 'Repeat a step whose answer was lost with the same ids: it answers the same.';
+const RESTART = 'After a restart with the same runtime name, open the turn again with the id of its message.';
+const TWO = 'Name each process with the header `bulkhead-runtime`: while one has a turn, others get 409 `turn_held`.';
+
+/** A message that is answered although single requests to the service fail. */
+const fails = (sentence: string, kind: 'lose' | 'refuse' | 'cut', method: string, path: string) =>
+  scenario(sentence, REPEAT, async (scene) => {
+    void scene.break(kind, method, path);
+    scene.script({ calls: [scene.call('add', { a: 2, b: 3 })] }, 'It is 5.');
+    requireAnswer(await scene.say('add'), 'It is 5.');
+    expect(await scene.count('inbound'), 1, 'judgements');
+    expect(await scene.count('ran add'), 1, 'runs of the tool');
+    expect(await scene.texts('user'), ['add'], 'messages of the user');
+    expect(await scene.texts('assistant'), ['It is 5.'], 'messages of the agent');
+    expect(await scene.turns(), ['ended'], 'the turns');
+  });
+
+export const connections: RuntimeChapter = {
+  title: 'Connections that break',
+  guard: 'none',
+  scenarios: [
+    fails('The answer to the opening of a turn is lost: the message is judged once.', 'lose', 'POST', '/turns'),
+    fails('The answer to a prompt is lost: the turn goes on.', 'lose', '(GET|POST)', '/turns/[^/]+/prompt'),
+    fails('The answer to a call is lost: the tool runs once.', 'lose', 'POST', '/turns/[^/]+/calls/[^/]+'),
+    fails('The answer to an output is lost: it is in the transcript once.', 'lose', 'POST', '/turns/[^/]+/output'),
+    fails('The answer to the end of a turn is lost: the turn has ended once.', 'lose', 'POST', '/turns/[^/]+/end'),
+    fails(
+      'The opening of a turn is refused while the service is replaced: it is repeated.',
+      'refuse',
+      'POST',
+      '/turns',
+    ),
+    fails(
+      'A prompt is refused while the service is replaced: it is repeated.',
+      'refuse',
+      '(GET|POST)',
+      '/turns/[^/]+/prompt',
+    ),
+    fails(
+      'A call is refused while the service is replaced: it is repeated, and the tool runs once.',
+      'refuse',
+      'POST',
+      '/turns/[^/]+/calls/[^/]+',
+    ),
+    fails('An output does not reach the service: it is repeated.', 'cut', 'POST', '/turns/[^/]+/output'),
+    fails(
+      'The end of a turn is refused while the service is replaced: it is repeated.',
+      'refuse',
+      'POST',
+      '/turns/[^/]+/end',
+    ),
+    scenario(
+      'The service is replaced in the middle of a stream: the user sees the whole answer once.',
+      REPEAT,
+      async (scene) => {
+        const finish = Promise.withResolvers<void>();
+        scene.script({ deltas: ['Wholemeal ', 'is ', 'best.'], afterFirst: finish.promise });
+        const exchange = scene.begin('hello');
+        await scene.untilAsked();
+        void scene.break('cut', 'POST', '/turns/.*', 2);
+        void scene.break('refuse', 'POST', '/turns/.*', 2);
+        finish.resolve();
+        const end = await exchange.end();
+        requireAnswer({ text: exchange.shown, end }, 'Wholemeal is best.');
+        expect(await scene.texts('assistant'), ['Wholemeal is best.'], 'messages of the agent');
+      },
+    ),
+  ],
+};
+
+/** Kills a process of the runtime in the middle of a message, and gives the message to the next one. */
+async function killAndRepeat(scene: Scene, text: string, until: () => Promise<unknown>) {
+  const id = `${scene.mark}-crash`;
+  const first = scene.start();
+  scene.begin(text, { id, by: first });
+  await until();
+  await first.kill();
+  return scene.say(text, { id, by: scene.start() });
+}
+
+export const processes: RuntimeChapter = {
+  title: 'Processes that end',
+  guard: 'none',
+  scenarios: [
+    scenario(
+      'Killed while the model writes: the message is judged once, and answered once.',
+      RESTART,
+      async (scene) => {
+        const never = new Promise<void>(() => undefined);
+        scene.script({ deltas: ['Half ', 'of it'], afterFirst: never }, 'The whole.');
+        requireAnswer(await killAndRepeat(scene, 'hello', () => scene.untilAsked()), 'The whole.');
+        expect(await scene.count('inbound'), 1, 'judgements');
+        expect(await scene.texts('user'), ['hello'], 'messages of the user');
+        expect(await scene.texts('assistant'), ['The whole.'], 'messages of the agent');
+        expect(await scene.turns(), ['ended'], 'the turns');
+      },
+    ),
+    scenario('Killed while a plugin judges the message: it is judged, and answered once.', RESTART, async (scene) => {
+      scene.script('Yes.');
+      requireAnswer(await killAndRepeat(scene, 'wait-inbound', () => scene.untilLogged('waiting inbound')), 'Yes.');
+      expect(await scene.texts('user'), ['wait-inbound'], 'messages of the user');
+      expect(await scene.texts('assistant'), ['Yes.'], 'messages of the agent');
+    }),
+    scenario(
+      'Killed while a tool runs: the tool does not run again under the same id.',
+      `${RESTART} Call tools with the model’s ids.`,
+      async (scene) => {
+        const call = scene.call('hold');
+        scene.script({ calls: [call] }, { calls: [call] }, 'Done.');
+        requireAnswer(await killAndRepeat(scene, 'hold it', () => scene.untilLogged('ran hold')), 'Done.');
+        expect(await scene.count('ran hold'), 1, 'runs of the tool');
+        expect(await scene.count('inbound'), 1, 'judgements');
+      },
+    ),
+    scenario(
+      'Restarted between two messages: the conversation goes on, and nothing is judged again.',
+      RESTART,
+      async (scene) => {
+        scene.script('One.', 'Two.');
+        const first = scene.start();
+        requireAnswer(await scene.say('first', { by: first }), 'One.');
+        await first.kill();
+        requireAnswer(await scene.say('second', { by: scene.start() }), 'Two.');
+        expect(await scene.count('inbound'), 2, 'judgements');
+        expect(await scene.texts('user'), ['first', 'second'], 'messages of the user');
+      },
+    ),
+    scenario('Two processes get the same message: it is judged once, and one of them answers.', TWO, async (scene) => {
+      const finish = Promise.withResolvers<void>();
+      scene.script({ deltas: ['Yes.'], before: finish.promise });
+      const id = `${scene.mark}-both`;
+      const first = scene.begin('hello', { id, by: scene.start(`${scene.mark}-a`) });
+      await scene.untilAsked();
+      const second = await scene.say('hello', { id, by: scene.start(`${scene.mark}-b`) });
+      finish.resolve();
+      ensure(second.end.kind === 'failed' && second.text === '', `the second one answered: ${describe(second)}`);
+      requireAnswer(await first.hear(), 'Yes.');
+      expect(await scene.count('inbound'), 1, 'judgements');
+      expect(await scene.texts('assistant'), ['Yes.'], 'messages of the agent');
+    }),
+    scenario(
+      'Two processes answer different messages of one session: each is judged once and answered.',
+      TWO,
+      async (scene) => {
+        scene.script('Yes.');
+        const [one, two] = [scene.start(`${scene.mark}-a`), scene.start(`${scene.mark}-b`)];
+        requireAnswer(await scene.say('one', { by: one }), 'Yes.');
+        requireAnswer(await scene.say('two', { by: two }), 'Yes.');
+        requireAnswer(await scene.say('three', { by: one }), 'Yes.');
+        expect(await scene.count('inbound'), 3, 'judgements');
+        expect(await scene.texts('user'), ['one', 'two', 'three'], 'messages of the user');
+      },
+    ),
+  ],
+};
+
+const CLOSED =
+  'Where `action` is `cancel`, also with `isFinal` false, nothing passed: tell the user, and repeat the step later.';
+const AWAY = 'failed with an error';
+
+/** A required plugin fails in one hook: no model is asked. */
+const failsBefore = (sentence: string, hook: string) =>
+  scenario(sentence, CLOSED, async (scene) => {
+    const down = await scene.withAgent(`down-${hook}`);
+    requireVeto(await down.script('Yes.').say('hello'), AWAY);
+    expect(down.asked.length, 0, 'requests to the model');
+  });
+
+export const requiredPlugins: RuntimeChapter = {
+  title: 'A required plugin that does not run',
+  guard: 'required',
+  scenarios: [
+    failsBefore('For messages of users: the model is not asked.', 'inboundMessage'),
+    failsBefore('For the system prompt: the model is not asked.', 'systemPrompt'),
+    scenario('For messages of the agent: no word is shown.', CLOSED, async (scene) => {
+      const down = await scene.withAgent('down-outboundMessage');
+      requireVeto(await down.script('Wholemeal is best.').say('hello'), AWAY);
+      expect(await down.texts('assistant'), [], 'messages of the agent');
+    }),
+    scenario('For calls of tools: no tool runs.', CLOSED, async (scene) => {
+      const down = await scene.withAgent('down-toolCall');
+      await down.script({ calls: [down.call('add', { a: 2, b: 3 })] }, 'Done.').say('add');
+      expect(await down.count('ran add'), 0, 'runs of the tool');
+    }),
+    scenario('For results of tools: the result does not reach the model.', CLOSED, async (scene) => {
+      const down = await scene.withAgent('down-toolResult');
+      await down.script({ calls: [down.call('add', { a: 1000, b: 234 })] }, 'Done.').say('add');
+      down.requireUnasked('1234');
+    }),
+    scenario('For summaries: the model is not asked past the limit of the conversation.', CLOSED, async (scene) => {
+      const down = await scene.withAgent('down-summarize');
+      down.script('Yes.');
+      const seen: string[] = [];
+      for (const text of ['one', 'two', 'three', 'four', 'five', 'six']) seen.push((await down.say(text)).end.kind);
+      ensure(seen.includes('failed'), `all messages were answered: ${seen.join(', ')}`);
+    }),
+    scenario(
+      'A message that it could not judge is judged when it comes again, and answered.',
+      CLOSED,
+      async (scene) => {
+        const moody = await scene.withAgent('moody-inboundMessage');
+        moody.script('Yes.');
+        const id = `${moody.mark}-again`;
+        requireVeto(await moody.say('hello', { id }), AWAY);
+        requireAnswer(await moody.say('hello', { id }), 'Yes.');
+        expect(await moody.texts('user'), ['hello'], 'messages of the user');
+      },
+    ),
+    scenario(
+      'An answer that it could not judge is not shown, and the message can come again.',
+      CLOSED,
+      async (scene) => {
+        const moody = await scene.withAgent('moody-outboundMessage');
+        moody.script('Yes.');
+        const id = `${moody.mark}-again`;
+        requireVeto(await moody.say('hello', { id }), AWAY);
+        requireAnswer(await moody.say('hello', { id }), 'Yes.');
+        expect(await moody.texts('assistant'), ['Yes.'], 'messages of the agent');
+      },
+    ),
+  ],
+};

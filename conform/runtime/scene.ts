@@ -1,0 +1,195 @@
+/** What a scenario plays with: a session of its own, a model with a script of its own, and the runtime. */
+import { randomUUID } from 'node:crypto';
+import { ensure, Mismatch, Skipped } from '../expect.ts';
+import type { LogLine } from '../log-watch.ts';
+import { findOffered, type ModelAnswer, type ModelCall, type ModelRequest } from './fake-model.ts';
+import type { Exchange, Heard, RuntimeProcess, UserMessage } from './runtime-process.ts';
+import { within } from './runtime-process.ts';
+import type { RuntimeStage } from './runtime-stage.ts';
+import type { FaultKind } from './session-proxy.ts';
+
+interface Said {
+  readonly id?: string;
+  readonly trigger?: UserMessage['trigger'];
+  readonly by?: RuntimeProcess;
+  readonly session?: string;
+}
+export interface TranscriptLine {
+  readonly id: string;
+  readonly role: string;
+  readonly text: string;
+}
+
+export class Scene {
+  readonly stage: RuntimeStage;
+  readonly sessionId: string;
+  /** In each message of the scenario: tells its model's requests apart. */
+  readonly mark: string;
+  #requests: readonly ModelRequest[] = [];
+  #messages = 0;
+  readonly #processes: RuntimeProcess[] = [];
+
+  private constructor(stage: RuntimeStage, sessionId: string, mark: string) {
+    this.stage = stage;
+    this.sessionId = sessionId;
+    this.mark = mark;
+  }
+
+  static async open(stage: RuntimeStage, agentId = 'baker'): Promise<Scene> {
+    return new Scene(stage, await stage.run.newSession(agentId), `case-${stage.run.nextNumber()}`);
+  }
+
+  /** The same scenario in a session of an agent that a plugin treats in its own way. */
+  withAgent(agentId: string): Promise<Scene> {
+    return Scene.open(this.stage, agentId);
+  }
+
+  /** Sets what the model answers, in order; the last answer stays. */
+  script(...answers: readonly (ModelAnswer | string)[]): this {
+    const full = answers.map((answer) => (typeof answer === 'string' ? { deltas: cutWords(answer) } : answer));
+    this.#requests = this.stage.model.play(this.mark, full);
+    return this;
+  }
+
+  /** What the scenario's model was asked. */
+  get asked(): readonly ModelRequest[] {
+    return this.#requests;
+  }
+
+  /** The name of a tool of the kit. */
+  tool(name: string): string {
+    return `${this.stage.judgeSlug}__${name}`;
+  }
+
+  /** Whether the model was offered a tool of the kit. */
+  isOffered(name: string): boolean {
+    const [first] = this.asked;
+    return first?.tools.includes(findOffered(first, this.tool(name))) === true;
+  }
+
+  call(name: string, args: object = {}, id = `call_${randomUUID().slice(0, 8)}`): ModelCall {
+    return { id, name: this.tool(name), arguments: args };
+  }
+
+  /** Gives the runtime a message. It does not wait for the answer. */
+  begin(
+    text: string,
+    { id, trigger = 'user', by = this.stage.runtime(), session = this.sessionId }: Said = {},
+  ): Exchange {
+    this.#messages += 1;
+    const message = {
+      session,
+      id: id ?? `${this.mark}-m${this.#messages}`,
+      from: 'ann',
+      text: `${text} (${this.mark})`,
+      trigger,
+    };
+    return by.send(message);
+  }
+
+  /** Gives the runtime a message and waits for the end of the answer. */
+  say(text: string, options: Said = {}): Promise<Heard> {
+    return this.begin(text, options).hear();
+  }
+
+  abort(exchange: Exchange): void {
+    this.stage.runtime().abort(exchange);
+  }
+
+  /** Starts a process of the runtime for this scenario alone. @param name of the runtime: another one holds other turns */
+  start(name = `${this.mark}-runtime`): RuntimeProcess {
+    const process = this.stage.startRuntime(name);
+    this.#processes.push(process);
+    return process;
+  }
+
+  untilAsked(times = 1): Promise<void> {
+    return within(`request ${times} to the model`, this.stage.model.untilAsked(this.mark, times));
+  }
+
+  /** Breaks the next requests of this session to the session API. @param path below the session */
+  break(kind: FaultKind, method: string, path: RegExp | string, times = 1): Promise<void> {
+    const tail = typeof path === 'string' ? path : path.source;
+    const wanted = new RegExp(`^${method} /sessions/${this.sessionId}${tail}$`);
+    return this.stage.proxy.break(kind, wanted, times);
+  }
+
+  async transcript(): Promise<TranscriptLine[]> {
+    const { own } = this.stage.run;
+    const path = `/sessions/${this.sessionId}/messages?limit=200`;
+    return (await own.need(own.session('GET', path))).items;
+  }
+
+  /** Texts of one role. */
+  async texts(role: string): Promise<string[]> {
+    const lines = (await this.transcript()).filter((line) => line.role === role);
+    return lines.map(({ text }) => text.replaceAll(` (${this.mark})`, ''));
+  }
+
+  /** The state of each turn, oldest first. */
+  async turns(): Promise<string[]> {
+    const { own } = this.stage.run;
+    const { items } = await own.need(own.session('GET', `/sessions/${this.sessionId}/turns`));
+    return items.map(({ state }: { state: string }) => state);
+  }
+
+  /** How often the kit's plugin has logged a message for this session. */
+  async count(message: string): Promise<number> {
+    const mark = randomUUID();
+    const { own } = this.stage.run;
+    // Of another session, whose tools no scenario stops: the lines of a plugin come in order.
+    const path = `/sessions/${await this.stage.run.session()}/tools/${this.tool('mark')}`;
+    await own.need(own.session('POST', path, { callId: mark, arguments: { mark } }));
+    await this.stage.watch.find('the kit', ({ message: line }) => line === `mark ${mark}`);
+    return this.#lines().filter((line) => line.message === message).length;
+  }
+
+  untilLogged(message: string): Promise<LogLine> {
+    return this.stage.watch.find(message, (line) => line.message === message && line.sessionId === this.sessionId);
+  }
+
+  /** The next message of the session is answered: the scenario has left nothing behind. */
+  async goesOn(by?: RuntimeProcess): Promise<void> {
+    this.script('It goes on.');
+    const { text, end } = await this.say('and now?', by ? { by } : {});
+    if (text !== 'It goes on.') throw new Mismatch(`the next message was answered with ${describe({ text, end })}`);
+  }
+
+  /** Skips the scenario for a runtime that waits for the whole answer. */
+  requireStreaming(): void {
+    const [first] = this.asked;
+    if (first && !first.isStreamed) throw new Skipped('the runtime does not stream');
+  }
+
+  /** @throws Mismatch if the model of any scenario of this session got the words */
+  requireUnasked(words: string): void {
+    const found = this.asked.find(({ text }) => text.includes(words));
+    ensure(!found, `the model got “${words}”: ${found?.text.slice(0, 300)}`);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#processes.map((process) => process.kill()));
+  }
+
+  #lines(): LogLine[] {
+    return this.stage.watch.lines.filter(({ sessionId }) => sessionId === this.sessionId);
+  }
+}
+
+/** As a model writes: a word at a time. */
+export const cutWords = (text: string): string[] => text.match(/\S*\s*/g)?.filter((part) => part !== '') ?? [];
+
+export const describe = ({ text, end }: Heard): string =>
+  `“${text}”, and the end ${end.kind}${end.reason === '' ? '' : ` (${end.reason})`}`;
+
+/** @throws Mismatch unless the user saw exactly this */
+export function requireAnswer(heard: Heard, text: string): void {
+  ensure(heard.end.kind === 'done' && heard.text === text, `the user saw ${describe(heard)}, and not “${text}”`);
+}
+
+/** @throws Mismatch unless the answer failed with the plugin's reason, and nothing was shown */
+export function requireVeto(heard: Heard, reason: string, shown = ''): void {
+  ensure(heard.end.kind === 'failed', `the answer did not fail: the user saw ${describe(heard)}`);
+  ensure(heard.text === shown, `the user saw ${describe(heard)}`);
+  ensure(heard.end.reason.includes(reason), `the user was not told the reason “${reason}”: ${describe(heard)}`);
+}

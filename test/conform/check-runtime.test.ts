@@ -1,0 +1,113 @@
+/**
+ * The check of agent runtimes: all of our adapters pass it, streamed and not, and runtimes that do one thing wrong do not. The
+ * quick run plays some scenarios with one program, the long one all with each.
+ */
+import { execFile } from 'node:child_process';
+import { readFile, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import t from 'tap';
+import type { ScenarioResult } from '../../conform/runtime/check-runtime.ts';
+import { runtimeChapters } from '../../conform/runtime/runtime-chapters.ts';
+import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
+import { root } from '../house/source-files.ts';
+import { temporaryFolder } from '../runner/harness.ts';
+import { amount } from '../runner/soak.ts';
+
+const SCENARIOS_MIN = 60;
+const OUTPUT_MAX_BYTES = 10_000_000;
+const isLong = amount({ quick: false, soak: true });
+
+t.setTimeout(amount({ quick: 120_000, soak: 3_600_000 }));
+
+const limits = { READS_PER_MINUTE: '100000', WRITES_PER_MINUTE: '100000', SESSION_CALLS_PER_MINUTE: '100000' };
+const service = await startServiceOnTestDatabase(t, limits);
+let accounts = 0;
+
+/** The program of the page, with the adapters of this repository. */
+async function writePageProgram(): Promise<string> {
+  const folder = await temporaryFolder(t);
+  await symlink(join(root, 'node_modules'), join(folder, 'node_modules'));
+  const page = await readFile(join(root, 'docs/conform-runtime.md'), 'utf8');
+  const program = /```js\n(.*?)```/s.exec(page)?.[1] ?? '';
+  const path = join(folder, 'agent.mjs');
+  const sources = program
+    .replace('@bulkhead/sdk/adapters/ai-sdk', join(root, 'sdk/adapters/ai-sdk.ts'))
+    .replace('@bulkhead/sdk/session', join(root, 'sdk/session/session.ts'));
+  await writeFile(path, sources);
+  return path;
+}
+
+/** Runs the command as it is typed, with an account of its own. */
+async function conformRuntime(program: string, options: readonly string[] = []) {
+  accounts += 1;
+  const { token } = await service.asUser(`runtime-${accounts}`);
+  const [file = '', ...args] = program.split(' ');
+  const path = file.endsWith('.mjs') ? file : join(root, 'test/conform', `${file}-runtime.ts`);
+  const runtime = [process.execPath, path, ...args];
+  const command = [join(root, 'pack/bulkhead.ts'), 'conform-runtime', ...options, '--', ...runtime];
+  const env = { ...process.env, BULKHEAD_URL: service.url, BULKHEAD_TOKEN: token };
+  return promisify(execFile)(process.execPath, command, { env, maxBuffer: OUTPUT_MAX_BYTES })
+    .then(({ stdout }) => ({ code: 0, stdout }))
+    .catch((error: { code: number; stdout: string }) => error);
+}
+
+async function playScenarios(program: string, only?: string): Promise<ScenarioResult[]> {
+  const { stdout } = await conformRuntime(program, ['--json', ...(only === undefined ? [] : ['--only', only])]);
+  return JSON.parse(stdout).scenarios;
+}
+
+const PROGRAMS = amount({
+  quick: [[await writePageProgram(), 'is judged once']],
+  soak: [
+    [await writePageProgram()],
+    ['plain'],
+    ...['ai-sdk', 'langchain', 'openai-agents'].flatMap((name) => [[name], [`${name} streamed`]]),
+  ],
+});
+
+t.test('there are scenarios for each situation', async (t) => {
+  const sentences = runtimeChapters.flatMap(({ title, scenarios }) =>
+    scenarios.map(({ sentence }) => `${title}: ${sentence}`),
+  );
+  t.ok(sentences.length >= SCENARIOS_MIN, `${sentences.length} scenarios`);
+  t.equal(new Set(sentences).size, sentences.length, 'each is named once');
+});
+
+for (const [program = '', only] of PROGRAMS)
+  t.test(`${program}: every scenario holds`, async (t) => {
+    const results = await playScenarios(program, only);
+    t.ok(results.length > 0);
+    for (const { chapter, scenario, verdict, seen } of results)
+      t.not(verdict, 'broken', `${chapter}: ${scenario}`, { seen });
+    if (only === undefined)
+      t.ok(results.filter(({ verdict }) => verdict === 'held').length >= SCENARIOS_MIN, 'few are skipped');
+  });
+
+/** What a runtime does wrong, and a scenario that finds it. */
+const FAULTS = [
+  ['forgets-outputs', 'A text that a plugin stops is not shown'],
+  ['shows-early streamed', 'Nothing is shown before the model has finished'],
+  ['shows-unpatched', 'A text is shown as the plugins changed it, once'],
+  ['runs-tools-twice', 'A call runs once, its result reaches the model'],
+  ['sends-raw-messages', 'The model gets the message as the plugins changed it'],
+  ['forgets-ids', 'A message that is delivered twice is judged once'],
+  ['forgets-signals', 'Stopped before the model answers'],
+];
+for (const [fault = '', only = ''] of isLong ? FAULTS : FAULTS.slice(0, 1))
+  t.test(`a runtime that ${fault.replaceAll('-', ' ')} is caught`, async (t) => {
+    const caught = await playScenarios(`plain ${fault}`, only);
+    t.ok(caught.length > 0);
+    for (const { verdict, seen, advice } of caught) {
+      t.equal(verdict, 'broken', `${seen}`);
+      t.ok(advice, 'it says what to do');
+    }
+  });
+
+t.test('it prints a table, and says how to use it', async (t) => {
+  const { code, stdout } = await conformRuntime('plain runs-tools-twice', ['--only', 'A call runs once']);
+  t.equal(code, 1);
+  const table = /^BROKEN .*A call runs once.*\n +seen: .*\n +to do: .*\n1 scenarios: 0 held, 1 broken, 0 skipped/;
+  t.match(stdout, table);
+  t.match(await conformRuntime('plain', ['--only', 'no such words']), { code: 2 });
+});

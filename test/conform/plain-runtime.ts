@@ -1,0 +1,136 @@
+/**
+ * A runtime without a framework, over turns. Its arguments make it do one thing wrong: the check of runtimes must find each.
+ * `streamed` makes it stream.
+ */
+import type { Prompt, Turn, TurnOutput } from '../../sdk/session/session.ts';
+import { answerMessages, type Exchange, isStreamed, model, readOptions, SYSTEM } from './runtime-door.ts';
+
+const has = (fault: string): boolean => process.argv.includes(fault);
+const ROUNDS_MAX = 8;
+
+interface Call {
+  readonly id: string;
+  readonly function: { readonly name: string; readonly arguments: string };
+}
+interface Answer {
+  readonly text: string;
+  readonly calls: readonly Call[];
+}
+type ModelMessage = Readonly<Record<string, unknown>>;
+
+async function answer(exchange: Exchange): Promise<void> {
+  const { session, told, signal } = exchange;
+  const { messageId, compactAfter } = readOptions(exchange);
+  const { id, from, text, trigger } = told;
+  const isJudged = trigger === 'schedule';
+  const opening = {
+    id: has('forgets-ids') ? crypto.randomUUID() : (messageId ?? id),
+    from,
+    trigger,
+    systemPrompt: SYSTEM,
+  };
+  const turn = await session.openTurn(isJudged ? opening : { ...opening, text: toStorable(text) }, { signal });
+  if (turn.record?.action === 'cancel') throw new Error(turn.record.reason ?? '');
+  const steps: ModelMessage[] = [];
+  for (let round = 0; round < ROUNDS_MAX; round += 1) {
+    const prompt = await turn.prompt({ ...(compactAfter === undefined ? {} : { compactAfter }), signal });
+    if (prompt.action === 'cancel') throw new Error(prompt.reason ?? '');
+    const { text: said, calls } = await askModel(exchange, turn, prompt, steps);
+    if (calls.length === 0) break;
+    steps.push({ role: 'assistant', content: said === '' ? null : said, tool_calls: calls });
+    for (const call of calls) steps.push(await runCall(exchange, turn, call, round));
+  }
+  await turn.end(undefined, { signal });
+}
+
+/** Models may number the calls of each answer from zero. */
+async function runCall({ signal }: Exchange, turn: Turn, call: Call, round: number): Promise<ModelMessage> {
+  const { name, arguments: text } = call.function;
+  const id = `${round}-${call.id}`;
+  const abort = has('forgets-signals') ? {} : { signal };
+  if (has('runs-tools-twice')) await turn.call(`${id}-again`, name, JSON.parse(text), abort);
+  const { content } = await turn.call(id, name, JSON.parse(text), abort).catch((error: Error) => {
+    signal.throwIfAborted();
+    return { content: [{ type: 'text' as const, text: error.message }] };
+  });
+  return { role: 'tool', tool_call_id: call.id, content: JSON.stringify(content) };
+}
+
+/** Asks the model, and shows what may be shown of its text. */
+async function askModel(
+  { told, signal, show }: Exchange,
+  turn: Turn,
+  { systemPrompt, messages, tools, outbound }: Prompt,
+  steps: readonly ModelMessage[],
+): Promise<Answer> {
+  const history = has('sends-raw-messages')
+    ? [{ role: 'user', content: told.text }]
+    : messages
+        .filter(({ role }) => role !== 'tool')
+        .map(({ role, text }) => ({ role: role === 'user' || role === 'assistant' ? role : 'system', content: text }));
+  const body = {
+    model: model.name,
+    stream: isStreamed,
+    messages: [{ role: 'system', content: systemPrompt }, ...history, ...steps],
+    tools: tools.map(({ name, description, parameters }) => ({
+      type: 'function',
+      function: { name, description, parameters },
+    })),
+  };
+  const response = await fetch(`${model.url}/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+    signal: has('forgets-signals') ? null : signal,
+  });
+  if (!response.ok) throw new Error(`The model answered ${response.status}.`);
+  const id = crypto.randomUUID();
+  const isFree = outbound === 'none' && isStreamed;
+  let text = '';
+  let calls: readonly Call[] = [];
+  try {
+    for await (const piece of isStreamed ? readStream(response) : readWhole(response)) {
+      text += piece.text;
+      calls = [...calls, ...piece.calls];
+      if (isFree || has('shows-early')) show(piece.text);
+    }
+  } catch (error) {
+    if (isFree && text !== '') await turn.output(toStorable(text), { id, isShown: true });
+    throw error;
+  }
+  if (text === '' || has('forgets-outputs')) {
+    if (has('forgets-outputs') && !isFree) show(text);
+    return { text, calls };
+  }
+  const output: TurnOutput = await turn.output(toStorable(text), { id, isShown: isFree, signal });
+  if (output.action === 'cancel') throw new Error(output.reason ?? '');
+  if (!isFree && !has('shows-early')) show(has('shows-unpatched') ? text : output.show);
+  return { text, calls };
+}
+
+async function* readWhole(response: Response): AsyncGenerator<Answer> {
+  const { choices } = (await response.json()) as {
+    choices: { message: { content: string | null; tool_calls?: Call[] } }[];
+  };
+  const message = choices[0]?.message;
+  yield { text: message?.content ?? '', calls: message?.tool_calls ?? [] };
+}
+
+async function* readStream(response: Response): AsyncGenerator<Answer> {
+  let buffered = '';
+  for await (const chunk of (response.body ?? new ReadableStream()).pipeThrough(new TextDecoderStream())) {
+    buffered += chunk;
+    const events = buffered.split('\n\n');
+    buffered = events.pop() ?? '';
+    for (const event of events) {
+      if (event === 'data: [DONE]') return;
+      const delta = JSON.parse(event.slice('data: '.length)).choices[0]?.delta ?? {};
+      yield { text: delta.content ?? '', calls: delta.tool_calls ?? [] };
+    }
+  }
+  throw new Error('The connection to the model broke.');
+}
+
+const toStorable = (text: string): string => text.toWellFormed().replaceAll('\0', '\ufffd');
+
+await answerMessages(answer);
