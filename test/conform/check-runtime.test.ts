@@ -18,7 +18,7 @@ const SCENARIOS_MIN = 60;
 const OUTPUT_MAX_BYTES = 10_000_000;
 const isLong = amount({ quick: false, soak: true });
 
-t.setTimeout(amount({ quick: 120_000, soak: 3_600_000 }));
+t.setTimeout(amount({ quick: 300_000, soak: 3_600_000 }));
 
 const limits = { READS_PER_MINUTE: '100000', WRITES_PER_MINUTE: '100000', SESSION_CALLS_PER_MINUTE: '100000' };
 const service = await startServiceOnTestDatabase(t, limits);
