@@ -17,6 +17,7 @@ import { startObjectStore } from '../object-store/object-store.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { operator } from './operator-command.ts';
 import {
+  type Environment,
   freePorts,
   type ServiceFixture,
   startOnly,
@@ -55,7 +56,7 @@ interface Fault {
   /** @returns the environment of the start */
   make(): Promise<{ readonly DATA_DIR: string; readonly DATABASE_URL?: string; readonly BLOBS?: string }>;
 }
-const LACKS = /^DATA_DIR \S+ lacks keys that this database uses \([0-9a-f, -]+\): set DATA_DIR .*accept-data-dir\.\n$/;
+const LACKS = /^DATA_DIR \S+ lacks keys that this database uses \([0-9a-f, -]+\): set DATA_DIR .*accept-data-dir\.$/;
 const faults: readonly Fault[] = [
   {
     name: 'an empty folder',
@@ -83,7 +84,7 @@ const faults: readonly Fault[] = [
   {
     name: 'a key has another content',
     sentence:
-      /^DATA_DIR \S+ has another key under the id \S+ than this database recorded: restore .*accept-data-dir\.\n$/,
+      /^DATA_DIR \S+ has another key under the id \S+ than this database recorded: restore .*accept-data-dir\.$/,
     async make() {
       const DATA_DIR = await copyDataDir();
       const [name = ''] = await readdir(secretsFolder(DATA_DIR));
@@ -93,7 +94,7 @@ const faults: readonly Fault[] = [
   },
   {
     name: 'the packages are gone',
-    sentence: /^DATA_DIR \S+ has no packages, but this database names some: .*accept-data-dir\.\n$/,
+    sentence: /^DATA_DIR \S+ has no packages, but this database names some: .*accept-data-dir\.$/,
     async make() {
       const DATA_DIR = await copyDataDir();
       await rm(join(DATA_DIR, 'blobs'), { recursive: true });
@@ -103,7 +104,7 @@ const faults: readonly Fault[] = [
   {
     name: 'the packages of another cluster',
     sentence:
-      /^DATA_DIR \S+ holds the packages of another cluster \(elsewhere, not [0-9a-f-]{36}\): set DATA_DIR and DATABASE_URL .*accept-data-dir\.\n$/,
+      /^DATA_DIR \S+ holds the packages of another cluster \(elsewhere, not [0-9a-f-]{36}\): set DATA_DIR and DATABASE_URL .*accept-data-dir\.$/,
     async make() {
       const DATA_DIR = await copyDataDir();
       await writeFile(join(DATA_DIR, 'blobs', 'cluster'), 'elsewhere');
@@ -113,16 +114,30 @@ const faults: readonly Fault[] = [
   {
     name: 'another blob store than that of the cluster',
     sentence:
-      /^The blobs of this cluster are in files, not in database: set BLOBS=files, or stop the service and run npm run -s operator -- move-blobs\.\n$/,
+      /^The blobs of this cluster are in files, not in database: set BLOBS=files, or stop the service and run npm run -s operator -- move-blobs\.$/,
     make: async () => ({ DATA_DIR: await copyDataDir(), BLOBS: 'database' }),
   },
   {
     name: 'an empty database',
-    sentence: /^DATA_DIR \S+ holds packages, but this database is empty: set DATABASE_URL .*accept-data-dir\.\n$/,
+    sentence: /^DATA_DIR \S+ holds packages, but this database is empty: set DATABASE_URL .*accept-data-dir\.$/,
     make: async () => ({ DATA_DIR: await copyDataDir(), DATABASE_URL: (await testDatabase(t)).url }),
   },
 ];
 
+/** As each process does before it opens keys and blobs. */
+async function compareWithCluster(wrong: Environment): Promise<void> {
+  const onError = () => undefined;
+  const { pool, close } = openPool(wrong.DATABASE_URL ?? '', { name: 'test', connections: 1, onError });
+  try {
+    await requireCluster(pool, await describeMember(pool, parseSettings(sharedSettings, wrong)));
+  } finally {
+    await close();
+  }
+}
+const refusal = async (wrong: Environment): Promise<string> => {
+  const error = await compareWithCluster(wrong).catch((error: unknown) => error);
+  return error instanceof Error && error.name === 'ClusterMismatchError' ? error.message : `not refused: ${error}`;
+};
 const withoutLog = (stderr: string): string => stderr.replaceAll(/^\{.*\n/gm, '');
 const listKeys = (dataDir: string): Promise<string[]> =>
   readdir(join(dataDir, 'keys'), { recursive: true }).then(
@@ -134,24 +149,29 @@ for (const { name, sentence, make } of faults)
   t.test(`refused: ${name}`, async (t) => {
     const wrong = { ...env, ...(await make()) };
     const before = await listKeys(wrong.DATA_DIR);
-    const { code, stdout, stderr } = await (await startOnly(wrong)).exited;
-    t.equal(code, 1);
-    t.match(withoutLog(stderr), sentence);
-    t.notMatch(stdout, 'bulkhead ready');
+    t.match(await refusal(wrong), sentence);
     t.same(await listKeys(wrong.DATA_DIR), before, 'no key is made');
   });
+
+t.test('a refused start says why, ends with code 1 and makes no key', async (t) => {
+  const DATA_DIR = await temporaryFolder(t);
+  const { code, stdout, stderr } = await (await startOnly({ ...env, DATA_DIR })).exited;
+  t.equal(code, 1);
+  t.equal(withoutLog(stderr), `${await refusal({ ...env, DATA_DIR })}\n`);
+  t.notMatch(stdout, 'bulkhead ready');
+  t.same(await listKeys(DATA_DIR), []);
+});
 
 t.test('of two newer releases, the next one may run beside this one', async (t) => {
   const { pool, close } = openPool(env.DATABASE_URL ?? '', { name: 'test', connections: 1, onError: () => undefined });
   t.teardown(close);
-  const start = async () => withoutLog((await (await startOnly(env)).exited).stderr);
   await pool.query(`INSERT INTO migrations (name, run_on) VALUES ('9000_next', now())`);
-  await t.resolves(requireCluster(pool, await describeMember(pool, parseSettings(sharedSettings, env))));
+  await t.resolves(compareWithCluster(env));
   await pool.query(`INSERT INTO migrations (name, run_on) VALUES ('9001_after', now() + interval '1 second')`);
   await pool.query(`UPDATE cluster SET release = '99.0.0'`);
   t.equal(
-    await start(),
-    `This is release ${RELEASE}, but release 99.0.0 has migrated the database (9000_next, 9001_after): start that release, or restore a backup of this one.\n`,
+    await refusal(env),
+    `This is release ${RELEASE}, but release 99.0.0 has migrated the database (9000_next, 9001_after): start that release, or restore a backup of this one.`,
   );
   await pool.query(`DELETE FROM migrations WHERE name LIKE '9%'`);
 });
@@ -260,14 +280,12 @@ t.test('with the key of the cluster a second machine needs the database only', a
     service.kill('SIGTERM');
     await service.exited;
   }
-  const refuse = async (more: Record<string, string>) =>
-    withoutLog((await (await startOnly({ ...env2, ...more })).exited).stderr);
   t.match(
-    await refuse({ CLUSTER_KEY: randomBytes(32).toString('base64') }),
+    await refusal({ ...env2, CLUSTER_KEY: randomBytes(32).toString('base64') }),
     /^CLUSTER_KEY is not the key of this cluster: its fingerprint is [0-9a-f]{16}, not [0-9a-f]{16}\. /,
   );
   t.match(
-    await refuse({ CLUSTER_KEY: '' }),
+    await refusal({ ...env2, CLUSTER_KEY: '' }),
     /^The keys of this cluster are sealed in its database: set CLUSTER_KEY_FILE, /,
   );
   const file = join(await temporaryFolder(t), 'new.key');
@@ -276,7 +294,7 @@ t.test('with the key of the cluster a second machine needs the database only', a
     code: 0,
     stdout: /^4 keys are sealed under the new key/,
   });
-  t.match(await refuse({}), /^CLUSTER_KEY is not the key of this cluster/);
+  t.match(await refusal(env2), /^CLUSTER_KEY is not the key of this cluster/);
   const backup = join(await temporaryFolder(t), 'file.backup');
   const changed = { ...env2, CLUSTER_KEY: '', CLUSTER_KEY_FILE: file };
   t.match(await operator(changed, 'backup', backup, '--check'), { code: 0, stdout: /decrypted 1 secrets/ });
@@ -299,10 +317,8 @@ t.test('lost keys are accepted, and secrets open again when their key comes back
   const again = await startServiceFixture(t, lostEnv);
   t.match(await again.call('GET', '/api/me'), { status: 200 });
   t.match(await again.call('GET', '/api/me', undefined, service.token), { status: 401 });
-  again.kill('SIGTERM');
-  await again.exited;
   await writeFile(join(secretsFolder(DATA_DIR), name), lost);
-  const whole = await startServiceFixture(t, lostEnv);
+  await t.resolves(compareWithCluster(lostEnv), 'a start with it is not refused');
   t.match(await operator(lostEnv, 'rotate-key'), { code: 0, stdout: /encrypted 1 secrets with it/ });
-  t.match(await whole.call('GET', '/api/me'), { status: 200 });
+  t.match(await again.call('GET', '/api/me'), { status: 200 });
 });
