@@ -2,7 +2,6 @@
  * Tells the owner of an account of its new deliveries, by a request to the supervisor. A notification of PostgreSQL would
  * wake every process that listens to anything. It is sent instead where the owner is not known or does not answer.
  */
-import { Agent, request as openRequest } from 'node:http';
 import type { Pool } from 'pg';
 import type { NewDelivery } from '../../db/channels/deliveries.ts';
 import { findShard } from '../../db/cluster/shards.ts';
@@ -15,6 +14,7 @@ import {
   subscribeToShards,
 } from '../../db/postgres/notifications.ts';
 import { PEER_DELIVERIES, PEER_HEADER, signRequest } from '../../service/cluster/peer-signature.ts';
+import { Agent, request as openRequest } from '../../service/http/node-http.ts';
 import { within } from '../../service/timing/within.ts';
 
 /** An owner on the same network takes a notice in less than a millisecond. */

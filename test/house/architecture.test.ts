@@ -132,6 +132,13 @@ t.test('the supervisor loads the MCP library on demand only', async (t) => {
   );
 });
 
+t.test('API and supervisor load node:http without undici', async (t) => {
+  const direct = imports.filter(({ from, to, typeOnly }) => {
+    return /^(api|supervisor|service|db)\//.test(from) && to === 'node:http' && !typeOnly;
+  });
+  t.same(direct.map(describeImport), [], 'they import service/http/node-http.ts');
+});
+
 t.test('no file imports a main file', async (t) => {
   t.same(imports.filter(({ to }) => isMain(to)).map(describeImport), []);
 });
