@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import { insertDeliveries, type NewDelivery } from '../../db/channels/deliveries.ts';
 import { isRejectedRow } from '../../db/postgres/database-errors.ts';
+import { repeatOverLostConnections } from '../../db/postgres/lost-connections.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB, SECOND } from '../../sdk/contract/limits.ts';
 import { within } from '../../service/timing/within.ts';
@@ -138,7 +139,7 @@ export class Intake {
   async #commit(group: readonly NewDelivery[]): Promise<void> {
     const { pool, owners } = this.#options;
     const isTold = owners?.canReach(group) === true;
-    const committed = insertDeliveries(pool, group, !isTold).then(() => {
+    const committed = repeatOverLostConnections(() => insertDeliveries(pool, group, !isTold)).then(() => {
       // Also after a commit that took too long: what is written to disk is then there already.
       if (isTold) owners.send(group);
       return true;

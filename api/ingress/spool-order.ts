@@ -2,6 +2,7 @@
 import { randomUUIDv7 } from 'node:crypto';
 import type { Pool } from 'pg';
 import { removeSpool, SHOWN_EVERY_MS, settleSpool, showSpool } from '../../db/channels/spools.ts';
+import { repeatOverLostConnections } from '../../db/postgres/lost-connections.ts';
 import { within } from '../../service/timing/within.ts';
 
 /**
@@ -54,7 +55,7 @@ export class SpoolOrder {
       this.#behindUntil = performance.now() + BEHIND_MS;
       return;
     }
-    this.#showing = showSpool(this.#pool, this.#id, null)
+    this.#showing = repeatOverLostConnections(() => showSpool(this.#pool, this.#id, null))
       .catch(() => {
         this.#behindUntil = performance.now() + BEHIND_MS;
       })

@@ -54,7 +54,7 @@ export async function runLoad(options: LoadOptions): Promise<void> {
 
 /** A load balancer: one of the reachable ones, by chance. Null: none is. */
 function chooseDoor(members: readonly Member[], random: Random): Member | null {
-  const reachable = members.filter(({ gone }) => !gone.aborted);
+  const reachable = members.filter(({ isReady }) => isReady);
   return reachable.length === 0 ? null : random.pick(reachable);
 }
 

@@ -5,7 +5,7 @@ import { appendFile, mkdir, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { bareEnvironment } from '../fixtures/bare-environment.ts';
+import { readBareEnvironment } from '../fixtures/bare-environment.ts';
 import type { Gate } from '../storm/database-gate.ts';
 
 const MAINS = {
@@ -15,6 +15,8 @@ const MAINS = {
 export type MemberKind = keyof typeof MAINS;
 /** A process that could not start, because the database is away, starts again after this time. Milliseconds. */
 const RESTART_MS = 1_000;
+/** Between a process that is not ready any more and the load balancer that sees it. Milliseconds. */
+const NOTICE_MS = 1_000;
 
 interface MemberOptions {
   readonly kind: MemberKind;
@@ -33,12 +35,13 @@ export class Member {
   readonly name: string;
   /** At which agents' runtimes or vendors reach it. */
   readonly url: string;
-  /** Names the supervisor in the database. */
   readonly logFile: string;
   readonly #options: MemberOptions;
   #child: ChildProcess | null = null;
   #expected = new WeakSet<ChildProcess>();
   #isClosing = false;
+  /** Whether a load balancer chooses it for new calls. */
+  isReady = false;
   /** Aborts when calls through it have no answer to expect. */
   #gone = new AbortController();
 
@@ -54,7 +57,7 @@ export class Member {
   get pid(): number {
     return this.#child?.pid ?? 0;
   }
-  /** Aborted while a load balancer would send nothing here. */
+  /** Aborted while calls do not reach it. */
   get gone(): AbortSignal {
     return this.#gone.signal;
   }
@@ -80,9 +83,12 @@ export class Member {
     await this.#end('SIGKILL');
   }
 
-  /** SIGTERM. @returns when it has ended */
+  /** SIGTERM. Resolves when it has ended. A load balancer notices some time after. */
   async drain(): Promise<void> {
-    await this.#end('SIGTERM');
+    const noticed = sleep(NOTICE_MS).then(() => {
+      this.isReady = false;
+    });
+    await Promise.all([this.#end('SIGTERM'), noticed]);
   }
 
   /** Lets nothing of it run. Its plugin processes go on, and wait for it. */
@@ -103,8 +109,9 @@ export class Member {
     for (const gate of this.#options.gates) gate.open();
   }
 
-  /** Whether a load balancer leads calls to it. */
+  /** Whether calls reach it. Those under way have no answer to expect when they no longer do. */
   setReachable(isReachable: boolean): void {
+    this.isReady = isReachable;
     if (!isReachable) this.#gone.abort();
     else if (this.#gone.signal.aborted) this.#gone = new AbortController();
   }
@@ -130,8 +137,7 @@ export class Member {
     const log = await open(this.logFile, 'a');
     const child = fork(MAINS[kind], [], {
       execArgv: [],
-      // The search path of now: programs were unpacked after this process began.
-      env: { ...bareEnvironment, PATH: process.env.PATH ?? '', DATA_DIR: join(folder, name), ...env },
+      env: { ...readBareEnvironment(), DATA_DIR: join(folder, name), ...env },
       stdio: ['ignore', log.fd, log.fd, 'ipc'],
     });
     await log.close();

@@ -2,6 +2,7 @@
 import { randomInt } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { completeSearchPath } from '../runner/programs.ts';
 import { chooseTemporaryFolder } from '../runner/temporary-folder.ts';
@@ -9,6 +10,8 @@ import { faults } from './faults.ts';
 import { formatReport } from './print-report.ts';
 import { runNemesis } from './run-nemesis.ts';
 
+/** Compiled modules of the processes, which start often. `npm ci` removes it. */
+const COMPILE_CACHE = fileURLToPath(new URL('../../node_modules/.cache/test-compile-cache', import.meta.url));
 const SEED_MAX = 2 ** 31 - 1;
 const DEFAULT_MINUTES = 30;
 
@@ -47,6 +50,7 @@ async function main(): Promise<number> {
   if (!Number.isInteger(seed) || !(minutes > 0) || !(patience > 0))
     throw new Error(`--seed is a whole number, --minutes and --patience are more than 0.\n\n${USAGE}`);
   console.log(`seed ${seed}, ${minutes} minutes: repeat with --seed ${seed}`);
+  process.env.NODE_COMPILE_CACHE = COMPILE_CACHE;
   await completeSearchPath();
   const folder = await mkdtemp(join(await chooseTemporaryFolder(), 'bulkhead-nemesis-'));
   const options = { seed, minutes, patience, folder, only: values.fault };

@@ -1,12 +1,15 @@
 /** What arrives at a webhook address is written as it came, before the vendor is answered. */
 import { createHash } from 'node:crypto';
+import { readdir, stat } from 'node:fs/promises';
 import { connect as connectSocket } from 'node:net';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import { saveUsageLimits } from '../../../db/accounts/usage.ts';
 import { maintainUsage } from '../../../db/accounts/usage-upkeep.ts';
 import { insertChannel, replaceAddress } from '../../../db/channels/channels.ts';
+import { withConnection } from '../../../db/postgres/dedicated-connection.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
@@ -35,6 +38,28 @@ t.test('any method, bytes and headers', async (t) => {
     t.match(row, { method, query: 'a=1&b=%20&a=2', channel_id: channelId, installation_id: 'i', state: 'pending' });
     t.equal(row.body.toString(), `by ${method}`);
   }
+});
+
+t.test('connections that end while the database is there send nothing over the disk', async (t) => {
+  const { routingId } = await fixture.connect();
+  const path = `/webhook/plugin/${routingId}`;
+  const spoolChangedAt = async (): Promise<number> => {
+    const [own = ''] = await readdir(join(fixture.dataDir, 'spool'));
+    return (await stat(join(fixture.dataDir, 'spool', own))).mtimeMs;
+  };
+  const before = await spoolChangedAt();
+  // More at once than one connection, so that the pool holds some.
+  await Promise.all(Array.from({ length: 8 }, (_, at) => fixture.send(path, { body: `${at}` })));
+  for (let round = 0; round < 5; round += 1) {
+    await withConnection(fixture.url, { application_name: 'test' }, (client) =>
+      client.query(
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
+      ),
+    );
+    const { body } = await fixture.send(path, { body: 'after' });
+    t.match(await rowOf(body.id), { state: 'pending' }, 'stored before the vendor was answered');
+  }
+  t.equal(await spoolChangedAt(), before);
 });
 
 t.test('bodies and headers are exact, whatever they hold', async (t) => {

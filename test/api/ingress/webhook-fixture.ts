@@ -16,6 +16,7 @@ export interface Answered {
 }
 export interface WebhookFixture {
   readonly pool: Pool;
+  readonly url: string;
   readonly dataDir: string;
   readonly port: number;
   readonly errors: Error[];
@@ -30,7 +31,7 @@ export interface WebhookFixtureOptions {
 }
 
 export async function openWebhookFixture(t: Teardown, options: WebhookFixtureOptions = {}): Promise<WebhookFixture> {
-  const { pool } = await testDatabase(t);
+  const { pool, url } = await testDatabase(t);
   const dataDir = await temporaryFolder(t);
   const errors: Error[] = [];
   const onError = (error: Error) => void errors.push(error);
@@ -44,6 +45,7 @@ export async function openWebhookFixture(t: Teardown, options: WebhookFixtureOpt
   const accountId = await installChannelPlugin(pool, options.registrations);
   return {
     pool,
+    url,
     dataDir,
     port,
     errors,
