@@ -68,6 +68,7 @@ const metrics = createMetrics({
   gauges: {
     dataDir: directory,
     children: () => ({}),
+    load: () => ({ busyRatio: 0, startsWaiting: 0 }),
     memory: () => new Map(),
     logQueue: () => 0,
     auditQueue: () => 0,

@@ -308,6 +308,7 @@ function assembleFleet(options: SupervisorOptions, { ownership, queues, hookCoun
   const gauges: Gauges = {
     dataDir: options.dataDir,
     children: () => fleet.countByState(),
+    load: () => fleet.measureLoad(),
     memory: () => fleet.measureMemory(),
     sandbox: () => sandbox,
     logQueue: () => logs.waiting,

@@ -6,7 +6,9 @@ import { supervisorSettings } from '../../supervisor/config.ts';
 /** The chart sets these itself, from its values, ports and volumes. */
 const OF_THE_CHART = new Set([
   ...['DATA_DIR', 'DATABASE_URL', 'HOST', 'PORT', 'SUPERVISOR_PORT', 'OPS_HOST', 'API_OPS_PORT', 'SUPERVISOR_OPS_PORT'],
-  ...['PUBLIC_URL', 'SUPERVISOR_URL', 'WEBHOOK_URL', 'TRUST_PROXY'],
+  ...['PUBLIC_URL', 'SUPERVISOR_URL', 'WEBHOOK_URL', 'TRUST_PROXY', 'DATABASE_SESSION_URL', 'PEER_HOST', 'PEER_PORT'],
+  ...['BLOBS', 'AWS_ENDPOINT_URL', 'AWS_REGION', 'AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY'],
+  ...['CLUSTER_KEY', 'CLUSTER_KEY_FILE', 'CLUSTER_KEY_COMMAND'],
 ]);
 
 type Schema = Readonly<Record<string, unknown>>;
@@ -41,6 +43,13 @@ const createProcessSchema = (shape: object, more: Readonly<Record<string, Schema
     nodeSelector: labels,
     tolerations: list,
     podAnnotations: labels,
+    terminationGracePeriodSeconds: { type: 'integer', minimum: 15 },
+    autoscaling: closedObject({
+      enabled: flag,
+      minReplicas: { type: 'integer', minimum: 1 },
+      maxReplicas: { type: 'integer', minimum: 1 },
+      targets: labels,
+    }),
     ...more,
   });
 
@@ -58,7 +67,14 @@ export function valuesSchema(): Schema {
       url: { type: 'string', pattern: '^(postgres(ql)?://.+)?$' },
       existingSecret: text,
       existingSecretKey: text,
+      sessionUrl: { type: 'string', pattern: '^(postgres(ql)?://.+)?$' },
+      existingSecretSessionKey: text,
     }),
+    blobs: closedObject({
+      store: { type: 'string', pattern: '^(files|database|s3://.+)$' },
+      s3: closedObject({ endpoint: addressOrNone, region: text, existingSecret: text }),
+    }),
+    clusterKey: closedObject({ existingSecret: text, existingSecretKey: text, command: text }),
     settings: createSettingsSchema(sharedSettings),
     storage: closedObject({
       size: text,
@@ -67,12 +83,14 @@ export function valuesSchema(): Schema {
       accessMode: enumSchema('ReadWriteMany', 'ReadWriteOnce'),
     }),
     keys: closedObject({ existingSecret: text }),
-    api: createProcessSchema(apiSettings),
+    api: createProcessSchema(apiSettings, { spoolSize: text }),
     supervisor: createProcessSchema(supervisorSettings, {
       sandbox: enumSchema('userNamespaces', 'gvisor'),
       runtimeClassName: text,
       filesSecret: text,
+      workspacesClaim: text,
     }),
+    networkPolicy: closedObject({ enabled: flag, clientsFrom: list, metricsFrom: list }),
     migration: closedObject({ resources: anything }),
     ingress: closedObject({
       enabled: flag,

@@ -242,6 +242,11 @@ export class Fleet implements PluginInvoker {
     return counts;
   }
 
+  /** How full this supervisor is, for the metrics. */
+  measureLoad(): { readonly busyRatio: number; readonly startsWaiting: number } {
+    return { busyRatio: this.#startQueue.busyRatio, startsWaiting: this.#startQueue.waiting };
+  }
+
   /** Resident bytes of running children by slug, for the metrics. */
   measureMemory(): Map<string, number> {
     const held = new Map<string, number>();

@@ -70,6 +70,16 @@ export class StartQueue {
     this.#now = now;
   }
 
+  /** Number of starts that wait. */
+  get waiting(): number {
+    return this.#waitingOwners.size;
+  }
+
+  /** Share of the places whose processes cannot be stopped for another one. */
+  get busyRatio(): number {
+    return this.#places.count().busy / this.#places.max;
+  }
+
   isWaiting(owner: StartOwner): boolean {
     return this.#waitingOwners.has(owner);
   }

@@ -42,6 +42,16 @@ export const supervisorMetrics = {
   },
   bulkhead_denials_total: { type: 'counter', help: 'Host calls that were denied, by plugin.', labels: ['slug'] },
   bulkhead_children: { type: 'gauge', help: 'Children by state.', labels: ['state'] },
+  bulkhead_children_busy_ratio: {
+    type: 'gauge',
+    help: 'Busy children as a share of CHILDREN. From 1, starts wait.',
+    labels: [],
+  },
+  bulkhead_starts_waiting: {
+    type: 'gauge',
+    help: 'Starts of children that wait for room or for their turn.',
+    labels: [],
+  },
   bulkhead_child_start_seconds: {
     type: 'histogram',
     help: 'Time from the request for a child to its loaded bundle.',

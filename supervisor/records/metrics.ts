@@ -49,6 +49,7 @@ interface ModelUsage {
 export interface Gauges {
   readonly dataDir: string;
   children(): Record<string, number>;
+  load(): { readonly busyRatio: number; readonly startsWaiting: number };
   /** Resident bytes by slug. */
   memory(): ReadonlyMap<string, number>;
   logQueue(): number;
@@ -143,6 +144,8 @@ function createReaders(pool: Pool, gauges: Gauges, rollups: Rollups, labels: Slu
     bulkhead_children: (gauge) => {
       for (const [state, count] of Object.entries(gauges.children())) gauge.set({ state }, count);
     },
+    bulkhead_children_busy_ratio: (gauge) => gauge.set(gauges.load().busyRatio),
+    bulkhead_starts_waiting: (gauge) => gauge.set(gauges.load().startsWaiting),
     bulkhead_plugin_memory_bytes: (gauge) => {
       for (const [slug, bytes] of gauges.memory()) gauge.inc({ slug: labels.getLabel(slug) }, bytes);
     },

@@ -7,9 +7,11 @@ import { promisify } from 'node:util';
 import t from 'tap';
 import { parse } from 'yaml';
 import { apiSettings } from '../../api/config.ts';
+import { apiMetrics } from '../../api/telemetry/metric-table.ts';
 import { valuesSchema } from '../../docs/generate/helm-values-schema.ts';
 import { RELEASE } from '../../service/settings/release.ts';
 import { supervisorSettings } from '../../supervisor/config.ts';
+import { supervisorMetrics } from '../../supervisor/records/metric-table.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { CHART, type Helm, type Labels, type Manifest, ROOT, unpackHelm } from './chart.ts';
 
@@ -34,12 +36,23 @@ const EVERYTHING = [
   ...['monitoring.dashboard.enabled=true', 'settings.LOG_LEVEL=debug', 'supervisor.settings.CHILDREN=20'],
   ...['api.settings.UPLOADS_AT_ONCE=3', 'webhookUrl=https://hooks.test', 'api.nodeSelector.disk=fast'],
 ];
+/** No volume is shared, and pods come and go by their load. */
+const OWN_FOLDERS = [
+  DATABASE,
+  ...['database.sessionUrl=postgres://user:secret@primary:5432/bulkhead', 'clusterKey.existingSecret=cluster'],
+  ...['blobs.store=s3://bucket/one', 'blobs.s3.endpoint=https://s3.test', 'blobs.s3.existingSecret=bucket'],
+  ...['api.autoscaling.enabled=true', 'supervisor.autoscaling.enabled=true', 'supervisor.workspacesClaim=work'],
+  ...['networkPolicy.clientsFrom[0].namespaceSelector.matchLabels.name=ingress', 'storage.className=fast'],
+];
 /** Where the types of each kind are. */
 const MODULES: Readonly<Record<string, string>> = {
   'apps/v1 Deployment': 'kubernetes-models/apps/v1',
+  'apps/v1 StatefulSet': 'kubernetes-models/apps/v1',
+  'autoscaling/v2 HorizontalPodAutoscaler': 'kubernetes-models/autoscaling/v2',
   'batch/v1 Job': 'kubernetes-models/batch/v1',
   'policy/v1 PodDisruptionBudget': 'kubernetes-models/policy/v1',
   'networking.k8s.io/v1 Ingress': 'kubernetes-models/networking.k8s.io/v1',
+  'networking.k8s.io/v1 NetworkPolicy': 'kubernetes-models/networking.k8s.io/v1',
   'v1 ConfigMap': 'kubernetes-models/v1',
   'v1 PersistentVolumeClaim': 'kubernetes-models/v1',
   'v1 Secret': 'kubernetes-models/v1',
@@ -52,8 +65,12 @@ const isHere = process.arch === 'x64';
 const helm: Helm = isHere
   ? await unpackHelm(await temporaryFolder(t))
   : { lint: async () => '', render: async () => [] };
-const [plain, full] = [await helm.render([DATABASE]), await helm.render(EVERYTHING)];
-const rendered = [plain, full];
+const [plain, full, own] = [
+  await helm.render([DATABASE]),
+  await helm.render(EVERYTHING),
+  await helm.render(OWN_FOLDERS),
+];
+const rendered = [plain, full, own];
 const options = { skip: !isHere && 'Helm is carried for x64 only' };
 
 const selectKind = (manifests: readonly Manifest[], kind: string): readonly Manifest[] =>
@@ -61,7 +78,7 @@ const selectKind = (manifests: readonly Manifest[], kind: string): readonly Mani
 const fits = (wanted: Labels, labels: Labels): boolean =>
   Object.entries(wanted).every(([name, value]) => labels[name] === value);
 const podOf = ({ spec }: Manifest) => spec.template;
-const isWorkload = ({ kind }: Manifest): boolean => kind === 'Deployment' || kind === 'Job';
+const isWorkload = ({ kind }: Manifest): boolean => ['Deployment', 'StatefulSet', 'Job'].includes(kind);
 
 t.test('Helm accepts the chart and reports missing values', options, async (t) => {
   t.match(await helm.lint([DATABASE]), /0 chart\(s\) failed/);
@@ -70,6 +87,11 @@ t.test('Helm accepts the chart and reports missing values', options, async (t) =
   await t.rejects(helm.render([DATABASE, 'settings.CHILDERN=1']), /CHILDERN/);
   await t.rejects(helm.render([DATABASE, 'settings.PORT=1']), /PORT/, 'the chart’s own');
   await t.rejects(helm.render([DATABASE, 'storage.accessMode=Often']), /accessMode/);
+  await t.rejects(helm.render([DATABASE, 'blobs.store=s3://bucket']), /Set blobs\.s3\.existingSecret/);
+  await t.rejects(
+    helm.render([DATABASE, 'clusterKey.existingSecret=a', 'keys.existingSecret=b']),
+    /keys\.existingSecret places key files/,
+  );
   const chart = parse(read('deploy/helm/bulkhead/Chart.yaml'));
   t.equal(chart.appVersion, RELEASE);
 });
@@ -108,9 +130,12 @@ t.test('Kubernetes knows every kind, field and value', options, async (t) => {
 t.test('everything that the manifests refer to exists', options, async (t) => {
   const settings = { ...apiSettings, ...supervisorSettings };
   for (const manifests of rendered) {
-    const pods = manifests.filter(isWorkload).map((manifest) => podOf(manifest));
-    for (const { metadata, spec } of pods) {
-      const volumes = (spec.volumes ?? []).map(({ name }: { name: string }) => name);
+    const workloads = manifests.filter(isWorkload);
+    const pods = workloads.map((manifest) => podOf(manifest));
+    for (const { spec: workload } of workloads) {
+      const { metadata, spec } = workload.template;
+      const claims = (workload.volumeClaimTemplates ?? []).map((claim: Manifest) => claim.metadata);
+      const volumes = [...(spec.volumes ?? []), ...claims].map(({ name }: { name: string }) => name);
       for (const container of [...spec.containers, ...(spec.initContainers ?? [])]) {
         const [, script = ''] = container.args ?? container.command;
         t.ok(existsSync(join(ROOT, script)), script);
@@ -132,9 +157,63 @@ t.test('everything that the manifests refer to exists', options, async (t) => {
     }
     for (const budget of selectKind(manifests, 'PodDisruptionBudget'))
       t.equal(pods.filter(({ metadata }) => fits(budget.spec.selector.matchLabels, metadata.labels)).length, 1);
-    for (const deployment of selectKind(manifests, 'Deployment'))
-      t.ok(fits(deployment.spec.selector.matchLabels, podOf(deployment).metadata.labels));
+    for (const workload of manifests.filter(({ kind }) => kind === 'Deployment' || kind === 'StatefulSet'))
+      t.ok(fits(workload.spec.selector.matchLabels, podOf(workload).metadata.labels));
+    for (const { spec } of selectKind(manifests, 'NetworkPolicy')) {
+      const behind = pods.filter(({ metadata }) => fits(spec.podSelector.matchLabels, metadata.labels));
+      const open = spec.ingress.flatMap(({ ports }: { ports: { port: number }[] }) => ports.map(({ port }) => port));
+      t.equal(behind.length, 1);
+      t.same(
+        open,
+        behind[0]?.spec.containers[0].ports.map(({ containerPort }: { containerPort: number }) => containerPort),
+        'each port is open to somebody',
+      );
+    }
+    t.equal(selectKind(manifests, 'NetworkPolicy').length, 2);
   }
+});
+
+t.test('with a cluster key and blobs elsewhere no volume is shared', options, async (t) => {
+  t.same(selectKind(own, 'PersistentVolumeClaim'), []);
+  const [api] = selectKind(own, 'StatefulSet');
+  const [supervisor] = selectKind(own, 'Deployment');
+  t.match(api?.spec, {
+    serviceName: 'prod-bulkhead-api-ops',
+    volumeClaimTemplates: [{ spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '4Gi' } } } }],
+  });
+  t.ok(
+    own.some(
+      ({ kind, metadata, spec }) =>
+        kind === 'Service' && metadata.name === api?.spec.serviceName && spec.clusterIP === 'None',
+    ),
+  );
+  t.match(podOf(supervisor as Manifest).spec.volumes, [{ name: 'data', emptyDir: {} }]);
+  for (const workload of [api, supervisor] as Manifest[]) {
+    const { topologySpreadConstraints, terminationGracePeriodSeconds, containers } = podOf(workload).spec;
+    t.same(
+      topologySpreadConstraints.map(({ topologyKey }: { topologyKey: string }) => topologyKey),
+      ['kubernetes.io/hostname', 'topology.kubernetes.io/zone'],
+    );
+    t.ok(terminationGracePeriodSeconds >= 60);
+    const env = new Map(containers[0].env.map((variable: { name: string }) => [variable.name, variable]));
+    t.match(env.get('BLOBS'), { value: 's3://bucket/one' });
+    t.match(env.get('CLUSTER_KEY_FILE'), { value: '/etc/bulkhead-key/key' });
+    t.match(env.get('DATABASE_SESSION_URL'), { valueFrom: { secretKeyRef: { key: 'sessionUrl' } } });
+    t.match(env.get('AWS_SECRET_ACCESS_KEY'), { valueFrom: { secretKeyRef: { name: 'bucket' } } });
+    t.equal(workload.spec.replicas, undefined, 'the autoscaler decides');
+  }
+  for (const { spec } of selectKind(own, 'HorizontalPodAutoscaler')) {
+    const { kind, name } = spec.scaleTargetRef;
+    t.ok(
+      own.some((manifest) => manifest.kind === kind && manifest.metadata.name === name),
+      `${kind} ${name}`,
+    );
+    const known = name.endsWith('-api') ? apiMetrics : supervisorMetrics;
+    for (const { pods } of spec.metrics)
+      t.ok(Object.hasOwn(known, pods.metric.name) || pods.metric.name.startsWith('nodejs_'), pods.metric.name);
+  }
+  t.equal(selectKind(own, 'HorizontalPodAutoscaler').length, 2);
+  t.equal(selectKind(plain, 'Deployment').length, 2);
 });
 
 t.test('the supervisor’s pod lets jails be built, and no other does more than it must', options, async (t) => {

@@ -28,9 +28,21 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{ .Values.storage.existingClaim | default (include "bulkhead.fullname" .) }}
 {{- end -}}
 
+{{/* Whether pods share one volume: without a cluster key, keys are files; blobs may be files. "": each pod has its own folder. */}}
+{{- define "bulkhead.isShared" -}}
+{{- $hasKey := or .Values.clusterKey.existingSecret .Values.clusterKey.command -}}
+{{- if or (eq .Values.blobs.store "files") (not $hasKey) -}}shared{{- end -}}
+{{- end -}}
+
 {{- define "bulkhead.needsDatabase" -}}
 {{- if not (or .Values.database.url .Values.database.existingSecret) -}}
 {{- fail "Set database.url, or database.existingSecret to the name of a Secret that holds it." -}}
+{{- end -}}
+{{- if and (hasPrefix "s3://" .Values.blobs.store) (not .Values.blobs.s3.existingSecret) -}}
+{{- fail "Set blobs.s3.existingSecret to the name of a Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY." -}}
+{{- end -}}
+{{- if and (or .Values.clusterKey.existingSecret .Values.clusterKey.command) .Values.keys.existingSecret -}}
+{{- fail "keys.existingSecret places key files, and clusterKey seals keys in the database: set one of them." -}}
 {{- end -}}
 {{- end -}}
 
@@ -41,4 +53,12 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
     secretKeyRef:
       name: {{ .root.Values.database.existingSecret | default .secret }}
       key: {{ .root.Values.database.existingSecret | empty | ternary "url" .root.Values.database.existingSecretKey }}
+{{- $sessionKey := .root.Values.database.existingSecret | empty | ternary (.root.Values.database.sessionUrl | empty | ternary "" "sessionUrl") .root.Values.database.existingSecretSessionKey }}
+{{- with $sessionKey }}
+- name: DATABASE_SESSION_URL
+  valueFrom:
+    secretKeyRef:
+      name: {{ $.root.Values.database.existingSecret | default $.secret }}
+      key: {{ . }}
+{{- end }}
 {{- end -}}

@@ -11,6 +11,27 @@
 - name: TRUST_PROXY
   value: {{ . | quote }}
 {{- end }}
+- name: BLOBS
+  value: {{ $root.Values.blobs.store | quote }}
+{{- if hasPrefix "s3://" $root.Values.blobs.store }}
+{{- with $root.Values.blobs.s3.endpoint }}
+- name: AWS_ENDPOINT_URL
+  value: {{ . | quote }}
+{{- end }}
+- name: AWS_REGION
+  value: {{ $root.Values.blobs.s3.region | quote }}
+{{- range list "AWS_ACCESS_KEY_ID" "AWS_SECRET_ACCESS_KEY" }}
+- name: {{ . }}
+  valueFrom: { secretKeyRef: { name: {{ $root.Values.blobs.s3.existingSecret }}, key: {{ . }} } }
+{{- end }}
+{{- end }}
+{{- if $root.Values.clusterKey.existingSecret }}
+- name: CLUSTER_KEY_FILE
+  value: /etc/bulkhead-key/key
+{{- else if $root.Values.clusterKey.command }}
+- name: CLUSTER_KEY_COMMAND
+  value: {{ $root.Values.clusterKey.command | quote }}
+{{- end }}
 {{- range $name, $value := mergeOverwrite (dict) $root.Values.settings .values.settings }}
 - name: {{ $name }}
   value: {{ $value | toString | quote }}
@@ -32,25 +53,27 @@ readOnlyRootFilesystem: true
 capabilities: { drop: [ALL] }
 {{- end -}}
 
-{{/* All on one node where the volume cannot be on several; else apart where that can be had. */}}
-{{- define "bulkhead.affinity" -}}
-{{- if eq .root.Values.storage.accessMode "ReadWriteOnce" }}
-podAffinity:
-  requiredDuringSchedulingIgnoredDuringExecution:
-    - topologyKey: kubernetes.io/hostname
-      labelSelector:
-        matchLabels:
-          app.kubernetes.io/name: bulkhead
-          app.kubernetes.io/instance: {{ .root.Release.Name }}
-{{- else }}
-podAntiAffinity:
-  preferredDuringSchedulingIgnoredDuringExecution:
-    - weight: 1
-      podAffinityTerm:
-        topologyKey: kubernetes.io/hostname
+{{/* All on one node where a shared volume cannot be on several; else spread over nodes and zones where that can be had. */}}
+{{- define "bulkhead.placement" -}}
+{{- if and (include "bulkhead.isShared" .root) (eq .root.Values.storage.accessMode "ReadWriteOnce") }}
+affinity:
+  podAffinity:
+    requiredDuringSchedulingIgnoredDuringExecution:
+      - topologyKey: kubernetes.io/hostname
         labelSelector:
           matchLabels:
-            {{- include "bulkhead.selector" . | nindent 12 }}
+            app.kubernetes.io/name: bulkhead
+            app.kubernetes.io/instance: {{ .root.Release.Name }}
+{{- else }}
+topologySpreadConstraints:
+  {{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+  - maxSkew: 1
+    topologyKey: {{ . }}
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "bulkhead.selector" $ | nindent 8 }}
+  {{- end }}
 {{- end }}
 {{- end -}}
 
@@ -63,8 +86,7 @@ enableServiceLinks: false
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-affinity:
-  {{- include "bulkhead.affinity" . | trim | nindent 2 }}
+{{ include "bulkhead.placement" . | trim }}
 {{- with .values.nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
@@ -87,11 +109,21 @@ initContainers:
 {{- end }}
 {{- end -}}
 
+{{/* The folder of a process: the shared volume, or its own: an API's outlives its pod, for the webhooks in its spool. */}}
 {{- define "bulkhead.volumes" -}}
+{{- if include "bulkhead.isShared" .root }}
 - name: data
   persistentVolumeClaim: { claimName: {{ include "bulkhead.claim" .root }} }
+{{- else if eq .component "supervisor" }}
+- name: data
+  emptyDir: {}
+{{- end }}
 - name: tmp
   emptyDir: {}
+{{- with .root.Values.clusterKey.existingSecret }}
+- name: cluster-key
+  secret: { secretName: {{ . }}, items: [{ key: {{ $.root.Values.clusterKey.existingSecretKey }}, path: key }], defaultMode: 0440 }
+{{- end }}
 {{- with .root.Values.keys.existingSecret }}
 - name: keys
   secret: { secretName: {{ . }}, defaultMode: 0440 }
@@ -101,11 +133,15 @@ initContainers:
 {{- define "bulkhead.mounts" -}}
 - { name: data, mountPath: /var/lib/bulkhead }
 - { name: tmp, mountPath: /tmp }
+{{- if .Values.clusterKey.existingSecret }}
+- { name: cluster-key, mountPath: /etc/bulkhead-key, readOnly: true }
+{{- end }}
 {{- end -}}
 
 {{/* A value that makes pods anew when what is mounted or read at start has changed. */}}
 {{- define "bulkhead.annotations" -}}
 checksum/database: {{ .root.Values.database | toJson | sha256sum }}
+checksum/storage: {{ list .root.Values.blobs .root.Values.clusterKey | toJson | sha256sum }}
 {{- with .values.podAnnotations }}
 {{ toYaml . }}
 {{- end }}
