@@ -13,7 +13,10 @@ import { documentRoutes } from '../service/http/openapi.ts';
 import { type AccountLimits, limitAccounts, limitAnonymous } from '../service/http/rate-limits.ts';
 import type { ConsoleSessions } from '../service/identity/console-sessions.ts';
 import type { SignIn } from '../service/identity/sign-in.ts';
+import type { TokenExchange } from '../service/identity/token-exchange.ts';
 import { accountRoutes } from './accounts/account-routes.ts';
+import { delegationRoutes } from './accounts/delegation-routes.ts';
+import { exchangeRoutes } from './accounts/exchange-routes.ts';
 import { type SignInFacts, signInRoutes } from './accounts/sign-in-routes.ts';
 import { signOutRoutes } from './accounts/sign-out-routes.ts';
 import { tokenRoutes } from './accounts/token-routes.ts';
@@ -70,6 +73,8 @@ export interface AppDeps {
   readonly services: Services;
   readonly signIn: SignIn;
   readonly consoleSessions: ConsoleSessions;
+  /** Exchanges tokens of services. Default: none is exchanged. */
+  readonly exchange?: TokenExchange;
   /** Domain of the console's cookie. Default: the host of `publicUrl`. */
   readonly cookieDomain?: string | undefined;
   readonly metrics: Pick<Metrics, 'answered'>;
@@ -131,6 +136,12 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
     await scope.register(documentationRoutes(buildDocument));
   };
   await app.register(anonymousScope, { prefix: API_PREFIX });
+  const { exchange } = deps;
+  if (exchange)
+    await app.register(async (scope) => {
+      limitAnonymous(scope, limits.anonymous);
+      await scope.register(exchangeRoutes(exchange));
+    });
   return app;
 }
 
@@ -168,12 +179,14 @@ function protectiveHeaders(publicUrl: string): FastifyHelmetOptions {
 
 async function accountScope(scope: FastifyInstance, deps: AppDeps, site: ConsoleSite): Promise<void> {
   const { services, signIn, limits, publicUrl, signInFacts } = deps;
-  serveAccounts(scope, { signIn, anonymousPerMinute: limits.anonymous, bodiesInFlight: BODIES_IN_FLIGHT, site });
+  const signedIn = { signIn, anonymousPerMinute: limits.anonymous, bodiesInFlight: BODIES_IN_FLIGHT, site };
+  serveAccounts(scope, { ...signedIn, scopes: { read: 'account:read', write: null } });
   limitAccounts(scope, limits);
   await scope.register(multipart);
   const uploads = createUploadLimiter(limits.uploadsAtOnce);
   await scope.register(accountRoutes(services));
   await scope.register(tokenRoutes(services));
+  await scope.register(delegationRoutes(services));
   await scope.register(signOutRoutes(services, deps.consoleSessions, site));
   await scope.register(pluginRoutes(services, uploads));
   await scope.register(pluginLifecycleRoutes(services));

@@ -10,6 +10,7 @@ import { sweepDeletedPlugins } from '../db/catalog/plugins.ts';
 import { recordMember, requireCluster } from '../db/cluster/cluster-record.ts';
 import { announceProcess } from '../db/cluster/running-processes.ts';
 import type { Blobs } from '../db/files/blobs.ts';
+import type { KeyStore } from '../db/files/key-files.ts';
 import { openSecretKeys } from '../db/files/secrets.ts';
 import { waitForUpdate } from '../db/installations/updates.ts';
 import { requestIntrospection } from '../db/jobs/introspections.ts';
@@ -18,7 +19,8 @@ import { openListener } from '../db/postgres/listener.ts';
 import { openPool } from '../db/postgres/pool.ts';
 import { openConsoleSessions, withConsoleSessions } from '../service/identity/console-sessions.ts';
 import { openSignIn } from '../service/identity/sign-in.ts';
-import { openVerifier } from '../service/identity/tokens.ts';
+import { openTokenExchange } from '../service/identity/token-exchange.ts';
+import { openIssuer, openVerifier } from '../service/identity/tokens.ts';
 import { ConnectionDrain, listenOptions, stopAccepting } from '../service/lifecycle/drain.ts';
 import { collectWhenIdle } from '../service/lifecycle/garbage-collection.ts';
 import { buildOperations, readReadiness } from '../service/lifecycle/operations.ts';
@@ -112,6 +114,7 @@ export async function serveApi(
     },
     signIn,
     consoleSessions: openConsoleSessions({ pool, tokens, signIn, lifetimeMs }),
+    ...(await openExchange(pool, config, member.keys)),
     cookieDomain: config.CONSOLE_COOKIE_DOMAIN,
     metrics,
     logger,
@@ -172,4 +175,12 @@ function readLimits(config: ApiConfig): AppDeps['limits'] {
     uploadsAtOnce: config.UPLOADS_AT_ONCE,
     installationsPerAccount: config.INSTALLATIONS_PER_ACCOUNT,
   };
+}
+
+/** Nothing without an issuer of services: then their tokens need no signing key either. */
+async function openExchange(pool: Pool, config: ApiConfig, keys: KeyStore) {
+  if (config.EXCHANGE_ISSUERS.length === 0) return {};
+  const issuer = await openIssuer(config.DATA_DIR, keys);
+  const audience = config.EXCHANGE_AUDIENCE ?? publicUrl(config);
+  return { exchange: openTokenExchange({ pool, issuer, issuers: config.EXCHANGE_ISSUERS, audience }) };
 }

@@ -1,5 +1,5 @@
 /** Settings of the API process. */
-import type { z } from 'zod';
+import { z } from 'zod';
 import { parseSettings, sharedSettings, webAddress, wholeNumber } from '../service/settings/settings.ts';
 
 export const apiSettings = {
@@ -12,6 +12,23 @@ export const apiSettings = {
     'How long a sign-in to the console lasts. One with a token that Bulkhead issued ends with the token.',
     'hours',
   ),
+  EXCHANGE_ISSUERS: z
+    .string()
+    .transform((list) => list.split(',').map((url) => url.trim().replace(/\/+$/, '')))
+    .transform((urls) => urls.filter((url) => url !== ''))
+    .refine(
+      (urls) => urls.every((url) => /^https?:\/\/[^\s/]/.test(url)),
+      'must be http or https addresses, separated by commas',
+    )
+    .prefault('')
+    .describe(
+      'OpenID Connect issuers, separated by commas, whose tokens services exchange for tokens of accounts that allowed it (POST /oauth/token). Empty: none.',
+    ),
+  EXCHANGE_AUDIENCE: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('The audience that tokens of services must have. Empty: PUBLIC_URL.'),
   READS_PER_MINUTE: wholeNumber(1, 10_000_000, 1_200, 'REST reads of one account.', 'a minute'),
   WRITES_PER_MINUTE: wholeNumber(1, 10_000_000, 600, 'REST writes of one account.', 'a minute'),
   UPLOADS_AT_ONCE: wholeNumber(1, 1_000, 10, 'Concurrent package uploads of one API process.'),

@@ -83,6 +83,68 @@ export interface paths {
         patch: operations["patchMeTokensById"];
         trace?: never;
     };
+    "/me/delegations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The services that may act for the caller’s account, newest first */
+        get: operations["getMeDelegations"];
+        put?: never;
+        /**
+         * Lets a service act for the caller’s account
+         * @description The service exchanges a token of its issuer for one of the account at `POST /oauth/token` (RFC 8693). The issuer must be one that the
+         *     operator configured. Scopes: `sessions:read`: Read sessions, transcripts, tools and streams of the session API. `sessions:write`: Everything in the session API but the logins of SSH hosts. `account:read`: Read what the REST interface shows of the account.
+         */
+        post: operations["postMeDelegations"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/delegations/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Ends what a service may do for the caller’s account
+         * @description Its tokens are refused at once, and its streams end.
+         */
+        delete: operations["deleteMeDelegationsById"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/actions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What was done in the name of the caller’s account in the last 90 days, newest first
+         * @description Changes of SSH hosts and of services that may act for the account, and the tokens that services got.
+         */
+        get: operations["getMeActions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sign-out": {
         parameters: {
             query?: never;
@@ -1184,7 +1246,7 @@ export interface components {
             title: string;
             status: number;
             /** @enum {string} */
-            code: "bad_request" | "unauthenticated" | "not_owner" | "operators_only" | "account_suspended" | "plugin_blocked" | "inspector_off" | "draft_owner_only" | "not_found" | "method_not_allowed" | "slug_taken" | "version_exists" | "no_published_version" | "last_version" | "published_version_exists" | "required_installation" | "already_installed" | "too_many_installations" | "too_many" | "not_pending" | "no_draft" | "not_a_draft" | "inspector_open" | "not_running" | "delivery_state" | "no_channel" | "cancelled" | "id_reused" | "turn_held" | "not_judged" | "turn_ended" | "gone" | "too_large" | "quota_exceeded" | "unsupported_media_type" | "invalid_pin" | "invalid_package" | "text_files_only" | "invalid_arguments" | "rate_limited" | "internal" | "plugin_failed" | "bundler_busy" | "unavailable" | "plugin_timeout";
+            code: "bad_request" | "unauthenticated" | "not_owner" | "insufficient_scope" | "operators_only" | "account_suspended" | "plugin_blocked" | "inspector_off" | "draft_owner_only" | "not_found" | "method_not_allowed" | "slug_taken" | "version_exists" | "no_published_version" | "last_version" | "published_version_exists" | "required_installation" | "already_installed" | "too_many_installations" | "too_many" | "not_pending" | "no_draft" | "not_a_draft" | "inspector_open" | "not_running" | "delivery_state" | "no_channel" | "cancelled" | "id_reused" | "turn_held" | "not_judged" | "turn_ended" | "gone" | "too_large" | "quota_exceeded" | "unsupported_media_type" | "invalid_pin" | "invalid_package" | "text_files_only" | "invalid_arguments" | "rate_limited" | "internal" | "plugin_failed" | "bundler_busy" | "unavailable" | "plugin_timeout";
             /** @description What happened, where, and what to do next. */
             detail: string;
             /** @description Also the header x-request-id. The operator finds the cause in the log by it. */
@@ -1222,6 +1284,32 @@ export interface components {
             expiresAt: string;
             /** @description Whether this request was made with it. */
             current: boolean;
+        };
+        /** @description A service that may act for the account. */
+        Delegation: {
+            id: string;
+            name: string;
+            issuer: string;
+            subject: string;
+            scopes: string[];
+            /** Format: date-time */
+            createdAt: string;
+            /** @description When the service last got a token; null: never. */
+            lastUsedAt: string | null;
+        };
+        /** @description Something that was done in the name of the account. */
+        AccountAction: {
+            id: string;
+            /** Format: date-time */
+            at: string;
+            action: string;
+            /** @description What it was done to. */
+            subject: string;
+            detail: string | null;
+            /** @description The record of the request’s token; null: it had none. */
+            tokenId: string | null;
+            /** @description The service that acted for the account; null: the account itself. */
+            actor: string | null;
         };
         /** @description A plugin as its owner sees it in lists. */
         Plugin: {
@@ -2003,7 +2091,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2011,7 +2099,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -2108,7 +2196,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2116,7 +2204,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -2216,7 +2304,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2224,7 +2312,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -2316,7 +2404,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2324,7 +2412,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -2442,7 +2530,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2450,7 +2538,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -2588,7 +2676,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2596,7 +2684,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -2633,6 +2721,515 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
                         code?: "unsupported_media_type";
+                    };
+                };
+            };
+            /** @description rate_limited: Too many requests */
+            429: {
+                headers: {
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    };
+                };
+            };
+            /** @description internal: Internal error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "internal";
+                    };
+                };
+            };
+            /** @description unavailable: A part of Bulkhead is unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unavailable";
+                    };
+                };
+            };
+        };
+    };
+    getMeDelegations: {
+        parameters: {
+            query?: {
+                limit?: number;
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        items: components["schemas"]["Delegation"][];
+                        nextCursor: string | null;
+                    };
+                };
+            };
+            /** @description bad_request: The request is malformed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "bad_request";
+                    };
+                };
+            };
+            /** @description unauthenticated: Authentication is required */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unauthenticated";
+                    };
+                };
+            };
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "account_suspended" | "insufficient_scope";
+                    };
+                };
+            };
+            /** @description rate_limited: Too many requests */
+            429: {
+                headers: {
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    };
+                };
+            };
+            /** @description internal: Internal error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "internal";
+                    };
+                };
+            };
+            /** @description unavailable: A part of Bulkhead is unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unavailable";
+                    };
+                };
+            };
+        };
+    };
+    postMeDelegations: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    name: string;
+                    /**
+                     * Format: uri
+                     * @description Address of the OpenID Connect issuer of the service’s tokens.
+                     */
+                    issuer: string;
+                    /** @description `sub` of the service’s tokens. */
+                    subject: string;
+                    /** @description The most that the service may do. */
+                    scopes: ("sessions:read" | "sessions:write" | "account:read")[];
+                };
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
+                    /** @description Path of the new resource. */
+                    location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Delegation"];
+                };
+            };
+            /** @description bad_request: The request is malformed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "bad_request";
+                    };
+                };
+            };
+            /** @description unauthenticated: Authentication is required */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unauthenticated";
+                    };
+                };
+            };
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "account_suspended" | "insufficient_scope";
+                    };
+                };
+            };
+            /** @description id_reused: The id belongs to another request; too_many: The account has its maximum of these */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "id_reused" | "too_many";
+                    };
+                };
+            };
+            /** @description too_large: The content is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "too_large";
+                    };
+                };
+            };
+            /** @description unsupported_media_type: The content type is not supported */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unsupported_media_type";
+                    };
+                };
+            };
+            /** @description rate_limited: Too many requests */
+            429: {
+                headers: {
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    };
+                };
+            };
+            /** @description internal: Internal error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "internal";
+                    };
+                };
+            };
+            /** @description unavailable: A part of Bulkhead is unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unavailable";
+                    };
+                };
+            };
+        };
+    };
+    deleteMeDelegationsById: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description bad_request: The request is malformed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "bad_request";
+                    };
+                };
+            };
+            /** @description unauthenticated: Authentication is required */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unauthenticated";
+                    };
+                };
+            };
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "account_suspended" | "insufficient_scope";
+                    };
+                };
+            };
+            /** @description not_found: The resource does not exist */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "not_found";
+                    };
+                };
+            };
+            /** @description too_large: The content is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "too_large";
+                    };
+                };
+            };
+            /** @description unsupported_media_type: The content type is not supported */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unsupported_media_type";
+                    };
+                };
+            };
+            /** @description rate_limited: Too many requests */
+            429: {
+                headers: {
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "rate_limited";
+                    };
+                };
+            };
+            /** @description internal: Internal error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "internal";
+                    };
+                };
+            };
+            /** @description unavailable: A part of Bulkhead is unavailable */
+            503: {
+                headers: {
+                    /** @description Seconds after which to try again. */
+                    "retry-after"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unavailable";
+                    };
+                };
+            };
+        };
+    };
+    getMeActions: {
+        parameters: {
+            query?: {
+                limit?: number;
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    /** @description Requests of this kind per minute. */
+                    "ratelimit-limit"?: number;
+                    /** @description Requests left. */
+                    "ratelimit-remaining"?: number;
+                    /** @description Seconds until all requests are available again. */
+                    "ratelimit-reset"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        items: components["schemas"]["AccountAction"][];
+                        nextCursor: string | null;
+                    };
+                };
+            };
+            /** @description bad_request: The request is malformed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "bad_request";
+                    };
+                };
+            };
+            /** @description unauthenticated: Authentication is required */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "unauthenticated";
+                    };
+                };
+            };
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"] & {
+                        /** @enum {unknown} */
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -2734,7 +3331,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2742,7 +3339,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -2866,7 +3463,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2874,7 +3471,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -2979,7 +3576,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2987,7 +3584,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -3121,7 +3718,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; not_owner: The resource belongs to another account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; not_owner: The resource belongs to another account */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3129,7 +3726,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "not_owner";
+                        code?: "account_suspended" | "insufficient_scope" | "not_owner";
                     };
                 };
             };
@@ -3235,7 +3832,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; not_owner: The resource belongs to another account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; not_owner: The resource belongs to another account */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3243,7 +3840,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "not_owner";
+                        code?: "account_suspended" | "insufficient_scope" | "not_owner";
                     };
                 };
             };
@@ -3394,7 +3991,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; not_owner: The resource belongs to another account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; not_owner: The resource belongs to another account */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3402,7 +3999,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "not_owner";
+                        code?: "account_suspended" | "insufficient_scope" | "not_owner";
                     };
                 };
             };
@@ -3558,7 +4155,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; not_owner: The resource belongs to another account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; not_owner: The resource belongs to another account */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3566,7 +4163,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "not_owner";
+                        code?: "account_suspended" | "insufficient_scope" | "not_owner";
                     };
                 };
             };
@@ -3732,7 +4329,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; not_owner: The resource belongs to another account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; not_owner: The resource belongs to another account */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3740,7 +4337,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "not_owner";
+                        code?: "account_suspended" | "insufficient_scope" | "not_owner";
                     };
                 };
             };
@@ -3905,7 +4502,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; not_owner: The resource belongs to another account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; not_owner: The resource belongs to another account */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3913,7 +4510,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "not_owner";
+                        code?: "account_suspended" | "insufficient_scope" | "not_owner";
                     };
                 };
             };
@@ -4057,7 +4654,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; not_owner: The resource belongs to another account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; not_owner: The resource belongs to another account */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4065,7 +4662,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "not_owner";
+                        code?: "account_suspended" | "insufficient_scope" | "not_owner";
                     };
                 };
             };
@@ -4215,7 +4812,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; not_owner: The resource belongs to another account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; not_owner: The resource belongs to another account */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4223,7 +4820,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "not_owner";
+                        code?: "account_suspended" | "insufficient_scope" | "not_owner";
                     };
                 };
             };
@@ -4356,7 +4953,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; not_owner: The resource belongs to another account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; not_owner: The resource belongs to another account */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4364,7 +4961,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "not_owner";
+                        code?: "account_suspended" | "insufficient_scope" | "not_owner";
                     };
                 };
             };
@@ -4512,7 +5109,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; not_owner: The resource belongs to another account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; not_owner: The resource belongs to another account */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4520,7 +5117,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "not_owner";
+                        code?: "account_suspended" | "insufficient_scope" | "not_owner";
                     };
                 };
             };
@@ -4641,7 +5238,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; not_owner: The resource belongs to another account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; not_owner: The resource belongs to another account */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4649,7 +5246,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "not_owner";
+                        code?: "account_suspended" | "insufficient_scope" | "not_owner";
                     };
                 };
             };
@@ -4773,7 +5370,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; not_owner: The resource belongs to another account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; not_owner: The resource belongs to another account */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4781,7 +5378,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "not_owner";
+                        code?: "account_suspended" | "insufficient_scope" | "not_owner";
                     };
                 };
             };
@@ -4894,7 +5491,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4902,7 +5499,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -4998,7 +5595,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5006,7 +5603,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -5118,7 +5715,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5126,7 +5723,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -5241,7 +5838,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; draft_owner_only: Only the plugin’s owner may use its draft; plugin_blocked: An operator blocked the plugin */
+            /** @description account_suspended: An operator suspended the account; draft_owner_only: Only the plugin’s owner may use its draft; insufficient_scope: The token’s scopes do not allow this; plugin_blocked: An operator blocked the plugin */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5249,7 +5846,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "draft_owner_only" | "plugin_blocked";
+                        code?: "account_suspended" | "draft_owner_only" | "insufficient_scope" | "plugin_blocked";
                     };
                 };
             };
@@ -5405,7 +6002,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5413,7 +6010,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -5519,7 +6116,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5527,7 +6124,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -5670,7 +6267,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; draft_owner_only: Only the plugin’s owner may use its draft */
+            /** @description account_suspended: An operator suspended the account; draft_owner_only: Only the plugin’s owner may use its draft; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5678,7 +6275,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "draft_owner_only";
+                        code?: "account_suspended" | "draft_owner_only" | "insufficient_scope";
                     };
                 };
             };
@@ -5840,7 +6437,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5848,7 +6445,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -5956,7 +6553,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5964,7 +6561,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -6079,7 +6676,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6087,7 +6684,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -6206,7 +6803,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6214,7 +6811,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -6346,7 +6943,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6354,7 +6951,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -6486,7 +7083,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6494,7 +7091,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -6620,7 +7217,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6628,7 +7225,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -6772,7 +7369,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6780,7 +7377,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -6924,7 +7521,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6932,7 +7529,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -7076,7 +7673,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7084,7 +7681,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -7216,7 +7813,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7224,7 +7821,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -7368,7 +7965,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7376,7 +7973,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -7519,7 +8116,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7527,7 +8124,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -7660,7 +8257,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7668,7 +8265,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -7808,7 +8405,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7816,7 +8413,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -7925,7 +8522,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7933,7 +8530,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -8042,7 +8639,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8050,7 +8647,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -8195,7 +8792,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8203,7 +8800,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -8348,7 +8945,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8356,7 +8953,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -8508,7 +9105,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8516,7 +9113,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -8655,7 +9252,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8663,7 +9260,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -8772,7 +9369,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8780,7 +9377,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -8928,7 +9525,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8936,7 +9533,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -9032,7 +9629,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9040,7 +9637,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -9146,7 +9743,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9154,7 +9751,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -9293,7 +9890,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9301,7 +9898,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -9413,7 +10010,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9421,7 +10018,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended";
+                        code?: "account_suspended" | "insufficient_scope";
                     };
                 };
             };
@@ -9527,7 +10124,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; operators_only: Only operators may do this */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; operators_only: Only operators may do this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9535,7 +10132,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "operators_only";
+                        code?: "account_suspended" | "insufficient_scope" | "operators_only";
                     };
                 };
             };
@@ -9633,7 +10230,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; operators_only: Only operators may do this */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; operators_only: Only operators may do this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9641,7 +10238,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "operators_only";
+                        code?: "account_suspended" | "insufficient_scope" | "operators_only";
                     };
                 };
             };
@@ -9735,7 +10332,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; operators_only: Only operators may do this */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; operators_only: Only operators may do this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9743,7 +10340,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "operators_only";
+                        code?: "account_suspended" | "insufficient_scope" | "operators_only";
                     };
                 };
             };
@@ -9845,7 +10442,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; operators_only: Only operators may do this */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; operators_only: Only operators may do this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9853,7 +10450,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "operators_only";
+                        code?: "account_suspended" | "insufficient_scope" | "operators_only";
                     };
                 };
             };
@@ -9985,7 +10582,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; operators_only: Only operators may do this */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; operators_only: Only operators may do this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9993,7 +10590,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "operators_only";
+                        code?: "account_suspended" | "insufficient_scope" | "operators_only";
                     };
                 };
             };
@@ -10125,7 +10722,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; operators_only: Only operators may do this */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; operators_only: Only operators may do this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10133,7 +10730,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "operators_only";
+                        code?: "account_suspended" | "insufficient_scope" | "operators_only";
                     };
                 };
             };
@@ -10265,7 +10862,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; operators_only: Only operators may do this */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; operators_only: Only operators may do this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10273,7 +10870,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "operators_only";
+                        code?: "account_suspended" | "insufficient_scope" | "operators_only";
                     };
                 };
             };
@@ -10411,7 +11008,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; operators_only: Only operators may do this */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; operators_only: Only operators may do this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10419,7 +11016,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "operators_only";
+                        code?: "account_suspended" | "insufficient_scope" | "operators_only";
                     };
                 };
             };
@@ -10521,7 +11118,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; operators_only: Only operators may do this */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; operators_only: Only operators may do this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10529,7 +11126,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "operators_only";
+                        code?: "account_suspended" | "insufficient_scope" | "operators_only";
                     };
                 };
             };
@@ -10661,7 +11258,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; operators_only: Only operators may do this */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; operators_only: Only operators may do this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10669,7 +11266,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "operators_only";
+                        code?: "account_suspended" | "insufficient_scope" | "operators_only";
                     };
                 };
             };
@@ -10801,7 +11398,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; operators_only: Only operators may do this */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; operators_only: Only operators may do this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10809,7 +11406,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "operators_only";
+                        code?: "account_suspended" | "insufficient_scope" | "operators_only";
                     };
                 };
             };
@@ -10941,7 +11538,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; operators_only: Only operators may do this */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; operators_only: Only operators may do this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10949,7 +11546,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "operators_only";
+                        code?: "account_suspended" | "insufficient_scope" | "operators_only";
                     };
                 };
             };
@@ -11087,7 +11684,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; operators_only: Only operators may do this */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; operators_only: Only operators may do this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -11095,7 +11692,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "operators_only";
+                        code?: "account_suspended" | "insufficient_scope" | "operators_only";
                     };
                 };
             };
@@ -11201,7 +11798,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; operators_only: Only operators may do this */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; operators_only: Only operators may do this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -11209,7 +11806,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "operators_only";
+                        code?: "account_suspended" | "insufficient_scope" | "operators_only";
                     };
                 };
             };
@@ -11340,7 +11937,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description account_suspended: An operator suspended the account; operators_only: Only operators may do this */
+            /** @description account_suspended: An operator suspended the account; insufficient_scope: The token’s scopes do not allow this; operators_only: Only operators may do this */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -11348,7 +11945,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "account_suspended" | "operators_only";
+                        code?: "account_suspended" | "insufficient_scope" | "operators_only";
                     };
                 };
             };

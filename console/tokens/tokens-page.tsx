@@ -5,6 +5,7 @@ import { readBody, rest } from '../rest/client.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { PageHeader } from '../shell/page-header.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
+import { Delegations } from './delegations.tsx';
 import { type Token, TokensTable } from './tokens-table.tsx';
 
 /** The same limit as in the REST interface. Characters. */
@@ -34,6 +35,7 @@ export function TokensPage() {
           <Text>Everything that signs in as you is signed out: this console, command lines, agent runtimes.</Text>
         </ConfirmButton>
       </Group>
+      <Delegations />
     </Stack>
   );
 }

@@ -25,40 +25,54 @@ interface NewToken {
   readonly accountId: string;
   readonly name: string;
   readonly expiresAt: Date;
+  /** Default: the token may do what its account may. */
+  readonly scopes?: readonly string[];
+  /** The service that acts with it; default: none. */
+  readonly delegationId?: string;
+}
+/** What limits a token. */
+export interface TokenLimits {
+  /** Null: it may do what its account may. */
+  readonly scopes: readonly string[] | null;
+  /** The service that acts with it; null: the account itself. */
+  readonly actor: string | null;
 }
 
 const COLUMNS = 'id, name, created_at AS "createdAt", last_used_at AS "lastUsedAt", expires_at AS "expiresAt"';
 
 /** Records a token before it is signed, and forgets expired ones. @returns its id */
-export async function recordToken(db: Queryable, { accountId, name, expiresAt }: NewToken): Promise<string> {
+export async function recordToken(
+  db: Queryable,
+  { accountId, name, expiresAt, scopes, delegationId }: NewToken,
+): Promise<string> {
   const id = randomUUIDv7();
   await changeRows(db, `DELETE FROM tokens WHERE expires_at < now() - interval '1 day'`);
-  await changeRows(db, 'INSERT INTO tokens (id, account_id, name, expires_at) VALUES ($1, $2, $3, $4)', [
-    id,
-    accountId,
-    name,
-    expiresAt,
-  ]);
+  await changeRows(
+    db,
+    'INSERT INTO tokens (id, account_id, name, expires_at, scopes, delegation_id) VALUES ($1, $2, $3, $4, $5, $6)',
+    [id, accountId, name, expiresAt, scopes ?? null, delegationId ?? null],
+  );
   return id;
 }
 
-/** Lists an account's tokens that have not expired, newest first. */
+/** Lists an account's tokens that have not expired, newest first, without those of services. */
 export const pageTokens = (db: Queryable, accountId: string, query: PageQuery): Promise<Page<IssuedToken>> =>
   readPage<IssuedToken>(
     db,
     `SELECT ${COLUMNS} FROM tokens
-      WHERE account_id = $1 AND expires_at > now() AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
+      WHERE account_id = $1 AND delegation_id IS NULL AND expires_at > now() AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
     [accountId],
     query,
     ({ id }) => id,
   );
 
 /** Finds a token when it is used, and notes the time. Null: it was revoked. */
-export async function useToken(db: Queryable, accountId: string, id: string): Promise<IssuedToken | null> {
-  const found = await findRow<IssuedToken & { isNoted: boolean }>(
+export async function useToken(db: Queryable, accountId: string, id: string): Promise<TokenLimits | null> {
+  const found = await findRow<TokenLimits & { isNoted: boolean }>(
     db,
-    `SELECT ${COLUMNS}, coalesce(last_used_at > now() - make_interval(mins => $3), false) AS "isNoted"
-       FROM tokens WHERE id = $1 AND account_id = $2`,
+    `SELECT t.scopes, d.subject || ' of ' || d.issuer AS actor,
+            coalesce(t.last_used_at > now() - make_interval(mins => $3), false) AS "isNoted"
+       FROM tokens t LEFT JOIN delegations d ON d.id = t.delegation_id WHERE t.id = $1 AND t.account_id = $2`,
     [id, accountId, LAST_USED_EVERY_MIN],
   );
   // A database that takes no writes still lets users in.

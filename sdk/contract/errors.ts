@@ -3,6 +3,7 @@ export const problems = {
   bad_request: { status: 400, title: 'The request is malformed' },
   unauthenticated: { status: 401, title: 'Authentication is required' },
   not_owner: { status: 403, title: 'The resource belongs to another account' },
+  insufficient_scope: { status: 403, title: 'The token’s scopes do not allow this' },
   operators_only: { status: 403, title: 'Only operators may do this' },
   account_suspended: { status: 403, title: 'An operator suspended the account' },
   plugin_blocked: { status: 403, title: 'An operator blocked the plugin' },

@@ -12,6 +12,7 @@ import { z } from 'zod';
 import { isStorable } from '../../db/postgres/storable-json.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { describeFieldFault } from '../../sdk/contract/field-faults.ts';
+import type { RequiredScopes } from '../identity/scopes.ts';
 import type { SignIn } from '../identity/sign-in.ts';
 import { requireSignIn } from './authentication.ts';
 import type { ByteLimits } from './byte-budget.ts';
@@ -105,15 +106,17 @@ interface SignInOptions {
   readonly bodiesInFlight: ByteLimits;
   /** The console whose cookie is accepted. Null: none. */
   readonly site: ConsoleSite | null;
+  /** What tokens with scopes must have. */
+  readonly scopes: RequiredScopes;
 }
 
 /** Makes a scope act for accounts: every request needs a token, and bodies are JSON. */
 export function serveAccounts(
   scope: FastifyInstance,
-  { signIn, anonymousPerMinute, bodiesInFlight, site }: SignInOptions,
+  { signIn, anonymousPerMinute, bodiesInFlight, site, scopes }: SignInOptions,
 ): void {
   readJsonBodies(scope, bodiesInFlight);
-  requireSignIn(scope, signIn, new AnonymousRateLimiter(anonymousPerMinute), site);
+  requireSignIn(scope, signIn, new AnonymousRateLimiter(anonymousPerMinute), site, scopes);
   scope.addHook('preValidation', async (request) => {
     requireStorable(request.params);
     refuseUnknownFields(request);

@@ -2,12 +2,17 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../identity/caller.ts';
+import { isAllowed, type RequiredScopes } from '../identity/scopes.ts';
 import type { SignIn } from '../identity/sign-in.ts';
 import { type ConsoleSite, readSessionCredential } from './console-requests.ts';
 
 const BEARER = /^Bearer +([A-Za-z0-9\-._~+/]+=*) *$/i;
 
 declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Refuses tokens with scopes, whatever the scopes. */
+    readonly wholeAccount?: boolean;
+  }
   interface FastifyRequest {
     caller: Caller | null;
     /** Watches the request's token: see `SignIn.watch`. */
@@ -29,12 +34,14 @@ interface AnonymousLimiter {
  *
  * @param limiter counts requests whose token has not been valid in this process before
  * @param site null: no console has a cookie for this application
+ * @param needed what tokens with scopes must have
  */
 export function requireSignIn(
   scope: FastifyInstance,
   signIn: SignIn,
   limiter: AnonymousLimiter,
   site: ConsoleSite | null,
+  needed: RequiredScopes,
 ): void {
   scope.decorateRequest('caller', null);
   scope.decorateRequest('watchToken', null);
@@ -45,10 +52,26 @@ export function requireSignIn(
     if (credential === null) {
       throw new Problem('unauthenticated', 'Send the header “Authorization: Bearer <token>”.');
     }
-    request.caller = await signIn.signIn(credential);
+    const caller = await signIn.signIn(credential);
+    request.caller = caller;
     request.watchToken = (onEnd) => signIn.watch(credential, onEnd);
     if (!isKnown) limiter.refund(request, reply);
+    requireScope(request, caller, needed);
   });
+}
+
+/** @throws Problem `insufficient_scope` */
+function requireScope(
+  { method, routeOptions }: FastifyRequest,
+  { scopes }: Caller,
+  { read, write }: RequiredScopes,
+): void {
+  if (scopes === null) return;
+  const isRead = method === 'GET' || method === 'HEAD';
+  const scope = routeOptions.config?.wholeAccount ? null : isRead ? read : write;
+  if (isAllowed(scopes, scope)) return;
+  const why = scope === null ? 'No token with scopes may do this' : `This needs the scope ${scope}`;
+  throw new Problem('insufficient_scope', `${why}, and the token has: ${scopes.join(' ') || 'none'}.`);
 }
 
 /** A request with the header `Authorization` is judged by it alone. */

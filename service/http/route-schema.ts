@@ -38,7 +38,14 @@ export function listProblems({ method, schema }: RouteFacts): ProblemCode[] {
   for (const code of ['internal', 'rate_limited'] as const) codes.add(code);
   // `refuseUnknownFields` refuses query parameters on every route that needs a token.
   if (!schema.open)
-    for (const code of ['bad_request', 'unauthenticated', 'account_suspended', 'unavailable'] as const) codes.add(code);
+    for (const code of [
+      'bad_request',
+      'unauthenticated',
+      'insufficient_scope',
+      'account_suspended',
+      'unavailable',
+    ] as const)
+      codes.add(code);
   // A body is read even if the route does not use it.
   if (method !== 'GET')
     for (const code of ['bad_request', 'too_large', 'unsupported_media_type'] as const) codes.add(code);

@@ -2,7 +2,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Pool } from 'pg';
 import { type Account, findOrCreateAccount } from '../../db/accounts/accounts.ts';
-import { useToken } from '../../db/accounts/issued-tokens.ts';
+import { type TokenLimits, useToken } from '../../db/accounts/issued-tokens.ts';
 import type { Listener, Subscription } from '../../db/postgres/listener.ts';
 import { subscribeToAccounts } from '../../db/postgres/notifications.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -40,7 +40,7 @@ export interface SignIn {
 }
 
 /** An account as one of its tokens sees it. */
-interface TokenAccount extends Account {
+interface TokenAccount extends Account, TokenLimits {
   /** The record of the token; null: it has none. */
   readonly tokenId: string | null;
 }
@@ -141,9 +141,12 @@ class CachingSignIn implements SignIn {
       entry.until = Math.min(entry.until, identity.expiresAt);
       const account = await findOrCreateAccount(this.#pool, identity.subject, identity.issuer);
       entry.accountId = account.id;
-      await this.#refuseEnded(identity, account);
+      const { scopes, actor } = await this.#readLimits(identity, account);
       entry.wasValid = true;
-      return { account: { ...account, tokenId: identity.tokenId }, expiresAt: identity.expiresAt };
+      // A token with scopes acts for the account alone, whatever an operator may do to others.
+      const operator = account.operator && scopes === null;
+      const { tokenId, expiresAt } = identity;
+      return { account: { ...account, operator, tokenId, scopes, actor }, expiresAt };
     };
     const entry: CachedToken = { signedIn: load(), until: this.#now() + CACHE_MS, wasValid, accountId: null };
     entry.signedIn.catch(() => {
@@ -153,12 +156,12 @@ class CachingSignIn implements SignIn {
   }
 
   /** @throws InvalidTokenError for a revoked token, Problem `account_suspended` */
-  async #refuseEnded({ tokenId, issuedAt }: Identity, account: Account): Promise<void> {
-    if (tokenId !== null && (await useToken(this.#pool, account.id, tokenId)) === null)
-      throw new InvalidTokenError('the token was revoked');
+  async #readLimits({ tokenId, issuedAt }: Identity, account: Account): Promise<TokenLimits> {
+    const limits = tokenId === null ? UNLIMITED : await useToken(this.#pool, account.id, tokenId);
+    if (limits === null) throw new InvalidTokenError('the token was revoked');
     if (tokenId === null && account.tokensAfter !== null && !isLater(issuedAt, account.tokensAfter))
       throw new InvalidTokenError('all tokens of the account were revoked');
-    if (account.suspendedReason === null) return;
+    if (account.suspendedReason === null) return limits;
     throw new Problem('account_suspended', `The operator suspended your account: ${account.suspendedReason}`);
   }
 
@@ -182,6 +185,8 @@ class CachingSignIn implements SignIn {
     if (this.#watchers.has(watcher)) watcher.end();
   }
 }
+
+const UNLIMITED: TokenLimits = { scopes: null, actor: null };
 
 /** Tokens name the second, so one of the same second counts as older. */
 const isLater = (issuedAt: number | null, after: string): boolean =>

@@ -1,7 +1,8 @@
 /** Verifies and issues bearer tokens: signed with the key in DATA_DIR, or by an OpenID Connect issuer. */
 import { generateKeyPairSync } from 'node:crypto';
 // Not from 'jose', which loads all of its algorithms' formats.
-import type { JWTVerifyGetKey, JWTVerifyResult } from 'jose';
+import type { JWTPayload, JWTVerifyGetKey, JWTVerifyResult } from 'jose';
+import { decodeJwt } from 'jose/jwt/decode';
 import { SignJWT } from 'jose/jwt/sign';
 import { jwtVerify } from 'jose/jwt/verify';
 import { importJWK } from 'jose/key/import';
@@ -98,8 +99,29 @@ export async function openVerifier(
   store: KeyStore = openKeyFiles(settings.DATA_DIR),
 ): Promise<TokenVerifier> {
   const { OIDC_ISSUER, OIDC_AUDIENCE } = settings;
-  if (OIDC_ISSUER !== undefined && OIDC_AUDIENCE !== undefined)
-    return openIssuerVerifier(OIDC_ISSUER, { ...STRICT, ...settings, OIDC_AUDIENCE }, now);
+  if (OIDC_ISSUER === undefined || OIDC_AUDIENCE === undefined) return openBuiltInVerifier(store, now);
+  // Opened by the first token that a service got: without any, this process needs no signing key.
+  let ofServices: Promise<TokenVerifier> | null = null;
+  const openOfServices = () => {
+    ofServices ??= openBuiltInVerifier(store, now);
+    return ofServices;
+  };
+  const ofUsers = openIssuerVerifier(OIDC_ISSUER, { ...STRICT, ...settings, OIDC_AUDIENCE }, now);
+  return { verify: async (token) => (isExchanged(token) ? await openOfServices() : ofUsers).verify(token) };
+}
+
+/** Whether a token claims to be one that a service got by an exchange. Not verified. */
+function isExchanged(token: string): boolean {
+  try {
+    requireShortToken(token);
+    const { iss, act, jti } = decodeJwt(token);
+    return iss === BUILT_IN_ISSUER && act !== undefined && jti !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+async function openBuiltInVerifier(store: KeyStore, now: () => number): Promise<TokenVerifier> {
   const keys = await openSigningKeys(store, now);
   const expected = { issuer: BUILT_IN_ISSUER, audience: BUILT_IN_AUDIENCE, algorithms: [ALGORITHM] };
   return {
@@ -108,7 +130,9 @@ export async function openVerifier(
       // Tokens from before the records have no type and no id.
       const { typ } = verified.protectedHeader;
       if (typ !== undefined && typ !== ACCESS_TOKEN_TYPE) throw new InvalidTokenError('not an access token');
-      return { ...readIdentity(verified, BUILT_IN_ISSUER), tokenId: verified.payload.jti ?? null };
+      // Of an account of another issuer, for which a service acts.
+      const { sub_iss: issuer = BUILT_IN_ISSUER } = verified.payload;
+      return { ...readIdentity(verified, String(issuer)), tokenId: verified.payload.jti ?? null };
     },
   };
 }
@@ -135,8 +159,9 @@ export interface TokenIssuer {
    * @param subject the user's name
    * @param lifetime seconds until it expires
    * @param id of the token's record; default: the token has no record, and can only be revoked with all others
+   * @param claims further ones, such as `act` of a service's token
    */
-  issue(subject: string, lifetime?: number, id?: string): Promise<string>;
+  issue(subject: string, lifetime?: number, id?: string, claims?: JWTPayload): Promise<string>;
 }
 
 /**
@@ -148,9 +173,9 @@ export async function openIssuer(dataDir: string, store: KeyStore = openKeyFiles
   const jwk = findNewest(await readSigningKeys(store));
   const key = await importJWK(jwk, ALGORITHM);
   return {
-    async issue(subject, lifetime = TOKEN_LIFETIME_S, id = undefined) {
+    async issue(subject, lifetime = TOKEN_LIFETIME_S, id = undefined, claims = {}) {
       const now = Math.floor(Date.now() / 1000);
-      return new SignJWT(id === undefined ? {} : { jti: id })
+      return new SignJWT(id === undefined ? claims : { ...claims, jti: id })
         .setProtectedHeader({ alg: ALGORITHM, kid: jwk.kid, typ: ACCESS_TOKEN_TYPE })
         .setSubject(userName.parse(subject))
         .setIssuer(BUILT_IN_ISSUER)
@@ -162,7 +187,7 @@ export async function openIssuer(dataDir: string, store: KeyStore = openKeyFiles
   };
 }
 
-function requireShortToken(token: string): void {
+export function requireShortToken(token: string): void {
   if (token.length > TOKEN_MAX_CHARS) throw new InvalidTokenError('the token is too long');
 }
 
@@ -172,7 +197,7 @@ interface Expected {
   readonly algorithms: string[];
 }
 
-async function verifyClaims(token: string, keys: JWTVerifyGetKey, expected: Expected): Promise<JWTVerifyResult> {
+export async function verifyClaims(token: string, keys: JWTVerifyGetKey, expected: Expected): Promise<JWTVerifyResult> {
   requireShortToken(token);
   const options = { ...expected, requiredClaims: ['sub', 'exp'], clockTolerance: CLOCK_TOLERANCE_S };
   return jwtVerify(token, keys, options).catch((error: unknown) => {

@@ -105,7 +105,7 @@ export function sshHostRoutes(services: SessionServices): FastifyPluginAsyncZod 
       return { items: items.map(describeSshHost), nextCursor };
     });
 
-    app.post('/ssh-hosts', { schema: shapes.add }, async (request, reply) => {
+    app.post('/ssh-hosts', { config: { wholeAccount: true }, schema: shapes.add }, async (request, reply) => {
       const added = await addSshHost(services, requireCaller(request), request.body);
       return answerCreated(request, reply, encodeURIComponent(added.id)).send(added);
     });
@@ -114,19 +114,27 @@ export function sshHostRoutes(services: SessionServices): FastifyPluginAsyncZod 
       describeSshHost(await requireSshHost(services, requireCaller(request), request.params.hostId)),
     );
 
-    app.patch('/ssh-hosts/:hostId', { schema: shapes.change }, (request) =>
+    app.patch('/ssh-hosts/:hostId', { config: { wholeAccount: true }, schema: shapes.change }, (request) =>
       changeSshHost(services, requireCaller(request), request.params.hostId, request.body),
     );
 
-    app.delete('/ssh-hosts/:hostId', { schema: shapes.remove }, async (request, reply) => {
-      await removeSshHost(services, requireCaller(request), request.params.hostId);
-      return reply.code(204).send();
-    });
+    app.delete(
+      '/ssh-hosts/:hostId',
+      { config: { wholeAccount: true }, schema: shapes.remove },
+      async (request, reply) => {
+        await removeSshHost(services, requireCaller(request), request.params.hostId);
+        return reply.code(204).send();
+      },
+    );
 
-    app.post('/ssh-hosts/:hostId/test', { schema: shapes.test }, async (request, reply) => {
-      const { hostId } = request.params;
-      const { hostKey, fault } = await testSshHost(services, requireCaller(request), hostId, abortWhenClosed(reply));
-      return { ok: fault === null, hostKey, fault };
-    });
+    app.post(
+      '/ssh-hosts/:hostId/test',
+      { config: { wholeAccount: true }, schema: shapes.test },
+      async (request, reply) => {
+        const { hostId } = request.params;
+        const { hostKey, fault } = await testSshHost(services, requireCaller(request), hostId, abortWhenClosed(reply));
+        return { ok: fault === null, hostKey, fault };
+      },
+    );
   };
 }

@@ -133,7 +133,9 @@ async function accountScope(
   services: SessionServices,
   { anonymousPerMinute, accountLimits, site }: AccountScopeOptions,
 ): Promise<void> {
-  serveAccounts(scope, { signIn: services.signIn, anonymousPerMinute, bodiesInFlight: BODIES_IN_FLIGHT, site });
+  const scopes = { read: 'sessions:read', write: 'sessions:write' } as const;
+  const { signIn } = services;
+  serveAccounts(scope, { signIn, anonymousPerMinute, bodiesInFlight: BODIES_IN_FLIGHT, site, scopes });
   serveOwnAccounts(scope, services.door);
   limitAccounts(scope, accountLimits);
   await scope.register(sessionRoutes(services));

@@ -20,6 +20,7 @@ import type { OpenApiDocument } from '../../service/http/openapi.ts';
 import { openConsoleSessions, withConsoleSessions } from '../../service/identity/console-sessions.ts';
 import { issueRecordedToken } from '../../service/identity/recorded-tokens.ts';
 import { openSignIn } from '../../service/identity/sign-in.ts';
+import { openTokenExchange } from '../../service/identity/token-exchange.ts';
 import { openIssuer, openVerifier } from '../../service/identity/tokens.ts';
 import { ChildError } from '../../supervisor/children/child-errors.ts';
 import { introspect } from '../../supervisor/children/introspect.ts';
@@ -66,6 +67,8 @@ export interface ApiOptions {
   readonly bundler?: { threads?: number; queue?: number };
   /** In place of the jailed child, where a test is about something else than packages. */
   readonly introspect?: Introspect;
+  /** Issuers whose tokens services may exchange. */
+  readonly exchangeIssuers?: readonly string[];
   /** A token is about to be verified. */
   readonly onVerify?: () => void;
   /** Where a supervisor runs already: the API shares its database and files, and asks it what packages register. */
@@ -73,6 +76,8 @@ export interface ApiOptions {
   /** Replaces parts of what the API works with. */
   readonly prepare?: (services: Services) => Services;
 }
+
+export const PUBLIC_URL = 'http://localhost:4000';
 
 let shared: Bundler | undefined;
 /** One for all fixtures of a process: its thread imports the bundler and starts an esbuild, which takes 250 ms. */
@@ -122,10 +127,12 @@ export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Pr
   const tokens = { ...verifier, verify: watched };
   const signIn = openSignIn(pool, withConsoleSessions(pool, tokens));
   await signIn.follow(listener);
+  const issuer = await openIssuer(dataDir);
   const app = await buildApp({
     services,
     signIn,
     consoleSessions: openConsoleSessions({ pool, tokens, signIn, lifetimeMs: 60_000 }),
+    exchange: openTokenExchange({ pool, issuer, issuers: options.exchangeIssuers ?? [], audience: PUBLIC_URL }),
     metrics: { answered: () => undefined },
     logger: pino({ level: 'silent' }),
     limits: {
@@ -137,10 +144,9 @@ export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Pr
       ...options.limits,
     },
     trustProxy: options.trustProxy ?? [],
-    publicUrl: 'http://localhost:4000',
+    publicUrl: PUBLIC_URL,
   });
   t.teardown(() => app.close());
-  const issuer = await openIssuer(dataDir);
   documented ??= loadDocument(app, '/api/openapi.json').then((document) => ({
     document,
     answers: checkAnswers(document),

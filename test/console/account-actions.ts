@@ -31,6 +31,45 @@ export const tokens: readonly PageAction[] = [
       await page.getByText('lost is revoked').waitFor();
     },
   },
+  {
+    operation: 'GET /me/delegations',
+    where: 'Tokens: Services that act for you',
+    async does({ page }) {
+      await page.reload();
+      await page.getByText('No service may act for you.').waitFor();
+    },
+  },
+  {
+    operation: 'POST /me/delegations',
+    where: 'Tokens: Allow a service',
+    async does({ page }) {
+      await press(page, 'Allow a service');
+      const dialog = page.getByRole('dialog');
+      await dialog.getByLabel('Name').fill('Helpdesk');
+      await dialog.getByLabel('Issuer').fill('https://issuer.example');
+      await dialog.getByLabel('Subject').fill('helpdesk');
+      await dialog.getByLabel('Read sessions').check();
+      await pressInDialog(page, 'Allow a service');
+      await page.getByRole('table', { name: 'Services that act for you' }).waitFor();
+    },
+  },
+  {
+    operation: 'GET /me/actions',
+    where: 'Tokens: Done in your name',
+    async does({ page }) {
+      await page.reload();
+      await page.getByRole('table', { name: 'Done in your name' }).getByText('delegation.add').waitFor();
+    },
+  },
+  {
+    operation: 'DELETE /me/delegations/{id}',
+    where: 'Tokens: Services that act for you, Remove',
+    async does({ page }) {
+      await press(page, 'Remove Helpdesk');
+      await pressInDialog(page, 'Remove Helpdesk');
+      await page.getByText('Helpdesk may no longer act for you').waitFor();
+    },
+  },
 ];
 
 export const accounts: readonly PageAction[] = [

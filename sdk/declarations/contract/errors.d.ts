@@ -12,6 +12,10 @@ export declare const problems: {
         readonly status: 403;
         readonly title: 'The resource belongs to another account';
     };
+    readonly insufficient_scope: {
+        readonly status: 403;
+        readonly title: 'The token’s scopes do not allow this';
+    };
     readonly operators_only: {
         readonly status: 403;
         readonly title: 'Only operators may do this';

@@ -1,15 +1,30 @@
 /** The SSH hosts that accounts added: where they may lead, and how often they are called. */
 import type { Pool } from 'pg';
-import { listSshHosts, readSshLogin, type SshHostRow } from '../../../db/accounts/ssh-hosts.ts';
+import { listSshHosts, readSshLogin, type SshHostRow, type SshLogin } from '../../../db/accounts/ssh-hosts.ts';
 import type { SecretKeys } from '../../../db/files/secrets.ts';
 import { perMinute, TokenBuckets } from '../../../service/timing/token-bucket.ts';
 import { HostError } from '../host-call.ts';
 import { isPublicAddress } from '../http/addresses.ts';
 import { type Resolution, resolveHost } from '../http/resolution.ts';
-import type { SshHost } from './hosts.ts';
 
 /** New connections of an account to its own hosts. Otherwise it could look for open ports or guess passwords elsewhere. */
 const CONNECTS_PER_MINUTE = 30;
+
+/** A host that an account may use. */
+export interface SshHost {
+  readonly id: string;
+  readonly name: string;
+  readonly port: number;
+  readonly user: string;
+  /** Accepted fingerprints; empty: no command runs. */
+  readonly hostKeys: readonly string[];
+  /** Another one after each change: connections from before are not used. */
+  readonly revision: string;
+  /** Who changes the host. */
+  readonly keeper: 'account' | 'operator';
+  /** Checks where the connection may go, and opens the login. @throws HostError */
+  prepare(signal: AbortSignal): Promise<SshLogin & { readonly address: string }>;
+}
 
 export class AccountHosts {
   readonly keys: SecretKeys;

@@ -9,7 +9,7 @@ import { SECOND } from '../../../sdk/contract/limits.ts';
 import { AmountsByKey } from '../../../service/timing/amounts-by-key.ts';
 import { SecretMask } from '../../records/secret-mask.ts';
 import { HostError } from '../host-call.ts';
-import type { SshHost } from './hosts.ts';
+import type { SshHost } from './account-hosts.ts';
 
 export interface ConnectionBounds {
   /** Maximum connections of this server. */

@@ -6,9 +6,10 @@ import type { sshOptions } from '../../../sdk/contract/payloads.ts';
 import { type HookName, hooks } from '../../../sdk/contract/protocol.ts';
 import type { ChainState, Fields } from '../../calls/chain.ts';
 import { HostError } from '../host-call.ts';
+import type { SshHost } from './account-hosts.ts';
 import { commandLine } from './command-line.ts';
 import type { SshConnections } from './connections.ts';
-import type { SshHost, SshHosts } from './hosts.ts';
+import type { SshHosts } from './hosts.ts';
 import { type RemoteEnd, type RemoteRun, runRemote } from './remote-command.ts';
 
 /** Default time limit of a command. Milliseconds. */

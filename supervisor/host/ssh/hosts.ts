@@ -3,11 +3,10 @@ import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import type { Pool } from 'pg';
 import { z } from 'zod';
-import type { SshLogin } from '../../../db/accounts/ssh-hosts.ts';
 import { id } from '../../../sdk/contract/payloads.ts';
 import { SettingsError } from '../../../service/settings/settings.ts';
 import { readSettingsFile } from '../../../service/settings/settings-file.ts';
-import type { AccountHosts } from './account-hosts.ts';
+import type { AccountHosts, SshHost } from './account-hosts.ts';
 
 export const SSH_PORT = 22;
 const EVERYBODY = '*';
@@ -67,22 +66,6 @@ async function readKey(host: { id: string; passphrase?: string | undefined }, pa
   if (parsed instanceof Error)
     throw new SettingsError(`SSH_HOSTS_FILE: the private key of ${host.id} is none, or its passphrase is wrong.`);
   return key;
-}
-
-/** A host that an account may use. */
-export interface SshHost {
-  readonly id: string;
-  readonly name: string;
-  readonly port: number;
-  readonly user: string;
-  /** Accepted fingerprints; empty: no command runs. */
-  readonly hostKeys: readonly string[];
-  /** Another one after each change: connections from before are not used. */
-  readonly revision: string;
-  /** Who changes the host. */
-  readonly keeper: 'account' | 'operator';
-  /** Checks where the connection may go, and opens the login. @throws HostError */
-  prepare(signal: AbortSignal): Promise<SshLogin & { readonly address: string }>;
 }
 
 export interface SshHosts {

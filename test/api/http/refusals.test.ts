@@ -79,7 +79,18 @@ await ben.post(`/installations/${bens}/pause`);
 const decide = (delivery: string, what: string) =>
   ann.post(`/installations/${installed}/deliveries/${delivery}/${what}`);
 
+const service = { name: 'x', issuer: 'https://issuer.example', subject: 'x', scopes: ['account:read'] };
+await ann.post('/me/delegations', service);
+await api.pool.query(
+  `INSERT INTO delegations (id, account_id, name, issuer, subject, scopes)
+   SELECT n, (SELECT id FROM accounts WHERE name = 'ben'), 'x', 'https://issuer.example', n, '{}' FROM generate_series(1, 100) n`,
+);
+
 const causes: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client['get']>>>> = {
+  'POST /me/delegations': {
+    id_reused: () => ann.post('/me/delegations', service),
+    too_many: () => ben.post('/me/delegations', service),
+  },
   'POST /plugins': { slug_taken: () => ann.post('/plugins', { slug: 'shown', displayName: 'x' }) },
   'GET /plugins/{id}': { not_owner: () => ben.get(`/plugins/${shown}`) },
   'PATCH /plugins/{id}': {
@@ -200,6 +211,7 @@ const causes: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client
 const general: readonly string[] = [
   'bad_request',
   'unauthenticated',
+  'insufficient_scope',
   'account_suspended',
   'too_large',
   'unsupported_media_type',

@@ -1,0 +1,139 @@
+/** Services that an account allowed to act for it, and the tokens that they got. */
+import { createHash, randomUUIDv7 } from 'node:crypto';
+import type { Pool } from 'pg';
+import type { Page } from '../postgres/cursors.ts';
+import { notifyAccountChanged } from '../postgres/notifications.ts';
+import { inTransaction } from '../postgres/pool.ts';
+import { changeRows, findRow, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
+import { recordAccountAction } from './account-actions.ts';
+import { recordToken } from './issued-tokens.ts';
+
+export interface DelegationFields {
+  readonly name: string;
+  /** Address of the OpenID Connect issuer, without a slash at the end. */
+  readonly issuer: string;
+  /** Of the service's tokens. */
+  readonly subject: string;
+  readonly scopes: string[];
+}
+export interface Delegation extends DelegationFields {
+  readonly id: string;
+  readonly createdAt: string;
+  readonly lastUsedAt: string | null;
+}
+
+const COLUMNS = 'id, name, issuer, subject, scopes, created_at AS "createdAt", last_used_at AS "lastUsedAt"';
+
+/** Newest first. */
+export const pageDelegations = (db: Queryable, accountId: string, query: PageQuery): Promise<Page<Delegation>> =>
+  readPage<Delegation>(
+    db,
+    `SELECT ${COLUMNS} FROM delegations
+      WHERE account_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
+    [accountId],
+    query,
+    ({ id }) => id,
+  );
+
+/** @returns null: the account has `most`, or allowed this service before */
+export function addDelegation(
+  pool: Pool,
+  { accountId, tokenId }: { readonly accountId: string; readonly tokenId: string | null },
+  { name, issuer, subject, scopes }: DelegationFields,
+  most: number,
+): Promise<Delegation | null> {
+  return inTransaction(pool, async (tx) => {
+    const added = await findRow<Delegation>(
+      tx,
+      `INSERT INTO delegations (id, account_id, name, issuer, subject, scopes)
+       SELECT $1, $2, $3, $4, $5, $6 WHERE (SELECT count(*) FROM delegations WHERE account_id = $2) < $7
+       ON CONFLICT DO NOTHING RETURNING ${COLUMNS}`,
+      [randomUUIDv7(), accountId, name, issuer, subject, scopes, most],
+    );
+    const detail = `${subject} of ${issuer}: ${scopes.join(' ')}`;
+    if (added)
+      await recordAccountAction(tx, {
+        accountId,
+        action: 'delegation.add',
+        subject: name,
+        detail,
+        tokenId,
+        actor: null,
+      });
+    return added;
+  });
+}
+
+/** Removes a delegation with all tokens of the service: requests are refused at once, and streams end. */
+export function removeDelegation(
+  pool: Pool,
+  { accountId, tokenId }: { readonly accountId: string; readonly tokenId: string | null },
+  id: string,
+): Promise<boolean> {
+  return inTransaction(pool, async (tx) => {
+    const removed = await findRow<{ name: string }>(
+      tx,
+      'DELETE FROM delegations WHERE account_id = $1 AND id = $2 RETURNING name',
+      [accountId, id],
+    );
+    if (!removed) return false;
+    const action = { action: 'delegation.remove', subject: removed.name, detail: null };
+    await recordAccountAction(tx, { accountId, ...action, tokenId, actor: null });
+    await notifyAccountChanged(tx, accountId);
+    return true;
+  });
+}
+
+/** A delegation with what a token for its account names. */
+export interface Delegated extends Pick<Delegation, 'id' | 'name' | 'scopes'> {
+  readonly accountId: string;
+  readonly accountIssuer: string;
+  readonly accountSubject: string;
+}
+
+/** Null: the account did not allow the service, is suspended, or does not exist. */
+export const findDelegation = (
+  db: Queryable,
+  accountId: string,
+  { issuer, subject }: Pick<Delegation, 'issuer' | 'subject'>,
+): Promise<Delegated | null> =>
+  findRow(
+    db,
+    `SELECT d.id, d.name, d.scopes, a.id AS "accountId", a.issuer AS "accountIssuer", a.subject AS "accountSubject"
+       FROM delegations d JOIN accounts a ON a.id = d.account_id
+      WHERE d.account_id = $1 AND d.issuer = $2 AND d.subject = $3 AND a.suspended_reason IS NULL`,
+    [accountId, issuer, subject],
+  );
+
+interface Exchange {
+  /** The service's token. */
+  readonly subjectToken: string;
+  /** When that expires, and when the new token does. */
+  readonly subjectExpiresAt: Date;
+  readonly expiresAt: Date;
+  readonly scopes: readonly string[];
+  readonly actor: string;
+}
+
+/** Records the token that a service gets. @returns its id; null: the service's token was exchanged before */
+export function recordExchange(
+  pool: Pool,
+  { id: delegationId, accountId, name }: Delegated,
+  { subjectToken, subjectExpiresAt, expiresAt, scopes, actor }: Exchange,
+): Promise<string | null> {
+  return inTransaction(pool, async (tx) => {
+    await changeRows(tx, 'DELETE FROM exchanged_tokens WHERE expires_at < now() - make_interval(mins => 5)');
+    const digest = createHash('sha256').update(subjectToken).digest('hex');
+    const isNew = await changeRows(
+      tx,
+      'INSERT INTO exchanged_tokens (account_id, digest, expires_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING',
+      [accountId, digest, subjectExpiresAt],
+    );
+    if (isNew === 0) return null;
+    const id = await recordToken(tx, { accountId, name, expiresAt, scopes, delegationId });
+    await changeRows(tx, 'UPDATE delegations SET last_used_at = now() WHERE id = $1', [delegationId]);
+    const action = { action: 'token.exchange', subject: name, detail: scopes.join(' ') };
+    await recordAccountAction(tx, { accountId, ...action, tokenId: id, actor });
+    return id;
+  });
+}
