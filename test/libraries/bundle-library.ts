@@ -1,5 +1,6 @@
 /** Bundles a use of a library to one file, as an author does before publishing. */
 import { builtinModules } from 'node:module';
+import { fileURLToPath } from 'node:url';
 import { build, type Plugin } from 'esbuild';
 import type { LibraryCase } from './library-cases.ts';
 
@@ -30,12 +31,13 @@ const emptyBuiltIns: Plugin = {
 };
 
 /** @param folder where the library is installed. @returns a module that exports `run(words, record)` */
-export async function bundleLibrary({ imports, body }: LibraryCase, folder: string): Promise<string> {
+export async function bundleLibrary({ imports, body, inject }: LibraryCase, folder: string): Promise<string> {
   const contents = `${imports}\nexport const run = async (words, record) => { ${body} };`;
   const { outputFiles } = await build({
     stdin: { contents, resolveDir: folder },
     bundle: true,
     write: false,
+    inject: inject === undefined ? [] : [fileURLToPath(new URL(inject, import.meta.url))],
     format: 'esm',
     platform: 'browser',
     conditions: ['worker', 'module'],

@@ -6,6 +6,8 @@ export interface LibraryCase {
   readonly imports: string;
   /** The body of `async (words, record) => …`. */
   readonly body: string;
+  /** A file whose exports replace globals of the library. */
+  readonly inject?: string;
 }
 const use = (imports: string, body: string): LibraryCase => ({ imports, body });
 
@@ -74,7 +76,10 @@ export const libraryCases: Readonly<Record<string, LibraryCase>> = {
     `import { BigNumber } from 'bignumber.js';`,
     `return [new BigNumber('0.1').plus('0.2').toString(), new BigNumber(words.length).pow(20).toFixed()];`,
   ),
-  bluebird: use(`import Bluebird from 'bluebird';`, `return Bluebird.map(words, (w) => Bluebird.resolve(w.length));`),
+  bluebird: {
+    ...use(`import Bluebird from 'bluebird';`, `return Bluebird.map(words, (w) => Bluebird.resolve(w.length));`),
+    inject: 'own-error.ts',
+  },
   'bn.js': use(
     `import BN from 'bn.js';`,
     `return new BN('123456789012345678901234567890').mul(new BN(words.length)).toString(16);`,
@@ -299,7 +304,7 @@ export const libraryCases: Readonly<Record<string, LibraryCase>> = {
     `return [jsonLogic.apply({ var: 'plain' }, record), jsonLogic.apply({ in: [words[0], words] })];`,
   ),
   json5: use(
-    `import JSON5 from 'json5';`,
+    `import JSON5 from 'json5/dist/index.mjs';`,
     `return [Object.entries(JSON5.parse("{constructor: 1, hasOwnProperty: 'x', /* c */ plain: [1,],}")), JSON5.stringify({ constructor: 1 })];`,
   ),
   jsonata: use(

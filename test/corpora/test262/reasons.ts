@@ -25,8 +25,11 @@ const measured: readonly Reason[] = [
   },
 ];
 
-const CHANGE =
-  /read only property|not extensible|Cannot (redefine|delete)|[eE]xtensib|have configurable|(isFrozen|isSealed|isExtensible)\/15|15\.2\.3\.(3-4-214|7-6-a-1)|\/prop-desc\.js/;
+/** What the engine says of a change. */
+const CHANGE_REFUSED = /read only property|not extensible|Cannot (redefine|delete)/;
+/** Checks whether a change would be possible. */
+const CHANGE_CHECK =
+  /[eE]xtensib|have configurable|(isFrozen|isSealed|isExtensible)\/15|15\.2\.3\.(3-4-214|7-6-a-1)|\/prop-desc\.js/;
 
 /** The first that fits. */
 const found: readonly FoundReason[] = [
@@ -54,6 +57,7 @@ export function findReason(path: string, error: string): string {
 
 /** @returns the name of the reason of a case that also fails in plain Node whose intrinsics are frozen */
 export function findChange(path: string, error: string): string {
+  if (CHANGE_REFUSED.test(error)) return CHANGES;
   const reason = findReason(path, error);
-  return reason === UNEXPLAINED && CHANGE.test(`${path}: ${error}`) ? CHANGES : reason;
+  return reason === UNEXPLAINED && CHANGE_CHECK.test(`${path}: ${error}`) ? CHANGES : reason;
 }

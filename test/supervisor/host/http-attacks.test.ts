@@ -3,6 +3,10 @@ import { createServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
+import { z } from 'zod';
+import { hostCalls } from '../../../sdk/contract/protocol.ts';
+import { HostCallRefusal } from '../../../supervisor/children/child-errors.ts';
+import { bundleOf, callTool, testChild, testJail, toolOf } from '../children/jailed-child.ts';
 import { eventually } from '../supervisor-fixture.ts';
 import { listenOn, type Plugin, pluginWith, serve, type Target } from './http-target.ts';
 
@@ -234,6 +238,109 @@ t.test('headers that steer the connection or break out of it are refused', async
   for (const headers of broken) await t.rejects(send(headers), { message: /is not a header that can be sent/ });
   await t.rejects(send({ 'x-a': 'x'.repeat(40_000) }), { message: /too many or too long/ });
   t.equal(server.connections(), 0);
+});
+
+/** What code of a plugin tries with `fetch`. `$granted` is an address that answers, `$other` one that is not granted. */
+const TRICKS = [
+  // Values that are another at the second look.
+  `let n = 0; return fetch({ toString: () => (n++ ? '$other' : '$granted') });`,
+  `let n = 0; return host.http.fetch({ toJSON: () => (n++ ? '$other' : '$granted') });`,
+  `let n = 0; return host.http.fetch('$granted', { get method() { return n++ ? 'CONNECT' : 'GET'; } });`,
+  `let n = 0; return fetch('$granted', { get headers() { return n++ ? { host: 'other.test' } : { a: 'b' }; } });`,
+  `class Sly extends Request { get url() { return '$other'; } get headers() { return new Headers({ 'x-injected': 'y' }); } }
+   return fetch(new Sly('$granted'));`,
+  `return fetch(Object.defineProperty(new Request('$granted'), 'url', { value: '$other' }));`,
+  `return fetch(new Proxy(new URL('$granted'), { get: (url, key) => (key === 'href' ? '$other' : Reflect.get(url, key)) }));`,
+  `const url = new URL('$granted'); const sent = fetch(url); url.host = 'other.test'; return sent;`,
+  `const headers = new Headers({ a: 'b' }); const sent = fetch('$granted', { headers }); headers.set('x-injected', 'y'); return sent;`,
+  `const body = new Uint8Array(4); const sent = fetch('$granted', { method: 'POST', body }); body.fill(7); return sent;`,
+  `globalThis.URL = class { get href() { return '$other'; } toString() { return '$other'; } }; return fetch('$granted');`,
+  `globalThis.Request = class { url = '$other'; }; return fetch('$granted');`,
+  // Addresses that look granted.
+  ...[
+    ...[
+      'http://api.test@other.test:$port/',
+      'http://other.test:$port#@api.test',
+      'http:\\\\other.test:$port\\@api.test',
+    ],
+    ...[
+      'http://api.test.other.test:$port/',
+      'http://user:key@api.test:$port/',
+      '//other.test:$port/',
+      'http://api.test%00.other.test/',
+    ],
+    ...[
+      'http://other.test:$port/?api.test',
+      'http://127.0.0.1:$port/',
+      'http://0x7f.1:$port/',
+      'http://[::ffff:127.0.0.1]:$port/',
+    ],
+  ].map((url) => `return fetch('${url}');`),
+  `return fetch('$granted/../redirect');`,
+  `return fetch('$granted/redirect', { method: 'POST', body: 'x', headers: { authorization: 'Bearer key' } });`,
+  // Headers and methods that would say more than one thing.
+  ...[
+    ...[
+      `{ 'x-a': 'b\\r\\nx-injected: y' }`,
+      `{ 'x-a\\r\\nx-injected': 'y' }`,
+      `{ 'ho\u017ft': 'other.test' }`,
+      `{ host: 'other.test' }`,
+    ],
+    ...[`{ 'Transfer-Encoding': 'chunked' }`, `{ 'content-length': '0' }`, `{ connection: 'x-a', 'x-a': 'b' }`],
+    ...[`[['host', 'other.test'], ['host', 'api.test']]`, `new Map([['x-a', 'b\\nx-injected: y']])`],
+    ...[`JSON.parse('{"__proto__":"x","constructor":"y","tostring":"z"}')`],
+  ].flatMap((headers) => [
+    `return fetch('$granted', { headers: ${headers} });`,
+    `return host.http.fetch('$granted', { headers: ${headers} });`,
+  ]),
+  ...['GET / HTTP/1.1\\r\\nx-injected: y', 'CONNECT', 'TRACE', 'get ', 'ＧＥＴ'].map(
+    (method) => `return fetch('$granted', { method: '${method}' });`,
+  ),
+];
+
+t.test('whatever a plugin does with fetch reaches the granted host only, as one request', async (t) => {
+  const seen: string[] = [];
+  const server = await serve(t, (request, response) => {
+    seen.push(`${request.method} ${request.url} ${request.rawHeaders.join()}`);
+    if (request.url?.includes('redirect')) response.writeHead(307, { location: `http://other.test:${other.port}/` });
+    response.end('ok');
+  });
+  const other = await serve(t, (_request, response) => response.end('other'));
+  const plugin = await reaching(t, server);
+  plugin.dns.set('other.test', ['127.0.0.1']);
+  for (const name of ['other.test', '127.0.0.1']) plugin.allow(`${name}:${other.port}`);
+  const params = z.object(hostCalls['http.fetch'].params);
+  let calls = 0;
+  const child = testChild(t, await testJail(t), {
+    onHostCall: async ({ args: [url, init] }) => {
+      calls += 1;
+      // As the router of host calls does.
+      const given = params.safeParse({ url, init });
+      if (!given.success) throw new HostCallRefusal('invalid', given.error.message);
+      return plugin.fetch(given.data.url, given.data.init).catch((error: Error) => {
+        throw new HostCallRefusal('failed', error.message);
+      });
+    },
+  });
+  const before = 'const kept = [URL, Request];';
+  const after = '[globalThis.URL, globalThis.Request] = kept;';
+  const code = `${before} try { const r = await (0, eval)('(async () => {' + args.code + '})')(); return r.status; } finally { ${after} }`;
+  await child.load(bundleOf(toolOf(code), { members: ['http.fetch'] }));
+  const answers: string[] = [];
+  for (const trick of TRICKS) {
+    const given = trick
+      .replaceAll('$granted', `http://api.test:${server.port}`)
+      .replaceAll('$other', `http://other.test:${other.port}/`)
+      .replaceAll('$port', String(other.port));
+    const outcome = await callTool(child, 'run', { code: given });
+    answers.push(outcome.outcome === 'answered' ? String(outcome.answer) : outcome.outcome);
+    t.match(outcome, { outcome: /answered|failed/ }, trick);
+  }
+  t.equal(other.connections(), 0, 'the other host is not reached');
+  for (const request of seen)
+    t.match(request, /^(?!.*(?:x-injected|other\.test|transfer-encoding,chunked))(?:GET|POST) \/\S* /i);
+  t.equal(child.state, 'loaded');
+  t.ok(calls > 20 && answers.includes('200') && answers.includes('failed'), `${calls} calls, ${seen.length} requests`);
 });
 
 t.test('a body that is too long, or that a method does not have, is refused', async (t) => {
