@@ -1,5 +1,5 @@
 /**
- * Measures what a turn costs over the raw hooks: opening, prompt, output and end, next to the hooks `inboundMessage`,
+ * Measures what a turn costs over the raw hooks: opening with the prompt, and ending with the output, next to the hooks `inboundMessage`,
  * `systemPrompt` and `outboundMessage` with the two appends to the transcript that a runtime makes itself, interleaved, with
  * one plugin. The goal: at most 2 ms at p50 more than the hooks alone. Run `node bench/turn.ts [turns]`.
  */
@@ -34,12 +34,12 @@ async function takeTurn(send: Send, session: string): Promise<number[]> {
   const id = randomUUID();
   const turn = `/sessions/${session}/turns/${id}`;
   return timeAll([
-    () => send('POST', `/sessions/${session}/turns`, { id, text: TEXT, trigger: 'user', systemPrompt: PROMPT }),
-    () => send('GET', `${turn}/prompt`),
-    () => send('POST', `${turn}/output`, { id: `${id}-o`, text: TEXT }),
-    () => send('POST', `${turn}/end`, {}),
+    () => send('POST', `/sessions/${session}/turns`, opening(id)),
+    () => send('POST', `${turn}/end`, { text: TEXT, outputId: `${id}-o` }),
   ]);
 }
+
+const opening = (id: string) => ({ id, text: TEXT, trigger: 'user', systemPrompt: PROMPT, prompt: true });
 
 /** The same with raw hooks. @returns the milliseconds of the three hooks, then of the two appends */
 function callHooks(send: Send, session: string): Promise<number[]> {
@@ -92,7 +92,7 @@ try {
     turns.push(took[0]);
     hooks.push(took[1]);
   }
-  const steps = ['open', 'prompt', 'output', 'end'].map((name, step) => {
+  const steps = ['open with prompt', 'end with output'].map((name, step) => {
     const times = turns.map((times) => times[step] ?? 0);
     return `${name} ${percentile(times, MEDIAN).toFixed(2)} ms`;
   });

@@ -35,27 +35,22 @@ const IS_NEW_ID = 'NOT EXISTS (SELECT 1 FROM session_messages WHERE session_id =
 /** Whether the next piece of an output waits for the judgement of the whole. */
 const MUST_HOLD = `(o.is_held OR $7 = 'whole' OR ($7 = 'pieces' AND NOT o.is_streamed)
   OR (o.is_streamed AND EXISTS (
-    SELECT 1 FROM turn_pieces p WHERE p.session_id = $1 AND p.turn_id = $2 AND p.output_id = $4 AND p.judgement IS NULL)))`;
+    SELECT 1 FROM turn_pieces p
+     WHERE p.session_id = $1 AND p.turn_id = $2 AND p.output_id = $4 AND p.piece = $5 - 1 AND p.judgement IS NULL)))`;
 
-/**
- * Writes a text that came whole, and keeps the lease of its turn.
- *
- * @returns false: the output exists, or the runtime may not go on with the turn
- */
-export async function startWholeOutput(
+/** Keeps the lease of a turn whose output is new. False: the id is known, or the runtime may not go on with the turn. */
+export const holdNewOutput = async (
   pool: Pool,
   { sessionId, turnId, outputId }: OutputKey,
   runtime: string,
-  digest: string,
-): Promise<boolean> {
-  const started = pool.query(
+): Promise<boolean> =>
+  (await findRow(
+    pool,
     `${HOLD_TURN}
-     INSERT INTO turn_outputs (session_id, turn_id, id, account_id, digest, pieces, is_held)
-     SELECT session_id, $2, $4, account_id, $5, 0, true FROM held WHERE ${IS_NEW_ID} ON CONFLICT DO NOTHING`,
-    [sessionId, turnId, runtime, outputId, digest],
-  );
-  return (await started.catch(throwQuotaProblem)).rowCount === 1;
-}
+     SELECT 1 FROM held WHERE ${IS_NEW_ID}
+        AND NOT EXISTS (SELECT 1 FROM turn_outputs WHERE session_id = $1 AND turn_id = $2 AND id = $4)`,
+    [sessionId, turnId, runtime, outputId],
+  )) !== null;
 
 interface NewPiece {
   readonly piece: number;
@@ -70,8 +65,11 @@ interface NewPiece {
 export const outboundModes = ['none', 'pieces', 'whole'] as const;
 export type OutboundMode = (typeof outboundModes)[number];
 
-/** What becomes of a new piece. `shown`: it may be shown unjudged. `judged`: as its judgement says. `held`: it waits. */
-export type PieceFate = 'shown' | 'judged' | 'held';
+/** What becomes of a new piece, and the end of the judged text before it. `shown`: it may be shown unjudged. `judged`: as its judgement says. `held`: it waits. */
+export interface PieceFate {
+  readonly fate: 'shown' | 'judged' | 'held';
+  readonly tail: string;
+}
 
 /**
  * Adds the next piece of an output, and keeps the lease of its turn. The pieces of one output have one fate; where plugins
@@ -85,7 +83,7 @@ export async function addPiece(
   runtime: string,
   { piece, text, mode, maxChars }: NewPiece,
 ): Promise<PieceFate | null> {
-  const added = findRow<{ fate: PieceFate }>(
+  const added = findRow<PieceFate>(
     pool,
     `${HOLD_TURN},
      output AS (
@@ -97,27 +95,36 @@ export async function addPiece(
          pieces = o.pieces + 1, chars = o.chars + $6, is_held = ${MUST_HOLD},
          shown = o.shown + CASE WHEN o.is_streamed OR ${MUST_HOLD} THEN 0 ELSE $6 END
          WHERE o.state = 'open' AND o.pieces = $5 AND $5 > 0 AND o.chars + $6 <= $8
-       RETURNING o.account_id, CASE WHEN o.is_held THEN 'held' WHEN o.is_streamed THEN 'judged' ELSE 'shown' END AS fate)
+       RETURNING o.account_id, o.tail, CASE WHEN o.is_held THEN 'held' WHEN o.is_streamed THEN 'judged' ELSE 'shown' END AS fate)
      INSERT INTO turn_pieces (session_id, turn_id, output_id, piece, account_id, text, is_shown)
-     SELECT $1, $2, $4, $5, account_id, $9, fate = 'shown' FROM output RETURNING (SELECT fate FROM output)`,
+     SELECT $1, $2, $4, $5, account_id, $9, fate = 'shown' FROM output
+     RETURNING (SELECT fate FROM output), (SELECT tail FROM output)`,
     [sessionId, turnId, runtime, outputId, piece, text.length, mode, maxChars, text],
   );
-  return (await added.catch(throwQuotaProblem))?.fate ?? null;
+  return added.catch(throwQuotaProblem);
+}
+
+interface JudgedPiece {
+  readonly piece: number;
+  readonly text: string;
+  readonly judgement: Judgement;
+  /** Most characters of the end that the next piece is judged with. */
+  readonly tailChars: number;
 }
 
 /** Records the judgement of a piece, which may be shown now. */
 export async function passPiece(
   pool: Pool,
   { sessionId, turnId, outputId }: OutputKey,
-  { piece, text, judgement }: { readonly piece: number; readonly text: string; readonly judgement: Judgement },
+  { piece, text, judgement, tailChars }: JudgedPiece,
 ): Promise<void> {
   await pool.query(
     `WITH judged AS (
        UPDATE turn_pieces SET judged_text = $5, judgement = $6, is_shown = true
         WHERE session_id = $1 AND turn_id = $2 AND output_id = $3 AND piece = $4 AND judgement IS NULL RETURNING 1)
-     UPDATE turn_outputs SET shown = shown + $7
+     UPDATE turn_outputs SET shown = shown + $7, tail = right(tail || $5, $8)
       WHERE session_id = $1 AND turn_id = $2 AND id = $3 AND EXISTS (SELECT 1 FROM judged)`,
-    [sessionId, turnId, outputId, piece, text, JSON.stringify(judgement), text.length],
+    [sessionId, turnId, outputId, piece, text, JSON.stringify(judgement), text.length, tailChars],
   );
 }
 
@@ -152,6 +159,18 @@ export const listPieces = (db: Queryable, { sessionId, turnId, outputId }: Outpu
     [sessionId, turnId, outputId],
   );
 
+export const findPiece = (
+  db: Queryable,
+  { sessionId, turnId, outputId }: OutputKey,
+  piece: number,
+): Promise<Pick<PieceRow, 'text'> | null> =>
+  findRow(db, 'SELECT text FROM turn_pieces WHERE session_id = $1 AND turn_id = $2 AND output_id = $3 AND piece = $4', [
+    sessionId,
+    turnId,
+    outputId,
+    piece,
+  ]);
+
 interface JudgedOutput {
   readonly digest: string;
   readonly judgement: Judgement;
@@ -161,7 +180,7 @@ interface JudgedOutput {
 }
 
 /**
- * Adds a judged text to the transcript. Its pieces are not needed any more.
+ * Adds a judged text to the transcript. The pieces of one that did not come whole are not needed any more.
  *
  * @returns false: another runtime holds the turn meanwhile, or the output was judged already
  * @throws Problem `quota_exceeded`
@@ -178,8 +197,12 @@ export async function passOutput(
      t AS (SELECT s.account_id FROM turns, s WHERE turns.session_id = s.id AND turns.id = $2 AND runtime = $3 AND state = 'open'
              FOR NO KEY UPDATE OF turns),
      passed AS (
-       UPDATE turn_outputs o SET state = 'passed', digest = $5, judgement = $6, attachments = $7 FROM t
-        WHERE o.session_id = $1 AND o.turn_id = $2 AND o.id = $4 AND o.state = 'open' RETURNING t.account_id),
+       INSERT INTO turn_outputs AS o (session_id, turn_id, id, account_id, pieces, is_held, state, digest, judgement, attachments)
+       SELECT $1, $2, $4, account_id, 0, true, 'passed', $5, $6, $7 FROM t
+       ON CONFLICT (session_id, turn_id, id) DO UPDATE SET
+         state = 'passed', digest = excluded.digest, judgement = excluded.judgement, attachments = excluded.attachments
+         WHERE o.state = 'open'
+       RETURNING account_id),
      added AS (
        INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
        SELECT $1, account_id, $4, 'assistant', $8, $9, $6 FROM passed WHERE $8 <> '' ON CONFLICT DO NOTHING
@@ -212,21 +235,17 @@ export async function vetoOutput(
 ): Promise<boolean> {
   const vetoed = await findRow(
     db,
-    `WITH t AS (SELECT 1 FROM turns WHERE session_id = $1 AND id = $2 AND runtime = $3 AND state = 'open' FOR NO KEY UPDATE),
+    `WITH t AS (
+       SELECT account_id FROM turns WHERE session_id = $1 AND id = $2 AND runtime = $3 AND state = 'open' FOR NO KEY UPDATE),
      vetoed AS (
-       UPDATE turn_outputs o SET state = 'vetoed', digest = $5, judgement = $6 FROM t
-        WHERE o.session_id = $1 AND o.turn_id = $2 AND o.id = $4 AND o.state = 'open' RETURNING 1),
+       INSERT INTO turn_outputs AS o (session_id, turn_id, id, account_id, pieces, is_held, state, digest, judgement)
+       SELECT $1, $2, $4, account_id, 0, true, 'vetoed', $5, $6 FROM t
+       ON CONFLICT (session_id, turn_id, id) DO UPDATE SET
+         state = 'vetoed', digest = excluded.digest, judgement = excluded.judgement WHERE o.state = 'open'
+       RETURNING 1),
      removed AS (DELETE FROM turn_pieces p USING vetoed WHERE p.session_id = $1 AND p.turn_id = $2 AND p.output_id = $4)
      SELECT 1 FROM vetoed`,
     [sessionId, turnId, runtime, outputId, digest, JSON.stringify(judgement)],
   );
   return vetoed !== null;
-}
-
-/** Forgets an output that could not be kept. */
-export async function forgetOutput(pool: Pool, { sessionId, turnId, outputId }: OutputKey): Promise<void> {
-  await pool.query(
-    `DELETE FROM turn_outputs WHERE session_id = $1 AND turn_id = $2 AND id = $3 AND state = 'open' AND pieces = 0`,
-    [sessionId, turnId, outputId],
-  );
 }

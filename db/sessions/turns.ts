@@ -118,9 +118,63 @@ export function claimTurn(pool: Pool, sessionId: string, turn: NewTurn): Promise
   ).catch(throwQuotaProblem);
 }
 
+/** Whether a session has a turn or a message with this id. */
+export const hasTurnOrMessage = async (db: Queryable, { sessionId, turnId }: TurnKey): Promise<boolean> =>
+  (await findRow(
+    db,
+    `SELECT 1 FROM turns WHERE session_id = $1 AND id = $2
+     UNION ALL SELECT 1 FROM session_messages WHERE session_id = $1 AND id = $2 LIMIT 1`,
+    [sessionId, turnId],
+  )) !== null;
+
 interface JudgedMessage {
   readonly text: string;
   readonly data: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * Writes a turn whose message was judged before, and adds the message to the transcript.
+ *
+ * @returns null: the id is known meanwhile, or the session was deleted
+ * @throws Problem `quota_exceeded`
+ */
+export function openJudgedTurn(
+  pool: Pool,
+  sessionId: string,
+  turn: NewTurn,
+  judged: Judgement,
+  { text, data }: JudgedMessage,
+): Promise<TurnRow | null> {
+  return findRow<TurnRow>(
+    pool,
+    `WITH opened AS (
+       INSERT INTO turns (session_id, id, account_id, sender, trigger, digest, system_prompt, model, runtime, lease_seconds,
+         lease_until, state, judgement)
+       SELECT s.id, $2, s.account_id, $3, $4, $5, $6, $7, $8, $9, ${LEASE_END('$9::integer')}, 'open', $10
+         FROM (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE) s
+        WHERE NOT EXISTS (SELECT 1 FROM session_messages m WHERE m.session_id = $1 AND m.id = $2)
+       ON CONFLICT DO NOTHING RETURNING turns.*),
+     added AS (
+       INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
+       SELECT $1, account_id, $2, 'user', $11, $12, $10 FROM opened ON CONFLICT DO NOTHING RETURNING account_id),
+     told AS (SELECT pg_notify($13, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
+     SELECT ${TURN}, NULL AS message, (SELECT count(*) FROM told) AS told FROM opened AS turns`,
+    [
+      sessionId,
+      turn.id,
+      turn.sender,
+      turn.trigger,
+      turn.digest,
+      turn.systemPrompt,
+      turn.model,
+      turn.runtime,
+      turn.leaseSeconds,
+      JSON.stringify(judged),
+      text,
+      JSON.stringify(data),
+      MESSAGES_ADDED,
+    ],
+  ).catch(throwQuotaProblem);
 }
 
 const OPEN_TURN = `WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
@@ -208,19 +262,27 @@ export const findTurn = (db: Queryable, { sessionId, turnId }: TurnKey): Promise
     turnId,
   ]);
 
-/** Oldest first. */
-export const pageTurns = (
-  pool: Pool,
-  query: PageQuery & { readonly sessionId: string; readonly state: string | null },
-): Promise<Page<TurnRow & { readonly position: string }>> =>
-  readPositionPage(
+export const turnOrders = ['oldest', 'newest'] as const;
+
+interface TurnsQuery extends PageQuery {
+  readonly sessionId: string;
+  readonly state: string | null;
+  /** Which come first. */
+  readonly order: (typeof turnOrders)[number];
+}
+
+export function pageTurns(pool: Pool, query: TurnsQuery): Promise<Page<TurnRow & { readonly position: string }>> {
+  const [after, direction] =
+    query.order === 'oldest' ? ['turns.position > $3', 'ASC'] : ['($3 = 0 OR turns.position < $3)', 'DESC'];
+  return readPositionPage(
     pool,
     `SELECT ${TURN}, ${MESSAGE_OF_TURN} AS message, turns.position::text AS position FROM turns
-      WHERE session_id = $1 AND ($2::text IS NULL OR state = $2) AND turns.position > $3
-      ORDER BY turns.position LIMIT $4`,
+      WHERE session_id = $1 AND ($2::text IS NULL OR state = $2) AND ${after}
+      ORDER BY turns.position ${direction} LIMIT $4`,
     [query.sessionId, query.state],
     query,
   );
+}
 
 /** Ends an open turn that the runtime holds. Null: it is not open, or another runtime holds it. */
 export const endTurn = (
@@ -234,6 +296,27 @@ export const endTurn = (
     `UPDATE turns SET state = 'ended', ended_at = now(), runtime = $3, reply_id = $4
       WHERE ${OPEN} AND (runtime = $3 OR lease_until < now()) RETURNING ${TURN}, ${MESSAGE_OF_TURN} AS message`,
     [sessionId, turnId, runtime, replyId],
+  );
+
+/**
+ * Ends an open turn whose outputs are all complete, with the last one that passed.
+ *
+ * @returns null: it is not open, another runtime holds it, or an output is not complete
+ */
+export const endCompleteTurn = (
+  db: Queryable,
+  { sessionId, turnId }: TurnKey,
+  runtime: string,
+): Promise<TurnRow | null> =>
+  findRow(
+    db,
+    `UPDATE turns SET state = 'ended', ended_at = now(), runtime = $3, reply_id = (
+       SELECT o.id FROM turn_outputs o JOIN session_messages m ON m.session_id = o.session_id AND m.id = o.id
+        WHERE o.session_id = $1 AND o.turn_id = $2 AND o.state = 'passed' ORDER BY o.position DESC LIMIT 1)
+      WHERE ${OPEN} AND (runtime = $3 OR lease_until < now()) AND NOT EXISTS (
+       SELECT 1 FROM turn_outputs o WHERE o.session_id = $1 AND o.turn_id = $2 AND o.state = 'open' AND o.pieces > 0)
+      RETURNING ${TURN}, ${MESSAGE_OF_TURN} AS message`,
+    [sessionId, turnId, runtime],
   );
 
 /** Forgets a turn that could not be judged or kept. */

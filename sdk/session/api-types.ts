@@ -259,6 +259,8 @@ export interface NewTurn {
   readonly model?: string;
   /** How long the turn belongs to this runtime after each step. Default: 120. */
   readonly leaseSeconds?: number;
+  /** Whether the answer has the prompt, which saves a request. Default: false. */
+  readonly prompt?: boolean | Pick<PromptRequest, 'compactAfter' | 'keep'>;
 }
 export interface TurnRecord extends Verdict {
   readonly id: string;
@@ -277,6 +279,10 @@ export interface TurnRecord extends Verdict {
   readonly openedAt: string;
   readonly endedAt: string | null;
   readonly replyId: string | null;
+}
+export interface OpenedTurn extends TurnRecord {
+  /** If you asked for it, and the turn is open. */
+  readonly prompt?: Prompt;
 }
 export interface TurnCall {
   readonly callId: string;

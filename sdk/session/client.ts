@@ -14,6 +14,7 @@ import type {
   NewMessage,
   NewSession,
   NewTurn,
+  OpenedTurn,
   OwnTool,
   Page,
   Provider,
@@ -196,7 +197,7 @@ export class Session {
    */
   async openTurn(turn: NewTurn, { signal }: Cancellable = {}): Promise<Turn> {
     const body = { id: crypto.randomUUID(), ...turn };
-    const record = await this.#post<TurnRecord>('/turns', body, signal, true);
+    const record = await this.#post<OpenedTurn>('/turns', body, signal, true);
     return new Turn(this.#transport, this.#ownTools, this.id, record.id, record);
   }
 
@@ -205,8 +206,13 @@ export class Session {
     return new Turn(this.#transport, this.#ownTools, this.id, id, null);
   }
 
-  /** Lists the turns of the session, oldest first. */
-  turns({ signal, ...query }: { readonly state?: TurnRecord['state'] } & Paged = {}): Promise<Page<TurnRecord>> {
+  /** Lists the turns of the session, oldest first unless `order` says otherwise. */
+  turns({
+    signal,
+    ...query
+  }: { readonly state?: TurnRecord['state']; readonly order?: 'oldest' | 'newest' } & Paged = {}): Promise<
+    Page<TurnRecord>
+  > {
     return this.#get(`/turns${toQueryString(query)}`, signal);
   }
 

@@ -2,6 +2,7 @@
 import type {
   Attachment,
   Json,
+  OpenedTurn,
   OwnCall,
   Prompt,
   PromptRequest,
@@ -28,12 +29,12 @@ interface OutputOptions extends Cancellable {
 export class Turn {
   readonly id: string;
   /** The turn as `openTurn` returned it; null after `session.turn(id)`. */
-  readonly record: TurnRecord | null;
+  readonly record: OpenedTurn | null;
   readonly #transport: Transport;
   readonly #ownTools: OwnTools;
   readonly #path: string;
 
-  constructor(transport: Transport, ownTools: OwnTools, sessionId: string, id: string, record: TurnRecord | null) {
+  constructor(transport: Transport, ownTools: OwnTools, sessionId: string, id: string, record: OpenedTurn | null) {
     this.#transport = transport;
     this.#ownTools = ownTools;
     this.#path = `/sessions/${encodeURIComponent(sessionId)}/turns/${encodeURIComponent(id)}`;

@@ -9,14 +9,14 @@ import { appendNotice, hasMessage, type Session } from '../../db/sessions/sessio
 import {
   addPiece,
   findOutput,
-  forgetOutput,
+  findPiece,
+  holdNewOutput,
   listPieces,
   type OutputKey,
   type OutputRow,
   type PieceRow,
   passOutput,
   passPiece,
-  startWholeOutput,
   vetoOutput,
 } from '../../db/sessions/turn-outputs.ts';
 import { holdTurn, type Judgement, type TurnKey } from '../../db/sessions/turns.ts';
@@ -32,7 +32,6 @@ import {
   describeCancelled,
   digestOf,
   explainRefusal,
-  forgetUnkept,
   readVerdict,
   toJudgement,
   type Verdict,
@@ -75,7 +74,7 @@ export function sendWholeOutput(
   const digest = digestOf([text, attachments]);
   const key = { ...turn, outputId: id ?? `${turn.turnId}:${digest.slice(0, DIGEST_CHARS)}` };
   return withLock(services, key, async () => {
-    if (!(await startWholeOutput(services.pool, key, runtime, digest))) {
+    if (!(await holdNewOutput(services.pool, key, runtime))) {
       const known = await requireOutput(services, key);
       if (known.digest !== digest) throw createReusedProblem('an output of this turn');
       if (known.state !== 'open') return describeOutput(known, shown.length);
@@ -105,19 +104,21 @@ export function sendPiece(
   return withLock(services, key, async () => {
     const mode = readOutboundMode(await services.pluginsCache.current(session.accountId));
     if (piece === 0) await requireRoom(services.pool, session.accountId, 'transcripts', 0);
-    const fate = await addPiece(services.pool, key, runtime, { piece, text, mode, maxChars: TEXT_MAX_CHARS });
-    const known = fate === null ? await findRepeated(services, key, runtime, request, digest) : null;
+    const added = await addPiece(services.pool, key, runtime, { piece, text, mode, maxChars: TEXT_MAX_CHARS });
+    const known = added === null ? await findRepeated(services, key, runtime, request, digest) : null;
     if (known && known.state !== 'open')
       return describeOutput(known, known.isHeld || known.isStreamed ? known.shown : known.shown - text.length);
     await services.faultPoint('turn.piece');
-    const isJudged = known ? known.isStreamed && !known.isHeld : fate === 'judged';
-    if (isJudged) return judgePiece(services, session, key, runtime, { ...request, digest });
+    if (added?.fate === 'judged' && !done)
+      return judgePiece(services, session, key, runtime, { ...request, digest, before: added.tail });
+    if (added?.fate === 'judged' || (known?.isStreamed && !known.isHeld))
+      return judgeKnownPiece(services, session, key, runtime, { ...request, digest });
     const pieces = done || known ? await listPieces(services.pool, key) : [];
     if (done) {
       const output = { ...joinPieces(pieces, piece), attachments, target, digest };
       return judgeOutput(services, session, key, runtime, output);
     }
-    const isShown = known ? pieces[piece]?.isShown === true : fate === 'shown';
+    const isShown = known ? pieces[piece]?.isShown === true : added?.fate === 'shown';
     return describeOpen(key.outputId, isShown ? text : '');
   });
 }
@@ -144,35 +145,56 @@ interface PieceToJudge extends Omit<OutputPiece, 'id'> {
   readonly digest: string;
 }
 
-/** Has the plugins judge one piece. The last one completes the output. */
+/** Judges a piece that came before, or the last one, which completes the output: reads the pieces before it. */
+async function judgeKnownPiece(
+  services: SessionServices,
+  session: Session,
+  key: OutputKey,
+  runtime: string,
+  request: PieceToJudge,
+): Promise<OutputAnswer> {
+  const { piece, done } = request;
+  const pieces = await listPieces(services.pool, key);
+  const known = pieces[piece];
+  if (known?.judgement && !done) return describeOpen(key.outputId, known.judgedText ?? '');
+  const { shown } = joinPieces(pieces, piece);
+  const judgedBefore = pieces.slice(0, piece).map((one) => one.judgement);
+  return judgePiece(services, session, key, runtime, { ...request, before: shown, complete: { shown, judgedBefore } });
+}
+
+interface PieceAfterText extends PieceToJudge {
+  /** The judged text before the piece, or its end. */
+  readonly before: string;
+  /** What completes the output with the last piece, or with one that is cancelled. */
+  readonly complete?: { readonly shown: string; readonly judgedBefore: readonly (Judgement | null)[] };
+}
+
+/** Has the plugins judge one piece. */
 async function judgePiece(
   services: SessionServices,
   session: Session,
   key: OutputKey,
   runtime: string,
-  { piece, text, attachments, target, done, digest }: PieceToJudge,
+  { piece, text, attachments, target, done, digest, before, complete }: PieceAfterText,
 ): Promise<OutputAnswer> {
   const { pool } = services;
   const { outputId: id } = key;
-  const pieces = await listPieces(pool, key);
-  const known = pieces[piece];
-  if (known?.judgement && !done) return describeOpen(id, known.judgedText ?? '');
-  const shown = joinPieces(pieces, piece).shown;
   const message = { id, text, attachments };
-  const partial = { before: shown.slice(-BEFORE_MAX_CHARS).toWellFormed(), done };
+  const partial = { before: before.slice(-BEFORE_MAX_CHARS).toWellFormed(), done };
   const answer = await runSessionHook(services, session, HOOK, { message, target, partial }, 'agent', `${id}:vetoed`);
   await services.faultPoint('turn.output-judged');
   if (answer.cancel?.cause === 'failure') return { ...describeOpen(id, ''), ...describeCancelled(answer.cancel) };
   const judged = (answer.context as { message: typeof message }).message;
   const own = toJudgement('outboundMessage', answer);
   if (!done && !answer.cancel) {
-    await passPiece(pool, key, { piece, text: judged.text, judgement: own });
+    await passPiece(pool, key, { piece, text: judged.text, judgement: own, tailChars: BEFORE_MAX_CHARS });
     return describeOpen(id, judged.text);
   }
-  const judgement = [...pieces.slice(0, piece).map((one) => one.judgement), own].reduce(mergeJudgements, null) ?? own;
+  // A veto keeps no text, so it needs none of the pieces before.
+  const { shown, judgedBefore } = complete ?? { shown: '', judgedBefore: [] };
   return completeOutput(services, key, runtime, {
     digest,
-    judgement,
+    judgement: [...judgedBefore, own].reduce(mergeJudgements, null) ?? own,
     text: shown + judged.text,
     attachments: judged.attachments,
     shownChars: shown.length,
@@ -216,8 +238,7 @@ async function findRepeated(
     throw createBadRequest('body', [
       { field: 'text', message: `makes the whole text longer than ${TEXT_MAX_CHARS} characters` },
     ]);
-  const pieces = await listPieces(services.pool, key);
-  if (pieces[piece]?.text !== text) throw createReusedProblem('a piece of this output');
+  if ((await findPiece(services.pool, key, piece))?.text !== text) throw createReusedProblem('a piece of this output');
   return known;
 }
 
@@ -237,7 +258,7 @@ export async function finishOutputs(
       const rows = await listPieces(services.pool, key);
       if (isStreamed && !isHeld && rows.every(({ judgement }) => judgement !== null)) {
         const last = { piece: pieces, text: '', attachments: [], target, done: true, digest: '' };
-        return judgePiece(services, session, key, runtime, last);
+        return judgeKnownPiece(services, session, key, runtime, last);
       }
       const output = joinPieces(rows, pieces);
       return judgeOutput(services, session, key, runtime, { ...output, attachments: [], target, digest: '' });
@@ -302,7 +323,7 @@ async function completeOutput(
         text,
         attachments,
         data: { attachments, turnId: key.turnId },
-      }).catch((error) => forgetUnkept(error, () => forgetOutput(pool, key)));
+      });
   if (!isSaved) throw await explainRefusal(pool, key);
   await services.faultPoint('turn.output-saved');
   const state = isVetoed ? 'vetoed' : 'passed';

@@ -56,10 +56,23 @@ export async function readPrompt(
 ): Promise<PromptAnswer> {
   const turn = await holdTurn(services.pool, key, runtime);
   if (!turn) throw await explainRefusal(services.pool, key);
+  return buildPrompt(services, session, turn, request);
+}
+
+/** The prompt of a turn that the runtime holds. */
+export async function buildPrompt(
+  services: SessionServices,
+  session: Session,
+  turn: TurnRow,
+  request: PromptRequest,
+): Promise<PromptAnswer> {
   const model = request.model ?? turn.model;
-  const systemPrompt = request.systemPrompt ?? (await readBasePrompt(services, session, turn));
+  const judgePrompt = async () => {
+    const systemPrompt = request.systemPrompt ?? (await readBasePrompt(services, session, turn));
+    return runSessionHook(services, session, 'middleware.systemPrompt', { systemPrompt, model }, turn.trigger);
+  };
   const [answer, conversation, tools, plugins] = await Promise.all([
-    runSessionHook(services, session, 'middleware.systemPrompt', { systemPrompt, model }, turn.trigger),
+    judgePrompt(),
     readConversation(services, session, turn, request),
     listSessionTools(services, session),
     services.pluginsCache.get(session.accountId),

@@ -6,7 +6,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { listCalls } from '../../db/sessions/tool-calls.ts';
 import { listOutputs, outboundModes } from '../../db/sessions/turn-outputs.ts';
-import { pageTurns, turnStates } from '../../db/sessions/turns.ts';
+import { pageTurns, turnOrders, turnStates } from '../../db/sessions/turns.ts';
 import {
   attachment,
   attachments,
@@ -51,6 +51,27 @@ const runtimeHeaders = z.looseObject({
     .describe('A name of the runtime that takes the step. Default: the token. The lease of a turn belongs to it.'),
 });
 
+const promptFields = {
+  compactAfter: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(COMPACT_AFTER_MAX)
+    .optional()
+    .describe('Number of messages beyond which a plugin summarizes the older ones. Default: never.'),
+  keep: z.coerce
+    .number()
+    .int()
+    .min(0)
+    .max(COMPACT_AFTER_MAX)
+    .default(KEEP_DEFAULT)
+    .describe('Number of recent messages that a summary does not replace.'),
+};
+const promptBody = jsonBody({
+  ...promptFields,
+  systemPrompt: storedText(TEXT_MAX_CHARS).optional().describe('Default: as the turn was opened.'),
+  model: storedText(MODEL_MAX_CHARS).optional().describe('Default: as the turn was opened.'),
+});
 const newTurn = jsonBody({
   id: stepId.describe('An id of the runtime’s own. The message gets it too. The same id answers the same turn.'),
   from: z.string().min(1).max(FROM_MAX_CHARS).default('user').describe('The sender, as plugins see it.'),
@@ -67,6 +88,10 @@ const newTurn = jsonBody({
     .max(LEASE_MAX_S)
     .default(LEASE_DEFAULT_S)
     .describe('How long the turn belongs to the runtime after each of its steps.'),
+  prompt: z
+    .union([z.boolean(), z.object(promptFields)])
+    .default(false)
+    .describe('Whether to answer the prompt of the opened turn, too: true, or the fields of a prompt.'),
 });
 
 const verdict = {
@@ -151,27 +176,6 @@ const turnDetail = z
   })
   .meta({ id: 'TurnDetail', description: 'A turn with everything that it did so far.' });
 
-const promptFields = {
-  compactAfter: z.coerce
-    .number()
-    .int()
-    .min(1)
-    .max(COMPACT_AFTER_MAX)
-    .optional()
-    .describe('Number of messages beyond which a plugin summarizes the older ones. Default: never.'),
-  keep: z.coerce
-    .number()
-    .int()
-    .min(0)
-    .max(COMPACT_AFTER_MAX)
-    .default(KEEP_DEFAULT)
-    .describe('Number of recent messages that a summary does not replace.'),
-};
-const promptBody = jsonBody({
-  ...promptFields,
-  systemPrompt: storedText(TEXT_MAX_CHARS).optional().describe('Default: as the turn was opened.'),
-  model: storedText(MODEL_MAX_CHARS).optional().describe('Default: as the turn was opened.'),
-});
 const promptResource = z
   .strictObject({
     ...verdict,
@@ -200,6 +204,10 @@ const handedCall = z
     isRepeated: z.boolean().describe('Whether another attempt got the call before. It may have performed it.'),
   })
   .meta({ id: 'OwnCall', description: 'A judged call of a tool of the runtime. Perform it, then send its result.' });
+
+const openedTurn = turnResource
+  .extend({ prompt: promptResource.optional().describe('If you asked for it, and the turn is open.') })
+  .meta({ id: 'OpenedTurn', description: 'A turn, and the prompt if it was asked for.' });
 
 const newCall = jsonBody({
   name: storedText(TOOL_NAME_MAX_CHARS).min(1).describe('`<slug>__<tool>`, or as the runtime named it.'),
@@ -257,6 +265,8 @@ const endBody = jsonBody({
   target: z.string().max(TARGET_MAX_CHARS).default('user').describe('The recipient, as plugins see it.'),
 });
 
+const DEFAULT_PROMPT = { compactAfter: undefined, keep: KEEP_DEFAULT };
+
 const step = { headers: runtimeHeaders, params: turnParams } as const;
 const STEP_PROBLEMS = ['turn_held', 'turn_ended', 'cancelled'] as const;
 
@@ -264,17 +274,20 @@ const shapes = {
   open: {
     summary: 'Opens a turn: judges a message and adds it to the transcript',
     details:
-      'Runs the hook `inboundMessage`. A message that a channel brought was judged when it came. The same id answers the same turn and judges nothing twice. Another runtime gets 409 `turn_held` until the lease has expired.',
+      'Runs the hook `inboundMessage`. A message that a channel brought was judged when it came. The same id answers the same turn and judges nothing twice. Another runtime gets 409 `turn_held` until the lease has expired. With `prompt`, the answer has what to ask the model, which saves a request.',
     problems: ['turn_held', 'id_reused', 'quota_exceeded'],
     headers: runtimeHeaders,
     params: sessionParams,
     body: newTurn,
-    response: { 201: turnResource },
+    response: { 201: openedTurn },
   },
   list: {
-    summary: 'The turns of a session, oldest first',
+    summary: 'The turns of a session',
     params: sessionParams,
-    querystring: pageQuery.extend({ state: z.enum(turnStates).optional() }),
+    querystring: pageQuery.extend({
+      state: z.enum(turnStates).optional(),
+      order: z.enum(turnOrders).default('oldest').describe('Which come first.'),
+    }),
     response: { 200: page(turnResource) },
   },
   one: {
@@ -364,7 +377,10 @@ export function turnRoutes(services: SessionServices): FastifyPluginAsyncZod {
 
     app.post('/sessions/:sessionId/turns', { schema: shapes.open }, async (request, reply) => {
       const session = await requireSession(services, requireCaller(request), request.params);
-      const turn = await openTurn(services, session, request.body, readRuntime(request));
+      const { prompt: asked, ...body } = request.body;
+      const fields = asked === true ? DEFAULT_PROMPT : asked;
+      const prompt = fields === false ? null : { ...fields, compactAfter: fields.compactAfter ?? null };
+      const turn = await openTurn(services, session, { ...body, prompt }, readRuntime(request));
       return answerCreated(request, reply, encodeURIComponent(turn.id)).send(turn);
     });
 

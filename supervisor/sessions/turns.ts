@@ -7,10 +7,14 @@ import type { Session } from '../../db/sessions/sessions.ts';
 import { listOutputs, type OutputRow } from '../../db/sessions/turn-outputs.ts';
 import {
   claimTurn,
+  endCompleteTurn,
   endTurn,
   findTurn,
   forgetTurn,
+  hasTurnOrMessage,
   type Judgement,
+  type NewTurn,
+  openJudgedTurn,
   openTurnOfMessage,
   openTurnWithMessage,
   type Trigger,
@@ -22,7 +26,8 @@ import {
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { attachments } from '../../sdk/contract/payloads.ts';
 import { createBadRequest } from '../../service/http/errors.ts';
-import { runSessionHook } from './hooks.ts';
+import type { Cancel } from '../calls/chain.ts';
+import { type HookAnswer, runSessionHook } from './hooks.ts';
 import { queueReply } from './replies.ts';
 import type { SessionServices } from './session-services.ts';
 import {
@@ -38,9 +43,11 @@ import {
   type Verdict,
 } from './turn-answers.ts';
 import { finishOutputs, sendWholeOutput } from './turn-outputs.ts';
+import { buildPrompt, type PromptAnswer, type PromptRequest } from './turn-prompt.ts';
 
 type Attachments = z.infer<typeof attachments>;
 
+const INBOUND = 'middleware.inboundMessage';
 /** A longer system prompt is refused where the account has no room for it. */
 const SMALL_PROMPT_CHARS = 8_192;
 
@@ -54,6 +61,8 @@ export interface TurnRequest {
   readonly systemPrompt: string;
   readonly model: string;
   readonly leaseSeconds: number;
+  /** Answers the prompt of the opened turn, too. */
+  readonly prompt: PromptRequest | null;
 }
 
 /** A turn as its runtime sees it. */
@@ -74,6 +83,9 @@ export interface TurnAnswer extends Verdict {
   readonly endedAt: string | null;
   readonly replyId: string | null;
 }
+export interface OpenedTurn extends TurnAnswer {
+  readonly prompt?: PromptAnswer;
+}
 
 /**
  * Judges a message, adds it to the transcript and opens the turn that answers it. The same id answers the same; nothing is
@@ -81,39 +93,106 @@ export interface TurnAnswer extends Verdict {
  *
  * @throws Problem `turn_held`, `id_reused`, `not_found`, `quota_exceeded`
  */
-export function openTurn(
+export async function openTurn(
   services: SessionServices,
   session: Session,
-  request: TurnRequest,
+  { prompt, ...request }: TurnRequest,
   runtime: string,
-): Promise<TurnAnswer> {
-  const key = { sessionId: session.id, turnId: request.id };
+): Promise<OpenedTurn> {
   // A request that is sent twice at once is judged once.
-  return services.turnLocks.run(`${session.id} ${request.id}`, async () => {
-    const { from: sender, text, attachments, trigger, ...turn } = request;
-    const digest = digestOf([sender, text ?? null, attachments, trigger]);
-    if (turn.systemPrompt.length > SMALL_PROMPT_CHARS)
-      await requireRoom(services.pool, session.accountId, 'transcripts', turn.systemPrompt.length);
-    const claimed = await claimTurn(services.pool, session.id, { ...turn, sender, trigger, digest, runtime });
-    if (!claimed) throw new Problem('not_found', 'You have no session with this id.');
-    const isOver = claimed.state !== 'judging' && claimed.state !== 'open';
-    if (claimed.runtime !== runtime && !isOver) throw createHeldProblem(claimed);
-    if (claimed.digest !== digest) throw createReusedProblem('a turn');
-    await services.faultPoint('turn.claimed');
-    if (claimed.state !== 'judging') return describeTurn(claimed);
-    return judgeTurn(services, session, key, request, claimed).catch((error) =>
-      forgetUnkept(error, () => forgetTurn(services.pool, key)),
-    );
-  });
+  const { row, stopped } = await services.turnLocks.run(`${session.id} ${request.id}`, () =>
+    claimAndJudge(services, session, request, runtime),
+  );
+  const turn = { ...describeTurn(row), ...(stopped ? describeCancelled(stopped) : {}) };
+  if (!prompt || row.state !== 'open') return turn;
+  return { ...turn, prompt: await buildPrompt(services, session, row, prompt) };
 }
 
-async function judgeTurn(
+interface JudgedTurn {
+  readonly row: TurnRow;
+  /** A required plugin that did not run. */
+  readonly stopped?: Cancel;
+}
+type NewRequest = Omit<TurnRequest, 'prompt'>;
+
+async function claimAndJudge(
+  services: SessionServices,
+  session: Session,
+  request: NewRequest,
+  runtime: string,
+): Promise<JudgedTurn> {
+  const { pool } = services;
+  const key = { sessionId: session.id, turnId: request.id };
+  const { from: sender, text, attachments, trigger, ...fields } = request;
+  const digest = digestOf([sender, text ?? null, attachments, trigger]);
+  const turn = { ...fields, sender, trigger, digest, runtime };
+  if (turn.systemPrompt.length > SMALL_PROMPT_CHARS)
+    await requireRoom(pool, session.accountId, 'transcripts', turn.systemPrompt.length);
+  // A new turn is written when its message is judged: the lock keeps others of this id away, and one write is faster than two.
+  const isKnown = await hasTurnOrMessage(pool, key);
+  const judged = isKnown ? null : await judgeMessage(services, session, request, toMessage(request, null));
+  if (judged && !judged.answer.cancel) {
+    const row = await openNewTurn(services, session, turn, judged);
+    if (row) return { row };
+  }
+  const claimed = await claimTurn(pool, session.id, turn);
+  if (!claimed) throw new Problem('not_found', 'You have no session with this id.');
+  const isOver = claimed.state !== 'judging' && claimed.state !== 'open';
+  if (claimed.runtime !== runtime && !isOver) throw createHeldProblem(claimed);
+  if (claimed.digest !== digest) throw createReusedProblem('a turn');
+  await services.faultPoint('turn.claimed');
+  if (claimed.state !== 'judging') return { row: claimed };
+  return judgeClaimed(services, session, key, request, claimed, judged).catch((error) =>
+    forgetUnkept(error, () => forgetTurn(pool, key)),
+  );
+}
+
+type InboundMessage = ReturnType<typeof toMessage>;
+interface JudgedMessage {
+  readonly answer: HookAnswer;
+  readonly judgement: Judgement;
+  /** As the plugins let it pass. */
+  readonly message: InboundMessage;
+}
+
+async function judgeMessage(
+  services: SessionServices,
+  session: Session,
+  { id, trigger }: NewRequest,
+  message: InboundMessage,
+): Promise<JudgedMessage> {
+  const noticeId = `${id}:vetoed`;
+  const answer = await runSessionHook(services, session, INBOUND, { message }, trigger, noticeId);
+  await services.faultPoint('turn.judged');
+  const judged = (answer.context as { message: InboundMessage }).message;
+  return { answer, judgement: toJudgement('inboundMessage', answer), message: judged };
+}
+
+const describeData = ({ id, from, attachments }: InboundMessage) => ({ from, attachments, turnId: id });
+
+/** Null: the id is known meanwhile, or the session was deleted. */
+async function openNewTurn(
+  services: SessionServices,
+  session: Session,
+  turn: NewTurn,
+  { judgement, message }: JudgedMessage,
+): Promise<TurnRow | null> {
+  const data = describeData({ ...message, id: turn.id });
+  const opened = await openJudgedTurn(services.pool, session.id, turn, judgement, { text: message.text, data });
+  if (!opened) return null;
+  await services.faultPoint('turn.opened');
+  return { ...opened, message: { id: turn.id, role: 'user', text: message.text, data, judgement } };
+}
+
+/** @param judgedBefore what plugins made of a message that was new when it was judged */
+async function judgeClaimed(
   services: SessionServices,
   session: Session,
   key: TurnKey,
-  request: TurnRequest,
+  request: NewRequest,
   claimed: TurnRow,
-): Promise<TurnAnswer> {
+  judgedBefore: JudgedMessage | null,
+): Promise<JudgedTurn> {
   const { pool } = services;
   const { runtime, message: known } = claimed;
   if (known && known.role !== 'user') throw createReusedProblem('a message of the transcript');
@@ -121,38 +200,29 @@ async function judgeTurn(
     // A channel's message was judged when it came in.
     if (!(await openTurnOfMessage(pool, key, runtime, known.judgement, known.text)))
       throw await explainRefusal(pool, key);
-    return describeTurn({ ...claimed, state: 'open', judgement: known.judgement });
+    return { row: { ...claimed, state: 'open', judgement: known.judgement } };
   }
-  const message = toMessage(request, known);
-  const answer = await runSessionHook(
-    services,
-    session,
-    'middleware.inboundMessage',
-    { message },
-    request.trigger,
-    `${request.id}:vetoed`,
-  );
-  await services.faultPoint('turn.judged');
-  const judgement = toJudgement('inboundMessage', answer);
-  if (answer.cancel?.cause === 'failure') return { ...describeTurn(claimed), ...describeCancelled(answer.cancel) };
+  const judged =
+    judgedBefore && !known ? judgedBefore : await judgeMessage(services, session, request, toMessage(request, known));
+  const { answer, judgement, message } = judged;
+  if (answer.cancel?.cause === 'failure') return { row: claimed, stopped: answer.cancel };
   if (answer.cancel) {
     await requireRoom(pool, session.accountId, 'transcripts', 0);
     if (!(await vetoTurn(pool, key, runtime, judgement))) throw await explainRefusal(pool, key);
-    return describeTurn({ ...claimed, state: 'vetoed', judgement, message: null });
+    return { row: { ...claimed, state: 'vetoed', judgement, message: null } };
   }
-  const judged = (answer.context as { message: typeof message }).message;
-  const data = { from: judged.from, attachments: judged.attachments, turnId: request.id };
+  const data = describeData({ ...message, id: request.id });
   const opened = known
-    ? await openTurnOfMessage(pool, key, runtime, judgement, judged.text)
-    : await openTurnWithMessage(pool, key, runtime, judgement, { text: judged.text, data });
+    ? await openTurnOfMessage(pool, key, runtime, judgement, message.text)
+    : await openTurnWithMessage(pool, key, runtime, judgement, { text: message.text, data });
   if (!opened) throw await explainRefusal(pool, key);
   await services.faultPoint('turn.opened');
-  const kept: TurnMessage = { id: request.id, role: 'user', text: judged.text, data, judgement };
-  return describeTurn({ ...claimed, state: 'open', judgement, message: kept });
+  const kept: TurnMessage = { id: request.id, role: 'user', text: message.text, data, judgement };
+  return { row: { ...claimed, state: 'open', judgement, message: kept } };
 }
 
 /** @throws Problem `bad_request` without a text */
-function toMessage({ id, from, text, attachments }: TurnRequest, known: TurnMessage | null) {
+function toMessage({ id, from, text, attachments }: NewRequest, known: TurnMessage | null) {
   if (known)
     return { id, from: known.data?.from ?? from, text: known.text, attachments: known.data?.attachments ?? [] };
   if (text === undefined)
@@ -220,6 +290,12 @@ export async function endTurnWith(
   if (verdict.action === 'cancel') {
     const { action, reason, cancelledBy, isFinal } = verdict;
     return { ...describeTurn(await requireTurn(services, key)), action, reason, cancelledBy, isFinal };
+  }
+  // A turn without a channel ends with one statement, unless an output was streamed and not completed.
+  const complete = session.channelId === null ? await endCompleteTurn(pool, key, runtime) : null;
+  if (complete) {
+    await services.faultPoint('turn.ended');
+    return describeTurn(complete);
   }
   const reply = await findReply(services, session, key, runtime, end.target);
   const address = session.channelId === null ? null : await findReplyAddress(pool, session.id);

@@ -79,9 +79,10 @@ export declare class Session {
     openTurn(turn: NewTurn, { signal }?: Cancellable): Promise<Turn>;
     /** Returns a turn by its id, without a request. */
     turn(id: string): Turn;
-    /** Lists the turns of the session, oldest first. */
+    /** Lists the turns of the session, oldest first unless `order` says otherwise. */
     turns({ signal, ...query }?: {
         readonly state?: TurnRecord['state'];
+        readonly order?: 'oldest' | 'newest';
     } & Paged): Promise<Page<TurnRecord>>;
     /**
      * Chooses the host's tools and your own that the session offers; what is left out stays. `turn.call` performs yours with

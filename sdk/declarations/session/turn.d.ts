@@ -1,5 +1,5 @@
 /** One turn of an agent, step by step. Every step can be repeated: the same ids answer the same. */
-import type { Attachment, Json, OwnCall, Prompt, PromptRequest, ToolResult, TurnCall, TurnDetail, TurnOutput, TurnRecord } from './api-types.js';
+import type { Attachment, Json, OpenedTurn, OwnCall, Prompt, PromptRequest, ToolResult, TurnCall, TurnDetail, TurnOutput, TurnRecord } from './api-types.js';
 import type { OwnTools } from './own-tools.js';
 import type { Transport } from './transport.js';
 interface Cancellable {
@@ -16,8 +16,8 @@ export declare class Turn {
     #private;
     readonly id: string;
     /** The turn as `openTurn` returned it; null after `session.turn(id)`. */
-    readonly record: TurnRecord | null;
-    constructor(transport: Transport, ownTools: OwnTools, sessionId: string, id: string, record: TurnRecord | null);
+    readonly record: OpenedTurn | null;
+    constructor(transport: Transport, ownTools: OwnTools, sessionId: string, id: string, record: OpenedTurn | null);
     /** Returns the turn with its calls and outputs: what a runtime needs to go on with it. */
     look({ signal }?: Cancellable): Promise<TurnDetail>;
     /** Returns what to ask the model. Ask before every call of the model. */

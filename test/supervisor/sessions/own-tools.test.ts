@@ -29,15 +29,7 @@ const LIST_FILES = {
 };
 
 /** What the plugins were asked, in order. */
-async function listJudged(fixture: SupervisorFixture): Promise<string[]> {
-  await fixture.supervisor.logs.flush();
-  const { rows } = await fixture.pool.query(
-    `SELECT l.data->>'text' AS text FROM plugin_logs l JOIN installations i ON i.id = l.installation_id
-       JOIN accounts a ON a.id = i.account_id WHERE a.name = $1 AND l.message = 'judged' ORDER BY l.id`,
-    [fixture.account],
-  );
-  return rows.map(({ text }) => text);
-}
+const listJudged = async (fixture: SupervisorFixture) => (await fixture.readLog('judged')).map(({ text }) => text);
 
 async function openFixture() {
   const fixture = shared.withNewAccount();

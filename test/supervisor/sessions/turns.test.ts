@@ -147,6 +147,50 @@ t.test('a whole turn; every step repeated answers the same and judges nothing tw
   t.same((await turn('GET', '?state=open')).body.items, []);
 });
 
+t.test('a turn is opened with its prompt, and turns are listed from either end', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  const opening = { id: 't1', text: 'pay with 4111', trigger: 'user', systemPrompt: 'Be brief.', prompt: true };
+  const opened = (await turn('POST', '', opening)).body;
+  t.same(opened.prompt, (await turn('GET', '/t1/prompt')).body);
+  t.match(opened.prompt, {
+    systemPrompt: 'Be brief. Be kind.',
+    messages: [{ text: 'pay with [card]' }],
+    outbound: 'whole',
+  });
+  t.same((await turn('POST', '', opening)).body.prompt, opened.prompt, 'also of a turn that is open');
+  await turn('POST', '/t1/end', {});
+  t.notOk((await turn('POST', '', opening)).body.prompt, 'not of one that has ended');
+  t.notOk((await turn('POST', '', { ...opening, id: 't2', text: 'a bomb' })).body.prompt, 'nor of one that was vetoed');
+  await turn('POST', '', { ...opening, id: 't3', prompt: { compactAfter: 1, keep: 1 } });
+  const page = async (query: string) => {
+    const { items, nextCursor } = (await turn('GET', query)).body;
+    return [items.map(({ id }: { id: string }) => id), nextCursor];
+  };
+  const [newest, cursor] = await page('?order=newest&limit=2');
+  t.same(newest, ['t3', 't2']);
+  t.same(await page(`?order=newest&limit=2&cursor=${cursor}`), [['t1'], null]);
+  t.same(await page('?order=oldest'), [['t1', 't2', 't3'], null]);
+  t.match(await turn('GET', '?order=random'), { status: 400 });
+});
+
+t.test('the cost of a piece does not grow with the pieces before it', async (t) => {
+  const fixture = shared.withNewAccount();
+  const code = `middleware.outboundMessage = { stream: true, handler: ({ partial }) => { host.log('before', { text: partial.before }); } };`;
+  await fixture.install({ slug: `stream-${fixture.account}`, code });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  const filler = 'x'.repeat(3_000);
+  for (const [piece, text] of [filler, '😀 two. ', filler, 'End.'].entries())
+    t.match((await turn('POST', '/t1/output', { id: 'o1', piece, text, done: piece === 3 })).body, { show: text });
+  const befores = (await fixture.readLog('before')).map(({ text }) => text);
+  const whole = `${filler}😀 two. ${filler}`;
+  t.same(befores, ['', filler, `${filler}😀 two. `, whole.slice(-4_096)], 'each sees the end of what was judged');
+});
+
 t.test('a session shows the hooks that its runtime never fired, and the messages that none judged', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
@@ -750,7 +794,6 @@ t.test('a crash at any step loses nothing and repeats nothing that was written',
   const turn = asRuntime(fixture, session, 'r1');
   let turns = 0;
   const steps = {
-    'turn.claimed': [1, 2, 1],
     // The hook ran and its result was lost, so it runs again; everything after it counts once.
     'turn.judged': [2, 2, 1],
     'turn.opened': [1, 2, 1],
