@@ -5,7 +5,7 @@ import type { attachments } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
 import { hasStreamReaderSql, MESSAGES_ADDED } from './session-changes.ts';
-import { HOLD_TURN, type Judgement, type TurnKey } from './turns.ts';
+import { HOLD_TURN, type Judgement, MESSAGE_OF_TURN, TURN, type TurnKey, type TurnRow } from './turns.ts';
 
 export interface OutputKey extends TurnKey {
   readonly outputId: string;
@@ -171,7 +171,7 @@ export const findPiece = (
     piece,
   ]);
 
-interface JudgedOutput {
+export interface JudgedOutput {
   readonly digest: string;
   readonly judgement: Judgement;
   readonly text: string;
@@ -224,6 +224,49 @@ export async function passOutput(
     ],
   );
   return (await passed.catch(throwQuotaProblem))?.passed === 1;
+}
+
+/**
+ * Adds a judged text to the transcript and ends its turn with it, in one statement.
+ *
+ * @returns null: as `passOutput`, or another output of the turn is not complete
+ * @throws Problem `quota_exceeded`
+ */
+export function passLastOutput(
+  db: Queryable,
+  { sessionId, turnId, outputId }: OutputKey,
+  runtime: string,
+  output: JudgedOutput,
+): Promise<TurnRow | null> {
+  return findRow<TurnRow>(
+    db,
+    `WITH s AS (SELECT id FROM sessions WHERE id = $1 FOR KEY SHARE),
+     ended AS (
+       UPDATE turns SET state = 'ended', ended_at = now(), reply_id = $4 FROM s
+        WHERE turns.session_id = s.id AND turns.id = $2 AND runtime = $3 AND state = 'open'
+          AND NOT EXISTS (SELECT 1 FROM turn_outputs o WHERE o.session_id = $1 AND o.turn_id = $2 AND o.state = 'open')
+       RETURNING turns.*),
+     passed AS (
+       INSERT INTO turn_outputs (session_id, turn_id, id, account_id, pieces, is_held, state, digest, judgement, attachments)
+       SELECT $1, $2, $4, account_id, 0, true, 'passed', $5, $6, $7 FROM ended),
+     added AS (
+       INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
+       SELECT $1, account_id, $4, 'assistant', $8, $9, $6 FROM ended ON CONFLICT DO NOTHING RETURNING account_id),
+     told AS (SELECT pg_notify($10, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
+     SELECT ${TURN}, ${MESSAGE_OF_TURN} AS message, (SELECT count(*) FROM told) AS told FROM ended AS turns`,
+    [
+      sessionId,
+      turnId,
+      runtime,
+      outputId,
+      output.digest,
+      JSON.stringify(output.judgement),
+      JSON.stringify(output.attachments),
+      output.text,
+      JSON.stringify(output.data),
+      MESSAGES_ADDED,
+    ],
+  ).catch(throwQuotaProblem);
 }
 
 /** Records that a plugin cancelled a text. */

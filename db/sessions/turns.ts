@@ -62,9 +62,9 @@ export interface NewTurn {
   readonly leaseSeconds: number;
 }
 
-const MESSAGE_OF_TURN = `(SELECT json_build_object('id', m.id, 'role', m.role, 'text', m.text, 'data', m.data, 'judgement', m.judgement)
+export const MESSAGE_OF_TURN = `(SELECT json_build_object('id', m.id, 'role', m.role, 'text', m.text, 'data', m.data, 'judgement', m.judgement)
     FROM session_messages m WHERE m.session_id = turns.session_id AND m.id = turns.id)`;
-const TURN = `turns.id, turns.session_id AS "sessionId", turns.account_id AS "accountId", turns.state, turns.sender, turns.trigger,
+export const TURN = `turns.id, turns.session_id AS "sessionId", turns.account_id AS "accountId", turns.state, turns.sender, turns.trigger,
   turns.digest, turns.system_prompt AS "systemPrompt", turns.model, turns.judgement, turns.runtime,
   turns.lease_until AS "leaseUntil", turns.lease_until >= now() AS "isLeased", turns.opened_at AS "openedAt",
   turns.ended_at AS "endedAt", turns.reply_id AS "replyId"`;

@@ -221,7 +221,10 @@ export async function answerOwnCall(
     const passed = await judgeResult(services, session, { ...judged, noticeId }, result, durationMs);
     await services.faultPoint('call.judged');
     const answer = { result: passed };
-    await saveAnswer(services, key, answer, toToolMessage(key, judged, answer), resultDigest);
+    const { data, ...message } = toToolMessage(key, judged, answer);
+    // The adapters replace what their frameworks remember of it.
+    const marked = { ...message, data: { ...data, performedBy: 'runtime' } };
+    await saveAnswer(services, key, answer, marked, resultDigest);
     return passed;
   });
 }

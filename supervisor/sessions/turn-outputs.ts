@@ -11,6 +11,7 @@ import {
   findOutput,
   findPiece,
   holdNewOutput,
+  type JudgedOutput as JudgedOutputRow,
   listPieces,
   type OutputKey,
   type OutputRow,
@@ -52,7 +53,7 @@ export interface OutputAnswer extends Verdict {
   readonly judgement: Judgement | null;
 }
 
-interface WholeOutput {
+export interface WholeOutput {
   /** Default: made of the content, so that a repeated request has the same. */
   readonly id?: string | undefined;
   readonly text: string;
@@ -60,6 +61,8 @@ interface WholeOutput {
   readonly target: string;
   /** Whether the runtime has shown the text already, because no plugin judged messages when the model was asked. */
   readonly isShown?: boolean;
+  /** Adds the judged text to the transcript. False: the runtime may not go on with the turn. */
+  readonly save?: ((key: OutputKey, output: JudgedOutputRow) => Promise<boolean>) | undefined;
 }
 
 /** @throws Problem `turn_held`, `turn_ended`, `id_reused`, `not_found`, `quota_exceeded` */
@@ -68,7 +71,7 @@ export function sendWholeOutput(
   session: Session,
   turn: TurnKey,
   runtime: string,
-  { id, text, attachments, target, isShown = false }: WholeOutput,
+  { id, text, attachments, target, isShown = false, save }: WholeOutput,
 ): Promise<OutputAnswer> {
   const shown = isShown ? text : '';
   const digest = digestOf([text, attachments]);
@@ -80,11 +83,11 @@ export function sendWholeOutput(
       if (known.state !== 'open') return describeOutput(known, shown.length);
       await requireLease(services, key, runtime);
     }
-    return judgeOutput(services, session, key, runtime, { text, attachments, target, digest, shown });
+    return judgeOutput(services, session, key, runtime, { text, attachments, target, digest, shown, save });
   });
 }
 
-interface OutputPiece extends Omit<WholeOutput, 'isShown'> {
+interface OutputPiece extends Omit<WholeOutput, 'isShown' | 'save'> {
   readonly piece: number;
   /** Whether this is the last piece. */
   readonly done: boolean;
@@ -277,7 +280,7 @@ async function judgeOutput(
   session: Session,
   key: OutputKey,
   runtime: string,
-  { text, attachments, target, digest, shown }: CompleteOutput,
+  { text, attachments, target, digest, shown, save }: CompleteOutput,
 ): Promise<OutputAnswer> {
   const { outputId: id } = key;
   const message = { id, text, attachments };
@@ -294,10 +297,12 @@ async function judgeOutput(
     text: judged.text,
     attachments: judged.attachments,
     shownChars: shown.length,
+    save,
   });
 }
 
 interface JudgedOutput {
+  readonly save?: WholeOutput['save'];
   readonly digest: string;
   readonly judgement: Judgement;
   readonly text: string;
@@ -311,19 +316,13 @@ async function completeOutput(
   services: SessionServices,
   key: OutputKey,
   runtime: string,
-  { digest, judgement, text, attachments, shownChars }: JudgedOutput,
+  { digest, judgement, text, attachments, shownChars, save }: JudgedOutput,
 ): Promise<OutputAnswer> {
   const { pool } = services;
   const isVetoed = judgement.outcome === 'cancelled';
-  const isSaved = isVetoed
-    ? await vetoOutput(pool, key, runtime, { digest, judgement })
-    : await passOutput(pool, key, runtime, {
-        digest,
-        judgement,
-        text,
-        attachments,
-        data: { attachments, turnId: key.turnId },
-      });
+  const passed = { digest, judgement, text, attachments, data: { attachments, turnId: key.turnId } };
+  const pass = save ?? ((output: OutputKey, row: JudgedOutputRow) => passOutput(pool, output, runtime, row));
+  const isSaved = isVetoed ? await vetoOutput(pool, key, runtime, { digest, judgement }) : await pass(key, passed);
   if (!isSaved) throw await explainRefusal(pool, key);
   await services.faultPoint('turn.output-saved');
   const state = isVetoed ? 'vetoed' : 'passed';

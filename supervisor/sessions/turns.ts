@@ -4,7 +4,14 @@ import { requireRoom } from '../../db/accounts/usage.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { findReplyAddress } from '../../db/sessions/conversations.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
-import { listOutputs, type OutputRow } from '../../db/sessions/turn-outputs.ts';
+import {
+  type JudgedOutput,
+  listOutputs,
+  type OutputKey,
+  type OutputRow,
+  passLastOutput,
+  passOutput,
+} from '../../db/sessions/turn-outputs.ts';
 import {
   claimTurn,
   endCompleteTurn,
@@ -42,7 +49,7 @@ import {
   toJudgement,
   type Verdict,
 } from './turn-answers.ts';
-import { finishOutputs, sendWholeOutput } from './turn-outputs.ts';
+import { finishOutputs, sendWholeOutput, type WholeOutput } from './turn-outputs.ts';
 import { buildPrompt, type PromptAnswer, type PromptRequest } from './turn-prompt.ts';
 
 type Attachments = z.infer<typeof attachments>;
@@ -286,17 +293,34 @@ export async function endTurnWith(
   end: TurnEnd,
 ): Promise<TurnAnswer> {
   const { pool } = services;
-  const verdict = await sendLastText(services, session, key, runtime, end);
+  let ended: TurnRow | null = null;
+  // Without a channel, one statement adds the text and ends the turn.
+  const save = async (output: OutputKey, row: JudgedOutput): Promise<boolean> => {
+    if (session.channelId === null && row.text !== '') ended = await passLastOutput(pool, output, runtime, row);
+    return ended !== null || passOutput(pool, output, runtime, row);
+  };
+  const verdict = await sendLastText(services, session, key, runtime, { ...end, save });
   if (verdict.action === 'cancel') {
     const { action, reason, cancelledBy, isFinal } = verdict;
     return { ...describeTurn(await requireTurn(services, key)), action, reason, cancelledBy, isFinal };
   }
-  // A turn without a channel ends with one statement, unless an output was streamed and not completed.
-  const complete = session.channelId === null ? await endCompleteTurn(pool, key, runtime) : null;
-  if (complete) {
+  // Nor does such a turn need more to end, unless an output was streamed and not completed.
+  if (session.channelId === null) ended ??= await endCompleteTurn(pool, key, runtime);
+  if (ended) {
     await services.faultPoint('turn.ended');
-    return describeTurn(complete);
+    return describeTurn(ended);
   }
+  return endWithReply(services, session, key, runtime, end);
+}
+
+async function endWithReply(
+  services: SessionServices,
+  session: Session,
+  key: TurnKey,
+  runtime: string,
+  end: TurnEnd,
+): Promise<TurnAnswer> {
+  const { pool } = services;
   const reply = await findReply(services, session, key, runtime, end.target);
   const address = session.channelId === null ? null : await findReplyAddress(pool, session.id);
   const ended =
@@ -321,10 +345,10 @@ async function sendLastText(
   session: Session,
   key: TurnKey,
   runtime: string,
-  { text, attachments, target, outputId: id }: TurnEnd,
+  { text, attachments, target, outputId: id, save }: TurnEnd & Pick<WholeOutput, 'save'>,
 ): Promise<Verdict> {
   if (text === undefined) return CONTINUE;
-  return sendWholeOutput(services, session, key, runtime, { id, text, attachments, target });
+  return sendWholeOutput(services, session, key, runtime, { id, text, attachments, target, save });
 }
 
 /** The last output that passed. Completes what was streamed and not ended, because the transcript must have what was shown. */
