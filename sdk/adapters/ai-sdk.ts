@@ -9,12 +9,21 @@ import {
   type MessageFormat,
   openConversation,
 } from './judged-conversation.ts';
+import { parseArguments, printArguments } from './model-calls.ts';
 import { listOfferedTools } from './offered-tools.ts';
 
 type Params = Parameters<NonNullable<LanguageModelMiddleware['transformParams']>>[0]['params'];
 type Message = Params['prompt'][number];
 type Streamed = Awaited<ReturnType<NonNullable<LanguageModelMiddleware['wrapStream']>>>;
 type StreamPart = Streamed['stream'] extends ReadableStream<infer Part> ? Part : never;
+
+type Content = Awaited<ReturnType<NonNullable<LanguageModelMiddleware['wrapGenerate']>>>['content'][number];
+interface JudgedRequest {
+  readonly params: Params;
+  readonly answer: JudgedAnswer;
+  /** For the model to be asked again, because all of its calls were refused. */
+  readonly prepareAgain: () => Promise<JudgedRequest>;
+}
 
 /**
  * A middleware that makes each message of the user a turn of the session: plugins judge it, the system prompt and the model's
@@ -24,11 +33,11 @@ type StreamPart = Streamed['stream'] extends ReadableStream<infer Part> ? Part :
  */
 export function bulkhead(session: Session, options: AdapterOptions = {}): LanguageModelMiddleware {
   const conversation = openConversation(session);
-  const answers = new WeakMap<Params, JudgedAnswer>();
-  const findAnswer = (params: Params): JudgedAnswer => {
-    const answer = answers.get(params);
-    if (!answer) throw new Error('Another middleware replaced the judged request. List bulkhead(session) last.');
-    return answer;
+  const requests = new WeakMap<Params, JudgedRequest>();
+  const findRequest = (params: Params): JudgedRequest => {
+    const request = requests.get(params);
+    if (!request) throw new Error('Another middleware replaced the judged request. List bulkhead(session) last.');
+    return request;
   };
   return {
     specificationVersion: 'v4',
@@ -40,32 +49,37 @@ export function bulkhead(session: Session, options: AdapterOptions = {}): Langua
         messages: params.prompt.filter(({ role }) => role !== 'system'),
         signal: params.abortSignal,
       };
-      const { systemPrompt, messages, answer } = await conversation.prepare(request, format, options);
-      const head: Message[] = systemPrompt === '' ? [] : [{ role: 'system', content: systemPrompt }];
-      const judged = { ...params, prompt: [...head, ...messages] };
-      answers.set(judged, answer);
-      return judged;
+      const prepare = async (): Promise<JudgedRequest> => {
+        const { systemPrompt, messages, answer } = await conversation.prepare(request, format, options);
+        const head: Message[] = systemPrompt === '' ? [] : [{ role: 'system', content: systemPrompt }];
+        return { params: { ...params, prompt: [...head, ...messages] }, answer, prepareAgain: prepare };
+      };
+      const prepared = await prepare();
+      requests.set(prepared.params, prepared);
+      return prepared.params;
     },
-    async wrapGenerate({ doGenerate, params }) {
-      const answer = findAnswer(params);
-      const { content, response, ...result } = await doGenerate();
-      const judged: typeof content = [];
-      for (const part of content) {
-        if (part.type === 'tool-call' && !part.providerExecuted) answer.noteCall(part.toolCallId);
-        if (part.type === 'text') judged.push({ ...part, text: await answer.judge(part.text) });
-        else if (part.type !== 'reasoning' || answer.isFree) judged.push(part);
+    async wrapGenerate({ doGenerate, params, model }) {
+      const judged: Content[] = [];
+      let request = findRequest(params);
+      let generated = await doGenerate();
+      judged.push(...(await judgeContent(generated.content, request.answer)));
+      while (await request.answer.end()) {
+        request = await request.prepareAgain();
+        generated = await model.doGenerate(request.params);
+        judged.push(...(await judgeContent(generated.content, request.answer)));
       }
-      await answer.end();
-      if (answer.isFree) return { ...result, content: judged, ...(response ? { response } : {}) };
+      const { response, ...result } = generated;
+      if (request.answer.isFree) return { ...result, content: judged, ...(response ? { response } : {}) };
       // The provider's own body and data hold the text as it was before.
       const { body: _unjudged, ...rest } = response ?? {};
       const { providerMetadata: _data, ...known } = result;
       return { ...known, content: judged, response: rest };
     },
-    async wrapStream({ doStream, params }) {
-      const answer = findAnswer(params);
+    async wrapStream({ doStream, params, model }) {
+      const request = findRequest(params);
       const result = await doStream();
-      return { ...result, stream: judgeParts(result.stream, answer) };
+      const ask = async (again: JudgedRequest) => (await model.doStream(again.params)).stream;
+      return { ...result, stream: judgeStream(result.stream, request, ask) };
     },
   };
 }
@@ -113,41 +127,92 @@ const format: MessageFormat<Message> = {
       ? []
       : content.flatMap((part) =>
           part.type === 'tool-result'
-            ? [{ callId: part.toolCallId, name: part.toolName, text: readOutput(part.output) }]
+            ? [
+                {
+                  callId: part.toolCallId,
+                  text: readOutput(part.output),
+                  isError: part.output.type.startsWith('error'),
+                },
+              ]
             : [],
         ),
+  replaceToolResult(message, callId, text) {
+    if (message.role !== 'tool') return message;
+    const content = message.content.map((part) =>
+      part.type === 'tool-result' && part.toolCallId === callId
+        ? { ...part, output: { type: 'text' as const, value: text } }
+        : part,
+    );
+    return { ...message, content };
+  },
+  createRefusals: (calls) => [
+    {
+      role: 'assistant',
+      content: calls.map(({ callId, name, arguments: input }) => ({
+        type: 'tool-call',
+        toolCallId: callId,
+        toolName: name,
+        input,
+      })),
+    },
+    {
+      role: 'tool',
+      content: calls.map(({ callId, name, text }) => ({
+        type: 'tool-result',
+        toolCallId: callId,
+        toolName: name,
+        output: { type: 'error-text', value: text },
+      })),
+    },
+  ],
 };
 
 function readOutput(output: { readonly type: string; readonly value?: unknown }): string {
   return typeof output.value === 'string' ? output.value : JSON.stringify(output.value ?? null);
 }
 
-/** Passes parts on, and texts as they are judged. */
-function judgeParts(parts: ReadableStream<StreamPart>, answer: JudgedAnswer): ReadableStream<StreamPart> {
-  const texts = new Map<string, JudgedStream>();
+/** The parts of an answer as the plugins let them pass. */
+async function judgeContent(content: readonly Content[], answer: JudgedAnswer): Promise<Content[]> {
+  const judged: Content[] = [];
+  for (const part of content) {
+    if (part.type === 'text') judged.push({ ...part, text: await answer.judge(part.text) });
+    else if (part.type === 'tool-call') judged.push(...(await judgeCall(part, answer)));
+    else if (part.type !== 'reasoning' || answer.isFree) judged.push(part);
+  }
+  return judged;
+}
+
+interface CallPart {
+  readonly toolCallId: string;
+  readonly toolName: string;
+  readonly input: string;
+  readonly providerExecuted?: boolean | undefined;
+}
+
+/** Empty: the call was refused. */
+async function judgeCall<Part extends CallPart>(part: Part, answer: JudgedAnswer): Promise<Part[]> {
+  if (part.providerExecuted) return [part];
+  const { toolCallId: callId, toolName: name, input } = part;
+  const call = { callId, name, arguments: parseArguments(input) };
+  const judged = await answer.judgeCall(call);
+  return judged ? [{ ...part, input: printArguments(judged, call, input) }] : [];
+}
+
+/** Passes parts on, and texts and calls as they are judged. */
+function judgeStream(
+  stream: ReadableStream<StreamPart>,
+  request: JudgedRequest,
+  ask: (request: JudgedRequest) => Promise<ReadableStream<StreamPart>>,
+): ReadableStream<StreamPart> {
   async function* judge(): AsyncGenerator<StreamPart> {
-    let isWhole = false;
-    try {
-      for await (const part of parts as unknown as AsyncIterable<StreamPart>) {
-        if (part.type === 'text-start') texts.set(part.id, answer.openStream());
-        if (part.type === 'tool-call' && !part.providerExecuted) answer.noteCall(part.toolCallId);
-        if (part.type === 'text-delta') {
-          const delta = (await texts.get(part.id)?.push(part.delta)) ?? '';
-          if (delta !== '') yield answer.isFree ? part : { type: 'text-delta', id: part.id, delta };
-          continue;
-        }
-        if (part.type === 'text-end') {
-          const delta = (await texts.get(part.id)?.end()) ?? '';
-          if (delta !== '') yield { type: 'text-delta', id: part.id, delta };
-        }
-        if (part.type === 'finish') {
-          await answer.end();
-          isWhole = true;
-        }
-        if (answer.isFree || !UNJUDGED.has(part.type)) yield part;
+    if (!(yield* judgeParts(stream, request.answer))) return;
+    for (let again = await request.prepareAgain(); ; again = await again.prepareAgain()) {
+      const parts = judgeParts(await ask(again), again.answer);
+      for (let next = await parts.next(); ; next = await parts.next()) {
+        if (next.done && !next.value) return;
+        if (next.done) break;
+        if (next.value.type !== 'stream-start') yield next.value;
       }
-    } finally {
-      if (!isWhole) await answer.abandon();
     }
   }
   const judged = judge();
@@ -161,6 +226,47 @@ function judgeParts(parts: ReadableStream<StreamPart>, answer: JudgedAnswer): Re
       await judged.return(undefined);
     },
   });
+}
+
+/** @returns whether the model is to be asked again */
+async function* judgeParts(
+  parts: ReadableStream<StreamPart>,
+  answer: JudgedAnswer,
+): AsyncGenerator<StreamPart, boolean> {
+  const texts = new Map<string, JudgedStream>();
+  /** Ids of calls whose arguments are not shown before they are judged. */
+  const own = new Set<string>();
+  let isWhole = false;
+  try {
+    for await (const part of parts as unknown as AsyncIterable<StreamPart>) {
+      if (part.type === 'text-start') texts.set(part.id, answer.openStream());
+      if (part.type === 'text-delta') {
+        const delta = (await texts.get(part.id)?.push(part.delta)) ?? '';
+        if (delta !== '') yield answer.isFree ? part : { type: 'text-delta', id: part.id, delta };
+        continue;
+      }
+      if (part.type === 'tool-input-start' && !part.providerExecuted && (await answer.isOwn(part.toolName)))
+        own.add(part.id);
+      if ('id' in part && own.has(part.id)) continue;
+      if (part.type === 'tool-call') {
+        yield* await judgeCall(part, answer);
+        continue;
+      }
+      if (part.type === 'text-end') {
+        const delta = (await texts.get(part.id)?.end()) ?? '';
+        if (delta !== '') yield { type: 'text-delta', id: part.id, delta };
+      }
+      if (part.type === 'finish') {
+        const isAgain = await answer.end();
+        isWhole = true;
+        if (isAgain) return true;
+      }
+      if (answer.isFree || !UNJUDGED.has(part.type)) yield part;
+    }
+    return false;
+  } finally {
+    if (!isWhole) await answer.abandon();
+  }
 }
 
 /** Parts with words of the model that no plugin judges, such as the provider's own chunks. */

@@ -1,5 +1,6 @@
 /** Judges one answer of a model, whole or as it is streamed. What is not judged is not returned. */
 import type { Prompt, Turn, TurnOutput } from '../session/session.ts';
+import type { ModelCall, RefusedCall } from './model-calls.ts';
 import { VetoError } from './veto-error.ts';
 
 interface AnswerOptions {
@@ -8,7 +9,12 @@ interface AnswerOptions {
   readonly outbound: Prompt['outbound'];
   readonly target: string | undefined;
   readonly signal: AbortSignal | undefined;
-  readonly onCall: (callId: string) => string;
+  /** Whether a tool is the framework's own. */
+  readonly isOwn: (name: string) => Promise<boolean>;
+  /** Has the plugins judge a call. */
+  readonly onCall: (call: ModelCall) => Promise<ModelCall | RefusedCall>;
+  /** Keeps refused calls for the model. Returns whether it may be asked again. */
+  readonly onRefused: (calls: readonly RefusedCall[], isAll: boolean) => boolean;
   readonly onEnd: () => Promise<void>;
 }
 
@@ -20,6 +26,7 @@ const PIECE_MAX_CHARS = 2_000;
 export class JudgedAnswer {
   readonly #options: AnswerOptions;
   readonly #streams = new Set<JudgedStream>();
+  readonly #refused: RefusedCall[] = [];
   #hasCalls = false;
 
   constructor(options: AnswerOptions) {
@@ -50,16 +57,35 @@ export class JudgedAnswer {
     return stream;
   }
 
-  /** Notes a call of a tool: the model is asked again after it. Returns an id that no other call of the turn has. */
-  noteCall(callId: string): string {
-    this.#hasCalls = true;
-    return this.#options.onCall(callId);
+  /** Whether a tool is the framework's own, whose calls are shown when they are judged. */
+  isOwn(name: string): Promise<boolean> {
+    return this.#options.isOwn(name);
   }
 
-  /** Ends the turn, unless the model called a tool. Nothing of the answer may be left. */
-  async end(): Promise<void> {
+  /** Has the plugins judge a call of a tool. Returns it as they let it pass; null: leave it out. */
+  async judgeCall(call: ModelCall): Promise<ModelCall | null> {
+    const judged = await this.#options.onCall(call);
+    if ('text' in judged) {
+      this.#refused.push(judged);
+      return null;
+    }
+    this.#hasCalls = true;
+    return judged;
+  }
+
+  /**
+   * Ends the turn, unless the model called a tool. Nothing of the answer may be left.
+   *
+   * @returns true: plugins refused all calls, so ask the model again with a request that is prepared anew
+   */
+  async end(): Promise<boolean> {
     this.#streams.clear();
-    if (!this.#hasCalls) await this.#options.onEnd();
+    const { onRefused, onEnd } = this.#options;
+    const mayAskAgain = this.#refused.length > 0 && onRefused(this.#refused, !this.#hasCalls);
+    if (this.#hasCalls) return false;
+    if (mayAskAgain) return true;
+    await onEnd();
+    return false;
   }
 
   /** Records what was shown of an answer that broke off, so that the transcript has it. Never fails. */

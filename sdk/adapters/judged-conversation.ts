@@ -2,8 +2,10 @@
  * One agent's conversation, judged, for all adapters. Each message of a user opens a turn of the session, the model gets the
  * messages as the plugins let them pass, and no text of the model leaves before it is judged.
  */
-import type { Session, ToolResult, Trigger, Turn, TurnRecord } from '../session/session.ts';
+import type { Prompt, Session, ToolResult, Trigger, Turn, TurnRecord } from '../session/session.ts';
+import { BulkheadError } from '../session/session.ts';
 import { JudgedAnswer, toStorable } from './judged-answer.ts';
+import type { ModelCall, RefusedCall } from './model-calls.ts';
 import { VetoError } from './veto-error.ts';
 
 export interface AdapterOptions {
@@ -29,8 +31,24 @@ export interface MessageFormat<Message> {
   /** The text of a user's message; null for messages of the agent and of tools. */
   readUserText(message: Message): string | null;
   replaceText(message: Message, text: string): Message;
-  /** The result of a tool that the framework itself called; null for other messages. */
-  readToolResult(message: Message): { readonly callId: string; readonly name: string; readonly text: string }[];
+  /** The results of tools in a message. */
+  readToolResult(message: Message): ToolText[];
+  /** The message with another text in place of one of its results. */
+  replaceToolResult(message: Message, callId: string, text: string): Message;
+  /** Calls of the model that plugins refused, and why, as messages for the model. */
+  createRefusals(calls: readonly RefusedCall[]): Message[];
+}
+interface ToolText {
+  readonly callId: string;
+  readonly text: string;
+  readonly isError?: boolean;
+}
+
+/** Refused calls, which the framework does not know, and the place of their messages in its conversation. */
+interface Refusals {
+  readonly calls: readonly RefusedCall[];
+  /** Null: after the results of the calls that passed, which come with the next request. */
+  at: number | null;
 }
 
 interface ModelRequest<Message> {
@@ -55,8 +73,14 @@ interface KnownMessage {
   state: TurnRecord['state'];
   /** As the plugins let it pass. */
   text: string | null;
+  /** As it came with the opened turn; it is good for one call of the model. */
+  prompt?: Prompt | undefined;
 }
 
+/** Times in a turn that the model may ask for nothing but refused calls. */
+const REFUSALS_MAX = 8;
+/** Tools that read what a session offers as texts. */
+const OFFERED_TEXTS: ReadonlySet<string> = new Set(['read_skill', 'run_command']);
 const DIGEST_CHARS = 16;
 const MODEL_MAX_CHARS = 200;
 const PAGE_SIZE = 100;
@@ -77,13 +101,19 @@ export class Conversation {
   /** Messages of users, oldest first. */
   #known: KnownMessage[] = [];
   #isLoaded: boolean;
+  /** Of the next page of older ones. */
+  #cursor: string | null = null;
   /** One request opens turns at a time, so that two runs at once do not open one twice. */
   #opening: Promise<unknown> = Promise.resolve();
   /** Which turn made a call, and under which id it goes to the service. */
   readonly #calls = new Map<string, { readonly turn: Turn; readonly id: string }>();
   /** How often each call's id was used in a turn: some models number the calls of each answer from zero. */
   readonly #uses = new Map<string, number>();
-  readonly #recorded = new Set<string>();
+  /** Results that were sent to be judged. */
+  readonly #sent = new Set<string>();
+  readonly #refusals = new Map<string, Refusals[]>();
+  /** Whether a tool is the framework's, by its name. */
+  readonly #areOwn = new Map<string, boolean>();
 
   constructor(session: Session) {
     this.session = session;
@@ -106,33 +136,38 @@ export class Conversation {
     const knownByIndex = await opening;
     const { turn } = knownByIndex.findLast((one) => one !== null) ?? {};
     if (!turn) throw new Error('The model needs a message of the user, because plugins judge the answer to a message.');
-    const { messages, systemPrompt, signal } = request;
-    await this.#recordResults(turn, messages, knownByIndex, format, signal);
-    const { compactAfter, keep } = options;
-    const prompt = await turn.prompt({
-      model: request.model.slice(0, MODEL_MAX_CHARS),
-      ...(systemPrompt === '' ? {} : { systemPrompt }),
-      ...(compactAfter === undefined ? {} : { compactAfter }),
-      ...(keep === undefined ? {} : { keep }),
-      ...(signal ? { signal } : {}),
-    });
+    const { messages, signal } = request;
+    const isSent = await this.#sendResults(turn, messages, knownByIndex, format, signal);
+    const prompt = await this.#readPrompt(turn, request, options, isSent);
     if (prompt.action === 'cancel') throw new VetoError(prompt.cancelledBy, prompt.reason, prompt.isFinal);
     const [head] = prompt.messages;
     const summary = head?.data?.kind === 'summary' ? head.text : null;
     const from = summary === null ? 0 : findFirstUncovered(knownByIndex, prompt.messages.slice(1));
-    const judged = messages.flatMap((message, index) => {
-      if (index < from) return [];
+    const results = readJudgedResults(prompt.messages);
+    const refusals = this.#refusals.get(turn.id) ?? [];
+    for (const one of refusals) one.at ??= messages.length;
+    const refusedAt = (index: number): Message[] =>
+      refusals.filter(({ at }) => at === index).flatMap(({ calls }) => format.createRefusals(calls));
+    const judged: Message[] = [];
+    let turnId = '';
+    for (const [index, message] of messages.entries()) {
       const own = knownByIndex[index];
-      if (!own) return [message];
-      if (own.text === null) return [];
-      return [own.text === format.readUserText(message) ? message : format.replaceText(message, own.text)];
-    });
+      turnId = own?.turn.id ?? turnId;
+      if (index < from) continue;
+      judged.push(...refusedAt(index));
+      if (!own) judged.push(this.#withJudgedResults(message, turnId, results, format));
+      else if (own.text !== null)
+        judged.push(own.text === format.readUserText(message) ? message : format.replaceText(message, own.text));
+    }
+    judged.push(...refusedAt(messages.length));
     const answer = new JudgedAnswer({
       turn,
       outbound: prompt.outbound,
       target: options.target,
       signal,
-      onCall: (callId) => this.#noteCall(turn, callId),
+      isOwn: (name) => this.isOwn(name),
+      onCall: (call) => this.#judgeCall(turn, call, signal),
+      onRefused: (calls, isAll) => this.#noteRefusals(turn, calls, isAll ? messages.length : null),
       onEnd: () => this.#endTurn(turn),
     });
     return {
@@ -140,6 +175,69 @@ export class Conversation {
       messages: judged,
       answer,
     };
+  }
+
+  async #readPrompt<Message>(
+    turn: Turn,
+    { systemPrompt, model, signal }: ModelRequest<Message>,
+    { compactAfter, keep }: AdapterOptions,
+    isChanged: boolean,
+  ): Promise<Prompt> {
+    const known = this.#known.find((one) => one.turn.id === turn.id);
+    const { prompt } = known ?? {};
+    if (known) known.prompt = undefined;
+    if (prompt && !isChanged) return prompt;
+    return turn.prompt({
+      model: model.slice(0, MODEL_MAX_CHARS),
+      ...(systemPrompt === '' ? {} : { systemPrompt }),
+      ...(compactAfter === undefined ? {} : { compactAfter }),
+      ...(keep === undefined ? {} : { keep }),
+      ...(signal ? { signal } : {}),
+    });
+  }
+
+  /** Has the plugins judge a call of the framework's own tool. Returns the call as it passed, or why it is refused. */
+  async #judgeCall(turn: Turn, asked: ModelCall, signal: AbortSignal | undefined): Promise<ModelCall | RefusedCall> {
+    const id = this.#noteCall(turn, asked.callId);
+    const call = { ...asked, id };
+    if (!(await this.isOwn(call.name))) return call;
+    const options = { own: true, ...(signal ? { signal } : {}) };
+    const answer = await turn.requestCall(id, call.name, call.arguments, options);
+    return 'content' in answer ? { ...call, text: formatToolResult(answer) } : { ...call, arguments: answer.arguments };
+  }
+
+  /** Whether a tool is the framework's. Those of plugins and of the host have `__` in their names, and others may have. */
+  async isOwn(name: string): Promise<boolean> {
+    if (OFFERED_TEXTS.has(name)) return false;
+    if (!name.includes('__')) return true;
+    const known = this.#areOwn.get(name);
+    if (known !== undefined) return known;
+    const isOwn = !(await this.session.tools()).some((tool) => tool.name === name);
+    this.#areOwn.set(name, isOwn);
+    return isOwn;
+  }
+
+  /** Returns whether the model may be asked again. */
+  #noteRefusals(turn: Turn, calls: readonly RefusedCall[], at: number | null): boolean {
+    const refusals = this.#refusals.get(turn.id) ?? [];
+    refusals.push({ calls, at });
+    this.#refusals.set(turn.id, refusals);
+    return refusals.length <= REFUSALS_MAX;
+  }
+
+  /** The message with the results as the plugins let them pass. */
+  #withJudgedResults<Message>(
+    message: Message,
+    turnId: string,
+    judged: ReadonlyMap<string, string>,
+    format: MessageFormat<Message>,
+  ): Message {
+    let passed = message;
+    for (const { callId, text } of format.readToolResult(message)) {
+      const known = judged.get(`${turnId} ${this.#calls.get(callId)?.id ?? callId}`);
+      if (known !== undefined && known !== toStorable(text)) passed = format.replaceToolResult(passed, callId, known);
+    }
+    return passed;
   }
 
   /** Calls a tool in the turn whose model asked for it. */
@@ -156,11 +254,12 @@ export class Conversation {
 
   /** A framework that goes on after a restart calls tools before it asks the model. */
   async #findOpenCall(callId: string): Promise<{ turn: Turn; id: string } | undefined> {
-    await this.#load();
+    if (this.#cursor === null) await this.#load();
     const open = this.#known.findLast(({ state }) => state === 'open');
     return open && { turn: open.turn, id: callId };
   }
 
+  /** Returns the id under which the call goes to the service. */
   #noteCall(turn: Turn, callId: string): string {
     const use = `${turn.id} ${callId}`;
     const uses = (this.#uses.get(use) ?? 0) + 1;
@@ -177,35 +276,32 @@ export class Conversation {
     const known = this.#known.find((one) => one.turn.id === turn.id);
     if (known) known.state = 'ended';
     for (const [callId, call] of this.#calls) if (call.turn === turn) this.#calls.delete(callId);
+    this.#refusals.delete(turn.id);
   }
 
-  /** Adds the results of tools that the framework itself called to the transcript. */
-  async #recordResults<Message>(
+  /** Sends the results of the framework's own tools, which plugins judge. Returns whether there were any. */
+  async #sendResults<Message>(
     turn: Turn,
     messages: readonly Message[],
     knownByIndex: readonly (KnownMessage | null)[],
     format: MessageFormat<Message>,
     signal: AbortSignal | undefined,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const last = knownByIndex.findLastIndex((one) => one !== null);
     const results = messages
       .slice(last + 1)
       .flatMap((message) => format.readToolResult(message))
-      .filter(({ callId }) => this.#calls.has(callId) && !this.#recorded.has(`${turn.id}:${callId}`));
-    if (results.length === 0) return;
+      .filter(({ callId }) => !this.#sent.has(`${turn.id} ${callId}`));
+    if (results.length === 0) return false;
     const { calls } = await turn.look(signal ? { signal } : {});
-    const own = results.filter(({ callId }) => !calls.some((call) => call.callId === this.#calls.get(callId)?.id));
-    if (own.length > 0)
-      await this.session.append(
-        own.map(({ callId, name, text }) => ({
-          id: `${turn.id}:${this.#calls.get(callId)?.id ?? callId}`.slice(0, MODEL_MAX_CHARS),
-          role: 'tool' as const,
-          text: toStorable(text),
-          data: { turnId: turn.id, callId, tool: name },
-        })),
-        signal ? { signal } : {},
-      );
-    for (const { callId } of results) this.#recorded.add(`${turn.id}:${callId}`);
+    for (const { callId, text, isError = false } of results) {
+      const id = this.#calls.get(callId)?.id ?? callId;
+      const isWaiting = calls.some((call) => call.callId === id && call.state === 'performing');
+      if (isWaiting)
+        await sendResult(turn, id, { content: [{ type: 'text', text: toStorable(text) }], isError }, signal);
+      this.#sent.add(`${turn.id} ${callId}`);
+    }
+    return true;
   }
 
   /** Finds the turn of each message of a user, and opens one for each that is new. Null for other messages. */
@@ -218,10 +314,15 @@ export class Conversation {
     const digests = await Promise.all(texts.map((text) => (text === null ? null : digestText(text))));
     const lastReply = texts.lastIndexOf(null);
     const { messageId } = options;
-    if (digests.filter((digest) => digest !== null).length > 1 || lastReply >= 0 || messageId !== undefined)
-      await this.#load(signal);
-    const knownByIndex = this.#match(texts, digests, lastReply, messageId);
     const last = texts.findLastIndex((text) => text !== null);
+    const isLong = digests.filter((digest) => digest !== null).length > 1;
+    if (isLong || lastReply >= 0 || messageId !== undefined) await this.#load(signal);
+    let knownByIndex = this.#match(texts, digests, lastReply, messageId);
+    const lacks = (): boolean => knownByIndex.some((known, index) => known === null && digests[index] && index < last);
+    while (!this.#isLoaded && lacks()) {
+      await this.#load(signal);
+      knownByIndex = this.#match(texts, digests, lastReply, messageId);
+    }
     for (const [index, text] of texts.entries()) {
       const digest = digests[index];
       const known = knownByIndex[index];
@@ -237,6 +338,7 @@ export class Conversation {
           systemPrompt,
           model,
           signal,
+          isLast: index === last,
         },
       );
       knownByIndex[index] = opened;
@@ -262,8 +364,21 @@ export class Conversation {
     id: string,
     text: string,
     digest: string,
-    { from, trigger = 'user', systemPrompt, model, signal }: AdapterOptions & Omit<ModelRequest<never>, 'messages'>,
+    {
+      from,
+      trigger = 'user',
+      compactAfter,
+      keep,
+      systemPrompt,
+      model,
+      signal,
+      isLast,
+    }: AdapterOptions & Omit<ModelRequest<never>, 'messages'> & { readonly isLast: boolean },
   ): Promise<KnownMessage> {
+    const compaction = {
+      ...(compactAfter === undefined ? {} : { compactAfter }),
+      ...(keep === undefined ? {} : { keep }),
+    };
     const turn = await this.session.openTurn(
       {
         id,
@@ -272,12 +387,14 @@ export class Conversation {
         model: model.slice(0, MODEL_MAX_CHARS),
         ...(from === undefined ? {} : { from }),
         ...(systemPrompt === '' ? {} : { systemPrompt }),
+        // The model is asked next.
+        ...(isLast ? { prompt: compaction } : {}),
       },
       signal ? { signal } : {},
     );
     const { record } = turn;
     const state = record?.state ?? 'open';
-    const opened = { turn, digest, state, text: record?.message?.text ?? null };
+    const opened = { turn, digest, state, text: record?.message?.text ?? null, prompt: record?.prompt };
     const at = this.#known.findIndex((one) => one.turn.id === id);
     if (at < 0) this.#known.push(opened);
     else this.#known[at] = opened;
@@ -319,27 +436,46 @@ export class Conversation {
     return knownByIndex;
   }
 
-  /** Reads the messages that the session knows already, once. */
+  /** Reads more of the messages that the session knows already, newest first, until there are no more. */
   async #load(signal?: AbortSignal): Promise<void> {
     if (this.#isLoaded) return;
-    const known: KnownMessage[] = [];
-    let cursor: string | null = null;
-    do {
-      const query: { limit: number; cursor?: string; signal?: AbortSignal } = {
-        limit: PAGE_SIZE,
-        ...(cursor === null ? {} : { cursor }),
-        ...(signal ? { signal } : {}),
-      };
-      const page = await this.session.turns(query);
-      for (const { id, state, message } of page.items)
-        if (state !== 'cleared')
-          known.push({ turn: this.session.turn(id), digest: '', state, text: message?.text ?? null });
-      cursor = page.nextCursor;
-    } while (cursor !== null);
-    this.#known = [...known, ...this.#known.filter(({ turn }) => !known.some((one) => one.turn.id === turn.id))];
-    this.#isLoaded = true;
+    const page = await this.session.turns({
+      order: 'newest',
+      limit: PAGE_SIZE,
+      ...(this.#cursor === null ? {} : { cursor: this.#cursor }),
+      ...(signal ? { signal } : {}),
+    });
+    const isNew = (id: string): boolean => !this.#known.some(({ turn }) => turn.id === id);
+    const older = page.items
+      .filter(({ id, state }) => state !== 'cleared' && isNew(id))
+      .map(({ id, state, message }) => ({
+        turn: this.session.turn(id),
+        digest: '',
+        state,
+        text: message?.text ?? null,
+      }));
+    this.#known.unshift(...older.reverse());
+    this.#cursor = page.nextCursor;
+    this.#isLoaded = page.nextCursor === null;
   }
 }
+
+/** A result that is too long to be judged is a failed one. */
+async function sendResult(turn: Turn, id: string, result: ToolResult, signal: AbortSignal | undefined): Promise<void> {
+  const abort = signal ? { signal } : {};
+  await turn.answerCall(id, result, abort).catch((error: unknown) => {
+    if (!(error instanceof BulkheadError && error.code === 'too_large')) throw error;
+    return turn.answerCall(id, { content: [{ type: 'text', text: error.message }], isError: true }, abort);
+  });
+}
+
+/** The results of the framework's own tools as the plugins let them pass, by turn and call. */
+const readJudgedResults = (messages: Prompt['messages']): ReadonlyMap<string, string> =>
+  new Map(
+    messages.flatMap(({ role, text, data }) =>
+      role === 'tool' && data?.performedBy === 'runtime' ? [[`${data.turnId} ${data.callId}`, text] as const] : [],
+    ),
+  );
 
 /** The first message that a summary does not cover: of a turn that it covers in part, the user's. */
 function findFirstUncovered(

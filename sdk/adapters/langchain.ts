@@ -23,6 +23,7 @@ import {
   type MessageFormat,
   openConversation,
 } from './judged-conversation.ts';
+import { parseArguments, printArguments } from './model-calls.ts';
 import { listOfferedTools, type OfferedTool } from './offered-tools.ts';
 
 /**
@@ -80,12 +81,19 @@ class JudgedChatModel extends BaseChatModel {
   }
 
   override async _generate(messages: BaseMessage[], options: this['ParsedCallOptions']): Promise<ChatResult> {
-    const { input, answer } = await this.#prepare(messages, options);
-    // Without callbacks: those of the agent would stream the text before it is judged.
-    const message = await this.#runnable.invoke(input, { ...options, callbacks: [] });
-    const judged = await judgeMessage(message, answer);
-    await answer.end();
-    return { generations: [{ text: judged.text, message: judged }] };
+    const texts: string[] = [];
+    for (;;) {
+      const { input, answer } = await this.#prepare(messages, options);
+      // Without callbacks: those of the agent would stream the text before it is judged.
+      const message = await this.#runnable.invoke(input, { ...options, callbacks: [] });
+      const judged = await judgeMessage(message, answer);
+      if (await answer.end()) {
+        texts.push(judged.text);
+        continue;
+      }
+      const whole = withTextBefore(texts.join(''), judged);
+      return { generations: [{ text: whole.text, message: whole }] };
+    }
   }
 
   override async *_streamResponseChunks(
@@ -93,29 +101,22 @@ class JudgedChatModel extends BaseChatModel {
     options: this['ParsedCallOptions'],
     runManager?: CallbackManagerForLLMRun,
   ): AsyncGenerator<ChatGenerationChunk> {
-    const { input, answer } = await this.#prepare(messages, options);
-    const text = answer.openStream();
-    let isWhole = false;
-    async function* judge(chunks: AsyncIterable<AIMessage>): AsyncGenerator<AIMessageChunk> {
-      for await (const chunk of chunks) {
-        for (const { id } of (chunk as AIMessageChunk).tool_call_chunks ?? []) if (id) answer.noteCall(id);
-        const shown = await text.push(chunk.text);
-        if (answer.isFree) yield chunk as AIMessageChunk;
-        else if (shown !== '' || hasOtherParts(chunk)) yield toJudgedChunk(chunk as AIMessageChunk, shown);
+    let isAgain = true;
+    while (isAgain) {
+      const { input, answer } = await this.#prepare(messages, options);
+      let isWhole = false;
+      try {
+        const chunks = judgeChunks(await this.#runnable.stream(input, { ...options, callbacks: [] }), answer);
+        for await (const message of chunks) {
+          const chunk = new ChatGenerationChunk({ text: message.text, message });
+          yield chunk;
+          await runManager?.handleLLMNewToken(message.text, undefined, undefined, undefined, undefined, { chunk });
+        }
+        isAgain = await answer.end();
+        isWhole = true;
+      } finally {
+        if (!isWhole) await answer.abandon();
       }
-      const rest = await text.end();
-      if (rest !== '') yield new AIMessageChunk({ content: rest });
-      await answer.end();
-      isWhole = true;
-    }
-    try {
-      for await (const message of judge(await this.#runnable.stream(input, { ...options, callbacks: [] }))) {
-        const chunk = new ChatGenerationChunk({ text: message.text, message });
-        yield chunk;
-        await runManager?.handleLLMNewToken(message.text, undefined, undefined, undefined, undefined, { chunk });
-      }
-    } finally {
-      if (!isWhole) await answer.abandon();
     }
   }
 
@@ -183,34 +184,80 @@ function toContentBlocks(result: ToolResult) {
   });
 }
 
-/** Whether a chunk carries more than text. */
-const hasOtherParts = (chunk: AIMessage): boolean =>
-  ((chunk as AIMessageChunk).tool_call_chunks ?? []).length > 0 || chunk.usage_metadata !== undefined;
+/** Texts and calls as they are judged. Calls of the framework's own tools come at the end, when they are whole. */
+async function* judgeChunks(chunks: AsyncIterable<AIMessage>, answer: JudgedAnswer): AsyncGenerator<AIMessageChunk> {
+  const text = answer.openStream();
+  const own: CallChunk[] = [];
+  for await (const message of chunks) {
+    const chunk = message as AIMessageChunk;
+    const parts = chunk.tool_call_chunks ?? [];
+    const others = await keepOwnCalls(parts, own, answer);
+    const shown = await text.push(chunk.text);
+    if (answer.isFree && others.length === parts.length) yield chunk;
+    else if (shown !== '' || others.length > 0 || chunk.usage_metadata !== undefined)
+      yield toJudgedChunk(chunk, shown, others);
+  }
+  const rest = await text.end();
+  if (rest !== '') yield new AIMessageChunk({ content: rest });
+  for (const { id = crypto.randomUUID(), name = '', args = '', index } of own) {
+    const call = { callId: id, name, arguments: parseArguments(args) };
+    const judged = await answer.judgeCall(call);
+    const part = { id, name, args: judged ? printArguments(judged, call, args) : '', type: 'tool_call_chunk' as const };
+    if (judged)
+      yield new AIMessageChunk({ content: '', tool_call_chunks: [index === undefined ? part : { ...part, index }] });
+  }
+}
+
+type CallChunk = NonNullable<AIMessageChunk['tool_call_chunks']>[number];
+
+/** Adds the parts of calls of the framework's own tools to `own`, and returns the others. */
+async function keepOwnCalls(parts: readonly CallChunk[], own: CallChunk[], answer: JudgedAnswer): Promise<CallChunk[]> {
+  const others: CallChunk[] = [];
+  for (const part of parts) {
+    const begun = part.name ? undefined : own.find(({ index }) => index === part.index);
+    if (begun) begun.args = (begun.args ?? '') + (part.args ?? '');
+    else if (part.name && (await answer.isOwn(part.name))) own.push({ ...part });
+    else {
+      if (part.id && part.name) await answer.judgeCall({ callId: part.id, name: part.name, arguments: {} });
+      others.push(part);
+    }
+  }
+  return others;
+}
 
 /** The chunk with judged text, and without the provider's own data, which holds the text as it was before. */
-function toJudgedChunk({ id, tool_call_chunks, usage_metadata }: AIMessageChunk, text: string): AIMessageChunk {
+function toJudgedChunk({ id, usage_metadata }: AIMessageChunk, text: string, calls: CallChunk[]): AIMessageChunk {
   return new AIMessageChunk({
     content: text,
     ...(id === undefined ? {} : { id }),
-    ...(tool_call_chunks === undefined ? {} : { tool_call_chunks }),
+    ...(calls.length === 0 ? {} : { tool_call_chunks: calls }),
     ...(usage_metadata === undefined ? {} : { usage_metadata }),
   });
 }
 
 /** Judges a whole message of the model. */
 async function judgeMessage(message: AIMessage, answer: JudgedAnswer): Promise<AIMessage> {
-  for (const { id } of message.tool_calls ?? []) if (id) answer.noteCall(id);
   const text = await answer.judge(message.text);
-  if (answer.isFree && text === message.text) return message;
-  const { id, tool_calls, invalid_tool_calls, usage_metadata } = message;
+  const calls: NonNullable<AIMessage['tool_calls']> = [];
+  for (const { id = crypto.randomUUID(), ...call } of message.tool_calls ?? []) {
+    const judged = await answer.judgeCall({ callId: id, name: call.name, arguments: call.args });
+    if (judged) calls.push({ ...call, id, args: judged.arguments as typeof call.args });
+  }
+  const isSame = JSON.stringify(calls) === JSON.stringify(message.tool_calls ?? []);
+  if (answer.isFree && text === message.text && isSame) return message;
+  const { id, invalid_tool_calls, usage_metadata } = message;
   return new AIMessage({
     content: text,
+    tool_calls: calls,
     ...(id === undefined ? {} : { id }),
-    ...(tool_calls === undefined ? {} : { tool_calls }),
     ...(invalid_tool_calls === undefined ? {} : { invalid_tool_calls }),
     ...(usage_metadata === undefined ? {} : { usage_metadata }),
   });
 }
+
+/** What the model said before calls that were refused belongs to its answer. */
+const withTextBefore = (before: string, message: AIMessage): AIMessage =>
+  before === '' ? message : new AIMessage({ ...message.lc_kwargs, content: before + message.text } as never);
 
 const format: MessageFormat<BaseMessage> = {
   readUserText: (message) => (HumanMessage.isInstance(message) ? message.text : null),
@@ -222,8 +269,18 @@ const format: MessageFormat<BaseMessage> = {
   },
   readToolResult: (message) =>
     ToolMessage.isInstance(message)
-      ? [{ callId: message.tool_call_id, name: message.name ?? 'unknown', text: message.text }]
+      ? [{ callId: message.tool_call_id, text: message.text, isError: message.status === 'error' }]
       : [],
+  replaceToolResult: (message, _callId, text) => new ToolMessage({ ...message.lc_kwargs, content: text } as never),
+  createRefusals: (calls) => [
+    new AIMessage({
+      content: '',
+      tool_calls: calls.map(({ callId: id, name, arguments: args }) => ({ id, name, args: args as never })),
+    }),
+    ...calls.map(
+      ({ callId, name, text }) => new ToolMessage({ content: text, tool_call_id: callId, name, status: 'error' }),
+    ),
+  ],
 };
 
 export { VetoError } from './veto-error.ts';

@@ -22,6 +22,7 @@ import {
   type MessageFormat,
   openConversation,
 } from './judged-conversation.ts';
+import { parseArguments, printArguments } from './model-calls.ts';
 import { listOfferedTools } from './offered-tools.ts';
 
 type Filter = NonNullable<RunConfig['callModelInputFilter']>;
@@ -114,6 +115,8 @@ class JudgedModelProvider implements ModelProvider {
   }
 }
 
+type DoneOutput = Extract<StreamEvent, { type: 'response_done' }>['response']['output'];
+
 class JudgedModel implements Model {
   readonly #model: Model;
   readonly #name: string;
@@ -136,41 +139,49 @@ class JudgedModel implements Model {
   }
 
   async getResponse(request: ModelRequest): Promise<ModelResponse> {
-    const { judged, answer } = await this.#prepare(request);
-    const { providerData, ...response } = await this.#model.getResponse(judged);
-    const output = await judgeOutput(answer, nameCalls(answer, response.output));
-    if (hasAnswer(response.output)) await answer.end();
-    return { ...response, ...(answer.isFree && providerData ? { providerData } : {}), output };
+    const said: AgentOutputItem[] = [];
+    for (;;) {
+      const { judged, answer } = await this.#prepare(request);
+      const { providerData, ...response } = await this.#model.getResponse(judged);
+      said.push(...(await judgeOutput(answer, response.output)));
+      if (hasAnswer(response.output) && (await answer.end())) continue;
+      return { ...response, ...(answer.isFree && providerData ? { providerData } : {}), output: said };
+    }
   }
 
   async *getStreamedResponse(request: ModelRequest): AsyncIterable<StreamEvent> {
-    const { judged, answer } = await this.#prepare(request);
-    const text = answer.openStream();
-    let isWhole = false;
-    // The runner leaves the stream of an aborted run where it is.
-    request.signal?.addEventListener('abort', () => void answer.abandon(), { once: true });
-    try {
-      for await (const event of this.#model.getStreamedResponse(judged)) {
-        if (event.type === 'output_text_delta') {
-          const delta = await text.push(event.delta);
-          if (delta !== '') yield answer.isFree ? event : { type: 'output_text_delta', delta };
-        } else if (event.type === 'response_done') {
-          const rest = await text.end();
-          if (rest !== '') yield { type: 'output_text_delta', delta: rest };
-          const response = { ...event.response, output: nameCalls(answer, event.response.output) };
-          const done = answer.isFree ? response : withJudgedText(response, text.shown);
-          if (hasAnswer(event.response.output)) await answer.end();
-          isWhole = true;
-          yield { type: 'response_done', response: done };
-        } else if (answer.isFree) {
-          yield event;
-        } else if (event.type === 'response_started') {
-          // The provider's own data may hold the first words.
-          yield { type: 'response_started' };
+    const said: AgentOutputItem[] = [];
+    let isAgain = true;
+    while (isAgain) {
+      const { judged, answer } = await this.#prepare(request);
+      const text = answer.openStream();
+      let isWhole = false;
+      // The runner leaves the stream of an aborted run where it is.
+      request.signal?.addEventListener('abort', () => void answer.abandon(), { once: true });
+      try {
+        for await (const event of this.#model.getStreamedResponse(judged)) {
+          if (event.type === 'output_text_delta') {
+            const delta = await text.push(event.delta);
+            if (delta !== '') yield answer.isFree ? event : { type: 'output_text_delta', delta };
+          } else if (event.type === 'response_done') {
+            const rest = await text.end();
+            if (rest !== '') yield { type: 'output_text_delta', delta: rest };
+            const response = answer.isFree ? event.response : withJudgedText(event.response, text.shown);
+            said.push(...(await judgeCalls(answer, response.output)));
+            isAgain = hasAnswer(event.response.output) && (await answer.end());
+            isWhole = true;
+            if (!isAgain) yield { type: 'response_done', response: { ...response, output: said as DoneOutput } };
+          } else if (answer.isFree) {
+            yield event;
+          } else if (event.type === 'response_started') {
+            // The provider's own data may hold the first words.
+            yield { type: 'response_started' };
+          }
         }
+      } finally {
+        if (!isWhole) await answer.abandon();
       }
-    } finally {
-      if (!isWhole) await answer.abandon();
+      if (!isWhole) return;
     }
   }
 
@@ -198,7 +209,7 @@ class JudgedModel implements Model {
 /** Judges each text of the model, and leaves out what no plugin judges. */
 async function judgeOutput(answer: JudgedAnswer, output: readonly AgentOutputItem[]): Promise<AgentOutputItem[]> {
   const judged: AgentOutputItem[] = [];
-  for (const item of output) {
+  for (const item of await judgeCalls(answer, output)) {
     if (!isMessage(item)) {
       if (answer.isFree || item.type !== 'reasoning') judged.push(item);
       continue;
@@ -214,9 +225,27 @@ async function judgeOutput(answer: JudgedAnswer, output: readonly AgentOutputIte
 const hasAnswer = (output: readonly AgentOutputItem[]): boolean =>
   output.some((item) => !isMessage(item) || listTexts([item]).some((text) => text !== ''));
 
-/** Gives each call an id of its own: the runner refuses one that comes again, as from models that number them from zero. */
-const nameCalls = <Item extends AgentOutputItem>(answer: JudgedAnswer, output: readonly Item[]): Item[] =>
-  output.map((item) => (item.type === 'function_call' ? { ...item, callId: answer.noteCall(item.callId) } : item));
+/**
+ * The output without the calls that were refused. Each call has an id of its own: the runner refuses one that comes again, as
+ * from models that number them from zero.
+ */
+async function judgeCalls<Item extends AgentOutputItem>(
+  answer: JudgedAnswer,
+  output: readonly Item[],
+): Promise<Item[]> {
+  const passed: Item[] = [];
+  for (const item of output) {
+    if (item.type !== 'function_call') {
+      passed.push(item);
+      continue;
+    }
+    const { callId, name, arguments: text } = item;
+    const call = { callId, name, arguments: parseArguments(text) };
+    const judged = await answer.judgeCall(call);
+    if (judged) passed.push({ ...item, callId: judged.id ?? callId, arguments: printArguments(judged, call, text) });
+  }
+  return passed;
+}
 
 /** The message with judged text, and without the provider's data, which describes the text as it was before. */
 const withText = (
@@ -266,9 +295,30 @@ const format: MessageFormat<AgentInputItem> = {
     return { ...item, content: [{ type: 'input_text', text }, ...others] };
   },
   readToolResult: (item) =>
-    item.type === 'function_call_result'
-      ? [{ callId: item.callId, name: item.name, text: readOutput(item.output) }]
-      : [],
+    item.type === 'function_call_result' ? [{ callId: item.callId, text: readOutput(item.output) }] : [],
+  replaceToolResult: (item, callId, text) =>
+    item.type === 'function_call_result' && item.callId === callId
+      ? { ...item, output: { type: 'text' as const, text } }
+      : item,
+  createRefusals: (calls) => [
+    ...calls.map(
+      ({ callId, name, arguments: args }): AgentInputItem => ({
+        type: 'function_call',
+        callId,
+        name,
+        arguments: JSON.stringify(args),
+      }),
+    ),
+    ...calls.map(
+      ({ callId, name, text }): AgentInputItem => ({
+        type: 'function_call_result',
+        callId,
+        name,
+        status: 'completed',
+        output: { type: 'text', text },
+      }),
+    ),
+  ],
 };
 
 function readOutput(output: unknown): string {

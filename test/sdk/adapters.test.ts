@@ -6,9 +6,18 @@ import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { AIMessage, HumanMessage } from '@langchain/core/messages';
+import { tool as langchainTool } from '@langchain/core/tools';
 import { ChatOpenAI } from '@langchain/openai';
-import { Agent, type AgentInputItem, assistant, OpenAIProvider, Runner, user } from '@openai/agents';
-import { generateText, stepCountIs, streamText, wrapLanguageModel } from 'ai';
+import {
+  Agent,
+  type AgentInputItem,
+  tool as agentsTool,
+  assistant,
+  OpenAIProvider,
+  Runner,
+  user,
+} from '@openai/agents';
+import { dynamicTool, generateText, jsonSchema, stepCountIs, streamText, wrapLanguageModel } from 'ai';
 import { createAgent } from 'langchain';
 import t, { type Test } from 'tap';
 import * as aiSdk from '../../sdk/adapters/ai-sdk.ts';
@@ -57,6 +66,8 @@ interface TurnRun {
   readonly messages?: readonly Said[];
   readonly options?: AdapterOptions;
   readonly signal?: AbortSignal;
+  /** A tool of the framework: what `oven` does. */
+  readonly oven?: (args: { degrees: number }) => string;
 }
 interface Framework {
   /** Runs a turn and returns its final text. */
@@ -74,27 +85,42 @@ async function askAiSdk(run: TurnRun) {
   const model = createOpenAICompatible({ name: 'local', baseURL: modelUrl })('m');
   return {
     model: wrapLanguageModel({ model, middleware: aiSdk.bulkhead(session, options) }),
-    tools: await aiSdk.bulkheadTools(session),
+    tools: { ...(await aiSdk.bulkheadTools(session)), ...ovenOfAiSdk(run) },
     stopWhen: stepCountIs(4),
     messages: listMessages(run),
     maxRetries: 0,
     ...(signal ? { abortSignal: signal } : {}),
   };
 }
-async function openLangchain({ session, modelUrl, options }: TurnRun) {
+const OVEN = { type: 'object' as const, properties: { degrees: { type: 'number' as const } }, required: ['degrees'] };
+const ovenOfAiSdk = ({ oven }: TurnRun) =>
+  oven ? { oven: dynamicTool({ inputSchema: jsonSchema(OVEN), execute: async (args) => oven(args as never) }) } : {};
+const ovenOfLangchain = ({ oven }: TurnRun) =>
+  oven
+    ? [langchainTool(async (args) => oven(args as never), { name: 'oven', description: 'Heats', schema: OVEN })]
+    : [];
+const ovenOfAgents = ({ oven }: TurnRun) => {
+  const parameters = { ...OVEN, additionalProperties: false as const };
+  const execute = async (args: unknown) => oven?.(args as never) ?? '';
+  return oven ? [agentsTool({ name: 'oven', description: 'Heats', strict: true, parameters, execute })] : [];
+};
+
+async function openLangchain(run: TurnRun) {
+  const { session, modelUrl, options } = run;
   const model = new ChatOpenAI({ model: 'm', apiKey: 'none', configuration: { baseURL: modelUrl }, maxRetries: 0 });
   return createAgent({
     model: langchain.bulkhead(session, model, options),
-    tools: await langchain.bulkheadTools(session),
+    tools: [...(await langchain.bulkheadTools(session)), ...ovenOfLangchain(run)],
   });
 }
-async function openAgents({ session, modelUrl, options }: TurnRun) {
+async function openAgents(run: TurnRun) {
+  const { session, modelUrl, options } = run;
   const modelProvider = new OpenAIProvider({ apiKey: 'none', baseURL: modelUrl, useResponses: false });
   const runner = new Runner({
     ...openAiAgents.bulkhead(session, { ...options, modelProvider }),
     tracingDisabled: true,
   });
-  const tools = await openAiAgents.bulkheadTools(session);
+  const tools = [...(await openAiAgents.bulkheadTools(session)), ...ovenOfAgents(run)];
   return { runner, agent: new Agent({ name: 'Baker', model: 'm', tools }) };
 }
 const toMessages = (run: TurnRun) => ({
@@ -309,35 +335,44 @@ t.test('openai-agents: a model that plugins could not judge is refused', async (
   t.same(model.asked, []);
 });
 
+interface ScriptedCall {
+  readonly name: string;
+  readonly args: object;
+  readonly id: string;
+}
+
+/** Answers with calls of tools. */
+function sendCalls(response: ServerResponse, { body }: Asked, calls: readonly ScriptedCall[]): void {
+  const asked = calls.map(({ name, args, id }, index) => {
+    return { index, id, type: 'function', function: { name, arguments: JSON.stringify(args) } };
+  });
+  if (body.stream) {
+    stream(response).end(
+      [
+        { choices: [{ index: 0, delta: { role: 'assistant', tool_calls: asked }, finish_reason: null }] },
+        { choices: [{ index: 0, delta: {}, finish_reason: 'tool_calls' }] },
+      ]
+        .map(
+          (part) =>
+            `data: ${JSON.stringify({ id: 'x', object: 'chat.completion.chunk', created: 1, model: 'm', ...part })}\n\n`,
+        )
+        .concat('data: [DONE]\n\n')
+        .join(''),
+    );
+    return;
+  }
+  const message = { role: 'assistant', content: null, tool_calls: asked };
+  const choice = { index: 0, message, finish_reason: 'tool_calls' };
+  response.writeHead(200, { 'content-type': 'application/json' });
+  response.end(JSON.stringify({ id: 'x', object: 'chat.completion', created: 1, model: 'm', choices: [choice] }));
+}
+
 /** Answers with calls of a tool, and then with a text. */
 const callThenSay =
   (name: string, args: object, id: string, text: string) =>
   (response: ServerResponse, asked: Asked): void => {
-    const last = asked.body.messages.at(-1);
-    if (last.role === 'tool') {
-      reply(text)(response, asked);
-      return;
-    }
-    const calls = [{ index: 0, id, type: 'function', function: { name, arguments: JSON.stringify(args) } }];
-    if (asked.body.stream) {
-      stream(response).end(
-        [
-          { choices: [{ index: 0, delta: { role: 'assistant', tool_calls: calls }, finish_reason: null }] },
-          { choices: [{ index: 0, delta: {}, finish_reason: 'tool_calls' }] },
-        ]
-          .map(
-            (part) =>
-              `data: ${JSON.stringify({ id: 'x', object: 'chat.completion.chunk', created: 1, model: 'm', ...part })}\n\n`,
-          )
-          .concat('data: [DONE]\n\n')
-          .join(''),
-      );
-      return;
-    }
-    const message = { role: 'assistant', content: null, tool_calls: calls };
-    const choice = { index: 0, message, finish_reason: 'tool_calls' };
-    response.writeHead(200, { 'content-type': 'application/json' });
-    response.end(JSON.stringify({ id: 'x', object: 'chat.completion', created: 1, model: 'm', choices: [choice] }));
+    if (asked.body.messages.at(-1).role === 'tool') reply(text)(response, asked);
+    else sendCalls(response, asked, [{ name, args, id }]);
   };
 
 const JUDGE = `
@@ -500,3 +535,71 @@ for (const [name, framework] of Object.entries(frameworks))
     t.match(shown, /Two loaves\./);
     t.notMatch(shown, /classified\.|The rest/);
   });
+
+await fixture.install({
+  account: 'baker',
+  slug: 'oven-guard',
+  code: `
+    middleware.toolCall = ({ call, cancel }) => {
+      if (call.arguments.degrees > 250) cancel('too hot');
+      if (call.arguments.degrees === 200) return { call: { arguments: { degrees: 210 } } };
+    };
+    middleware.toolResult = ({ result }) => {
+      return { result: { content: [{ type: 'text', text: result.content[0].text.replace('4711', '[code]') }] } };
+    };`,
+});
+
+for (const [name, framework] of Object.entries(told))
+  for (const isStreamed of [false, true])
+    t.test(`${name}${isStreamed ? ', streamed' : ''}: the framework's own tools pass the plugins`, async (t) => {
+      const token = await fixture.issuer.issue('baker');
+      const session = await connect({ url, token }).start({ agentId: 'a', strict: true });
+      const model = await startModelServer(t);
+      const oven = (degrees: number, id: string): ScriptedCall => ({ name: 'oven', args: { degrees }, id });
+      const script = (first: readonly ScriptedCall[], text: string) => (response: ServerResponse, asked: Asked) => {
+        if (asked.body.messages.at(-1).role === 'tool') reply(text)(response, asked);
+        else sendCalls(response, asked, first);
+      };
+      const heated: number[] = [];
+      const heat = ({ degrees }: { degrees: number }): string => {
+        heated.push(degrees);
+        return `code 4711 at ${degrees}`;
+      };
+      const readResults = () =>
+        Object.fromEntries(
+          model.asked
+            .at(-1)
+            ?.body.messages.filter(({ role }: { role: string }) => role === 'tool')
+            .map(({ tool_call_id, content }: { tool_call_id: string; content: unknown }) => [
+              tool_call_id,
+              JSON.stringify(content),
+            ]) ?? [],
+        );
+      model.answers = [script([oven(300, 'c1'), oven(200, 'c2')], 'Warm.')];
+      const turn = { session, modelUrl: model.url, oven: heat };
+      t.equal(await run(framework, isStreamed, { ...turn, text: 'Heat it' }), null);
+      t.same(heated, [210], 'a refused call does not run, and a changed one runs as it was changed');
+      t.match(
+        readResults(),
+        { c1: /too hot/, c2: /code \[code\] at 210/ },
+        'the model reads why, and the judged result',
+      );
+      model.answers = [script([oven(400, 'c3')], 'It stays cold.')];
+      t.equal(await run(framework, isStreamed, { ...turn, text: 'Hotter' }), null);
+      t.same(heated, [210]);
+      t.match(readResults(), { c3: /too hot/ }, 'where all are refused, the model is asked again');
+      const kept = await readTranscript(session);
+      t.match(
+        kept.filter((line) => !line.startsWith('notice')),
+        [
+          'user: Heat it',
+          /^tool: .*too hot/,
+          'tool: code [code] at 210',
+          'assistant: Warm.',
+          'user: Hotter',
+          /^tool: .*too hot/,
+          'assistant: It stays cold.',
+        ],
+      );
+      t.same((await session.turns({ state: 'open' })).items, [], 'and no turn is left open');
+    });

@@ -1,12 +1,18 @@
 /** Judges one answer of a model, whole or as it is streamed. What is not judged is not returned. */
 import type { Prompt, Turn } from '../session/session.js';
+import type { ModelCall, RefusedCall } from './model-calls.js';
 interface AnswerOptions {
     readonly turn: Turn;
     /** How plugins judge texts, as the turn's prompt said. */
     readonly outbound: Prompt['outbound'];
     readonly target: string | undefined;
     readonly signal: AbortSignal | undefined;
-    readonly onCall: (callId: string) => string;
+    /** Whether a tool is the framework's own. */
+    readonly isOwn: (name: string) => Promise<boolean>;
+    /** Has the plugins judge a call. */
+    readonly onCall: (call: ModelCall) => Promise<ModelCall | RefusedCall>;
+    /** Keeps refused calls for the model. Returns whether it may be asked again. */
+    readonly onRefused: (calls: readonly RefusedCall[], isAll: boolean) => boolean;
     readonly onEnd: () => Promise<void>;
 }
 export declare class JudgedAnswer {
@@ -18,10 +24,16 @@ export declare class JudgedAnswer {
     judge(text: string): Promise<string>;
     /** Opens a text that the model writes piece by piece. */
     openStream(): JudgedStream;
-    /** Notes a call of a tool: the model is asked again after it. Returns an id that no other call of the turn has. */
-    noteCall(callId: string): string;
-    /** Ends the turn, unless the model called a tool. Nothing of the answer may be left. */
-    end(): Promise<void>;
+    /** Whether a tool is the framework's own, whose calls are shown when they are judged. */
+    isOwn(name: string): Promise<boolean>;
+    /** Has the plugins judge a call of a tool. Returns it as they let it pass; null: leave it out. */
+    judgeCall(call: ModelCall): Promise<ModelCall | null>;
+    /**
+     * Ends the turn, unless the model called a tool. Nothing of the answer may be left.
+     *
+     * @returns true: plugins refused all calls, so ask the model again with a request that is prepared anew
+     */
+    end(): Promise<boolean>;
     /** Records what was shown of an answer that broke off, so that the transcript has it. Never fails. */
     abandon(): Promise<void>;
 }

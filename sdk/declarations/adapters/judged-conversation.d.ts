@@ -4,6 +4,7 @@
  */
 import type { Session, ToolResult, Trigger } from '../session/session.js';
 import { JudgedAnswer } from './judged-answer.js';
+import type { RefusedCall } from './model-calls.js';
 export interface AdapterOptions {
     /**
      * The id of the message that the next run answers. Pass the id of a channel's message, which was judged when it came, or an
@@ -26,12 +27,17 @@ export interface MessageFormat<Message> {
     /** The text of a user's message; null for messages of the agent and of tools. */
     readUserText(message: Message): string | null;
     replaceText(message: Message, text: string): Message;
-    /** The result of a tool that the framework itself called; null for other messages. */
-    readToolResult(message: Message): {
-        readonly callId: string;
-        readonly name: string;
-        readonly text: string;
-    }[];
+    /** The results of tools in a message. */
+    readToolResult(message: Message): ToolText[];
+    /** The message with another text in place of one of its results. */
+    replaceToolResult(message: Message, callId: string, text: string): Message;
+    /** Calls of the model that plugins refused, and why, as messages for the model. */
+    createRefusals(calls: readonly RefusedCall[]): Message[];
+}
+interface ToolText {
+    readonly callId: string;
+    readonly text: string;
+    readonly isError?: boolean;
 }
 interface ModelRequest<Message> {
     readonly systemPrompt: string;
@@ -57,6 +63,8 @@ export declare class Conversation {
      * @throws VetoError before the model was asked
      */
     prepare<Message>(request: ModelRequest<Message>, format: MessageFormat<Message>, options: AdapterOptions): Promise<PreparedRequest<Message>>;
+    /** Whether a tool is the framework's. Those of plugins and of the host have `__` in their names, and others may have. */
+    isOwn(name: string): Promise<boolean>;
     /** Calls a tool in the turn whose model asked for it. */
     callTool(name: string, args: unknown, { callId, signal }: {
         callId?: string | undefined;
