@@ -31,7 +31,7 @@ export async function recordChanges(
 }
 
 /** How long a reader may be away and still learn of changes, hours. */
-const CHANGES_KEPT_HOURS = 24;
+export const CHANGES_KEPT_HOURS = 24;
 
 export async function sweepChanges(pool: Pool): Promise<void> {
   await pool.query('DELETE FROM session_changes WHERE at < now() - make_interval(hours => $1)', [CHANGES_KEPT_HOURS]);

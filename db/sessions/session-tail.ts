@@ -5,7 +5,7 @@ import type { Listener, Subscription } from '../postgres/listener.ts';
 import { subscribeTo } from '../postgres/notifications.ts';
 import type { RowEvent, RowTail } from '../postgres/row-tail.ts';
 import { listRows } from '../postgres/rows.ts';
-import { MESSAGES_ADDED, nameStreamLock } from './session-changes.ts';
+import { CHANGES_KEPT_HOURS, MESSAGES_ADDED, nameStreamLock } from './session-changes.ts';
 import { type JudgedMessage, MESSAGE, type MessageRow, toMessage } from './sessions.ts';
 
 /** Limits the memory of a slow reader: a message may be a megabyte. */
@@ -39,13 +39,18 @@ export interface TailFilter {
 }
 const ONLY_MESSAGES: TailFilter = { sessionId: null, agentId: null, changes: false };
 
+export interface SessionTail extends RowTail {
+  /** Whether the reader may have missed something between its position and the first event. */
+  readonly hasGap: boolean;
+}
+
 /** @param after the last message that the reader has; null: start with the next new message */
 export async function openSessionTail(
   pool: Pool,
   accountId: string,
   after: string | null,
   filter: TailFilter = ONLY_MESSAGES,
-): Promise<RowTail> {
+): Promise<SessionTail> {
   const found = await pool.query<{ snapshot: string; horizon: string; next: string }>(
     `SELECT s::text AS snapshot, pg_snapshot_xmin(s)::text AS horizon, pg_snapshot_xmax(s)::text AS next
        FROM pg_current_snapshot() s`,
@@ -58,7 +63,9 @@ export async function openSessionTail(
   // A transaction that is open elsewhere on the server holds the horizon back, so messages after the horizon may exist
   // already.
   const known = isKnown ? null : snapshot;
+  const hasGap = after !== null && !(isKnown && (await isRecent(pool, accountId, at)));
   return {
+    hasGap,
     get position() {
       return `${at.tx}-${at.row}`;
     },
@@ -72,6 +79,17 @@ export async function openSessionTail(
       return { events: rows.map(asEvent), more, soon: rows.length < found.length };
     },
   };
+}
+
+/** Whether changes after a position are still kept. A position without a row names the start of a stream. */
+async function isRecent(pool: Pool, accountId: string, { tx, row }: { tx: string; row: string }): Promise<boolean> {
+  const old = await listRows(
+    pool,
+    `SELECT 1 FROM session_messages
+      WHERE account_id = $1 AND tx = $2::xid8 AND position = $3::bigint AND at < now() - make_interval(hours => $4)`,
+    [accountId, tx, row, CHANGES_KEPT_HOURS],
+  );
+  return old.length === 0;
 }
 
 /** Conditions of both tables: rows of the account after the position, and not in the snapshot. */

@@ -358,6 +358,8 @@ export interface Added {
 /** What happened in an account's sessions. A notice's `data.kind` says what it is about. */
 export type SessionEvent =
   | Added
+  /** The stream begins, or goes on after a broken connection. `gap`: something may have been missed, so read the sessions again. */
+  | { readonly type: 'open'; readonly position: string; readonly gap: boolean }
   | {
       readonly type: 'cleared' | 'deleted';
       readonly position: string;

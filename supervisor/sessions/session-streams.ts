@@ -1,7 +1,7 @@
 /** Streams what happens in an account's sessions, written by any supervisor. */
 import type { Listener } from '../../db/postgres/listener.ts';
 import type { RowTail } from '../../db/postgres/row-tail.ts';
-import { announceReader, subscribeToMessages } from '../../db/sessions/session-tail.ts';
+import { announceReader, type SessionTail, subscribeToMessages } from '../../db/sessions/session-tail.ts';
 import { type RowStreamOptions, RowStreams } from '../../service/http/row-streams.ts';
 import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
 import { listTools } from './tools.ts';
@@ -21,6 +21,22 @@ export function openSessionStreams(
     { follow: subscribe, announce: (accountId) => announceReader(listener, accountId), things: 'session streams' },
     options,
   );
+}
+
+/** Begins with an event `open`: where the reader is, and whether it may have missed something before. */
+export function tellOpening(tail: SessionTail): RowTail {
+  let isOpen = false;
+  return {
+    get position() {
+      return tail.position;
+    },
+    async read() {
+      if (isOpen) return tail.read();
+      isOpen = true;
+      const { position, hasGap: gap } = tail;
+      return { events: [{ id: position, type: 'open', data: { position, gap } }], more: true };
+    },
+  };
 }
 
 /** Adds an event `tools` when the tools of the account are others than at the last read. */

@@ -13,7 +13,7 @@ import { eventStreamHeaders } from '../../service/http/row-streams.ts';
 import { anyJson, jsonBody, page, pageQuery, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
 import { sendReply } from './replies.ts';
 import { requireSession, type SessionServices, sessionParams } from './session-services.ts';
-import { tellToolChanges } from './session-streams.ts';
+import { tellOpening, tellToolChanges } from './session-streams.ts';
 
 /** Maximum number of messages added by one call. */
 const MESSAGES_MAX = 1_000;
@@ -44,7 +44,7 @@ const streamQuery = z.object({
     .stringbool()
     .default(false)
     .describe(
-      'Also sends cleared and deleted, each with sessionId, agentId and at, and tools when the list of tools changed.',
+      'Also sends open first, with position and gap (true: something may have been missed since Last-Event-ID, so read the sessions again), cleared and deleted, each with sessionId, agentId and at, and tools when the list of tools changed.',
     ),
 });
 const streamHeaders = z.looseObject({
@@ -137,7 +137,7 @@ export function transcriptRoutes(services: SessionServices): FastifyPluginAsyncZ
         if (sessionId !== null) await requireSession(services, caller, { sessionId });
         const openTail = async () => {
           const tail = await openSessionTail(pool, accountId, after, { sessionId, agentId, changes });
-          return changes ? tellToolChanges(tail, services.pluginsCache, accountId) : tail;
+          return changes ? tellToolChanges(tellOpening(tail), services.pluginsCache, accountId) : tail;
         };
         const stream = await streams.open({
           accountId,

@@ -71,8 +71,9 @@ t.test('what happens to the sessions of one agent, beside messages', async (t) =
   }
   t.same(
     seen.map(({ type }) => type),
-    ['message', 'tools', 'cleared', 'deleted'],
+    ['open', 'message', 'tools', 'cleared', 'deleted'],
   );
+  t.match(seen[0], { position: '0-0', gap: false });
   t.match(seen.at(-1), { sessionId: mine.id, agentId: 'followed' });
   await t.rejects(client.added({ sessionId: 'nothing' }).next(), { code: 'not_found' });
 });

@@ -16,7 +16,7 @@ const shared = await startSupervisorFixture(t);
 interface Event {
   readonly id: string;
   readonly type: string;
-  readonly data: { sessionId: string; message: { role: string; text: string } };
+  readonly data: { sessionId: string; message: { role: string; text: string }; gap?: boolean };
 }
 
 class Reader {
@@ -76,13 +76,19 @@ async function open(
   account = fixture.account,
   headers: Record<string, string> = {},
   token?: string,
+  query = '',
 ): Promise<Reader> {
   const { app } = fixture.supervisor;
   if (!app.server.listening) await app.listen({ port: 0, host: '127.0.0.1' });
   const address = app.server.address();
   const port = typeof address === 'object' && address ? address.port : 0;
   const authorization = `Bearer ${token ?? (await fixture.issuer.issue(account))}`;
-  const request = get({ port, host: '127.0.0.1', path: '/sessions/stream', headers: { ...headers, authorization } });
+  const request = get({
+    port,
+    host: '127.0.0.1',
+    path: `/sessions/stream${query}`,
+    headers: { ...headers, authorization },
+  });
   const [answer] = (await once(request, 'response')) as [IncomingMessage];
   return new Reader(answer);
 }
@@ -135,6 +141,36 @@ t.test('streams the account’s messages and notices in the order in which they 
   for (let n = 0; n < 25; n++) t.match(await again.next(), { data: { message: { text: `many ${n}` } } });
   again.close();
   t.equal((await open(fixture, 'ann', { 'last-event-id': 'nonsense' })).status, 400);
+});
+
+t.test('with changes it says where it begins, and whether something may have been missed', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await fixture.session();
+  const follow = (after?: string) =>
+    open(fixture, fixture.account, after === undefined ? {} : { 'last-event-id': after }, undefined, '?changes=true');
+  const say = (text: string) =>
+    fixture.call('POST', `/sessions/${session}/messages`, { messages: [{ role: 'user', text }] });
+  const reader = await follow();
+  const opened = await reader.next();
+  t.match(opened, { type: 'open', data: { position: reader.first, gap: false } });
+  t.equal(opened?.id, reader.first);
+  await say('one');
+  const message = await reader.next();
+  t.match(message, { type: 'message' });
+  reader.close();
+  const gapAfter = async (after: string) => {
+    const again = await follow(after);
+    const first = await again.next();
+    again.close();
+    return first?.data.gap;
+  };
+  t.equal(await gapAfter(message?.id ?? ''), false);
+  t.equal(await gapAfter(reader.first), false);
+  t.equal(await gapAfter('999999999999999999-1'), true, 'a position of a database before a restore');
+  await fixture.pool.query(`UPDATE session_messages SET at = now() - interval '25 hours' WHERE session_id = $1`, [
+    session,
+  ]);
+  t.equal(await gapAfter(message?.id ?? ''), true, 'longer ago than cleared and deleted sessions are known');
 });
 
 t.test('a message that commits late is not passed over', async (t) => {
