@@ -212,6 +212,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     pool,
     queues,
     blobs,
+    mediaQuota: options.mediaQuota ?? defaultMediaQuota,
     pluginsCache,
     hookCounts,
     logs,

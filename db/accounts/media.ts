@@ -1,12 +1,12 @@
-/** Media files of an account. A row refers to a blob and exists while at least one installation holds it. */
+/** Media files of an account. A row refers to a blob and exists while at least one installation or session holds it. */
 
 import { createHash } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { BlobName } from '../files/staging.ts';
 import { inTransaction, type Transaction, takeNamedLock, type WritingPool } from '../postgres/pool.ts';
-import { findRow } from '../postgres/rows.ts';
+import { changeRows, findRow, listRows, type Queryable } from '../postgres/rows.ts';
 
-interface Media {
+export interface Media {
   readonly id: string;
   readonly sha256: string;
   readonly mediaType: string;
@@ -18,9 +18,10 @@ export interface MediaQuota {
   readonly bytes: number;
   readonly files: number;
 }
+export type MediaHolder = { readonly installationId: string } | { readonly sessionId: string };
 interface NewMedia extends BlobName {
   readonly accountId: string;
-  readonly installationId: string;
+  readonly holder: MediaHolder;
   readonly mediaType: string;
   readonly name: string | null;
 }
@@ -36,7 +37,7 @@ const lockMedia = (tx: Transaction, accountId: string): Promise<void> => takeNam
 /**
  * Inserts the row of a blob that is on disk already, and its holder.
  *
- * @returns null when the quota would be exceeded or the installation is gone
+ * @returns null when the quota would be exceeded or the holder is gone
  */
 export function saveMedia(
   pool: WritingPool,
@@ -45,6 +46,7 @@ export function saveMedia(
   signal?: AbortSignal,
 ): Promise<Media | null> {
   const id = createMediaId(media.accountId, media.sha256);
+  const { table, column, holders, holderId } = locateHolder(media.holder);
   const save = async (tx: Transaction): Promise<Media | null> => {
     await lockMedia(tx, media.accountId);
     const used = await tx.query<{ bytes: string; files: string }>(
@@ -55,19 +57,43 @@ export function saveMedia(
     if (Number(bytes) + media.sizeBytes > quota.bytes || Number(files) + 1 > quota.files) return null;
     const saved = await tx.query<Media>(
       `INSERT INTO media (id, account_id, sha256, media_type, name, size_bytes)
-       SELECT $1, $2, $3, $4, $5, $6 WHERE EXISTS (SELECT 1 FROM installations WHERE id = $7)
+       SELECT $1, $2, $3, $4, $5, $6 WHERE EXISTS (SELECT 1 FROM ${table} WHERE id = $7 AND account_id = $2)
        ON CONFLICT (id) DO UPDATE SET name = coalesce(media.name, excluded.name) RETURNING ${COLUMNS}`,
-      [id, media.accountId, media.sha256, media.mediaType, media.name, media.sizeBytes, media.installationId],
+      [id, media.accountId, media.sha256, media.mediaType, media.name, media.sizeBytes, holderId],
     );
     if (!saved.rows[0]) return null;
-    await tx.query('INSERT INTO media_holders (media_id, installation_id) VALUES ($1, $2) ON CONFLICT DO NOTHING', [
+    await tx.query(`INSERT INTO ${holders} (media_id, ${column}) VALUES ($1, $2) ON CONFLICT DO NOTHING`, [
       id,
-      media.installationId,
+      holderId,
     ]);
     return saved.rows[0];
   };
   return inTransaction(pool, save, signal);
 }
+
+const locateHolder = (holder: MediaHolder) =>
+  'sessionId' in holder
+    ? { table: 'sessions', holders: 'session_media', column: 'session_id', holderId: holder.sessionId }
+    : { table: 'installations', holders: 'media_holders', column: 'installation_id', holderId: holder.installationId };
+
+/** Makes a session hold files of its account. @returns those that exist */
+export const holdMedia = (
+  pool: Pool,
+  { accountId, sessionId }: { readonly accountId: string; readonly sessionId: string },
+  ids: readonly string[],
+): Promise<Media[]> =>
+  listRows<Media>(
+    pool,
+    // Locked, so that no last holder removes them meanwhile.
+    `WITH found AS (SELECT ${COLUMNS} FROM media WHERE account_id = $1 AND id = ANY ($3) ORDER BY id FOR SHARE),
+     held AS (INSERT INTO session_media (session_id, media_id) SELECT $2, id FROM found ON CONFLICT DO NOTHING)
+     SELECT * FROM found`,
+    [accountId, sessionId, [...ids]],
+  );
+
+/** The session holds nothing any more: its transcript was cleared. */
+export const releaseMediaOfSession = (tx: Queryable, sessionId: string): Promise<number> =>
+  changeRows(tx, 'DELETE FROM session_media WHERE session_id = $1', [sessionId]);
 
 export const findMedia = (pool: Pool, accountId: string, id: string): Promise<Media | null> =>
   findRow(pool, `SELECT ${COLUMNS} FROM media WHERE id = $1 AND account_id = $2`, [id, accountId]);
@@ -85,7 +111,8 @@ export function releaseMedia(
       installationId,
     ]);
     await tx.query(
-      'DELETE FROM media m WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM media_holders h WHERE h.media_id = m.id)',
+      `DELETE FROM media m WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM media_holders h WHERE h.media_id = m.id)
+          AND NOT EXISTS (SELECT 1 FROM session_media s WHERE s.media_id = m.id)`,
       [id],
     );
     return released.rowCount === 1;
@@ -104,7 +131,8 @@ export async function releaseMediaOfInstallation(tx: Transaction, installationId
   await tx.query(
     `WITH dropped AS (DELETE FROM media_holders WHERE installation_id = $1 RETURNING media_id)
      DELETE FROM media m WHERE id IN (SELECT media_id FROM dropped)
-        AND NOT EXISTS (SELECT 1 FROM media_holders h WHERE h.media_id = m.id AND h.installation_id <> $1)`,
+        AND NOT EXISTS (SELECT 1 FROM media_holders h WHERE h.media_id = m.id AND h.installation_id <> $1)
+        AND NOT EXISTS (SELECT 1 FROM session_media s WHERE s.media_id = m.id)`,
     [installationId],
   );
 }

@@ -10,7 +10,8 @@ export const usageKinds = {
     free: 'Save smaller drafts, or delete plugins without a published version.',
   },
   blobs: {
-    holds: 'Files of publishes, drafts and host.media written in the last three hours, whatever became of them.',
+    holds:
+      'Files of publishes, drafts, host.media and sessions written in the last three hours, whatever became of them.',
     free: 'Wait: files that nothing uses are removed within three hours.',
   },
   transcripts: {
@@ -23,8 +24,8 @@ export const usageKinds = {
     free: 'Mend or resume the plugins whose deliveries wait, disconnect their channels, or uninstall them.',
   },
   media: {
-    holds: 'Files that plugins stored with host.media.',
-    free: 'Uninstall plugins that stored files you no longer need.',
+    holds: 'Files that plugins stored with host.media, and files of sessions.',
+    free: 'Uninstall plugins that stored files you no longer need, and clear or delete sessions.',
   },
   workspaces: {
     holds: 'Files in your workspace when a plugin last changed it.',

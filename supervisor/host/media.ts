@@ -28,7 +28,7 @@ export const mediaCalls = (pool: Pool, blobs: Blobs, quota: MediaQuota): Pick<Ho
     signal.throwIfAborted();
     const kept = await saveMedia(
       writes,
-      { ...blob, accountId, installationId, mediaType, name: name ?? null },
+      { ...blob, accountId, holder: { installationId }, mediaType, name: name ?? null },
       quota,
       signal,
     );

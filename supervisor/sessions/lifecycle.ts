@@ -1,4 +1,6 @@
 /** Starts, clears and deletes sessions, and records the event for the account's plugins in the same transaction. */
+
+import { releaseMediaOfSession } from '../../db/accounts/media.ts';
 import { hasChannel } from '../../db/channels/channels.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { type RuntimeTool, setRuntimeTools } from '../../db/sessions/runtime-tools.ts';
@@ -91,6 +93,7 @@ export async function clearTranscript(
   await requireRoomForEvent(services.pool, session.accountId, 'sessionCleared');
   const cleared = await inTransaction(services.pool, async (tx) => {
     const removed = await clearSession(tx, session.id);
+    await releaseMediaOfSession(tx, session.id);
     if (removed === null) return null;
     const data = { sessionId: session.id, agentId: session.agentId, messageCount: removed };
     await recordSessionEvent(tx, services.queues, session.accountId, 'sessionCleared', data);

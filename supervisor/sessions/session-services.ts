@@ -1,6 +1,7 @@
 /** The services that the routes of the session API use. */
 import type { Pool } from 'pg';
 import { z } from 'zod';
+import type { MediaQuota } from '../../db/accounts/media.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
@@ -27,6 +28,7 @@ export interface SessionServices extends ChainDeps {
   readonly pool: Pool;
   readonly queues: Queues;
   readonly blobs: Blobs;
+  readonly mediaQuota: MediaQuota;
   readonly signIn: SignIn;
   /** Leads calls to the owner of their account. */
   readonly door: Door;

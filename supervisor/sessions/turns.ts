@@ -36,6 +36,7 @@ import { createBadRequest } from '../../service/http/errors.ts';
 import type { Cancel } from '../calls/chain.ts';
 import { type HookAnswer, runSessionHook } from './hooks.ts';
 import { queueReply } from './replies.ts';
+import { holdAttachments, holdJudgedAttachments } from './session-media.ts';
 import type { SessionServices } from './session-services.ts';
 import {
   CONTINUE,
@@ -165,14 +166,18 @@ interface JudgedMessage {
 async function judgeMessage(
   services: SessionServices,
   session: Session,
-  { id, trigger }: NewRequest,
-  message: InboundMessage,
+  { id, trigger, attachments: requested }: NewRequest,
+  { attachments: given, ...words }: InboundMessage,
 ): Promise<JudgedMessage> {
   const noticeId = `${id}:vetoed`;
+  // Those of a channel's message were checked when it came: one that is gone since stops no turn.
+  const hold = given === requested ? holdAttachments : holdJudgedAttachments;
+  const message = { ...words, attachments: await hold(services, session, given) };
   const answer = await runSessionHook(services, session, INBOUND, { message }, trigger, noticeId);
   await services.faultPoint('turn.judged');
   const judged = (answer.context as { message: InboundMessage }).message;
-  return { answer, judgement: toJudgement('inboundMessage', answer), message: judged };
+  const attachments = await holdJudgedAttachments(services, session, judged.attachments);
+  return { answer, judgement: toJudgement('inboundMessage', answer), message: { ...judged, attachments } };
 }
 
 const describeData = ({ id, from, attachments }: InboundMessage) => ({ from, attachments, turnId: id });

@@ -184,7 +184,14 @@ const steps: Readonly<Record<string, (at: Tenant, size: number) => Promise<unkno
   'put media': ({ accountId, installationId }, size) =>
     saveMedia(
       pool,
-      { accountId, installationId, sha256: `${size % 3}`, sizeBytes: size % 3, mediaType: 'text/plain', name: null },
+      {
+        accountId,
+        holder: { installationId },
+        sha256: `${size % 3}`,
+        sizeBytes: size % 3,
+        mediaType: 'text/plain',
+        name: null,
+      },
       { bytes: 1e9, files: 100 },
     ),
   'remove media': async ({ accountId, installationId }) => {

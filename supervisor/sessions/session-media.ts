@@ -1,0 +1,80 @@
+/** Media files of sessions: what runtimes put there, and what messages refer to. */
+import type { z } from 'zod';
+import { holdMedia, type Media, saveMedia } from '../../db/accounts/media.ts';
+import { addBlobBytes } from '../../db/accounts/usage.ts';
+import type { Session } from '../../db/sessions/sessions.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { limits } from '../../sdk/contract/limits.ts';
+import type { attachments } from '../../sdk/contract/payloads.ts';
+import { createBadRequest } from '../../service/http/errors.ts';
+import { sniff } from '../host/media.ts';
+import type { SessionServices } from './session-services.ts';
+
+type Attachments = z.infer<typeof attachments>;
+
+/** Keeps a file with a session. Equal bytes have the same id. @throws Problem `too_large`, `too_many`, `quota_exceeded`, `not_found` */
+export async function putSessionMedia(
+  { pool, blobs, mediaQuota }: SessionServices,
+  { accountId, id: sessionId }: Session,
+  { content, name }: { readonly content: Uint8Array; readonly name: string | null },
+): Promise<Media> {
+  if (content.byteLength > limits.mediaItemBytes)
+    throw new Problem(
+      'too_large',
+      `A media file has at most ${limits.mediaItemBytes} bytes, and this one ${content.byteLength}.`,
+    );
+  const mediaType = await sniff(content);
+  await addBlobBytes(pool, accountId, content.byteLength);
+  const blob = await blobs.put(content);
+  const saved = await saveMedia(pool, { ...blob, accountId, holder: { sessionId }, mediaType, name }, mediaQuota);
+  if (saved) return saved;
+  const { bytes, files } = mediaQuota;
+  throw new Problem(
+    'too_many',
+    `The account keeps at most ${bytes} bytes in ${files} media files. Clear or delete sessions.`,
+  );
+}
+
+/**
+ * Makes the session hold the files of a message, so that they stay as long as it, and gives each attachment the type that
+ * was detected from the file's bytes.
+ *
+ * @throws Problem `bad_request` for a file that the account does not have
+ */
+export async function holdAttachments(
+  { pool }: SessionServices,
+  { accountId, id: sessionId }: Session,
+  attached: Attachments,
+): Promise<Attachments> {
+  const ids = attached.flatMap(({ mediaId }) => (mediaId === undefined ? [] : [mediaId]));
+  if (ids.length === 0) return attached;
+  const held = new Map((await holdMedia(pool, { accountId, sessionId }, ids)).map((media) => [media.id, media]));
+  return attached.map((attachment, index) => {
+    if (attachment.mediaId === undefined) return attachment;
+    const media = held.get(attachment.mediaId);
+    if (!media)
+      throw createBadRequest('body', [
+        {
+          field: `attachments.${index}.mediaId`,
+          message: 'no media file of the account has this id; put it there first',
+        },
+      ]);
+    return { ...attachment, mediaType: media.mediaType };
+  });
+}
+
+/** The same for what plugins made of a message: a file that is gone is left out. */
+export async function holdJudgedAttachments(
+  { pool }: SessionServices,
+  { accountId, id: sessionId }: Session,
+  judged: Attachments,
+): Promise<Attachments> {
+  const ids = judged.flatMap(({ mediaId }) => (mediaId === undefined ? [] : [mediaId]));
+  if (ids.length === 0) return judged;
+  const held = new Map((await holdMedia(pool, { accountId, sessionId }, ids)).map((media) => [media.id, media]));
+  return judged.flatMap((attachment) => {
+    const media = attachment.mediaId === undefined ? undefined : held.get(attachment.mediaId);
+    if (attachment.mediaId !== undefined && !media) return [];
+    return [media ? { ...attachment, mediaType: media.mediaType } : attachment];
+  });
+}

@@ -1,0 +1,127 @@
+/** Pictures and files of users in turns: kept with the session, judged with the message, in the prompt as they were judged. */
+import t from 'tap';
+import { MIB } from '../../../sdk/contract/limits.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
+
+const PNG = Buffer.concat([
+  Buffer.from('89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489', 'hex'),
+  Buffer.alloc(8),
+]);
+const GUARD = `middleware.inboundMessage = async (ctx) => {
+  const { attachments } = ctx.message;
+  host.log('asked', { types: attachments.map(({ mediaType }) => mediaType) });
+  if (attachments.some(({ name }) => name === 'virus')) ctx.cancel('no such files');
+  if (attachments.some(({ name }) => name === 'face')) {
+    const { id, mediaType } = await host.media.put(new TextEncoder().encode('blurred'));
+    return { message: { attachments: [{ name: 'blurred', mediaType, mediaId: id }] } };
+  }
+};`;
+
+t.test('attachments of turns', async (t) => {
+  const fixture = await startSupervisorFixture(t, { mediaQuota: { bytes: 4 * MIB, files: 20 } });
+  await fixture.install({ slug: 'guard', capabilities: ['host.media'], code: GUARD });
+  const session = await fixture.session();
+  const path = `/sessions/${session}`;
+  const put = (content: Buffer | string, name?: string, at = path) =>
+    fixture.call('POST', `${at}/media`, { data: Buffer.from(content).toString('base64'), ...(name ? { name } : {}) });
+  const open = (id: string, attachments: object[], at = path) =>
+    fixture.call('POST', `${at}/turns`, { id, text: 'What is this?', attachments, trigger: 'user' });
+  const readPrompt = async (id: string) => (await fixture.call('GET', `${path}/turns/${id}/prompt`)).body.messages;
+  const picture = await put(PNG, 'cat.png');
+  t.match(picture, { status: 201, body: { mediaType: 'image/png', sizeBytes: PNG.byteLength, name: 'cat.png' } });
+  t.equal(picture.headers.location, `/media/${picture.body.id}`);
+
+  await t.test('are judged with the message, and come in the prompt with the type of their bytes', async (t) => {
+    const claimed = { name: 'cat.png', mediaType: 'text/html', mediaId: picture.body.id };
+    const kept = { ...claimed, mediaType: 'image/png' };
+    t.match((await open('t1', [claimed])).body, { action: 'continue', message: { attachments: [kept] } });
+    t.match((await open('t1', [claimed])).body, { action: 'continue' }, 'again under its id');
+    t.match(await open('t1', []), { status: 409, body: { code: 'id_reused' } });
+    t.match((await readPrompt('t1')).at(-1), { text: 'What is this?', data: { attachments: [kept] } });
+    t.match((await fixture.call('GET', `${path}/messages`)).body.items.at(-1), { data: { attachments: [kept] } });
+    await fixture.supervisor.logs.flush();
+    const { rows } = await fixture.pool.query(`SELECT data FROM plugin_logs WHERE message = 'asked'`);
+    t.same(rows, [{ data: { types: ['image/png'] } }], 'plugins see the type too, once');
+  });
+
+  await t.test('are replaced and cancelled by plugins', async (t) => {
+    const face = await put('a face', 'face');
+    const opened = await open('t2', [{ name: 'face', mediaType: 'text/plain', mediaId: face.body.id }]);
+    const [blurred] = opened.body.message.attachments;
+    t.match(blurred, { name: 'blurred', mediaType: 'text/plain' });
+    t.match((await readPrompt('t2')).at(-1).data.attachments, [blurred]);
+    const bytes = await fixture.app.inject({
+      url: `/media/${blurred.mediaId}`,
+      headers: { authorization: `Bearer ${await fixture.issuer.issue(fixture.account)}` },
+    });
+    t.equal(bytes.body, 'blurred');
+    const vetoed = await open('t3', [{ name: 'virus', mediaType: 'text/plain', mediaId: face.body.id }]);
+    t.match(vetoed.body, { action: 'cancel', reason: 'no such files', message: null });
+  });
+
+  await t.test('are files of the account, within its limits', async (t) => {
+    const other = fixture.withNewAccount();
+    const theirs = `/sessions/${await other.session()}`;
+    const [{ id }] = [picture.body];
+    for (const mediaId of [id, 'nothing'])
+      t.match(
+        await other.call('POST', `${theirs}/turns`, {
+          id: 'x',
+          text: 'x',
+          trigger: 'user',
+          attachments: [{ name: 'x', mediaType: 'x/y', mediaId }],
+        }),
+        {
+          status: 400,
+          body: { errors: [{ field: 'attachments.0.mediaId' }] },
+        },
+      );
+    t.equal((await other.call('GET', `/media/${id}`)).status, 404);
+    t.equal(
+      (await other.call('POST', `${path}/media`, { data: '' })).status,
+      404,
+      'nor in a session of another account',
+    );
+    t.match(await put(Buffer.alloc(2 * MIB + 1)), { status: 413, body: { code: 'too_large' } });
+    t.equal((await fixture.call('POST', `${path}/media`, { data: 'no base64!' })).status, 400);
+    t.match(await put(Buffer.alloc(2 * MIB, 1)), { status: 201 });
+    t.match(await put(Buffer.alloc(2 * MIB, 2)), {
+      status: 409,
+      body: { code: 'too_many', detail: /4194304 bytes in 20/ },
+    });
+    const { body } = await fixture.call('GET', `/sessions`);
+    t.ok(body.items.length > 0);
+  });
+
+  await t.test('are never shown by a browser: SVG and HTML are downloads that run nothing', async (t) => {
+    for (const content of [
+      '<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>',
+      '<!doctype html><script>alert(1)</script>',
+    ]) {
+      const { body } = await put(content, 'x"\r\n.svg'.slice(0, 2));
+      const answer = await fixture.call('GET', `/media/${body.id}`);
+      t.match(answer.headers, {
+        'content-disposition': /^attachment;/,
+        'content-security-policy': "default-src 'none'; sandbox",
+        'x-content-type-options': 'nosniff',
+      });
+    }
+  });
+
+  await t.test('go with the session that holds them, unless another or a plugin holds them', async (t) => {
+    const elsewhere = `/sessions/${await fixture.session()}`;
+    const shared = (await put('shared')).body.id;
+    t.ok(shared);
+    t.equal((await put('shared', undefined, elsewhere)).body.id, shared, 'equal bytes have the same id');
+    const own = (await put('own')).body.id;
+    t.equal((await fixture.call('POST', `${path}/clear`, { trigger: 'user', reason: 'x', by: 'x' })).status, 200);
+    const exists = async (id: string) => (await fixture.call('GET', `/media/${id}`)).status === 200;
+    t.same([await exists(own), await exists(shared)], [false, true]);
+    t.equal((await fixture.call('DELETE', elsewhere)).status, 204);
+    t.notOk(await exists(shared));
+    const { rows } = await fixture.pool.query(
+      `SELECT count(*)::int AS files FROM media WHERE name IS DISTINCT FROM 'blurred'`,
+    );
+    t.ok(rows[0].files <= 1, 'what the plugin holds stays');
+  });
+});
