@@ -3,11 +3,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { movedElsewhere, type OwnedWork, type Ownership } from './ownership.ts';
+import { HOPS_MAX } from './ownership-policy.ts';
 import { PeerGoneError, type PeerRequests } from './peer-requests.ts';
 import type { PeerServer } from './peer-server.ts';
 
-/** A call that meets the handover of its account is forwarded once more, by the owner before. */
-const HOPS_MAX = 2;
 /** Delay before an owner that accepts no connection is asked again. Milliseconds. */
 const GONE_DELAY_MS = 250;
 /** A call is tried this long while its owner accepts no connection: longer than the lease. Milliseconds. */

@@ -3,7 +3,7 @@ import { Client, type Pool } from 'pg';
 import { within } from '../../service/timing/within.ts';
 
 /** Interval of extensions. Milliseconds. */
-const HEARTBEAT_MS = 2_000;
+export const HEARTBEAT_MS = 2_000;
 /** Delay after a failed one. Milliseconds. */
 const RETRY_MS = 500;
 /** A database that answers later is away. Milliseconds. */

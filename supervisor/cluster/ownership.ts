@@ -11,7 +11,6 @@ import {
   type ClusterState,
   expireSupervisor,
   extendLease,
-  LEASE_MS,
   markDraining,
   type NewSupervisor,
   type Peer,
@@ -25,10 +24,17 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { within } from '../../service/timing/within.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { hasEnded, nameProcess } from './local-process.ts';
+import {
+  compareEpochs,
+  computeLapse,
+  LAPSE_MARGIN_MS,
+  mayRun,
+  NOBODY,
+  planMoves,
+  routeCall,
+} from './ownership-policy.ts';
 import { placeShards } from './placement.ts';
 
-/** The children end this long before the lease can have expired. Milliseconds. */
-const LAPSE_MARGIN_MS = 2_000;
 /** A call waits this long for an owner: longer than a lease, and than the drain of a predecessor. Milliseconds. */
 const OWNER_WAIT_MS = 15_000;
 const RETRY_AFTER_S = 2;
@@ -43,7 +49,6 @@ const MOVE_GRACE_MS = 60_000;
 /** Attempts at a write that gives shards up. */
 const RELEASES_MAX = 3;
 const LARGEST_INT4 = 2 ** 31 - 1;
-const NOBODY = 0;
 
 interface OwnershipOptions {
   readonly pool: Pool;
@@ -214,10 +219,10 @@ export class Ownership {
   async #waitForOwner(shard: number): Promise<Peer | null> {
     const endsAt = performance.now() + OWNER_WAIT_MS;
     for (;;) {
-      const isLeaving = this.#leaving.has(shard);
-      if (this.#isHeld(shard) && !isLeaving) return null;
-      const owner = this.#owners[shard];
-      if (owner && owner.id !== this.id && !isLeaving) return owner;
+      const owner = this.#owners[shard] ?? null;
+      const place = { isHeld: this.#isHeld(shard), isLeaving: this.#leaving.has(shard), owner, self: this.id };
+      const route = routeCall(place);
+      if (route !== 'wait') return route === 'here' ? null : owner;
       const leftMs = endsAt - performance.now();
       if (leftMs <= 0 || (this.#isDraining && this.#others === 0)) throw noOwner();
       await within(this.#changed.promise, leftMs);
@@ -229,12 +234,9 @@ export class Ownership {
     return { id: this.id, address, peerKey: this.peerKey, capacity, release, process: nameProcess() };
   }
 
-  /**
-   * While no other supervisor could take the shards over, an expired lease changes nothing: the database is away, and
-   * plugins go on without it. Otherwise the children end before.
-   */
   #isHeld(shard: number): boolean {
-    return this.#epochs[shard] !== NOBODY && (this.#others === 0 || performance.now() < this.#validUntil);
+    const epoch = this.#epochs[shard] ?? NOBODY;
+    return mayRun({ epoch, others: this.#others, validUntil: this.#validUntil }, performance.now());
   }
 
   #listOwned(): number[] {
@@ -248,7 +250,7 @@ export class Ownership {
     if (this.#address !== null && !(await extendLease(client, this.id)))
       await addSupervisor(this.#options.pool, this.#describe(this.#address));
     const state = await readCluster(client);
-    if (this.#address !== null) this.#extend(sentAt + LEASE_MS - LAPSE_MARGIN_MS);
+    if (this.#address !== null) this.#extend(computeLapse(sentAt));
     if (changes !== this.#changes) return this.#heartbeat.wake();
     const live = await listLive(client, this.id, state.peers);
     const candidates = live.filter(({ draining }) => !draining);
@@ -278,19 +280,14 @@ export class Ownership {
   #apply(live: readonly Peer[], shards: ClusterState['shards']): void {
     const byId = new Map(live.map((peer) => [peer.id, peer]));
     this.#owners = shards.map(([owner]) => (owner === null ? null : (byId.get(owner) ?? null)));
-    const lost = new Set<number>();
-    let isAdopted = false;
-    for (const [shard, [owner, epoch]] of shards.entries()) {
-      const known = this.#epochs[shard] ?? NOBODY;
-      const current = owner === this.id ? epoch : NOBODY;
-      if (known === current) continue;
-      if (known !== NOBODY) lost.add(shard);
-      else isAdopted = true;
-      this.#epochs[shard] = current;
+    const changes = compareEpochs(this.#epochs, shards, this.id);
+    for (const { shard, epoch } of changes) {
+      this.#epochs[shard] = epoch;
       this.#leaving.delete(shard);
     }
+    const lost = new Set(changes.filter(({ isLost }) => isLost).map(({ shard }) => shard));
     const { stopChildren, onClaimed, onError } = this.#options;
-    if (isAdopted) onClaimed();
+    if (lost.size < changes.length) onClaimed();
     if (lost.size === 0) return;
     stopChildren((accountId) => lost.has(findShard(accountId)), 0).catch(onError);
   }
@@ -298,15 +295,17 @@ export class Ownership {
   /** Claims the unowned shards that are placed here, and gives up those that are placed on another supervisor. */
   async #balance(client: Client, candidates: readonly Peer[]): Promise<void> {
     const { onClaimed, onError } = this.#options;
-    const placed = placeShards(candidates, SHARDS);
-    const isMine = (shard: number): boolean => placed[shard] === this.id;
-    const surplus = this.#listOwned().filter((shard) => !isMine(shard) && !this.#moving.has(shard));
-    if (this.#others > 0 && surplus.length > 0) {
-      this.#giveUp(surplus, sleep(MOVE_GRACE_MS, undefined, { ref: false })).catch(onError);
-    }
-    const free = [...placed.keys()].filter((shard) => isMine(shard) && this.#owners[shard] === null);
-    if (free.length === 0) return;
-    const claimed = await claimShards(client, this.id, free);
+    const { claim, giveUp } = planMoves({
+      placed: placeShards(candidates, SHARDS),
+      owners: this.#owners,
+      epochs: this.#epochs,
+      self: this.id,
+      others: this.#others,
+    });
+    const surplus = giveUp.filter((shard) => !this.#moving.has(shard));
+    if (surplus.length > 0) this.#giveUp(surplus, sleep(MOVE_GRACE_MS, undefined, { ref: false })).catch(onError);
+    if (claim.length === 0) return;
+    const claimed = await claimShards(client, this.id, claim);
     if (claimed.length === 0) return;
     for (const { shard, epoch } of claimed) this.#epochs[shard] = epoch;
     onClaimed();

@@ -1,0 +1,90 @@
+/**
+ * What a supervisor may do, decided from what it last read of the cluster. Pure: `test/simulation/` drives the same functions
+ * with other clocks, networks and databases.
+ */
+import { LEASE_MS } from '../../db/cluster/supervisors.ts';
+
+/** The children end this long before the lease can have expired. Milliseconds. */
+export const LAPSE_MARGIN_MS = 2_000;
+/**
+ * A call that meets the handover of its account is forwarded once more by the owner before, and again if the next one hands it
+ * over as well: the simulation found such calls refused while several supervisors were replaced at once.
+ */
+export const HOPS_MAX = 3;
+/** The epoch of a shard that this supervisor does not own. */
+export const NOBODY = 0;
+
+/**
+ * Until when children may run after the lease was extended.
+ *
+ * @param sentAt when the request was sent, by the caller's monotonic clock: the database counts from a later moment
+ */
+export const computeLapse = (sentAt: number): number => sentAt + LEASE_MS - LAPSE_MARGIN_MS;
+
+export interface Tenure {
+  /** `NOBODY`: the shard is not owned. */
+  readonly epoch: number;
+  /** Other supervisors that could take it over. */
+  readonly others: number;
+  readonly validUntil: number;
+}
+
+/**
+ * Whether plugins of a shard may run. While no other supervisor could take it over, an expired lease changes nothing: the
+ * database is away, and plugins go on without it. Otherwise the children end before.
+ */
+export const mayRun = ({ epoch, others, validUntil }: Tenure, now: number): boolean =>
+  epoch !== NOBODY && (others === 0 || now < validUntil);
+
+interface CallPlace {
+  readonly isHeld: boolean;
+  /** Whether the shard is being given up. */
+  readonly isLeaving: boolean;
+  /** Whom the database named last. */
+  readonly owner: { readonly id: number } | null;
+  readonly self: number;
+}
+
+/** Where a call goes: `wait` until the shard has an owner. */
+export function routeCall({ isHeld, isLeaving, owner, self }: CallPlace): 'here' | 'owner' | 'wait' {
+  if (isLeaving) return 'wait';
+  if (isHeld) return 'here';
+  return owner !== null && owner.id !== self ? 'owner' : 'wait';
+}
+
+interface ShardView {
+  /** Of the candidate that each shard is placed on. */
+  readonly placed: readonly (number | null)[];
+  readonly owners: readonly ({ readonly id: number } | null)[];
+  /** The epochs of the shards that this supervisor owns. */
+  readonly epochs: ArrayLike<number>;
+  readonly self: number;
+  readonly others: number;
+}
+
+/** The shards to claim, because they are placed here and have no owner, and those to give up, because they are placed elsewhere. */
+export function planMoves({ placed, owners, epochs, self, others }: ShardView): {
+  readonly claim: number[];
+  readonly giveUp: number[];
+} {
+  const claim: number[] = [];
+  const giveUp: number[] = [];
+  for (const [shard, candidate] of placed.entries()) {
+    if (candidate === self && owners[shard] === null) claim.push(shard);
+    if (candidate !== self && others > 0 && epochs[shard] !== NOBODY) giveUp.push(shard);
+  }
+  return { claim, giveUp };
+}
+
+/** Compares the epochs that a supervisor knows with what the database says. @returns the shards whose ownership changed */
+export function compareEpochs(
+  known: ArrayLike<number>,
+  shards: readonly (readonly [owner: number | null, epoch: number])[],
+  self: number,
+): { readonly shard: number; readonly epoch: number; readonly isLost: boolean }[] {
+  return shards.flatMap(([owner, epoch], shard) => {
+    const current = owner === self ? epoch : NOBODY;
+    const before = known[shard] ?? NOBODY;
+    return before === current ? [] : [{ shard, epoch: current, isLost: before !== NOBODY }];
+  });
+}
