@@ -1,0 +1,233 @@
+/**
+ * A rolling update: two supervisors and an API of the release before run beside those of this one, under load. No hook is
+ * refused, no increment lost, and every accepted webhook request delivered.
+ */
+import { execFile } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { findShard } from '../../db/cluster/shards.ts';
+import { fileList, MINIMAL } from '../api/package/packages.ts';
+import { copyRelease, listOldReleases } from '../deploy/release-copy.ts';
+import { type ServiceFixture, startServiceFixture } from '../deploy/service-fixture.ts';
+import { type ForkedProcess, forkProcess } from '../fixtures/forked-process.ts';
+import { freePort } from '../fixtures/free-port.ts';
+import { type TestDatabase, temporaryFolder, testDatabase } from '../runner/harness.ts';
+import { amount } from '../runner/soak.ts';
+
+t.setTimeout(600_000);
+
+/** Real releases of the past. */
+const OLD_RELEASES = amount({ quick: 0, soak: 1 });
+/** Of one account at a time. */
+const CALLERS = 2;
+/** Each stage of the update lasts at least this long. Milliseconds. */
+const STAGE_MS = 5_000;
+/** Between two calls of a caller. Milliseconds. */
+const PAUSE_MS = 50;
+const ACCOUNTS = ['ann', 'bob', 'cleo', 'dan', 'eve', 'fay', 'gil', 'hal'];
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+/** Counts its hook's calls one by one, and writes down what arrives. */
+const PLUGIN = `
+let last = Promise.resolve(0);
+middleware.systemPrompt = (ctx) => {
+  last = last.catch(() => 0).then(async () => {
+    const next = Number((await host.storage.get('count')) ?? 0) + 1;
+    await host.storage.set('count', next);
+    return next;
+  });
+  return last.then((count) => ctx.systemPrompt + count);
+};
+channel.receive = async (request) => {
+  await host.storage.set('arrived ' + request.bodyText, true);
+};
+`;
+const README = `---
+name: Witness
+description: Counts and writes down
+capabilities: [host.storage]
+---
+`;
+
+interface Account {
+  readonly installationId: string;
+  readonly token: string;
+  readonly session: string;
+  readonly routingId: string;
+  /** What the hook answered. */
+  readonly counts: string[];
+  /** Bodies of accepted webhook requests. */
+  readonly accepted: string[];
+}
+/** Where callers go now, as behind a load balancer. */
+interface Doors {
+  supervisors: string[];
+  apis: string[];
+}
+
+async function addAccount(service: ServiceFixture, name: string): Promise<Account> {
+  const user = await service.asUser(name);
+  const make = async (path: string, body: object) => {
+    const made = await user.call('POST', path, body);
+    if (made.status !== 201) throw new Error(`${path}: ${JSON.stringify(made.body)}`);
+    return made.body;
+  };
+  const slug = `witness-${name}`;
+  const { id } = await make('/api/plugins', { slug, displayName: name });
+  const files = fileList({ ...MINIMAL, 'readme.md': README, 'index.ts': PLUGIN });
+  await make(`/api/plugins/${id}/versions`, { semVer: '1.0.0', files });
+  const installed = await make('/api/installations', { slug, required: true });
+  const { webhookUrl } = await make(`/api/installations/${installed.id}/channels`, { name: 'inbox' });
+  const session = (await user.session('POST', '/sessions', { agentId: 'agent-1' })).body.id;
+  return {
+    installationId: installed.id,
+    token: user.token,
+    session,
+    routingId: new URL(webhookUrl).pathname.split('/').at(-1) ?? '',
+    counts: [],
+    accepted: [],
+  };
+}
+
+/** Calls the hook and sends webhooks until it is over. @returns what was refused */
+async function call(account: Account, doors: Doors, isOver: () => boolean): Promise<string[]> {
+  const bad: string[] = [];
+  const headers = { authorization: `Bearer ${account.token}`, 'content-type': 'application/json' };
+  let calls = 0;
+  const callHook = async (turn: number): Promise<void> => {
+    const url = `${doors.supervisors[turn % doors.supervisors.length]}/sessions/${account.session}/hooks/systemPrompt`;
+    const body = JSON.stringify({ context: { systemPrompt: '' } });
+    const answer = await fetch(url, { method: 'POST', headers, body });
+    const { context, trace } = await answer.json();
+    if (answer.status === 200 && /^\d+$/.test(context?.systemPrompt)) account.counts.push(context.systemPrompt);
+    else bad.push(`hook: ${answer.status} ${JSON.stringify(trace)}`);
+  };
+  const sendWebhook = async (turn: number): Promise<void> => {
+    const body = `${account.session}-${turn}`;
+    const url = `${doors.apis[turn % doors.apis.length]}/webhook/plugin/${account.routingId}`;
+    const answer = await fetch(url, { method: 'POST', body });
+    await answer.arrayBuffer();
+    if (answer.status === 200) account.accepted.push(body);
+    else bad.push(`webhook: ${answer.status}`);
+  };
+  const caller = async (): Promise<void> => {
+    while (!isOver()) {
+      const turn = calls++;
+      await callHook(turn).catch((error: Error) => void bad.push(`hook: ${error.cause ?? error}`));
+      await sendWebhook(turn).catch((error: Error) => void bad.push(`webhook: ${error.cause ?? error}`));
+      await sleep(PAUSE_MS);
+    }
+  };
+  await Promise.all(Array.from({ length: CALLERS }, caller));
+  return bad;
+}
+
+/** Shards of a supervisor that has taken its share over, of 256 and up to three supervisors. */
+const SHARE_MIN = 40;
+
+/** Waits until this many supervisors have their share, and all shards an owner. */
+async function isBalanced({ pool }: TestDatabase, count: number): Promise<void> {
+  for (const until = performance.now() + 60_000; ; await sleep(100)) {
+    const { rows } = await pool.query('SELECT owner, count(*)::int AS n FROM shards GROUP BY owner');
+    if (rows.length === count && rows.every(({ owner, n }) => owner !== null && n > SHARE_MIN)) return;
+    if (performance.now() > until) throw new Error('the shards have no owners');
+  }
+}
+
+const oldReleases = listOldReleases(OLD_RELEASES);
+if (oldReleases.length < OLD_RELEASES || OLD_RELEASES === 0)
+  t.pass('a rolling update from a real old release', {
+    skip: OLD_RELEASES === 0 ? 'in the soak' : 'the history of this clone lacks it: git fetch --unshallow brings it',
+  });
+for (const { commit, newest } of oldReleases)
+  t.test(`a rolling update from the release whose newest migration is ${newest}`, async (t) => {
+    const copy = await copyRelease(t, commit);
+    const database = await testDatabase(t);
+    // The old release makes its own tables.
+    await database.pool.query('DROP SCHEMA public CASCADE; DROP SCHEMA pgboss CASCADE; CREATE SCHEMA public');
+    const settings = {
+      DATABASE_URL: database.url,
+      DATA_DIR: await temporaryFolder(t),
+      SESSION_CALLS_PER_MINUTE: '1000000',
+      HOST_CALLS_PER_MINUTE: '1000000',
+      STRANGER_REQUESTS_PER_MINUTE: '1000000',
+      LOG_LEVEL: 'error',
+      CHILDREN: '40',
+    };
+    const service = await startServiceFixture(t, settings, copy.main);
+    const start = async (main: string, port: string, opsPort: string) => {
+      const [PORT, OPS_PORT] = [String(await freePort()), String(await freePort())];
+      const env = { ...settings, [port]: PORT, [opsPort]: OPS_PORT, PATH: process.env.PATH ?? '' };
+      return { url: `http://127.0.0.1:${PORT}`, process: await forkProcess(t, main, env, 'SIGTERM') };
+    };
+    const startSupervisor = (main: string) => start(main, 'SUPERVISOR_PORT', 'SUPERVISOR_OPS_PORT');
+    const second = await startSupervisor(copy.pathOf('supervisor/main.ts'));
+    await isBalanced(database, 2);
+    const accounts: Account[] = [];
+    for (const name of ACCOUNTS) accounts.push(await addAccount(service, name));
+    const owners = await database.pool.query<{ accountId: string }>(
+      'SELECT account_id AS "accountId" FROM installations',
+    );
+    const shards = owners.rows.map(({ accountId }) => findShard(accountId));
+    const { rows } = await database.pool.query('SELECT DISTINCT owner FROM shards WHERE id = ANY ($1)', [shards]);
+    t.equal(rows.length, 2, 'both supervisors own some of the accounts');
+
+    const doors: Doors = {
+      supervisors: [`http://127.0.0.1:${service.env.SUPERVISOR_PORT}`, second.url],
+      apis: [service.url],
+    };
+    let isOver = false;
+    const loads = accounts.map((account) => call(account, doors, () => isOver));
+    await sleep(STAGE_MS);
+    await promisify(execFile)(process.execPath, [`${ROOT}deploy/migrate.ts`], { env: { ...process.env, ...settings } });
+    await sleep(STAGE_MS);
+    const third = await startSupervisor(`${ROOT}supervisor/main.ts`);
+    await isBalanced(database, 3);
+    doors.supervisors = [doors.supervisors[0] as string, second.url, third.url];
+    await sleep(STAGE_MS);
+    const end = async (going: ForkedProcess): Promise<void> => void t.equal(await going.end('SIGTERM'), 0);
+    doors.supervisors = [doors.supervisors[0] as string, third.url];
+    await end(second.process);
+    const fourth = await startSupervisor(`${ROOT}supervisor/main.ts`);
+    const api = await start(`${ROOT}api/main.ts`, 'PORT', 'API_OPS_PORT');
+    await isBalanced(database, 3);
+    doors.supervisors = [doors.supervisors[0] as string, third.url, fourth.url];
+    doors.apis = [service.url, api.url];
+    await sleep(STAGE_MS);
+    doors.supervisors = [third.url, fourth.url];
+    doors.apis = [api.url];
+    service.kill('SIGTERM');
+    await service.exited;
+    await isBalanced(database, 2);
+    await sleep(STAGE_MS);
+    isOver = true;
+    const refused = (await Promise.all(loads)).flat();
+    t.same(refused, [], 'nothing is refused');
+
+    for (const until = performance.now() + 60_000; ; await sleep(200)) {
+      const { rows } = await database.pool.query(`SELECT count(*)::int AS n FROM deliveries WHERE state = 'pending'`);
+      if (rows[0].n === 0 || performance.now() > until) break;
+    }
+    for (const { installationId, counts, accepted } of accounts) {
+      const { rows } = await database.pool.query<{ key: string; value: string }>(
+        'SELECT key, value FROM installation_storage WHERE installation_id = $1',
+        [installationId],
+      );
+      const stored = new Map(rows.map(({ key, value }) => [key, value]));
+      t.equal(new Set(counts).size, counts.length, 'no number is answered twice');
+      t.equal(Number(stored.get('count')), counts.length, 'every increment is kept');
+      t.same(
+        accepted.filter((body) => !stored.has(`arrived ${body}`)),
+        [],
+        'every accepted webhook request is delivered',
+      );
+    }
+    const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);
+    const [hooks, webhooks] = [
+      sum(accounts.map(({ counts }) => counts.length)),
+      sum(accounts.map(({ accepted }) => accepted.length)),
+    ];
+    t.comment(`${hooks} hooks and ${webhooks} webhooks from ${newest} to this release, ${refused.length} refused`);
+  });
