@@ -1,0 +1,254 @@
+/** A supervisor whose clock, network and database are simulated. What it decides, the product's own functions decide. */
+import { SHARDS } from '../../db/cluster/shards.ts';
+import { HEARTBEAT_MS } from '../../supervisor/cluster/heartbeat.ts';
+import {
+  compareEpochs,
+  computeLapse,
+  mayRun,
+  NOBODY,
+  planMoves,
+  routeCall,
+} from '../../supervisor/cluster/ownership-policy.ts';
+import type { Random } from '../runner/random.ts';
+import type { EventClock } from './event-clock.ts';
+import type { ClusterView, SimulatedDatabase } from './simulated-database.ts';
+
+/** One way between two machines. Milliseconds. */
+const WAY_MIN_MS = 1;
+const WAY_MAX_MS = 20;
+/** As the product's heartbeat: a database that answers later is away, and it is asked again after a pause. Milliseconds. */
+const ANSWER_MS = 2_000;
+const RETRY_MS = 500;
+/** The longest call that a move waits for. Milliseconds. */
+const CALL_MAX_MS = 1_500;
+/** As the product gives shards up while the database is away. */
+const RELEASES_MAX = 3;
+const RELEASE_PAUSE_MS = 2_000;
+
+export interface SupervisorWorld {
+  readonly clock: EventClock;
+  readonly database: SimulatedDatabase;
+  readonly random: Random;
+  /** Called when shards have begun to run here. */
+  onServing(supervisor: SimulatedSupervisor, shards: readonly number[]): void;
+}
+
+export class SimulatedSupervisor {
+  readonly id: number;
+  readonly epochs = new Int32Array(SHARDS).fill(NOBODY);
+  readonly #world: SupervisorWorld;
+  /** Shards that are given up: they take no more calls. */
+  readonly #leaving = new Set<number>();
+  /** Of these, those whose children have ended. */
+  readonly #stopped = new Set<number>();
+  /** Counts changes of `epochs`, so that what was read before one is not applied after it. */
+  #changes = 0;
+  #owners: readonly ({ readonly id: number } | null)[] = [];
+  #others = 0;
+  #validUntil = 0;
+  #isBeating = false;
+  #isWoken = false;
+  #pausedUntil = 0;
+  isCut = false;
+  hasEnded = false;
+  isDraining = false;
+
+  constructor(id: number, world: SupervisorWorld) {
+    this.id = id;
+    this.#world = world;
+  }
+
+  get isPaused(): boolean {
+    return this.#world.clock.now < this.#pausedUntil;
+  }
+
+  /** Whether no other supervisor could take its shards over, as far as it knows. */
+  get believesAlone(): boolean {
+    return this.#others === 0;
+  }
+
+  get ownsNothing(): boolean {
+    return this.epochs.every((epoch) => epoch === NOBODY);
+  }
+
+  start(capacity: number): void {
+    const { clock, database, random } = this.#world;
+    database.add(this.id, capacity, clock.now);
+    clock.after(random.integer(0, HEARTBEAT_MS), () => this.#beatRegularly());
+    this.wake();
+  }
+
+  /** SIGSTOP, and SIGCONT after this long. */
+  pause(ms: number): void {
+    const { clock } = this.#world;
+    this.#pausedUntil = Math.max(this.#pausedUntil, clock.now + ms);
+  }
+
+  drain(): void {
+    this.isDraining = true;
+    this.#world.database.markDraining(this.id);
+    this.#giveUp([...this.epochs.keys()].filter((shard) => this.epochs[shard] !== NOBODY));
+  }
+
+  /** Whether plugins of the shard run here now. */
+  runs(shard: number): boolean {
+    if (this.hasEnded || this.isPaused) return false;
+    return this.#isHeld(shard) && !this.#stopped.has(shard);
+  }
+
+  /** Where a call for the shard goes. @returns the id of the owner, or `here` or `wait` */
+  route(shard: number): number | 'here' | 'wait' {
+    const owner = this.#owners[shard] ?? null;
+    const place = { isHeld: this.#isHeld(shard), isLeaving: this.#leaving.has(shard), owner, self: this.id };
+    const route = routeCall(place);
+    return route === 'owner' ? (owner?.id ?? 'wait') : route;
+  }
+
+  wake(): void {
+    if (this.#isBeating) this.#isWoken = true;
+    else this.#beat();
+  }
+
+  #isHeld(shard: number): boolean {
+    const epoch = this.epochs[shard] ?? NOBODY;
+    return mayRun({ epoch, others: this.#others, validUntil: this.#validUntil }, this.#world.clock.now);
+  }
+
+  #beatRegularly(): void {
+    if (this.hasEnded) return;
+    this.wake();
+    this.#world.clock.after(HEARTBEAT_MS, () => this.#beatRegularly());
+  }
+
+  /** Goes on when the process runs. */
+  #whenRunning(run: () => void): void {
+    if (this.hasEnded) return;
+    if (this.isPaused) this.#world.clock.after(this.#pausedUntil - this.#world.clock.now, () => this.#whenRunning(run));
+    else run();
+  }
+
+  /** One statement: there and back, or no answer. */
+  #ask<T>(statement: () => T, use: (answer: T) => void, fail: () => void): void {
+    const { clock, database, random } = this.#world;
+    const way = () => random.integer(WAY_MIN_MS, WAY_MAX_MS);
+    clock.after(way(), () => {
+      if (this.hasEnded) return;
+      if (database.isAway || this.isCut) {
+        clock.after(ANSWER_MS, () => this.#whenRunning(fail));
+        return;
+      }
+      const answer = statement();
+      clock.after(way(), () => this.#whenRunning(() => (this.isCut ? fail() : use(answer))));
+    });
+  }
+
+  #beat(): void {
+    const { clock, database } = this.#world;
+    this.#whenRunning(() => {
+      if (this.#isBeating) return;
+      this.#isBeating = true;
+      const sentAt = clock.now;
+      const changes = this.#changes;
+      const end = (): void => {
+        this.#isBeating = false;
+        if (!this.#isWoken) return;
+        this.#isWoken = false;
+        this.#beat();
+      };
+      const statement = () => {
+        database.extendLease(this.id, clock.now);
+        return database.read(clock.now);
+      };
+      this.#ask(
+        statement,
+        (view) => {
+          this.#validUntil = computeLapse(sentAt);
+          if (changes === this.#changes) {
+            this.#apply(view, end);
+            return;
+          }
+          this.#isWoken = true;
+          end();
+        },
+        () => {
+          clock.after(RETRY_MS, () => this.wake());
+          end();
+        },
+      );
+    });
+  }
+
+  #apply({ live, candidates, placed, shards }: ClusterView, end: () => void): void {
+    const adopted: number[] = [];
+    for (const { shard, epoch, isLost } of compareEpochs(this.epochs, shards, this.id)) {
+      this.epochs[shard] = epoch;
+      this.#leaving.delete(shard);
+      this.#stopped.delete(shard);
+      if (!isLost) adopted.push(shard);
+    }
+    this.#owners = shards.map(([owner]) => (owner !== null && live.has(owner) ? { id: owner } : null));
+    this.#others = candidates.filter((id) => id !== this.id).length;
+    if (adopted.length > 0) this.#world.onServing(this, adopted);
+    if (this.isDraining) {
+      end();
+      return;
+    }
+    const { claim, giveUp } = planMoves({
+      placed,
+      owners: this.#owners,
+      epochs: this.epochs,
+      self: this.id,
+      others: this.#others,
+    });
+    this.#giveUp(giveUp.filter((shard) => !this.#leaving.has(shard)));
+    if (claim.length > 0) this.#claim(claim, end);
+    else end();
+  }
+
+  #claim(wanted: readonly number[], end: () => void): void {
+    const { clock, database } = this.#world;
+    this.#ask(
+      () => database.claim(this.id, wanted, clock.now),
+      (claimed) => {
+        for (const { shard, epoch } of claimed) this.epochs[shard] = epoch;
+        const shards = claimed.map(({ shard }) => shard);
+        if (shards.length > 0) this.#world.onServing(this, shards);
+        end();
+      },
+      () => {
+        clock.after(RETRY_MS, () => this.wake());
+        end();
+      },
+    );
+  }
+
+  /** Takes no more calls of the shards, and gives them up when those that run have ended. */
+  #giveUp(shards: readonly number[]): void {
+    if (shards.length === 0) return;
+    const { clock, random } = this.#world;
+    for (const shard of shards) this.#leaving.add(shard);
+    clock.after(random.integer(0, CALL_MAX_MS), () => this.#whenRunning(() => this.#release(shards, 1)));
+  }
+
+  #release(shards: readonly number[], attempt: number): void {
+    const { clock, database } = this.#world;
+    const given = shards
+      .filter((shard) => this.#leaving.has(shard))
+      .map((shard) => ({ shard, epoch: this.epochs[shard] ?? NOBODY }));
+    for (const { shard } of given) this.#stopped.add(shard);
+    const forget = (): void => {
+      this.#changes += 1;
+      for (const { shard, epoch } of given) {
+        if (this.epochs[shard] !== epoch) continue;
+        this.epochs[shard] = NOBODY;
+        this.#leaving.delete(shard);
+        this.#stopped.delete(shard);
+      }
+    };
+    const again = (): void => {
+      if (attempt < RELEASES_MAX) clock.after(RELEASE_PAUSE_MS, () => this.#release(shards, attempt + 1));
+      else forget();
+    };
+    this.#ask(() => database.release(given), forget, again);
+  }
+}
