@@ -1,5 +1,6 @@
 /** Bulkhead for the Vercel AI SDK: `wrapLanguageModel({ model, middleware: bulkhead(session) })` and `tools: await bulkheadTools(session)`. */
 import { dynamicTool, jsonSchema, type LanguageModelMiddleware, type ToolSet } from 'ai';
+import { encodeBase64 } from '../session/base64.ts';
 import type { Session, ToolResult } from '../session/session.ts';
 import type { JudgedAnswer, JudgedStream } from './judged-answer.ts';
 import {
@@ -9,11 +10,13 @@ import {
   type MessageFormat,
   openConversation,
 } from './judged-conversation.ts';
+import { formatAddress, type MessageFile, readAddress } from './message-files.ts';
 import { parseArguments, printArguments } from './model-calls.ts';
 import { listOfferedTools } from './offered-tools.ts';
 
 type Params = Parameters<NonNullable<LanguageModelMiddleware['transformParams']>>[0]['params'];
 type Message = Params['prompt'][number];
+type FilePart = Extract<Extract<Message, { role: 'user' }>['content'][number], { type: 'file' }>;
 type Streamed = Awaited<ReturnType<NonNullable<LanguageModelMiddleware['wrapStream']>>>;
 type StreamPart = Streamed['stream'] extends ReadableStream<infer Part> ? Part : never;
 
@@ -117,10 +120,15 @@ const toModelContent = ({ content }: ToolResult) => ({
 const format: MessageFormat<Message> = {
   readUserText: ({ role, content }) =>
     role === 'user' ? content.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n') : null,
-  replaceText(message, text) {
+  readFiles: ({ role, content }) =>
+    role !== 'user'
+      ? []
+      : content.flatMap((part, index) => (part.type === 'file' ? [{ ...readFile(part), index }] : [])),
+  replaceContent(message, text, files) {
     if (message.role !== 'user') return message;
-    const others = message.content.filter(({ type }) => type !== 'text');
-    return { ...message, content: text === '' ? others : [{ type: 'text', text }, ...others] };
+    const { content } = message;
+    const parts = files.map((file) => (file.index === undefined ? null : content[file.index]) ?? toFilePart(file));
+    return { ...message, content: text === '' ? parts : [{ type: 'text', text }, ...parts] };
   },
   readToolResult: ({ role, content }) =>
     role !== 'tool'
@@ -166,6 +174,22 @@ const format: MessageFormat<Message> = {
     },
   ],
 };
+
+function readFile({ data, filename, mediaType }: FilePart): MessageFile {
+  const file = { name: filename ?? 'file', mediaType };
+  if (data.type === 'url') return { ...file, ...readAddress(data.url.href), mediaType };
+  if (data.type === 'text') return { ...file, data: encodeBase64(new TextEncoder().encode(data.text)) };
+  if (data.type === 'reference') return file;
+  return { ...file, data: typeof data.data === 'string' ? data.data : encodeBase64(data.data) };
+}
+
+const toFilePart = (file: MessageFile): FilePart => ({
+  type: 'file',
+  filename: file.name,
+  mediaType: file.mediaType,
+  data:
+    file.data === undefined ? { type: 'url', url: new URL(formatAddress(file)) } : { type: 'data', data: file.data },
+});
 
 function readOutput(output: { readonly type: string; readonly value?: unknown }): string {
   return typeof output.value === 'string' ? output.value : JSON.stringify(output.value ?? null);

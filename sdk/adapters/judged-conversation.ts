@@ -2,9 +2,10 @@
  * One agent's conversation, judged, for all adapters. Each message of a user opens a turn of the session, the model gets the
  * messages as the plugins let them pass, and no text of the model leaves before it is judged.
  */
-import type { Prompt, Session, ToolResult, Trigger, Turn, TurnRecord } from '../session/session.ts';
+import type { Attachment, Prompt, Session, ToolResult, Trigger, Turn, TurnRecord } from '../session/session.ts';
 import { BulkheadError } from '../session/session.ts';
 import { JudgedAnswer, toStorable } from './judged-answer.ts';
+import { describeFiles, type MessageFile, MessageFiles } from './message-files.ts';
 import type { ModelCall, RefusedCall } from './model-calls.ts';
 import { VetoError } from './veto-error.ts';
 
@@ -30,7 +31,10 @@ export interface AdapterOptions {
 export interface MessageFormat<Message> {
   /** The text of a user's message; null for messages of the agent and of tools. */
   readUserText(message: Message): string | null;
-  replaceText(message: Message, text: string): Message;
+  /** The parts of a user's message that are no text. */
+  readFiles(message: Message): readonly MessageFile[];
+  /** Replaces text and files of a user's message. Files with an index are its own. */
+  replaceContent(message: Message, text: string, files: readonly MessageFile[]): Message;
   /** The results of tools in a message. */
   readToolResult(message: Message): ToolText[];
   /** The message with another text in place of one of its results. */
@@ -73,6 +77,9 @@ interface KnownMessage {
   state: TurnRecord['state'];
   /** As the plugins let it pass. */
   text: string | null;
+  readonly attachments: readonly Attachment[];
+  /** What its files were judged as; null: this process did not send them. */
+  sent: readonly Attachment[] | null;
   /** As it came with the opened turn; it is good for one call of the model. */
   prompt?: Prompt | undefined;
 }
@@ -98,6 +105,7 @@ export function openConversation(session: Session): Conversation {
 
 export class Conversation {
   readonly session: Session;
+  readonly #files: MessageFiles;
   /** Messages of users, oldest first. */
   #known: KnownMessage[] = [];
   #isLoaded: boolean;
@@ -117,6 +125,7 @@ export class Conversation {
 
   constructor(session: Session) {
     this.session = session;
+    this.#files = new MessageFiles(session);
     // A session that was started here has no messages yet; one with a key may have been started before.
     this.#isLoaded = session.record !== null && session.record.key === null;
   }
@@ -157,7 +166,7 @@ export class Conversation {
       judged.push(...refusedAt(index));
       if (!own) judged.push(this.#withJudgedResults(message, turnId, results, format));
       else if (own.text !== null)
-        judged.push(own.text === format.readUserText(message) ? message : format.replaceText(message, own.text));
+        judged.push(await this.#applyJudgement(message, { ...own, text: own.text }, format, signal));
     }
     judged.push(...refusedAt(messages.length));
     const answer = new JudgedAnswer({
@@ -175,6 +184,20 @@ export class Conversation {
       messages: judged,
       answer,
     };
+  }
+
+  /** The message with text and files as the plugins let them pass. */
+  async #applyJudgement<Message>(
+    message: Message,
+    { text, attachments, sent }: KnownMessage & { readonly text: string },
+    format: MessageFormat<Message>,
+    signal: AbortSignal | undefined,
+  ): Promise<Message> {
+    const files = format.readFiles(message);
+    const judgedAs = sent ?? (await this.#files.attach(files, signal));
+    const restored = await this.#files.restore(attachments, judgedAs, files, signal);
+    if (restored === null && text === format.readUserText(message)) return message;
+    return format.replaceContent(message, text, restored ?? files);
   }
 
   async #readPrompt<Message>(
@@ -311,17 +334,22 @@ export class Conversation {
     options: AdapterOptions,
   ): Promise<(KnownMessage | null)[]> {
     const texts = messages.map((message) => format.readUserText(message));
-    const digests = await Promise.all(texts.map((text) => (text === null ? null : digestText(text))));
+    const files = messages.map((message, index) => (texts[index] === null ? [] : format.readFiles(message)));
+    const digests = await Promise.all(
+      texts.map((text, index) => (text === null ? null : digestText(text + describeFiles(files[index] ?? [])))),
+    );
     const lastReply = texts.lastIndexOf(null);
     const { messageId } = options;
     const last = texts.findLastIndex((text) => text !== null);
     const isLong = digests.filter((digest) => digest !== null).length > 1;
     if (isLong || lastReply >= 0 || messageId !== undefined) await this.#load(signal);
-    let knownByIndex = this.#match(texts, digests, lastReply, messageId);
+    // A message with files is recognized by its digest alone: the same words may come with another picture.
+    const words = texts.map((text, index) => (files[index]?.length ? null : text));
+    let knownByIndex = this.#match(words, digests, lastReply, messageId);
     const lacks = (): boolean => knownByIndex.some((known, index) => known === null && digests[index] && index < last);
     while (!this.#isLoaded && lacks()) {
       await this.#load(signal);
-      knownByIndex = this.#match(texts, digests, lastReply, messageId);
+      knownByIndex = this.#match(words, digests, lastReply, messageId);
     }
     for (const [index, text] of texts.entries()) {
       const digest = digests[index];
@@ -331,7 +359,7 @@ export class Conversation {
       const id = known?.turn.id ?? (index === last && messageId) ?? '';
       const opened = await this.#open(
         id === '' || id === false ? `${digest}.${crypto.randomUUID()}` : id,
-        text,
+        { text, files: files[index] ?? [] },
         digest,
         {
           ...options,
@@ -362,7 +390,7 @@ export class Conversation {
 
   async #open(
     id: string,
-    text: string,
+    { text, files }: { readonly text: string; readonly files: readonly MessageFile[] },
     digest: string,
     {
       from,
@@ -379,10 +407,12 @@ export class Conversation {
       ...(compactAfter === undefined ? {} : { compactAfter }),
       ...(keep === undefined ? {} : { keep }),
     };
+    const attachments = await this.#files.attach(files, signal);
     const turn = await this.session.openTurn(
       {
         id,
         text: toStorable(text),
+        ...(attachments.length > 0 ? { attachments } : {}),
         trigger,
         model: model.slice(0, MODEL_MAX_CHARS),
         ...(from === undefined ? {} : { from }),
@@ -394,7 +424,9 @@ export class Conversation {
     );
     const { record } = turn;
     const state = record?.state ?? 'open';
-    const opened = { turn, digest, state, text: record?.message?.text ?? null, prompt: record?.prompt };
+    const { text: passed = null, attachments: kept = [] } = record?.message ?? {};
+    const prompt = record?.prompt;
+    const opened = { turn, digest, state, text: passed, attachments: kept, sent: attachments, prompt };
     const at = this.#known.findIndex((one) => one.turn.id === id);
     if (at < 0) this.#known.push(opened);
     else this.#known[at] = opened;
@@ -407,21 +439,24 @@ export class Conversation {
    * answer is said again.
    */
   #match(
-    texts: readonly (string | null)[],
+    words: readonly (string | null)[],
     digests: readonly (string | null)[],
     lastReply: number,
     messageId: string | undefined,
   ): (KnownMessage | null)[] {
-    const knownByIndex: (KnownMessage | null)[] = texts.map(() => null);
-    const last = texts.findLastIndex((text) => text !== null);
+    const knownByIndex: (KnownMessage | null)[] = digests.map(() => null);
+    const last = digests.findLastIndex((digest) => digest !== null);
     let before = this.#known.length;
     for (let index = last; index >= 0; index -= 1) {
-      const text = texts[index];
+      const text = words[index];
       const digest = digests[index];
-      if (typeof text !== 'string' || typeof digest !== 'string') continue;
+      if (typeof digest !== 'string') continue;
       const isSame = (known: KnownMessage): boolean => {
         if (index === last && messageId !== undefined) return known.turn.id === messageId;
-        const isText = known.digest === digest || known.turn.id.startsWith(`${digest}.`) || known.text === text;
+        const isText =
+          known.digest === digest ||
+          known.turn.id.startsWith(`${digest}.`) ||
+          (typeof text === 'string' && known.text === text);
         if (!isText) return false;
         if (index < lastReply) return true;
         return index === last ? known.state === 'open' || known.state === 'judging' : known.state !== 'ended';
@@ -453,6 +488,8 @@ export class Conversation {
         digest: '',
         state,
         text: message?.text ?? null,
+        attachments: message?.attachments ?? [],
+        sent: null,
       }));
     this.#known.unshift(...older.reverse());
     this.#cursor = page.nextCursor;

@@ -14,6 +14,7 @@ import {
 import { ChatGenerationChunk, type ChatResult } from '@langchain/core/outputs';
 import type { Runnable } from '@langchain/core/runnables';
 import { StructuredTool } from '@langchain/core/tools';
+import { encodeBase64 } from '../session/base64.ts';
 import type { Session, ToolResult } from '../session/session.ts';
 import type { JudgedAnswer } from './judged-answer.ts';
 import {
@@ -23,6 +24,7 @@ import {
   type MessageFormat,
   openConversation,
 } from './judged-conversation.ts';
+import { formatAddress, type MessageFile, readAddress } from './message-files.ts';
 import { parseArguments, printArguments } from './model-calls.ts';
 import { listOfferedTools, type OfferedTool } from './offered-tools.ts';
 
@@ -259,12 +261,41 @@ async function judgeMessage(message: AIMessage, answer: JudgedAnswer): Promise<A
 const withTextBefore = (before: string, message: AIMessage): AIMessage =>
   before === '' ? message : new AIMessage({ ...message.lc_kwargs, content: before + message.text } as never);
 
+/** Of the standard blocks, their older form, and OpenAI's. Whatever else is judged by its type. */
+function readFile(part: Readonly<Record<string, unknown>>): MessageFile {
+  const { type, url, data, image_url: image } = part;
+  const text = (value: unknown) => (typeof value === 'string' && value !== '' ? value : undefined);
+  const mediaType =
+    text(part.mimeType) ?? text(part.mime_type) ?? (isPicture(type) ? 'image/*' : 'application/octet-stream');
+  const file = { name: text(part.name) ?? text(part.filename) ?? String(type ?? 'file'), mediaType };
+  const address = text(image) ?? text((image as { url?: unknown } | undefined)?.url) ?? text(url);
+  if (data instanceof Uint8Array) return { ...file, data: encodeBase64(data) };
+  if (text(data) !== undefined) return { ...file, data: String(data) };
+  return address === undefined ? file : { ...file, ...readAddress(address) };
+}
+
+const isPicture = (type: unknown): boolean => type === 'image' || type === 'image_url';
+
+const toFilePart = (file: MessageFile) =>
+  file.mediaType.startsWith('image/')
+    ? { type: 'image_url' as const, image_url: { url: formatAddress(file) } }
+    : {
+        type: 'file' as const,
+        mimeType: file.mediaType,
+        metadata: { filename: file.name },
+        ...(file.data === undefined ? { url: file.url ?? '' } : { data: file.data }),
+      };
+
 const format: MessageFormat<BaseMessage> = {
   readUserText: (message) => (HumanMessage.isInstance(message) ? message.text : null),
-  replaceText(message, text) {
+  readFiles: ({ content }) =>
+    typeof content === 'string'
+      ? []
+      : content.flatMap((part, index) => (part.type === 'text' ? [] : [{ ...readFile(part), index }])),
+  replaceContent(message, text, files) {
     const { content } = message;
-    const others = typeof content === 'string' ? [] : content.filter(({ type }) => type !== 'text');
-    const judged = others.length === 0 ? text : [{ type: 'text' as const, text }, ...others];
+    const parts = files.map((file) => (file.index === undefined ? null : content[file.index]) ?? toFilePart(file));
+    const judged = parts.length === 0 ? text : [{ type: 'text' as const, text }, ...parts];
     return new HumanMessage({ ...message.lc_kwargs, content: judged } as never);
   },
   readToolResult: (message) =>

@@ -12,6 +12,7 @@ import {
   type StreamEvent,
   type Tool,
   tool,
+  type UserMessageItem,
 } from '@openai/agents';
 import type { Session, ToolResult } from '../session/session.ts';
 import type { JudgedAnswer } from './judged-answer.ts';
@@ -22,6 +23,7 @@ import {
   type MessageFormat,
   openConversation,
 } from './judged-conversation.ts';
+import { formatAddress, type MessageFile, readAddress } from './message-files.ts';
 import { parseArguments, printArguments } from './model-calls.ts';
 import { listOfferedTools } from './offered-tools.ts';
 
@@ -282,17 +284,50 @@ const listTexts = (output: readonly AgentOutputItem[]): string[] =>
 
 const isMessage = (item: AgentOutputItem): item is AssistantMessageItem => 'role' in item && item.role === 'assistant';
 
+type UserPart = Exclude<UserMessageItem['content'], string>[number];
+
+/** A file that only the provider has, and audio that it has, are judged by type. */
+function readFile(part: Exclude<UserPart, { type: 'input_text' }>): MessageFile {
+  if (part.type === 'input_image') {
+    const file = { name: 'image', mediaType: 'image/*' };
+    return typeof part.image === 'string' ? { ...file, ...readAddress(part.image) } : file;
+  }
+  if (part.type === 'input_file') {
+    const file = { name: part.filename ?? 'file', mediaType: 'application/octet-stream' };
+    if (typeof part.file === 'string') return { ...file, ...readAddress(part.file) };
+    return part.file && 'url' in part.file ? { ...file, url: part.file.url } : file;
+  }
+  const audio = { name: 'audio', mediaType: 'audio/*' };
+  return typeof part.audio === 'string' ? { ...audio, data: part.audio } : audio;
+}
+
+const toFilePart = (file: MessageFile): UserPart =>
+  file.mediaType.startsWith('image/')
+    ? { type: 'input_image', image: formatAddress(file) }
+    : {
+        type: 'input_file',
+        filename: file.name,
+        file: file.data === undefined ? { url: file.url ?? '' } : formatAddress(file),
+      };
+
 const format: MessageFormat<AgentInputItem> = {
   readUserText(item) {
     if (!('role' in item) || item.role !== 'user') return null;
     if (typeof item.content === 'string') return item.content;
     return item.content.flatMap((part) => (part.type === 'input_text' ? [part.text] : [])).join('\n');
   },
-  replaceText(item, text) {
+  readFiles(item) {
+    if (!('role' in item) || item.role !== 'user' || typeof item.content === 'string') return [];
+    return item.content.flatMap((part, index) => (part.type === 'input_text' ? [] : [{ ...readFile(part), index }]));
+  },
+  replaceContent(item, text, files) {
     if (!('role' in item) || item.role !== 'user') return item;
-    if (typeof item.content === 'string') return { ...item, content: text };
-    const others = item.content.filter(({ type }) => type !== 'input_text');
-    return { ...item, content: [{ type: 'input_text', text }, ...others] };
+    const { content } = item;
+    if (typeof content === 'string' && files.length === 0) return { ...item, content: text };
+    const own = (index: number | undefined) =>
+      index === undefined || typeof content === 'string' ? undefined : content[index];
+    const parts = files.map((file) => own(file.index) ?? toFilePart(file));
+    return { ...item, content: [{ type: 'input_text', text }, ...parts] };
   },
   readToolResult: (item) =>
     item.type === 'function_call_result' ? [{ callId: item.callId, text: readOutput(item.output) }] : [],

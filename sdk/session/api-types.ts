@@ -134,6 +134,14 @@ export interface TranscriptMessage extends z.infer<typeof p.transcriptMessage> {
   readonly judgement?: Judgement;
 }
 export type Attachment = z.infer<typeof p.attachment>;
+/** A file behind an attachment's `mediaId`. */
+export interface MediaFile {
+  readonly id: string;
+  readonly name: string | null;
+  /** Detected from the bytes. */
+  readonly mediaType: string;
+  readonly sizeBytes: number;
+}
 export type Completion = z.infer<typeof p.completion>;
 export type CompletionRequest = z.input<typeof p.completionRequest>;
 export type ToolResult = z.infer<typeof p.toolResult>;

@@ -11,6 +11,7 @@ import type {
   HookLink,
   HookName,
   HostToolGroup,
+  MediaFile,
   NewMessage,
   NewSession,
   NewTurn,
@@ -29,6 +30,7 @@ import type {
   Trigger,
   TurnRecord,
 } from './api-types.ts';
+import { encodeBase64 } from './base64.ts';
 import { followEvents } from './event-stream.ts';
 import { HostServices } from './host-services.ts';
 import { OwnTools } from './own-tools.ts';
@@ -180,6 +182,20 @@ export class Session {
 
   messages({ signal, ...query }: Paged = {}): Promise<Page<TranscriptMessage>> {
     return this.#get(`/messages${toQueryString(query)}`, signal);
+  }
+
+  /** Keeps a file with the session, for `mediaId` of attachments. Equal bytes have the same id. */
+  putMedia(
+    { data, ...file }: { readonly data: Uint8Array | string; readonly name?: string },
+    { signal }: Cancellable = {},
+  ): Promise<MediaFile> {
+    return this.#post('/media', { ...file, data: typeof data === 'string' ? data : encodeBase64(data) }, signal, true);
+  }
+
+  /** The bytes of a media file of the account. */
+  async readMedia(mediaId: string, { signal }: Cancellable = {}): Promise<Uint8Array> {
+    const path = `/media/${encodeURIComponent(mediaId)}`;
+    return new Uint8Array(await (await this.#transport.open({ method: 'GET', path, signal })).arrayBuffer());
   }
 
   /** Sends an agent's reply to the channel of the session. Idempotent by `id`. */

@@ -58,7 +58,14 @@ interface Said {
   readonly role: 'user' | 'assistant';
   readonly content: string;
 }
+/** A picture, or another file, of a user. */
+interface Sent {
+  readonly text: string;
+  readonly data: string;
+}
 interface TurnRun {
+  /** In place of the last message. */
+  readonly sent?: Sent;
   readonly session: Session;
   readonly modelUrl: string;
   readonly text?: string;
@@ -87,11 +94,23 @@ async function askAiSdk(run: TurnRun) {
     model: wrapLanguageModel({ model, middleware: aiSdk.bulkhead(session, options) }),
     tools: { ...(await aiSdk.bulkheadTools(session)), ...ovenOfAiSdk(run) },
     stopWhen: stepCountIs(4),
-    messages: listMessages(run),
+    messages: [...listMessages(run), ...picturesOfAiSdk(run)],
     maxRetries: 0,
     ...(signal ? { abortSignal: signal } : {}),
   };
 }
+const picturesOfAiSdk = ({ sent }: TurnRun) =>
+  sent
+    ? [
+        {
+          role: 'user' as const,
+          content: [
+            { type: 'text' as const, text: sent.text },
+            { type: 'file' as const, data: sent.data, mediaType: 'image/png', filename: 'cat.png' },
+          ],
+        },
+      ]
+    : [];
 const OVEN = { type: 'object' as const, properties: { degrees: { type: 'number' as const } }, required: ['degrees'] };
 const ovenOfAiSdk = ({ oven }: TurnRun) =>
   oven ? { oven: dynamicTool({ inputSchema: jsonSchema(OVEN), execute: async (args) => oven(args as never) }) } : {};
@@ -124,12 +143,33 @@ async function openAgents(run: TurnRun) {
   return { runner, agent: new Agent({ name: 'Baker', model: 'm', tools }) };
 }
 const toMessages = (run: TurnRun) => ({
-  messages: listMessages(run).map(({ role, content }) =>
-    role === 'user' ? new HumanMessage(content) : new AIMessage(content),
-  ),
+  messages: [
+    ...listMessages(run).map(({ role, content }) =>
+      role === 'user' ? new HumanMessage(content) : new AIMessage(content),
+    ),
+    ...(run.sent
+      ? [
+          new HumanMessage({
+            content: [
+              { type: 'text', text: run.sent.text },
+              { type: 'image_url', image_url: { url: `data:image/png;base64,${run.sent.data}` } },
+            ],
+          }),
+        ]
+      : []),
+  ],
 });
-const toItems = (run: TurnRun): AgentInputItem[] =>
-  listMessages(run).map(({ role, content }) => (role === 'user' ? user(content) : assistant(content)));
+const toItems = (run: TurnRun): AgentInputItem[] => [
+  ...listMessages(run).map(({ role, content }) => (role === 'user' ? user(content) : assistant(content))),
+  ...(run.sent
+    ? [
+        user([
+          { type: 'input_text', text: run.sent.text },
+          { type: 'input_image', image: `data:image/png;base64,${run.sent.data}` },
+        ]),
+      ]
+    : []),
+];
 const withSignal = ({ signal }: TurnRun) => (signal ? { signal } : {});
 
 const langchainAgent: Framework = {
@@ -319,6 +359,61 @@ for (const [name, framework] of Object.entries(frameworks))
     const run = { session: await open('inbound'), modelUrl: model.url, text };
     t.match(await failGenerate(framework, run), { name: 'VetoError', plugin: 'secrets', reason: 'we keep it' });
     t.same(model.asked, [], 'the model was not asked');
+  });
+
+const PNG_START = '89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489';
+const paint = (ending: string): string => Buffer.from(PNG_START + ending.padStart(16, '0'), 'hex').toString('base64');
+const [CAT, FACE, WEAPON, BLURRED] = [paint('c1'), paint('c2'), paint('c3'), paint('c4')];
+const PICTURES = `middleware.inboundMessage = async (ctx) => {
+  const read = async ({ mediaId }) => btoa(String.fromCharCode(...(await host.media.get(mediaId)).content));
+  const attachments = [];
+  for (const attachment of ctx.message.attachments) {
+    const data = await read(attachment);
+    host.log('judged', { type: attachment.mediaType });
+    if (data === '${WEAPON}') ctx.cancel('no weapons');
+    if (data !== '${FACE}') attachments.push(attachment);
+    else {
+      const bytes = Uint8Array.from(atob('${BLURRED}'), (character) => character.charCodeAt(0));
+      const { id, mediaType } = await host.media.put(bytes);
+      attachments.push({ name: 'blurred', mediaType, mediaId: id });
+    }
+  }
+  return { message: { attachments } };
+};`;
+for (const [name, framework] of Object.entries(frameworks))
+  t.test(`${name}: pictures of users reach the model as plugins let them pass`, async (t) => {
+    const account = `pictures-${name.replace(' ', '-')}`;
+    await fixture.install({ account, slug: account, capabilities: ['host.media'], code: PICTURES });
+    const model = await startModelServer(t);
+    const session = await open(account);
+    const show = (data: string, before: readonly Said[] = []) => ({
+      session,
+      modelUrl: model.url,
+      messages: before,
+      sent: { text: 'What is it?', data },
+    });
+    const lastAsked = () => JSON.stringify(model.asked.at(-1)?.body.messages);
+    const countJudged = async () => {
+      await fixture.supervisor.logs.flush();
+      const { rows } = await fixture.pool.query(
+        `SELECT count(*)::int AS lines FROM plugin_logs JOIN installations i ON i.id = installation_id
+          WHERE message = 'judged' AND i.account_id = (SELECT id FROM accounts WHERE name = $1)`,
+        [account],
+      );
+      return rows[0].lines;
+    };
+    model.answers = [reply('A cat.')];
+    t.equal((await collect(framework, show(CAT))).error, null);
+    t.match(lastAsked(), CAT);
+    const { items } = await session.messages();
+    t.match(items[0]?.data?.attachments, [{ mediaType: 'image/png', mediaId: /^[0-9a-f]{64}$/ }], 'in the transcript');
+    t.equal((await collect(framework, show(FACE))).error, null, 'the same words with another picture');
+    t.match(lastAsked(), BLURRED);
+    t.notMatch(lastAsked(), FACE);
+    const asked = model.asked.length;
+    t.match((await collect(framework, show(WEAPON))).error, { name: 'VetoError', reason: 'no weapons' });
+    t.equal(model.asked.length, asked, 'the model was not asked');
+    t.equal(await countJudged(), 3, 'each once');
   });
 
 t.test('openai-agents: a model that plugins could not judge is refused', async (t) => {

@@ -4,6 +4,7 @@
  */
 import type { Session, ToolResult, Trigger } from '../session/session.js';
 import { JudgedAnswer } from './judged-answer.js';
+import { type MessageFile } from './message-files.js';
 import type { RefusedCall } from './model-calls.js';
 export interface AdapterOptions {
     /**
@@ -26,7 +27,10 @@ export interface AdapterOptions {
 export interface MessageFormat<Message> {
     /** The text of a user's message; null for messages of the agent and of tools. */
     readUserText(message: Message): string | null;
-    replaceText(message: Message, text: string): Message;
+    /** The parts of a user's message that are no text. */
+    readFiles(message: Message): readonly MessageFile[];
+    /** Replaces text and files of a user's message. Files with an index are its own. */
+    replaceContent(message: Message, text: string, files: readonly MessageFile[]): Message;
     /** The results of tools in a message. */
     readToolResult(message: Message): ToolText[];
     /** The message with another text in place of one of its results. */

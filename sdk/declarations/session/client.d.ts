@@ -1,5 +1,5 @@
 /** The client of the session API for agent runtimes. It retries idempotent calls and needs nothing but `fetch`. */
-import type { Added, Command, Completion, CompletionRequest, EventFilter, HookAnswer, HookContext, HookCoverage, HookLink, HookName, HostToolGroup, NewMessage, NewSession, NewTurn, OwnTool, Page, Provider, SessionEvent, SessionRecord, Skill, SkillText, Summary, Tool, ToolResult, TranscriptMessage, Trigger, TurnRecord } from './api-types.js';
+import type { Added, Command, Completion, CompletionRequest, EventFilter, HookAnswer, HookContext, HookCoverage, HookLink, HookName, HostToolGroup, MediaFile, NewMessage, NewSession, NewTurn, OwnTool, Page, Provider, SessionEvent, SessionRecord, Skill, SkillText, Summary, Tool, ToolResult, TranscriptMessage, Trigger, TurnRecord } from './api-types.js';
 import { HostServices } from './host-services.js';
 import { Transport, type TransportOptions } from './transport.js';
 import { Turn } from './turn.js';
@@ -65,6 +65,13 @@ export declare class Session {
     /** Adds messages to the transcript that `host.session` and compaction read. Idempotent by message id. */
     append(messages: readonly NewMessage[], { signal }?: Cancellable): Promise<Page<TranscriptMessage>>;
     messages({ signal, ...query }?: Paged): Promise<Page<TranscriptMessage>>;
+    /** Keeps a file with the session, for `mediaId` of attachments. Equal bytes have the same id. */
+    putMedia({ data, ...file }: {
+        readonly data: Uint8Array | string;
+        readonly name?: string;
+    }, { signal }?: Cancellable): Promise<MediaFile>;
+    /** The bytes of a media file of the account. */
+    readMedia(mediaId: string, { signal }?: Cancellable): Promise<Uint8Array>;
     /** Sends an agent's reply to the channel of the session. Idempotent by `id`. */
     reply(text: string, { id, signal }?: {
         id?: string;

@@ -1,0 +1,112 @@
+/** Pictures and files of users' messages: between the parts of a framework and the media of a session. */
+import { encodeBase64 } from '../session/base64.ts';
+import { type Attachment, BulkheadError, type Session } from '../session/session.ts';
+import { toStorable } from './judged-answer.ts';
+
+/** A picture or file in a message of a framework. Without data and url, only its name and type can be judged. */
+export interface MessageFile {
+  readonly name: string;
+  readonly mediaType: string;
+  /** Its bytes in base64. */
+  readonly data?: string;
+  readonly url?: string;
+  /** Its place in the content of the message; left out: a plugin put it there. */
+  readonly index?: number;
+}
+
+/** The largest file that a session keeps. Plugins judge a larger one by name and type. Bytes. */
+const MEDIA_MAX_BYTES = 2 * 1_024 * 1_024;
+const URL_MAX_CHARS = 4_096;
+const NAME_MAX_CHARS = 255;
+/** Files of plugins that are kept for the next requests, which have the same messages. */
+const READ_MAX = 20;
+const BASE64_CHARS = 4;
+const BASE64_BYTES = 3;
+
+export class MessageFiles {
+  readonly #session: Session;
+  /** Bytes in base64, by id. */
+  readonly #read = new Map<string, string>();
+
+  constructor(session: Session) {
+    this.#session = session;
+  }
+
+  /** Keeps files with the session. Equal files have the same id, so that this can be repeated. */
+  attach(files: readonly MessageFile[], signal?: AbortSignal): Promise<Attachment[]> {
+    return Promise.all(
+      files.map(async ({ name: given, mediaType, data, url }) => {
+        const name = toStorable(given).slice(0, NAME_MAX_CHARS).toWellFormed();
+        const attachment = { name, mediaType: toStorable(mediaType).slice(0, NAME_MAX_CHARS).toWellFormed() };
+        if (data !== undefined && (data.length / BASE64_CHARS) * BASE64_BYTES <= MEDIA_MAX_BYTES) {
+          const kept = await this.#session.putMedia({ data, name }, signal ? { signal } : {});
+          return { ...attachment, mediaType: kept.mediaType, mediaId: kept.id };
+        }
+        return url !== undefined && url.length <= URL_MAX_CHARS && URL.canParse(url)
+          ? { ...attachment, url }
+          : attachment;
+      }),
+    );
+  }
+
+  /**
+   * Returns the files as the plugins let them pass; null: as they were.
+   *
+   * @param sent what the files were judged as
+   */
+  async restore(
+    judged: readonly Attachment[],
+    sent: readonly Attachment[],
+    files: readonly MessageFile[],
+    signal?: AbortSignal,
+  ): Promise<MessageFile[] | null> {
+    const left = new Set(files.keys());
+    const restored: MessageFile[] = [];
+    for (const attachment of judged) {
+      const at = [...left].find((index) => isSame(sent[index], attachment));
+      const file = at === undefined ? await this.#open(attachment, signal) : files[at];
+      if (at !== undefined) left.delete(at);
+      if (file) restored.push(file);
+    }
+    const isUnchanged = restored.length === files.length && restored.every((file, at) => file === files[at]);
+    return isUnchanged ? null : restored;
+  }
+
+  async #open({ name, mediaType, mediaId, url }: Attachment, signal?: AbortSignal): Promise<MessageFile | null> {
+    if (mediaId === undefined) return url === undefined ? null : { name, mediaType, url };
+    const known = this.#read.get(mediaId);
+    if (known !== undefined) return { name, mediaType, data: known };
+    try {
+      const data = encodeBase64(await this.#session.readMedia(mediaId, signal ? { signal } : {}));
+      if (this.#read.size >= READ_MAX) this.#read.clear();
+      this.#read.set(mediaId, data);
+      return { name, mediaType, data };
+    } catch (error) {
+      // The plugin that put it there is gone, and its files with it.
+      if (error instanceof BulkheadError && error.code === 'not_found') return null;
+      throw error;
+    }
+  }
+}
+
+/** The service replaces the type by that of the bytes. */
+const isSame = (one: Attachment | undefined, other: Attachment): boolean =>
+  one?.name === other.name && one.mediaId === other.mediaId && one.url === other.url;
+
+/** The text by which a message with files is recognized. */
+export const describeFiles = (files: readonly MessageFile[]): string =>
+  files
+    .map(({ name, mediaType, data, url }) => `\0${JSON.stringify([name, mediaType, url ?? ''])}${data ?? ''}`)
+    .join('');
+
+/** A file at an address, or in it. */
+export function readAddress(address: string): Pick<MessageFile, 'data' | 'url'> & { readonly mediaType?: string } {
+  const inline = /^data:([^;,]*)[^,]*;base64,(.*)$/s.exec(address);
+  if (!inline) return { url: address };
+  const [, mediaType = '', data = ''] = inline;
+  return mediaType === '' ? { data } : { data, mediaType };
+}
+
+/** The address of a file, which may hold its bytes. */
+export const formatAddress = ({ mediaType, data, url }: MessageFile): string =>
+  data === undefined ? (url ?? '') : `data:${mediaType};base64,${data}`;

@@ -1,0 +1,31 @@
+import { type Attachment, type Session } from '../session/session.js';
+/** A picture or file in a message of a framework. Without data and url, only its name and type can be judged. */
+export interface MessageFile {
+    readonly name: string;
+    readonly mediaType: string;
+    /** Its bytes in base64. */
+    readonly data?: string;
+    readonly url?: string;
+    /** Its place in the content of the message; left out: a plugin put it there. */
+    readonly index?: number;
+}
+export declare class MessageFiles {
+    #private;
+    constructor(session: Session);
+    /** Keeps files with the session. Equal files have the same id, so that this can be repeated. */
+    attach(files: readonly MessageFile[], signal?: AbortSignal): Promise<Attachment[]>;
+    /**
+     * Returns the files as the plugins let them pass; null: as they were.
+     *
+     * @param sent what the files were judged as
+     */
+    restore(judged: readonly Attachment[], sent: readonly Attachment[], files: readonly MessageFile[], signal?: AbortSignal): Promise<MessageFile[] | null>;
+}
+/** The text by which a message with files is recognized. */
+export declare const describeFiles: (files: readonly MessageFile[]) => string;
+/** A file at an address, or in it. */
+export declare function readAddress(address: string): Pick<MessageFile, 'data' | 'url'> & {
+    readonly mediaType?: string;
+};
+/** The address of a file, which may hold its bytes. */
+export declare const formatAddress: ({ mediaType, data, url }: MessageFile) => string;
