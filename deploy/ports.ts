@@ -25,6 +25,13 @@ export async function refuseTakenPorts(settings: SharedSettings): Promise<void> 
   }
 }
 
+/** The first port from here on that nothing listens on. */
+export async function findFreePort(host: string, from: number): Promise<number> {
+  let port = from;
+  while ((await whyNot(host, port)) !== null) port += 1;
+  return port;
+}
+
 /** @returns the system's error code, or null when the port is free */
 function whyNot(host: string, port: number): Promise<string | null> {
   return new Promise((resolve) => {

@@ -157,7 +157,7 @@ export async function startCluster({ folder, server, models, clockEnv }: Cluster
 }
 
 /** Publishes and installs its plugins over the REST interface, as a user does. */
-async function addAccount(name: string, token: string, { url }: Member): Promise<AccountLoad> {
+export async function addAccount(name: string, token: string, { url }: Pick<Member, 'url'>): Promise<AccountLoad> {
   const call = async (method: string, path: string, body?: unknown) => {
     const answer = await fetch(`${url}/api${path}`, {
       method,

@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util';
 import { completeSearchPath } from '../runner/programs.ts';
 import { chooseTemporaryFolder } from '../runner/temporary-folder.ts';
 import { faults } from './faults.ts';
+import { startPatroniServer, whyNoPatroni } from './patroni-server.ts';
 import { formatReport } from './print-report.ts';
 import { runNemesis } from './run-nemesis.ts';
 
@@ -15,7 +16,7 @@ const COMPILE_CACHE = fileURLToPath(new URL('../../node_modules/.cache/test-comp
 const SEED_MAX = 2 ** 31 - 1;
 const DEFAULT_MINUTES = 30;
 
-const USAGE = `Usage: npm run nemesis -- [--minutes N] [--seed S] [--fault NAME]… [--patience F] [--keep]
+const USAGE = `Usage: npm run nemesis -- [--minutes N] [--seed S] [--fault NAME]… [--patience F] [--patroni] [--keep]
 
 Runs two APIs and three supervisors on one PostgreSQL, as separate processes with a folder each, under load:
 counters, webhooks over both APIs, events and required guards. Meanwhile faults come, and at the end the
@@ -25,6 +26,7 @@ invariants of several owners are judged. Exits with 1 if one is broken.
   --seed S      repeats the choice of the faults; default: by chance, and printed
   --fault NAME  only this fault; may be given several times
   --patience F  multiplies the time limits, for a machine that is busy with other work; default 1
+  --patroni     two PostgreSQL under Patroni with etcd and HAProxy: the machine of the primary is killed
   --keep        keep the folder with logs and ledgers; after a broken invariant it is kept anyway
   --help        this text
 
@@ -37,6 +39,7 @@ const { values } = parseArgs({
     seed: { type: 'string' },
     fault: { type: 'string', multiple: true, default: [] },
     patience: { type: 'string', default: '1' },
+    patroni: { type: 'boolean', default: false },
     keep: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
@@ -53,7 +56,10 @@ async function main(): Promise<number> {
   process.env.NODE_COMPILE_CACHE = COMPILE_CACHE;
   await completeSearchPath();
   const folder = await mkdtemp(join(await chooseTemporaryFolder(), 'bulkhead-nemesis-'));
-  const options = { seed, minutes, patience, folder, only: values.fault };
+  const why = values.patroni && whyNoPatroni();
+  if (why) throw new Error(`--patroni: ${why}.`);
+  const server = values.patroni ? { startServer: startPatroniServer } : {};
+  const options = { seed, minutes, patience, folder, only: values.fault, ...server };
   const report = await runNemesis({ ...options, onProgress: (line) => console.log(line) });
   const isKept = report.findings.every((finding) => finding.isKept);
   console.log(formatReport(report));

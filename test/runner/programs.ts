@@ -13,7 +13,10 @@ const SERVER_FOLDER = '/usr/sbin';
 /** The package of each program. */
 const packages: Readonly<Record<string, string>> = {
   bwrap: 'bubblewrap',
+  etcd: 'etcd-server',
+  haproxy: 'haproxy',
   openssl: 'openssl',
+  patroni: 'patroni',
   pgbouncer: 'pgbouncer',
   prometheus: 'prometheus',
   promtool: 'prometheus',

@@ -1,0 +1,59 @@
+/** `node deploy/ha/start.ts`: high availability on one machine, to try it out. See docs/high-availability.md. */
+import { resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { findHaPrograms } from './ha-programs.ts';
+import { startTrial } from './trial.ts';
+
+const USAGE = `Usage: sh deploy/node.sh deploy/ha/start.ts [--folder DIR] [--port N] [--session-port N]
+
+Starts on this one machine what high availability runs on three: etcd, two PostgreSQL under Patroni, HAProxy,
+two APIs and three supervisors. For a trial: one machine is no high availability. Ctrl-C stops everything.
+
+  --folder DIR        new folder for data and logs; default .bulkhead-ha
+  --port N            API, console and webhooks; default 4000
+  --session-port N    session API; default 4010
+  --help              this text
+
+Debian's packages: apt-get install --no-install-recommends etcd-server patroni haproxy postgresql`;
+
+const { values } = parseArgs({
+  options: {
+    folder: { type: 'string', default: '.bulkhead-ha' },
+    port: { type: 'string', default: '4000' },
+    'session-port': { type: 'string', default: '4010' },
+    help: { type: 'boolean', default: false },
+  },
+});
+
+async function run(): Promise<void> {
+  const programs = findHaPrograms();
+  if ('missing' in programs)
+    throw new Error(`Not installed: ${programs.missing.join(', ')}. apt-get install --no-install-recommends them.`);
+  const stopped = new Promise<void>((done) => {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => done());
+  });
+  const folder = resolve(values.folder);
+  const trial = await startTrial({
+    folder,
+    programs,
+    port: Number(values.port),
+    sessionsPort: Number(values['session-port']),
+    onNotice: (sentence) => console.log(sentence),
+  });
+  console.log(`ready ${trial.url}/ and ${trial.sessionsUrl}. Data and logs: ${folder}
+sign in: env $(cat ${trial.settingsFile}) npm run -s token -- ann --link
+kill the primary: see docs/high-availability.md#try-it`);
+  await stopped;
+  console.log('stopping');
+  await trial.stop();
+}
+
+if (values.help) console.log(USAGE);
+else
+  try {
+    await run();
+    process.exit();
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : String(error));
+    process.exit(1);
+  }
