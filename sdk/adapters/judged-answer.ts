@@ -16,6 +16,8 @@ interface AnswerOptions {
   /** Keeps refused calls for the model. Returns whether it may be asked again. */
   readonly onRefused: (calls: readonly RefusedCall[], isAll: boolean) => boolean;
   readonly onEnd: () => Promise<void>;
+  /** The next message of the conversation waits for this work. */
+  readonly onAbandon: (work: Promise<unknown>) => void;
 }
 
 /** Pieces end after a sentence, so that plugins judge what they can understand. */
@@ -90,7 +92,9 @@ export class JudgedAnswer {
 
   /** Records what was shown of an answer that broke off, so that the transcript has it. Never fails. */
   async abandon(): Promise<void> {
-    await Promise.all([...this.#streams].map((stream) => stream.abandon()));
+    const work = Promise.all([...this.#streams].map((stream) => stream.abandon()));
+    this.#options.onAbandon(work);
+    await work;
   }
 }
 

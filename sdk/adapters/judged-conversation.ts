@@ -178,6 +178,10 @@ export class Conversation {
       onCall: (call) => this.#judgeCall(turn, call, signal),
       onRefused: (calls, isAll) => this.#noteRefusals(turn, calls, isAll ? messages.length : null),
       onEnd: () => this.#endTurn(turn),
+      // The next message ends this turn, which takes no output then.
+      onAbandon: (work) => {
+        this.#opening = Promise.all([this.#opening, work]);
+      },
     });
     return {
       systemPrompt: [prompt.systemPrompt, summary ?? ''].filter((part) => part !== '').join('\n\n'),

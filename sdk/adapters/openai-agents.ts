@@ -166,6 +166,8 @@ class JudgedModel implements Model {
             const delta = await text.push(event.delta);
             if (delta !== '') yield answer.isFree ? event : { type: 'output_text_delta', delta };
           } else if (event.type === 'response_done') {
+            // The client of OpenAI ends an aborted stream as if it were whole.
+            request.signal?.throwIfAborted();
             const rest = await text.end();
             if (rest !== '') yield { type: 'output_text_delta', delta: rest };
             const response = answer.isFree ? event.response : withJudgedText(event.response, text.shown);
