@@ -14,6 +14,8 @@ interface AnswerOptions {
     /** Keeps refused calls for the model. Returns whether it may be asked again. */
     readonly onRefused: (calls: readonly RefusedCall[], isAll: boolean) => boolean;
     readonly onEnd: () => Promise<void>;
+    /** The next message of the conversation waits for this work. */
+    readonly onAbandon: (work: Promise<unknown>) => void;
 }
 export declare class JudgedAnswer {
     #private;

@@ -1,0 +1,143 @@
+/** `serve` answers what comes to sessions by itself, once, whoever else is there. */
+import type { AddressInfo } from 'node:net';
+import t from 'tap';
+import { connect, type ServedAgent, type ServeOptions, serve } from '../../sdk/session/session.ts';
+import { connect as connectChannel, deliver } from '../supervisor/delivery/channels.ts';
+import { eventually, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+
+const shared = await startSupervisorFixture(t);
+await shared.app.listen({ port: 0, host: '127.0.0.1' });
+const url = `http://127.0.0.1:${(shared.app.server.address() as AddressInfo).port}`;
+
+const DESK = `
+  channel.receive = (request) => ({ messages: [{ conversationKey: 'k', from: 'vera', text: request.bodyText }] });
+  channel.send = (message) => { host.log('sent', { text: message.text }); };
+  middleware.inboundMessage = (ctx) => { host.log('inbound', { text: ctx.message.text }); };
+  middleware.outboundMessage = (ctx) => { if (/classified/.test(ctx.message.text)) ctx.cancel('that is classified'); };`;
+
+async function openDesk() {
+  const fixture = shared.withNewAccount();
+  const installed = await fixture.install({ slug: `desk-${fixture.account}`, code: DESK });
+  const channel = await connectChannel(fixture, installed);
+  const token = await fixture.issuer.issue(fixture.account);
+  return {
+    fixture,
+    deliver: (...bodies: string[]) => deliver(fixture, installed, channel, bodies),
+    client: (runtime: string) => connect({ url, token, runtime }),
+    sent: async () => (await fixture.readLog('sent')).map(({ text }: { text: string }) => text),
+  };
+}
+
+/** Serves until the test ends it. */
+function start(agent: ServedAgent, options: ServeOptions) {
+  const stop = new AbortController();
+  const served = serve(agent, { ...options, signal: stop.signal });
+  served.catch(() => undefined);
+  return { served, stop: () => stop.abort() };
+}
+
+/** Delivers messages until one is answered: a stream begins with the next message. */
+async function untilServed(desk: Awaited<ReturnType<typeof openDesk>>): Promise<void> {
+  let number = 0;
+  await eventually(async () => {
+    number += 1;
+    await desk.deliver(`hello ${number}`);
+    return (await desk.sent()).length > 0;
+  });
+}
+
+t.test('every channel’s message is answered once, in order, and the reply is sent', async (t) => {
+  const desk = await openDesk();
+  const positions: string[] = [];
+  const options = { channels: true, onPosition: (position: string) => void positions.push(position) };
+  const agent: ServedAgent = async ({ text, trigger }) => `${trigger}: ${text}!`;
+  const services = ['one', 'two'].map((runtime) => start(agent, { ...options, client: desk.client(runtime) }));
+  await untilServed(desk);
+  await desk.deliver('more', 'and more');
+  const sent = await eventually(async () => {
+    const texts = await desk.sent();
+    return texts.includes('channel: and more!') ? texts : undefined;
+  });
+  t.equal(new Set(sent).size, sent.length, 'each reply is sent once, though two processes serve');
+  t.ok(sent.indexOf('channel: more!') < sent.indexOf('channel: and more!'), 'in order');
+  t.ok(positions.length > 0);
+  for (const { stop } of services) stop();
+  for (const { served } of services) t.equal(await served, undefined, 'it ends with its signal');
+});
+
+t.test('an agent may stream, end its turn itself, or be stopped by a plugin', async (t) => {
+  const desk = await openDesk();
+  const agent: ServedAgent = ({ id, text }, { session }) => {
+    const pieces = async function* () {
+      yield 'in ';
+      yield 'pieces';
+    };
+    const endTurn = async () => {
+      const turn = await session.openTurn({ id, trigger: 'channel' });
+      await turn.end('by the agent');
+    };
+    if (text === 'stream') return pieces();
+    if (text === 'own') return endTurn();
+    return Promise.resolve(text === 'secret' ? 'it is classified' : 'ready');
+  };
+  const { stop, served } = start(agent, { channels: true, client: desk.client('one') });
+  await untilServed(desk);
+  await desk.deliver('stream', 'own', 'secret', 'last');
+  await eventually(async () => (await desk.sent()).at(-1) === 'ready' && (await desk.sent()).includes('by the agent'));
+  t.same(
+    (await desk.sent()).filter((text) => text !== 'ready'),
+    ['in pieces', 'by the agent'],
+  );
+  stop();
+  await served;
+  const [session] = (await desk.client('two').list()).items;
+  t.same(
+    (
+      await desk
+        .client('two')
+        .open(session?.id ?? '')
+        .turns({ state: 'open' })
+    ).items,
+    [],
+    'no turn is left open',
+  );
+});
+
+t.test('an agent that fails ends it, or is reported; the next process goes on with the turn', async (t) => {
+  const desk = await openDesk();
+  const failing = start(() => Promise.reject(new Error('no model')), { channels: true, client: desk.client('one') });
+  const failed = failing.served.then(
+    () => null,
+    (error: Error) => error.message,
+  );
+  let isOver = false;
+  void failed.then(() => {
+    isOver = true;
+  });
+  await eventually(async () => {
+    await desk.deliver('lost');
+    return isOver;
+  });
+  t.equal(await failed, 'no model');
+  const [session] = (await desk.client('one').list()).items;
+  const left = await desk
+    .client('one')
+    .open(session?.id ?? '')
+    .openTurn({ id: 'left', text: 'left', trigger: 'channel' });
+  t.equal(left.record?.state, 'open');
+  const errors: string[] = [];
+  const agent: ServedAgent = async ({ text }) => {
+    if (text !== 'left') throw new Error('not this one');
+    return 'picked up';
+  };
+  const onError = (error: unknown) => void errors.push((error as Error).message);
+  const next = start(agent, { channels: true, client: desk.client('one'), onError });
+  await eventually(async () => (await desk.sent()).includes('picked up'));
+  await eventually(async () => {
+    await desk.deliver('other');
+    return errors.length > 0;
+  });
+  t.equal(errors[0], 'not this one');
+  next.stop();
+  await next.served;
+});
