@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { buildChild } from '../sandbox-child/build-child.ts';
 import { type Child, startChild } from '../supervisor/children/child.ts';
+import { cacheProgram } from '../supervisor/jail/cached-program.ts';
 import { type Jail, makeJail } from '../supervisor/jail/jail.ts';
 import { openSandbox } from '../supervisor/jail/sandbox.ts';
 import { completeSearchPath } from '../test/runner/programs.ts';
@@ -26,8 +27,14 @@ const directory = mkdtempSync(join(tmpdir(), 'bulkhead-bench-'));
 const program = await buildChild();
 // With bubblewrap: without the jail, something else would be measured.
 await completeSearchPath();
-const sandbox = await openSandbox({ directory, program, mode: 'auto' });
-const bareJail = makeJail({ directory: join(directory, 'bare'), program, walls: { node: true, os: false } });
+const cachedProgram = await cacheProgram(program);
+const sandbox = await openSandbox({ directory, program, cachedProgram, mode: 'auto' });
+const bareJail = makeJail({
+  directory: join(directory, 'bare'),
+  program,
+  cachedProgram,
+  walls: { node: true, os: false },
+});
 
 function start(jail: Jail): Child {
   return startChild(jail, {

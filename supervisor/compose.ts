@@ -26,6 +26,7 @@ import { availableMemory, countFittingChildren, defaultAccountMegabytes } from '
 import type { SupervisorConfig } from './config.ts';
 import { readModels } from './host/llm/configuration.ts';
 import { readSshTargets } from './host/ssh/hosts.ts';
+import { cacheProgram } from './jail/cached-program.ts';
 import { openSandbox, type Sandbox } from './jail/sandbox.ts';
 import type { LogCaps } from './records/log-sink.ts';
 import { buildHealth } from './records/operations.ts';
@@ -179,6 +180,7 @@ async function prepareSandbox(config: SupervisorConfig): Promise<Sandbox> {
     mode: config.SANDBOX,
     directory: join(config.DATA_DIR, 'sandbox'),
     program,
+    cachedProgram: await cacheProgram(program),
     inspectedProgram,
     heapMegabytes: config.HEAP_MEGABYTES,
     residentMegabytes: config.RESIDENT_MEGABYTES,

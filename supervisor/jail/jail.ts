@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { limits, MIB } from '../../sdk/contract/limits.ts';
 import { findProgram } from '../../service/settings/search-path.ts';
 import { type BoxedProcess, watchProcess } from './boxed-process.ts';
+import { START_CACHED_PROGRAM } from './cached-program.ts';
 import { findLimiter, type Limiter } from './limiter.ts';
 import { mounts, NODE_INSIDE, sharedLibraries } from './mounts.ts';
 import { nodeFlags } from './node-flags.ts';
@@ -25,10 +26,12 @@ export interface Walls {
 }
 
 export interface JailOptions {
-  /** The supervisor's directory for the two files that every child is started from. Created if missing. */
+  /** The supervisor's directory for the files that every child is started from. Created if missing. */
   readonly directory: string;
   /** The bundled child program, one CommonJS script; see `sandbox-child/build-child.ts`. */
   readonly program: string;
+  /** The same program with its code cache, of `cacheProgram`. Null: children compile it. */
+  readonly cachedProgram?: Uint8Array | null;
   readonly walls?: Walls;
   /** Limits of the JavaScript heap and of all resident memory, megabytes. */
   readonly heapMegabytes?: number;
@@ -67,12 +70,14 @@ export interface JailedProcess extends BoxedProcess {
 /** `nobody` in the jail's user namespace: neither root nor the supervisor's user. */
 const UID_INSIDE = '65534';
 const PROGRAM_INSIDE = '/child.cjs';
+const CACHED_PROGRAM_INSIDE = '/child.cache';
 /** The program without bubblewrap: another user may not reach its path, but the opened file. */
 const PROGRAM_OPENED = '/proc/self/fd/3';
+const CACHED_PROGRAM_OPENED = '/proc/self/fd/4';
 /** Descriptors above stderr, in the order of the spawn order. bubblewrap closes all before Node starts. */
 const FILTER_FD = 3;
 const PROGRAM_FD = 4;
-const INFO_FD = 5;
+const CACHED_PROGRAM_FD = 5;
 /** Largest file, in 512-byte blocks. The jail is read-only, but bubblewrap copies the program into it. */
 const FILE_BLOCKS = 4096;
 /**
@@ -105,7 +110,15 @@ export function makeJail(options: JailOptions): Jail {
   const { walls = { node: true, os: true }, directory, limiter = findLimiter() } = options;
   const executable = options.executable ?? process.execPath;
   mkdirSync(directory, { recursive: true, mode: 0o700 });
-  const programPath = writeAtomically(directory, 'sandbox-child.cjs', options.program);
+  const { cachedProgram = null } = options;
+  const isCached = cachedProgram !== null;
+  // Of other names than the program alone: a supervisor of an earlier release may be using that one.
+  const programPaths = isCached
+    ? [
+        writeAtomically(directory, 'cached-child.cjs', START_CACHED_PROGRAM),
+        writeAtomically(directory, 'cached-child.cache', cachedProgram),
+      ]
+    : [writeAtomically(directory, 'sandbox-child.cjs', options.program)];
   const filterPath = writeAtomically(
     directory,
     'seccomp.bpf',
@@ -113,7 +126,14 @@ export function makeJail(options: JailOptions): Jail {
   );
   const { inspectable = false } = options;
   if (inspectable && !walls.os) throw new Error('inspectable children need wall L3');
-  const flags = nodeFlags(options.heapMegabytes ?? limits.heapMegabytes, walls.node, inspectable);
+  const cachePath = walls.os ? CACHED_PROGRAM_INSIDE : CACHED_PROGRAM_OPENED;
+  const flags = [
+    ...nodeFlags(options.heapMegabytes ?? limits.heapMegabytes, walls.node, inspectable),
+    // The program drops this grant with that of the entry file.
+    ...(isCached && walls.node ? [`--allow-fs-read=${cachePath}`] : []),
+  ];
+  const programArguments = isCached ? [cachePath] : [];
+  const files = walls.os ? [filterPath, ...programPaths] : programPaths;
   const identity = options.runAs == null ? {} : { uid: options.runAs, gid: options.runAs };
   const command = walls.os
     ? [
@@ -123,11 +143,13 @@ export function makeJail(options: JailOptions): Jail {
           ...jailMark(directory),
           ...mounts(executable, sharedLibraries()),
         ],
-        ...['--ro-bind-data', String(PROGRAM_FD), PROGRAM_INSIDE, '--remount-ro', '/', '--chdir', '/'],
-        ...['--seccomp', String(FILTER_FD), '--info-fd', String(INFO_FD)],
-        ...['--', NODE_INSIDE, ...flags, PROGRAM_INSIDE],
+        ...['--ro-bind-data', String(PROGRAM_FD), PROGRAM_INSIDE],
+        ...(isCached ? ['--ro-bind-data', String(CACHED_PROGRAM_FD), CACHED_PROGRAM_INSIDE] : []),
+        ...['--remount-ro', '/', '--chdir', '/'],
+        ...['--seccomp', String(FILTER_FD), '--info-fd', String(FILTER_FD + files.length)],
+        ...['--', NODE_INSIDE, ...flags, PROGRAM_INSIDE, ...programArguments],
       ]
-    : [...bareLauncher(), executable, ...flags, '--preserve-symlinks-main', PROGRAM_OPENED];
+    : [...bareLauncher(), executable, ...flags, '--preserve-symlinks-main', PROGRAM_OPENED, ...programArguments];
   const residentMegabytes = options.residentMegabytes ?? limits.residentMegabytes;
   const { accountMegabytes } = options;
   const accountBytes =
@@ -146,7 +168,7 @@ export function makeJail(options: JailOptions): Jail {
       const order = {
         ...identity,
         args: ['-c', launch, 'jail', ...command],
-        files: walls.os ? [filterPath, programPath] : [programPath],
+        files,
         reportsInside: walls.os,
         inspectable,
       };

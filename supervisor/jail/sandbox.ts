@@ -27,6 +27,7 @@ export interface SandboxOptions
     JailOptions,
     | 'directory'
     | 'program'
+    | 'cachedProgram'
     | 'heapMegabytes'
     | 'residentMegabytes'
     | 'accountMegabytes'
@@ -110,7 +111,14 @@ function makeInspectableJail(
 ): Jail | null {
   if (!inspectedProgram) return null;
   const directory = join(options.directory, 'inspected');
-  return makeJail({ ...options, ...found, directory, program: inspectedProgram, inspectable: true });
+  return makeJail({
+    ...options,
+    ...found,
+    directory,
+    program: inspectedProgram,
+    cachedProgram: null,
+    inspectable: true,
+  });
 }
 
 /**

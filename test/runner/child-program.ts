@@ -1,6 +1,7 @@
 /** The programs of jailed children, bundled once a run: `npm test` writes them to a folder that the files read. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { cacheProgram } from '../../supervisor/jail/cached-program.ts';
 
 /** The folder of what the files of a run share, the built programs among it. Set by `npm test`. */
 export const RUN_FOLDER_VARIABLE = 'BULKHEAD_TEST_RUN_FOLDER';
@@ -12,6 +13,12 @@ const programs = new Map<Program, Promise<string>>();
 
 /** The program of every child. */
 export const childProgram = (): Promise<string> => program('child.cjs');
+
+/** The program with its code cache, as a supervisor starts it. */
+export async function childPrograms(): Promise<{ readonly program: string; readonly cachedProgram: Buffer | null }> {
+  const program = await childProgram();
+  return { program, cachedProgram: await cacheProgram(program) };
+}
 
 /** The program of a child whose owner debugs it. */
 export const inspectedChildProgram = (): Promise<string> => program('inspected-child.cjs');

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import t from 'tap';
 import { openSandbox, type Sandbox } from '../../supervisor/jail/sandbox.ts';
-import { childProgram, inspectedChildProgram } from '../runner/child-program.ts';
+import { childPrograms, inspectedChildProgram } from '../runner/child-program.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 
 let sandbox: Promise<Sandbox> | undefined;
@@ -15,6 +15,6 @@ export function openSharedSandbox(): Promise<Sandbox> {
 
 async function open(): Promise<Sandbox> {
   const directory = join(await temporaryFolder(t), 'sandbox');
-  const [program, inspectedProgram] = [await childProgram(), await inspectedChildProgram()];
-  return openSandbox({ mode: 'auto', directory, program, inspectedProgram });
+  const programs = { ...(await childPrograms()), inspectedProgram: await inspectedChildProgram() };
+  return openSandbox({ mode: 'auto', directory, ...programs });
 }

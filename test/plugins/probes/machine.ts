@@ -15,7 +15,7 @@ export const files: readonly Probe[] = [
   { name: 'learn that it exists, natively', code: `return need('fs').realpathSync.native('$secretFile');` },
   {
     name: 'list the root',
-    code: `return need('fs').readdirSync('/').filter((name) => !['node', 'child.cjs', 'lib', 'lib64', 'usr'].includes(name)).join();`,
+    code: `return need('fs').readdirSync('/').filter((name) => !['node', 'child.cjs', 'child.cache', 'lib', 'lib64', 'usr'].includes(name)).join();`,
   },
   { name: 'write a file', code: `need('fs').writeFileSync('/tmp/probe', 'x'); return 'written';` },
   { name: 'write a file at the root', code: `need('fs').writeFileSync('/probe', 'x'); return 'written';` },

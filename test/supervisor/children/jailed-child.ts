@@ -10,12 +10,14 @@ import {
 import type { Outcome } from '../../../supervisor/children/child-calls.ts';
 import type { ChildErrorKind } from '../../../supervisor/children/child-errors.ts';
 import { type Jail, type JailOptions, makeJail } from '../../../supervisor/jail/jail.ts';
-import { childProgram } from '../../runner/child-program.ts';
+import { childPrograms } from '../../runner/child-program.ts';
 import { type Teardown, temporaryFolder } from '../../runner/harness.ts';
 
 export async function testJail(test: Teardown, options: Partial<JailOptions> = {}): Promise<Jail> {
   const directory = await temporaryFolder(test);
-  return makeJail({ directory, program: await childProgram(), ...options });
+  const { program, cachedProgram = null } = options;
+  const programs = program === undefined ? await childPrograms() : { program, cachedProgram };
+  return makeJail({ directory, ...options, ...programs });
 }
 
 export interface TestChild extends Child {

@@ -16,6 +16,7 @@ import { stop as stopEsbuild } from 'esbuild';
 import t, { type Test } from 'tap';
 import { buildChild } from '../../../sandbox-child/build-child.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
+import { cacheProgram } from '../../../supervisor/jail/cached-program.ts';
 import type { Jail, Walls } from '../../../supervisor/jail/jail.ts';
 import { Attacker } from '../../plugins/probes/attacker.ts';
 import { EVERY_MEMBER, type Goal, groups, type ProbeGroup } from '../../plugins/probes/groups.ts';
@@ -137,7 +138,8 @@ type Attackers = (members: readonly string[]) => readonly Attacker[];
 
 async function attackersOf(t: Test, combination: Combination, host: Host): Promise<Attackers> {
   const program = combination.realm ? await childProgram() : openRealmProgram;
-  const jail: Jail = await testJail(t, { program, walls: combination });
+  const cachedProgram = await cacheProgram(program);
+  const jail: Jail = await testJail(t, { program, cachedProgram, walls: combination });
   const values = { ...host.values, realm: String(combination.realm) };
   const known = new Map<readonly string[], readonly Attacker[]>();
   const count = Math.max(...Object.values(ATTACKERS));

@@ -1,0 +1,69 @@
+/** The code cache of the child program is one that V8 accepts in a child, and nothing depends on it. */
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { enableCompileCache, getCompileCacheDir } from 'node:module';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { limits } from '../../../sdk/contract/limits.ts';
+import { cacheProgram } from '../../../supervisor/jail/cached-program.ts';
+import { nodeFlags } from '../../../supervisor/jail/node-flags.ts';
+import { childProgram } from '../../runner/child-program.ts';
+import { temporaryFolder } from '../../runner/harness.ts';
+import { bundleOf, testChild, testJail } from '../children/jailed-child.ts';
+
+const program = await childProgram();
+
+/** Whether V8 accepts the code cache under these flags. */
+async function isAccepted(file: string, flags: readonly string[]): Promise<boolean> {
+  const read = `
+    const file = require('node:fs').readFileSync(process.argv[1]);
+    const end = 4 + file.readUInt32LE(0);
+    const options = { cachedData: file.subarray(end) };
+    console.log(new (require('node:vm').Script)(file.latin1Slice(4, end), options).cachedDataRejected);`;
+  const { stdout } = await promisify(execFile)(process.execPath, [...flags, '-e', read, file]);
+  return stdout.trim() === 'false';
+}
+
+t.test('V8 accepts it with the flags of children, whatever their heap', async (t) => {
+  const file = join(await temporaryFolder(t), 'cache');
+  await writeFile(file, (await cacheProgram(program)) ?? '');
+  const grant = `--allow-fs-read=${file}`;
+  for (const heapMegabytes of [limits.heapMegabytes, 512])
+    t.ok(await isAccepted(file, [...nodeFlags(heapMegabytes, true), grant]), `${heapMegabytes} MB`);
+  t.notOk(await isAccepted(file, []), 'and not with others');
+});
+
+t.test('a child starts without a code cache, and with one that V8 rejects', async (t) => {
+  const cached = (await cacheProgram(program)) ?? Buffer.alloc(0);
+  const source = cached.subarray(0, 4 + cached.readUInt32LE(0));
+  const rejected = Buffer.concat([source, randomBytes(64)]);
+  for (const [name, cachedProgram] of Object.entries({ cached, rejected, none: null }))
+    for (const os of [true, false]) {
+      const child = testChild(t, await testJail(t, { program, cachedProgram, walls: { node: true, os } }));
+      await t.resolves(child.load(bundleOf('')), `${name}, ${os ? 'with' : 'without'} bubblewrap`);
+    }
+});
+
+t.test('a kept file that is damaged is made again', async (t) => {
+  if (getCompileCacheDir() === undefined) enableCompileCache(join(await temporaryFolder(t), 'cache'));
+  // A program of its own: other processes use the file of the real one.
+  const own = `/* ${randomBytes(8).toString('hex')} */`;
+  const folder = join(getCompileCacheDir() ?? '', 'child-programs');
+  const list = (): Promise<string[]> => readdir(folder).catch(() => []);
+  const before = await list();
+  const made = await cacheProgram(own);
+  const [name = ''] = (await list()).filter((file) => !before.includes(file));
+  const kept = await readFile(join(folder, name));
+  t.same(await cacheProgram(own), made, 'the kept one');
+  kept.writeUInt8(kept.readUInt8(kept.length - 1) ^ 1, kept.length - 1);
+  await writeFile(join(folder, name), kept);
+  t.ok(made?.subarray(0, 8).equals((await cacheProgram(own))?.subarray(0, 8) ?? Buffer.alloc(0)));
+  t.notSame(await readFile(join(folder, name)), kept, 'not the damaged one');
+});
+
+t.test('a program that cannot be run has none', async (t) => {
+  t.equal(await cacheProgram('throw new Error();'), null);
+  t.equal(await cacheProgram(`'\u{1F600}'`), null, 'nor has one with characters that would be lost');
+});
