@@ -22,6 +22,12 @@ const WORTHWHILE_BYTES = 16 * MIB;
 /** Reduces the number of full collections of the whole process. */
 export const tuneGc = (): void => setFlagsFromString(`--heap-growing-percent=${GROWTH_PERCENT}`);
 
+/**
+ * Time after such a collection until the next, whatever the growth. Milliseconds. What the last calls of a peak hold is garbage
+ * only when they have ended, most of them within 30 seconds, and may be too little to be noticed as growth.
+ */
+const FOLLOW_UP_MS = 30 * SECOND;
+
 export interface HeapUse {
   /** Objects and buffers, garbage included. Bytes. */
   readonly usedBytes: number;
@@ -29,30 +35,40 @@ export interface HeapUse {
   readonly collectedBytes: number;
   /** Share of the time since the last look in which the event loop was busy, 0 to 1. */
   readonly utilization: number;
+  /** Whether the peak has ended long enough ago for another collection. */
+  readonly isFollowUpDue: boolean;
 }
 
 /** Whether the process is idle and holds enough that may be garbage. */
-export const isWorthCollecting = ({ usedBytes, collectedBytes, utilization }: HeapUse): boolean =>
-  utilization < IDLE_UTILIZATION && usedBytes - collectedBytes > WORTHWHILE_BYTES;
+export const isWorthCollecting = ({ utilization, isFollowUpDue, ...bytes }: HeapUse): boolean =>
+  utilization < IDLE_UTILIZATION && (isFollowUpDue || hasGrown(bytes));
+
+const hasGrown = ({ usedBytes, collectedBytes }: Pick<HeapUse, 'usedBytes' | 'collectedBytes'>): boolean =>
+  usedBytes - collectedBytes > WORTHWHILE_BYTES;
 
 /**
  * Collects garbage when the process has become idle after a peak. V8 collects only while objects are created, so an idle
- * process would hold the garbage of its last peak. One collection is enough: it starts V8's own memory reducer, which
- * collects twice more and returns the pages to the system within a minute.
+ * process would hold the garbage of its last peak. A collection also starts V8's own memory reducer, which collects twice more and
+ * returns the pages to the system within a minute.
  *
  * @param everyMs between two looks at the heap
+ * @param followUpMs between the collection after a peak and the next
  * @returns ends it
  */
-export function collectWhenIdle(everyMs = CHECK_MS): () => void {
+export function collectWhenIdle(everyMs = CHECK_MS, followUpMs = FOLLOW_UP_MS): () => void {
   setFlagsFromString('--expose-gc');
   const collect: NodeJS.GCFunction = runInNewContext('gc');
   let collectedBytes = measureUsedBytes();
+  let followUpAt = Number.POSITIVE_INFINITY;
   let previous = eventLoopUtilization();
   const timer = setInterval(async () => {
     const now = eventLoopUtilization();
     const { utilization } = eventLoopUtilization(now, previous);
     previous = now;
-    if (!isWorthCollecting({ usedBytes: measureUsedBytes(), collectedBytes, utilization })) return;
+    const bytes = { usedBytes: measureUsedBytes(), collectedBytes };
+    const isFollowUpDue = performance.now() >= followUpAt;
+    if (!isWorthCollecting({ ...bytes, utilization, isFollowUpDue })) return;
+    followUpAt = hasGrown(bytes) ? performance.now() + followUpMs : Number.POSITIVE_INFINITY;
     // As a task of its own, which finds no stack to scan.
     await collect({ type: 'major', execution: 'async' });
     collectedBytes = measureUsedBytes();

@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import t from 'tap';
 import { collectWhenIdle, isWorthCollecting } from '../../service/lifecycle/garbage-collection.ts';
@@ -5,11 +6,13 @@ import { collectWhenIdle, isWorthCollecting } from '../../service/lifecycle/garb
 const MB = 1_000_000;
 
 t.test('an idle process whose heap grew is worth a collection', async (t) => {
-  const grown = { usedBytes: 100 * MB, collectedBytes: 50 * MB, utilization: 0.05 };
+  const grown = { usedBytes: 100 * MB, collectedBytes: 50 * MB, utilization: 0.05, isFollowUpDue: false };
   t.equal(isWorthCollecting(grown), true);
   t.equal(isWorthCollecting({ ...grown, utilization: 0.5 }), false, 'a pause would delay calls');
   t.equal(isWorthCollecting({ ...grown, collectedBytes: 90 * MB }), false, 'the rest may be live');
   t.equal(isWorthCollecting({ ...grown, usedBytes: 10 * MB }), false);
+  t.equal(isWorthCollecting({ ...grown, usedBytes: 10 * MB, isFollowUpDue: true }), true);
+  t.equal(isWorthCollecting({ ...grown, utilization: 0.5, isFollowUpDue: true }), false);
 });
 
 t.test('the garbage of a peak is collected although nothing new is created', async (t) => {
@@ -24,4 +27,23 @@ t.test('the garbage of a peak is collected although nothing new is created', asy
   const alive = setInterval(() => undefined, 1_000);
   t.teardown(() => clearInterval(alive));
   await collected;
+});
+
+const MODULE = new URL('../../service/lifecycle/garbage-collection.ts', import.meta.url).href;
+/** Ends when what was still in use during the collection of a peak is collected. Nothing grows from then on. */
+const PROGRAM = `
+  import { collectWhenIdle } from ${JSON.stringify(MODULE)};
+  collectWhenIdle(20, 300);
+  const registry = new FinalizationRegistry(() => process.exit(7));
+  // The registry is garbage too unless something refers to it, and the process must live on.
+  setInterval(() => registry.unregister(process), 1_000);
+  let held = { bytes: Buffer.alloc(50_000_000) };
+  registry.register(held, '');
+  setTimeout(() => { held = null; }, 150);
+`;
+
+t.test('what the last calls of a peak hold is collected later, although nothing grows', async (t) => {
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', PROGRAM], { stdio: 'inherit' });
+  t.teardown(() => child.kill('SIGKILL'));
+  t.same(await once(child, 'exit'), [7, null]);
 });
