@@ -13,6 +13,7 @@ import {
   type KeyPlaces,
   recordKeys,
 } from '../files/recorded-keys.ts';
+import { isMissingObject } from '../postgres/database-errors.ts';
 import { listUnknownMigrations } from '../postgres/migrate.ts';
 import { inTransaction, type Transaction, takeNamedLock } from '../postgres/pool.ts';
 import { findRow, type Queryable } from '../postgres/rows.ts';
@@ -117,7 +118,12 @@ export async function setBlobPlace(pool: Pool, { store }: BlobPlace): Promise<vo
 
 /** Two neighbouring releases run side by side during an update. Older ones do not know the tables. */
 async function requireKnownMigrations(pool: Pool, release: string): Promise<void> {
-  const unknown = await listUnknownMigrations(pool);
+  const unknown = await listUnknownMigrations(pool).catch((error: unknown) => {
+    if (!isMissingObject(error)) throw error;
+    throw new ClusterMismatchError(
+      'The database has no tables yet: run sh deploy/node.sh deploy/migrate.ts with this DATABASE_URL, then start again.',
+    );
+  });
   if (unknown.every(({ isLastUpgrade }) => isLastUpgrade)) return;
   const newest = (await readCluster(pool))?.release;
   const other = newest === undefined || newest === release ? 'a newer release' : `release ${newest}`;

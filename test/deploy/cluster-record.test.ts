@@ -162,6 +162,14 @@ t.test('a refused start says why, ends with code 1 and makes no key', async (t) 
   t.same(await listKeys(DATA_DIR), []);
 });
 
+t.test('a database without tables is named, with the command that makes them', async (t) => {
+  const { url, pool } = await testDatabase(t);
+  await pool.query('DROP TABLE migrations');
+  const settings = { DATABASE_URL: url, DATA_DIR: await temporaryFolder(t), LOG_LEVEL: 'error' };
+  const started = forkProcess(t, API, { ...settings, PORT: String(await freePort()) }, 'SIGKILL');
+  await t.rejects(started, { message: /The database has no tables yet: run sh deploy\/node\.sh deploy\/migrate\.ts / });
+});
+
 t.test('of two newer releases, the next one may run beside this one', async (t) => {
   const { pool, close } = openPool(env.DATABASE_URL ?? '', { name: 'test', connections: 1, onError: () => undefined });
   t.teardown(close);
