@@ -14,6 +14,7 @@ import { insertChannel } from '../db/channels/channels.ts';
 import { openListener } from '../db/postgres/listener.ts';
 import { inTransaction } from '../db/postgres/pool.ts';
 import { removeTimeLimit } from '../test/runner/harness.ts';
+import { completeSearchPath } from '../test/runner/programs.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { eventually, startSupervisorFixture } from '../test/supervisor/supervisor-fixture.ts';
 import { percentile } from './percentiles.ts';
@@ -30,6 +31,7 @@ const CODE = `channel.receive = () => ({
 
 // The test fixtures load tap, whose time limit of 30 s would end a measurement.
 removeTimeLimit();
+await completeSearchPath();
 const endings: (() => unknown)[] = [];
 const cleanup = { teardown: (end: () => unknown) => void endings.push(end) };
 

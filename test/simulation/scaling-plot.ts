@@ -8,12 +8,13 @@ const TOP = 24;
 const PLOT_WIDTH = 440;
 const PLOT_HEIGHT = 280;
 /** Of the vertical axis, which counts from 1. */
-const DECADES = 7;
+const DECADES = 6;
 
 interface Series {
   readonly name: string;
   readonly color: string;
-  readonly value: (point: ScalingPoint) => number;
+  /** Null: nothing is drawn. */
+  readonly value: (point: ScalingPoint) => number | null;
 }
 const SERIES: readonly Series[] = [
   { name: 'rows read a second, with faults', color: '#b4450e', value: (point) => point.faultyRows },
@@ -40,8 +41,11 @@ export function drawScaling(points: readonly ScalingPoint[], title: string): str
     (point) => `<text x="${toX(point)}" y="${TOP + PLOT_HEIGHT + 18}" text-anchor="middle">${point.supervisors}</text>`,
   );
   const lines = SERIES.map(({ color, value }) => {
-    const path = points.map((point) => `${toX(point)},${toY(value(point))}`).join(' ');
-    return `<polyline points="${path}" fill="none" stroke="${color}" stroke-width="2"/>`;
+    const path = points.flatMap((point) => {
+      const measured = value(point);
+      return measured === null ? [] : [`${toX(point)},${toY(measured)}`];
+    });
+    return `<polyline points="${path.join(' ')}" fill="none" stroke="${color}" stroke-width="2"/>`;
   });
   const legend = SERIES.map(({ name, color }, index) => {
     const y = TOP + 16 + index * 22;

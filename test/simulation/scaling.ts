@@ -5,7 +5,7 @@ import { simulateCluster } from './cluster-simulation.ts';
 
 export const SIZES = [1, 3, 10, 30, 100, 300, 1_000];
 export const INSTALLATIONS = 10_000_000;
-export const RUN_MS = 120_000;
+export const RUN_MS = 300_000;
 const SETTLE_MS = 20_000;
 const CALLS_PER_SECOND = 100;
 const FAULT_EVERY_MS = 10_000;
@@ -19,8 +19,8 @@ export interface ScalingPoint {
   readonly idleRows: number;
   readonly faultyStatements: number;
   readonly faultyRows: number;
-  /** From a supervisor's end to the next owner. Milliseconds. */
-  readonly recoveryP99Ms: number;
+  /** From a supervisor's end to the next owner; null: none with shards ended. Milliseconds. */
+  readonly recoveryP99Ms: number | null;
   /** Installations of the fullest supervisor, to the mean. */
   readonly imbalance: number;
   readonly forwardedShare: number;
@@ -68,7 +68,7 @@ export function measureScaling(population: Population, supervisors: number, runM
     idleRows: result.idleRows,
     faultyStatements: result.statements,
     faultyRows: result.rowsRead,
-    recoveryP99Ms: recoveries[Math.floor(0.99 * (recoveries.length - 1))] ?? 0,
+    recoveryP99Ms: recoveries[Math.floor(0.99 * (recoveries.length - 1))] ?? null,
     imbalance: result.imbalance,
     forwardedShare: result.forwardedShare,
     refusedShare: (result.refused + result.brokenOff) / Math.max(1, result.calls),

@@ -18,7 +18,7 @@ for (const point of points) {
     figure(point.supervisors),
     `${figure(point.idleStatements)} / ${figure(point.faultyStatements)}`,
     `${figure(point.idleRows)} / ${figure(point.faultyRows)}`,
-    point.recoveryP99Ms === 0 ? '–' : `${(point.recoveryP99Ms / 1_000).toFixed(1)} s`,
+    point.recoveryP99Ms === null ? '–' : `${(point.recoveryP99Ms / 1_000).toFixed(1)} s`,
     point.imbalance.toFixed(2),
     `${Math.round(point.forwardedShare * 100)} %`,
     String(point.violations),
