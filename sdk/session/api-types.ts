@@ -161,7 +161,7 @@ export interface HookLink extends Omit<Offered, 'name'> {
 }
 /** Whether the runtime of a session fires a hook. */
 export interface HookCoverage {
-  readonly name: HookName;
+  readonly name: HookName | 'compaction';
   /** How often it ran. 0: the runtime never fired it. */
   readonly asked: number;
   readonly cancelled: number;
@@ -317,6 +317,12 @@ export interface TurnDetail {
     readonly text: string | null;
     readonly judgement: Judgement | null;
   }[];
+}
+/** A message that waits for an answer. */
+export interface WaitingMessage {
+  readonly sessionId: string;
+  readonly agentId: string;
+  readonly message: TranscriptMessage;
 }
 export interface PromptRequest {
   /** Default: as the turn was opened. */

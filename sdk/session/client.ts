@@ -29,11 +29,13 @@ import type {
   TranscriptMessage,
   Trigger,
   TurnRecord,
+  WaitingMessage,
 } from './api-types.ts';
 import { encodeBase64 } from './base64.ts';
-import { followEvents } from './event-stream.ts';
+import { followEvents, readEvents } from './event-stream.ts';
 import { HostServices } from './host-services.ts';
-import { OwnTools } from './own-tools.ts';
+import { describeTools, OwnTools } from './own-tools.ts';
+import { pause } from './pause.ts';
 import { Transport, type TransportOptions } from './transport.ts';
 import { Turn } from './turn.ts';
 
@@ -60,10 +62,11 @@ export class SessionClient {
   }
 
   /** Starts a session, or opens the one with this `key`. Plugins receive `sessionStarted` of a new one. */
-  async start(body: NewSession, { signal }: Cancellable = {}): Promise<Session> {
+  async start({ tools, ...fields }: NewSession, { signal }: Cancellable = {}): Promise<Session> {
+    const body = { ...fields, ...(tools ? { tools: describeTools(tools) } : {}) };
     const record = await this.#transport.json<SessionRecord>({ method: 'POST', path: '/sessions', body, signal });
     const session = new Session(this.#transport, record.id, record);
-    session.performTools(body.tools ?? []);
+    session.performTools(tools ?? []);
     return session;
   }
 
@@ -94,6 +97,45 @@ export class SessionClient {
     ...filter
   }: EventFilter & { after?: string } & Cancellable = {}): AsyncGenerator<SessionEvent> {
     return this.#follow<SessionEvent>({ ...filter, changes: 'true' }, after, signal);
+  }
+
+  /**
+   * Yields the messages that wait for an answer: of channels, reminders, mail and `append`, oldest first, and then new ones until
+   * the signal aborts. Open a turn with the id of each, one after another. After a restart, those come again whose turns were
+   * not ended.
+   */
+  async *inbox({ signal, ...filter }: EventFilter & Cancellable = {}): AsyncGenerator<{
+    readonly session: Session;
+    readonly message: TranscriptMessage;
+  }> {
+    for (;;) {
+      const stream = { method: 'GET' as const, path: `/sessions/stream${toQueryString({ ...filter })}`, signal };
+      // The stream is open before the list is read, so that no message falls between them.
+      const { body } = await this.#transport.open(stream);
+      const listed = new Set<string>();
+      try {
+        for await (const { sessionId, message } of this.#listWaiting(filter, signal)) {
+          listed.add(message.id);
+          yield { session: this.open(sessionId), message };
+        }
+        for await (const { sessionId, message } of readMessages(body, signal))
+          if (isWaiting(message) && !listed.has(message.id)) yield { session: this.open(sessionId), message };
+      } finally {
+        // A stream that is being read is ended by its reader.
+        await body?.cancel().catch(() => undefined);
+      }
+      await pause(STREAM_PAUSE_MS * Math.random(), signal);
+    }
+  }
+
+  async *#listWaiting(filter: EventFilter, signal: AbortSignal | undefined): AsyncGenerator<WaitingMessage> {
+    let cursor: string | undefined;
+    do {
+      const path = `/sessions/unanswered${toQueryString({ ...filter, cursor })}`;
+      const page = await this.#transport.json<Page<WaitingMessage>>({ method: 'GET', path, signal });
+      yield* page.items;
+      cursor = page.nextCursor ?? undefined;
+    } while (cursor !== undefined);
   }
 
   async *#follow<Event>(
@@ -237,11 +279,12 @@ export class Session {
    * their `run`. Returns all tools.
    */
   async offerTools(
-    offer: { readonly hostTools?: readonly HostToolGroup[]; readonly tools?: readonly OwnTool[] },
+    { tools, ...offer }: { readonly hostTools?: readonly HostToolGroup[]; readonly tools?: readonly OwnTool[] },
     { signal }: Cancellable = {},
   ): Promise<readonly Tool[]> {
-    this.performTools(offer.tools ?? []);
-    const request = { method: 'PUT' as const, path: this.#path('/tools'), body: offer, signal, repeatable: true };
+    this.performTools(tools ?? []);
+    const body = { ...offer, ...(tools ? { tools: describeTools(tools) } : {}) };
+    const request = { method: 'PUT' as const, path: this.#path('/tools'), body, signal, repeatable: true };
     return (await this.#transport.json<Page<Tool>>(request)).items;
   }
 
@@ -319,6 +362,22 @@ export class Session {
     return this.#transport.json({ method: 'POST', path: this.#path(suffix), body, signal, repeatable });
   }
 }
+
+/** The messages of one stream, which ends when it breaks. */
+async function* readMessages(
+  body: ReadableStream<Uint8Array> | null,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Omit<WaitingMessage, 'agentId'>> {
+  try {
+    for await (const { type, data } of readEvents(body)) if (type === 'message' && data !== '') yield JSON.parse(data);
+  } catch {
+    signal?.throwIfAborted();
+  }
+}
+
+/** Not of a turn that its runtime opened with the message, nor cancelled. */
+const isWaiting = ({ role, data, judgement }: TranscriptMessage): boolean =>
+  role === 'user' && data?.turnId === undefined && judgement?.outcome !== 'cancelled';
 
 function toQueryString(query: Readonly<Record<string, string | number | undefined>>): string {
   const present = Object.entries(query).flatMap(([name, value]) =>

@@ -3,6 +3,14 @@ import type { Json, OwnCall, OwnTool, ToolResult } from './api-types.ts';
 
 const failed = (text: string): ToolResult => ({ content: [{ type: 'text', text }], isError: true });
 
+/** What the service knows of tools: neither their functions nor what a crash means for them. */
+export const describeTools = (tools: readonly OwnTool[]): Pick<OwnTool, 'name' | 'description' | 'parameters'>[] =>
+  tools.map(({ name, description, parameters }) => ({
+    name,
+    ...(description === undefined ? {} : { description }),
+    ...(parameters === undefined ? {} : { parameters }),
+  }));
+
 export class OwnTools {
   readonly #tools = new Map<string, OwnTool>();
   readonly #running = new Map<string, Promise<ToolResult>>();

@@ -56,10 +56,16 @@ export class Turn {
    * Calls a tool once, your own too. What a model can correct is a result with `isError`. Aborting the signal aborts the call.
    *
    * @param callId your own id; the same id answers the same result for 24 hours
+   * @param options.keepRunning the tool goes on when this process ends, and the same id answers its result
    */
-  call(callId: string, name: string, args: Json = {}, { signal }: Cancellable = {}): Promise<ToolResult> {
+  call(
+    callId: string,
+    name: string,
+    args: Json = {},
+    { signal, ...options }: Cancellable & { readonly keepRunning?: boolean } = {},
+  ): Promise<ToolResult> {
     return this.#ownTools.runOnce(`${this.#path} ${callId} ${JSON.stringify([name, args])}`, async () => {
-      const answer = await this.requestCall(callId, name, args, signal ? { signal } : {});
+      const answer = await this.requestCall(callId, name, args, { ...options, ...(signal ? { signal } : {}) });
       if ('content' in answer) return answer;
       return this.answerCall(callId, await this.#ownTools.perform(answer, signal), signal ? { signal } : {});
     });
@@ -75,9 +81,9 @@ export class Turn {
     callId: string,
     name: string,
     args: Json = {},
-    { signal, own }: Cancellable & { readonly own?: boolean } = {},
+    { signal, ...options }: Cancellable & { readonly own?: boolean; readonly keepRunning?: boolean } = {},
   ): Promise<ToolResult | OwnCall> {
-    const body = { name, arguments: args, attempt: crypto.randomUUID(), ...(own ? { own } : {}) };
+    const body = { name, arguments: args, attempt: crypto.randomUUID(), ...options };
     return this.#post(`/calls/${encodeURIComponent(callId)}`, body, signal);
   }
 

@@ -74,8 +74,10 @@ const hookLink = z
 
 const hookCoverage = z
   .strictObject({
-    name: z.string().describe('Such as `outboundMessage`.'),
-    asked: z.int().describe('How often it ran for this session. 0: the runtime never fired it.'),
+    name: z.string().describe('Such as `outboundMessage`, or `compaction`.'),
+    asked: z
+      .int()
+      .describe('How often it ran for this session. 0: the runtime never fired it, or no plugin summarizes.'),
     cancelled: z.int(),
     lastAt: timestamp.nullable(),
     messages: z
@@ -111,7 +113,8 @@ const JUDGED_ROLES: Readonly<Record<string, string>> = { inboundMessage: 'user',
 async function readCoverage({ pool, hookCounts }: SessionServices, sessionId: string) {
   await hookCounts.flush();
   const [counts, judged] = await Promise.all([listHookCounts(pool, sessionId), countJudged(pool, sessionId)]);
-  return names.map(({ name, short }) => {
+  const covered = [...names, { name: 'compaction.summarize', short: 'compaction' }];
+  return covered.map(({ name, short }) => {
     const count = counts.find(({ hook }) => hook === name);
     const role = JUDGED_ROLES[short];
     const found = judged.find((one) => one.role === role);

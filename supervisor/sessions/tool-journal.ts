@@ -187,8 +187,9 @@ async function readKnownCall(
   }
   const tool = await findToolOfCall(services, session, request).catch(() => null);
   if (tool && isRepeatable(tool)) return null;
-  await answerCall(services.pool, key, { result: INTERRUPTED }, null);
-  return { result: INTERRUPTED };
+  const answer = { result: INTERRUPTED };
+  await saveAnswer(services, key, answer, toToolMessage(key, request, answer));
+  return answer;
 }
 
 /**

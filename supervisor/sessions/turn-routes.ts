@@ -4,6 +4,7 @@ import { randomUUIDv7 } from 'node:crypto';
 import type { FastifyRequest, FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
+import { pageInbox } from '../../db/sessions/inbox.ts';
 import { listCalls } from '../../db/sessions/tool-calls.ts';
 import { listOutputs, outboundModes } from '../../db/sessions/turn-outputs.ts';
 import { pageTurns, turnOrders, turnStates } from '../../db/sessions/turns.ts';
@@ -176,6 +177,10 @@ const turnDetail = z
   })
   .meta({ id: 'TurnDetail', description: 'A turn with everything that it did so far.' });
 
+const waitingResource = z
+  .strictObject({ sessionId: z.string(), agentId: z.string(), message: messageResource })
+  .meta({ id: 'WaitingMessage', description: 'A message that waits for an answer.' });
+
 const promptResource = z
   .strictObject({
     ...verdict,
@@ -290,6 +295,17 @@ const shapes = {
     }),
     response: { 200: page(turnResource) },
   },
+  unanswered: {
+    summary: 'The messages that wait for an answer, oldest first',
+    details:
+      'Messages of channels, reminders, mail and `POST …/messages` without a turn, or with one that is not over and that no other runtime holds. Open a turn with the id of each. Of the newest 10,000 messages of users.',
+    headers: runtimeHeaders,
+    querystring: pageQuery.extend({
+      agentId: storedId.optional().describe('Only of the sessions of this agent.'),
+      sessionId: storedId.optional().describe('Only of this session.'),
+    }),
+    response: { 200: page(waitingResource) },
+  },
   one: {
     summary: 'One turn, with its calls and outputs',
     details: 'What a runtime needs to go on with a turn that another one left.',
@@ -382,6 +398,12 @@ export function turnRoutes(services: SessionServices): FastifyPluginAsyncZod {
       const prompt = fields === false ? null : { ...fields, compactAfter: fields.compactAfter ?? null };
       const turn = await openTurn(services, session, { ...body, prompt }, readRuntime(request));
       return answerCreated(request, reply, encodeURIComponent(turn.id)).send(turn);
+    });
+
+    app.get('/sessions/unanswered', { schema: shapes.unanswered }, (request) => {
+      const { agentId = null, sessionId = null, ...query } = request.query;
+      const accountId = requireCaller(request).id;
+      return pageInbox(services.pool, { accountId, agentId, sessionId, runtime: readRuntime(request), ...query });
     });
 
     app.get('/sessions/:sessionId/turns', { schema: shapes.list }, async (request) => {

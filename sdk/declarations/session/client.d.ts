@@ -15,7 +15,7 @@ export declare class SessionClient {
     #private;
     constructor(transport: Transport);
     /** Starts a session, or opens the one with this `key`. Plugins receive `sessionStarted` of a new one. */
-    start(body: NewSession, { signal }?: Cancellable): Promise<Session>;
+    start({ tools, ...fields }: NewSession, { signal }?: Cancellable): Promise<Session>;
     /** Returns an existing session by its id, without a request. */
     open(id: string): Session;
     /** Lists the sessions of the account. */
@@ -33,6 +33,15 @@ export declare class SessionClient {
     events({ after, signal, ...filter }?: EventFilter & {
         after?: string;
     } & Cancellable): AsyncGenerator<SessionEvent>;
+    /**
+     * Yields the messages that wait for an answer: of channels, reminders, mail and `append`, oldest first, and then new ones until
+     * the signal aborts. Open a turn with the id of each, one after another. After a restart, those come again whose turns were
+     * not ended.
+     */
+    inbox({ signal, ...filter }?: EventFilter & Cancellable): AsyncGenerator<{
+        readonly session: Session;
+        readonly message: TranscriptMessage;
+    }>;
 }
 export declare class Session {
     #private;
@@ -95,7 +104,7 @@ export declare class Session {
      * Chooses the host's tools and your own that the session offers; what is left out stays. `turn.call` performs yours with
      * their `run`. Returns all tools.
      */
-    offerTools(offer: {
+    offerTools({ tools, ...offer }: {
         readonly hostTools?: readonly HostToolGroup[];
         readonly tools?: readonly OwnTool[];
     }, { signal }?: Cancellable): Promise<readonly Tool[]>;

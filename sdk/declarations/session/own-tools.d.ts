@@ -1,5 +1,7 @@
 /** The tools of a session that this runtime performs. */
 import type { OwnCall, OwnTool, ToolResult } from './api-types.js';
+/** What the service knows of tools: neither their functions nor what a crash means for them. */
+export declare const describeTools: (tools: readonly OwnTool[]) => Pick<OwnTool, 'name' | 'description' | 'parameters'>[];
 export declare class OwnTools {
     #private;
     add(tools: readonly OwnTool[]): void;

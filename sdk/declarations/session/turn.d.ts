@@ -26,16 +26,20 @@ export declare class Turn {
      * Calls a tool once, your own too. What a model can correct is a result with `isError`. Aborting the signal aborts the call.
      *
      * @param callId your own id; the same id answers the same result for 24 hours
+     * @param options.keepRunning the tool goes on when this process ends, and the same id answers its result
      */
-    call(callId: string, name: string, args?: Json, { signal }?: Cancellable): Promise<ToolResult>;
+    call(callId: string, name: string, args?: Json, { signal, ...options }?: Cancellable & {
+        readonly keepRunning?: boolean;
+    }): Promise<ToolResult>;
     /**
      * Calls a tool, and returns its result, or the judged call of a tool of yours. Perform that one, and send its result with
      * `answerCall`.
      *
      * @param options.own you perform the tool, although the session does not list it
      */
-    requestCall(callId: string, name: string, args?: Json, { signal, own }?: Cancellable & {
+    requestCall(callId: string, name: string, args?: Json, { signal, ...options }?: Cancellable & {
         readonly own?: boolean;
+        readonly keepRunning?: boolean;
     }): Promise<ToolResult | OwnCall>;
     /** Sends the result of a call of your own tool. Returns what the model may read of it. */
     answerCall(callId: string, result: ToolResult, { signal }?: Cancellable): Promise<ToolResult>;

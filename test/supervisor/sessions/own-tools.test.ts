@@ -190,7 +190,7 @@ t.test('the client performs its tools in a turn', async (t) => {
     isError: true,
     content: [{ text: /interrupted because its runtime stopped. The tool may have run/ }],
   });
-  session.performTools([{ ...LIST_FILES, run, isRepeatable: true }]);
+  t.match(await session.offerTools({ tools: [{ ...LIST_FILES, run, isRepeatable: true }] }), [{ name: 'list-files' }]);
   await turn.requestCall('c6', 'list-files', { path: '/home' });
   t.same(await turn.call('c6', 'list-files', { path: '/home' }), judged);
 });

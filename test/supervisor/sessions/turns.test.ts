@@ -693,6 +693,41 @@ t.test('a message of a channel is answered without a second judgement, and the r
   });
 });
 
+t.test('messages that wait for an answer are listed, until their turns are over', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  const messages = ['m1', 'm2', 'a bomb'].map((text) => ({ id: text, role: 'user', text }));
+  await fixture.call('POST', `/sessions/${session}/messages`, {
+    messages: [...messages, { role: 'assistant', text: 'x' }],
+  });
+  await turn('POST', '', { id: 'own', text: 'of a runtime that opened its turn with it', trigger: 'user' });
+  const list = async (runtime: string, query = '') => {
+    const url = `/sessions/unanswered${query}`;
+    const headers = {
+      authorization: `Bearer ${await fixture.issuer.issue(fixture.account)}`,
+      'bulkhead-runtime': runtime,
+    };
+    const { items, nextCursor } = (await fixture.app.inject({ method: 'GET', url, headers })).json();
+    return { ids: items.map(({ message }: { message: { id: string } }) => message.id), nextCursor };
+  };
+  t.same((await list('r1')).ids, ['m1', 'm2', 'a bomb']);
+  const { ids, nextCursor } = await list('r1', '?limit=2&agentId=agent-1');
+  t.same(ids, ['m1', 'm2']);
+  t.same(await list('r1', `?limit=2&cursor=${nextCursor}`), { ids: ['a bomb'], nextCursor: null });
+  t.same((await list('r1', '?agentId=nobody')).ids, []);
+  await turn('POST', '', { id: 'm1', trigger: 'user' });
+  await turn('POST', '', { id: 'a bomb', trigger: 'user' });
+  t.same((await list('r1')).ids, ['m1', 'm2'], 'one that was vetoed waits no longer');
+  t.same((await list('r2')).ids, ['m2'], 'nor one that another runtime works on');
+  await expireLease(fixture, session);
+  t.same((await list('r2')).ids, ['m1', 'm2'], 'until its lease has expired');
+  await turn('POST', '/m1/end', {});
+  t.same((await list('r1')).ids, ['m2']);
+  t.same((await list('r1', `?sessionId=${await fixture.session()}`)).ids, []);
+});
+
 t.test('a message that was added unjudged is judged when its turn opens', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
@@ -827,7 +862,7 @@ t.test('a crash at any step loses nothing and repeats nothing that was written',
     const ran = (await counts()).map((count, at) => count - (counted[at] ?? 0));
     t.same(ran, [inbound, outbound, added], `${step}: hooks and handlers`);
     const texts = (await transcript(fixture, session)).slice(before).map(({ role, text }) => [role, text]);
-    const result = isLost ? [] : [['tool', String(turns + 1)]];
-    t.same(texts, [['user', `hello ${id}`], ...result, ['assistant', 'one'], ['assistant', 'two']], step);
+    const result = ['tool', isLost ? call.body.content[0].text : String(turns + 1)];
+    t.same(texts, [['user', `hello ${id}`], result, ['assistant', 'one'], ['assistant', 'two']], step);
   }
 });

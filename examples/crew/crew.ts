@@ -1,0 +1,94 @@
+/**
+ * A crew of three agents: the planner talks to people, the worker works, the reviewer checks. It keeps nothing: the messages
+ * that wait are in the sessions and every step has an id, so a crew that was killed goes on where it was.
+ */
+import {
+  connect,
+  type HostToolGroup,
+  type OwnTool,
+  type Prompt,
+  type Session,
+  type SessionClient,
+  type TranscriptMessage,
+} from '../../sdk/session/session.ts';
+import { askModel } from './scripted-model.ts';
+
+interface Agent {
+  readonly instructions: string;
+  readonly hostTools: readonly HostToolGroup[];
+}
+const agents: Readonly<Record<string, Agent>> = {
+  planner: { instructions: 'You plan the orders of a bakery.', hostTools: ['todo', 'agent'] },
+  worker: { instructions: 'You bake what the planner orders.', hostTools: ['todo', 'agent', 'notify', 'ssh'] },
+  reviewer: { instructions: 'You check what was baked.', hostTools: ['todo', 'agent'] },
+};
+/** What started a message, by its kind. All others are people's. */
+const TRIGGERS = { agent_message: 'agent', reminder: 'schedule' } as const;
+const COMPACT_AFTER = 6;
+const RETRY_MS = 1_000;
+
+const { BULKHEAD_URL = 'http://localhost:4010', BULKHEAD_TOKEN = '' } = process.env;
+const client = connect({ url: BULKHEAD_URL, token: BULKHEAD_TOKEN, runtime: 'crew' });
+const sessions = new Map<string, Session>();
+
+/** A tool of the crew itself: it forgets what an agent talked about. */
+const forget: OwnTool = {
+  name: 'forget',
+  description: 'Clears the conversation of an agent.',
+  parameters: { type: 'object', properties: { agentId: { type: 'string' } }, required: ['agentId'] },
+  isRepeatable: true,
+  async run({ agentId }: { agentId: string }) {
+    const session = await client.start({ agentId, key: agentId });
+    await session.clear({ reason: 'the day is over', trigger: 'agent' });
+    return `Forgot the conversation of the ${agentId}.`;
+  },
+};
+
+/** The tools of a session are chosen once: a channel's starts without any. */
+async function prepareSession(session: Session, { hostTools }: Agent): Promise<Session> {
+  const known = sessions.get(session.id);
+  if (known) return known;
+  await session.offerTools({ hostTools, tools: [forget] });
+  sessions.set(session.id, session);
+  return session;
+}
+
+async function takeTurn(agentId: string, session: Session, message: TranscriptMessage, agent: Agent): Promise<void> {
+  const trigger = TRIGGERS[message.data?.kind as keyof typeof TRIGGERS] ?? 'user';
+  const compaction = { compactAfter: COMPACT_AFTER };
+  const turn = await session.openTurn({
+    id: message.id,
+    trigger,
+    systemPrompt: agent.instructions,
+    prompt: compaction,
+  });
+  let prompt: Prompt | undefined = turn.record?.prompt;
+  while (prompt?.action === 'continue') {
+    const { text, calls } = askModel(agentId, prompt);
+    for (const call of calls) await turn.call(call.id, call.name, call.arguments, { keepRunning: true });
+    if (calls.length === 0) {
+      await turn.end(text);
+      return;
+    }
+    prompt = await turn.prompt(compaction);
+  }
+}
+
+/** Answers the messages of an agent, one after another. */
+async function work(agentId: string, agent: Agent, inbox: ReturnType<SessionClient['inbox']>): Promise<void> {
+  for await (const { session, message } of inbox)
+    await takeTurn(agentId, await prepareSession(session, agent), message, agent);
+}
+
+/** What failed waits in the inbox. */
+async function workForEver(agentId: string, agent: Agent): Promise<void> {
+  for (;;) {
+    await work(agentId, agent, client.inbox({ agentId })).catch((error: Error) => console.error(error.message));
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+  }
+}
+
+// An agent without a session gets no mail. The planner's sessions are the conversations of the channel.
+for (const agentId of ['worker', 'reviewer']) await client.start({ agentId, key: agentId, strict: true });
+console.log('ready');
+await Promise.all(Object.entries(agents).map(([agentId, agent]) => workForEver(agentId, agent)));

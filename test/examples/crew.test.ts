@@ -1,0 +1,249 @@
+/**
+ * The crew of the examples, killed in its middle. In the long run the whole service is replaced and its supervisor killed, too:
+ * every turn, call, reply and reminder is there once and in order, and every hook ran.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import type { Pool } from 'pg';
+import t, { type Test } from 'tap';
+import { insertChannel } from '../../db/channels/channels.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
+import { setChannelAgent } from '../../db/sessions/conversations.ts';
+import { type ServiceFixture, startServiceFixture } from '../deploy/service-fixture.ts';
+import { bareEnvironment } from '../fixtures/bare-environment.ts';
+import { killProcess } from '../runner/harness.ts';
+import { seededRandom } from '../runner/random.ts';
+import { amount } from '../runner/soak.ts';
+import { deliver } from '../supervisor/delivery/channels.ts';
+import { noSshd, type Sshd, startSshd } from '../supervisor/host/sshd.ts';
+import {
+  eventually,
+  type Installed,
+  openStorageFixture,
+  type PluginSource,
+  startSupervisorFixture,
+} from '../supervisor/supervisor-fixture.ts';
+
+const CREW = fileURLToPath(new URL('../../examples/crew/crew.ts', import.meta.url));
+const ORDERS = amount({ quick: 1, soak: 20 });
+/** An order takes at most this long, with everything that is killed meanwhile. Milliseconds. */
+const ORDER_MS = 120_000;
+/** Between two blows. Milliseconds. */
+const PAUSE_MS = amount({ quick: 1_000, soak: 3_000 });
+const SCAN_MS = 100;
+const random = seededRandom();
+t.setTimeout(ORDERS * ORDER_MS + 120_000);
+
+const BAKERY = `
+  for (const hook of ['inboundMessage', 'outboundMessage', 'agentMessage', 'todoCreate', 'todoUpdate', 'todoComplete', 'todoDelete',
+    'notifySchedule', 'notifyDeliver', 'sshCommand', 'sshCommandInput', 'sshCommandOutput', 'sessionClear', 'toolCall', 'toolResult'])
+    middleware[hook] = () => {};
+  middleware.systemPrompt = (ctx) => ctx.systemPrompt;
+  compaction.summarize = () => 'Orders came and went.';
+  tools.keep = {
+    description: 'Keeps a note and a picture',
+    parameters: { type: 'object', properties: { text: { type: 'string' }, picture: { type: 'string' } } },
+    async handler({ text, picture }) {
+      await host.workspace.write('orders/' + text + '.txt', text);
+      const bytes = Uint8Array.from(atob(picture), (one) => one.charCodeAt(0));
+      return 'kept ' + (await host.media.put(bytes, text + '.png')).mediaType;
+    },
+  };
+  channel.receive = ({ bodyText }) => ({ messages: [{ conversationKey: 'shop', from: 'bob', text: bodyText }] });
+  channel.send = ({ text }) => { host.log('sent', { text }); };`;
+
+interface Crew {
+  restart(): Promise<void>;
+}
+/** Bulkhead with the bakery's plugin and its shop, a channel. */
+interface Bakery {
+  readonly url: string;
+  readonly pool: Pool;
+  readonly token: string;
+  /** A customer writes to the shop. */
+  order(text: string): Promise<unknown>;
+  /** What may happen at any time. */
+  readonly blows: Readonly<Record<string, (crew: Crew) => Promise<unknown>>>;
+}
+
+const SOURCE = { slug: 'bakery', account: 'ann', code: BAKERY, capabilities: ['host.workspace', 'host.media'] };
+const killCrew = (crew: Crew): Promise<void> => crew.restart();
+
+function startCrew(t: Test, { url, token }: Bakery): Crew {
+  const env = { ...bareEnvironment, BULKHEAD_URL: url, BULKHEAD_TOKEN: token };
+  const start = () => spawn(process.execPath, [CREW], { env, stdio: ['ignore', 'ignore', 'ignore'] });
+  let running: ChildProcess = start();
+  const end = async () => {
+    const gone = once(running, 'exit');
+    if (running.exitCode === null && running.signalCode === null && running.kill('SIGKILL')) await gone;
+  };
+  t.teardown(end);
+  return {
+    async restart() {
+      await end();
+      running = start();
+    },
+  };
+}
+
+interface Storage {
+  readonly pool: Pool;
+  install(source: PluginSource): Promise<Installed>;
+}
+
+async function openShop({ pool, install }: Storage) {
+  const made = await install(SOURCE);
+  const { installationId, accountId } = made;
+  const channel = await inTransaction(pool, async (tx) => {
+    const shop = await insertChannel(tx, { installationId, accountId, name: 'shop' });
+    await setChannelAgent(tx, shop.id, { id: 'planner', name: null });
+    return shop;
+  });
+  return { made, channel };
+}
+
+/** A supervisor of this process. */
+async function openQuickBakery(t: Test, sshd: Sshd): Promise<Bakery> {
+  const sshTargets = await sshd.targets({ accounts: ['ann'] });
+  const fixture = await startSupervisorFixture(t, { sshTargets, reminderScanMs: SCAN_MS });
+  await fixture.app.listen({ port: 0, host: '127.0.0.1' });
+  const { made, channel } = await openShop(fixture);
+  return {
+    url: `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`,
+    pool: fixture.pool,
+    token: await fixture.issuer.issue('ann'),
+    order: (text) => deliver(fixture, made, channel, [text]),
+    blows: { killCrew },
+  };
+}
+
+/** The whole service. */
+async function openBakery(t: Test, sshd: Sshd): Promise<Bakery> {
+  const storage = await openStorageFixture(t);
+  await sshd.targets({ accounts: ['ann'] });
+  const { channel } = await openShop(storage);
+  const service = await startServiceFixture(t, {
+    DATA_DIR: storage.dataDir,
+    DATABASE_URL: storage.url,
+    SSH_HOSTS_FILE: join(sshd.folder, 'hosts.json'),
+  });
+  return {
+    url: `http://localhost:${service.env.SUPERVISOR_PORT}`,
+    pool: storage.pool,
+    token: await storage.issuer.issue('ann', (ORDERS + 1) * ORDER_MS),
+    order: (body) => fetch(`${service.url}/webhook/plugin/${channel.routingId}`, { method: 'POST', body }),
+    blows: { replace: () => replaceService(service), killSupervisor: () => killSupervisor(service), killCrew },
+  };
+}
+
+async function replaceService(service: ServiceFixture): Promise<void> {
+  const countOutcomes = () => service.lines.filter((line) => /^(not )?replaced:/.test(line)).length;
+  const before = countOutcomes();
+  service.kill('SIGUSR2');
+  await eventually(async () => countOutcomes() > before, ORDER_MS);
+}
+
+async function killSupervisor(service: ServiceFixture): Promise<void> {
+  const find = async () =>
+    (await service.processes()).find(({ command }) => command.includes('supervisor/main.ts'))?.pid;
+  killProcess(await eventually(find, ORDER_MS));
+}
+
+/** Deals each of the blows, and then any of them, until it is told to stop. */
+function startBlows({ blows }: Bakery, crew: Crew) {
+  const names = Object.keys(blows);
+  const dealt: string[] = [];
+  let isOver = false;
+  const work = (async () => {
+    while (!isOver) {
+      await sleep(random.integer(PAUSE_MS / 4, PAUSE_MS));
+      const name = names[dealt.length] ?? names[random.integer(0, names.length - 1)] ?? '';
+      await blows[name]?.(crew);
+      dealt.push(name);
+    }
+  })();
+  return {
+    async stop() {
+      isOver = true;
+      await work;
+      return dealt;
+    },
+  };
+}
+
+t.test('a day of the crew', { skip: noSshd }, async (t) => {
+  const sshd = await startSshd(t);
+  const bakery = await amount({ quick: openQuickBakery, soak: openBakery })(t, sshd);
+  const { pool, url, token } = bakery;
+  const crew = startCrew(t, bakery);
+  /** By turn: a reminder may come before the turn that scheduled it has ended. */
+  const readTexts = async (agentId: string): Promise<string[]> => {
+    const { rows } = await pool.query(
+      `SELECT m.role, m.text FROM session_messages m JOIN sessions s ON s.id = m.session_id
+         JOIN session_messages asked ON asked.session_id = m.session_id AND asked.id = coalesce(m.data ->> 'turnId', m.id)
+        WHERE s.agent_id = $1 AND m.role <> 'notice' ORDER BY asked.position, m.position`,
+      [agentId],
+    );
+    return rows.map(({ role, text }) => (role === 'tool' ? 'tool' : `${role}: ${text.replace(/: [\w-]{20,}$/, '')}`));
+  };
+  const say = async (text: string, reply: string): Promise<void> => {
+    await bakery.order(text);
+    await eventually(async () => (await readTexts('planner')).includes(`assistant: ${reply}`), ORDER_MS);
+  };
+  const blows = startBlows(bakery, crew);
+  const orders = Array.from({ length: ORDERS }, (_, at) => `Order ${at + 1}`);
+  for (const order of orders) await say(order, `${order} is done.`);
+  const dealt = await blows.stop();
+  t.same(
+    Object.keys(bakery.blows).filter((name) => !dealt.includes(name)),
+    [],
+    dealt.join(', '),
+  );
+
+  const perOrder = (lines: (order: string) => readonly string[]): string[] => orders.flatMap(lines);
+  t.same(
+    await readTexts('planner'),
+    perOrder((order) => [
+      ...[`user: ${order}`, 'tool', 'tool', `assistant: ${order} is planned.`],
+      ...[`user: ${order} is approved`, `assistant: ${order} is done.`],
+    ]),
+  );
+  t.same(
+    await readTexts('worker'),
+    perOrder((order) => [
+      ...[`user: ${order}`, 'tool', 'tool', 'tool', 'tool', `assistant: ${order} is in the oven.`],
+      ...[`user: Ready: ${order}`, 'tool', 'tool', `assistant: ${order} is out.`],
+    ]),
+  );
+  t.same(
+    await readTexts('reviewer'),
+    perOrder((order) => [`user: ${order}`, 'tool', 'tool', `assistant: ${order} is fine.`]),
+  );
+  const count = async (sql: string): Promise<number> => Number((await pool.query(sql)).rows[0].count);
+  t.equal(await count(`SELECT count(*) FROM turns WHERE state <> 'ended'`), 0, 'no turn is left open');
+  t.equal(await count('SELECT count(*) FROM tool_calls WHERE answer IS NOT NULL'), ORDERS * 10, 'calls');
+  t.equal(await count('SELECT count(*) FROM todos'), 0, 'to-dos');
+  t.equal(await count(`SELECT count(*) FROM reminders WHERE last_outcome = 'delivered'`), ORDERS, 'reminders');
+
+  await say('Good night', 'Good night.');
+  await eventually(async () => (await readTexts('reviewer')).length === 0, ORDER_MS);
+  const countReplies = () => count(`SELECT count(*) FROM deliveries WHERE direction = 'out'`);
+  await eventually(async () => (await countReplies()) > ORDERS * 2, ORDER_MS);
+  t.equal(await countReplies(), ORDERS * 2 + 1, 'replies');
+  const asked = new Map<string, number>();
+  // biome-ignore lint/suspicious/noExplicitAny: answers of any shape
+  const read = async (path: string): Promise<any> =>
+    (await fetch(url + path, { headers: { authorization: `Bearer ${token}` } })).json();
+  for (const { id } of (await read('/sessions')).items)
+    for (const hook of (await read(`/sessions/${id}/hooks`)).coverage)
+      asked.set(hook.name, (asked.get(hook.name) ?? 0) + hook.asked);
+  t.same(
+    [...asked].filter(([, times]) => times === 0).map(([name]) => name),
+    [],
+    'the host fired every hook',
+  );
+});
