@@ -41,6 +41,7 @@ const routes = [
     component: lazyRouteComponent(() => import('./installations/installation-page.tsx'), 'InstallationPage'),
   }),
   page('/agents', () => import('./agents/agents-page.tsx'), 'AgentsPage'),
+  page('/services', () => import('./services/services-page.tsx'), 'ServicesPage'),
   page('/tokens', () => import('./tokens/tokens-page.tsx'), 'TokensPage'),
   page('/storage', () => import('./storage/storage-page.tsx'), 'StoragePage'),
   page('/plugins', () => import('./authoring/plugins-page.tsx'), 'PluginsPage'),

@@ -16,7 +16,7 @@ async function readAddress(): Promise<string> {
 }
 
 /** @throws Problem if the service refuses the call */
-export async function callSessions<Answer>(method: 'GET' | 'POST' | 'DELETE', path: string, body?: unknown) {
+export async function callSessions<Answer>(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: unknown) {
   address ??= readAddress();
   const base = await address.catch((error: unknown) => {
     address = null;

@@ -81,6 +81,20 @@ export const pageReminders = (
     query,
   );
 
+/** What is to come for an account, oldest first. */
+export const pageComingReminders = (
+  pool: Pool,
+  { accountId, ...query }: PageQuery & { readonly accountId: string },
+): Promise<Page<ReminderRow>> =>
+  readPositionPage<ReminderRow>(
+    pool,
+    `SELECT ${REMINDER} FROM reminders
+      WHERE account_id = $1 AND next_at IS NOT NULL AND reminders.position > $2
+      ORDER BY reminders.position LIMIT $3`,
+    [accountId],
+    query,
+  );
+
 /**
  * What is due, oldest first.
  *

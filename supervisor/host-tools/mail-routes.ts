@@ -1,16 +1,38 @@
-/** `/sessions/{id}/mail`: sends a message to another agent. */
+/** `/sessions/{id}/mail` and `/mail`: messages between agents. */
 
 import { randomUUIDv7 } from 'node:crypto';
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
+import { listLatestMail } from '../../db/sessions/mail.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { jsonBody } from '../../service/http/schemas.ts';
+import { jsonBody, page, timestamp } from '../../service/http/schemas.ts';
 import { requireSession, type SessionServices, sessionParams } from '../sessions/session-services.ts';
 import { sendMail } from './mail.ts';
 import { mailFields } from './mail-tools.ts';
 import { ownId, startedBy } from './request-fields.ts';
+
+const MAIL_MAX = 100;
+
+const latest = {
+  summary: 'The latest mail between agents of the account, newest first',
+  details: 'At most 100, among the newest 1,000 messages of the account.',
+  response: {
+    200: page(
+      z
+        .strictObject({
+          messageId: z.string(),
+          sessionId: z.string().describe('The session of the receiver.'),
+          fromAgentId: z.string(),
+          toAgentId: z.string(),
+          text: z.string(),
+          at: timestamp,
+        })
+        .meta({ id: 'ReceivedMail', description: 'A message that an agent got from another one.' }),
+    ),
+  },
+} satisfies FastifySchema;
 
 const send = {
   summary: 'Sends a message to another agent of the account',
@@ -37,6 +59,11 @@ const send = {
 export function mailRoutes(services: SessionServices): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Services');
+    app.get('/mail', { schema: latest }, async (request) => ({
+      items: await listLatestMail(services.pool, requireCaller(request).id, MAIL_MAX),
+      nextCursor: null,
+    }));
+
     app.post('/sessions/:sessionId/mail', { schema: send }, async (request) => {
       const session = await requireSession(services, requireCaller(request), request.params);
       const { id = randomUUIDv7(), trigger: started, ...mail } = request.body;

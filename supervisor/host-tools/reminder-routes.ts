@@ -3,7 +3,7 @@
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { pageReminders } from '../../db/sessions/reminders.ts';
+import { pageComingReminders, pageReminders } from '../../db/sessions/reminders.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
@@ -34,6 +34,10 @@ const reminderResource = z
   })
   .meta({ id: 'Reminder', description: 'A text that is delivered at a time, once or repeated.' });
 
+const comingReminder = reminderResource
+  .extend({ sessionId: z.string() })
+  .meta({ id: 'ComingReminder', description: 'A reminder with its session.' });
+
 const shapes = {
   schedule: {
     summary: 'Schedules a reminder',
@@ -55,6 +59,11 @@ const shapes = {
     querystring: pageQuery,
     response: { 200: page(reminderResource) },
   },
+  coming: {
+    summary: 'The reminders of the account that are to come, oldest first',
+    querystring: pageQuery,
+    response: { 200: page(comingReminder) },
+  },
   one: { summary: 'One reminder', params: reminderParams, response: { 200: reminderResource } },
   cancel: {
     summary: 'Cancels what is to come of a reminder',
@@ -72,6 +81,12 @@ export function reminderRoutes(services: SessionServices): FastifyPluginAsyncZod
       const { trigger: started, ...fields } = request.body;
       const reminder = await scheduleReminder(services, session, fields, started);
       return answerCreated(request, reply, encodeURIComponent(reminder.id)).send(reminder);
+    });
+
+    app.get('/notifications', { schema: shapes.coming }, async (request) => {
+      const { id: accountId } = requireCaller(request);
+      const { items, nextCursor } = await pageComingReminders(services.pool, { accountId, ...request.query });
+      return { items: items.map((row) => ({ ...describeReminder(row), sessionId: row.sessionId })), nextCursor };
     });
 
     app.get('/sessions/:sessionId/notifications', { schema: shapes.list }, async (request) => {

@@ -31,6 +31,11 @@ const todoResource = z
   })
   .meta({ id: 'Todo', description: 'A to-do of the account. All its agents share them.' });
 
+const todoQuery = pageQuery.extend({
+  done: z.stringbool().optional().describe('Default: both.'),
+  assigneeAgentId: storedId.optional(),
+});
+
 const shapes = {
   create: {
     summary: 'Creates a to-do',
@@ -44,13 +49,15 @@ const shapes = {
     }),
     response: { 201: todoResource },
   },
+  all: {
+    summary: 'The to-dos of the account, oldest first, without a session',
+    querystring: todoQuery,
+    response: { 200: page(todoResource) },
+  },
   list: {
     summary: 'The to-dos of the account, oldest first',
     params: sessionParams,
-    querystring: pageQuery.extend({
-      done: z.stringbool().optional().describe('Default: both.'),
-      assigneeAgentId: storedId.optional(),
-    }),
+    querystring: todoQuery,
     response: { 200: page(todoResource) },
   },
   one: { summary: 'One to-do', params: todoParams, response: { 200: todoResource } },
@@ -87,6 +94,12 @@ export function todoRoutes(services: SessionServices): FastifyPluginAsyncZod {
       const { trigger: started, ...fields } = request.body;
       const todo = await createTodo(services, session, fields, started);
       return answerCreated(request, reply, encodeURIComponent(todo.id)).send(todo);
+    });
+
+    app.get('/todos', { schema: shapes.all }, async (request) => {
+      const { id: accountId } = requireCaller(request);
+      const { items, nextCursor } = await pageTodos(services.pool, { accountId, ...request.query });
+      return { items: items.map(describeTodo), nextCursor };
     });
 
     app.get('/sessions/:sessionId/todos', { schema: shapes.list }, async (request) => {

@@ -11,6 +11,7 @@ import { temporaryFolder } from '../runner/harness.ts';
 import { amount } from '../runner/soak.ts';
 import { LOOKS, openConsole, startBrowser } from './browser.ts';
 import { compile } from './compiler.ts';
+import { press, pressInDialog } from './console-fixture.ts';
 import { composeText, editDraft, listErrors, openEditor, readDraftFile, typeKeys, write } from './editor-actions.ts';
 import { installationThat, publish, publishFrontDesk } from './front-desk.ts';
 import { inspect } from './pictures.ts';
@@ -170,6 +171,66 @@ t.test('what users do with plugins can be done in the console', async (t) => {
       .first()
       .waitFor();
     await inspect(t, page, 'playground');
+    await page.getByRole('link', { name: 'Installations' }).click();
+    await page.getByRole('link', { name: 'Front desk' }).click();
+  });
+
+  await t.test('services: what is to be done, what is due, and hosts, with the keyboard', async (t) => {
+    await page.getByRole('link', { name: 'Services', exact: true }).click();
+    for (const empty of [
+      'Nothing is to be done',
+      'No reminder is to come',
+      'No agent has written',
+      'added no SSH host',
+    ])
+      await page.getByText(empty).waitFor();
+    await inspect(t, page, 'services-none');
+    const ask = async (path: string, body: object) => {
+      const answer = await fetch(`http://localhost:${service.env.SUPERVISOR_PORT}${path}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${service.token}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ trigger: 'user', ...body }),
+      });
+      const made = (await answer.json()) as { id: string };
+      t.ok(answer.ok, JSON.stringify(made));
+      return made;
+    };
+    const start = (agentId: string) => ask('/sessions', { agentId, trigger: undefined });
+    const [baker] = [await start('baker'), await start('planner')];
+    const path = `/sessions/${baker.id}`;
+    await ask(`${path}/todos`, { title: 'Buy flour', notes: 'Rye', dueAt: '2099-01-05T06:00:00Z' });
+    await ask(`${path}/notifications`, {
+      text: 'Turn the oven on',
+      at: '2099-01-05T06:00:00Z',
+      repeat: 'FREQ=DAILY',
+      zone: 'Europe/Berlin',
+    });
+    await ask(`${path}/mail`, { toAgentId: 'planner', text: 'The bread is done.' });
+    await page.getByText('The bread is done.').waitFor();
+    await page.getByText('FREQ=DAILY (Europe/Berlin)').waitFor();
+    await press(page, 'Add an SSH host');
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Id').fill('web');
+    await dialog.getByLabel('Address').fill('web.invalid');
+    await dialog.getByLabel('User').fill('deploy');
+    await dialog.getByLabel('Password').first().fill('never shown again');
+    await inspect(t, page, 'ssh-host');
+    await pressInDialog(page, 'Add an SSH host');
+    await page.getByText('deploy@web.invalid:22').waitFor();
+    await page.getByRole('button', { name: 'Test web' }).click();
+    await page.getByText('web.invalid has no address').first().waitFor();
+    await inspect(t, page, 'services', LOOKS);
+    t.notMatch(await page.content(), /never shown again/);
+    await page.getByRole('button', { name: 'Complete Buy flour' }).focus();
+    await page.keyboard.press('Enter');
+    await page.getByText('Nothing is to be done').waitFor();
+    await page.getByRole('button', { name: 'Cancel Turn the oven on' }).focus();
+    await page.keyboard.press('Enter');
+    await pressInDialog(page, 'Cancel Turn the oven on');
+    await page.getByText('No reminder is to come').waitFor();
+    await press(page, 'Remove web');
+    await pressInDialog(page, 'Remove web');
+    await page.getByText('added no SSH host').waitFor();
     await page.getByRole('link', { name: 'Installations' }).click();
     await page.getByRole('link', { name: 'Front desk' }).click();
   });

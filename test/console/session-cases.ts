@@ -123,7 +123,16 @@ export async function runSessionCases(t: Test, service: ServiceFixture, browser:
   });
 
   await t.test('pages have titles, and what is not there has a way back', async (t) => {
-    for (const title of ['Catalog', 'Installations', 'Agents', 'Storage', 'My plugins', 'Playground', 'Operation']) {
+    for (const title of [
+      'Catalog',
+      'Installations',
+      'Agents',
+      'Services',
+      'Storage',
+      'My plugins',
+      'Playground',
+      'Operation',
+    ]) {
       await page.getByRole('link', { name: title, exact: true }).first().click();
       await page.getByRole('heading', { level: 1, name: title }).waitFor();
       t.equal(await page.title(), `${title} · Bulkhead`);

@@ -1,0 +1,200 @@
+/** What the host does for the account's agents: to-dos, reminders, mail between agents, and SSH hosts. */
+import { Group, Stack, Text } from '@mantine/core';
+import type { Page, Reminder, SessionRecord, Todo } from '../../sdk/session/api-types.ts';
+import { FOLLOW_MS } from '../rest/installations.ts';
+import { callSessions } from '../rest/session-api.ts';
+import { ActionButton } from '../shell/action-button.tsx';
+import { ConfirmButton } from '../shell/confirm-button.tsx';
+import { DataTable } from '../shell/data-table.tsx';
+import { PageHeader } from '../shell/page-header.tsx';
+import { PageLink } from '../shell/page-link.tsx';
+import { PagedList } from '../shell/paged-list.tsx';
+import { Section } from '../shell/section.tsx';
+import { Timestamp } from '../shell/timestamp.tsx';
+import { escapeText } from '../style/untrusted-text.ts';
+import { SshHosts } from './ssh-hosts.tsx';
+
+interface AccountReminder extends Reminder {
+  readonly sessionId: string;
+}
+interface ReceivedMail {
+  readonly messageId: string;
+  readonly sessionId: string;
+  readonly fromAgentId: string;
+  readonly toAgentId: string;
+  readonly text: string;
+  readonly at: string;
+}
+
+export function ServicesPage() {
+  return (
+    <Stack>
+      <PageHeader title="Services" subtitle="What Bulkhead does for your agents: to-dos, reminders, mail and SSH." />
+      <Todos />
+      <Reminders />
+      <Mail />
+      <SshHosts />
+    </Stack>
+  );
+}
+
+function Todos() {
+  return (
+    <Section title="To-dos">
+      <PagedList
+        queryKey={['services', 'todos']}
+        read={(page) => callSessions<Page<Todo>>('GET', `/todos?${new URLSearchParams({ done: 'false', ...page })}`)}
+        refreshMs={FOLLOW_MS}
+        empty="Nothing is to be done. Agents whose sessions offer the tools todo__… add to-dos here."
+      >
+        {(todos) => <DataTable label="To-dos" titles={['To do', 'Due', 'For', 'Do']} rows={todos.map(describeTodo)} />}
+      </PagedList>
+    </Section>
+  );
+}
+
+function describeTodo({ id, title, notes, dueAt, assigneeAgentId }: Todo) {
+  const name = escapeText(title);
+  return {
+    key: id,
+    cells: [
+      <Stack key="what" gap={0}>
+        <Text size="sm" className="foreign">
+          {name}
+        </Text>
+        {notes === '' ? null : (
+          <Text size="xs" c="dimmed" lineClamp={2} className="foreign">
+            {escapeText(notes)}
+          </Text>
+        )}
+      </Stack>,
+      dueAt === null ? 'any time' : <Timestamp key="due" at={dueAt} />,
+      assigneeAgentId === null ? 'all agents' : escapeText(assigneeAgentId),
+      <Group key="do" gap="xs" wrap="nowrap">
+        <ActionButton
+          aria-label={`Complete ${name}`}
+          run={() => changeTodo('PATCH', id, { done: true, trigger: 'user' })}
+          done={`${name} is done`}
+        >
+          Complete
+        </ActionButton>
+        <ConfirmButton
+          label={`Delete ${name}`}
+          short="Delete"
+          title={`Delete ${name}?`}
+          run={() => changeTodo('DELETE', id)}
+          done={`${name} is deleted`}
+        >
+          <Text>It disappears for all agents of your account.</Text>
+        </ConfirmButton>
+      </Group>,
+    ],
+  };
+}
+
+/** The hooks of a change run in a session: the newest one. */
+async function changeTodo(method: 'PATCH' | 'DELETE', id: string, body?: object): Promise<unknown> {
+  const { items } = await callSessions<Page<SessionRecord>>('GET', '/sessions?limit=1');
+  const [session] = items;
+  if (!session) throw new Error('There is no session in which plugins could be asked. Open one in the playground.');
+  const query = method === 'DELETE' ? '?trigger=user' : '';
+  return callSessions(method, `/sessions/${session.id}/todos/${encodeURIComponent(id)}${query}`, body);
+}
+
+function Reminders() {
+  return (
+    <Section title="Reminders">
+      <PagedList
+        queryKey={['services', 'reminders']}
+        read={(page) => callSessions<Page<AccountReminder>>('GET', `/notifications?${new URLSearchParams(page)}`)}
+        refreshMs={FOLLOW_MS}
+        empty="No reminder is to come. Agents whose sessions offer the tools notify__… schedule them."
+      >
+        {(reminders) => (
+          <DataTable
+            label="Reminders"
+            titles={['Text', 'Next', 'Repeats', 'Last', 'Do']}
+            rows={reminders.map(describeReminder)}
+          />
+        )}
+      </PagedList>
+    </Section>
+  );
+}
+
+function describeReminder({ id, sessionId, text, to, zone, repeat, nextAt, lastAt, lastOutcome }: AccountReminder) {
+  const name = escapeText(text);
+  return {
+    key: `${sessionId} ${id}`,
+    cells: [
+      <Stack key="what" gap={0}>
+        <Text size="sm" lineClamp={2} className="foreign">
+          {name}
+        </Text>
+        <Text size="xs" c="dimmed" className="foreign">
+          to {escapeText(to)} in <OpenSession id={sessionId} />
+        </Text>
+      </Stack>,
+      nextAt === null ? 'over' : <Timestamp key="next" at={nextAt} />,
+      repeat === null ? 'once' : `${escapeText(repeat)} (${escapeText(zone)})`,
+      lastAt === null ? (
+        'never'
+      ) : (
+        <Group key="last" gap={4}>
+          {lastOutcome} <Timestamp at={lastAt} />
+        </Group>
+      ),
+      <ConfirmButton
+        key="do"
+        label={`Cancel ${name}`}
+        short="Cancel"
+        title="Cancel the reminder?"
+        run={() => callSessions('DELETE', `/sessions/${sessionId}/notifications/${encodeURIComponent(id)}`)}
+        done="The reminder is cancelled"
+      >
+        <Text>What is to come of it does not happen.</Text>
+      </ConfirmButton>,
+    ],
+  };
+}
+
+function Mail() {
+  return (
+    <Section title="Mail between agents">
+      <PagedList
+        queryKey={['services', 'mail']}
+        read={() => callSessions<Page<ReceivedMail>>('GET', '/mail')}
+        refreshMs={FOLLOW_MS}
+        empty="No agent has written to another one lately."
+      >
+        {(mail) => (
+          <DataTable
+            label="Mail between agents"
+            titles={['From', 'To', 'Text', 'When']}
+            rows={mail.map(describeMail)}
+          />
+        )}
+      </PagedList>
+    </Section>
+  );
+}
+
+const describeMail = ({ messageId, sessionId, fromAgentId, toAgentId, text, at }: ReceivedMail) => ({
+  key: `${sessionId} ${messageId}`,
+  cells: [
+    escapeText(fromAgentId),
+    <Group key="to" gap={4}>
+      {escapeText(toAgentId)} in <OpenSession id={sessionId} />
+    </Group>,
+    <Text key="text" size="sm" lineClamp={3} className="foreign">
+      {escapeText(text)}
+    </Text>,
+    <Timestamp key="at" at={at} />,
+  ],
+});
+
+const OpenSession = ({ id }: { readonly id: string }) => (
+  <PageLink to="/playground/$id" params={{ id }} size="xs" underline="always">
+    its session
+  </PageLink>
+);

@@ -1,0 +1,174 @@
+/** The account's own SSH hosts: added, tested, pinned and removed. */
+import { Group, PasswordInput, Stack, Text, Textarea, TextInput } from '@mantine/core';
+import { useState } from 'react';
+import type { Page } from '../../sdk/session/api-types.ts';
+import { FOLLOW_MS } from '../rest/installations.ts';
+import { callSessions } from '../rest/session-api.ts';
+import { ActionButton } from '../shell/action-button.tsx';
+import { ConfirmButton } from '../shell/confirm-button.tsx';
+import { DataTable } from '../shell/data-table.tsx';
+import { Monospace } from '../shell/monospace.tsx';
+import { PagedList } from '../shell/paged-list.tsx';
+import { Section } from '../shell/section.tsx';
+import { Timestamp } from '../shell/timestamp.tsx';
+import { escapeText } from '../style/untrusted-text.ts';
+
+interface SshHost {
+  readonly id: string;
+  readonly name: string;
+  readonly address: string;
+  readonly port: number;
+  readonly user: string;
+  readonly hostKeys: readonly string[];
+  readonly login: 'key' | 'password';
+  readonly testedAt: string | null;
+  readonly testFault: string | null;
+}
+interface SshTest {
+  readonly ok: boolean;
+  readonly hostKey: string | null;
+  readonly fault: string | null;
+}
+
+const SSH_PORT = 22;
+
+export function SshHosts() {
+  return (
+    <Section title="SSH hosts">
+      <Stack>
+        <Text size="sm" c="dimmed">
+          Your agents, and plugins that were granted host.ssh, run commands there. Nothing is sent to a host whose key
+          is not pinned.
+        </Text>
+        <PagedList
+          queryKey={['services', 'ssh-hosts']}
+          read={(page) => callSessions<Page<SshHost>>('GET', `/ssh-hosts?${new URLSearchParams(page)}`)}
+          refreshMs={FOLLOW_MS}
+          empty="You have added no SSH host."
+        >
+          {(hosts) => (
+            <DataTable
+              label="SSH hosts"
+              titles={['Host', 'Address', 'Key', 'Test', 'Do']}
+              rows={hosts.map(describeHost)}
+            />
+          )}
+        </PagedList>
+        <Group>
+          <AddHost />
+        </Group>
+      </Stack>
+    </Section>
+  );
+}
+
+const describeHost = (host: SshHost) => ({
+  key: host.id,
+  cells: [
+    `${escapeText(host.name)} (${host.id})`,
+    <Monospace key="address">{`${escapeText(host.user)}@${host.address}:${host.port}`}</Monospace>,
+    host.hostKeys.length === 0 ? 'none is pinned' : <Monospace key="key">{host.hostKeys.join(' ')}</Monospace>,
+    host.testedAt === null
+      ? 'not tested'
+      : escapeText(host.testFault ?? '') || <Timestamp key="at" at={host.testedAt} />,
+    <Group key="do" gap="xs" wrap="nowrap">
+      <ActionButton
+        aria-label={`Test ${host.id}`}
+        run={() => callSessions<SshTest>('POST', `/ssh-hosts/${host.id}/test`)}
+      >
+        Test
+      </ActionButton>
+      <PinKey host={host} />
+      <ConfirmButton
+        label={`Remove ${host.id}`}
+        short="Remove"
+        title={`Remove ${host.id}?`}
+        run={() => callSessions('DELETE', `/ssh-hosts/${host.id}`)}
+        done={`${host.id} is removed`}
+      >
+        <Text>Its login is deleted. Commands that run go on.</Text>
+      </ConfirmButton>
+    </Group>,
+  ],
+});
+
+function PinKey({ host: { id, login } }: { readonly host: SshHost }) {
+  const [key, setKey] = useState('');
+  const [password, setPassword] = useState('');
+  return (
+    <ConfirmButton
+      label={`Pin a key of ${id}`}
+      short="Pin"
+      title={`Pin the key of ${id}`}
+      run={() =>
+        callSessions('PATCH', `/ssh-hosts/${id}`, { hostKeys: [key.trim()], ...(password === '' ? {} : { password }) })
+      }
+      done={`The key of ${id} is pinned`}
+    >
+      <Text size="sm">A test shows the key of the host. Compare it with what ssh-keygen -lf prints there.</Text>
+      <TextInput
+        label="Key"
+        placeholder="SHA256:…"
+        value={key}
+        required
+        onChange={({ currentTarget }) => setKey(currentTarget.value)}
+      />
+      {login === 'password' ? (
+        <PasswordInput
+          label="Password"
+          description="Needed to replace a key that is pinned"
+          value={password}
+          onChange={({ currentTarget }) => setPassword(currentTarget.value)}
+        />
+      ) : null}
+    </ConfirmButton>
+  );
+}
+
+function AddHost() {
+  const [id, setId] = useState('');
+  const [address, setAddress] = useState('');
+  const [port, setPort] = useState(String(SSH_PORT));
+  const [user, setUser] = useState('');
+  const [privateKey, setPrivateKey] = useState('');
+  const [password, setPassword] = useState('');
+  const fields = [
+    ['Id', id, setId, 'By which agents name it, such as web'],
+    ['Address', address, setAddress, 'A public host name or IP address'],
+    ['Port', port, setPort, ''],
+    ['User', user, setUser, 'Choose one with few rights'],
+  ] as const;
+  const login = privateKey.trim() === '' ? { password } : { privateKey };
+  return (
+    <ConfirmButton
+      label="Add an SSH host"
+      title="Add an SSH host"
+      run={() => callSessions('POST', '/ssh-hosts', { id, name: id, address, port: Number(port), user, ...login })}
+      done={`${id} is added: test it and pin its key`}
+    >
+      {fields.map(([label, value, change, description]) => (
+        <TextInput
+          key={label}
+          label={label}
+          description={description}
+          value={value}
+          required
+          onChange={({ currentTarget }) => change(currentTarget.value)}
+        />
+      ))}
+      <Textarea
+        label="Private key"
+        description="Without a passphrase; bulkhead ssh takes others. Never shown again."
+        rows={4}
+        value={privateKey}
+        onChange={({ currentTarget }) => setPrivateKey(currentTarget.value)}
+      />
+      <PasswordInput
+        label="Password"
+        description="Instead of a private key"
+        value={password}
+        onChange={({ currentTarget }) => setPassword(currentTarget.value)}
+      />
+    </ConfirmButton>
+  );
+}
