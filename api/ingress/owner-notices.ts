@@ -11,6 +11,7 @@ import {
   DELIVERY_NOTICES_MAX,
   formatDeliveryNotice,
   notifyDeliveryNotices,
+  notifySpoolsSettled,
   subscribeToShards,
 } from '../../db/postgres/notifications.ts';
 import { PEER_DELIVERIES, PEER_HEADER, signRequest } from '../../service/cluster/peer-signature.ts';
@@ -55,6 +56,8 @@ export class OwnerNotices {
     const read = () => void notices.#read();
     notices.#subscription = await subscribeToShards(listener, read, read);
     await notices.#read();
+    // A process that was killed may have stored deliveries and told nobody.
+    await notifySpoolsSettled(options.pool).catch(options.onError);
     return notices;
   }
 
