@@ -144,6 +144,11 @@ declare namespace Bulkhead {
     name: string;
     contextWindow?: number;
   };
+  type ModelTool = {
+    name: string;
+    description: string;
+    parameters: JsonSchema;
+  };
   type NewNotify = {
     text: string;
     at: string;
@@ -165,6 +170,32 @@ declare namespace Bulkhead {
   type Partial = {
     before: string;
     done: boolean;
+  };
+  type ProviderCompletion = {
+    text: string;
+    json?: Json;
+    model: string;
+    usage: Usage;
+    toolCalls?: ToolCall[];
+  };
+  type ProviderMessage = {
+    role: 'system' | 'user' | 'assistant' | 'tool';
+    text: string;
+    images?: Array<{
+      data: string;
+      mimeType: string;
+    }>;
+    toolCalls?: ToolCall[];
+    toolCallId?: string;
+  };
+  type ProviderRequest = {
+    model?: string;
+    system?: string;
+    messages: ProviderMessage[];
+    maxTokens?: number;
+    temperature?: number;
+    schema?: JsonSchema;
+    tools?: ModelTool[];
   };
   type Role = 'system' | 'user' | 'assistant' | 'tool' | 'notice';
   type SessionRef = {
@@ -857,7 +888,7 @@ declare namespace Bulkhead {
   interface Provider {
     models: Model[];
     /** Timeout: 120 s. The result may have at most 1 MiB. */
-    chat(request: CompletionRequest, ctx: ProviderContext): Answer<Completion>;
+    chat(request: ProviderRequest, ctx: ProviderContext): Answer<ProviderCompletion>;
   }
 
   /** The second argument of a channel handler. */

@@ -160,8 +160,31 @@ export const completionRequest = z.object({
   temperature: z.number().min(0).max(2).optional(),
   schema: jsonSchema.optional(),
 });
+/** A function that a model may call. */
+export const modelTool = z.object({
+  name: z.string().min(1).max(200),
+  description: z.string().max(10_000),
+  parameters: jsonSchema,
+});
+/** A message to a plugin's model. `tool` is the result of a call, whose id is `toolCallId`. */
+export const providerMessage = z.object({
+  role: z.enum(['system', 'user', 'assistant', 'tool']),
+  text,
+  images: z
+    .array(z.object({ data: z.string(), mimeType: z.string().max(255) }))
+    .max(20)
+    .optional(),
+  toolCalls: z.array(toolCall).max(100).optional(),
+  toolCallId: id.optional(),
+});
+export const providerRequest = completionRequest.extend({
+  messages: z.array(providerMessage).min(1).max(1000),
+  tools: z.array(modelTool).max(500).optional(),
+});
 export const usage = z.object({ inputTokens: z.number().int(), outputTokens: z.number().int() });
 export const completion = z.object({ text, json: json.optional(), model: z.string(), usage });
+/** `toolCalls` are the calls that the model asks for, of the tools in the request. */
+export const providerCompletion = completion.extend({ toolCalls: z.array(toolCall).max(100).optional() });
 
 export const channelRequest = z.object({
   deliveryId: id,

@@ -375,9 +375,9 @@ export const surfaces = {
     reach: 'Offers models as provider “{name}” and reads the conversations sent to them.',
     risk: 'high',
     registration: z.object({ models: z.array(p.model).min(1).max(100) }),
-    params: z.object({ ...callFrame, request: p.completionRequest }),
+    params: z.object({ ...callFrame, request: p.providerRequest }),
     first: 'request',
-    result: p.completion,
+    result: p.providerCompletion,
   },
   'channel.receive': {
     ...surface,

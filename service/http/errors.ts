@@ -4,7 +4,7 @@ import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod';
 import { BlobStoreUnavailableError } from '../../db/files/blob-errors.ts';
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import { Problem, type ProblemCode, type ProblemLocation } from '../../sdk/contract/errors.ts';
-import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
+import { PROBLEM_TYPE, type ProblemBody, problemBody } from '../../sdk/contract/problem-body.ts';
 import { InvalidTokenError, IssuerUnavailableError, WrongTokenError } from '../identity/tokens.ts';
 import { discardBody } from './body-reader.ts';
 
@@ -93,6 +93,19 @@ const createInternalProblem = () =>
 /** Fastify's error handler. */
 export function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const problem = toProblem(error);
+  return prepareAnswer(problem, error, request, reply).type(PROBLEM_TYPE).send(problemBody(problem, request.id));
+}
+
+/** Makes an error handler for routes whose clients read errors in another form. @param toBody returns JSON */
+export const answerErrorsAs =
+  (toBody: (problem: ProblemBody) => object) =>
+  (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
+    const problem = toProblem(error);
+    const body = toBody(problemBody(problem, request.id));
+    return prepareAnswer(problem, error, request, reply).type('application/json').send(body);
+  };
+
+function prepareAnswer(problem: Problem, error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   if (problem.code === 'internal' || problem.code === 'unavailable') {
     request.log.error({ err: error, requestId: request.id }, problem.message);
   }
@@ -105,9 +118,5 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
     discardBody(request.raw, reply.raw);
   }
   if (problem.code === 'unauthenticated') reply.header('www-authenticate', 'Bearer');
-  return reply
-    .code(problem.status)
-    .type(PROBLEM_TYPE)
-    .serializer((body: unknown) => JSON.stringify(body))
-    .send(problemBody(problem, request.id));
+  return reply.code(problem.status).serializer((body: unknown) => JSON.stringify(body));
 }

@@ -4,11 +4,14 @@ import type { InstalledPlugin } from '../../db/installations/account-plugins.ts'
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { formatFullName } from '../../sdk/contract/full-names.ts';
-import type { completionRequest } from '../../sdk/contract/payloads.ts';
+import type { completionRequest, providerCompletion, providerRequest } from '../../sdk/contract/payloads.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import type { Completion } from '../../sdk/session/api-types.ts';
 import { callSurface, toProblem } from '../calls/surface-call.ts';
 import type { SessionServices } from './session-services.ts';
+
+export type ProviderRequest = z.infer<typeof providerRequest>;
+export type ProviderAnswer = z.infer<typeof providerCompletion>;
 
 /** Maximum number of models that an error names. */
 const MODELS_NAMED = 20;
@@ -23,7 +26,7 @@ export const listProviders = (plugins: readonly InstalledPlugin[]) =>
     })),
   );
 
-/** Calls a model. @throws Problem `not_found`, `invalid_arguments`, `plugin_failed`, `plugin_timeout`, `unavailable`, `cancelled` */
+/** Calls a model in a session. @throws Problem as `askProvider` */
 export async function callProvider(
   services: SessionServices,
   session: Session,
@@ -31,7 +34,25 @@ export async function callProvider(
   request: z.infer<typeof completionRequest>,
   signal: AbortSignal,
 ): Promise<Completion> {
-  const { plugins } = await services.pluginsCache.get(session.accountId);
+  const { toolCalls: _none, ...answer } = await askProvider(services, session, wanted, request, signal);
+  return answer;
+}
+
+/**
+ * Calls a model.
+ *
+ * @param caller the session, or the account alone
+ * @throws Problem `not_found`, `invalid_arguments`, `plugin_failed`, `plugin_timeout`, `unavailable`, `cancelled`
+ */
+export async function askProvider(
+  services: SessionServices,
+  caller: Session | { readonly accountId: string },
+  wanted: string,
+  request: ProviderRequest,
+  signal: AbortSignal,
+): Promise<ProviderAnswer> {
+  const session = 'id' in caller ? caller : null;
+  const { plugins } = await services.pluginsCache.get(caller.accountId);
   const plugin = plugins.find(({ slug }) => wanted.startsWith(`${slug}__`));
   const name = wanted.slice((plugin?.slug.length ?? 0) + 2);
   if (!plugin || !Object.hasOwn(plugin.registrations.providers, name))

@@ -15,6 +15,7 @@ import { sshHostRoutes } from '../host-tools/ssh-host-routes.ts';
 import { sshRoutes } from '../host-tools/ssh-routes.ts';
 import { todoRoutes } from '../host-tools/todo-routes.ts';
 import { mcpRoutes } from '../mcp/route.ts';
+import { chatRoutes } from './chat-routes.ts';
 import { commandRoutes } from './command-routes.ts';
 import { draftRoutes } from './draft-routes.ts';
 import { hookRoutes } from './hook-routes.ts';
@@ -151,6 +152,7 @@ async function accountScope(
   await scope.register(commandRoutes(services));
   await scope.register(skillRoutes(services));
   await scope.register(providerRoutes(services));
+  await scope.register(chatRoutes(services));
   await scope.register(mediaRoutes(services));
   await scope.register(mcpRoutes(services));
   await scope.register(draftRoutes(services));

@@ -236,6 +236,63 @@ export declare const completionRequest: z.ZodObject<{
     temperature: z.ZodOptional<z.ZodNumber>;
     schema: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>>;
 }, z.core.$strip>;
+/** A function that a model may call. */
+export declare const modelTool: z.ZodObject<{
+    name: z.ZodString;
+    description: z.ZodString;
+    parameters: z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>;
+}, z.core.$strip>;
+/** A message to a plugin's model. `tool` is the result of a call, whose id is `toolCallId`. */
+export declare const providerMessage: z.ZodObject<{
+    role: z.ZodEnum<{
+        assistant: "assistant";
+        system: "system";
+        tool: "tool";
+        user: "user";
+    }>;
+    text: z.ZodString;
+    images: z.ZodOptional<z.ZodArray<z.ZodObject<{
+        data: z.ZodString;
+        mimeType: z.ZodString;
+    }, z.core.$strip>>>;
+    toolCalls: z.ZodOptional<z.ZodArray<z.ZodObject<{
+        id: z.ZodString;
+        name: z.ZodString;
+        arguments: z.ZodCustom<z.JSONType, z.JSONType>;
+    }, z.core.$strip>>>;
+    toolCallId: z.ZodOptional<z.ZodString>;
+}, z.core.$strip>;
+export declare const providerRequest: z.ZodObject<{
+    model: z.ZodOptional<z.ZodString>;
+    system: z.ZodOptional<z.ZodString>;
+    maxTokens: z.ZodOptional<z.ZodNumber>;
+    temperature: z.ZodOptional<z.ZodNumber>;
+    schema: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>>;
+    messages: z.ZodArray<z.ZodObject<{
+        role: z.ZodEnum<{
+            assistant: "assistant";
+            system: "system";
+            tool: "tool";
+            user: "user";
+        }>;
+        text: z.ZodString;
+        images: z.ZodOptional<z.ZodArray<z.ZodObject<{
+            data: z.ZodString;
+            mimeType: z.ZodString;
+        }, z.core.$strip>>>;
+        toolCalls: z.ZodOptional<z.ZodArray<z.ZodObject<{
+            id: z.ZodString;
+            name: z.ZodString;
+            arguments: z.ZodCustom<z.JSONType, z.JSONType>;
+        }, z.core.$strip>>>;
+        toolCallId: z.ZodOptional<z.ZodString>;
+    }, z.core.$strip>>;
+    tools: z.ZodOptional<z.ZodArray<z.ZodObject<{
+        name: z.ZodString;
+        description: z.ZodString;
+        parameters: z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>;
+    }, z.core.$strip>>>;
+}, z.core.$strip>;
 export declare const usage: z.ZodObject<{
     inputTokens: z.ZodNumber;
     outputTokens: z.ZodNumber;
@@ -248,6 +305,21 @@ export declare const completion: z.ZodObject<{
         inputTokens: z.ZodNumber;
         outputTokens: z.ZodNumber;
     }, z.core.$strip>;
+}, z.core.$strip>;
+/** `toolCalls` are the calls that the model asks for, of the tools in the request. */
+export declare const providerCompletion: z.ZodObject<{
+    text: z.ZodString;
+    json: z.ZodOptional<z.ZodCustom<z.JSONType, z.JSONType>>;
+    model: z.ZodString;
+    usage: z.ZodObject<{
+        inputTokens: z.ZodNumber;
+        outputTokens: z.ZodNumber;
+    }, z.core.$strip>;
+    toolCalls: z.ZodOptional<z.ZodArray<z.ZodObject<{
+        id: z.ZodString;
+        name: z.ZodString;
+        arguments: z.ZodCustom<z.JSONType, z.JSONType>;
+    }, z.core.$strip>>>;
 }, z.core.$strip>;
 export declare const channelRequest: z.ZodObject<{
     deliveryId: z.ZodString;

@@ -944,17 +944,33 @@ export declare const surfaces: {
             request: z.ZodObject<{
                 model: z.ZodOptional<z.ZodString>;
                 system: z.ZodOptional<z.ZodString>;
+                maxTokens: z.ZodOptional<z.ZodNumber>;
+                temperature: z.ZodOptional<z.ZodNumber>;
+                schema: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>>;
                 messages: z.ZodArray<z.ZodObject<{
                     role: z.ZodEnum<{
                         assistant: "assistant";
                         system: "system";
+                        tool: "tool";
                         user: "user";
                     }>;
                     text: z.ZodString;
+                    images: z.ZodOptional<z.ZodArray<z.ZodObject<{
+                        data: z.ZodString;
+                        mimeType: z.ZodString;
+                    }, z.core.$strip>>>;
+                    toolCalls: z.ZodOptional<z.ZodArray<z.ZodObject<{
+                        id: z.ZodString;
+                        name: z.ZodString;
+                        arguments: z.ZodCustom<z.JSONType, z.JSONType>;
+                    }, z.core.$strip>>>;
+                    toolCallId: z.ZodOptional<z.ZodString>;
                 }, z.core.$strip>>;
-                maxTokens: z.ZodOptional<z.ZodNumber>;
-                temperature: z.ZodOptional<z.ZodNumber>;
-                schema: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>>;
+                tools: z.ZodOptional<z.ZodArray<z.ZodObject<{
+                    name: z.ZodString;
+                    description: z.ZodString;
+                    parameters: z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>;
+                }, z.core.$strip>>>;
             }, z.core.$strip>;
         }, z.core.$strip>;
         readonly first: 'request';
@@ -966,6 +982,11 @@ export declare const surfaces: {
                 inputTokens: z.ZodNumber;
                 outputTokens: z.ZodNumber;
             }, z.core.$strip>;
+            toolCalls: z.ZodOptional<z.ZodArray<z.ZodObject<{
+                id: z.ZodString;
+                name: z.ZodString;
+                arguments: z.ZodCustom<z.JSONType, z.JSONType>;
+            }, z.core.$strip>>>;
         }, z.core.$strip>;
     };
     readonly 'channel.receive': {

@@ -70,6 +70,8 @@ t.test('every call of the contract is in it, with each hook’s own context', as
       `POST ${session}/${kind}/{name}`,
     ]),
     ...['GET', 'POST', 'DELETE'].map((method) => `${method} ${session}/mcp`),
+    'POST /v1/chat/completions',
+    'GET /v1/models',
     'GET /media/{mediaId}',
     'POST /installations/{id}/wake',
     'POST /installations/{id}/fire',

@@ -1,0 +1,203 @@
+/** Translates between OpenAI's chat completions and the surface of model providers. */
+import { randomUUID } from 'node:crypto';
+import { z } from 'zod';
+import { Problem } from '../../sdk/contract/errors.ts';
+import type { ProblemBody } from '../../sdk/contract/problem-body.ts';
+import type { ProviderAnswer, ProviderRequest } from './providers.ts';
+
+const TEXTS = z.union([z.string(), z.array(z.looseObject({ type: z.string(), text: z.string().optional() }))]);
+const toolCall = z.looseObject({
+  id: z.string(),
+  function: z.looseObject({ name: z.string(), arguments: z.string() }),
+});
+const chatMessage = z.looseObject({
+  role: z.enum(['system', 'developer', 'user', 'assistant', 'tool']),
+  content: z
+    .union([TEXTS, z.null()])
+    .optional()
+    .describe('A text, or parts: `text`, and `image_url` with a `data:` address.'),
+  tool_calls: z.array(toolCall).optional(),
+  tool_call_id: z.string().optional(),
+});
+/** What is not named here is accepted, as other servers of this protocol do, and has no effect. */
+export const chatRequest = z
+  .looseObject({
+    model: z.string().min(1).describe('`<slug>__<provider>/<model>`'),
+    messages: z.array(chatMessage).min(1).max(1000),
+    stream: z.boolean().nullish().describe('The answer as server-sent events.'),
+    stream_options: z.looseObject({ include_usage: z.boolean().optional() }).nullish(),
+    max_tokens: z.int().positive().nullish(),
+    max_completion_tokens: z.int().positive().nullish(),
+    temperature: z.number().min(0).max(2).nullish(),
+    tools: z
+      .array(
+        z.looseObject({
+          type: z.literal('function'),
+          function: z.looseObject({
+            name: z.string(),
+            description: z.string().optional(),
+            parameters: z.record(z.string(), z.json()).optional(),
+          }),
+        }),
+      )
+      .max(500)
+      .nullish(),
+    response_format: z
+      .looseObject({
+        type: z.string(),
+        json_schema: z.looseObject({ schema: z.record(z.string(), z.json()).optional() }).optional(),
+      })
+      .nullish()
+      .describe('`json_schema` with a schema is passed to the provider.'),
+  })
+  .meta({ id: 'ChatRequest', description: 'A request of OpenAI’s chat completions.' });
+type ChatRequest = z.output<typeof chatRequest>;
+type ProviderCall = NonNullable<ProviderAnswer['toolCalls']>[number];
+type ChatMessage = z.output<typeof chatMessage>;
+
+/** Splits `<slug>__<provider>/<model>`. @throws Problem `not_found` */
+export function splitModel(model: string): { provider: string; model: string } {
+  const at = model.indexOf('/');
+  if (at > 0) return { provider: model.slice(0, at), model: model.slice(at + 1) };
+  throw new Problem('not_found', 'Name the model as <slug>__<provider>/<model>; GET /v1/models lists them.');
+}
+
+/** @throws Problem `bad_request` */
+export function toProviderRequest(request: ChatRequest): ProviderRequest {
+  const maxTokens = request.max_completion_tokens ?? request.max_tokens;
+  const { temperature, tools, response_format: format } = request;
+  const schema = format?.type === 'json_schema' ? format.json_schema?.schema : undefined;
+  return {
+    messages: request.messages.map(toProviderMessage),
+    ...(typeof maxTokens === 'number' ? { maxTokens } : {}),
+    ...(typeof temperature === 'number' ? { temperature } : {}),
+    ...(schema === undefined ? {} : { schema }),
+    ...(tools && tools.length > 0
+      ? {
+          tools: tools.map(({ function: { name, description = '', parameters = { type: 'object' } } }) => ({
+            name,
+            description,
+            parameters,
+          })),
+        }
+      : {}),
+  };
+}
+
+function toProviderMessage({
+  role,
+  content,
+  tool_calls,
+  tool_call_id,
+}: ChatMessage): ProviderRequest['messages'][number] {
+  const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : (content ?? []);
+  const images = parts.filter(({ type }) => type === 'image_url').map(readImage);
+  const text = parts.flatMap((part) => (part.type === 'text' && part.text !== undefined ? [part.text] : [])).join('');
+  return {
+    role: role === 'developer' ? 'system' : role,
+    text,
+    ...(images.length > 0 ? { images } : {}),
+    ...(tool_calls && tool_calls.length > 0
+      ? {
+          toolCalls: tool_calls.map(({ id, function: called }) => ({
+            id,
+            name: called.name,
+            arguments: readArguments(called.arguments),
+          })),
+        }
+      : {}),
+    ...(tool_call_id === undefined ? {} : { toolCallId: tool_call_id }),
+  };
+}
+
+/** @throws Problem `bad_request` */
+function readArguments(text: string): ProviderCall['arguments'] {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Problem('bad_request', 'messages: the arguments of a tool call are not JSON.');
+  }
+}
+
+/** @throws Problem `bad_request` */
+function readImage(part: Readonly<Record<string, unknown>>): { data: string; mimeType: string } {
+  const { url } = (part.image_url ?? {}) as { url?: unknown };
+  const found = /^data:([\w.+-]+\/[\w.+-]+);base64,([A-Za-z0-9+/=]+)$/.exec(typeof url === 'string' ? url : '');
+  if (found?.[1] && found[2]) return { mimeType: found[1], data: found[2] };
+  throw new Problem('bad_request', 'messages: send an image as a data: address with base64; no other address is read.');
+}
+
+const seconds = (): number => Math.floor(Date.now() / 1000);
+
+const listCalls = ({ toolCalls = [] }: ProviderAnswer) =>
+  toolCalls.map(({ id, name, arguments: args }) => ({
+    id,
+    type: 'function' as const,
+    function: { name, arguments: JSON.stringify(args) },
+  }));
+const toUsage = ({ usage: { inputTokens, outputTokens } }: ProviderAnswer) => ({
+  prompt_tokens: inputTokens,
+  completion_tokens: outputTokens,
+  total_tokens: inputTokens + outputTokens,
+});
+const finishOf = ({ toolCalls = [] }: ProviderAnswer) => (toolCalls.length > 0 ? 'tool_calls' : 'stop');
+
+/** The answer as one body. */
+export function toCompletion(model: string, answer: ProviderAnswer) {
+  const calls = listCalls(answer);
+  return {
+    id: `chatcmpl-${randomUUID()}`,
+    object: 'chat.completion' as const,
+    created: seconds(),
+    model,
+    choices: [
+      {
+        index: 0,
+        message: {
+          role: 'assistant' as const,
+          content: answer.text === '' && calls.length > 0 ? null : answer.text,
+          refusal: null,
+          ...(calls.length > 0 ? { tool_calls: calls } : {}),
+        },
+        logprobs: null,
+        finish_reason: finishOf(answer),
+      },
+    ],
+    usage: toUsage(answer),
+  };
+}
+
+/** The answer as the events of a stream. A provider answers in one piece, so its text is one delta. */
+export function toEvents(model: string, answer: ProviderAnswer, hasUsage: boolean): string {
+  const head = { id: `chatcmpl-${randomUUID()}`, object: 'chat.completion.chunk', created: seconds(), model };
+  const chunk = (delta: object, finish: string | null = null) => ({
+    ...head,
+    choices: [{ index: 0, delta, logprobs: null, finish_reason: finish }],
+  });
+  const calls = listCalls(answer).map((call, index) => ({ index, ...call }));
+  const chunks = [
+    chunk({ role: 'assistant', content: '' }),
+    ...(answer.text === '' ? [] : [chunk({ content: answer.text })]),
+    ...(calls.length > 0 ? [chunk({ tool_calls: calls })] : []),
+    chunk({}, finishOf(answer)),
+    ...(hasUsage ? [{ ...head, choices: [], usage: toUsage(answer) }] : []),
+  ];
+  return `${chunks.map((each) => `data: ${JSON.stringify(each)}\n\n`).join('')}data: [DONE]\n\n`;
+}
+
+const ERROR_TYPES: Readonly<Record<number, string>> = {
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'invalid_request_error',
+  429: 'rate_limit_error',
+};
+
+/** A problem in the form that OpenAI's clients read. */
+export const toOpenAiError = ({ status, code, detail, errors }: ProblemBody) => ({
+  error: {
+    message: detail,
+    type: ERROR_TYPES[status] ?? (status < 500 ? 'invalid_request_error' : 'server_error'),
+    param: errors?.[0]?.field ?? null,
+    code,
+  },
+});

@@ -1,0 +1,67 @@
+/** `/v1/chat/completions` and `/v1/models`: the plugins' model providers for clients that speak OpenAI's protocol. */
+import type { FastifySchema } from 'fastify';
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { requireCaller } from '../../service/http/authentication.ts';
+import { answerErrorsAs } from '../../service/http/errors.ts';
+import { groupRoutes } from '../../service/http/route-schema.ts';
+import {
+  chatRequest,
+  splitModel,
+  toCompletion,
+  toEvents,
+  toOpenAiError,
+  toProviderRequest,
+} from './chat-completions.ts';
+import { abortWhenClosed } from './closed-requests.ts';
+import { askProvider, listProviders } from './providers.ts';
+import type { SessionServices } from './session-services.ts';
+
+const anyAnswer = z.unknown().meta({ description: 'As OpenAI’s API answers.' });
+const openAiError = { content: { 'application/json': { schema: anyAnswer } } };
+/** Errors are in OpenAI's form, which its clients read. */
+const errors = Object.fromEntries(
+  [400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 502, 503, 504].map((status) => [status, openAiError]),
+);
+const shapes = {
+  models: {
+    summary: 'The models of the account’s plugins, as OpenAI lists models',
+    response: { 200: openAiError, ...errors },
+  },
+  chat: {
+    summary: 'Asks a model of a plugin in OpenAI’s protocol',
+    details:
+      'For frameworks that take the address of an OpenAI-compatible server: use the address of the session API with `/v1`, and the token as the key. Errors are in OpenAI’s form. A provider answers in one piece, so a stream has its text as one delta. Closing the request aborts the call.',
+    problems: ['not_found', 'invalid_arguments', 'cancelled', 'plugin_failed', 'plugin_timeout'],
+    body: chatRequest,
+    response: {
+      200: { content: { 'application/json': { schema: anyAnswer }, 'text/event-stream': { schema: z.string() } } },
+      ...errors,
+    },
+  },
+} satisfies Record<string, FastifySchema>;
+
+export function chatRoutes(services: SessionServices): FastifyPluginAsyncZod {
+  return async (app) => {
+    groupRoutes(app, 'Providers');
+    app.setErrorHandler(answerErrorsAs(toOpenAiError));
+    app.get('/v1/models', { schema: shapes.models }, async (request) => {
+      const { plugins } = await services.pluginsCache.get(requireCaller(request).id);
+      const data = listProviders(plugins).flatMap(({ name, slug, models }) =>
+        models.map(({ id }) => ({ id: `${name}/${id}`, object: 'model', created: 0, owned_by: slug })),
+      );
+      return { object: 'list', data };
+    });
+
+    app.post('/v1/chat/completions', { schema: shapes.chat }, async (request, reply) => {
+      const { id: accountId } = requireCaller(request);
+      const { body } = request;
+      const { provider, model } = splitModel(body.model);
+      const asked = { ...toProviderRequest(body), model };
+      const answer = await askProvider(services, { accountId }, provider, asked, abortWhenClosed(reply));
+      if (body.stream !== true) return toCompletion(body.model, answer);
+      reply.header('content-type', 'text/event-stream').header('cache-control', 'no-cache');
+      return reply.send(toEvents(body.model, answer, body.stream_options?.include_usage === true));
+    });
+  };
+}
