@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { jsonSchema } from '../../sdk/contract/payloads.ts';
 import type { ProblemBody } from '../../sdk/contract/problem-body.ts';
 import type { ProviderAnswer, ProviderRequest } from './providers.ts';
 
@@ -36,7 +37,7 @@ export const chatRequest = z
           function: z.looseObject({
             name: z.string(),
             description: z.string().optional(),
-            parameters: z.record(z.string(), z.json()).optional(),
+            parameters: jsonSchema.optional(),
           }),
         }),
       )
@@ -45,7 +46,7 @@ export const chatRequest = z
     response_format: z
       .looseObject({
         type: z.string(),
-        json_schema: z.looseObject({ schema: z.record(z.string(), z.json()).optional() }).optional(),
+        json_schema: z.looseObject({ schema: jsonSchema.optional() }).optional(),
       })
       .nullish()
       .describe('`json_schema` with a schema is passed to the provider.'),
