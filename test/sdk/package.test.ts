@@ -28,7 +28,18 @@ const pack = await packInCheckout();
 /** Runs the documented `npm pack ./sdk` in a copy of the checkout, where other tests do not see what it builds, and unpacks it. */
 async function packInCheckout(): Promise<{ files: { path: string }[]; left: string[] }> {
   const checkout = join(author, 'checkout');
-  const sources = ['api', 'db', 'deploy', 'pack', 'sandbox-child', 'sdk', 'service', 'supervisor', 'package.json'];
+  const sources = [
+    'api',
+    'conform',
+    'db',
+    'deploy',
+    'pack',
+    'sandbox-child',
+    'sdk',
+    'service',
+    'supervisor',
+    'package.json',
+  ];
   const filter = (path: string) => !path.endsWith('/node_modules');
   for (const name of sources) await cp(join(root, name), join(checkout, name), { recursive: true, filter });
   await symlink(join(root, 'node_modules'), join(checkout, 'node_modules'));
