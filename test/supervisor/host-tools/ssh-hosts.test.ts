@@ -190,9 +190,11 @@ t.test('hosts that an account adds itself', { skip: noSshd }, async (t) => {
     await other.call('POST', '/ssh-hosts', { ...host, id: 'h0', hostKeys: [`SHA256:${'A'.repeat(43)}`] });
     const before = sshd.total();
     let fault = '';
-    for (let count = 0; count < 31; count += 1) ({ fault } = (await other.call('POST', '/ssh-hosts/h0/test')).body);
+    // A slow machine gets some connections back meanwhile.
+    for (let count = 0; count < 100 && !fault.includes('within a minute'); count += 1)
+      ({ fault } = (await other.call('POST', '/ssh-hosts/h0/test')).body);
     t.match(fault, /made 30 SSH connections within a minute/);
-    t.equal(sshd.total() - before, 30);
+    t.ok(sshd.total() - before >= 30);
     await other.pool.query(
       `INSERT INTO ssh_hosts (account_id, id, revision, name, address, port, user_name, host_keys, login, key_id, sealed)
        SELECT account_id, id || n, revision, name, address, port, user_name, host_keys, login, key_id, sealed
