@@ -34,6 +34,8 @@ const ORDERS = amount({ quick: 1, soak: 20 });
 const ORDER_MS = 120_000;
 /** Between two blows. Milliseconds. */
 const PAUSE_MS = amount({ quick: 1_000, soak: 3_000 });
+/** One is enough to go on after: on a busy machine, a crew that is killed all the time would do nothing else than start. */
+const BLOWS_MAX = amount({ quick: 1, soak: 1_000 });
 const SCAN_MS = 100;
 const random = seededRandom();
 t.setTimeout(ORDERS * ORDER_MS + 120_000);
@@ -159,7 +161,7 @@ function startBlows({ blows }: Bakery, crew: Crew) {
   const dealt: string[] = [];
   let isOver = false;
   const work = (async () => {
-    while (!isOver) {
+    while (!isOver && dealt.length < BLOWS_MAX) {
       await sleep(random.integer(PAUSE_MS / 4, PAUSE_MS));
       const name = names[dealt.length] ?? names[random.integer(0, names.length - 1)] ?? '';
       await blows[name]?.(crew);
@@ -204,6 +206,11 @@ t.test('a day of the crew', { skip: noSshd }, async (t) => {
     dealt.join(', '),
   );
 
+  const count = async (sql: string): Promise<number> => Number((await pool.query(sql)).rows[0].count);
+  // The agents whose mail went on end their turns later.
+  const areEnded = async () => (await count(`SELECT count(*) FROM turns WHERE state <> 'ended'`)) === 0;
+  await eventually(areEnded, ORDER_MS);
+
   const perOrder = (lines: (order: string) => readonly string[]): string[] => orders.flatMap(lines);
   t.same(
     await readTexts('planner'),
@@ -223,8 +230,6 @@ t.test('a day of the crew', { skip: noSshd }, async (t) => {
     await readTexts('reviewer'),
     perOrder((order) => [`user: ${order}`, 'tool', 'tool', `assistant: ${order} is fine.`]),
   );
-  const count = async (sql: string): Promise<number> => Number((await pool.query(sql)).rows[0].count);
-  t.equal(await count(`SELECT count(*) FROM turns WHERE state <> 'ended'`), 0, 'no turn is left open');
   t.equal(await count('SELECT count(*) FROM tool_calls WHERE answer IS NOT NULL'), ORDERS * 10, 'calls');
   t.equal(await count('SELECT count(*) FROM todos'), 0, 'to-dos');
   t.equal(await count(`SELECT count(*) FROM reminders WHERE last_outcome = 'delivered'`), ORDERS, 'reminders');
