@@ -54,7 +54,7 @@ async function main(): Promise<number> {
     throw new Error(`--seed is a whole number, --minutes and --patience are more than 0.\n\n${USAGE}`);
   console.log(`seed ${seed}, ${minutes} minutes: repeat with --seed ${seed}`);
   process.env.NODE_COMPILE_CACHE = COMPILE_CACHE;
-  await completeSearchPath();
+  await completeSearchPath({ highAvailability: values.patroni });
   const folder = await mkdtemp(join(await chooseTemporaryFolder(), 'bulkhead-nemesis-'));
   const why = values.patroni && whyNoPatroni();
   if (why) throw new Error(`--patroni: ${why}.`);

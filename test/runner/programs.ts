@@ -13,10 +13,7 @@ const SERVER_FOLDER = '/usr/sbin';
 /** The package of each program. */
 const packages: Readonly<Record<string, string>> = {
   bwrap: 'bubblewrap',
-  etcd: 'etcd-server',
-  haproxy: 'haproxy',
   openssl: 'openssl',
-  patroni: 'patroni',
   pgbouncer: 'pgbouncer',
   prometheus: 'prometheus',
   promtool: 'prometheus',
@@ -24,12 +21,20 @@ const packages: Readonly<Record<string, string>> = {
   sshd: 'openssh-server',
 };
 
-/** Fetches what is missing and adds it to the search path of this process. `SANDBOX_FETCH=off` prevents the fetching. */
-export async function completeSearchPath(): Promise<void> {
+/** Of a database that survives its machine; only long tests need them. */
+const highAvailabilityPackages: typeof packages = { etcd: 'etcd-server', haproxy: 'haproxy', patroni: 'patroni' };
+
+/**
+ * Fetches what is missing and adds it to the search path of this process. `SANDBOX_FETCH=off` prevents the fetching.
+ *
+ * @param highAvailability whether etcd, HAProxy and Patroni are needed too
+ */
+export async function completeSearchPath({ highAvailability = false } = {}): Promise<void> {
   process.env.PATH = [process.env.PATH, SERVER_FOLDER].join(delimiter);
-  const missing = Object.keys(packages).filter((program) => findProgram(program) === null);
+  const needed = { ...packages, ...(highAvailability ? highAvailabilityPackages : {}) };
+  const missing = Object.keys(needed).filter((program) => findProgram(program) === null);
   if (missing.length === 0 || process.env.SANDBOX_FETCH === 'off' || !canFetchPackages()) return;
-  const names = new Set(missing.map((program) => packages[program] ?? program));
+  const names = new Set(missing.map((program) => needed[program] ?? program));
   const found = await fetchTestPackages([...names]);
   const folders = found.flatMap((folder) => [join(folder, 'usr', 'bin'), join(folder, 'usr', 'sbin')]);
   process.env.PATH = [process.env.PATH, ...folders].join(delimiter);
