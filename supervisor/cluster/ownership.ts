@@ -41,7 +41,7 @@ const RETRY_AFTER_S = 2;
 /** To let the work of a shard end that moves, its calls wait this long. Milliseconds. */
 const MOVE_HOLD_MS = 1_500;
 /** Pause before it is tried again, when a call lasts longer. Milliseconds. */
-const MOVE_PAUSE_MS = 3_000;
+export const MOVE_PAUSE_MS = 3_000;
 /** The same while this supervisor ends: others wait for its shards. Milliseconds. */
 const DRAIN_PAUSE_MS = 250;
 /** The longest budget of a tool: after this long, a supervisor that goes on cuts the last calls of a shard off. Milliseconds. */
