@@ -19,7 +19,10 @@ async function note(event) {
   return seen.length;
 }
 events.pluginInstalled = async (event) => { if ((await note(event)) === 0) await new Promise(() => {}); };
-events.pluginUninstalled = async (event) => { throw new Error('never done'); };
+events.pluginUninstalled = async (event) => {
+  if (event.attempt === 1) await new Promise(() => {});
+  throw new Error('never done');
+};
 `;
 
 async function record(made: Installed, type: 'pluginInstalled' | 'pluginUninstalled'): Promise<string> {
