@@ -102,7 +102,7 @@ const INEXACT_DIGITS = 16;
 /**
  * Counts levels and values of JSON text. Text that is not JSON is left to the parser.
  *
- * @returns whether a number may be larger than a double holds exactly
+ * @returns whether a number may be larger than a double holds exactly, and the number of values
  * @throws JsonError `too_deep` or `too_many_values`
  */
 export function checkCost(
@@ -110,7 +110,7 @@ export function checkCost(
   start: number,
   end: number,
   { levelsMax, valuesMax }: JsonBounds,
-): { mayBeInexact: boolean } {
+): { mayBeInexact: boolean; values: number } {
   let values = 1;
   let depth = 0;
   let mayBeInexact = false;
@@ -129,7 +129,7 @@ export function checkCost(
     } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) depth -= 1;
     if (values > valuesMax) throw new JsonError('too_many_values', `holds more than ${valuesMax} values`);
   }
-  return { mayBeInexact };
+  return { mayBeInexact, values };
 }
 
 function findDigitsEnd(bytes: Uint8Array, start: number, end: number): number {

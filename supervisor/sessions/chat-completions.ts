@@ -4,7 +4,14 @@ import { z } from 'zod';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { jsonSchema } from '../../sdk/contract/payloads.ts';
 import type { ProblemBody } from '../../sdk/contract/problem-body.ts';
+import { checkCost, countValuesMax, JSON_LEVELS_MAX, JsonError } from '../../sdk/contract/untrusted-json.ts';
 import type { ProviderAnswer, ProviderRequest } from './providers.ts';
+import { CALL_BODY_MAX_BYTES } from './session-services.ts';
+
+/** Of the arguments of all tool calls in a request, which are JSON in texts. */
+const ARGUMENTS_VALUES_MAX = countValuesMax(CALL_BODY_MAX_BYTES);
+/** What is around the arguments takes ten levels of a message to a child. */
+const ARGUMENTS_LEVELS_MAX = JSON_LEVELS_MAX - 10;
 
 const TEXTS = z.union([z.string(), z.array(z.looseObject({ type: z.string(), text: z.string().optional() }))]);
 const toolCall = z.looseObject({
@@ -67,9 +74,10 @@ export function splitModel(model: string): { provider: string; model: string } {
 export function toProviderRequest(request: ChatRequest): ProviderRequest {
   const maxTokens = request.max_completion_tokens ?? request.max_tokens;
   const { temperature, tools, response_format: format } = request;
+  const readArguments = openArgumentsReader();
   const schema = format?.type === 'json_schema' ? format.json_schema?.schema : undefined;
   return {
-    messages: request.messages.map(toProviderMessage),
+    messages: request.messages.map((message) => toProviderMessage(message, readArguments)),
     ...(typeof maxTokens === 'number' ? { maxTokens } : {}),
     ...(typeof temperature === 'number' ? { temperature } : {}),
     ...(schema === undefined ? {} : { schema }),
@@ -85,12 +93,10 @@ export function toProviderRequest(request: ChatRequest): ProviderRequest {
   };
 }
 
-function toProviderMessage({
-  role,
-  content,
-  tool_calls,
-  tool_call_id,
-}: ChatMessage): ProviderRequest['messages'][number] {
+function toProviderMessage(
+  { role, content, tool_calls, tool_call_id }: ChatMessage,
+  readArguments: ReturnType<typeof openArgumentsReader>,
+): ProviderRequest['messages'][number] {
   const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : (content ?? []);
   const images = parts.filter(({ type }) => type === 'image_url').map(readImage);
   const text = parts.flatMap((part) => (part.type === 'text' && part.text !== undefined ? [part.text] : [])).join('');
@@ -111,13 +117,26 @@ function toProviderMessage({
   };
 }
 
-/** @throws Problem `bad_request` */
-function readArguments(text: string): ProviderCall['arguments'] {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new Problem('bad_request', 'messages: the arguments of a tool call are not JSON.');
-  }
+/**
+ * Reads JSON inside texts of one body, whose bounds did not count it.
+ *
+ * @returns a function that throws Problem `bad_request` or `too_large`
+ */
+function openArgumentsReader(): (text: string) => ProviderCall['arguments'] {
+  let valuesMax = ARGUMENTS_VALUES_MAX;
+  return (text) => {
+    const bytes = Buffer.from(text);
+    try {
+      valuesMax -= checkCost(bytes, 0, bytes.byteLength, { levelsMax: ARGUMENTS_LEVELS_MAX, valuesMax }).values;
+      return JSON.parse(text);
+    } catch (error) {
+      const [code, fault] =
+        error instanceof JsonError
+          ? ([error.fault === 'too_many_values' ? 'too_large' : 'bad_request', error.message] as const)
+          : (['bad_request', 'is not JSON'] as const);
+      throw new Problem(code, `messages: the text of a tool call’s arguments ${fault}.`);
+    }
+  };
 }
 
 /** @throws Problem `bad_request` */

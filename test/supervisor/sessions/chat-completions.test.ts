@@ -128,3 +128,17 @@ t.test('errors are in OpenAI’s form', async (t) => {
   const bob = await fixture.issuer.issue('bob');
   await t.rejects(ask({}, bob), { status: 404, code: 'not_found' });
 });
+
+t.test('the JSON in texts of a body is bounded, too', async (t) => {
+  const ask = (text: string, calls = 1) => {
+    const call = { id: 'c', type: 'function', function: { name: 'add', arguments: text } };
+    const messages = [{ role: 'assistant', tool_calls: Array.from({ length: calls }, () => call) }, ...hello];
+    return fixture.call('POST', '/v1/chat/completions', { model, messages });
+  };
+  const deep = 'messages: the text of a tool call’s arguments nests deeper than 90 levels.';
+  t.match(await ask(`${'['.repeat(1e6)}${']'.repeat(1e6)}`), { status: 400, body: { error: { message: deep } } });
+  t.match(await ask(`${'['.repeat(90)}${']'.repeat(90)}`), { status: 200 });
+  t.match(await ask(`[${'0,'.repeat(10_000)}0]`), { status: 200 });
+  t.match(await ask(`[${'0,'.repeat(10_000)}0]`, 20), { status: 413, body: { error: { code: 'too_large' } } });
+  t.match(await ask('{'), { status: 400, body: { error: { message: /arguments is not JSON/ } } });
+});
