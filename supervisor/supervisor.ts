@@ -280,6 +280,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     await within(fleet.close(STOP_GRACE_MS), FLEET_CLOSE_MS);
     await llm.close();
     ssh.close();
+    await sshHosts.ofAccounts.privateKeys.close();
     peers.close();
     await within(closed, LAST_ANSWERS_MS);
     app.server.closeAllConnections();

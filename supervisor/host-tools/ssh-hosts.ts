@@ -84,7 +84,7 @@ export async function addSshHost(
 ): Promise<OwnSshHost> {
   const { hosts } = services.ssh;
   requireReachable(services, fields);
-  const login = await readLogin({ privateKey, passphrase, password });
+  const login = await readLogin(services, caller.id, { privateKey, passphrase, password });
   if (login === undefined) throw faultOf('privateKey', 'Send the private key or the password with which to log in.');
   const known = await hosts.listForAccount(caller.id);
   if (known.some(({ id }) => id === hostId))
@@ -114,7 +114,7 @@ export async function changeSshHost(
     hostKeys: changes.hostKeys ?? known.hostKeys,
   };
   requireReachable(services, fields);
-  const login = await readLogin({ privateKey, passphrase, password });
+  const login = await readLogin(services, caller.id, { privateKey, passphrase, password });
   if (login === undefined && leadsElsewhere(known, fields))
     throw faultOf(
       'password',
@@ -180,18 +180,28 @@ function requireReachable({ ssh }: SessionServices, { address: to, port }: Pick<
 }
 
 /** Undefined: none is given. @throws Problem `bad_request`, without the key */
-async function readLogin({ privateKey, passphrase, password }: LoginFields): Promise<SshLogin | undefined> {
+async function readLogin(
+  { ssh }: SessionServices,
+  accountId: string,
+  { privateKey, passphrase, password }: LoginFields,
+): Promise<SshLogin | undefined> {
   if (privateKey === undefined) {
     if (passphrase !== undefined) throw faultOf('passphrase', 'Send the private key with its passphrase.');
     return password === undefined ? undefined : { password };
   }
   if (password !== undefined) throw faultOf('password', 'Send a private key or a password, not both.');
-  // Loaded when it is needed, because it is large.
-  const { default: ssh2 } = await import('ssh2');
-  const parsed = ssh2.utils.parseKey(privateKey, passphrase);
-  if (parsed instanceof Error || !parsed.isPrivateKey())
-    throw faultOf('privateKey', 'This is no private key of OpenSSH or PEM, or its passphrase is missing or wrong.');
-  return passphrase === undefined ? { privateKey } : { privateKey, passphrase };
+  const opened = await ssh.hosts.ofAccounts.privateKeys.open(accountId, { text: privateKey, passphrase });
+  if (opened === 'late')
+    throw faultOf(
+      'privateKey',
+      'The private key takes too long to decrypt. Write it again with fewer rounds: ssh-keygen -p -a 16 -f <file>.',
+    );
+  if (opened === null)
+    throw faultOf(
+      'privateKey',
+      'This is no private key of OpenSSH or PEM of the type Ed25519, ECDSA or RSA, or its passphrase is missing or wrong.',
+    );
+  return { privateKey: opened };
 }
 
 const faultOf = (field: string, message: string) =>

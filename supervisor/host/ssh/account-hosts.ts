@@ -6,6 +6,7 @@ import { perMinute, TokenBuckets } from '../../../service/timing/token-bucket.ts
 import { HostError } from '../host-call.ts';
 import { isPublicAddress } from '../http/addresses.ts';
 import { type Resolution, resolveHost } from '../http/resolution.ts';
+import { PrivateKeyOpener } from './private-key-opener.ts';
 
 /** New connections of an account to its own hosts. Otherwise it could look for open ports or guess passwords elsewhere. */
 const CONNECTS_PER_MINUTE = 30;
@@ -28,6 +29,7 @@ export interface SshHost {
 
 export class AccountHosts {
   readonly keys: SecretKeys;
+  readonly privateKeys = new PrivateKeyOpener();
   readonly #pool: Pool;
   readonly #resolution: Resolution;
   readonly #connects = new TokenBuckets(perMinute(CONNECTS_PER_MINUTE));

@@ -3,7 +3,7 @@
  * it is kept for the next one for a while; in all other cases it is closed.
  */
 import { createHash } from 'node:crypto';
-import type { Client } from 'ssh2';
+import type { Algorithms, Client } from 'ssh2';
 import type { SshLogin } from '../../../db/accounts/ssh-hosts.ts';
 import { SECOND } from '../../../sdk/contract/limits.ts';
 import { AmountsByKey } from '../../../service/timing/amounts-by-key.ts';
@@ -25,6 +25,22 @@ const CONNECT_MS = 10 * SECOND;
 const KEEPALIVE_MS = 15 * SECOND;
 /** Time for a connection to close before it is destroyed. Milliseconds. */
 const END_MS = SECOND;
+/**
+ * Whatever a host chooses of these takes the service a few milliseconds. Left out: exchanges with large groups, which a host may
+ * ask for again and again, those of groups that the host itself names, whose check takes minutes, and compression, because a
+ * packet of 256 KiB may grow a thousandfold.
+ */
+const ALGORITHMS: Algorithms = {
+  kex: [
+    'curve25519-sha256',
+    'curve25519-sha256@libssh.org',
+    'ecdh-sha2-nistp256',
+    'ecdh-sha2-nistp384',
+    'ecdh-sha2-nistp521',
+    'diffie-hellman-group14-sha256',
+  ],
+  compress: ['none'],
+};
 
 export interface SshConnection {
   readonly installationId: string;
@@ -190,6 +206,7 @@ async function connect(host: SshHost, signal: AbortSignal, { mask, onHostKey }: 
         port: host.port,
         username: host.user,
         ...login,
+        algorithms: ALGORITHMS,
         authHandler: [login.password === undefined ? 'publickey' : 'password'],
         readyTimeout: CONNECT_MS,
         keepaliveInterval: KEEPALIVE_MS,

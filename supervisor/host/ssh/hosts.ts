@@ -33,7 +33,8 @@ const hostsFile = z
   )
   .max(1000);
 
-export interface SshTarget extends Omit<z.output<typeof hostsFile>[number], 'privateKeyFile'> {
+export interface SshTarget extends Omit<z.output<typeof hostsFile>[number], 'privateKeyFile' | 'passphrase'> {
+  /** Decrypted. */
   readonly privateKey: string;
 }
 
@@ -49,21 +50,21 @@ export async function readSshTargets(path: string | undefined): Promise<readonly
   const twice = hosts.find((host, index) => hosts.findIndex((other) => other.id === host.id) !== index);
   if (twice) throw new SettingsError(`SSH_HOSTS_FILE: two hosts have the id ${twice.id}.`);
   return Promise.all(
-    hosts.map(async ({ privateKeyFile, ...host }) => ({
+    hosts.map(async ({ privateKeyFile, passphrase, ...host }) => ({
       ...host,
-      privateKey: await readKey(host, resolve(dirname(path), privateKeyFile)),
+      privateKey: await readKey({ id: host.id, passphrase }, resolve(dirname(path), privateKeyFile)),
     })),
   );
 }
 
 async function readKey(host: { id: string; passphrase?: string | undefined }, path: string): Promise<string> {
-  const key = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
     throw new SettingsError(`SSH_HOSTS_FILE: the private key of ${host.id} cannot be read (${error.code}).`);
   });
-  // Loaded only if there are hosts, because it is large.
-  const { default: ssh2 } = await import('ssh2');
-  const parsed = ssh2.utils.parseKey(key, host.passphrase);
-  if (parsed instanceof Error)
+  // Loaded only if there are hosts, because it loads a large library.
+  const { openPrivateKey } = await import('./private-key.ts');
+  const key = openPrivateKey({ text, passphrase: host.passphrase });
+  if (key === null)
     throw new SettingsError(`SSH_HOSTS_FILE: the private key of ${host.id} is none, or its passphrase is wrong.`);
   return key;
 }
@@ -83,11 +84,11 @@ export function openSshHosts(pool: Pool, targets: readonly SshTarget[], ofAccoun
     if (name === undefined) return [];
     return targets
       .filter(({ accounts }) => accounts.includes(EVERYBODY) || accounts.includes(name))
-      .map(({ address, privateKey, passphrase, accounts: _, ...host }) => ({
+      .map(({ address, privateKey, accounts: _, ...host }) => ({
         ...host,
         revision: '',
         keeper: 'operator',
-        prepare: async () => ({ address, privateKey, ...(passphrase === undefined ? {} : { passphrase }) }),
+        prepare: async () => ({ address, privateKey }),
       }));
   };
   return {

@@ -1,12 +1,16 @@
 /** The SSH hosts that an account adds itself, against a real OpenSSH server. */
+import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
-import type { AddressInfo } from 'node:net';
+import { readFile, writeFile } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import ssh2 from 'ssh2';
 import t, { type Test } from 'tap';
+import { readSshLogin } from '../../../db/accounts/ssh-hosts.ts';
 import { rotateKey } from '../../../db/files/key-rotation.ts';
+import { PrivateKeyOpener } from '../../../supervisor/host/ssh/private-key-opener.ts';
 import { startDns } from '../host/dns-server.ts';
 import { noSshd, startSshd } from '../host/sshd.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -40,6 +44,72 @@ async function startPasswordServer(test: Test) {
   const fingerprint = `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`;
   return { port: (server.address() as AddressInfo).port, fingerprint, given };
 }
+
+const BOMB_ROUNDS = 4_294_967_295;
+/** A key of OpenSSH whose decryption takes years. */
+function writeBomb(): string {
+  const { private: text } = ssh2.utils.generateKeyPairSync('ed25519', {
+    passphrase: 'x',
+    cipher: 'aes256-ctr',
+    rounds: 1,
+  });
+  const [head = '', ...lines] = text.trim().split('\n');
+  const end = lines.pop() ?? '';
+  const blob = Buffer.from(lines.join(''), 'base64');
+  const rounds = Buffer.from([0, 0, 0, 1]);
+  blob.writeUInt32BE(BOMB_ROUNDS, blob.indexOf(rounds, blob.indexOf('bcrypt') + 'bcrypt'.length + 8));
+  return [head, blob.toString('base64'), end].join('\n');
+}
+
+t.test('a private key whose decryption takes years holds nobody up', async (t) => {
+  const bomb = { text: writeBomb(), passphrase: 'x' };
+  const hasty = new PrivateKeyOpener(50);
+  const patient = new PrivateKeyOpener();
+  t.teardown(() => Promise.all([hasty.close(), patient.close()]));
+  t.equal(await hasty.open('ann', bomb), 'late');
+  for (const type of ['ed25519', 'ecdsa', 'rsa'] as const) {
+    const options = { bits: type === 'rsa' ? 2048 : 256, passphrase: 'x', cipher: 'aes256-cbc', rounds: 1 } as const;
+    const { private: text, public: publicKey } = ssh2.utils.generateKeyPairSync(type as 'rsa', options);
+    t.equal(await patient.open('ann', { text, passphrase: 'y' }), null, 'a wrong passphrase');
+    const opened = ssh2.utils.parseKey((await patient.open('ann', { text, passphrase: 'x' })) ?? '');
+    if (opened instanceof Error) throw opened;
+    t.equal(opened.getPublicSSH().toString('base64'), publicKey.split(' ')[1], `${type}: the same key`);
+    t.ok(opened.verify('text', opened.sign('text')), 'that signs');
+  }
+});
+
+/** Says what a client offers, and answers nothing. */
+async function startSilentServer(test: Test) {
+  const { promise: offered, resolve } = Promise.withResolvers<string>();
+  const server = createServer((socket) => {
+    let bytes = '';
+    socket.on('error', () => undefined);
+    socket.write('SSH-2.0-silent\r\n');
+    socket.on('data', (part) => {
+      bytes += part.toString('latin1');
+      // The first packet follows the line of the version. It ends with the languages, which are empty, and padding.
+      if (!bytes.includes('none')) return;
+      resolve(bytes);
+      socket.destroy();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  test.teardown(() => new Promise<void>((resolve) => server.close(() => resolve())));
+  return { port: (server.address() as AddressInfo).port, offered };
+}
+
+t.test('a host gets no offer with which it could hold the service up', async (t) => {
+  const { port, offered } = await startSilentServer(t);
+  const fixture = await startSupervisorFixture(t, { ssh: { allowPrivate: new Set([`127.0.0.1:${port}`]) } });
+  const host = { id: 'evil', name: 'Evil', address: '127.0.0.1', port, user, password: PASSWORD };
+  t.match(await fixture.call('POST', '/ssh-hosts', host), { status: 201 });
+  t.match((await fixture.call('POST', '/ssh-hosts/evil/test')).body, { ok: false, hostKey: null });
+  const offer = await offered;
+  t.match(offer, /curve25519-sha256/);
+  t.notMatch(offer, /group-exchange/, 'no group of the host’s own, whose check takes minutes');
+  t.notMatch(offer, /group1[5-8]/, 'no large group');
+  t.notMatch(offer, /zlib/, 'no compression');
+});
 
 t.test('hosts that an account adds itself', { skip: noSshd }, async (t) => {
   const sshd = await startSshd(t);
@@ -91,6 +161,31 @@ t.test('hosts that an account adds itself', { skip: noSshd }, async (t) => {
       ['ssh-host.add', 'ssh-host.change', 'ssh-host.change', 'ssh-host.remove'],
     );
     t.match(rows[0], { subject: 'web', detail: `${user}@127.0.0.1:${sshd.port}, 0 pinned keys` });
+  });
+
+  await t.test('log in with an encrypted key, whose passphrase is not kept', async (t) => {
+    const encrypted = join(sshd.folder, 'encrypted');
+    await writeFile(encrypted, privateKey, { mode: 0o600 });
+    await promisify(execFile)('ssh-keygen', ['-q', '-p', '-P', '', '-N', 'open sesame', '-a', '2', '-f', encrypted]);
+    const key = { privateKey: await read('encrypted'), passphrase: 'open sesame' };
+    const added = await fixture.call('POST', '/ssh-hosts', {
+      ...host,
+      ...key,
+      id: 'locked',
+      hostKeys: [sshd.fingerprint],
+    });
+    t.match(added, { status: 201, body: { login: 'key' } });
+    t.match((await run('locked')).body, { exitCode: 0, stdout: 'ran\n' });
+    const account = (await fixture.pool.query(`SELECT account_id FROM ssh_hosts WHERE id = 'locked'`)).rows[0]
+      .account_id;
+    const login = await readSshLogin(fixture.pool, fixture.keys, { accountId: account, hostId: 'locked' });
+    t.same(Object.keys(login ?? {}), ['privateKey']);
+    for (const passphrase of ['wrong', undefined])
+      t.match(await fixture.call('POST', '/ssh-hosts', { ...host, ...key, id: 'shut', passphrase }), {
+        status: 400,
+        body: { detail: /its passphrase is missing or wrong/ },
+      });
+    t.match(await fixture.call('DELETE', '/ssh-hosts/locked'), { status: 204 });
   });
 
   await t.test('keep their login sealed: in no answer, no row, and no output', async (t) => {
