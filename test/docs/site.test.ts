@@ -24,6 +24,22 @@ t.test('every picture is brought along', async (t) => {
   );
 });
 
+t.test('each decision has a number of its own, and every number that a page names has a decision', async (t) => {
+  const numbers = [...readText('docs/decisions.md').matchAll(/^### (\d+)\. /gm)].map(([, number]) => number);
+  t.ok(numbers.length > 0);
+  t.same(
+    numbers.filter((number, index) => numbers.indexOf(number) !== index),
+    [],
+  );
+  const named = globSync('docs/*.md', { cwd: root }).flatMap((file) =>
+    [...readText(file).matchAll(/\bdecision (\d+)/g)].map(([, number]) => number),
+  );
+  t.same(
+    named.filter((number) => !numbers.includes(number)),
+    [],
+  );
+});
+
 t.test('links in files that are no pages lead somewhere, too', async (t) => {
   const files = globSync(['examples/*/readme.md', 'examples/*.md', 'sdk/**/*.md', 'deploy/**/*.md'], { cwd: root });
   const dead = files.flatMap((file) => {
