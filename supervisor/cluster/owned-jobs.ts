@@ -2,11 +2,17 @@
  * Jobs whose work belongs to the owner of an account. Whichever supervisor fetches a job does it, or asks the owner to: a job
  * only says that there may be work.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import { findAccountId } from '../../db/installations/account-plugins.ts';
 import type { Payload, QueueName, Queues } from '../../db/jobs/queues.ts';
 import type { OwnedWork, Ownership } from './ownership.ts';
 import type { PeerRequests } from './peer-requests.ts';
+
+/** Delay before a job whose account is being handed over is offered again. Milliseconds. */
+const MOVE_DELAY_MS = 250;
+/** It is offered this long, then the queue retries it. Milliseconds. */
+const MOVE_WAIT_MS = 15_000;
 
 type OwnedQueue = Exclude<QueueName, 'introspect'>;
 type OwnedHandler<Name extends OwnedQueue> = (payload: Payload<Name>, work: OwnedWork) => Promise<void>;
@@ -52,9 +58,14 @@ export class OwnedJobs {
     const { pool, ownership, peers } = this.#options;
     const accountId = given ?? (await findAccountId(pool, payload.installationId));
     if (accountId === null) return;
+    const endsAt = performance.now() + MOVE_WAIT_MS;
     while (!(await this.runHere(name, accountId, payload))) {
       const owner = await ownership.findOwner(accountId);
-      if (owner) return peers.sendJob(owner, name, accountId, payload);
+      if (owner === null) continue;
+      if (await peers.sendJob(owner, name, accountId, payload)) return;
+      if (performance.now() > endsAt)
+        throw new Error(`no supervisor takes a job ${name}: its account moves for too long`);
+      await sleep(MOVE_DELAY_MS);
     }
   }
 }

@@ -16,6 +16,8 @@ const RETRY_AFTER_S = 2;
 /** Limit of WebSockets that are forwarded at once. */
 const SOCKETS_MAX = 64;
 export const JOB_PATH = '/peer/jobs/';
+/** Answers a job of an account that moves, which is an expected event and no error. */
+export const NOT_OWNED = 409;
 /** They concern one connection only. */
 const HOP_BY_HOP = new Set([
   'connection',
@@ -115,13 +117,20 @@ export class PeerRequests {
     throw new Problem('not_found', 'The supervisor of this address does not have it open.');
   }
 
-  /** Resolves when the owner has done the work. @throws Error when it has not: the queue retries the job */
-  async sendJob(peer: Peer, name: string, accountId: string, payload: object): Promise<void> {
+  /**
+   * Resolves when the owner has done the work.
+   *
+   * @returns false: it does not own the account any more, or is giving it up @throws Error when it failed: the queue retries the job
+   */
+  async sendJob(peer: Peer, name: string, accountId: string, payload: object): Promise<boolean> {
     const path = `${JOB_PATH}${name}?${new URLSearchParams({ accountId, payload: JSON.stringify(payload) })}`;
     const sent = this.#open(peer, { method: 'POST', path, hops: 1 }, {});
     const answer = await readAnswer(sent, () => sent.end());
     answer.resume();
-    if (answer.statusCode !== 204) throw new Error(`the owner of the account answered a job with ${answer.statusCode}`);
+    const { statusCode = 0 } = answer;
+    if (statusCode !== 204 && statusCode !== NOT_OWNED)
+      throw new Error(`the owner of the account answered a job with ${statusCode}`);
+    return statusCode === 204;
   }
 
   #open(

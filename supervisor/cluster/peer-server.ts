@@ -6,7 +6,7 @@ import { PEER_DELIVERIES, PEER_HEADER, verifyRequest } from '../../service/clust
 import { createServer } from '../../service/http/node-http.ts';
 import { within } from '../../service/timing/within.ts';
 import type { OwnedJobs } from './owned-jobs.ts';
-import { JOB_PATH } from './peer-requests.ts';
+import { JOB_PATH, NOT_OWNED } from './peer-requests.ts';
 
 /** Longer than peers keep idle connections. Milliseconds. */
 const KEEP_ALIVE_MS = 75_000;
@@ -108,7 +108,7 @@ export class PeerServer {
 
   #wakeChannels(url: string, response: ServerResponse): void {
     const notices = new URL(url, 'http://peer').searchParams.getAll('notice');
-    response.writeHead(this.#options.wakeChannels(notices) ? 204 : 409).end();
+    response.writeHead(this.#options.wakeChannels(notices) ? 204 : NOT_OWNED).end();
   }
 
   async #runJob(url: string, response: ServerResponse): Promise<void> {
@@ -117,7 +117,7 @@ export class PeerServer {
       const payload = JSON.parse(searchParams.get('payload') ?? '');
       const name = pathname.slice(JOB_PATH.length);
       const isDone = await this.#options.jobs.runHere(name, searchParams.get('accountId') ?? '', payload);
-      response.writeHead(isDone ? 204 : 409).end();
+      response.writeHead(isDone ? 204 : NOT_OWNED).end();
     } catch (error) {
       this.#options.onError(error as Error);
       response.writeHead(500).end();

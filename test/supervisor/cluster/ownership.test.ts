@@ -1,12 +1,15 @@
-/** Who owns an account while supervisors join and leave: two on one database, without plugins. */
+/** Who owns an account, and does its jobs, while supervisors join and leave: two on one database, without plugins. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { findShard, SHARDS } from '../../../db/cluster/shards.ts';
 import { openListener } from '../../../db/postgres/listener.ts';
+import { OwnedJobs } from '../../../supervisor/cluster/owned-jobs.ts';
 import { MOVE_PAUSE_MS, Ownership } from '../../../supervisor/cluster/ownership.ts';
+import { PeerRequests } from '../../../supervisor/cluster/peer-requests.ts';
+import { PeerServer } from '../../../supervisor/cluster/peer-server.ts';
 import { placeShards } from '../../../supervisor/cluster/placement.ts';
-import { testDatabase } from '../../runner/harness.ts';
+import { type TestDatabase, testDatabase } from '../../runner/harness.ts';
 import { eventually } from '../supervisor-fixture.ts';
 
 const CAPACITY = 10;
@@ -16,8 +19,7 @@ const NEVER = new Promise<never>(() => undefined);
 const ADDRESS = 'http://127.0.0.1:1';
 
 /** Opens two that follow the cluster and own nothing yet. */
-async function openTwo(t: Test): Promise<readonly [Ownership, Ownership]> {
-  const { pool } = await testDatabase(t);
+async function openTwo(t: Test, { pool }: TestDatabase): Promise<readonly [Ownership, Ownership]> {
   const open = async (): Promise<Ownership> => {
     const listener = await openListener(pool, () => undefined);
     const ownership = new Ownership({
@@ -52,7 +54,7 @@ function chooseAccount([first, second]: readonly [Ownership, Ownership]): string
 }
 
 t.test('a call is led to the next owner after a drain that began while the move paused', async (t) => {
-  const both = await openTwo(t);
+  const both = await openTwo(t, await testDatabase(t));
   const [first, second] = both;
   const account = chooseAccount(both);
   await first.join(ADDRESS);
@@ -69,4 +71,49 @@ t.test('a call is led to the next owner after a drain that began while the move 
   // The move that paused goes on, and finds the shard given up.
   await sleep(MOVE_PAUSE_MS);
   t.equal((await first.findOwner(account))?.id, second.id);
+});
+
+t.test('a job is offered again to an owner that is just handing its account over', async (t) => {
+  const database = await testDatabase(t);
+  const both = await openTwo(t, database);
+  const [first, second] = both;
+  const account = chooseAccount(both);
+  const done: string[] = [];
+  const jobsOf = (ownership: Ownership, name: string) => {
+    let fetch: (payload: { installationId: string }, accountId?: string) => Promise<void> = async () => undefined;
+    const peers = new PeerRequests();
+    t.teardown(() => peers.close());
+    const queues: ConstructorParameters<typeof OwnedJobs>[0]['queues'] = {
+      work: (_queue, handler) => {
+        fetch = handler as typeof fetch;
+      },
+    };
+    const jobs = new OwnedJobs({ pool: database.pool, queues, ownership, peers });
+    jobs.work('updates', async () => void done.push(name));
+    return { jobs, fetch: () => fetch({ installationId: 'i1' }, account) };
+  };
+  const [fetching, owning] = [jobsOf(first, 'first'), jobsOf(second, 'second')];
+  let offers = 0;
+  const server = new PeerServer({
+    host: '127.0.0.1',
+    port: 0,
+    key: second.peerKey,
+    jobs: {
+      runHere: async (...job) => {
+        offers += 1;
+        return offers > 1 && owning.jobs.runHere(...job);
+      },
+    },
+    wakeChannels: () => true,
+    answer: (_request, response) => void response.end(),
+    upgrade: (_request, socket) => void socket.destroy(),
+    onError: (error) => t.fail(error.message),
+  });
+  await second.join(await server.listen());
+  t.teardown(() => server.close(0));
+  await first.join(ADDRESS);
+  await eventually(async () => second.holds(account) && (await first.findOwner(account))?.id === second.id);
+  await fetching.fetch();
+  t.same(done, ['second']);
+  t.equal(offers, 2, 'the refusal is no failure of the job');
 });
