@@ -163,9 +163,9 @@ function Mail() {
     <Section title="Mail between agents">
       <PagedList
         queryKey={['services', 'mail']}
-        read={() => callSessions<Page<ReceivedMail>>('GET', '/mail')}
+        read={(page) => callSessions<Page<ReceivedMail>>('GET', `/mail?${new URLSearchParams(page)}`)}
         refreshMs={FOLLOW_MS}
-        empty="No agent has written to another one lately."
+        empty="No agent has written to another one."
       >
         {(mail) => (
           <DataTable

@@ -1,27 +1,30 @@
 /** Mail between agents, as it is in the transcripts of those who got it. */
 import type { Pool } from 'pg';
-import { listRows } from '../postgres/rows.ts';
+import type { Page } from '../postgres/cursors.ts';
+import { type PageQuery, readPositionPage } from '../postgres/rows.ts';
 
-export interface ReceivedMail {
+export interface MailRow {
   readonly messageId: string;
   readonly sessionId: string;
-  readonly fromAgentId: string;
   readonly toAgentId: string;
   readonly text: string;
+  readonly data: { readonly fromAgentId?: unknown };
   readonly at: string;
+  readonly position: string;
 }
 
-/** Mail has no index of its own: only so many of the newest messages are searched. */
-const SEARCHED_MESSAGES = 1_000;
-
-/** Newest first. */
-export const listLatestMail = (pool: Pool, accountId: string, limit: number): Promise<ReceivedMail[]> =>
-  listRows(
+/** Newest first. The condition is that of the index `session_messages_mail`. */
+export const pageMail = (
+  pool: Pool,
+  { accountId, ...query }: PageQuery & { readonly accountId: string },
+): Promise<Page<MailRow>> =>
+  readPositionPage<MailRow>(
     pool,
-    `SELECT m.id AS "messageId", m.session_id AS "sessionId", m.data->>'fromAgentId' AS "fromAgentId",
-            s.agent_id AS "toAgentId", m.text, m.at
-       FROM (SELECT * FROM session_messages WHERE account_id = $1 ORDER BY tx DESC, position DESC LIMIT $2) m
-       JOIN sessions s ON s.id = m.session_id
-      WHERE m.data->>'kind' = 'agent_message' ORDER BY m.tx DESC, m.position DESC LIMIT $3`,
-    [accountId, SEARCHED_MESSAGES, limit],
+    `SELECT m.id AS "messageId", m.session_id AS "sessionId", s.agent_id AS "toAgentId", m.text, m.data, m.at,
+            m.position::text AS position
+       FROM session_messages m JOIN sessions s ON s.id = m.session_id
+      WHERE m.account_id = $1 AND starts_with(m.data::text, '{"kind":"agent_message"') AND ($2 = 0 OR m.position < $2)
+      ORDER BY m.position DESC LIMIT $3`,
+    [accountId],
+    query,
   );

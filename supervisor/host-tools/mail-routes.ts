@@ -4,20 +4,18 @@ import { randomUUIDv7 } from 'node:crypto';
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { listLatestMail } from '../../db/sessions/mail.ts';
+import { type MailRow, pageMail } from '../../db/sessions/mail.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { jsonBody, page, timestamp } from '../../service/http/schemas.ts';
+import { jsonBody, page, pageQuery, timestamp } from '../../service/http/schemas.ts';
 import { requireSession, type SessionServices, sessionParams } from '../sessions/session-services.ts';
 import { sendMail } from './mail.ts';
 import { mailFields } from './mail-tools.ts';
 import { ownId, startedBy } from './request-fields.ts';
 
-const MAIL_MAX = 100;
-
-const latest = {
-  summary: 'The latest mail between agents of the account, newest first',
-  details: 'At most 100, among the newest 1,000 messages of the account.',
+const list = {
+  summary: 'The mail between agents of the account, newest first',
+  querystring: pageQuery,
   response: {
     200: page(
       z
@@ -59,10 +57,11 @@ const send = {
 export function mailRoutes(services: SessionServices): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Services');
-    app.get('/mail', { schema: latest }, async (request) => ({
-      items: await listLatestMail(services.pool, requireCaller(request).id, MAIL_MAX),
-      nextCursor: null,
-    }));
+    app.get('/mail', { schema: list }, async (request) => {
+      const { id: accountId } = requireCaller(request);
+      const { items, nextCursor } = await pageMail(services.pool, { accountId, ...request.query });
+      return { items: items.map(describeMail), nextCursor };
+    });
 
     app.post('/sessions/:sessionId/mail', { schema: send }, async (request) => {
       const session = await requireSession(services, requireCaller(request), request.params);
@@ -71,3 +70,13 @@ export function mailRoutes(services: SessionServices): FastifyPluginAsyncZod {
     });
   };
 }
+
+const describeMail = ({ messageId, sessionId, toAgentId, text, data, at }: MailRow) => ({
+  messageId,
+  sessionId,
+  // A runtime may have added a message with any data.
+  fromAgentId: typeof data.fromAgentId === 'string' ? data.fromAgentId : '',
+  toAgentId,
+  text,
+  at,
+});

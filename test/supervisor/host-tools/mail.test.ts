@@ -56,7 +56,14 @@ t.test('a message is judged by both sides, and arrives once', async (t) => {
   });
   t.match(tool.body, { isError: false, content: [{ json: { sessionId: planner } }] });
   t.match((await readMessages(fixture, planner)).at(-1), { text: 'done outbound agent inbound' });
+  const plain = { id: 'plain', role: 'user', text: 'no mail', data: { kind: 'note', text: '{"kind":"agent_message"' } };
+  t.match(await fixture.call('POST', `/sessions/${worker}/messages`, { messages: [plain] }), { status: 200 });
+  const first = (await fixture.call('GET', '/mail?limit=1')).body;
+  t.match(first.items, [{ fromAgentId: 'worker', toAgentId: 'planner', sessionId: planner, text: /^done/ }]);
+  const rest = (await fixture.call('GET', `/mail?limit=1&cursor=${first.nextCursor}`)).body;
+  t.match(rest, { items: [{ ...sent.body, fromAgentId: 'planner', text: /^bake/ }], nextCursor: null });
   const other = shared.withNewAccount();
+  t.same((await other.call('GET', '/mail')).body, { items: [], nextCursor: null });
   const theirs = await startSession(other, 'spy');
   const foreign = await other.call('POST', `/sessions/${theirs}/mail`, {
     toAgentId: 'worker',
