@@ -43,6 +43,7 @@ export const problems = {
   rate_limited: { status: 429, title: 'Too many requests' },
   internal: { status: 500, title: 'Internal error' },
   plugin_failed: { status: 502, title: 'The plugin failed' },
+  outcome_unknown: { status: 502, title: 'The call may have taken effect' },
   bundler_busy: { status: 503, title: 'The bundler is busy' },
   unavailable: { status: 503, title: 'A part of Bulkhead is unavailable' },
   plugin_timeout: { status: 504, title: 'The plugin took too long' },
@@ -81,9 +82,9 @@ export class Problem extends Error {
   constructor(
     code: ProblemCode,
     detail: string,
-    options: { errors?: readonly ProblemLocation[]; retryAfter?: number } = {},
+    options: { errors?: readonly ProblemLocation[]; retryAfter?: number; cause?: unknown } = {},
   ) {
-    super(detail);
+    super(detail, options);
     this.name = 'Problem';
     this.code = code;
     this.errors = options.errors;

@@ -1,5 +1,5 @@
 /** Sends requests to the session API with `fetch`, and retries those that are safe to retry. Uses web globals only. */
-import type { ProblemLocation } from '../contract/errors.ts';
+import type { ProblemCode, ProblemLocation } from '../contract/errors.ts';
 import { pause } from './pause.ts';
 
 export interface TransportOptions {
@@ -35,6 +35,8 @@ const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
 /** The service sends these before it starts any work, so every call is safe to retry. */
 const RETRYABLE_STATUSES = new Set([429, 503]);
+/** The service lost the connection to the supervisor that ran the call. */
+const OUTCOME_UNKNOWN = 'outcome_unknown' satisfies ProblemCode;
 /** Error codes of Node, Deno and Bun for a connection on which no byte was sent. */
 const NOT_CONNECTED = new Set([
   'ECONNREFUSED',
@@ -119,6 +121,7 @@ export class Transport {
     }
     if (response.ok) return { response };
     const problem = new BulkheadError(response.status, await readProblem(response));
+    if (problem.code === OUTCOME_UNKNOWN) return { error: toConnectionError(call, problem) };
     if (!RETRYABLE_STATUSES.has(response.status)) throw problem;
     const seconds = Number(response.headers.get('retry-after'));
     return { error: problem, retryAfterMs: seconds > 0 ? seconds * 1000 : undefined };

@@ -22,7 +22,10 @@ const FRAMEWORK: Readonly<Record<string, [ProblemCode, string]>> = {
   FST_ERR_BAD_URL: ['bad_request', 'The address is not a valid URL.'],
 };
 
-/** Turns any thrown value into a problem that may be shown. The caller logs `internal` and `unavailable`. */
+/** What operators learn of: the caller did nothing wrong. */
+const LOGGED: ReadonlySet<ProblemCode> = new Set(['internal', 'outcome_unknown', 'unavailable']);
+
+/** Turns any thrown value into a problem that may be shown. The caller logs those of `LOGGED`. */
 function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof WrongTokenError) return new Problem('unauthenticated', error.message);
@@ -106,7 +109,7 @@ export const answerErrorsAs =
   };
 
 function prepareAnswer(problem: Problem, error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  if (problem.code === 'internal' || problem.code === 'unavailable') {
+  if (LOGGED.has(problem.code)) {
     request.log.error({ err: error, requestId: request.id }, problem.message);
   }
   // Errors before routing skip the hooks, so the header is set here as well.

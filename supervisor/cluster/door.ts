@@ -1,6 +1,7 @@
 /** Any supervisor takes any call: it serves those of its own accounts, and forwards the others to their owner. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { movedElsewhere, type OwnedWork, type Ownership } from './ownership.ts';
 import { HOPS_MAX } from './ownership-policy.ts';
@@ -28,6 +29,10 @@ declare module 'fastify' {
 /** Makes a scope, whose requests are signed in, serve the accounts that this supervisor owns. Runs before the body is read. */
 export function serveOwnAccounts(scope: FastifyInstance, door: Door): void {
   scope.decorateRequest('ownedWork', null);
+  scope.addHook('onRoute', (route) => {
+    if (route.method === 'GET' || route.method === 'HEAD') return;
+    route.schema = { ...route.schema, problems: [...(route.schema?.problems ?? []), 'outcome_unknown'] };
+  });
   scope.addHook('onRequest', async (request, reply) => {
     const { id } = requireCaller(request);
     if (admit(door.ownership, id, request, reply)) return;
@@ -38,7 +43,10 @@ export function serveOwnAccounts(scope: FastifyInstance, door: Door): void {
     const work = request.ownedWork;
     if (work === null || door.ownership.isCurrent(work.fence)) return;
     request.ownedWork = null;
-    throw movedElsewhere();
+    throw new Problem(
+      'outcome_unknown',
+      'The account moved to another supervisor while this call ran. The call may have taken effect: check before you repeat it.',
+    );
   });
 }
 

@@ -55,7 +55,8 @@ export class PeerRequests {
    *
    * @param hops how often it was forwarded, with this time
    * @param signal aborts when the peer no longer owns the account
-   * @throws PeerGoneError, or Problem `unavailable` when the connection breaks before the answer
+   * @throws PeerGoneError, or a Problem when the connection breaks before the answer: `outcome_unknown`, or `unavailable` if the
+   *   request only reads
    */
   async forward(
     peer: Peer,
@@ -164,7 +165,7 @@ function readAnswer(sent: ClientRequest, send: () => void): Promise<IncomingMess
   sent.once('response', resolve);
   sent.on('error', (error) => {
     clearTimeout(timer);
-    reject(isConnected ? brokenOff() : new PeerGoneError(error.message));
+    reject(isConnected ? brokenOff(sent.method) : new PeerGoneError(error.message));
   });
   return promise;
 }
@@ -178,10 +179,17 @@ function formatHead({ statusCode, statusMessage, rawHeaders }: IncomingMessage):
   return `HTTP/1.1 ${statusCode} ${statusMessage}\r\n${lines.join('\r\n')}\r\n\r\n`;
 }
 
-const brokenOff = (): Problem =>
-  new Problem('unavailable', `The supervisor that ran this call ended. Retry after ${RETRY_AFTER_S} s.`, {
-    retryAfter: RETRY_AFTER_S,
-  });
+/** Callers repeat what is `unavailable` without a thought: a call that may have run must not be among it. */
+function brokenOff(method: string): Problem {
+  if (method === 'GET' || method === 'HEAD')
+    return new Problem('unavailable', `The supervisor that ran this call ended. Retry after ${RETRY_AFTER_S} s.`, {
+      retryAfter: RETRY_AFTER_S,
+    });
+  return new Problem(
+    'outcome_unknown',
+    'The supervisor that ran this call ended. The call may have taken effect: check before you repeat it.',
+  );
+}
 
 function copyHeaders({ headers }: IncomingMessage): Record<string, string | string[]> {
   const kept = Object.entries(headers).filter(([name]) => !HOP_BY_HOP.has(name));

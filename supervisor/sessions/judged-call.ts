@@ -1,6 +1,6 @@
 /** The door of every tool call of an agent: `middleware.toolCall` judges it before, and `middleware.toolResult` its result. */
 import type { Session } from '../../db/sessions/sessions.ts';
-import { describeCancel } from '../../sdk/contract/errors.ts';
+import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
 import { runSessionHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
@@ -46,8 +46,19 @@ export async function callBetweenHooks(
   const started = performance.now();
   const result = await run(passed.arguments);
   const durationMs = Math.round(performance.now() - started);
-  const judged = await judgeResult(services, session, { ...call, ...passed }, result, durationMs);
+  const judged = await judgeResult(services, session, { ...call, ...passed }, result, durationMs).catch(
+    (error: unknown) => {
+      throw describeUnjudged(call.name, error);
+    },
+  );
   return { result: judged, arguments: passed.arguments, isFinal: true };
+}
+
+/** The tool has run, so the failure must not look like one after which the same call may be made again. */
+function describeUnjudged(name: string, cause: unknown): Problem {
+  if (cause instanceof Problem && cause.code !== 'unavailable') return cause;
+  const detail = `${name} ran, but plugins could not judge its result. Check what it did before you call it again.`;
+  return new Problem('outcome_unknown', detail, { cause });
 }
 
 /** @returns the arguments that passed, or the result of a call that was cancelled */

@@ -173,13 +173,17 @@ t.test('calls that may have run are retried only if they are idempotent', async 
   const tool = await scripted(t, () => 'break');
   await t.rejects(tool.client.open('s').callTool('x__y', {}), ConnectionLostError);
   t.equal(tool.asked(), 1);
+  const forwarded = await scripted(t, () => [502, '{"code":"outcome_unknown"}']);
+  await t.rejects(forwarded.client.open('s').runCommand('x__y'), ConnectionLostError);
+  t.equal(forwarded.asked(), 1);
   const hook = await scripted(
     t,
     () => 'break',
+    () => [502, '{"code":"outcome_unknown"}'],
     () => [200, '{"action":"continue"}'],
   );
   t.match(await hook.client.open('s').hook('systemPrompt', { systemPrompt: 'a', model: 'm' }), { action: 'continue' });
-  t.equal(hook.asked(), 2);
+  t.equal(hook.asked(), 3);
 });
 
 t.test('a permanent error is thrown once, and a caller can abort', async (t) => {

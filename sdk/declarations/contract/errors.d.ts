@@ -172,6 +172,10 @@ export declare const problems: {
         readonly status: 502;
         readonly title: 'The plugin failed';
     };
+    readonly outcome_unknown: {
+        readonly status: 502;
+        readonly title: 'The call may have taken effect';
+    };
     readonly bundler_busy: {
         readonly status: 503;
         readonly title: 'The bundler is busy';
@@ -210,6 +214,7 @@ export declare class Problem extends Error {
     constructor(code: ProblemCode, detail: string, options?: {
         errors?: readonly ProblemLocation[];
         retryAfter?: number;
+        cause?: unknown;
     });
     get status(): number;
 }

@@ -6,12 +6,13 @@ import { findShard } from '../../../db/cluster/shards.ts';
 import { openListener } from '../../../db/postgres/listener.ts';
 import { notifyShardsChanged, subscribeToDeliveries } from '../../../db/postgres/notifications.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
+import { ConnectionLostError, connect } from '../../../sdk/session/session.ts';
 import { serveWebhooks } from '../../api/ingress/serving.ts';
 import { type Gate, openGate } from '../../storm/database-gate.ts';
 import { asCommand, eventually, openStorageFixture, type StorageFixture } from '../supervisor-fixture.ts';
 import { type SupervisorProcess, startProcess } from '../supervisor-process.ts';
 
-t.setTimeout(120_000);
+t.setTimeout(300_000);
 
 /** Unowned work runs again within this time after a machine vanished. Milliseconds. */
 const FAILOVER_MS = 15_000;
@@ -38,6 +39,21 @@ const RECORDING = `events.sessionStarted = async ({ data }) => {
   await host.storage.set('busy', false);
 };`;
 const SESSIONS = 30;
+
+/** Counts its runs, of which the first does not end. */
+const WAITING_ONCE = asCommand(`const runs = ((await host.storage.get('runs')) ?? 0) + 1;
+await host.storage.set('runs', runs);
+if (runs === 1) await new Promise(() => undefined);
+return runs;`);
+
+/** @returns whether the supervisor runs the plugins of the account */
+async function ownsAccount({ pool }: StorageFixture, { process }: SupervisorProcess, accountId: string) {
+  const { rows } = await pool.query<{ process: string }>(
+    'SELECT v.process FROM shards s JOIN supervisors v ON v.id = s.owner WHERE s.id = $1',
+    [findShard(accountId)],
+  );
+  return rows[0]?.process.split(' ').includes(String(process.pid)) ?? false;
+}
 
 interface Answer {
   readonly status: number;
@@ -159,6 +175,30 @@ t.test(
       return seen.length >= SESSIONS && seen;
     }, 30_000);
     t.same(told, started, 'the events of one installation arrive once, in order and never two at once');
+
+    const capabilities = ['host.storage'];
+    const waiting = await storage.install({ account: 'gil', slug: 'waiting', capabilities, code: WAITING_ONCE });
+    const [first, second] = supervisors as [SupervisorProcess, SupervisorProcess];
+    const isFirst = await ownsAccount(storage, first, waiting.accountId);
+    const [owner, door] = isFirst ? [first, second] : [second, first];
+    const readRuns = async (): Promise<number> => {
+      const { rows: stored } = await storage.pool.query<{ value: string }>(
+        `SELECT value FROM installation_storage WHERE installation_id = $1 AND key = 'runs'`,
+        [waiting.installationId],
+      );
+      return Number(stored[0]?.value ?? 0);
+    };
+    const client = connect({ url: door.url, token: await storage.issuer.issue('gil') });
+    const session = await client.start({ agentId: 'agent-1' });
+    const cut = session.runCommand('waiting__run', '{}').then(
+      () => null,
+      (error: unknown) => error,
+    );
+    await eventually(async () => (await readRuns()) === 1);
+    await owner.kill();
+    t.type(await cut, ConnectionLostError, 'a forwarded call whose supervisor is killed is answered with an error');
+    t.equal(await readRuns(), 1, 'and does not run again');
+    t.equal(await session.runCommand('waiting__run', '{}'), '2', 'unless its caller makes it again');
   },
 );
 

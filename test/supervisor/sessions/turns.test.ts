@@ -433,12 +433,25 @@ t.test('every tool call is judged before it runs, and its result before the agen
   });
   await failAt('');
   t.match(await call('d2', 1), { isError: true }, 'it ran, and does not run again');
+  await refuseNotices(fixture, session);
+  t.match(await call('d3', 7), { isError: true, text: /ran, but plugins could not judge its result/ });
+  const judged = (await readTexts('call')).length;
+  t.match(await call('d3', 7), { isError: true, text: /ran, but plugins/ }, 'also where the host failed');
+  t.equal((await readTexts('call')).length, judged);
   const { coverage } = (await fixture.call('GET', `/sessions/${session}/hooks`)).body;
   t.match(
     coverage.filter(({ name }: { name: string }) => name.startsWith('tool')),
-    [{ name: 'toolCall', asked: 12 }, { name: 'toolResult' }],
+    [{ name: 'toolCall', asked: 13 }, { name: 'toolResult' }],
   );
 });
+
+/** The database is away whenever a veto is written to the session's transcript. */
+async function refuseNotices({ pool }: SupervisorFixture, session: string): Promise<void> {
+  await pool.query(`CREATE FUNCTION refuse_notice() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN RAISE 'away' USING ERRCODE = 'cannot_connect_now'; END $$`);
+  await pool.query(`CREATE TRIGGER refuse_notice BEFORE INSERT ON session_messages FOR EACH ROW
+    WHEN (NEW.role = 'notice' AND NEW.session_id = '${session}') EXECUTE FUNCTION refuse_notice()`);
+}
 
 t.test('two runtimes: one holds a turn, and the other gets it when the lease has expired', async (t) => {
   const fixture = shared.withNewAccount();
