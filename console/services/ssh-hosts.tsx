@@ -1,7 +1,7 @@
 /** The account's own SSH hosts: added, tested, pinned and removed. */
 import { Group, PasswordInput, Stack, Text, Textarea, TextInput } from '@mantine/core';
 import { useState } from 'react';
-import type { Page } from '../../sdk/session/api-types.ts';
+import type { OwnSshHost, Page, SshTest } from '../../sdk/session/api-types.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import { callSessions } from '../rest/session-api.ts';
 import { ActionButton } from '../shell/action-button.tsx';
@@ -12,23 +12,6 @@ import { PagedList } from '../shell/paged-list.tsx';
 import { Section } from '../shell/section.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
-
-interface SshHost {
-  readonly id: string;
-  readonly name: string;
-  readonly address: string;
-  readonly port: number;
-  readonly user: string;
-  readonly hostKeys: readonly string[];
-  readonly login: 'key' | 'password';
-  readonly testedAt: string | null;
-  readonly testFault: string | null;
-}
-interface SshTest {
-  readonly ok: boolean;
-  readonly hostKey: string | null;
-  readonly fault: string | null;
-}
 
 const SSH_PORT = 22;
 
@@ -42,7 +25,7 @@ export function SshHosts() {
         </Text>
         <PagedList
           queryKey={['services', 'ssh-hosts']}
-          read={(page) => callSessions<Page<SshHost>>('GET', `/ssh-hosts?${new URLSearchParams(page)}`)}
+          read={(page) => callSessions<Page<OwnSshHost>>('GET', `/ssh-hosts?${new URLSearchParams(page)}`)}
           refreshMs={FOLLOW_MS}
           empty="You have added no SSH host."
         >
@@ -62,7 +45,7 @@ export function SshHosts() {
   );
 }
 
-const describeHost = (host: SshHost) => ({
+const describeHost = (host: OwnSshHost) => ({
   key: host.id,
   cells: [
     `${escapeText(host.name)} (${host.id})`,
@@ -92,7 +75,7 @@ const describeHost = (host: SshHost) => ({
   ],
 });
 
-function PinKey({ host: { id, login } }: { readonly host: SshHost }) {
+function PinKey({ host: { id, login } }: { readonly host: OwnSshHost }) {
   const [key, setKey] = useState('');
   const [password, setPassword] = useState('');
   return (

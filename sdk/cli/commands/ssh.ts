@@ -1,6 +1,7 @@
 /** `bulkhead ssh`: the account's own SSH hosts, on which its agents run commands. */
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
+import type { OwnSshHost, SshTest } from '../../session/api-types.ts';
 import { Transport } from '../../session/transport.ts';
 import type { Command, ParsedArgs } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -8,23 +9,6 @@ import { CommandError } from '../failure.ts';
 import type { Page } from '../rest.ts';
 import { askForSecret, askToConfirm } from '../terminal-prompts.ts';
 import { toOneLine } from '../terminal-text.ts';
-
-interface SshHost {
-  readonly id: string;
-  readonly name: string;
-  readonly address: string;
-  readonly port: number;
-  readonly user: string;
-  readonly hostKeys: readonly string[];
-  readonly login: 'key' | 'password';
-  readonly testedAt: string | null;
-  readonly testFault: string | null;
-}
-interface SshTest {
-  readonly ok: boolean;
-  readonly hostKey: string | null;
-  readonly fault: string | null;
-}
 
 export const ssh: Command = {
   name: 'ssh',
@@ -79,7 +63,7 @@ interface Action {
 const actions: Readonly<Record<string, (action: Action) => Promise<unknown>>> = {
   async add({ context, args, hosts, id }) {
     const fields = await readFields(context, args);
-    const added = await hosts.call<SshHost>('POST', '', { name: id, ...fields, id });
+    const added = await hosts.call<OwnSshHost>('POST', '', { name: id, ...fields, id });
     context.output.printLine(describe(added));
     if (added.hostKeys.length === 0)
       context.output.printLine(`Nothing is sent to it before its key is pinned: bulkhead ssh pin ${id}`);
@@ -89,7 +73,7 @@ const actions: Readonly<Record<string, (action: Action) => Promise<unknown>>> = 
     const fields = await readFields(context, args);
     if (Object.keys(fields).length === 0)
       throw new CommandError('usage', 'Nothing to change. Pass what changes, such as `--address`.');
-    const changed = await hosts.call<SshHost>('PATCH', `/${encodeURIComponent(id)}`, fields);
+    const changed = await hosts.call<OwnSshHost>('PATCH', `/${encodeURIComponent(id)}`, fields);
     context.output.printLine(describe(changed));
     return changed;
   },
@@ -103,7 +87,7 @@ const actions: Readonly<Record<string, (action: Action) => Promise<unknown>>> = 
     const given = args.list('hostKey');
     const hostKeys = given.length > 0 ? given : [await askForHostKey({ context, args, hosts, id })];
     const login = args.flag('password') ? { password: await readPassword(context) } : {};
-    const pinned = await hosts.call<SshHost>('PATCH', `/${encodeURIComponent(id)}`, { hostKeys, ...login });
+    const pinned = await hosts.call<OwnSshHost>('PATCH', `/${encodeURIComponent(id)}`, { hostKeys, ...login });
     context.output.printLine(describe(pinned));
     return pinned;
   },
@@ -122,8 +106,8 @@ async function openHosts(context: Context): Promise<Hosts> {
   };
 }
 
-async function listHosts({ output }: Context, hosts: Hosts): Promise<readonly SshHost[]> {
-  const { items } = await hosts.call<Page<SshHost>>('GET', '?limit=1000');
+async function listHosts({ output }: Context, hosts: Hosts): Promise<readonly OwnSshHost[]> {
+  const { items } = await hosts.call<Page<OwnSshHost>>('GET', '?limit=1000');
   for (const host of items) output.printLine(describe(host));
   if (items.length === 0) output.printLine('You have added no SSH host. See: bulkhead ssh --help');
   return items;
@@ -183,7 +167,7 @@ async function readPassword(context: Context): Promise<string> {
   return context.env.BULKHEAD_SSH_PASSWORD ?? (await askForSecret(context, 'Password', noTerminal));
 }
 
-function describe({ id, user, address, port, hostKeys, login, testedAt, testFault }: SshHost): string {
+function describe({ id, user, address, port, hostKeys, login, testedAt, testFault }: OwnSshHost): string {
   const key = hostKeys.length === 0 ? 'no pinned key' : `pinned ${hostKeys.join(' ')}`;
   const test = testedAt === null ? 'not tested' : (testFault ?? `worked ${testedAt}`);
   return toOneLine(`${id}  ${user}@${address}:${port}, ${login}, ${key}, ${test}`);

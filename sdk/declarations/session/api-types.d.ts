@@ -252,6 +252,31 @@ export interface SshResult {
     readonly stderr: string;
     readonly durationMs: number;
 }
+/** An SSH host that the account added. Its key or password is never shown. */
+export interface OwnSshHost {
+    readonly id: string;
+    readonly name: string;
+    readonly address: string;
+    readonly port: number;
+    readonly user: string;
+    /** Pinned keys. Empty: nothing is sent to the host. */
+    readonly hostKeys: readonly string[];
+    /** What it logs in with. */
+    readonly login: 'key' | 'password';
+    /** The last test since the last change. Null: none. */
+    readonly testedAt: string | null;
+    /** Why the last test failed. Null: it did not. */
+    readonly testFault: string | null;
+    readonly createdAt: string;
+    readonly updatedAt: string;
+}
+/** What the test of an SSH host found. */
+export interface SshTest {
+    readonly ok: boolean;
+    /** The key that the host shows. Null: it was not reached. */
+    readonly hostKey: string | null;
+    readonly fault: string | null;
+}
 /** What became of a step of a turn. */
 export interface Verdict {
     /** `cancel`: the step did not happen. Do not go on with it. */
