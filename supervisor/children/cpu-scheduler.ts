@@ -15,10 +15,19 @@ export const UPDATE_EVERY_MS = 20;
 const REST_MS = 500;
 /** Interval of measuring a child without calls, which should use no CPU. Milliseconds. */
 const IDLE_MEASURE_MS = 1_000;
-/** Share of one processor, used or waited for, from which a child counts as CPU-bound. */
+/**
+ * Share of the time in which a child did not wait for a processor from which it counts as CPU-bound when it used one. Time that
+ * it waited says how busy the machine is, and nothing about the child: beside other programs, a plugin that computes for 3 ms a
+ * second waited for 600 of them.
+ */
 const BUSY_SHARE = 0.5;
-/** CPU time that a child must have used before it can count as CPU-bound, milliseconds: waiting alone is no evidence. */
+/** CPU time that a child must have used before it can count as CPU-bound, milliseconds. */
 const BUSY_MIN_MS = 8;
+/**
+ * The same for a child that waited most of the time: more than its first call and the garbage collection after its last one take,
+ * which fill a second on a busy machine.
+ */
+const WAITING_BUSY_MIN_MS = 40;
 /** How long an installation's children stay in the idle class after one was last CPU-bound, milliseconds. */
 const PENALTY_MS = 20_000;
 
@@ -175,8 +184,10 @@ export class CpuScheduler {
     const need = child.child.processorNeed();
     const hadMs = need.hadMs - before.hadMs;
     const waitedMs = need.waitedMs - before.waitedMs;
-    const isBusy = hadMs + waitedMs >= BUSY_SHARE * (now - at);
-    if (isBusy && hadMs < BUSY_MIN_MS) return 'undecided';
+    const spanMs = now - at;
+    const isBusy = hadMs >= BUSY_SHARE * (spanMs - waitedMs);
+    const decisiveMs = hadMs >= BUSY_SHARE * spanMs ? BUSY_MIN_MS : WAITING_BUSY_MIN_MS;
+    if (isBusy && hadMs < decisiveMs) return 'undecided';
     this.#record(measurement, need, use, now);
     return isBusy ? 'busy' : 'normal';
   }

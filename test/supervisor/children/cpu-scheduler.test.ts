@@ -98,7 +98,7 @@ t.test('its successor starts behind, and everybody is forgiven in the end', asyn
 t.test('busy children that share a processor are detected by their waiting time', async (t) => {
   const crowd = ['a', 'b', 'c', 'd'].map((id) => actor(id));
   for (const one of crowd) one.running = 1;
-  new Stage().pass(100, ...crowd.map((one): Need => [one, 0.25, 0.75]));
+  new Stage().pass(200, ...crowd.map((one): Need => [one, 0.25, 0.75]));
   for (const one of crowd) t.same(one.decisions, [false, true]);
 });
 
@@ -108,6 +108,30 @@ t.test('a short call that has to wait for its turn is no hog', async (t) => {
   one.running = 1;
   stage.pass(100, [one, 0.05, 0.95]);
   one.running = 0;
+  stage.pass(5_000, [one, 0, 0]);
+  t.same(one.decisions, [false]);
+});
+
+t.test(
+  'on a machine that other programs saturate, a plugin that waits for each of its short calls is no hog',
+  async (t) => {
+    const one = actor('a');
+    const stage = new Stage();
+    for (let call = 0; call < 100; call += 1) {
+      one.running = 1;
+      stage.pass(80, [one, 0.01, 0.95]);
+      one.running = 0;
+      stage.pass(UPDATE_EVERY_MS, [one, 0, 0]);
+    }
+    t.same(one.decisions, [false]);
+    t.same(one.ofAccount, ['light']);
+  },
+);
+
+t.test('nor is one that still waits for the garbage collection after its last call', async (t) => {
+  const one = actor('a');
+  const stage = new Stage();
+  stage.pass(1_500, [one, 0.015, 0.985]);
   stage.pass(5_000, [one, 0, 0]);
   t.same(one.decisions, [false]);
 });
