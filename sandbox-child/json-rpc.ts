@@ -7,6 +7,7 @@ import {
   type MessageReader,
   type MessageWriter,
   NullLogger,
+  ProgressType,
   RAL,
 } from 'vscode-jsonrpc';
 
@@ -18,6 +19,11 @@ export interface CancelParams {
   readonly id: number;
   readonly reason: CancelReason;
 }
+
+/** Progress of an `invoke`, whose token is the invocation's id: a delta of its answer. */
+export const DELTA = new ProgressType<unknown>();
+/** Deltas of one answer that a child sends before the first of them was read. More violate the protocol. */
+export const DELTAS_UNREAD_MAX = 16;
 
 const ignore = (): void => undefined;
 

@@ -3,6 +3,7 @@ import type { z } from 'zod';
 import type { control } from '../sdk/contract/protocol.ts';
 import { checkAnswers } from './answer-checks.ts';
 import { ArgumentChecks, findSchemaFaults } from './argument-checks.ts';
+import { Deltas } from './deltas.ts';
 import { createEndowments } from './endowments.ts';
 import { makeHost, type SendCall } from './host.ts';
 import { HostCalls } from './host-calls.ts';
@@ -37,6 +38,7 @@ class Program {
   readonly #realm: Realm;
   readonly #supervisor: SupervisorConnection;
   readonly #invocations: Invocations = trackInvocations();
+  readonly #deltas: Deltas;
   readonly #registry = openRegistry();
   readonly #idleCollection = new IdleCollection();
   readonly #call: SendCall;
@@ -54,9 +56,12 @@ class Program {
         if (method === 'health') return answerHealth();
         return this.#invoke(params as Params<'invoke'>, cancellation);
       },
-      // `configure` is the only notification.
-      onNotification: (_method, params) => this.#configure(params as Params<'configure'>),
+      onNotification: (method, params) => {
+        if (method === 'deltaRead') this.#deltas.recordRead((params as Params<'deltaRead'>).invocationId);
+        else this.#configure(params as Params<'configure'>);
+      },
     });
+    this.#deltas = new Deltas(this.#supervisor);
     this.#log = makeLog(this.#supervisor, () => this.#invocations.getCurrentId());
     const calls = new HostCalls(this.#supervisor);
     // Read here, not when the queued call is sent: another invocation may be running then.
@@ -117,13 +122,15 @@ class Program {
     this.#calls += 1;
     if (this.#calls === CALLS_BEFORE_OPTIMIZING)
       process.getBuiltinModule('node:v8').setFlagsFromString(OPTIMIZE_SOONER);
-    const handler = this.#registry.find(params.target);
-    if (params.target.kind === 'channel') addBodyText(params.context);
     const { kind, name } = params.target;
+    const handler = this.#registry.find(params.target);
+    if (kind === 'channel') addBodyText(params.context);
     if (kind === 'tools') {
       const refusal = this.#checkArguments(name, params.context.arguments);
       if (refusal) return refusal;
     }
+    if (handler && kind === 'providers')
+      return this.#invocations.run(params, this.#deltas.adapt(handler, params), cancellation);
     if (handler) return this.#invocations.run(params, handler, cancellation);
     return { outcome: 'failed', message: `${kind} ${name} is not registered`, stack: '' };
   }

@@ -11,7 +11,7 @@ import {
   Message,
 } from 'vscode-jsonrpc';
 import { FRAME_MAX_BYTES, FrameBuffer, frameBytes, HEADER_BYTES } from './frame.ts';
-import { CANCEL_METHOD, type CancelParams, type CancelReason, openConnection } from './json-rpc.ts';
+import { CANCEL_METHOD, type CancelParams, type CancelReason, DELTA, openConnection } from './json-rpc.ts';
 import { decodeMessage, encodeMessage, refuseCostlyMessage, SCRATCH_BYTES } from './message.ts';
 import { describeError } from './text.ts';
 
@@ -29,6 +29,8 @@ export interface SupervisorConnection {
    * JSON.
    */
   notify(method: string, params: object): Promise<void>;
+  /** Like `notify`. */
+  sendDelta(invocationId: string, delta: unknown): Promise<void>;
 }
 
 /** Starts reading. The process exits when its input ends. */
@@ -41,6 +43,7 @@ export function connectToSupervisor(handlers: SupervisorHandlers): SupervisorCon
   return {
     request: (method, params) => connection.sendRequest(method, params),
     notify: (method, params) => connection.sendNotification(method, params),
+    sendDelta: (invocationId, delta) => connection.sendProgress(DELTA, invocationId, delta),
   };
 }
 

@@ -178,6 +178,15 @@ declare namespace Bulkhead {
     usage: Usage;
     toolCalls?: ToolCall[];
   };
+  type ProviderDelta = {
+    text?: string;
+    toolCall?: {
+      index: number;
+      id?: string;
+      name?: string;
+      argumentsText?: string;
+    };
+  };
   type ProviderMessage = {
     role: 'system' | 'user' | 'assistant' | 'tool';
     text: string;
@@ -884,11 +893,14 @@ declare namespace Bulkhead {
     cancel(reason: string): never;
   }
 
-  /** A model provider: the models it offers, and `chat`, which completes one request. */
+  /**
+   * A model provider: the models it offers, and `chat`, which completes one request. As an async generator, `chat`
+   * yields the pieces of its answer as they come and returns the whole answer.
+   */
   interface Provider {
     models: Model[];
     /** Timeout: 120 s. The result may have at most 1 MiB. */
-    chat(request: ProviderRequest, ctx: ProviderContext): Answer<ProviderCompletion>;
+    chat(request: ProviderRequest, ctx: ProviderContext): Answer<ProviderCompletion | AsyncGenerator<ProviderDelta, ProviderCompletion, void>>;
   }
 
   /** The second argument of a channel handler. */

@@ -160,6 +160,8 @@ export const completionRequest = z.object({
   temperature: z.number().min(0).max(2).optional(),
   schema: jsonSchema.optional(),
 });
+/** Tool calls of one answer of a model. */
+const TOOL_CALLS_MAX = 100;
 /** A function that a model may call. */
 export const modelTool = z.object({
   name: z.string().min(1).max(200),
@@ -174,7 +176,7 @@ export const providerMessage = z.object({
     .array(z.object({ data: z.string(), mimeType: z.string().max(255) }))
     .max(20)
     .optional(),
-  toolCalls: z.array(toolCall).max(100).optional(),
+  toolCalls: z.array(toolCall).max(TOOL_CALLS_MAX).optional(),
   toolCallId: id.optional(),
 });
 export const providerRequest = completionRequest.extend({
@@ -184,7 +186,26 @@ export const providerRequest = completionRequest.extend({
 export const usage = z.object({ inputTokens: z.number().int(), outputTokens: z.number().int() });
 export const completion = z.object({ text, json: json.optional(), model: z.string(), usage });
 /** `toolCalls` are the calls that the model asks for, of the tools in the request. */
-export const providerCompletion = completion.extend({ toolCalls: z.array(toolCall).max(100).optional() });
+export const providerCompletion = completion.extend({ toolCalls: z.array(toolCall).max(TOOL_CALLS_MAX).optional() });
+/**
+ * A piece of an answer, in order: more of its text, or more of one tool call. `index` is the call's place in `toolCalls`; its first
+ * piece has `id` and `name`, and the pieces of `argumentsText` together are the JSON of its arguments.
+ */
+export const providerDelta = z.object({
+  text: text.optional(),
+  toolCall: z
+    .object({
+      index: z
+        .number()
+        .int()
+        .min(0)
+        .max(TOOL_CALLS_MAX - 1),
+      id: id.optional(),
+      name: z.string().min(1).max(200).optional(),
+      argumentsText: text.optional(),
+    })
+    .optional(),
+});
 
 export const channelRequest = z.object({
   deliveryId: id,

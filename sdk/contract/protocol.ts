@@ -371,13 +371,14 @@ export const surfaces = {
     ...surface,
     origin: 'spec',
     budgetMs: 120 * SECOND,
-    doc: 'A model provider: the models it offers, and `chat`, which completes one request.',
+    doc: 'A model provider: the models it offers, and `chat`, which completes one request. As an async generator, `chat` yields the pieces of its answer as they come and returns the whole answer.',
     reach: 'Offers models as provider “{name}” and reads the conversations sent to them.',
     risk: 'high',
     registration: z.object({ models: z.array(p.model).min(1).max(100) }),
     params: z.object({ ...callFrame, request: p.providerRequest }),
     first: 'request',
     result: p.providerCompletion,
+    delta: p.providerDelta,
   },
   'channel.receive': {
     ...surface,
@@ -793,6 +794,8 @@ export const control = {
       invocationId: p.id,
       context: z.record(z.string(), z.unknown()),
       deadlineMs: z.number(),
+      /** Whether the caller wants the deltas of the answer. */
+      wantsDeltas: z.boolean().optional(),
     }),
     result: z.union([
       z.object({ outcome: z.literal('answered'), answer: z.unknown() }),
@@ -802,6 +805,10 @@ export const control = {
       z.object({ outcome: z.literal('failed'), message: z.string(), stack: z.string() }),
     ]),
   },
+  /** A delta of an answer, before the response to its `invoke`. The token is the id of the invocation. */
+  '$/progress': { by: 'child', form: 'notification', params: z.object({ token: p.id, value: z.unknown() }) },
+  /** One delta of an invocation was passed on: the child may send another. */
+  deltaRead: { by: 'supervisor', form: 'notification', params: z.object({ invocationId: p.id }) },
   /** Answered after a full turn of the event loop: the code that loading left behind has run, and does not block. */
   health: { by: 'supervisor', form: 'request', params: z.object({}), result: z.object({ healthy: z.literal(true) }) },
   configure: {

@@ -158,6 +158,9 @@ function printSurfaceSection(printer: TypePrinter): string {
     const cancelClause = name.startsWith('channel.')
       ? ''
       : ', and `cancel(reason)`, which refuses the call; the caller receives the reason';
+    const yields = row.delta
+      ? `\n- **Yield**, if it is an async generator: \`${printer.print(row.delta)}\`. The returned text begins with the text that was yielded; the caller gets the rest as one more piece`
+      : '';
     const title = name.includes('.') ? name : `${name}.<name>`;
     return `### ${title}
 
@@ -165,7 +168,7 @@ ${row.doc}
 
 - **First argument** ${name === 'tools' ? 'the arguments, validated against `parameters`' : printCell(printer.print(first as typeof row.result))}
 - **Second argument** \`ctx\`: ${listKeys(context)}, \`signal\`${cancelClause}${otherFields}
-- **Return** ${result === 'nothing' ? result : `\`${joinLines(result)}\``}
+- **Return** ${result === 'nothing' ? result : `\`${joinLines(result)}\``}${yields}
 - **On an error, a malformed result or a timeout** ${surfaceFailures[name]}
 - **Budget** ${formatSeconds(row.budgetMs)}; the result may have at most ${formatBytes(row.maxResultBytes)}
 - **Capability** \`${name.startsWith('channel') ? 'channel' : title}\`: “${row.reach.replace('{name}', '<name>')}” (${row.risk} risk)

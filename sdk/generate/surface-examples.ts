@@ -13,11 +13,11 @@ export const surfaceExamples: Record<SurfaceName, string> = {
 };`,
   providers: `providers.echo = {
   models: [{ id: 'echo-1', name: 'Echo' }],
-  chat: (request) => ({
-    text: request.messages.at(-1)?.text ?? '',
-    model: 'echo-1',
-    usage: { inputTokens: 0, outputTokens: 0 },
-  }),
+  async *chat(request) {
+    const text = request.messages.at(-1)?.text ?? '';
+    for (const word of text.split(/(?<= )/)) yield { text: word };
+    return { text, model: 'echo-1', usage: { inputTokens: 0, outputTokens: 0 } };
+  },
 };`,
   'channel.receive': `channel.receive = (request) => {
   const update: { chat: string; from: string; text: string } = JSON.parse(request.bodyText);

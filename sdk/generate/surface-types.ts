@@ -87,7 +87,7 @@ function printContext(
 }
 
 function printHandler(kind: SurfaceName, row: SurfaceRow, name: string, context: string, printer: TypePrinter): string {
-  return `${name}(${printFirstParameter(kind, row, printer)}, ctx: ${context}): Answer<${printResult(kind, row, printer)}>;`;
+  return `${name}(${printFirstParameter(kind, row, printer)}, ctx: ${context}): Answer<${printAnswer(kind, row, printer)}>;`;
 }
 
 /**
@@ -98,6 +98,11 @@ function printFirstParameter(kind: SurfaceName, row: SurfaceRow, printer: TypePr
   if (kind === 'tools') return 'args: object';
   const schema = row.params.shape[row.first] as z.core.$ZodType;
   return `${row.first}: ${printer.print(schema)}`;
+}
+
+function printAnswer(kind: SurfaceName, row: SurfaceRow, printer: TypePrinter): string {
+  const result = printResult(kind, row, printer);
+  return row.delta ? `${result} | AsyncGenerator<${printer.print(row.delta)}, ${result}, void>` : result;
 }
 
 /** Adds the shorthands that the session API accepts: a string as a tool's or command's result, any JSON value as a tool's, and no `isError`. */

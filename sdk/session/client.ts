@@ -36,7 +36,7 @@ import { followEvents, readEvents } from './event-stream.ts';
 import { HostServices } from './host-services.ts';
 import { describeTools, OwnTools } from './own-tools.ts';
 import { pause } from './pause.ts';
-import { Transport, type TransportOptions } from './transport.ts';
+import { BulkheadError, ConnectionLostError, Transport, type TransportOptions } from './transport.ts';
 import { Turn } from './turn.ts';
 
 /** The `retry:` of the service's stream, milliseconds. */
@@ -336,6 +336,33 @@ export class Session {
   /** Completes a request with a model of a plugin's provider. */
   complete(provider: string, request: CompletionRequest, { signal }: Cancellable = {}): Promise<Completion> {
     return this.#post(`/providers/${encodeURIComponent(provider)}`, { request }, signal);
+  }
+
+  /**
+   * Like `complete`, but yields the pieces of the text as they come, and returns the whole answer. Ending the generator aborts the
+   * call.
+   *
+   * @throws BulkheadError also after pieces; ConnectionLostError if the answer breaks off
+   */
+  async *streamCompletion(
+    provider: string,
+    request: CompletionRequest,
+    { signal }: Cancellable = {},
+  ): AsyncGenerator<string, Completion> {
+    const path = this.#path(`/providers/${encodeURIComponent(provider)}`);
+    const { body } = await this.#transport.open({ method: 'POST', path, body: { request, stream: true }, signal });
+    const events = readEvents(body);
+    for (;;) {
+      const { done, value } = await events.next().catch((cause: unknown) => {
+        signal?.throwIfAborted();
+        throw new ConnectionLostError(`The answer of ${provider} broke off.`, { cause });
+      });
+      if (done) throw new ConnectionLostError(`The answer of ${provider} broke off.`);
+      const content = JSON.parse(value.data);
+      if (value.type === 'answer') return content;
+      if (value.type === 'problem') throw new BulkheadError(content.status, content);
+      yield content.text;
+    }
   }
 
   /** Clears the transcript. @throws BulkheadError `cancelled` with the reason of the plugin that cancelled it */

@@ -99,6 +99,13 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
   return prepareAnswer(problem, error, request, reply).type(PROBLEM_TYPE).send(problemBody(problem, request.id));
 }
 
+/** The problem of an error in the middle of a stream, whose status was sent already. */
+export function describeStreamError(error: unknown, request: FastifyRequest): ProblemBody {
+  const problem = toProblem(error);
+  logUnexpected(problem, error, request);
+  return problemBody(problem, request.id);
+}
+
 /** Makes an error handler for routes whose clients read errors in another form. @param toBody returns JSON */
 export const answerErrorsAs =
   (toBody: (problem: ProblemBody) => object) =>
@@ -109,9 +116,7 @@ export const answerErrorsAs =
   };
 
 function prepareAnswer(problem: Problem, error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  if (LOGGED.has(problem.code)) {
-    request.log.error({ err: error, requestId: request.id }, problem.message);
-  }
+  logUnexpected(problem, error, request);
   // Errors before routing skip the hooks, so the header is set here as well.
   reply.header('x-request-id', request.id);
   if (problem.retryAfter !== undefined) reply.header('retry-after', problem.retryAfter);
@@ -122,4 +127,8 @@ function prepareAnswer(problem: Problem, error: unknown, request: FastifyRequest
   }
   if (problem.code === 'unauthenticated') reply.header('www-authenticate', 'Bearer');
   return reply.code(problem.status).serializer((body: unknown) => JSON.stringify(body));
+}
+
+function logUnexpected(problem: Problem, error: unknown, request: FastifyRequest): void {
+  if (LOGGED.has(problem.code)) request.log.error({ err: error, requestId: request.id }, problem.message);
 }

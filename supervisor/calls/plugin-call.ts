@@ -2,6 +2,7 @@
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import type { ArgumentFault, Target } from '../../sdk/contract/protocol.ts';
+import type { DeltaReader } from '../children/answer-deltas.ts';
 import type { LinkResult } from './chain.ts';
 
 export interface PluginCall {
@@ -15,6 +16,8 @@ export interface PluginCall {
   readonly session: Session | null;
   /** Milliseconds since the epoch. */
   readonly deadlineAt: number;
+  /** Receives the deltas of a provider's answer, in order and before the result. */
+  readonly onDelta?: DeltaReader | undefined;
   /** Aborts the call: the handler's `signal` aborts and the caller gets a result at once. */
   readonly signal?: AbortSignal;
 }

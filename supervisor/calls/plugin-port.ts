@@ -6,6 +6,7 @@ import type { InstalledPlugin } from '../../db/installations/account-plugins.ts'
 import type { Session } from '../../db/sessions/sessions.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
 import type { AccountPlugins } from '../children/account-plugins-cache.ts';
+import type { DeltaReader } from '../children/answer-deltas.ts';
 import type { ChainState, Fields, LinkResult } from './chain.ts';
 
 /** One run of a hook over the plugins of an account. */
@@ -36,6 +37,8 @@ export interface SurfaceRequest {
   readonly session: Session | null;
   /** Default: a new id. */
   readonly invocationId?: string;
+  /** Receives the deltas of a provider's answer, in order and before the result. */
+  readonly onDelta?: DeltaReader | undefined;
   /** Aborts the call. */
   readonly signal?: AbortSignal | undefined;
   /** The fields of the row's params besides those that every call has. */

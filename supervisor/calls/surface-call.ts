@@ -23,6 +23,7 @@ export async function callSurface(services: SurfaceServices, request: SurfaceReq
     session: scoped,
     deadlineAt,
     ...(request.signal ? { signal: request.signal } : {}),
+    ...(request.onDelta ? { onDelta: request.onDelta } : {}),
     context: {
       invocationId,
       settings: plugin.settings,

@@ -1,5 +1,7 @@
 /** The calls of one child: bounds their number, ends them at their deadlines, and returns their outcomes. */
+import type { Disposable } from 'vscode-jsonrpc';
 import type { z } from 'zod';
+import { DELTAS_UNREAD_MAX } from '../../sandbox-child/json-rpc.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import { REASON_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { control, type Target } from '../../sdk/contract/protocol.ts';
@@ -17,6 +19,8 @@ export interface InvokeOptions {
   readonly deadlineAt: number;
   /** Aborts the call. */
   readonly signal?: AbortSignal;
+  /** Receives the deltas of the answer, in order and before it: the next one when the promise resolves. Must not reject. */
+  readonly onDelta?: ((delta: unknown) => Promise<void>) | undefined;
 }
 
 /**
@@ -24,6 +28,8 @@ export interface InvokeOptions {
  * deadline before the child is killed, so that it has ended within 100 ms. Milliseconds.
  */
 const ABORT_WITHIN_MS = 50;
+
+const DONE = Promise.resolve();
 
 export interface CallBounds {
   readonly callsInFlight: number;
@@ -112,6 +118,11 @@ export class ChildCalls {
     if (this.#slots.inUse === 0) this.#onIdle?.();
   }
 
+  /** Kills a child that breaks the protocol. */
+  kill(why: string): void {
+    this.#kill(`it broke the protocol: ${why}`);
+  }
+
   /** Kills the child unless the call is answered soon. */
   killIfHung(call: Call, why: string): void {
     const deadline = new Deadline(ABORT_WITHIN_MS, () => this.#kill(why));
@@ -141,8 +152,15 @@ class Call {
   readonly #budgetMs: number;
   readonly #signal: AbortSignal | undefined;
   readonly #caller: Caller;
+  readonly #onDelta: InvokeOptions['onDelta'];
+  #deltas: Disposable | null = null;
+  #unreadDeltas = 0;
+  /** Resolves when the deltas that have arrived were read. */
+  #deltasRead: Promise<void> = DONE;
   /** Null until the call is sent. */
   #cancellation: Cancellation | null = null;
+  /** Whether the child has answered, and the caller still reads deltas. */
+  #isAnswered = false;
 
   constructor(
     calls: ChildCalls,
@@ -157,6 +175,7 @@ class Call {
     this.#context = context;
     this.#budgetMs = Math.max(options.deadlineAt - Date.now(), 0);
     this.#signal = options.signal;
+    this.#onDelta = options.onDelta;
     this.#caller = caller;
     this.deadline = new Deadline(this.#budgetMs, () => this.#expire());
     this.#signal?.addEventListener('abort', this.abandon, { once: true });
@@ -168,14 +187,38 @@ class Call {
     this.#cancellation = new Cancellation();
     this.#calls.add(this);
     const params = { target: this.#target, invocationId, context: this.#context, deadlineMs: this.#budgetMs };
+    if (this.#onDelta)
+      this.#deltas = this.#calls.connection.onDelta(invocationId, (delta) => this.#receiveDelta(delta));
     this.#calls.connection.call(
       'invoke',
-      params,
+      this.#onDelta ? { ...params, wantsDeltas: true } : params,
       this.#cancellation,
       (answer) =>
-        this.#finish(parseOutcome(answer, this.#target) ?? new ChildError('broken', 'the plugin answered no outcome')),
+        this.#answer(parseOutcome(answer, this.#target) ?? new ChildError('broken', 'the plugin answered no outcome')),
       (error) => this.#finish(error),
     );
+  }
+
+  #receiveDelta(delta: unknown): void {
+    // Of a call that was cancelled.
+    if (this.isSettled) return;
+    this.#unreadDeltas += 1;
+    if (this.#unreadDeltas > DELTAS_UNREAD_MAX) this.#calls.kill('more deltas than it may send ahead');
+    else this.#deltasRead = this.#deltasRead.then(() => this.#passOn(delta));
+  }
+
+  async #passOn(delta: unknown): Promise<void> {
+    if (this.isSettled) return;
+    await this.#onDelta?.(delta);
+    this.#unreadDeltas -= 1;
+    this.#calls.connection.notify('deltaRead', { invocationId: this.invocationId });
+  }
+
+  /** Ends the call, after its deltas. */
+  #answer(outcome: Outcome | ChildError): void {
+    this.#isAnswered = true;
+    if (this.#unreadDeltas === 0 || this.isSettled) this.#finish(outcome);
+    else void this.#deltasRead.then(() => this.isSettled || this.#finish(outcome));
   }
 
   /** Fails the call before it was sent. */
@@ -187,7 +230,7 @@ class Call {
   readonly abandon = (): void => {
     const why = describeAbort(this.#signal);
     const error = new ChildError('aborted', `the caller aborted the call${why === null ? '' : `: ${why}`}`);
-    if (this.#cancellation === null) this.#finish(error);
+    if (this.#cancellation === null || this.#isAnswered) this.#finish(error);
     else {
       this.#resolveCaller(error);
       this.#calls.connection.cancel(this.#cancellation, why === null ? 'caller' : `caller: ${why}`);
@@ -197,7 +240,7 @@ class Call {
   #expire(): void {
     const { kind, name } = this.#target;
     const error = createTimeoutError(`${kind} ${name}`, this.#budgetMs, this.deadline.elapsedMs());
-    if (this.#cancellation === null) this.#finish(error);
+    if (this.#cancellation === null || this.#isAnswered) this.#finish(error);
     else {
       this.#resolveCaller(error);
       this.#calls.connection.cancel(this.#cancellation, 'deadline');
@@ -210,6 +253,7 @@ class Call {
     this.#resolveCaller(outcome);
     this.deadline.clear();
     this.onAnswered?.();
+    this.#deltas?.dispose();
     this.#calls.remove(this);
   }
 

@@ -10,7 +10,7 @@ import {
   type Disposable,
   type MessageConnection,
 } from 'vscode-jsonrpc';
-import { CANCEL_METHOD, type CancelReason, openConnection } from '../../sandbox-child/json-rpc.ts';
+import { CANCEL_METHOD, type CancelReason, DELTA, openConnection } from '../../sandbox-child/json-rpc.ts';
 import type { TokenBucket } from '../../service/timing/token-bucket.ts';
 import { ChildError, HostCallRefusal, refusalToResponse } from './child-errors.ts';
 import { ChildMessageReader, type ReadBounds } from './child-message-reader.ts';
@@ -108,9 +108,14 @@ export class ChildConnection {
     cancellation.fire();
   }
 
+  /** Receives the deltas of an invocation until the returned object is disposed. */
+  onDelta(invocationId: string, receive: (delta: unknown) => void): Disposable {
+    return this.#connection.onProgress(DELTA, invocationId, receive);
+  }
+
   notify(method: string, params: object): void {
     if (this.#closed) return;
-    // The only notification carries settings, which fit into a frame.
+    // The notifications carry ids, or settings, which fit into a frame.
     this.#connection.sendNotification(method, params).catch(() => this.#violate(`${method} cannot be sent to it`));
   }
 

@@ -6,7 +6,7 @@ import { decodeUntrusted } from '../../sandbox-child/message.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { perSecond, TokenBucket } from '../../service/timing/token-bucket.ts';
-import { checkChildMessage } from './child-message.ts';
+import { checkChildMessage, PROGRESS_METHOD } from './child-message.ts';
 import { admitText } from './child-text.ts';
 
 /** Pause of reading when the output bucket is empty, milliseconds. The child's responses are delayed by its own output. */
@@ -18,6 +18,8 @@ const EMPTY_BUCKET_PAUSE_MS = 100;
 const CALL_BYTES = 640;
 /** Minimum cost of a log line, bytes. */
 const LINE_MIN_BYTES = 128;
+/** Cost of a delta, bytes: 2,048 a second. The bytes of an answer have a limit of their own. */
+const DELTA_BYTES = 128;
 /**
  * Messages and bytes read from one child before other children are read. A chunk of the pipe can hold hundreds of small
  * messages, ten milliseconds of work.
@@ -39,6 +41,11 @@ export interface ReadBounds {
 }
 
 let readers = 0;
+
+function findCost(method: unknown, bytes: number): number {
+  if (method === 'log') return Math.max(bytes, LINE_MIN_BYTES);
+  return method === PROGRESS_METHOD ? DELTA_BYTES : CALL_BYTES;
+}
 
 const decodeChildMessage = (buffer: Buffer, start: number, end: number): Record<string, unknown> =>
   decodeUntrusted(buffer, start, end, admitText);
@@ -132,9 +139,8 @@ export class ChildMessageReader extends AbstractMessageReader {
 
   #charge(message: Message & { readonly method?: unknown }, bytes: number): void {
     const { method } = message;
-    const cost = method === 'log' ? Math.max(bytes, LINE_MIN_BYTES) : CALL_BYTES;
     // Responses are free.
-    if (method !== undefined && !this.#output.overdraw(cost)) this.#pause(EMPTY_BUCKET_PAUSE_MS);
+    if (method !== undefined && !this.#output.overdraw(findCost(method, bytes))) this.#pause(EMPTY_BUCKET_PAUSE_MS);
     const now = performance.now();
     this.#chargeTurn(bytes, now);
     this.#messagesInWindow += 1;

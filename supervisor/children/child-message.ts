@@ -3,6 +3,8 @@ import type { Message } from 'vscode-jsonrpc';
 import { FrameError } from '../../sandbox-child/frame.ts';
 import { control } from '../../sdk/contract/protocol.ts';
 
+/** The library's method of progress: a delta of an answer. */
+export const PROGRESS_METHOD = '$/progress';
 /** Length of an invalid method's name in an error, characters. */
 const NAME_MAX_CHARS = 100;
 
@@ -25,6 +27,7 @@ export function checkChildMessage(message: Record<string, unknown>, lastRequestI
   else if (typeof method !== 'string' || methods.get(method) !== (id === undefined ? 'notification' : 'request'))
     throw new FrameError(`a malformed ${id === undefined ? 'notification' : 'request'} ${quote(method)}`);
   else if (id !== undefined && !isId(id)) throw new FrameError('a request whose id is not an integer');
+  else if (method === PROGRESS_METHOD && !isProgress(message.params)) throw new FrameError('a malformed delta');
   return message as unknown as Message;
 }
 
@@ -32,6 +35,10 @@ function checkResponse({ id, result, error }: Record<string, unknown>, lastReque
   if (!isId(id) || id > lastRequestId) throw new FrameError('a response to no request');
   if (error === undefined ? result === undefined : !isError(error)) throw new FrameError('a malformed response');
 }
+
+/** The library looks the token up without a check. */
+const isProgress = (params: unknown): boolean =>
+  typeof params === 'object' && params !== null && typeof (params as { token?: unknown }).token === 'string';
 
 const isId = (id: unknown): id is number => Number.isSafeInteger(id) && (id as number) >= 0;
 

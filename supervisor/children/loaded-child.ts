@@ -12,6 +12,7 @@ import { describeArgumentFault, formatSource, formatSourceName, type PluginCall 
 import type { LiveInstallation } from '../host/live-installation.ts';
 import type { LogSink } from '../records/log-sink.ts';
 import type { SecretMask, SecretMasks } from '../records/secret-mask.ts';
+import { AnswerDeltas } from './answer-deltas.ts';
 import type { Child, ChildLogLine } from './child.ts';
 import type { Outcome } from './child-calls.ts';
 import type { ChildEnd } from './child-end.ts';
@@ -178,16 +179,21 @@ export class LoadedChild {
       },
       pauseBudget: () => this.#pauseDeadline(invocationId),
     });
+    const deltas = call.onDelta ? new AnswerDeltas(this.#mask, call.onDelta, call.signal) : null;
+    const signal = deltas?.signal ?? call.signal;
     try {
       const outcome = await this.child.invoke(call.target, call.context, {
         invocationId,
         deadlineAt: call.deadlineAt,
-        ...(call.signal ? { signal: call.signal } : {}),
+        ...(signal ? { signal } : {}),
+        ...(deltas ? { onDelta: deltas.receive } : {}),
       });
-      return this.#maskResult(fromOutcome(outcome));
+      const result = this.#maskResult(fromOutcome(outcome));
+      return deltas ? await endInTime(deltas, result, call) : result;
     } catch (error) {
       if (error instanceof ChildError && error.kind === 'timeout') this.#startHangCheck();
-      return this.#maskResult(fromError(error));
+      const result = this.#maskResult(fromError(error));
+      return deltas ? await endInTime(deltas, result, call) : result;
     } finally {
       this.running -= 1;
       this.lastUsedAt = Date.now();
@@ -272,6 +278,13 @@ export class LoadedChild {
     );
   }
 }
+
+/** A caller that does not read must not keep the call open. */
+const endInTime = async (deltas: AnswerDeltas, result: LinkResult, { deadlineAt }: PluginCall): Promise<LinkResult> =>
+  (await withinBudget(deltas.end(result), deadlineAt - Date.now())) ?? {
+    kind: 'timeout',
+    message: 'its caller did not read the answer in time',
+  };
 
 /** A larger source map would leave too little of the frame for the bundle. Bytes. */
 const MAP_MAX_BYTES = 2 * MIB;

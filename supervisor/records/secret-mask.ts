@@ -56,6 +56,11 @@ export class SecretMask {
     return this.isEmpty ? value : mapTexts(value, (text) => this.maskText(text, isCut));
   }
 
+  /** Masks a text that arrives in pieces. */
+  openStream(): MaskedStream {
+    return new MaskedStream(this.#search);
+  }
+
   /** Whether a text or the bytes of a JSON value hold a secret. */
   isFoundIn(value: unknown): boolean {
     if (value instanceof Uint8Array) return this.isFoundIn(Buffer.from(value).toString('latin1'));
@@ -69,6 +74,34 @@ export class SecretMask {
         if (text.endsWith(whole.slice(0, chars))) return text.slice(0, -chars) + form.replacement;
     }
     return text;
+  }
+}
+
+/**
+ * Masks a text that arrives in pieces: what it returns together is what `maskText` makes of the whole. The end of a piece is held
+ * back while it may begin a secret.
+ */
+export class MaskedStream {
+  readonly #search: FormSearch | null;
+  #held = '';
+
+  constructor(search: FormSearch | null) {
+    this.#search = search;
+  }
+
+  /** @returns what is certain by now */
+  push(piece: string): string {
+    if (this.#search === null) return piece;
+    const { masked, rest } = this.#search.replaceCertain(this.#held + piece);
+    this.#held = rest;
+    return masked;
+  }
+
+  /** @returns what was held back, when nothing follows it */
+  end(): string {
+    const held = this.#held;
+    this.#held = '';
+    return this.#search?.replace(held) ?? held;
   }
 }
 
@@ -151,6 +184,8 @@ function encodeWithin(value: string, encoding: 'base64' | 'base64url', offset: n
  * begin. A prompt of 4 KB without a secret takes a few microseconds, however many forms there are.
  */
 class FormSearch {
+  readonly #forms: readonly Form[];
+  readonly #formMaxChars: number;
   readonly #windowChars: number;
   /** By the hash of a block: characters to skip; 0: a form may begin here. */
   readonly #skips: Uint8Array;
@@ -158,6 +193,8 @@ class FormSearch {
   readonly #candidates = new Map<number, Form[]>();
 
   constructor(forms: readonly Form[]) {
+    this.#forms = [...forms];
+    this.#formMaxChars = Math.max(...forms.map(({ chars }) => chars));
     this.#windowChars = Math.min(...forms.map(({ head }) => head.length));
     const skipMax = this.#windowChars - BLOCK_CHARS + 1;
     this.#skips = new Uint8Array(HASHES).fill(skipMax);
@@ -179,23 +216,56 @@ class FormSearch {
   replace(text: string): string {
     let replaced = '';
     let copiedTo = 0;
-    for (let at = this.#windowChars - 1; at < text.length; ) {
+    for (let found = this.#find(text, 0); found; found = this.#find(text, copiedTo)) {
+      replaced += text.slice(copiedTo, found.start) + found.form.replacement;
+      copiedTo = found.start + found.form.chars;
+    }
+    return copiedTo === 0 ? text : replaced + text.slice(copiedTo);
+  }
+
+  /** Replaces what no further text can change; `rest` may begin a form that is longer than the text. */
+  replaceCertain(text: string): { readonly masked: string; readonly rest: string } {
+    let masked = '';
+    let copiedTo = 0;
+    for (;;) {
+      const found = this.#find(text, copiedTo);
+      const openFrom = this.#findOpen(text, copiedTo);
+      if (!found || openFrom <= found.start)
+        return { masked: masked + text.slice(copiedTo, openFrom), rest: text.slice(openFrom) };
+      masked += text.slice(copiedTo, found.start) + found.form.replacement;
+      copiedTo = found.start + found.form.chars;
+    }
+  }
+
+  /** Finds the first form that begins at `from` or later, the longest of several. */
+  #find(text: string, from: number): { readonly start: number; readonly form: Form } | null {
+    for (let at = from + this.#windowChars - 1; at < text.length; ) {
       const hash = hashBlock(text, at);
       const skip = this.#skips[hash] ?? 1;
       const start = at - this.#windowChars + 1;
-      const found = skip > 0 ? undefined : this.#candidates.get(hash)?.find((form) => isAt(text, start, form));
-      if (found) {
-        replaced += text.slice(copiedTo, start) + found.replacement;
-        copiedTo = start + found.chars;
-        at = copiedTo + this.#windowChars - 1;
-      } else at += Math.max(skip, 1);
+      const form = skip > 0 ? undefined : this.#candidates.get(hash)?.find((each) => isAt(text, start, each));
+      if (form) return { start, form };
+      at += Math.max(skip, 1);
     }
-    return copiedTo === 0 ? text : replaced + text.slice(copiedTo);
+    return null;
+  }
+
+  /** Finds where the end of a text begins that is the beginning of a form; the length of the text if there is none. */
+  #findOpen(text: string, from: number): number {
+    for (let at = Math.max(from, text.length - this.#formMaxChars + 1); at < text.length; at += 1)
+      if (this.#forms.some((form) => isOpenAt(text, at, form))) return at;
+    return text.length;
   }
 }
 
 const isAt = (text: string, start: number, form: Form): boolean =>
   text.startsWith(form.head, start) && (form.chars === form.head.length || text.startsWith(form.read(), start));
+
+/** Whether the rest of a text is the beginning of a form, but not all of it. */
+const isOpenAt = (text: string, at: number, form: Form): boolean =>
+  text.charCodeAt(at) === form.head.charCodeAt(0) &&
+  text.length - at < form.chars &&
+  form.read().startsWith(text.slice(at));
 
 /** Hashes the block that ends at a character. */
 const hashBlock = (text: string, at: number): number =>

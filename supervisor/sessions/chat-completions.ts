@@ -5,6 +5,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { jsonSchema } from '../../sdk/contract/payloads.ts';
 import type { ProblemBody } from '../../sdk/contract/problem-body.ts';
 import { checkCost, countValuesMax, JSON_LEVELS_MAX, JsonError } from '../../sdk/contract/untrusted-json.ts';
+import type { ProviderDelta } from '../children/answer-deltas.ts';
 import type { ProviderAnswer, ProviderRequest } from './providers.ts';
 import { CALL_BODY_MAX_BYTES } from './session-services.ts';
 
@@ -187,23 +188,37 @@ export function toCompletion(model: string, answer: ProviderAnswer) {
   };
 }
 
-/** The answer as the events of a stream. A provider answers in one piece, so its text is one delta. */
-export function toEvents(model: string, answer: ProviderAnswer, hasUsage: boolean): string {
+/** Writes the deltas of an answer as chunks, each an event, until the answer is whole. @throws what the deltas throw */
+export async function* formatChunks(
+  model: string,
+  deltas: AsyncGenerator<ProviderDelta, ProviderAnswer>,
+  hasUsage: boolean,
+): AsyncGenerator<string> {
   const head = { id: `chatcmpl-${randomUUID()}`, object: 'chat.completion.chunk', created: seconds(), model };
-  const chunk = (delta: object, finish: string | null = null) => ({
-    ...head,
-    choices: [{ index: 0, delta, logprobs: null, finish_reason: finish }],
-  });
-  const calls = listCalls(answer).map((call, index) => ({ index, ...call }));
-  const chunks = [
-    chunk({ role: 'assistant', content: '' }),
-    ...(answer.text === '' ? [] : [chunk({ content: answer.text })]),
-    ...(calls.length > 0 ? [chunk({ tool_calls: calls })] : []),
-    chunk({}, finishOf(answer)),
-    ...(hasUsage ? [{ ...head, choices: [], usage: toUsage(answer) }] : []),
-  ];
-  return `${chunks.map((each) => `data: ${JSON.stringify(each)}\n\n`).join('')}data: [DONE]\n\n`;
+  const chunk = (delta: object, finish: string | null = null) =>
+    formatData({ ...head, choices: [{ index: 0, delta, logprobs: null, finish_reason: finish }] });
+  let next = await deltas.next();
+  yield chunk({ role: 'assistant', content: '' });
+  for (; !next.done; next = await deltas.next()) yield chunk(toChunkDelta(next.value));
+  const answer = next.value;
+  yield chunk({}, finishOf(answer));
+  if (hasUsage) yield formatData({ ...head, choices: [], usage: toUsage(answer) });
+  yield formatData('[DONE]');
 }
+
+const formatData = (data: object | string): string =>
+  `data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`;
+
+function toChunkDelta({ text, toolCall }: ProviderDelta): object {
+  if (!toolCall) return { content: text };
+  const { index, id, name, argumentsText = '' } = toolCall;
+  const head = id === undefined ? {} : { id, type: 'function' };
+  const called = name === undefined ? { arguments: argumentsText } : { name, arguments: argumentsText };
+  return { tool_calls: [{ index, ...head, function: called }] };
+}
+
+/** An error after the first chunk: OpenAI's clients throw it. */
+export const formatChunkError = (problem: ProblemBody): string => formatData(toOpenAiError(problem));
 
 const ERROR_TYPES: Readonly<Record<number, string>> = {
   401: 'authentication_error',

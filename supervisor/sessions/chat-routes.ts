@@ -7,14 +7,16 @@ import { answerErrorsAs } from '../../service/http/errors.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import {
   chatRequest,
+  formatChunkError,
+  formatChunks,
   splitModel,
   toCompletion,
-  toEvents,
   toOpenAiError,
   toProviderRequest,
 } from './chat-completions.ts';
 import { abortWhenClosed } from './closed-requests.ts';
-import { askProvider, listProviders } from './providers.ts';
+import { sendEvents } from './event-answers.ts';
+import { askProvider, listProviders, streamProvider } from './providers.ts';
 import type { SessionServices } from './session-services.ts';
 
 const anyAnswer = z.unknown().meta({ description: 'As OpenAI’s API answers.' });
@@ -31,7 +33,7 @@ const shapes = {
   chat: {
     summary: 'Asks a model of a plugin in OpenAI’s protocol',
     details:
-      'For frameworks that take the address of an OpenAI-compatible server: use the address of the session API with `/v1`, and the token as the key. Errors are in OpenAI’s form. A provider answers in one piece, so a stream has its text as one delta. Closing the request aborts the call.',
+      'For frameworks that take the address of an OpenAI-compatible server: use the address of the session API with `/v1`, and the token as the key. Errors are in OpenAI’s form. A stream has each piece of the answer as soon as the plugin yields it; an error after the first is an event with `error`, and ends it. Closing the request aborts the call.',
     problems: ['not_found', 'invalid_arguments', 'cancelled', 'plugin_failed', 'plugin_timeout'],
     body: chatRequest,
     response: {
@@ -58,10 +60,12 @@ export function chatRoutes(services: SessionServices): FastifyPluginAsyncZod {
       const { body } = request;
       const { provider, model } = splitModel(body.model);
       const asked = { ...toProviderRequest(body), model };
-      const answer = await askProvider(services, { accountId }, provider, asked, abortWhenClosed(reply));
-      if (body.stream !== true) return toCompletion(body.model, answer);
-      reply.header('content-type', 'text/event-stream').header('cache-control', 'no-cache');
-      return reply.send(toEvents(body.model, answer, body.stream_options?.include_usage === true));
+      const signal = abortWhenClosed(reply);
+      if (body.stream !== true)
+        return toCompletion(body.model, await askProvider(services, { accountId }, provider, asked, signal));
+      const deltas = streamProvider(services, { accountId }, provider, asked, signal);
+      const chunks = formatChunks(body.model, deltas, body.stream_options?.include_usage === true);
+      return sendEvents(request, reply, chunks, formatChunkError);
     });
   };
 }

@@ -5,10 +5,13 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { completionRequest, model } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { formatEvent } from '../../service/http/event-text.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { anyJson, jsonBody, page } from '../../service/http/schemas.ts';
+import type { ProviderDelta } from '../children/answer-deltas.ts';
 import { abortWhenClosed } from './closed-requests.ts';
-import { callProvider, listProviders } from './providers.ts';
+import { sendEvents } from './event-answers.ts';
+import { callProvider, listProviders, type ProviderAnswer, streamProvider, toSessionAnswer } from './providers.ts';
 import { offerParams, requireSession, type SessionServices, sessionParams } from './session-services.ts';
 
 const providerResource = z
@@ -37,11 +40,22 @@ const shapes = {
   },
   ask: {
     summary: 'Calls a model of a provider',
-    details: 'Closing the request aborts the call.',
+    details:
+      'Closing the request aborts the call. With `stream`, the answer is a stream of server-sent events: `delta` with a piece of the text as `text`, as soon as the plugin yields it, and at the end `answer` with the Completion, or `problem` with a Problem.',
     problems: ['invalid_arguments', 'cancelled', 'plugin_failed', 'plugin_timeout'],
     params: offerParams,
-    body: jsonBody({ request: completionRequest }),
-    response: { 200: completionResource },
+    body: jsonBody({
+      request: completionRequest,
+      stream: z.boolean().optional().describe('Default: false, the answer as one body.'),
+    }),
+    response: {
+      200: {
+        content: {
+          'application/json': { schema: completionResource },
+          'text/event-stream': { schema: z.string() },
+        },
+      },
+    },
   },
 } satisfies Record<string, FastifySchema>;
 
@@ -56,7 +70,21 @@ export function providerRoutes(services: SessionServices): FastifyPluginAsyncZod
 
     app.post('/sessions/:sessionId/providers/:name', { schema: shapes.ask }, async (request, reply) => {
       const session = await requireSession(services, requireCaller(request), request.params);
-      return callProvider(services, session, request.params.name, request.body.request, abortWhenClosed(reply));
+      const { name } = request.params;
+      const { request: asked, stream } = request.body;
+      const signal = abortWhenClosed(reply);
+      if (stream !== true) return callProvider(services, session, name, asked, signal);
+      const events = formatAnswer(streamProvider(services, session, name, asked, signal));
+      return sendEvents(request, reply, events, (problem) => formatEvent({ type: 'problem', data: problem }));
     });
   };
+}
+
+async function* formatAnswer(deltas: AsyncGenerator<ProviderDelta, ProviderAnswer>): AsyncGenerator<string> {
+  let next = await deltas.next();
+  for (; !next.done; next = await deltas.next()) {
+    const { text } = next.value;
+    if (text !== undefined) yield formatEvent({ type: 'delta', data: { text } });
+  }
+  yield formatEvent({ type: 'answer', data: toSessionAnswer(next.value) });
 }

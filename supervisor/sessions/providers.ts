@@ -8,6 +8,7 @@ import type { completionRequest, providerCompletion, providerRequest } from '../
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import type { Completion } from '../../sdk/session/api-types.ts';
 import { callSurface, toProblem } from '../calls/surface-call.ts';
+import type { DeltaReader, ProviderDelta } from '../children/answer-deltas.ts';
 import type { SessionServices } from './session-services.ts';
 
 export type ProviderRequest = z.infer<typeof providerRequest>;
@@ -15,6 +16,7 @@ export type ProviderAnswer = z.infer<typeof providerCompletion>;
 
 /** Maximum number of models that an error names. */
 const MODELS_NAMED = 20;
+const READER_LEFT = 'the runtime closed the request';
 
 export const listProviders = (plugins: readonly InstalledPlugin[]) =>
   plugins.flatMap((plugin) =>
@@ -26,6 +28,9 @@ export const listProviders = (plugins: readonly InstalledPlugin[]) =>
     })),
   );
 
+/** The account that calls, in a session perhaps. */
+type ProviderCaller = Session | { readonly accountId: string };
+
 /** Calls a model in a session. @throws Problem as `askProvider` */
 export async function callProvider(
   services: SessionServices,
@@ -34,22 +39,56 @@ export async function callProvider(
   request: z.infer<typeof completionRequest>,
   signal: AbortSignal,
 ): Promise<Completion> {
-  const { toolCalls: _none, ...answer } = await askProvider(services, session, wanted, request, signal);
-  return answer;
+  return toSessionAnswer(await askProvider(services, session, wanted, request, signal));
+}
+
+/** The answer without the tool calls, for which a session's request does not ask. */
+export const toSessionAnswer = ({ toolCalls: _none, ...answer }: ProviderAnswer): Completion => answer;
+
+/**
+ * Calls a model, yields the pieces of its answer as they come, and returns the whole. The next piece is taken when the caller asks
+ * for it. Ending the generator aborts the call.
+ *
+ * @throws Problem as `askProvider`
+ */
+export async function* streamProvider(
+  services: SessionServices,
+  caller: ProviderCaller,
+  wanted: string,
+  request: ProviderRequest,
+  signal: AbortSignal,
+): AsyncGenerator<ProviderDelta, ProviderAnswer> {
+  const { readable, writable } = new TransformStream<ProviderDelta, ProviderDelta>();
+  const writer = writable.getWriter();
+  const ended = new AbortController();
+  const end = (): Promise<void> => writer.close().catch(() => undefined);
+  // A write fails when the reader has left, which aborts the call.
+  const read: DeltaReader = (delta) => writer.write(delta).catch(() => undefined);
+  const asked = askProvider(services, caller, wanted, request, AbortSignal.any([signal, ended.signal]), read);
+  asked.then(end, end);
+  try {
+    yield* readable;
+    return await asked;
+  } finally {
+    ended.abort(READER_LEFT);
+    asked.catch(() => undefined);
+  }
 }
 
 /**
  * Calls a model.
  *
  * @param caller the session, or the account alone
+ * @param onDelta receives the pieces of the answer. Default: only the whole answer is wanted
  * @throws Problem `not_found`, `invalid_arguments`, `plugin_failed`, `plugin_timeout`, `unavailable`, `cancelled`
  */
 export async function askProvider(
   services: SessionServices,
-  caller: Session | { readonly accountId: string },
+  caller: ProviderCaller,
   wanted: string,
   request: ProviderRequest,
   signal: AbortSignal,
+  onDelta?: DeltaReader,
 ): Promise<ProviderAnswer> {
   const session = 'id' in caller ? caller : null;
   const { plugins } = await services.pluginsCache.get(caller.accountId);
@@ -59,7 +98,7 @@ export async function askProvider(
     throw new Problem('not_found', 'No provider has this name.');
   const { models } = plugin.registrations.providers[name] ?? { models: [] };
   const fields = { request: { ...request, model: chooseModel(wanted, models, request.model) } };
-  const result = await callSurface(services, { kind: 'providers', name, plugin, session, signal, fields });
+  const result = await callSurface(services, { kind: 'providers', name, plugin, session, signal, onDelta, fields });
   if (result.kind !== 'answered') throw toProblem(wanted, result);
   const checked = surfaces.providers.result.safeParse(result.answer);
   if (!checked.success) throw new Problem('plugin_failed', `${wanted} returned no completion.`);

@@ -321,6 +321,19 @@ export declare const providerCompletion: z.ZodObject<{
         arguments: z.ZodCustom<z.JSONType, z.JSONType>;
     }, z.core.$strip>>>;
 }, z.core.$strip>;
+/**
+ * A piece of an answer, in order: more of its text, or more of one tool call. `index` is the call's place in `toolCalls`; its first
+ * piece has `id` and `name`, and the pieces of `argumentsText` together are the JSON of its arguments.
+ */
+export declare const providerDelta: z.ZodObject<{
+    text: z.ZodOptional<z.ZodString>;
+    toolCall: z.ZodOptional<z.ZodObject<{
+        index: z.ZodNumber;
+        id: z.ZodOptional<z.ZodString>;
+        name: z.ZodOptional<z.ZodString>;
+        argumentsText: z.ZodOptional<z.ZodString>;
+    }, z.core.$strip>>;
+}, z.core.$strip>;
 export declare const channelRequest: z.ZodObject<{
     deliveryId: z.ZodString;
     attempt: z.ZodNumber;

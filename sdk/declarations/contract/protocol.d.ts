@@ -927,7 +927,7 @@ export declare const surfaces: {
         readonly maxResultBytes: number;
         readonly origin: 'spec';
         readonly budgetMs: number;
-        readonly doc: 'A model provider: the models it offers, and `chat`, which completes one request.';
+        readonly doc: 'A model provider: the models it offers, and `chat`, which completes one request. As an async generator, `chat` yields the pieces of its answer as they come and returns the whole answer.';
         readonly reach: 'Offers models as provider “{name}” and reads the conversations sent to them.';
         readonly risk: 'high';
         readonly registration: z.ZodObject<{
@@ -987,6 +987,15 @@ export declare const surfaces: {
                 name: z.ZodString;
                 arguments: z.ZodCustom<z.JSONType, z.JSONType>;
             }, z.core.$strip>>>;
+        }, z.core.$strip>;
+        readonly delta: z.ZodObject<{
+            text: z.ZodOptional<z.ZodString>;
+            toolCall: z.ZodOptional<z.ZodObject<{
+                index: z.ZodNumber;
+                id: z.ZodOptional<z.ZodString>;
+                name: z.ZodOptional<z.ZodString>;
+                argumentsText: z.ZodOptional<z.ZodString>;
+            }, z.core.$strip>>;
         }, z.core.$strip>;
     };
     readonly 'channel.receive': {
@@ -1960,6 +1969,7 @@ export declare const control: {
             invocationId: z.ZodString;
             context: z.ZodRecord<z.ZodString, z.ZodUnknown>;
             deadlineMs: z.ZodNumber;
+            wantsDeltas: z.ZodOptional<z.ZodBoolean>;
         }, z.core.$strip>;
         readonly result: z.ZodUnion<readonly [z.ZodObject<{
             outcome: z.ZodLiteral<"answered">;
@@ -1978,6 +1988,23 @@ export declare const control: {
             message: z.ZodString;
             stack: z.ZodString;
         }, z.core.$strip>]>;
+    };
+    /** A delta of an answer, before the response to its `invoke`. The token is the id of the invocation. */
+    readonly '$/progress': {
+        readonly by: 'child';
+        readonly form: 'notification';
+        readonly params: z.ZodObject<{
+            token: z.ZodString;
+            value: z.ZodUnknown;
+        }, z.core.$strip>;
+    };
+    /** One delta of an invocation was passed on: the child may send another. */
+    readonly deltaRead: {
+        readonly by: 'supervisor';
+        readonly form: 'notification';
+        readonly params: z.ZodObject<{
+            invocationId: z.ZodString;
+        }, z.core.$strip>;
     };
     /** Answered after a full turn of the event loop: the code that loading left behind has run, and does not block. */
     readonly health: {

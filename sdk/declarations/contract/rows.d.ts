@@ -55,6 +55,8 @@ export interface SurfaceRow extends Row, Reach {
      */
     readonly first: string;
     readonly result: z.ZodType;
+    /** What a handler that is an async generator yields; it returns the result. */
+    readonly delta?: z.ZodType;
     readonly budgetMs: number;
     readonly maxResultBytes: number;
 }

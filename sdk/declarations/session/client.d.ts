@@ -128,6 +128,13 @@ export declare class Session {
     providers({ signal }?: Cancellable): Promise<readonly Provider[]>;
     /** Completes a request with a model of a plugin's provider. */
     complete(provider: string, request: CompletionRequest, { signal }?: Cancellable): Promise<Completion>;
+    /**
+     * Like `complete`, but yields the pieces of the text as they come, and returns the whole answer. Ending the generator aborts the
+     * call.
+     *
+     * @throws BulkheadError also after pieces; ConnectionLostError if the answer breaks off
+     */
+    streamCompletion(provider: string, request: CompletionRequest, { signal }?: Cancellable): AsyncGenerator<string, Completion>;
     /** Clears the transcript. @throws BulkheadError `cancelled` with the reason of the plugin that cancelled it */
     clear(body?: {
         reason?: string;

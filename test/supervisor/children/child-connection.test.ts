@@ -4,11 +4,14 @@ import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import fc from 'fast-check';
 import t from 'tap';
 import { FRAME_MAX_BYTES, FRAME_TO_CHILD_MAX_BYTES, FrameBuffer, HEADER_BYTES } from '../../../sandbox-child/frame.ts';
+import { DELTAS_UNREAD_MAX } from '../../../sandbox-child/json-rpc.ts';
 import { decodeMessage } from '../../../sandbox-child/message.ts';
+import { ChildCalls } from '../../../supervisor/children/child-calls.ts';
 import { Cancellation, ChildConnection } from '../../../supervisor/children/child-connection.ts';
 import { ChildError, HostCallRefusal } from '../../../supervisor/children/child-errors.ts';
 import { amount, seed } from '../../runner/soak.ts';
 import { encodedFrame } from '../../sandbox-child/encoded-frame.ts';
+import { eventually } from '../supervisor-fixture.ts';
 import { errorOf } from './jailed-child.ts';
 
 const frame = (message: object): Buffer => encodedFrame({ jsonrpc: '2.0', ...message });
@@ -119,6 +122,10 @@ const violations: Readonly<Record<string, Buffer>> = {
   'a cancellation': frame({ method: '$/cancelRequest', params: { id: 1 } }),
   'a cancellation of nothing': frame({ method: '$/cancelRequest' }),
   progress: frame({ method: '$/progress', params: { token: 1, value: 1 } }),
+  'progress without params': frame({ method: '$/progress' }),
+  'progress in a list': frame({ method: '$/progress', params: ['token', 1] }),
+  'progress as a request': frame({ method: '$/progress', id: 1, params: { token: 'x', value: 1 } }),
+  'a delta that was read': frame({ method: 'deltaRead', params: { invocationId: 'x' } }),
   'a trace': frame({ method: '$/setTrace', params: { value: 'verbose' } }),
   'a logged trace': frame({ method: '$/logTrace', params: { message: 'x' } }),
   'JSON that nests too deeply': forge(`{"jsonrpc":"2.0","method":"log","params":${'['.repeat(200)}${']'.repeat(200)}}`),
@@ -209,6 +216,37 @@ t.test('answers to a call that is over, and second answers, are dropped', async 
   t.same(violations, []);
 });
 
+t.test('deltas reach their call, in order and before its answer; others are dropped', async (t) => {
+  const peer = connect();
+  const [arrived, kills] = [[] as unknown[], [] as string[]];
+  const calls = new ChildCalls(peer.connection, (why) => kills.push(why));
+  const onDelta = async (delta: unknown) => {
+    await turn();
+    arrived.push(delta);
+  };
+  const deadlineAt = Date.now() + 60_000;
+  const target = { kind: 'providers', name: 'x' } as const;
+  const run = (invocationId: string) => calls.run(target, {}, { invocationId, deadlineAt, onDelta });
+  const delta = (token: string, value: unknown) => frame({ method: '$/progress', params: { token, value } });
+  const answered = { outcome: 'answered', answer: 'whole' };
+  const first = run('first').then((outcome) => [outcome, [...arrived]]);
+  const frames = [delta('first', 1), delta('another', 2), delta('first', 3), frame({ id: 0, result: answered })];
+  peer.input.write(Buffer.concat(frames));
+  t.same(await first, [answered, [1, 3]]);
+  t.match(sentTo(peer), [
+    { method: 'invoke', params: { wantsDeltas: true } },
+    { method: 'deltaRead', params: { invocationId: 'first' } },
+    { method: 'deltaRead', params: { invocationId: 'first' } },
+  ]);
+  const flooded = run('second');
+  flooded.catch(() => undefined);
+  peer.input.write(Buffer.concat(Array.from({ length: DELTAS_UNREAD_MAX + 1 }, () => delta('second', 'x'))));
+  await turn();
+  t.same(kills, ['it broke the protocol: more deltas than it may send ahead']);
+  peer.connection.close(new ChildError('dead', 'it was killed'));
+  await t.rejects(flooded, errorOf('dead'));
+});
+
 t.test('the text of a child’s error response is dropped', async (t) => {
   const { connection, input } = connect();
   const call = connection.request('x', {});
@@ -270,15 +308,16 @@ t.test('a cancellation carries its reason, once', async (t) => {
 
 t.test('3,000 requests at once are refused beyond the bound', async (t) => {
   let calls = 0;
-  const { input, violations } = connect(() => {
+  const peer = connect(() => {
     calls += 1;
     return new Promise(() => undefined);
   });
   const flood = Buffer.concat(Array.from({ length: 1_000 }, (_, id) => frame({ id, method: 'hostCall' })));
-  for (let batch = 0; batch < 3; batch += 1) input.write(flood);
-  await sleep(50);
+  for (let batch = 0; batch < 3; batch += 1) peer.input.write(flood);
+  await eventually(async () => peer.sent.length > 0);
+  t.match(sentTo(peer)[0], { id: 128, error: { data: { code: 'too_many_calls' } } });
   t.equal(calls, 128);
-  t.same(violations, []);
+  t.same(peer.violations, []);
 });
 
 t.test('a flood is read at 10,000 frames per second, and the event loop keeps running', async (t) => {

@@ -359,3 +359,58 @@ t.test('log lines: levels, cut to size, and what is thrown outside of handlers',
   t.ok(child.lines.some((line) => line.level === 'error' && line.message.includes('nobody waits')));
   t.equal(child.state, 'loaded');
 });
+
+t.test('a generator yields ahead of its reader only so far, and ends with the call', async (t) => {
+  const child = testChild(t, jail);
+  await child.load(
+    bundleOf(`
+    let yielded = 0;
+    const { promise: ended, resolve: end } = Promise.withResolvers();
+    providers.flood = {
+      models: [{ id: 'm', name: 'M' }],
+      async *chat() {
+        try {
+          for (;;) yield { text: String(yielded++) };
+        } finally {
+          end();
+        }
+      },
+    };
+    tools.count = { description: 'c', parameters: {}, handler: () => String(yielded) };
+    tools.ended = { description: 'e', parameters: {}, handler: () => ended.then(() => 'ended') };`),
+  );
+  const arrived: unknown[] = [];
+  const { promise: filled, resolve } = Promise.withResolvers<void>();
+  const left = new AbortController();
+  const call = child.invoke(
+    { kind: 'providers', name: 'flood' },
+    { request: {}, settings: {} },
+    {
+      invocationId: 'flood',
+      deadlineAt: Date.now() + 60_000,
+      signal: left.signal,
+      // The first two are read, the third never.
+      onDelta: (delta) => {
+        arrived.push(delta);
+        if (arrived.length < 3) return Promise.resolve();
+        resolve();
+        return new Promise(() => undefined);
+      },
+    },
+  );
+  await filled;
+  // 16 are sent beyond the two that were read, and the next one waits.
+  t.match(
+    await eventually(async () => {
+      const counted = await callTool(child, 'count');
+      return counted.outcome === 'answered' && counted.answer === '19' ? counted : null;
+    }),
+    { answer: '19' },
+  );
+  t.match(await callTool(child, 'count'), { answer: '19' });
+  t.same(arrived, [{ text: '0' }, { text: '1' }, { text: '2' }]);
+  left.abort();
+  await t.rejects(call, errorOf('aborted'));
+  t.match(await callTool(child, 'ended'), { answer: 'ended' });
+  t.equal(child.state, 'loaded');
+});

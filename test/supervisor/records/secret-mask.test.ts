@@ -95,6 +95,33 @@ t.test('many secrets are found like one by one', async (t) => {
   t.pass();
 });
 
+t.test('a text in pieces is masked like the whole, wherever it is cut', async (t) => {
+  const mask = maskOf({ short: 'abcabd', longer: 'abcabdabcabe', other: 'bdabca' });
+  const stream = mask.openStream();
+  t.equal(stream.push('Hello'), 'Hello', 'what can begin no secret leaves at once');
+  t.equal(stream.push(' xabc'), ' x');
+  t.equal(stream.push('abd.'), '[secret short].');
+  t.equal(stream.push('abc') + stream.end(), 'abc');
+  const word = fc.string({ unit: fc.constantFrom('a', 'b', 'c'), minLength: 6, maxLength: 12 });
+  const noise = fc.string({ unit: fc.constantFrom('a', 'b', 'c', ' '), maxLength: 12 });
+  const parts = fc.array(fc.oneof(noise, fc.nat(7)), { maxLength: 12 });
+  fc.assert(
+    fc.property(fc.array(word, { minLength: 1, maxLength: 8 }), parts, fc.array(fc.nat(9)), (values, given, cuts) => {
+      const secrets = maskOf(Object.fromEntries(values.map((value, index) => [`k${index}`, value])));
+      const text = given.map((part) => (typeof part === 'number' ? (values[part] ?? '') : part)).join('');
+      const pieces = secrets.openStream();
+      let masked = '';
+      let at = 0;
+      for (const chars of cuts) {
+        masked += pieces.push(text.slice(at, at + chars));
+        at += chars;
+      }
+      return masked + pieces.push(text.slice(at)) + pieces.end() === secrets.maskText(text);
+    }),
+    { seed, numRuns: RUNS },
+  );
+});
+
 t.test('an earlier value of a secret stays masked until the installation is forgotten', async (t) => {
   const masks = new SecretMasks();
   masks.open('one').add('key', 'first value');

@@ -2,8 +2,9 @@
 import type { AddressInfo } from 'node:net';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { OpenAIClient } from '@langchain/openai';
-import { generateText, jsonSchema, stepCountIs, tool } from 'ai';
+import { generateText, jsonSchema, stepCountIs, streamText, tool } from 'ai';
 import t from 'tap';
+import { connect } from '../../../sdk/session/client.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const fixture = await startSupervisorFixture(t);
@@ -23,6 +24,58 @@ await fixture.install({
       return answer(JSON.stringify({ messages: request.messages, maxTokens: request.maxTokens, schema: request.schema }));
     },
   };`,
+});
+/** Yields what it is told, each when the command \`next\` was run; \`ended\` says how it ended. */
+await fixture.install({
+  slug: 'drip',
+  secrets: { key: 'zk-0123456789' },
+  code: `let gates = [];
+  const gate = (index) => (gates[index] ??= Promise.withResolvers());
+  const whole = { model: 'm', usage: { inputTokens: 1, outputTokens: 2 } };
+  let passed = 0;
+  const endings = {};
+  const ending = (mode) => (endings[mode] ??= Promise.withResolvers());
+  const answers = {
+    words: { yields: ['The ', 'quick ', 'brown ', 'fox ', 'jumps'].map((text) => ({ text })), returns: { text: 'The quick brown fox jumps.' } },
+    calls: {
+      yields: [
+        { text: 'So: ' },
+        { toolCall: { index: 0, id: 'c1', name: 'add' } },
+        { toolCall: { index: 0, argumentsText: '{"a": 2, ' } },
+        { toolCall: { index: 0, argumentsText: '"b": 3}' } },
+      ],
+      returns: { text: 'So: ', toolCalls: [{ id: 'c1', name: 'add', arguments: { a: 2, b: 3 } }, { id: 'c2', name: 'stop', arguments: {} }] },
+    },
+    broken: { yields: [{ text: 'Some ' }], throws: 'the vendor is gone' },
+    vetoed: { yields: [{ text: 'Some ' }], cancels: 'not today' },
+    shapeless: { yields: [{ text: 'Some ' }, { text: 5 }], returns: { text: 'Some ' } },
+    other: { yields: [{ text: 'Some ' }], returns: { text: 'None' } },
+    otherCall: { yields: [{ toolCall: { index: 0, id: 'c1', name: 'add', argumentsText: '{}' } }], returns: { text: '', toolCalls: [{ id: 'c1', name: 'add', arguments: { a: 1 } }] } },
+    lateCall: { yields: [{ text: 'Some ' }, { toolCall: { index: 1, id: 'c1', name: 'add' } }], returns: { text: 'Some ' } },
+    long: { yields: Array.from({ length: 5 }, () => ({ text: 'x'.repeat(250_000) })), returns: { text: '' } },
+    secret: { yields: ['It is zk-0', '123', '456789, 1', '\\ud83d', '\\ude42.'].map((text) => ({ text })), returns: { text: 'It is zk-0123456789, 1\\ud83d\\ude42.' } },
+  };
+  providers.tap = {
+    models: [{ id: 'm', name: 'M' }],
+    async *chat(request, ctx) {
+      const [name, mode] = request.messages.at(-1).text.split(' ');
+      const { yields, returns, throws, cancels } = answers[name];
+      try {
+        for (const delta of yields) {
+          if (mode === 'gated') await gate(passed++).promise;
+          yield delta;
+        }
+        if (throws) throw new Error(throws);
+        if (cancels) ctx.cancel(cancels);
+        if (mode === 'open') await new Promise((_resolve, reject) => ctx.signal.addEventListener('abort', () => reject(ctx.signal.reason)));
+        return { ...returns, ...whole };
+      } finally {
+        ending(mode).resolve('aborted: ' + ctx.signal.aborted);
+      }
+    },
+  };
+  commands.next = { description: 'd', handler: (input) => (gate(Number(input)).resolve(), 'ok') };
+  commands.ended = { description: 'd', handler: (mode) => ending(mode).promise };`,
 });
 const token = await fixture.issuer.issue('ann');
 const client = new OpenAIClient({ baseURL, apiKey: token, maxRetries: 0 });
@@ -103,6 +156,115 @@ t.test('tools are called, streamed and by a framework', async (t) => {
     stopWhen: stepCountIs(3),
   });
   t.equal(text, 'It is 5 for c1');
+});
+
+const drip = 'drip__tap/m';
+const say = (content: string) => [{ role: 'user' as const, content }];
+const stream = (content: string, options = {}) =>
+  client.chat.completions.create({ model: drip, messages: say(content), stream: true, ...options });
+const session = await fixture.session();
+const command = async (name: string, input: string | number = '') => {
+  const { body } = await fixture.call('POST', `/sessions/${session}/commands/drip__${name}`, { input: String(input) });
+  return body.text;
+};
+
+t.test('each piece leaves before the plugin has the next', async (t) => {
+  // The plugin yields a piece when the one before has arrived here.
+  let seen = 0;
+  const texts: string[] = [];
+  const asked = stream('words gated', { stream_options: { include_usage: true } });
+  await command('next', seen);
+  for await (const { choices, usage } of await asked) {
+    if (usage) t.equal(usage.total_tokens, 3);
+    const { content } = choices[0]?.delta ?? {};
+    if (!content) continue;
+    texts.push(content);
+    seen += 1;
+    await command('next', seen);
+  }
+  t.same(texts, ['The ', 'quick ', 'brown ', 'fox ', 'jumps', '.'], 'what the whole has beyond them comes at the end');
+  t.equal(await command('ended', 'gated'), 'aborted: false');
+});
+
+t.test('tool calls in pieces', async (t) => {
+  const deltas = [];
+  let finish = '';
+  for await (const { choices } of await stream('calls')) {
+    deltas.push(...(choices[0]?.delta.tool_calls ?? []));
+    finish = choices[0]?.finish_reason ?? finish;
+  }
+  t.same(deltas, [
+    { index: 0, id: 'c1', type: 'function', function: { name: 'add', arguments: '' } },
+    { index: 0, function: { arguments: '{"a": 2, ' } },
+    { index: 0, function: { arguments: '"b": 3}' } },
+    { index: 1, id: 'c2', type: 'function', function: { name: 'stop', arguments: '{}' } },
+  ]);
+  t.equal(finish, 'tool_calls');
+  const provider = createOpenAICompatible({ name: 'drip', baseURL, apiKey: token });
+  const streamed = streamText({ model: provider(drip), prompt: 'calls' });
+  t.match(await streamed.toolCalls, [
+    { toolName: 'add', input: { a: 2, b: 3 } },
+    { toolName: 'stop', input: {} },
+  ]);
+  const { choices } = await client.chat.completions.create({ model: drip, messages: say('calls') });
+  t.match(choices[0]?.message, { content: 'So: ', tool_calls: [{ id: 'c1' }, { id: 'c2' }] }, 'whole as well');
+});
+
+t.test('an error in mid-stream ends it, in OpenAI’s form', async (t) => {
+  const read = async (content: string) => {
+    let text = '';
+    try {
+      for await (const { choices } of await stream(content)) text += choices[0]?.delta.content ?? '';
+      return { text };
+    } catch (error) {
+      const { code, message } = error as { code: string; message: string };
+      return { text, code, message };
+    }
+  };
+  const fails = (message: string) => ({ code: 'plugin_failed', message: `drip__tap failed: ${message}` });
+  t.match(await read('broken'), { text: 'Some ', ...fails('the vendor is gone') });
+  t.match(await read('vetoed'), { text: 'Some ', code: 'cancelled', message: 'drip__tap refused: not today' });
+  t.match(await read('shapeless'), {
+    text: 'Some ',
+    code: 'plugin_failed',
+    message: /yielded what is no delta: text /,
+  });
+  t.match(await read('other'), {
+    text: 'Some ',
+    ...fails('the text that it returned does not begin with the text that it yielded'),
+  });
+  t.match(await read('otherCall'), fails('tool call 0 that it returned is not the one that it yielded'));
+  t.match(await read('lateCall'), {
+    text: 'Some ',
+    message: /^drip__tap failed: the first delta of tool call 1 must have/,
+  });
+  t.match(await read('long'), fails('it yielded more than 1048576 characters'));
+  t.match(await read('secret'), { text: 'It is [secret key], 1🙂.' }, 'a secret that is split, and half a letter');
+  const logged = await fixture.readLog('providers.tap (error): the vendor is gone');
+  t.equal(logged.length, 1);
+});
+
+t.test('closing the request aborts the plugin', async (t) => {
+  const left = await stream('words open');
+  for await (const { choices } of left) if (choices[0]?.delta.content === 'jumps') break;
+  t.equal(await command('ended', 'open'), 'aborted: true');
+});
+
+t.test('a session’s provider streams to the client of the session API', async (t) => {
+  const sessions = connect({ url: baseURL.slice(0, -'/v1'.length), token });
+  const opened = sessions.open(session);
+  const ask = (text: string) => opened.streamCompletion('drip__tap', { messages: [{ role: 'user', text }] });
+  const pieces: string[] = [];
+  const words = ask('words');
+  let next = await words.next();
+  for (; !next.done; next = await words.next()) pieces.push(next.value);
+  t.same(pieces, ['The ', 'quick ', 'brown ', 'fox ', 'jumps', '.']);
+  t.same(next.value, { text: pieces.join(''), model: 'm', usage: { inputTokens: 1, outputTokens: 2 } });
+  const broken = ask('broken');
+  t.same(await broken.next(), { done: false, value: 'Some ' });
+  await t.rejects(broken.next(), { name: 'BulkheadError', status: 502, code: 'plugin_failed' });
+  const none = opened.streamCompletion('drip__none', { messages: [{ role: 'user', text: '' }] });
+  await t.rejects(none.next(), { name: 'BulkheadError', status: 404 });
 });
 
 t.test('errors are in OpenAI’s form', async (t) => {

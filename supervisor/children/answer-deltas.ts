@@ -1,0 +1,155 @@
+/** The deltas of one provider's answer: checked, masked, and passed on before the answer, which must continue them. */
+import { isDeepStrictEqual } from 'node:util';
+import type { z } from 'zod';
+import { isStorable } from '../../db/postgres/storable-json.ts';
+import type { providerCompletion, providerDelta } from '../../sdk/contract/payloads.ts';
+import { surfaces } from '../../sdk/contract/protocol.ts';
+import type { LinkResult } from '../calls/chain.ts';
+import type { MaskedStream, SecretMask } from '../records/secret-mask.ts';
+
+export type ProviderDelta = z.infer<typeof providerDelta>;
+type CallDelta = NonNullable<ProviderDelta['toolCall']>;
+type ToolCall = NonNullable<z.infer<typeof providerCompletion>['toolCalls']>[number];
+/** Receives a delta. The next one comes when the promise resolves. Must not reject. */
+export type DeltaReader = (delta: ProviderDelta) => Promise<void>;
+
+const HIGH_SURROGATE_AT_END = /[\ud800-\udbff]$/;
+const { providers } = surfaces;
+
+export class AnswerDeltas {
+  /** Aborts when a delta is refused, or with the caller. */
+  readonly signal: AbortSignal;
+  readonly #mask: SecretMask;
+  readonly #read: DeltaReader;
+  readonly #refused = new AbortController();
+  #fault: string | null = null;
+  #chars = 0;
+  readonly #text: TextDeltas;
+  readonly #calls: CallDeltas[] = [];
+
+  constructor(mask: SecretMask, read: DeltaReader, signal: AbortSignal | undefined) {
+    this.#mask = mask;
+    this.#read = read;
+    this.#text = new TextDeltas(mask);
+    this.signal = signal ? AbortSignal.any([signal, this.#refused.signal]) : this.#refused.signal;
+  }
+
+  /** Takes a delta of the child. Does not reject. */
+  readonly receive = async (delta: unknown): Promise<void> => {
+    if (this.#fault !== null) return;
+    const checked = providers.delta.safeParse(delta);
+    if (checked.success) await this.#passOn(checked.data);
+    else {
+      const [issue] = checked.error.issues;
+      this.#refuse(`it yielded what is no delta: ${issue?.path.join('.') || 'it'} ${issue?.message}`);
+    }
+  };
+
+  /** Passes on what the answer has beyond the deltas. @returns the result of the call */
+  async end(result: LinkResult): Promise<LinkResult> {
+    if (this.#fault === null && result.kind === 'answered') {
+      const answer = providers.result.safeParse(result.answer);
+      // The caller refuses it.
+      if (!answer.success) return result;
+      await this.#continueWith(answer.data);
+    }
+    return this.#fault === null ? result : { kind: 'error', message: this.#fault };
+  }
+
+  #refuse(fault: string): void {
+    this.#fault ??= fault;
+    this.#refused.abort(fault);
+  }
+
+  async #passOn({ text = '', toolCall }: ProviderDelta): Promise<void> {
+    this.#chars += text.length + (toolCall?.argumentsText?.length ?? 0);
+    if (this.#chars > providers.maxResultBytes)
+      return this.#refuse(`it yielded more than ${providers.maxResultBytes} characters`);
+    await this.#send({ text: this.#text.push(text) });
+    if (toolCall) await this.#passOnCall(toolCall);
+  }
+
+  async #passOnCall({ index, id, name, argumentsText = '' }: CallDelta): Promise<void> {
+    const known = this.#calls[index];
+    if (known) return this.#send({ toolCall: { index, argumentsText: known.text.push(argumentsText) } });
+    if (index !== this.#calls.length || id === undefined || name === undefined)
+      return this.#refuse(
+        `the first delta of tool call ${index} must have its id and name, and follow the calls before`,
+      );
+    const call = new CallDeltas(this.#mask.mask({ id, name }), this.#mask);
+    this.#calls.push(call);
+    await this.#send({ toolCall: { index, ...call.head, argumentsText: call.text.push(argumentsText) } }, true);
+  }
+
+  async #continueWith({ text, toolCalls = [] }: z.infer<typeof providerCompletion>): Promise<void> {
+    if (!text.startsWith(this.#text.sent))
+      return this.#refuse('the text that it returned does not begin with the text that it yielded');
+    await this.#send({ text: text.slice(this.#text.sent.length) });
+    if (this.#calls.length > toolCalls.length)
+      return this.#refuse(`it yielded ${this.#calls.length} tool calls and returned ${toolCalls.length}`);
+    for (const [index, call] of toolCalls.entries()) await this.#continueCall(index, call);
+  }
+
+  async #continueCall(index: number, call: ToolCall): Promise<void> {
+    const { id, name } = call;
+    const known = this.#calls[index];
+    if (!known)
+      return this.#send({ toolCall: { index, id, name, argumentsText: JSON.stringify(call.arguments) } }, true);
+    await this.#send({ toolCall: { index, argumentsText: known.text.end() } });
+    if (!known.isOf(call)) this.#refuse(`tool call ${index} that it returned is not the one that it yielded`);
+  }
+
+  /** @param isFirst the first delta of a tool call matters without arguments */
+  async #send(delta: ProviderDelta, isFirst = false): Promise<void> {
+    const text = delta.text ?? delta.toolCall?.argumentsText ?? '';
+    if (this.#fault !== null || (text === '' && !isFirst)) return;
+    if (isStorable(text)) await this.#read(delta);
+    else this.#refuse('it yielded a text that must not contain U+0000 or lone surrogates');
+  }
+}
+
+/** A text in pieces. Half a surrogate pair, and what may begin a secret, wait for the next piece. */
+class TextDeltas {
+  sent = '';
+  readonly #masked: MaskedStream;
+  #half = '';
+
+  constructor(mask: SecretMask) {
+    this.#masked = mask.openStream();
+  }
+
+  push(piece: string): string {
+    const whole = this.#half + piece;
+    this.#half = HIGH_SURROGATE_AT_END.exec(whole)?.[0] ?? '';
+    return this.#keep(this.#masked.push(whole.slice(0, whole.length - this.#half.length)));
+  }
+
+  end(): string {
+    return this.#keep(this.#masked.push(this.#half) + this.#masked.end());
+  }
+
+  #keep(text: string): string {
+    this.sent += text;
+    return text;
+  }
+}
+
+class CallDeltas {
+  readonly head: Pick<ToolCall, 'id' | 'name'>;
+  readonly text: TextDeltas;
+
+  constructor(head: Pick<ToolCall, 'id' | 'name'>, mask: SecretMask) {
+    this.head = head;
+    this.text = new TextDeltas(mask);
+  }
+
+  /** Whether the deltas together are this call. */
+  isOf({ id, name, arguments: args }: ToolCall): boolean {
+    if (id !== this.head.id || name !== this.head.name) return false;
+    try {
+      return isDeepStrictEqual(JSON.parse(this.text.sent), args);
+    } catch {
+      return false;
+    }
+  }
+}
