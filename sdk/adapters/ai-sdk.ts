@@ -71,12 +71,17 @@ export function bulkhead(session: Session, options: AdapterOptions = {}): Langua
         generated = await model.doGenerate(request.params);
         judged.push(...(await judgeContent(generated.content, request.answer)));
       }
-      const { response, ...result } = generated;
-      if (request.answer.isFree) return { ...result, content: judged, ...(response ? { response } : {}) };
-      // The provider's own body and data hold the text as it was before.
-      const { body: _unjudged, ...rest } = response ?? {};
-      const { providerMetadata: _data, ...known } = result;
-      return { ...known, content: judged, response: rest };
+      const { response, providerMetadata, ...result } = generated;
+      const { isFree } = request.answer;
+      // The provider's own body and data hold texts and calls as they were before.
+      const { body, ...head } = response ?? {};
+      const isOpen = isFree && !generated.content.some(isCall);
+      return {
+        ...result,
+        content: judged,
+        response: isOpen ? { ...head, body } : head,
+        ...(isFree && providerMetadata ? { providerMetadata } : {}),
+      };
     },
     async wrapStream({ doStream, params, model }) {
       const request = findRequest(params);
@@ -213,6 +218,9 @@ interface CallPart {
   readonly providerExecuted?: boolean | undefined;
 }
 
+/** Whether it is a call that the framework makes. */
+const isCall = (part: Content): boolean => part.type === 'tool-call' && !part.providerExecuted;
+
 /** Empty: the call was refused. */
 async function judgeCall<Part extends CallPart>(part: Part, answer: JudgedAnswer): Promise<Part[]> {
   if (part.providerExecuted) return [part];
@@ -229,9 +237,9 @@ function judgeStream(
   ask: (request: JudgedRequest) => Promise<ReadableStream<StreamPart>>,
 ): ReadableStream<StreamPart> {
   async function* judge(): AsyncGenerator<StreamPart> {
-    if (!(yield* judgeParts(stream, request.answer))) return;
+    if (!(yield* judgeParts(stream, request))) return;
     for (let again = await request.prepareAgain(); ; again = await again.prepareAgain()) {
-      const parts = judgeParts(await ask(again), again.answer);
+      const parts = judgeParts(await ask(again), again);
       for (let next = await parts.next(); ; next = await parts.next()) {
         if (next.done && !next.value) return;
         if (next.done) break;
@@ -255,8 +263,9 @@ function judgeStream(
 /** @returns whether the model is to be asked again */
 async function* judgeParts(
   parts: ReadableStream<StreamPart>,
-  answer: JudgedAnswer,
+  { answer, params }: JudgedRequest,
 ): AsyncGenerator<StreamPart, boolean> {
+  const canCall = (params.tools ?? []).length > 0;
   const texts = new Map<string, JudgedStream>();
   /** Ids of calls whose arguments are not shown before they are judged. */
   const own = new Set<string>();
@@ -285,7 +294,9 @@ async function* judgeParts(
         isWhole = true;
         if (isAgain) return true;
       }
-      if (answer.isFree || !UNJUDGED.has(part.type)) yield part;
+      // The provider's own chunks hold the arguments of a call before plugins judge them.
+      const isOpen = answer.isFree && !(canCall && part.type === 'raw');
+      if (isOpen || !UNJUDGED.has(part.type)) yield part;
     }
     return false;
   } finally {

@@ -147,7 +147,8 @@ class JudgedModel implements Model {
       const { providerData, ...response } = await this.#model.getResponse(judged);
       said.push(...(await judgeOutput(answer, response.output)));
       if (hasAnswer(response.output) && (await answer.end())) continue;
-      return { ...response, ...(answer.isFree && providerData ? { providerData } : {}), output: said };
+      const isOpen = answer.isFree && !hasCalls(response.output);
+      return { ...response, ...(isOpen && providerData ? { providerData } : {}), output: said };
     }
   }
 
@@ -157,6 +158,7 @@ class JudgedModel implements Model {
     while (isAgain) {
       const { judged, answer } = await this.#prepare(request);
       const text = answer.openStream();
+      const isOpen = answer.isFree && !canCall(judged);
       let isWhole = false;
       // The runner leaves the stream of an aborted run where it is.
       request.signal?.addEventListener('abort', () => void answer.abandon(), { once: true });
@@ -164,21 +166,22 @@ class JudgedModel implements Model {
         for await (const event of this.#model.getStreamedResponse(judged)) {
           if (event.type === 'output_text_delta') {
             const delta = await text.push(event.delta);
-            if (delta !== '') yield answer.isFree ? event : { type: 'output_text_delta', delta };
+            if (delta !== '') yield isOpen ? event : { type: 'output_text_delta', delta };
           } else if (event.type === 'response_done') {
             // The client of OpenAI ends an aborted stream as if it were whole.
             request.signal?.throwIfAborted();
             const rest = await text.end();
             if (rest !== '') yield { type: 'output_text_delta', delta: rest };
-            const response = answer.isFree ? event.response : withJudgedText(event.response, text.shown);
+            const known = hasCalls(event.response.output) ? withoutProviderData(event.response) : event.response;
+            const response = answer.isFree ? known : withJudgedText(known, text.shown);
             said.push(...(await judgeCalls(answer, response.output)));
             isAgain = hasAnswer(event.response.output) && (await answer.end());
             isWhole = true;
             if (!isAgain) yield { type: 'response_done', response: { ...response, output: said as DoneOutput } };
-          } else if (answer.isFree) {
+          } else if (isOpen) {
             yield event;
           } else if (event.type === 'response_started') {
-            // The provider's own data may hold the first words.
+            // The provider's own data may hold the first words, or the arguments of a call.
             yield { type: 'response_started' };
           }
         }
@@ -229,6 +232,14 @@ async function judgeOutput(answer: JudgedAnswer, output: readonly AgentOutputIte
 const hasAnswer = (output: readonly AgentOutputItem[]): boolean =>
   output.some((item) => !isMessage(item) || listTexts([item]).some((text) => text !== ''));
 
+/** Whether the model may call tools. The provider's own events hold their arguments before plugins judge them. */
+const canCall = ({ tools, handoffs }: ModelRequest): boolean => tools.length + handoffs.length > 0;
+
+const hasCalls = (output: readonly AgentOutputItem[]): boolean => output.some(({ type }) => type === 'function_call');
+
+const withoutProviderData = <Part extends { providerData?: unknown }>({ providerData: _unjudged, ...part }: Part) =>
+  part;
+
 /**
  * The output without the calls that were refused. Each call has an id of its own: the runner refuses one that comes again, as
  * from models that number them from zero.
@@ -246,7 +257,12 @@ async function judgeCalls<Item extends AgentOutputItem>(
     const { callId, name, arguments: text } = item;
     const call = { callId, name, arguments: parseArguments(text) };
     const judged = await answer.judgeCall(call);
-    if (judged) passed.push({ ...item, callId: judged.id ?? callId, arguments: printArguments(judged, call, text) });
+    if (!judged) continue;
+    const printed = printArguments(judged, call, text);
+    // The provider's own data holds the arguments as they were before.
+    const { providerData, ...rest } = item;
+    const own = printed === text && providerData ? { providerData } : {};
+    passed.push({ ...rest, ...own, callId: judged.id ?? callId, arguments: printed } as Item);
   }
   return passed;
 }

@@ -75,6 +75,8 @@ interface TurnRun {
   readonly signal?: AbortSignal;
   /** A tool of the framework: what `oven` does. */
   readonly oven?: (args: { degrees: number }) => string;
+  /** Gets all that the framework returns of a turn that is not streamed. */
+  readonly onResult?: (result: unknown) => void;
 }
 interface Framework {
   /** Runs a turn and returns its final text. */
@@ -174,7 +176,9 @@ const withSignal = ({ signal }: TurnRun) => (signal ? { signal } : {});
 
 const langchainAgent: Framework = {
   async generate(run) {
-    return (await (await openLangchain(run)).invoke(toMessages(run), withSignal(run))).messages.at(-1)?.text ?? '';
+    const result = await (await openLangchain(run)).invoke(toMessages(run), withSignal(run));
+    run.onResult?.(result);
+    return result.messages.at(-1)?.text ?? '';
   },
   async *stream(run) {
     yield* await (await openLangchain(run)).stream(toMessages(run), {
@@ -185,7 +189,11 @@ const langchainAgent: Framework = {
 };
 const frameworks: Readonly<Record<string, Framework>> = {
   'ai-sdk': {
-    generate: async (run) => (await generateText(await askAiSdk(run))).text,
+    async generate(run) {
+      const result = await generateText({ ...(await askAiSdk(run)), include: { responseBody: true } });
+      run.onResult?.(result);
+      return result.text;
+    },
     async *stream(run) {
       const { fullStream } = streamText({ ...(await askAiSdk(run)), includeRawChunks: true, onError: () => undefined });
       for await (const part of fullStream) {
@@ -204,7 +212,9 @@ const frameworks: Readonly<Record<string, Framework>> = {
   'openai-agents': {
     async generate(run) {
       const { runner, agent } = await openAgents(run);
-      return (await runner.run(agent, toItems(run), withSignal(run))).finalOutput ?? '';
+      const result = await runner.run(agent, toItems(run), withSignal(run));
+      run.onResult?.([result.rawResponses, result.newItems, result.history]);
+      return result.finalOutput ?? '';
     },
     async *stream(run) {
       const { runner, agent } = await openAgents(run);
@@ -671,8 +681,19 @@ for (const [name, framework] of Object.entries(told))
             ]) ?? [],
         );
       model.answers = [script([oven(300, 'c1'), oven(200, 'c2')], 'Warm.')];
-      const turn = { session, modelUrl: model.url, oven: heat };
-      t.equal(await run(framework, isStreamed, { ...turn, text: 'Heat it' }), null);
+      let seen = '';
+      const onResult = (result: unknown): void => {
+        seen += print(result);
+      };
+      const turn = { session, modelUrl: model.url, oven: heat, onResult };
+      /** Returns the error of a turn, whose events and result are added to `seen`. */
+      const heatOnce = async (text: string): Promise<unknown> => {
+        if (!isStreamed) return failGenerate(framework, { ...turn, text });
+        const { text: events, error } = await collect(framework, { ...turn, text });
+        seen += events;
+        return error;
+      };
+      t.equal(await heatOnce('Heat it'), null);
       t.same(heated, [210], 'a refused call does not run, and a changed one runs as it was changed');
       t.match(
         readResults(),
@@ -680,8 +701,10 @@ for (const [name, framework] of Object.entries(told))
         'the model reads why, and the judged result',
       );
       model.answers = [script([oven(400, 'c3')], 'It stays cold.')];
-      t.equal(await run(framework, isStreamed, { ...turn, text: 'Hotter' }), null);
+      t.equal(await heatOnce('Hotter'), null);
       t.same(heated, [210]);
+      t.match(seen, /210/);
+      t.notMatch(seen, /degrees\W+[234]00/, 'no event and no result has arguments as they were before');
       t.match(readResults(), { c3: /too hot/ }, 'where all are refused, the model is asked again');
       const kept = await readTranscript(session);
       t.match(
