@@ -8,6 +8,7 @@ import { openPool } from '../db/postgres/pool.ts';
 import { label } from '../sdk/contract/manifest.ts';
 import { issueSignInLink } from '../service/identity/console-sessions.ts';
 import { issueRecordedToken } from '../service/identity/recorded-tokens.ts';
+import { type Scope, scopeNames, scopes } from '../service/identity/scopes.ts';
 import { openIssuer, TOKEN_NAME_MAX_CHARS, userName } from '../service/identity/tokens.ts';
 import {
   parseSettings,
@@ -22,15 +23,20 @@ import { actAsOwner } from './data-dir-owner.ts';
 
 const tokenName = label(TOKEN_NAME_MAX_CHARS);
 
-const USAGE = `Usage: npm run -s token -- <user> [--name <name>] [--operator] [--link]
+const SCOPE_LINES = scopeNames.map((name) => `    ${name.padEnd(16)} ${scopes[name]}`).join('\n');
+const USAGE = `Usage: npm run -s token -- <user> [--name <name>] [--scopes <scopes>] [--operator] [--link]
 
 Prints only a bearer token for that user. Creates the account if it is new. Works whether or not the
 service runs.
 
   --name       shown in lists of tokens, such as laptop; by default token
+  --scopes     what the token may do, such as sessions:read,account:read; by default all that its user may
   --link       print a link that signs in to the console instead: once, within five minutes
   --operator   the account becomes an operator's
   --help       this text
+
+Scopes:
+${SCOPE_LINES}
 
 To list and revoke tokens: npm run -s operator -- tokens <user>`;
 
@@ -45,6 +51,7 @@ export async function issueToken(args: readonly string[], readSettings: typeof r
     allowPositionals: true,
     options: {
       name: { type: 'string', default: 'token' },
+      scopes: { type: 'string' },
       operator: { type: 'boolean', default: false },
       link: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
@@ -55,6 +62,9 @@ export async function issueToken(args: readonly string[], readSettings: typeof r
   if (positionals.length !== 1 || !userName.safeParse(user).success || user === undefined) {
     throw new Error(`Give one user name of 1 to 200 characters.\n\n${USAGE}`);
   }
+  const granted = values.scopes === undefined ? null : parseScopes(values.scopes);
+  if (granted && (values.operator || values.link))
+    throw new Error('--scopes limits a token that is printed. Leave out --operator and --link.');
   const settings = parseSettings(sharedSettings, readSettings());
   if (settings.OIDC_ISSUER !== undefined) {
     throw new Error(`OIDC_ISSUER is set: tokens come from ${settings.OIDC_ISSUER}.`);
@@ -67,6 +77,7 @@ export async function issueToken(args: readonly string[], readSettings: typeof r
     return await issue(database.url, {
       user,
       name: name.data,
+      scopes: granted,
       settings,
       operator: values.operator,
       linkTo: values.link ? publicUrl(settings) : null,
@@ -76,10 +87,22 @@ export async function issueToken(args: readonly string[], readSettings: typeof r
   }
 }
 
+/** @throws with the sentence for the user */
+function parseScopes(text: string): readonly Scope[] {
+  const given = text.split(/[\s,]+/).filter((name) => name !== '');
+  const known = scopeNames.filter((name) => given.includes(name));
+  const unknown = given.filter((name) => !(known as string[]).includes(name));
+  if (unknown.length === 0 && known.length > 0) return known;
+  const fault = unknown.length > 0 ? `There is no scope ${unknown.join(', ')}.` : 'Give at least one scope.';
+  throw new Error(`${fault} Scopes: ${scopeNames.join(', ')}.`);
+}
+
 interface Wanted {
   readonly user: string;
   /** The name of the token. */
   readonly name: string;
+  /** Null: it may do all that its user may. */
+  readonly scopes: readonly Scope[] | null;
   readonly settings: SharedSettings;
   readonly operator: boolean;
   /** Address of the console that a sign-in link is wanted for. Null: a token is wanted. */
@@ -87,7 +110,10 @@ interface Wanted {
 }
 
 /** @returns the sign-in link or the token */
-async function issue(url: string, { user, name, settings, operator, linkTo }: Wanted): Promise<string> {
+async function issue(
+  url: string,
+  { user, name, scopes: granted, settings, operator, linkTo }: Wanted,
+): Promise<string> {
   await migrate(url);
   const { pool, close } = openPool(url, { name: 'bulkhead-token', connections: 1, onError: () => undefined });
   try {
@@ -97,7 +123,8 @@ async function issue(url: string, { user, name, settings, operator, linkTo }: Wa
     const account = await findOrCreateAccount(pool, user);
     if (operator) await changeOperator(pool, account.name, true);
     if (linkTo !== null) return await issueSignInLink(pool, account.id, linkTo);
-    return await issueRecordedToken(pool, await openIssuer(settings.DATA_DIR, member.keys), { subject: user, name });
+    const issuer = await openIssuer(settings.DATA_DIR, member.keys);
+    return await issueRecordedToken(pool, issuer, { subject: user, name, scopes: granted });
   } finally {
     await close();
   }

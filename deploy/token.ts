@@ -1,4 +1,4 @@
-/** `npm run -s token -- <user> [--name <name>] [--operator]`: prints a bearer token for a user. */
+/** `npm run -s token -- <user> [--name <name>] [--scopes <scopes>] [--operator] [--link]`: prints a bearer token for a user. */
 import { readEnvironment } from '../service/settings/settings.ts';
 import { issueToken } from './issue-token.ts';
 

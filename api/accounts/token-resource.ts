@@ -9,6 +9,7 @@ export const tokenResource = z
   .strictObject({
     id: z.string(),
     name: z.string(),
+    scopes: z.array(z.string()).readonly().nullable().describe('What it may do; null: all that the account may.'),
     createdAt: timestamp,
     lastUsedAt: timestamp.nullable().describe('To about five minutes; null: never.'),
     expiresAt: timestamp,

@@ -1276,6 +1276,8 @@ export interface components {
         Token: {
             id: string;
             name: string;
+            /** @description What it may do; null: all that the account may. */
+            scopes: string[] | null;
             /** Format: date-time */
             createdAt: string;
             /** @description To about five minutes; null: never. */

@@ -6,7 +6,7 @@ import { Timestamp } from '../shell/timestamp.tsx';
 
 export type Token = components['schemas']['Token'];
 
-const TITLES = ['Name', 'Created', 'Last used', 'Expires', 'Do'];
+const TITLES = ['Name', 'Scopes', 'Created', 'Last used', 'Expires', 'Do'];
 
 interface Props {
   readonly label: string;
@@ -19,6 +19,7 @@ export function TokensTable({ label, tokens, actions }: Props) {
     key: token.id,
     cells: [
       token.current ? `${token.name} (this one)` : token.name,
+      token.scopes?.join(', ') ?? 'all',
       <Timestamp key="created" at={token.createdAt} />,
       token.lastUsedAt === null ? 'never' : <Timestamp key="used" at={token.lastUsedAt} />,
       <Timestamp key="expires" at={token.expiresAt} />,

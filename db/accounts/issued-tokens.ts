@@ -15,6 +15,8 @@ export interface IssuedToken {
   /** The token's `jti`. */
   readonly id: string;
   readonly name: string;
+  /** Null: it may do what its account may. */
+  readonly scopes: readonly string[] | null;
   readonly createdAt: string;
   /** To about five minutes; null: never. */
   readonly lastUsedAt: string | null;
@@ -38,7 +40,7 @@ export interface TokenLimits {
   readonly actor: string | null;
 }
 
-const COLUMNS = 'id, name, created_at AS "createdAt", last_used_at AS "lastUsedAt", expires_at AS "expiresAt"';
+const COLUMNS = 'id, name, scopes, created_at AS "createdAt", last_used_at AS "lastUsedAt", expires_at AS "expiresAt"';
 
 /** Records a token before it is signed, and forgets expired ones. @returns its id */
 export async function recordToken(

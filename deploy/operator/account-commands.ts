@@ -77,8 +77,10 @@ export const tokens: OperatorCommand = {
     const { pool } = await place.database();
     const { id } = await requireAccount(pool, user);
     const { items } = await pageTokens(pool, id, { limit: LINES_MAX });
-    const heading = ['TOKEN', 'NAME', 'CREATED', 'LAST USED', 'EXPIRES'];
-    const lines = items.map((token) => [token.id, token.name, token.createdAt, token.lastUsedAt, token.expiresAt]);
+    const heading = ['TOKEN', 'NAME', 'SCOPES', 'CREATED', 'LAST USED', 'EXPIRES'];
+    const lines = items.map(({ id, name, scopes, createdAt, lastUsedAt, expiresAt }) => {
+      return [id, name, scopes?.join(',') ?? 'all', createdAt, lastUsedAt, expiresAt];
+    });
     return {
       sentence: formatTable(heading, lines, `“${user}” has no token with a record.`),
       fields: { tokens: items },

@@ -7,6 +7,8 @@ export interface Me {
 export interface Token {
   readonly id: string;
   readonly name: string;
+  /** Null: it may do what the account may. */
+  readonly scopes: readonly string[] | null;
   readonly lastUsedAt: string | null;
   readonly expiresAt: string;
   readonly current: boolean;

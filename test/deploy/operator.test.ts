@@ -51,7 +51,7 @@ t.test('suspends accounts, appoints and demotes operators, lists and revokes tok
   const env = { DATABASE_URL, DATA_DIR };
   const runOperator = async (...words: string[]) => (await operator(env, ...words)).stdout;
   await issueToken(['ann', '--name', 'laptop'], () => env);
-  t.match(await runOperator('tokens', 'ann'), /^TOKEN .*\n\S+ +laptop +\d{4}-.* - /);
+  t.match(await runOperator('tokens', 'ann'), /^TOKEN .*\n\S+ +laptop +all +\d{4}-.* - /);
   const [{ id }] = JSON.parse(await runOperator('tokens', 'ann', '--json')).tokens;
   t.match(await runOperator('revoke-token', 'ann', id), /revoked/);
   t.match(await operator(env, 'revoke-token', 'ann', id), { code: 1, stderr: /no token with the id/ });

@@ -7,6 +7,7 @@ import { startEmbedded } from '../../db/postgres/embedded.ts';
 import { migrate } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { issueToken } from '../../deploy/issue-token.ts';
+import { openSignIn } from '../../service/identity/sign-in.ts';
 import { openVerifier } from '../../service/identity/tokens.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
@@ -28,6 +29,18 @@ t.test('prints one token and makes the account, with any DATABASE_URL', async (t
   t.equal((await findOrCreateAccount(pool, 'ann')).operator, true);
   const verifier = await openVerifier({ DATA_DIR, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
   t.equal((await verifier.verify(stdout.trim())).subject, 'ann');
+});
+
+t.test('--scopes limits what the token may do', async (t) => {
+  const DATA_DIR = await temporaryFolder(t);
+  const { url, pool } = await testDatabase(t);
+  const env = { DATA_DIR, DATABASE_URL: url };
+  const { stdout } = await token(['ann', '--scopes', 'sessions:read, account:read'], env);
+  const verifier = await openVerifier({ DATA_DIR, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
+  const signIn = openSignIn(pool, verifier);
+  t.match(await signIn.signIn(stdout.trim()), { name: 'ann', scopes: ['sessions:read', 'account:read'] });
+  const { stdout: wide } = await token(['ann'], env);
+  t.match(await signIn.signIn(wide.trim()), { name: 'ann', scopes: null });
 });
 
 t.test('prints a link that signs in to the console once, and no token', async (t) => {
@@ -69,6 +82,14 @@ t.test('an error is one sentence, and no token is printed', async (t) => {
     [['a', 'b'], {}, /Give one user name/],
     [['a\nb'], {}, /Give one user name/],
     [['ann', '--admin'], {}, /--admin/],
+    [
+      ['ann', '--scopes', 'sessions:read,all'],
+      {},
+      /^There is no scope all\. Scopes: sessions:read, sessions:write, account:read\.$/,
+    ],
+    [['ann', '--scopes', ' '], {}, /^Give at least one scope\. Scopes: sessions:read/],
+    [['ann', '--scopes', 'account:read', '--operator'], {}, /Leave out --operator and --link/],
+    [['ann', '--scopes', 'account:read', '--link'], {}, /Leave out --operator and --link/],
     [['ann'], { PORT: 'x' }, /^PORT must be/],
     [['ann'], { OIDC_ISSUER: 'https://i.example', OIDC_AUDIENCE: 'us' }, /tokens come from https:\/\/i.example/],
   ];
@@ -80,5 +101,8 @@ t.test('an error is one sentence, and no token is printed', async (t) => {
   }
   const failed = await token([], { DATA_DIR }).catch((error: unknown) => error);
   t.match(failed, { code: 1, stdout: '', stderr: /^Give one user name/ });
-  t.match(await issueToken(['--help'], () => ({})), /^Usage: npm run -s token/);
+  t.match(
+    await issueToken(['--help'], () => ({})),
+    /^Usage: npm run -s token.*--scopes.*sessions:write {3}Everything/s,
+  );
 });

@@ -44,8 +44,8 @@ async function rename(rest: Rest, { id }: Token, name: string, output: { printLi
   return token;
 }
 
-const describe = ({ id, name, lastUsedAt, expiresAt, current }: Token): string =>
-  `${id}  ${name}${current ? ' (this one)' : ''}, used ${lastUsedAt ?? 'never'}, expires ${expiresAt}`;
+const describe = ({ id, name, scopes, lastUsedAt, expiresAt, current }: Token): string =>
+  `${id}  ${name}${current ? ' (this one)' : ''}, ${scopes ? `only ${scopes.join(' and ')}, ` : ''}used ${lastUsedAt ?? 'never'}, expires ${expiresAt}`;
 
 function requireToken(all: readonly Token[], wanted: string): Token {
   const found = all.filter(({ id, name }) => id === wanted || name === wanted);
