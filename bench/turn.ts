@@ -1,10 +1,12 @@
 /**
  * Measures what a turn costs over the raw hooks: opening with the prompt, and ending with the output, next to the hooks `inboundMessage`,
  * `systemPrompt` and `outboundMessage` with the two appends to the transcript that a runtime makes itself, interleaved, with
- * one plugin. The goal: at most 2 ms at p50 more than the hooks alone. Run `node bench/turn.ts [turns]`.
+ * one plugin. The goal: at most 2 ms at p50 more than the hooks alone, which keep nothing; the difference to hooks and appends,
+ * which do what a turn does, is printed next to it. Run `node bench/turn.ts [turns]`.
  */
 import { randomUUID } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
+import { loadavg } from 'node:os';
 import { Client } from 'undici';
 import { removeTimeLimit } from '../test/runner/harness.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
@@ -112,9 +114,11 @@ try {
         `own cost ${(turn - raw).toFixed(2)} ms over the hooks, ${(turn - kept).toFixed(2)} ms over hooks and appends`,
     );
   }
-  const own = percentile(turns.map(sum), MEDIAN) - percentile(hooks.map(sum), MEDIAN);
+  const alone = hooks.map((times) => sum(times.slice(0, 3)));
+  const own = percentile(turns.map(sum), MEDIAN) - percentile(alone, MEDIAN);
   const met = own <= GOAL_MS;
-  console.log(`goal: own cost at p50 at most ${GOAL_MS} ms: ${met ? 'met' : 'missed'}`);
+  const goal = `own cost over the hooks at p50 at most ${GOAL_MS} ms`;
+  console.log(`goal: ${goal}: ${own.toFixed(2)} ms, ${met ? 'met' : 'missed'}; load ${loadavg()[0]?.toFixed(1)}`);
   if (!met) process.exitCode = 1;
 } finally {
   for (const end of endings.reverse()) await end();

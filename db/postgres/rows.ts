@@ -1,14 +1,38 @@
 /** Runs statements and returns their rows. */
+import { createHash } from 'node:crypto';
 import type { ClientBase, Pool, QueryResultRow } from 'pg';
 import { decodeCursor, decodePosition, type Page, toPage } from './cursors.ts';
 
 /** The pool, or a connection inside a transaction. */
 export type Queryable = Pool | ClientBase;
 
+/** A statement that each connection parses and plans once, unless a pooler is in front of the server. */
+interface NamedStatement {
+  readonly name: string;
+  readonly text: string;
+}
+type Statement = string | NamedStatement;
+
+const namedStatements = new Map<string, NamedStatement>();
+
+/**
+ * For the statements of each turn, whose planning takes longer than their work.
+ *
+ * @param text without anything of a request: each text is kept for good, here and in every connection
+ */
+export function planOnce(text: string): NamedStatement {
+  let statement = namedStatements.get(text);
+  if (!statement) {
+    statement = { name: createHash('sha256').update(text).digest('base64url'), text };
+    namedStatements.set(text, statement);
+  }
+  return statement;
+}
+
 /** Returns the first row. Null: there are no rows. */
 export async function findRow<Row extends QueryResultRow>(
   db: Queryable,
-  sql: string,
+  sql: Statement,
   values: readonly unknown[] = [],
 ): Promise<Row | null> {
   const rows = await listRows<Row>(db, sql, values);
@@ -17,7 +41,7 @@ export async function findRow<Row extends QueryResultRow>(
 
 export async function listRows<Row extends QueryResultRow>(
   db: Queryable,
-  sql: string,
+  sql: Statement,
   values: readonly unknown[] = [],
 ): Promise<Row[]> {
   const found = await db.query<Row>(sql, [...values]);
@@ -25,7 +49,7 @@ export async function listRows<Row extends QueryResultRow>(
 }
 
 /** Returns the number of rows that the statement changed. */
-export async function changeRows(db: Queryable, sql: string, values: readonly unknown[] = []): Promise<number> {
+export async function changeRows(db: Queryable, sql: Statement, values: readonly unknown[] = []): Promise<number> {
   const changed = await db.query(sql, [...values]);
   return changed.rowCount ?? 0;
 }

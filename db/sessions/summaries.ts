@@ -1,7 +1,7 @@
 /** The messages of a session as a model reads them: a summary replaces the older ones. */
 import type { Pool } from 'pg';
 import { throwQuotaProblem } from '../accounts/usage.ts';
-import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
+import { findRow, listRows, planOnce, type Queryable } from '../postgres/rows.ts';
 import { MESSAGE, type MessageRow } from './sessions.ts';
 
 export interface SummaryRow {
@@ -13,8 +13,8 @@ export interface SummaryRow {
 export const findSummary = (db: Queryable, sessionId: string): Promise<SummaryRow | null> =>
   findRow(
     db,
-    `SELECT up_to::text AS "upTo", text, at FROM session_summaries WHERE session_id = $1
-      ORDER BY session_summaries.up_to DESC LIMIT 1`,
+    planOnce(`SELECT up_to::text AS "upTo", text, at FROM session_summaries WHERE session_id = $1
+      ORDER BY session_summaries.up_to DESC LIMIT 1`),
     [sessionId],
   );
 
@@ -38,9 +38,9 @@ export async function addSummary(
 export const listModelMessages = (db: Queryable, sessionId: string, limit: number): Promise<MessageRow[]> =>
   listRows(
     db,
-    `SELECT ${MESSAGE} FROM session_messages
+    planOnce(`SELECT ${MESSAGE} FROM session_messages
       WHERE session_id = $1 AND role <> 'notice' AND coalesce(judgement ->> 'outcome', '') <> 'cancelled'
         AND session_messages.position > coalesce((SELECT max(up_to) FROM session_summaries WHERE session_id = $1), 0)
-      ORDER BY session_messages.position DESC LIMIT $2`,
+      ORDER BY session_messages.position DESC LIMIT $2`),
     [sessionId, limit],
   );

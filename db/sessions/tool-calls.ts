@@ -4,7 +4,7 @@ import type { z } from 'zod';
 import type { ProblemCode, ProblemLocation } from '../../sdk/contract/errors.ts';
 import type { json, toolResult } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
-import { changeRows, findRow, listRows, type Queryable } from '../postgres/rows.ts';
+import { changeRows, findRow, listRows, planOnce, type Queryable } from '../postgres/rows.ts';
 import { hasStreamReaderSql, MESSAGES_ADDED } from './session-changes.ts';
 import { HOLD_TURN, type TurnKey } from './turns.ts';
 
@@ -57,9 +57,9 @@ export async function claimTurnCall(
 ): Promise<boolean> {
   const claimed = changeRows(
     pool,
-    `${HOLD_TURN}
+    planOnce(`${HOLD_TURN}
      INSERT INTO tool_calls (session_id, turn_id, call_id, digest, account_id, name)
-     SELECT session_id, $2, $4, $5, account_id, $6 FROM held ON CONFLICT DO NOTHING`,
+     SELECT session_id, $2, $4, $5, account_id, $6 FROM held ON CONFLICT DO NOTHING`),
     [sessionId, turnId, call.runtime, callId, digest, call.name],
   );
   return (await claimed.catch(throwQuotaProblem)) === 1;
@@ -102,8 +102,9 @@ export async function answerCall(
   message: ToolMessage | null,
   resultDigest: string | null = null,
 ): Promise<void> {
-  await pool.query(
-    `WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
+  await changeRows(
+    pool,
+    planOnce(`WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
      answered AS (
        UPDATE tool_calls SET answer = $5, result_digest = $10, ended_at = now() FROM s
         WHERE session_id = s.id AND turn_id = $2 AND call_id = $3 AND digest = $4 AND answer IS NULL RETURNING s.account_id),
@@ -111,7 +112,7 @@ export async function answerCall(
        INSERT INTO session_messages (session_id, account_id, id, role, text, data)
        SELECT $1, account_id, $6, 'tool', $7, $8 FROM answered WHERE $6::text IS NOT NULL
        ON CONFLICT DO NOTHING RETURNING account_id)
-     SELECT pg_notify($9, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')}`,
+     SELECT pg_notify($9, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')}`),
     [
       sessionId,
       turnId,

@@ -3,7 +3,7 @@ import type { Pool } from 'pg';
 import type { z } from 'zod';
 import type { attachments } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
-import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
+import { changeRows, findRow, listRows, planOnce, type Queryable } from '../postgres/rows.ts';
 import { hasStreamReaderSql, MESSAGES_ADDED } from './session-changes.ts';
 import { HOLD_TURN, type Judgement, MESSAGE_OF_TURN, TURN, type TurnKey, type TurnRow } from './turns.ts';
 
@@ -46,9 +46,9 @@ export const holdNewOutput = async (
 ): Promise<boolean> =>
   (await findRow(
     pool,
-    `${HOLD_TURN}
+    planOnce(`${HOLD_TURN}
      SELECT 1 FROM held WHERE ${IS_NEW_ID}
-        AND NOT EXISTS (SELECT 1 FROM turn_outputs WHERE session_id = $1 AND turn_id = $2 AND id = $4)`,
+        AND NOT EXISTS (SELECT 1 FROM turn_outputs WHERE session_id = $1 AND turn_id = $2 AND id = $4)`),
     [sessionId, turnId, runtime, outputId],
   )) !== null;
 
@@ -85,7 +85,7 @@ export async function addPiece(
 ): Promise<PieceFate | null> {
   const added = findRow<PieceFate>(
     pool,
-    `${HOLD_TURN},
+    planOnce(`${HOLD_TURN},
      output AS (
        INSERT INTO turn_outputs AS o (session_id, turn_id, id, account_id, pieces, chars, shown, is_held, is_streamed)
        SELECT session_id, $2, $4, account_id, 1, $6, CASE WHEN $7 = 'none' THEN $6 ELSE 0 END, $7 = 'whole', $7 = 'pieces' FROM held
@@ -98,7 +98,7 @@ export async function addPiece(
        RETURNING o.account_id, o.tail, CASE WHEN o.is_held THEN 'held' WHEN o.is_streamed THEN 'judged' ELSE 'shown' END AS fate)
      INSERT INTO turn_pieces (session_id, turn_id, output_id, piece, account_id, text, is_shown)
      SELECT $1, $2, $4, $5, account_id, $9, fate = 'shown' FROM output
-     RETURNING (SELECT fate FROM output), (SELECT tail FROM output)`,
+     RETURNING (SELECT fate FROM output), (SELECT tail FROM output)`),
     [sessionId, turnId, runtime, outputId, piece, text.length, mode, maxChars, text],
   );
   return added.catch(throwQuotaProblem);
@@ -118,12 +118,13 @@ export async function passPiece(
   { sessionId, turnId, outputId }: OutputKey,
   { piece, text, judgement, tailChars }: JudgedPiece,
 ): Promise<void> {
-  await pool.query(
-    `WITH judged AS (
+  await changeRows(
+    pool,
+    planOnce(`WITH judged AS (
        UPDATE turn_pieces SET judged_text = $5, judgement = $6, is_shown = true
         WHERE session_id = $1 AND turn_id = $2 AND output_id = $3 AND piece = $4 AND judgement IS NULL RETURNING 1)
      UPDATE turn_outputs SET shown = shown + $7, tail = right(tail || $5, $8)
-      WHERE session_id = $1 AND turn_id = $2 AND id = $3 AND EXISTS (SELECT 1 FROM judged)`,
+      WHERE session_id = $1 AND turn_id = $2 AND id = $3 AND EXISTS (SELECT 1 FROM judged)`),
     [sessionId, turnId, outputId, piece, text, JSON.stringify(judgement), text.length, tailChars],
   );
 }
@@ -193,7 +194,7 @@ export async function passOutput(
 ): Promise<boolean> {
   const passed = findRow<{ passed: number }>(
     db,
-    `WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
+    planOnce(`WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
      t AS (SELECT s.account_id FROM turns, s WHERE turns.session_id = s.id AND turns.id = $2 AND runtime = $3 AND state = 'open'
              FOR NO KEY UPDATE OF turns),
      passed AS (
@@ -209,7 +210,7 @@ export async function passOutput(
        RETURNING account_id),
      removed AS (DELETE FROM turn_pieces p USING passed WHERE p.session_id = $1 AND p.turn_id = $2 AND p.output_id = $4),
      told AS (SELECT pg_notify($10, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
-     SELECT (SELECT count(*) FROM passed)::int AS passed, (SELECT count(*) FROM told) AS told`,
+     SELECT (SELECT count(*) FROM passed)::int AS passed, (SELECT count(*) FROM told) AS told`),
     [
       sessionId,
       turnId,
@@ -240,7 +241,7 @@ export function passLastOutput(
 ): Promise<TurnRow | null> {
   return findRow<TurnRow>(
     db,
-    `WITH s AS (SELECT id FROM sessions WHERE id = $1 FOR KEY SHARE),
+    planOnce(`WITH s AS (SELECT id FROM sessions WHERE id = $1 FOR KEY SHARE),
      ended AS (
        UPDATE turns SET state = 'ended', ended_at = now(), reply_id = $4 FROM s
         WHERE turns.session_id = s.id AND turns.id = $2 AND runtime = $3 AND state = 'open'
@@ -253,7 +254,7 @@ export function passLastOutput(
        INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
        SELECT $1, account_id, $4, 'assistant', $8, $9, $6 FROM ended ON CONFLICT DO NOTHING RETURNING account_id),
      told AS (SELECT pg_notify($10, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
-     SELECT ${TURN}, ${MESSAGE_OF_TURN} AS message, (SELECT count(*) FROM told) AS told FROM ended AS turns`,
+     SELECT ${TURN}, ${MESSAGE_OF_TURN} AS message, (SELECT count(*) FROM told) AS told FROM ended AS turns`),
     [
       sessionId,
       turnId,

@@ -4,7 +4,7 @@ import type { z } from 'zod';
 import type { attachments, judgement, trigger } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import type { Page } from '../postgres/cursors.ts';
-import { findRow, type PageQuery, type Queryable, readPositionPage } from '../postgres/rows.ts';
+import { findRow, type PageQuery, planOnce, type Queryable, readPositionPage } from '../postgres/rows.ts';
 import { hasStreamReaderSql, MESSAGES_ADDED } from './session-changes.ts';
 
 export type Judgement = z.infer<typeof judgement>;
@@ -122,8 +122,8 @@ export function claimTurn(pool: Pool, sessionId: string, turn: NewTurn): Promise
 export const hasTurnOrMessage = async (db: Queryable, { sessionId, turnId }: TurnKey): Promise<boolean> =>
   (await findRow(
     db,
-    `SELECT 1 FROM turns WHERE session_id = $1 AND id = $2
-     UNION ALL SELECT 1 FROM session_messages WHERE session_id = $1 AND id = $2 LIMIT 1`,
+    planOnce(`SELECT 1 FROM turns WHERE session_id = $1 AND id = $2
+     UNION ALL SELECT 1 FROM session_messages WHERE session_id = $1 AND id = $2 LIMIT 1`),
     [sessionId, turnId],
   )) !== null;
 
@@ -147,7 +147,7 @@ export function openJudgedTurn(
 ): Promise<TurnRow | null> {
   return findRow<TurnRow>(
     pool,
-    `WITH opened AS (
+    planOnce(`WITH opened AS (
        INSERT INTO turns (session_id, id, account_id, sender, trigger, digest, system_prompt, model, runtime, lease_seconds,
          lease_until, state, judgement)
        SELECT s.id, $2, s.account_id, $3, $4, $5, $6, $7, $8, $9, ${LEASE_END('$9::integer')}, 'open', $10
@@ -158,7 +158,7 @@ export function openJudgedTurn(
        INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
        SELECT $1, account_id, $2, 'user', $11, $12, $10 FROM opened ON CONFLICT DO NOTHING RETURNING account_id),
      told AS (SELECT pg_notify($13, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
-     SELECT ${TURN}, NULL AS message, (SELECT count(*) FROM told) AS told FROM opened AS turns`,
+     SELECT ${TURN}, NULL AS message, (SELECT count(*) FROM told) AS told FROM opened AS turns`),
     [
       sessionId,
       turn.id,
@@ -254,7 +254,11 @@ export async function vetoTurn(
 
 /** Keeps or takes the lease of an open turn. Null: see `findTurn` for the reason. */
 export const holdTurn = (db: Queryable, { sessionId, turnId }: TurnKey, runtime: string): Promise<TurnRow | null> =>
-  findRow(db, `${HOLD_TURN} SELECT ${TURN}, NULL AS message FROM held AS turns`, [sessionId, turnId, runtime]);
+  findRow(db, planOnce(`${HOLD_TURN} SELECT ${TURN}, NULL AS message FROM held AS turns`), [
+    sessionId,
+    turnId,
+    runtime,
+  ]);
 
 export const findTurn = (db: Queryable, { sessionId, turnId }: TurnKey): Promise<TurnRow | null> =>
   findRow(db, `SELECT ${TURN}, ${MESSAGE_OF_TURN} AS message FROM turns WHERE session_id = $1 AND id = $2`, [
@@ -310,12 +314,12 @@ export const endCompleteTurn = (
 ): Promise<TurnRow | null> =>
   findRow(
     db,
-    `UPDATE turns SET state = 'ended', ended_at = now(), runtime = $3, reply_id = (
+    planOnce(`UPDATE turns SET state = 'ended', ended_at = now(), runtime = $3, reply_id = (
        SELECT o.id FROM turn_outputs o JOIN session_messages m ON m.session_id = o.session_id AND m.id = o.id
         WHERE o.session_id = $1 AND o.turn_id = $2 AND o.state = 'passed' ORDER BY o.position DESC LIMIT 1)
       WHERE ${OPEN} AND (runtime = $3 OR lease_until < now()) AND NOT EXISTS (
        SELECT 1 FROM turn_outputs o WHERE o.session_id = $1 AND o.turn_id = $2 AND o.state = 'open' AND o.pieces > 0)
-      RETURNING ${TURN}, ${MESSAGE_OF_TURN} AS message`,
+      RETURNING ${TURN}, ${MESSAGE_OF_TURN} AS message`),
     [sessionId, turnId, runtime],
   );
 
