@@ -3,7 +3,7 @@ import { Mismatch, Skipped } from '../expect.ts';
 import { Run } from '../run.ts';
 import type { Guard } from './judges.ts';
 import { runtimeChapters } from './runtime-chapters.ts';
-import { RuntimeStage } from './runtime-stage.ts';
+import { RuntimeStage, type ServiceClock } from './runtime-stage.ts';
 import type { Scenario } from './scenario.ts';
 import { Scene } from './scene.ts';
 
@@ -19,6 +19,8 @@ export interface RuntimeCheck {
   readonly only: string | undefined;
   /** The environment of the runtime, besides what the kit sets. */
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Of a service that runs for the check alone. Without it, the scenarios in which time passes are skipped. */
+  readonly clock?: ServiceClock;
   readonly signal: AbortSignal;
   readonly onResult: (result: ScenarioResult) => void;
 }
@@ -51,7 +53,7 @@ export async function checkRuntime(check: RuntimeCheck): Promise<ScenarioResult[
   if (planned.length === 0) return [];
   const run = new Run({ rest: check.rest, sessions: check.sessions, webhooks: null }, check.token, null);
   try {
-    const stage = await RuntimeStage.open(run, check.command, check.env);
+    const stage = await RuntimeStage.open(run, check);
     try {
       const results: ScenarioResult[] = [];
       for (const [guard, group] of Map.groupBy(planned, (one) => one.guard)) {

@@ -13,14 +13,27 @@ const SHARED_NAME = 'kit-shared';
 /** How the service's line about it begins. */
 const CRASHED = "The plugin's process ended";
 
+/** Sets the clock of a service. */
+export interface ServiceClock {
+  /** Lets time pass for one session; the others stay as they are. */
+  advance(sessionId: string, seconds: number): Promise<void>;
+}
+/** How the runtime is started, and what is known of the service. */
+interface StageOptions {
+  readonly command: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly clock?: ServiceClock;
+}
+
 export class RuntimeStage {
   readonly run: Run;
   readonly model: FakeModel;
   readonly proxy: SessionProxy;
   readonly judgeSlug: string;
   readonly watch: LogWatch;
-  readonly #command: readonly string[];
-  readonly #env: Readonly<Record<string, string | undefined>>;
+  /** Null: it cannot be set. */
+  readonly clock: ServiceClock | null;
+  readonly #options: StageOptions;
   #runtime: RuntimeProcess | null = null;
   /** The installation that judges the agent's texts now. */
   #guard: InstalledPlugin | null = null;
@@ -28,28 +41,23 @@ export class RuntimeStage {
   private constructor(
     run: Run,
     parts: { model: FakeModel; proxy: SessionProxy; judge: InstalledPlugin; watch: LogWatch },
-    command: readonly string[],
-    env: Readonly<Record<string, string | undefined>>,
+    options: StageOptions,
   ) {
     this.run = run;
     this.model = parts.model;
     this.proxy = parts.proxy;
     this.judgeSlug = parts.judge.slug;
     this.watch = parts.watch;
-    this.#command = command;
-    this.#env = env;
+    this.clock = options.clock ?? null;
+    this.#options = options;
   }
 
-  static async open(
-    run: Run,
-    command: readonly string[],
-    env: Readonly<Record<string, string | undefined>>,
-  ): Promise<RuntimeStage> {
+  static async open(run: Run, options: StageOptions): Promise<RuntimeStage> {
     const model = await FakeModel.start();
     const proxy = await SessionProxy.start(run.own.sessionsUrl);
     const installed = await run.install('judge', judge);
     const watch = await run.watch(installed.installationId);
-    return new RuntimeStage(run, { model, proxy, judge: installed, watch }, command, env);
+    return new RuntimeStage(run, { model, proxy, judge: installed, watch }, options);
   }
 
   /** The process that most scenarios share. It is started again when it has ended. */
@@ -74,8 +82,9 @@ export class RuntimeStage {
   }
 
   startRuntime(name: string): RuntimeProcess {
-    return new RuntimeProcess(this.#command, {
-      ...this.#env,
+    const { command, env } = this.#options;
+    return new RuntimeProcess(command, {
+      ...env,
       BULKHEAD_URL: this.proxy.url,
       BULKHEAD_TOKEN: this.run.own.token,
       BULKHEAD_RUNTIME: name,

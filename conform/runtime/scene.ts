@@ -114,6 +114,13 @@ export class Scene {
     return this.stage.proxy.break(kind, wanted, times);
   }
 
+  /** Lets time pass for this session. */
+  async letPass(seconds: number): Promise<void> {
+    const { clock } = this.stage;
+    if (clock === null) throw new Skipped('the clock of this service cannot be set: see docs/conform-runtime.md');
+    await clock.advance(this.sessionId, seconds);
+  }
+
   async transcript(): Promise<TranscriptLine[]> {
     const { own } = this.stage.run;
     const path = `/sessions/${this.sessionId}/messages?limit=200`;

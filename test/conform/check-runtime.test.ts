@@ -7,14 +7,18 @@ import { readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
-import type { ScenarioResult } from '../../conform/runtime/check-runtime.ts';
+import { checkRuntime, type ScenarioResult } from '../../conform/runtime/check-runtime.ts';
 import { runtimeChapters } from '../../conform/runtime/runtime-chapters.ts';
+import { time } from '../../conform/runtime/scenarios/time-scenarios.ts';
+import { openPool } from '../../db/postgres/pool.ts';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { root } from '../house/source-files.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { amount } from '../runner/soak.ts';
+import { openSessionClock } from './session-clock.ts';
 
 const SCENARIOS_MIN = 60;
+const TIMED_MS = 240_000;
 const OUTPUT_MAX_BYTES = 10_000_000;
 const isLong = amount({ quick: false, soak: true });
 
@@ -38,14 +42,21 @@ async function writePageProgram(): Promise<string> {
   return path;
 }
 
-/** Runs the command as it is typed, with an account of its own. */
-async function conformRuntime(program: string, options: readonly string[] = []) {
+async function makeToken(): Promise<string> {
   accounts += 1;
-  const { token } = await service.asUser(`runtime-${accounts}`);
+  return (await service.asUser(`runtime-${accounts}`)).token;
+}
+
+function startCommand(program: string): string[] {
   const [file = '', ...args] = program.split(' ');
   const path = file.endsWith('.mjs') ? file : join(root, 'test/conform', `${file}-runtime.ts`);
-  const runtime = [process.execPath, path, ...args];
-  const command = [join(root, 'pack/bulkhead.ts'), 'conform-runtime', ...options, '--', ...runtime];
+  return [process.execPath, path, ...args];
+}
+
+/** Runs the command as it is typed, with an account of its own. */
+async function conformRuntime(program: string, options: readonly string[] = []) {
+  const token = await makeToken();
+  const command = [join(root, 'pack/bulkhead.ts'), 'conform-runtime', ...options, '--', ...startCommand(program)];
   const env = { ...process.env, BULKHEAD_URL: service.url, BULKHEAD_TOKEN: token };
   return promisify(execFile)(process.execPath, command, { env, maxBuffer: OUTPUT_MAX_BYTES })
     .then(({ stdout }) => ({ code: 0, stdout }))
@@ -82,6 +93,32 @@ for (const [program = '', only] of PROGRAMS)
       t.not(verdict, 'broken', `${chapter}: ${scenario}`, { seen });
     if (only === undefined)
       t.ok(results.filter(({ verdict }) => verdict === 'held').length >= SCENARIOS_MIN, 'few are skipped');
+  });
+
+const { DATABASE_URL = '' } = service.env as { DATABASE_URL?: string };
+const database = openPool(DATABASE_URL, { name: 'clock', connections: 4, onError: () => undefined });
+t.teardown(database.close);
+
+for (const [program = ''] of PROGRAMS)
+  t.test(`${program}: every scenario in which time passes holds`, async (t) => {
+    const check = {
+      command: startCommand(program),
+      rest: `${service.url}/api`,
+      sessions: `http://localhost:${service.env.SUPERVISOR_PORT}`,
+      token: await makeToken(),
+      only: time.title,
+      env: process.env,
+      signal: AbortSignal.timeout(TIMED_MS),
+      onResult: () => undefined,
+    };
+    const results = await checkRuntime({ ...check, clock: openSessionClock(database.pool) });
+    t.equal(results.length, time.scenarios.length);
+    for (const { scenario, verdict, seen } of results) t.equal(verdict, 'held', scenario, { seen });
+    if (!isLong) return;
+    const { scenarios } = JSON.parse((await conformRuntime(program, ['--json', '--only', 'lease has expired'])).stdout);
+    t.ok(scenarios.length > 0);
+    for (const { verdict, seen } of scenarios)
+      t.match({ verdict, seen }, { verdict: 'skipped', seen: /clock of this service cannot be set/ });
   });
 
 /** What a runtime does wrong, and a scenario that finds it. */
