@@ -99,7 +99,7 @@ const { DATABASE_URL = '' } = service.env as { DATABASE_URL?: string };
 const database = openPool(DATABASE_URL, { name: 'clock', connections: 4, onError: () => undefined });
 t.teardown(database.close);
 
-for (const [program = ''] of PROGRAMS)
+for (const [program = ''] of amount({ quick: [['plain']], soak: PROGRAMS }))
   t.test(`${program}: every scenario in which time passes holds`, async (t) => {
     const check = {
       command: startCommand(program),
@@ -139,6 +139,13 @@ for (const [fault = '', only = ''] of isLong ? FAULTS : FAULTS.slice(0, 1))
       t.equal(verdict, 'broken', `${seen}`);
       t.ok(advice, 'it says what to do');
     }
+  });
+
+if (isLong)
+  t.test('npm run conform:runtime plays them with a service of its own', async (t) => {
+    const command = [join(root, 'test/conform/conform-runtime.ts'), '--only', 'lease has expired', '--'];
+    const { stdout } = await promisify(execFile)(process.execPath, [...command, ...startCommand('plain')]);
+    t.match(stdout, /\n2 scenarios: 2 held, 0 broken, 0 skipped\n/);
   });
 
 t.test('it prints a table, and says how to use it', async (t) => {
