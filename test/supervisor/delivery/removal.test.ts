@@ -14,27 +14,24 @@ t.setTimeout(300_000);
 const storage = await openStorageFixture(t);
 await maintainLogs(storage.pool);
 
-/** Says that it heard, and then takes its time: at the first attempt for ever, where `patience` says so. */
+/** Says that it heard. At the first attempt, where `waits` says so, it goes on only when `letGo` is called. */
 const LEAVING = `
 events.pluginUninstalled = async (event) => {
   await host.storage.set('heard', event.attempt);
   host.log('bye ' + event.id);
-  const ms = event.attempt === 1 ? Number(host.settings.patience) : 0;
-  if (ms > 0) await new Promise((resolve) => setTimeout(resolve, ms));
+  const waits = event.attempt === 1 && host.settings.waits === 'yes';
+  while (waits && (await host.storage.get('let go')) === null) await new Promise((resolve) => setTimeout(resolve, 50));
 };
 `;
 
-async function uninstalled(patience: number): Promise<Installed> {
+async function uninstalled(waits: 'yes' | 'no'): Promise<Installed> {
   const made = await storage.install({
     code: LEAVING,
     capabilities: ['host.storage'],
     secrets: { key: 'x' },
-    settings: { patience: String(patience) },
+    settings: { waits },
   });
-  await storage.pool.query(
-    `INSERT INTO installation_storage (installation_id, key, value, size_bytes) VALUES ($1, 'old', '1', 1)`,
-    [made.installationId],
-  );
+  await store(made, 'old');
   const queues = await startQueues({ pool: storage.pool, role: 'producer', onError: () => undefined });
   await inTransaction(storage.pool, async (tx) => {
     const installation = await lockInstallation(tx, made.accountId, made.installationId);
@@ -43,6 +40,14 @@ async function uninstalled(patience: number): Promise<Installed> {
   await queues.stop();
   return made;
 }
+
+async function store({ installationId }: Installed, key: string): Promise<void> {
+  await storage.pool.query(
+    `INSERT INTO installation_storage (installation_id, key, value, size_bytes) VALUES ($1, $2, '1', 1)`,
+    [installationId, key],
+  );
+}
+const letGo = (of: Installed) => store(of, 'let go');
 
 const lastWord = async ({ installationId }: Installed) =>
   (await storage.pool.query('SELECT * FROM events WHERE installation_id = $1', [installationId])).rows[0];
@@ -84,19 +89,25 @@ async function gone(t: Test, of: Installed, attempts: number): Promise<void> {
     t.same(await rows(table), [], table);
   }
   t.match(await lastWord(of), { type: 'pluginUninstalled', state: 'delivered', attempts });
-  // Lines are written in batches: a kill takes those of the last moment with it.
+  // Log and audit are written in batches, a moment later, and stay until their time is over.
   const said = await eventually(async () => {
     const found = (await rows('plugin_logs')).filter(({ message }) => message.startsWith('bye '));
     return found.length > 0 && found;
   });
   const { id } = await lastWord(of);
   t.same(new Set(said.map(({ message }) => message)), new Set([`bye ${id}`]), 'its log stays until its time is over');
-  t.ok((await rows('audit')).length > 0, 'and so does what it reached');
+  await eventually(() => hasRows('audit', of));
 }
 
 /** Of an installation's records. */
 const hasRows = async (table: 'audit' | 'plugin_logs', { installationId }: Installed) =>
   (await storage.pool.query(`SELECT 1 FROM ${table} WHERE installation_id = $1`, [installationId])).rows.length > 0;
+
+/** Waits until its log and audit are written: a kill takes the lines of the last moment with it. */
+async function recorded(of: Installed): Promise<void> {
+  await eventually(() => hasRows('audit', of));
+  await eventually(() => hasRows('plugin_logs', of));
+}
 
 // Each test goes on with the supervisor that the one before it has started.
 let running: SupervisorProcess;
@@ -107,7 +118,7 @@ async function startSupervisor(): Promise<void> {
 }
 
 t.test('killed before anything was done', async (t) => {
-  const of = await uninstalled(0);
+  const of = await uninstalled('no');
   // The job is gone as well: the row alone says that the removal was begun.
   await storage.pool.query('DELETE FROM pgboss.job');
   await startSupervisor();
@@ -115,7 +126,7 @@ t.test('killed before anything was done', async (t) => {
 });
 
 t.test('killed while the plugin handles pluginUninstalled', async (t) => {
-  const of = await uninstalled(3_600_000);
+  const of = await uninstalled('yes');
   await eventually(() => heard(of));
   await running.kill();
   t.match(await lastWord(of), { state: 'pending', attempts: 1 });
@@ -124,10 +135,12 @@ t.test('killed while the plugin handles pluginUninstalled', async (t) => {
 });
 
 t.test('killed after pluginUninstalled, before it is recorded', async (t) => {
-  const of = await uninstalled(2_000);
+  const of = await uninstalled('yes');
   await eventually(() => heard(of));
   await holding(of, 'SELECT 1 FROM events WHERE installation_id = $1 FOR UPDATE', async () => {
+    await letGo(of);
     await eventually(() => isWaiting('UPDATE events SET state'));
+    await recorded(of);
     await running.kill();
   });
   await startSupervisor();
@@ -138,13 +151,12 @@ t.test('killed after pluginUninstalled, before it is recorded', async (t) => {
 });
 
 t.test('killed after pluginUninstalled is recorded, before the removal', async (t) => {
-  const of = await uninstalled(1_000);
+  const of = await uninstalled('yes');
   await eventually(() => heard(of));
   await holding(of, 'SELECT 1 FROM installations WHERE id = $1 FOR KEY SHARE', async () => {
+    await letGo(of);
     await eventually(() => isWaiting('%FROM installations%FOR UPDATE%'));
-    // Log and audit are written in batches, a moment later.
-    await eventually(() => hasRows('audit', of));
-    await eventually(() => hasRows('plugin_logs', of));
+    await recorded(of);
     await running.kill();
   });
   const left = await storage.pool.query('SELECT status FROM installations');
@@ -154,7 +166,7 @@ t.test('killed after pluginUninstalled is recorded, before the removal', async (
 });
 
 t.test('killed right after the removal', async (t) => {
-  const of = await uninstalled(0);
+  const of = await uninstalled('no');
   await eventually(() => hasRows('audit', of));
   await gone(t, of, 1);
   await running.kill();
@@ -164,8 +176,9 @@ t.test('killed right after the removal', async (t) => {
 });
 
 t.test('the row of a deleted plugin is removed with its last installation', async (t) => {
-  const of = await uninstalled(1_000);
+  const of = await uninstalled('yes');
   await inTransaction(storage.pool, (tx) => deletePlugin(tx, of.pluginId));
+  await letGo(of);
   await gone(t, of, 1);
   const rows = async () =>
     (
