@@ -19,6 +19,8 @@ import {
 import { startProcess } from '../supervisor/supervisor-process.ts';
 
 const SECONDS = amount({ quick: 5, soak: 600 });
+/** Between two requests of a channel, milliseconds. In a quick run the kills count, not the load. */
+const PAUSE_MS = amount({ quick: 100, soak: 25 });
 const random = seededRandom();
 /** Nothing may take longer from acceptance to its session, once the storm is over. */
 const STUCK_MS = 30_000;
@@ -49,7 +51,7 @@ function acceptRequests(storage: StorageFixture, made: Installed, channels: read
         },
       ]);
       ledger.get(channel.id)?.push(id);
-      await sleep(25);
+      await sleep(PAUSE_MS);
     }
   });
   return {

@@ -6,7 +6,7 @@ import { startStormFixture } from './storm-fixture.ts';
 
 const AWAY_MS = amount({ quick: 3_000, soak: 12_000 });
 /** Between requests, as of one busy vendor, milliseconds. */
-const PAUSE_MS = 20;
+const PAUSE_MS = amount({ quick: 60, soak: 20 });
 t.setTimeout(AWAY_MS * 2 + 120_000);
 
 t.test('a vendor that alternates between two APIs is served in order after an outage', async (t) => {

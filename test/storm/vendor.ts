@@ -13,8 +13,8 @@ const EVENTS = '';
 /** Time limit of a request. Milliseconds. */
 const PATIENCE_MS = 20_000;
 /** Between the requests of one address, and between events of one kind, milliseconds. In a quick run the kills count, not the load. */
-const PAUSE_MS = amount({ quick: 100, soak: 25 });
-const EVENT_PAUSE_MS = 200;
+const PAUSE_MS = amount({ quick: 200, soak: 25 });
+const EVENT_PAUSE_MS = amount({ quick: 500, soak: 200 });
 
 export interface VendorOptions {
   readonly ledger: Ledger;
