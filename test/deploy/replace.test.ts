@@ -17,7 +17,10 @@ import { type ServiceFixture, startServiceOnTestDatabase } from './service-fixtu
 t.setTimeout(600_000);
 /** Replacements in a row. */
 const RESTARTS = amount({ quick: 2, soak: 20 });
-const PER_SECOND = 50;
+/** New requests, and messages for the guard. In a quick run the replacements count, not the load. */
+const PER_SECOND = amount({ quick: 15, soak: 50 });
+/** Between two requests on a kept connection, milliseconds. */
+const KEPT_PAUSE_MS = amount({ quick: 100, soak: 20 });
 
 interface Tally {
   good: number;
@@ -244,7 +247,7 @@ function keepAsking(urls: readonly string[], token: string, tally: Tally): { sto
       } catch (error) {
         tally.bad.push(`kept: ${(error as Error).cause ?? error} ${url}`);
       }
-      await sleep(20);
+      await sleep(KEPT_PAUSE_MS);
     }
   });
   return {
