@@ -1,5 +1,5 @@
 /**
- * Fifty secrets are given, refused, used, crashed with and forgotten, and a second plugin logs, throws, returns and posts them in
+ * Secrets are given, refused, used, crashed with and forgotten, and a second plugin logs, throws, returns and posts them in
  * eight encodings. Afterwards none of them is found in any answer, any table, any file, or anything API and supervisor wrote.
  */
 import { randomBytes } from 'node:crypto';
@@ -8,11 +8,12 @@ import { join } from 'node:path';
 import type { Pool } from 'pg';
 import t from 'tap';
 import { hooks } from '../../../sdk/contract/protocol.ts';
+import { amount } from '../../runner/soak.ts';
 import { eventually } from '../../supervisor/supervisor-fixture.ts';
 import { fileList, readmeWith } from '../package/packages.ts';
 import { startProcesses } from '../service-processes.ts';
 
-const SECRETS = 50;
+const SECRETS = amount({ quick: 12, soak: 50 });
 /** In all of them, and in nothing else in the fixture. */
 const mark = `Canary${randomBytes(12).toString('hex')}`;
 /** With characters that JSON, addresses and base64 write in another way. */
@@ -201,7 +202,9 @@ t.test('leaked by a plugin in eight encodings', async (t) => {
   t.match((await tool('give')).body.content, [{ text: '[secret key0]' }, { text: '[secret key0]=' }]);
   const posted = await tool('post');
   t.match(posted.body.content, [{ text: /value: holds a secret.*key: holds a secret.*content: holds a secret/ }]);
-  t.match((await call('POST', `${at}/commands/leaker__give`, {})).body, { text: /\[secret key49\]/ });
+  t.match((await call('POST', `${at}/commands/leaker__give`, {})).body, {
+    text: new RegExp(`\\[secret ${names.at(-1)}\\]`),
+  });
   for (const hook of ['systemPrompt', 'inboundMessage', 'todoComplete'] as const) {
     const { context } = hooks[`middleware.${hook}`].example;
     t.equal((await call('POST', `${at}/hooks/${hook}`, { context })).status, 200, hook);
