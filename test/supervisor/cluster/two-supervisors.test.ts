@@ -28,7 +28,7 @@ const MOVE_MS = amount({ quick: 15_000, soak: 10_000 });
  * Callers of one account at a time, and the pause between two calls of one. A child takes no more than 80 calls. The quick
  * run leaves the processor to the supervisors that move.
  */
-const LOAD = amount({ quick: { callers: 4, pauseMs: 250 }, soak: { callers: 20, pauseMs: 0 } });
+const LOAD = amount({ quick: { callers: 4, pauseMs: 500 }, soak: { callers: 20, pauseMs: 0 } });
 /** Calls that are under way when a supervisor vanishes, of each account. Their plugin makes them one after the other. */
 const BURST = 20;
 /** Calls of an account through both supervisors. */
@@ -126,13 +126,13 @@ async function balanced(): Promise<void> {
   });
 }
 
-/** Makes accounts until each of the two supervisors owns two of them. */
+/** Makes accounts until each of the two supervisors owns two of them, and leaves the rest out. */
 async function addAccountsOfBoth<T extends { readonly shard: number }>(add: () => Promise<T>): Promise<T[]> {
   const owners = await readOwners();
   const made: T[] = [];
   const byOwner = () => Map.groupBy(made, ({ shard }) => owners[shard]);
   while (byOwner().size < 2 || [...byOwner().values()].some((owned) => owned.length < 2)) made.push(await add());
-  return made;
+  return [...byOwner().values()].flatMap((owned) => owned.slice(0, 2));
 }
 
 /** Calls until `isOver`, each caller in turn through every supervisor. A call that was refused or cut off is an answer too. */
@@ -140,6 +140,7 @@ async function callAll(
   account: Account,
   supervisors: readonly SupervisorProcess[],
   isOver: (calls: number) => boolean,
+  pauseMs = LOAD.pauseMs,
 ): Promise<Answer[]> {
   const answers: Answer[] = [];
   let calls = 0;
@@ -147,7 +148,7 @@ async function callAll(
     while (!isOver(calls)) {
       const supervisor = supervisors[calls++ % supervisors.length] as SupervisorProcess;
       answers.push(await callOnce(account, supervisor));
-      await sleep(LOAD.pauseMs);
+      await sleep(pauseMs);
     }
   };
   await Promise.all(Array.from({ length: LOAD.callers }, caller));
@@ -207,7 +208,7 @@ tap.test(
     await balanced();
     for (const account of await addAccountsOfBoth(addAccount)) {
       await account.call(second);
-      const answers = await callAll(account, supervisors, (calls) => calls >= CALLS);
+      const answers = await callAll(account, supervisors, (calls) => calls >= CALLS, 0);
       t.same(
         answers.filter((answer) => !isGood(answer)),
         [],
@@ -367,8 +368,11 @@ tap.test(
     await pool.query(`UPDATE supervisors SET address = 'http://127.0.0.1:1'`);
     await notifyShardsChanged(pool);
     told.length = 0;
-    const unreachableMs = await postToAll();
-    t.ok(unreachableMs < LOOK_MS, `delivered after ${unreachableMs} ms`);
-    t.same(new Set(told), new Set(inboxes.map(({ accountId }) => accountId)));
+    // The first requests may still go to the address of before.
+    await eventually(async () => {
+      const unreachableMs = await postToAll();
+      t.ok(unreachableMs < LOOK_MS, `delivered after ${unreachableMs} ms`);
+      return inboxes.every(({ accountId }) => told.includes(accountId));
+    });
   },
 );
