@@ -222,7 +222,7 @@ t.test('required, while a version without the hook starts: the old one is asked 
     t.match(await sendBad(), { action: 'cancel' });
     const served = (await fixture.supervisor.pluginsCache.get(made.accountId)).plugins[0];
     if (calls > 0 && served?.semVer === '1.0.0') break;
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await new Promise((resolve) => setTimeout(resolve, 100));
   }
   t.ok(calls > 10, `asked ${calls} times while it started`);
   t.match(await sendBad(), { action: 'cancel', reason: 'no' });
