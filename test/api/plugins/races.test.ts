@@ -4,10 +4,10 @@ import { brokenInvariants } from '../../model/invariants.ts';
 import { startCachedApi } from '../../model/service.ts';
 import { amount } from '../../runner/soak.ts';
 import { type Answer, type Client, startApiFixture } from '../api-fixture.ts';
-import { fileList, INDEX, MINIMAL, readmeWith } from '../package/packages.ts';
+import { fileList, INDEX, introspectsMinimal, MINIMAL, readmeWith } from '../package/packages.ts';
 
 /** Of the longest race; the others have a quarter. The order of the calls turns with every round, all of them at least twice. */
-const ROUNDS = amount({ quick: 40, soak: 200 });
+const ROUNDS = amount({ quick: 20, soak: 200 });
 /** More than the bundler lets wait. */
 const PUBLISHES = amount({ quick: 40, soak: 64 });
 /** Maximum number of retries of a client that gets a retry-after. */
@@ -55,7 +55,7 @@ async function rounds(t: Test, times: number, round: (index: number) => Promise<
 }
 
 t.test('many publishes of one number make one version, with the real bundler saying when it is busy', async (t) => {
-  const real = await startApiFixture(t);
+  const real = await startApiFixture(t, { introspect: introspectsMinimal });
   const author = await real.user('author');
   const { body } = await author.post('/plugins', { slug: 'one', displayName: 'One' });
   const statuses: string[] = [];
@@ -74,7 +74,7 @@ t.test('many publishes of one number make one version, with the real bundler say
   t.equal(statuses.filter((status) => status === '201 ').length, 1);
   t.ok(refusals.length > 0, 'the bundler was busy');
   for (const { headers } of refusals) t.match(headers, { 'retry-after': String });
-  t.equal(statuses.filter((status) => status === '409 version_exists').length, PUBLISHES - 1);
+  t.same(new Set(statuses), new Set(['201 ', '409 version_exists']));
   const { rows } = await real.pool.query('SELECT count(*)::int AS count FROM versions');
   t.equal(rows[0].count, 1);
 });
