@@ -9,7 +9,7 @@ import naughty from 'big-list-of-naughty-strings' with { type: 'json' };
 import t from 'tap';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { amount } from '../runner/soak.ts';
-import { checkTable, type TableRow } from './agreement-page.ts';
+import { checkKinds, checkTable, type TableRow } from './agreement-page.ts';
 import { prepareDeployment } from './deployment.ts';
 import { type CaseResult, cases as jsonCases, listEndpoints, tryCase } from './json-bodies.ts';
 import { explainJson } from './json-reasons.ts';
@@ -23,13 +23,16 @@ t.setTimeout(amount({ quick: 300_000, soak: 1_200_000 }));
 /** More than any address takes, and than the buffers of a connection hold. */
 const LARGE_BYTES = 8_000_000;
 const LARGE_REQUESTS = amount({ quick: 3, soak: 30 });
+/** One JSON text of this many is sent. */
+const JSON_STEP = process.env.WRITE_PAGES === '1' ? 1 : amount({ quick: 10, soak: 1 });
 const LIMITS = { READS_PER_MINUTE: '100000', WRITES_PER_MINUTE: '100000' };
 const deployment = await prepareDeployment(await startServiceOnTestDatabase(t, LIMITS));
 
 t.test('JSON test suite: a text is JSON for all of seven addresses, or for none', async (t) => {
   const endpoints = listEndpoints(deployment);
   const results: CaseResult[] = [];
-  for (const one of jsonCases) results.push(await tryCase(one, endpoints));
+  const tried = jsonCases.filter((_, at) => at % JSON_STEP === 0);
+  for (const one of tried) results.push(await tryCase(one, endpoints));
   for (const { name, broken, outcomes } of results) {
     for (const answer of broken) t.fail(`${name}: ${answer}`);
     const refusals = [...outcomes.values()].filter((outcome) => outcome === 'refused').length;
@@ -42,7 +45,8 @@ t.test('JSON test suite: a text is JSON for all of seven addresses, or for none'
     return [kind, String(all.length), why ? all.map(({ name }) => name).join(' ') : '', why ?? ''];
   });
   t.equal(endpoints.length, 7);
-  await checkTable(t, 'JSON', ['Outcome', 'Texts', 'Those that differ', 'Why'], rows);
+  if (JSON_STEP === 1) await checkTable(t, 'JSON', ['Outcome', 'Texts', 'Those that differ', 'Why'], rows);
+  else await checkKinds(t, 'JSON', new Map(rows.map((row) => [row[0] ?? '', row[3] ?? ''])));
 });
 
 t.test('malformed HTTP at five targets is answered, and with a problem', async (t) => {
