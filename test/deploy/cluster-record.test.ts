@@ -18,8 +18,8 @@ import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { operator } from './operator-command.ts';
 import {
   type Environment,
-  freePorts,
   type ServiceFixture,
+  startApiAlone,
   startOnly,
   startServiceFixture,
   startServiceOnTestDatabase,
@@ -36,9 +36,10 @@ const published = await readPackage(service);
 service.kill('SIGTERM');
 await service.exited;
 const { env } = service;
+const { DATABASE_URL = '' } = env;
 
 /** The plugin with the texts of its files. */
-async function readPackage({ call }: ServiceFixture): Promise<unknown> {
+async function readPackage({ call }: Pick<ServiceFixture, 'call'>): Promise<unknown> {
   const { body } = await call('GET', '/api/plugins');
   return (await call('GET', `/api/plugins/${body.items[0].id}?includeFiles=true`)).body;
 }
@@ -192,15 +193,13 @@ t.test('blobs move to a bucket and on to the database, which needs no folder of 
     code: 2,
     stderr: /^The store must be files, database or/,
   });
-  const settings = { DATABASE_URL: env.DATABASE_URL ?? '', DATA_DIR, LOG_LEVEL: 'error' };
-  const [PORT, API_OPS_PORT] = [String(await freePort()), String(await freePort())];
-  const api = await forkProcess(t, API, { ...settings, PORT, API_OPS_PORT }, 'SIGTERM');
+  const api = await startApiAlone(t, { DATABASE_URL, DATA_DIR });
   t.match(await operator(inFiles, 'move-blobs', bucket.BLOBS), {
     code: 1,
     stderr: /^An API or a supervisor runs, .*: stop the service on all machines, then run this again\.\n$/,
   });
   t.equal(await countObjects(), 0, 'an API alone is enough');
-  await api.end('SIGTERM');
+  await api.stop();
   const moved = await operator(inFiles, 'move-blobs', bucket.BLOBS);
   t.match(moved, { code: 0, stdout: /^\d+ blobs are in s3:\/\/packages\/one\/cluster now\. Set BLOBS=s3:/ });
   t.ok((await countObjects()) > 0);
@@ -216,10 +215,7 @@ t.test('blobs move to a bucket and on to the database, which needs no folder of 
       code: 0,
       stdout: /are restored\. All \d+ blobs are in s3:\S+: set BLOBS=s3:\S+\. Start the service\.\n$/,
     });
-    const restored = await startServiceFixture(t, there);
-    t.same(await readPackage(restored), published);
-    restored.kill('SIGTERM');
-    await restored.exited;
+    t.same(await readPackage(await startApiAlone(t, there)), published);
   });
   let hidden: string | null = null;
   intercept(({ method, path }) => {
@@ -239,10 +235,9 @@ t.test('blobs move to a bucket and on to the database, which needs no folder of 
     stdout: /with the keys to its secrets\. A test restore .* and \d+ blobs were read\.\n$/,
   });
   for (const folder of ['blobs', 'blob-cache']) await rm(join(DATA_DIR, folder), { recursive: true });
-  const again = await startServiceFixture(t, { ...env, DATA_DIR, BLOBS: 'database' });
+  const again = await startApiAlone(t, { DATABASE_URL, DATA_DIR, BLOBS: 'database' });
   t.same(await readPackage(again), published);
-  again.kill('SIGTERM');
-  await again.exited;
+  await again.stop();
   t.match(await operator({ ...env, DATA_DIR, BLOBS: 'database' }, 'move-blobs', 'files'), { code: 0 });
 });
 
@@ -257,16 +252,9 @@ t.test('with the key of the cluster a second machine needs the database only', a
   const made = await buildWorkshop(first);
   const answer = await made.prompt();
   await rm(join(DATA_DIR, 'keys'), { recursive: true });
-  const ports = await freePorts();
-  const second = await startOnly({ ...shared, ...ports, DATA_DIR: join(await temporaryFolder(t), 'data') });
-  t.teardown(async () => {
-    second.kill('SIGTERM');
-    await second.exited;
-  });
-  await second.line(/^bulkhead ready /);
-  const elsewhere: ServiceFixture = {
-    ...first,
-    call: (method, path, body) => first.call(method, `http://localhost:${ports.PORT}${path}`, body),
+  const second = await startApiAlone(t, { ...shared, DATA_DIR: join(await temporaryFolder(t), 'data') });
+  const elsewhere: Pick<ServiceFixture, 'call'> = {
+    call: (method, path, body) => second.call(method, path, body, first.token),
   };
   t.same(await readPackage(elsewhere), await readPackage(first));
   t.match(await operator({ ...shared, DATA_DIR }, 'rotate-identity-key'), {
@@ -284,10 +272,8 @@ t.test('with the key of the cluster a second machine needs the database only', a
     stdout: /encrypted 1 secrets with it\. .* stay in the database/,
   });
   t.equal(await made.prompt(), answer, 'the secret is opened with the new key');
-  for (const service of [first, second]) {
-    service.kill('SIGTERM');
-    await service.exited;
-  }
+  first.kill('SIGTERM');
+  await Promise.all([first.exited, second.stop()]);
   t.match(
     await refusal({ ...env2, CLUSTER_KEY: randomBytes(32).toString('base64') }),
     /^CLUSTER_KEY is not the key of this cluster: its fingerprint is [0-9a-f]{16}, not [0-9a-f]{16}\. /,
@@ -322,7 +308,7 @@ t.test('lost keys are accepted, and secrets open again when their key comes back
     code: 0,
     stdout: /belongs to this database now\. 1 secrets cannot be opened/,
   });
-  const again = await startServiceFixture(t, lostEnv);
+  const again = await startApiAlone(t, { DATABASE_URL, DATA_DIR });
   t.match(await again.call('GET', '/api/me'), { status: 200 });
   t.match(await again.call('GET', '/api/me', undefined, service.token), { status: 401 });
   await writeFile(join(secretsFolder(DATA_DIR), name), lost);

@@ -6,12 +6,14 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { openIssuer } from '../../service/identity/tokens.ts';
+import { forkProcess } from '../fixtures/forked-process.ts';
 import { freePort } from '../fixtures/free-port.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { processTree, type Seen, stillRunning } from './process-tree.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const MAIN = fileURLToPath(new URL('../../deploy/local.ts', import.meta.url));
+const API = fileURLToPath(new URL('../../api/main.ts', import.meta.url));
 /** A start waits up to 30 s for the processes of a killed one, and makes a fresh PostgreSQL on the way. Milliseconds. */
 const PATIENCE_MS = 90_000;
 const POLL_MS = 100;
@@ -125,6 +127,25 @@ export async function startServiceOnTestDatabase(
   const { url } = await testDatabase(t);
   const DATA_DIR = join(await temporaryFolder(t), 'data');
   return startServiceFixture(t, { DATA_DIR, DATABASE_URL: url, ...env }, main);
+}
+
+/** The API alone, on ports of its own. */
+export interface StartedApi extends Pick<ServiceFixture, 'url' | 'call'> {
+  /** SIGTERM, and gone. */
+  stop(): Promise<void>;
+}
+
+/** Starts the API alone, for tests that only read what is stored: it takes a third of the processor time of a whole service. */
+export async function startApiAlone(
+  t: Teardown,
+  env: Environment & { DATA_DIR: string; DATABASE_URL: string },
+): Promise<StartedApi> {
+  const ports = await freePorts();
+  const { end } = await forkProcess(t, API, { LOG_LEVEL: 'error', ...env, ...ports }, 'SIGTERM');
+  const url = `http://127.0.0.1:${ports.PORT}`;
+  const call: ServiceFixture['call'] = async (method, path, body, token) =>
+    request(method, new URL(path, url).href, token ?? (await (await openIssuer(env.DATA_DIR)).issue('local')), body);
+  return { url, call, stop: async () => void (await end('SIGTERM')) };
 }
 
 /** Starts one that is not expected to be ready. */
