@@ -98,7 +98,7 @@ export class OwnerNotices {
     while (reading.again) {
       reading.again = false;
       const state = await readCluster(this.#options.pool).catch(() => ({ peers: [], shards: [] }));
-      const live = new Map(state.peers.filter(({ isLive }) => isLive).map((peer) => [peer.id, peer]));
+      const live = new Map(state.peers.filter(({ expiresInMs }) => expiresInMs > 0).map((peer) => [peer.id, peer]));
       this.#owners = state.shards.map(([owner]) => (owner === null ? null : (live.get(owner) ?? null)));
       for (const id of this.#silentUntil.keys()) if (!live.has(id)) this.#silentUntil.delete(id);
     }

@@ -26,7 +26,8 @@ export interface Peer {
   readonly capacity: number;
   readonly draining: boolean;
   readonly process: string;
-  readonly isLive: boolean;
+  /** Until its lease ends, by the database's clock; not more than 0: it has ended. Milliseconds. */
+  readonly expiresInMs: number;
 }
 export interface ClusterState {
   readonly peers: readonly Peer[];
@@ -57,7 +58,8 @@ export async function readCluster(db: Queryable): Promise<ClusterState> {
   const { rows } = await db.query<ClusterState>(
     `SELECT (SELECT coalesce(json_agg(json_build_object('id', v.id, 'address', v.address,
                       'peerKey', encode(v.peer_key, 'base64'), 'capacity', v.capacity, 'draining', v.draining,
-                      'process', v.process, 'isLive', v.expires_at > now())), '[]') FROM supervisors v) AS peers,
+                      'process', v.process,
+                      'expiresInMs', extract(epoch FROM v.expires_at - now()) * 1000)), '[]') FROM supervisors v) AS peers,
             (SELECT json_agg(json_build_array(s.owner, s.epoch) ORDER BY s.id) FROM shards s) AS shards`,
   );
   return rows[0] ?? { peers: [], shards: [] };

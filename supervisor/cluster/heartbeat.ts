@@ -2,8 +2,6 @@
 import { Client, type Pool } from 'pg';
 import { within } from '../../service/timing/within.ts';
 
-/** Interval of extensions. Milliseconds. */
-export const HEARTBEAT_MS = 2_000;
 /** Delay after a failed one. Milliseconds. */
 const RETRY_MS = 500;
 /** A database that answers later is away. Milliseconds. */
@@ -13,8 +11,8 @@ const END_MS = 250;
 
 interface HeartbeatOptions {
   readonly pool: Pool;
-  /** Runs at each beat. */
-  beat(client: Client): Promise<void>;
+  /** Runs at each beat. @returns the pause until the next one. Milliseconds */
+  beat(client: Client): Promise<number>;
   /** Called with the first error in a row. */
   onError(error: Error): void;
 }
@@ -32,10 +30,10 @@ export class Heartbeat {
     this.#options = options;
   }
 
-  /** Beats once, then at each interval. @throws the error of the first beat */
+  /** Beats once, then again and again. @throws the error of the first beat */
   async start(): Promise<void> {
-    await this.#beat();
-    this.#running = this.#run();
+    const pauseMs = await this.#beat();
+    this.#running = this.#run(pauseMs);
   }
 
   /** Beats now, once more if a beat is under way. */
@@ -59,17 +57,19 @@ export class Heartbeat {
     await this.#disconnect();
   }
 
-  async #run(): Promise<void> {
+  async #run(firstPauseMs: number): Promise<void> {
     let failures = 0;
+    let pauseMs = firstPauseMs;
     while (!this.#stopping.signal.aborted) {
-      await this.#sleep(failures === 0 ? HEARTBEAT_MS : RETRY_MS);
+      await this.#sleep(pauseMs);
       if (this.#stopping.signal.aborted) return;
       this.#isWoken = false;
       const waiting = this.#waiting.splice(0);
       try {
-        await this.#beat();
+        pauseMs = await this.#beat();
         failures = 0;
       } catch (error) {
+        pauseMs = RETRY_MS;
         failures += 1;
         if (failures === 1) this.#options.onError(error as Error);
       }
@@ -86,10 +86,10 @@ export class Heartbeat {
     clearTimeout(timer);
   }
 
-  async #beat(): Promise<void> {
+  async #beat(): Promise<number> {
     try {
       this.#client ??= await this.#connect();
-      await this.#options.beat(this.#client);
+      return await this.#options.beat(this.#client);
     } catch (error) {
       await this.#disconnect();
       throw error;

@@ -11,6 +11,10 @@ export const LAPSE_MARGIN_MS = 2_000;
  * over as well: the simulation found such calls refused while several supervisors were replaced at once.
  */
 export const HOPS_MAX = 3;
+/** Interval at which the lease is extended. Milliseconds. */
+export const HEARTBEAT_MS = 2_000;
+/** The database counts fractions of milliseconds. Milliseconds. */
+const EXPIRY_MARGIN_MS = 5;
 /** The epoch of a shard that this supervisor does not own. */
 export const NOBODY = 0;
 
@@ -20,6 +24,15 @@ export const NOBODY = 0;
  * @param sentAt when the request was sent, by the caller's monotonic clock: the database counts from a later moment
  */
 export const computeLapse = (sentAt: number): number => sentAt + LEASE_MS - LAPSE_MARGIN_MS;
+
+/**
+ * Until the next heartbeat: sooner than usual where the lease of another supervisor ends before, so that its shards are claimed
+ * at this moment.
+ *
+ * @param leasesMs what is left of the leases of the others. Milliseconds
+ */
+export const computeBeatPause = (leasesMs: readonly number[]): number =>
+  Math.min(HEARTBEAT_MS, ...leasesMs.map((leftMs) => leftMs + EXPIRY_MARGIN_MS));
 
 export interface Tenure {
   /** `NOBODY`: the shard is not owned. */

@@ -26,7 +26,9 @@ import { Heartbeat } from './heartbeat.ts';
 import { hasEnded, nameProcess } from './local-process.ts';
 import {
   compareEpochs,
+  computeBeatPause,
   computeLapse,
+  HEARTBEAT_MS,
   LAPSE_MARGIN_MS,
   mayRun,
   NOBODY,
@@ -243,7 +245,8 @@ export class Ownership {
     return [...this.#epochs.keys()].filter((shard) => this.#epochs[shard] !== NOBODY);
   }
 
-  async #beat(client: Client): Promise<void> {
+  /** @returns the pause until the next heartbeat */
+  async #beat(client: Client): Promise<number> {
     // Before the request: the database counts from a later moment.
     const sentAt = performance.now();
     const changes = this.#changes;
@@ -251,7 +254,10 @@ export class Ownership {
       await addSupervisor(this.#options.pool, this.#describe(this.#address));
     const state = await readCluster(client);
     if (this.#address !== null) this.#extend(computeLapse(sentAt));
-    if (changes !== this.#changes) return this.#heartbeat.wake();
+    if (changes !== this.#changes) {
+      this.#heartbeat.wake();
+      return HEARTBEAT_MS;
+    }
     const live = await listLive(client, this.id, state.peers);
     const candidates = live.filter(({ draining }) => !draining);
     this.#apply(live, state.shards);
@@ -260,6 +266,7 @@ export class Ownership {
     this.#others = candidates.filter(({ id }) => id !== this.id).length;
     if (this.#address !== null && !this.#isDraining) await this.#balance(client, candidates);
     this.#announce();
+    return computeBeatPause(live.filter(({ id }) => id !== this.id).map(({ expiresInMs }) => expiresInMs));
   }
 
   #extend(validUntil: number): void {
@@ -403,7 +410,7 @@ export class Ownership {
 
 /** The supervisors whose lease holds. Ends the lease of neighbours on this machine whose process has ended. */
 async function listLive(client: Client, self: number, peers: readonly Peer[]): Promise<Peer[]> {
-  const held = peers.filter(({ isLive }) => isLive);
+  const held = peers.filter(({ expiresInMs }) => expiresInMs > 0);
   const ended = held.filter(({ id, process }) => id !== self && hasEnded(process));
   for (const { id } of ended) await expireSupervisor(client, id);
   return held.filter((peer) => !ended.includes(peer));

@@ -10,8 +10,8 @@ export interface PeerRow {
   expiresAt: number;
 }
 export interface ClusterView {
-  /** Those whose lease holds. */
-  readonly live: ReadonlySet<number>;
+  /** What is left of each lease that holds. Milliseconds. */
+  readonly live: ReadonlyMap<number, number>;
   readonly candidates: readonly number[];
   readonly placed: readonly (number | null)[];
   readonly shards: readonly (readonly [owner: number | null, epoch: number])[];
@@ -60,7 +60,7 @@ export class SimulatedDatabase {
     const peers = [...this.#supervisors.values()].filter(({ expiresAt }) => expiresAt > now);
     const candidates = peers.filter(({ draining }) => !draining);
     return {
-      live: new Set(peers.map(({ id }) => id)),
+      live: new Map(peers.map(({ id, expiresAt }) => [id, expiresAt - now])),
       candidates: candidates.map(({ id }) => id),
       placed: this.#place(candidates),
       shards: this.#shards.map(([owner, epoch]) => [owner, epoch] as const),

@@ -1,9 +1,10 @@
 /** A supervisor whose clock, network and database are simulated. What it decides, the product's own functions decide. */
 import { SHARDS } from '../../db/cluster/shards.ts';
-import { HEARTBEAT_MS } from '../../supervisor/cluster/heartbeat.ts';
 import {
   compareEpochs,
+  computeBeatPause,
   computeLapse,
+  HEARTBEAT_MS,
   mayRun,
   NOBODY,
   planMoves,
@@ -120,6 +121,13 @@ export class SimulatedSupervisor {
     this.#world.clock.after(HEARTBEAT_MS, () => this.#beatRegularly());
   }
 
+  /** The product sets one timer for its next heartbeat; here the regular ones go on beside it. */
+  #beatAtExpiry(live: ClusterView['live']): void {
+    const leases = [...live].filter(([id]) => id !== this.id).map(([, expiresInMs]) => expiresInMs);
+    const pauseMs = computeBeatPause(leases);
+    if (pauseMs < HEARTBEAT_MS) this.#world.clock.after(pauseMs, () => this.#whenRunning(() => this.wake()));
+  }
+
   /** Goes on when the process runs. */
   #whenRunning(run: () => void): void {
     if (this.hasEnded) return;
@@ -179,6 +187,7 @@ export class SimulatedSupervisor {
   }
 
   #apply({ live, candidates, placed, shards }: ClusterView, end: () => void): void {
+    this.#beatAtExpiry(live);
     const adopted: number[] = [];
     for (const { shard, epoch, isLost } of compareEpochs(this.epochs, shards, this.id)) {
       this.epochs[shard] = epoch;
