@@ -190,7 +190,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     onError,
   });
   await ownership.follow();
-  const peers = new PeerRequests();
+  const peers = new PeerRequests({ onError });
   const ownedJobs = new OwnedJobs({ pool, queues, ownership, peers });
   const server = new PeerServer({
     ...(options.peer ?? { host: '127.0.0.1', port: 0 }),

@@ -5,7 +5,8 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { movedElsewhere, type OwnedWork, type Ownership } from './ownership.ts';
 import { HOPS_MAX } from './ownership-policy.ts';
-import { PeerGoneError, type PeerRequests } from './peer-requests.ts';
+import { PeerGoneError } from './peer-links.ts';
+import type { PeerRequests } from './peer-requests.ts';
 import type { PeerServer } from './peer-server.ts';
 
 /** Delay before an owner that accepts no connection is asked again. Milliseconds. */

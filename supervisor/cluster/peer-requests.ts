@@ -7,6 +7,7 @@ import type { Peer } from '../../db/cluster/supervisors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { PEER_HEADER, signRequest } from '../../service/cluster/peer-signature.ts';
 import { Agent, request as openRequest } from '../../service/http/node-http.ts';
+import { LINK_TIMES, type LinkTimes, PeerGoneError, PeerLinks } from './peer-links.ts';
 
 /** A machine that accepts no connection within this time is gone. Milliseconds. */
 const CONNECT_MS = 2_000;
@@ -18,6 +19,8 @@ const SOCKETS_MAX = 64;
 export const JOB_PATH = '/peer/jobs/';
 /** Answers a job of an account that moves, which is an expected event and no error. */
 export const NOT_OWNED = 409;
+/** Where a supervisor says that it is there. */
+export const ALIVE_PATH = '/peer/alive';
 /** They concern one connection only. */
 const HOP_BY_HOP = new Set([
   'connection',
@@ -30,18 +33,31 @@ const HOP_BY_HOP = new Set([
   'upgrade',
 ]);
 
-/** The owner accepts no connection. Nothing was sent, so another owner may be asked. */
-export class PeerGoneError extends Error {
-  override readonly name = 'PeerGoneError';
+interface PeerRequestsOptions {
+  onError(error: Error): void;
+  /** Default: `LINK_TIMES`. */
+  readonly linkTimes?: LinkTimes;
 }
 
 export class PeerRequests {
   readonly #agent = new Agent({ keepAlive: true, timeout: IDLE_MS });
+  readonly #links: PeerLinks;
   /** Connections of callers that are forwarded as they are. */
   readonly #sockets = new Set<Duplex>();
 
+  constructor({ onError, linkTimes: times = LINK_TIMES }: PeerRequestsOptions) {
+    const onCutOff = ({ address }: Peer): void =>
+      onError(
+        new Error(
+          `the supervisor at ${address} has not answered for ${times.cutOffMs / 1_000} s: until it does, calls for its accounts are refused here. Check the network between the two`,
+        ),
+      );
+    this.#links = new PeerLinks({ times, ask: (peer, signal) => this.#ask(peer, signal), onCutOff });
+  }
+
   close(): void {
     this.closeSockets();
+    this.#links.close();
     this.#agent.destroy();
   }
 
@@ -55,8 +71,8 @@ export class PeerRequests {
    *
    * @param hops how often it was forwarded, with this time
    * @param signal aborts when the peer no longer owns the account
-   * @throws PeerGoneError, or a Problem when the connection breaks before the answer: `outcome_unknown`, or `unavailable` if the
-   *   request only reads
+   * @throws PeerGoneError, or a Problem: `unavailable` when the peer is cut off; when the connection breaks before the answer,
+   *   `outcome_unknown`, or `unavailable` if the request only reads
    */
   async forward(
     peer: Peer,
@@ -66,13 +82,16 @@ export class PeerRequests {
     signal: AbortSignal,
   ): Promise<void> {
     const { raw } = request;
+    const link = this.#links.wait(peer);
     const sent = this.#open(peer, { method: raw.method ?? 'GET', path: raw.url ?? '/', hops }, copyHeaders(raw));
-    const abort = (): void => void sent.destroy(new Error('aborted'));
-    signal.addEventListener('abort', abort, { once: true });
+    const ended = AbortSignal.any([signal, link.signal]);
+    const abort = (): void => void sent.destroy(new Error('given up'));
+    ended.addEventListener('abort', abort, { once: true });
     reply.raw.once('close', abort);
     try {
       const hasBody = raw.headers['content-length'] !== undefined || raw.headers['transfer-encoding'] !== undefined;
       const answer = await readAnswer(sent, () => (hasBody ? raw.pipe(sent) : sent.end()));
+      link.noteAnswer();
       reply.hijack();
       reply.raw.statusCode = answer.statusCode ?? 502;
       for (const [name, values] of Object.entries(answer.headersDistinct))
@@ -82,7 +101,8 @@ export class PeerRequests {
       // A connection that breaks now cuts the answer off, as it does without a peer between.
       await pipeline(answer, reply.raw).catch(() => reply.raw.destroy());
     } finally {
-      signal.removeEventListener('abort', abort);
+      link.end();
+      ended.removeEventListener('abort', abort);
       reply.raw.off('close', abort);
     }
   }
@@ -97,8 +117,13 @@ export class PeerRequests {
       throw new Problem('unavailable', `All ${SOCKETS_MAX} forwarded connections are in use.`, {
         retryAfter: RETRY_AFTER_S,
       });
+    const link = this.#links.wait(peer);
+    link.signal.addEventListener('abort', () => socket.destroy(), { once: true });
     this.#sockets.add(socket);
-    socket.once('close', () => this.#sockets.delete(socket));
+    socket.once('close', () => {
+      this.#sockets.delete(socket);
+      link.end();
+    });
     const { method = 'GET', url: path = '/' } = request;
     const sent = this.#open(peer, { method, path, hops: 1 }, request.headers as Record<string, string>);
     socket.once('close', () => sent.destroy());
@@ -125,13 +150,39 @@ export class PeerRequests {
    */
   async sendJob(peer: Peer, name: string, accountId: string, payload: object): Promise<boolean> {
     const path = `${JOB_PATH}${name}?${new URLSearchParams({ accountId, payload: JSON.stringify(payload) })}`;
-    const sent = this.#open(peer, { method: 'POST', path, hops: 1 }, {});
-    const answer = await readAnswer(sent, () => sent.end());
-    answer.resume();
-    const { statusCode = 0 } = answer;
-    if (statusCode !== 204 && statusCode !== NOT_OWNED)
-      throw new Error(`the owner of the account answered a job with ${statusCode}`);
-    return statusCode === 204;
+    const link = this.#links.wait(peer);
+    try {
+      const status = await this.#send(peer, { method: 'POST', path, hops: 1 }, link.signal);
+      link.noteAnswer();
+      if (status !== 204 && status !== NOT_OWNED)
+        throw new Error(`the owner of the account answered a job with ${status}`);
+      return status === 204;
+    } finally {
+      link.end();
+    }
+  }
+
+  /** Any answer will do: one of an older release says 404. */
+  #ask(peer: Peer, signal: AbortSignal): Promise<unknown> {
+    return this.#send(peer, { method: 'GET', path: ALIVE_PATH, hops: 1 }, signal);
+  }
+
+  /** @returns the status */
+  async #send(
+    peer: Peer,
+    request: Parameters<typeof signRequest>[1],
+    signal: AbortSignal,
+  ): Promise<number | undefined> {
+    const sent = this.#open(peer, request, {});
+    const abort = (): void => void sent.destroy(new Error('given up'));
+    signal.addEventListener('abort', abort, { once: true });
+    try {
+      const answer = await readAnswer(sent, () => sent.end());
+      answer.resume();
+      return answer.statusCode;
+    } finally {
+      signal.removeEventListener('abort', abort);
+    }
   }
 
   #open(
@@ -179,16 +230,13 @@ function formatHead({ statusCode, statusMessage, rawHeaders }: IncomingMessage):
   return `HTTP/1.1 ${statusCode} ${statusMessage}\r\n${lines.join('\r\n')}\r\n\r\n`;
 }
 
+const BROKEN_OFF = 'The supervisor that ran this call ended or is out of reach.';
+
 /** Callers repeat what is `unavailable` without a thought: a call that may have run must not be among it. */
 function brokenOff(method: string): Problem {
   if (method === 'GET' || method === 'HEAD')
-    return new Problem('unavailable', `The supervisor that ran this call ended. Retry after ${RETRY_AFTER_S} s.`, {
-      retryAfter: RETRY_AFTER_S,
-    });
-  return new Problem(
-    'outcome_unknown',
-    'The supervisor that ran this call ended. The call may have taken effect: check before you repeat it.',
-  );
+    return new Problem('unavailable', `${BROKEN_OFF} Retry after ${RETRY_AFTER_S} s.`, { retryAfter: RETRY_AFTER_S });
+  return new Problem('outcome_unknown', `${BROKEN_OFF} The call may have taken effect: check before you repeat it.`);
 }
 
 function copyHeaders({ headers }: IncomingMessage): Record<string, string | string[]> {

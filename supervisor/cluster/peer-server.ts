@@ -6,7 +6,7 @@ import { PEER_DELIVERIES, PEER_HEADER, verifyRequest } from '../../service/clust
 import { createServer } from '../../service/http/node-http.ts';
 import { within } from '../../service/timing/within.ts';
 import type { OwnedJobs } from './owned-jobs.ts';
-import { JOB_PATH, NOT_OWNED } from './peer-requests.ts';
+import { ALIVE_PATH, JOB_PATH, NOT_OWNED } from './peer-requests.ts';
 
 /** Longer than peers keep idle connections. Milliseconds. */
 const KEEP_ALIVE_MS = 75_000;
@@ -83,6 +83,7 @@ export class PeerServer {
       if (this.#running === 0 && !this.#server.listening) this.#idle.resolve();
     });
     if (url.startsWith(JOB_PATH)) void this.#runJob(url, response);
+    else if (url === ALIVE_PATH) response.writeHead(204).end();
     else if (url.startsWith(PEER_DELIVERIES)) this.#wakeChannels(url, response);
     else this.#options.answer(request, response);
   }

@@ -1,0 +1,95 @@
+/** Requests to another supervisor over a link that is cut without a word: each side holds its connections for open. */
+import { randomBytes } from 'node:crypto';
+import { fastify } from 'fastify';
+import t, { type Test } from 'tap';
+import type { Peer } from '../../../db/cluster/supervisors.ts';
+import { PeerRequests } from '../../../supervisor/cluster/peer-requests.ts';
+import { PeerServer } from '../../../supervisor/cluster/peer-server.ts';
+import { openGate } from '../../storm/database-gate.ts';
+import { eventually } from '../supervisor-fixture.ts';
+
+const LINK_TIMES = { askMs: 10, answerMs: 50, repeatMs: 10, cutOffMs: 100, forgetMs: 600_000 };
+
+/** A supervisor that does every job and begins an answer to every call, and another one that asks it through a gate. */
+async function openLink(t: Test) {
+  const key = randomBytes(32);
+  const server = new PeerServer({
+    host: '127.0.0.1',
+    port: 0,
+    key,
+    jobs: { runHere: async () => true },
+    wakeChannels: () => true,
+    answer: (_request, response) => void response.write('begun'),
+    upgrade: (_request, socket) => void socket.destroy(),
+    onError: (error) => t.comment(error.message),
+  });
+  const gate = await openGate(t, await server.listen());
+  const told: string[] = [];
+  const peers = new PeerRequests({ linkTimes: LINK_TIMES, onError: ({ message }) => void told.push(message) });
+  t.teardown(() => {
+    peers.close();
+    return server.close(0);
+  });
+  const peer: Peer = {
+    id: 1,
+    address: new URL(gate.url).origin,
+    peerKey: key.toString('base64'),
+    capacity: 1,
+    draining: false,
+    process: '',
+    expiresInMs: 1,
+  };
+  return { gate, peers, peer, told, sendJob: () => peers.sendJob(peer, 'events', 'ann', {}) };
+}
+
+/** A server that forwards its requests. It answers 503 when it cannot, with what the refusal says. */
+async function openForwarding(t: Test, { peers, peer }: Awaited<ReturnType<typeof openLink>>): Promise<string> {
+  const app = fastify();
+  const { signal } = new AbortController();
+  app.all('/', async (request, reply) => {
+    try {
+      await peers.forward(peer, request, reply, 1, signal);
+    } catch (error) {
+      return reply.code(503).send(String(error));
+    }
+  });
+  t.teardown(() => app.close());
+  return app.listen({ host: '127.0.0.1', port: 0 });
+}
+
+const unreachable = { code: 'unavailable', message: /does not answer this one\. Retry after 2 s\./, retryAfter: 2 };
+
+t.test('a job for a supervisor that is cut off fails, at once while it lasts, and goes through after it', async (t) => {
+  const { gate, sendJob, told } = await openLink(t);
+  gate.hold();
+  await t.rejects(sendJob());
+  t.match(told, [/^the supervisor at http:.* has not answered for 0\.1 s/], 'operators are told once');
+  await t.rejects(sendJob(), unreachable, 'the next one is not sent');
+  gate.open();
+  const isDone = () =>
+    sendJob().then(
+      () => true,
+      () => false,
+    );
+  t.ok(await eventually(isDone));
+});
+
+t.test('a call that waits for a supervisor that is cut off ends, and the next one is refused', async (t) => {
+  const link = await openLink(t);
+  const url = await openForwarding(t, link);
+  link.gate.hold();
+  const refuse = async () => (await fetch(url, { method: 'POST' })).text();
+  t.match(await refuse(), /ended or is out of reach\. The call may have taken effect/);
+  t.match(await refuse(), unreachable.message);
+  link.gate.open();
+  // A machine that stands still for a moment looks cut off for these times.
+  const reader = await eventually(async () => {
+    const answer = await fetch(url);
+    return answer.status === 200 && answer.body?.getReader();
+  });
+  link.gate.hold();
+  const readToEnd = async () => {
+    while (!(await reader.read()).done);
+  };
+  await t.rejects(readToEnd(), 'the answer that had begun breaks off');
+});
