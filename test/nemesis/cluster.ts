@@ -14,6 +14,7 @@ import { whyMissing } from '../runner/programs.ts';
 import { openGate } from '../storm/database-gate.ts';
 import type { AccountLoad } from './load.ts';
 import { Member, type MemberKind } from './member.ts';
+import { announceGates, PeerNetwork } from './peer-network.ts';
 import { listPlugins } from './plugins.ts';
 
 /** Of each process. The server has a hundred for all of them. */
@@ -40,6 +41,8 @@ export interface NemesisCluster {
   readonly supervisors: readonly Member[];
   readonly members: readonly Member[];
   readonly server: DatabaseServer;
+  /** Between the processes. */
+  readonly network: PeerNetwork;
   /** Null: this machine has no pgbouncer. */
   readonly pooler: Pooler | null;
   /** On connections of its own, past all links. */
@@ -103,9 +106,15 @@ export async function startCluster({ folder, server, models, clockEnv }: Cluster
     STRANGER_REQUESTS_PER_MINUTE: '1000000',
     SPOOL_MEGABYTES: '64',
   };
+  const members: Member[] = [];
+  const network = new PeerNetwork(members);
+  /** The gate of each port that a supervisor listens on for others. */
+  const gates = new Map<number, number>();
   const add = async (kind: MemberKind, name: string, isPooled: boolean): Promise<Member> => {
     const port = String(await freePort());
     const opsPort = String(await freePort());
+    const peerPort = await freePort();
+    if (kind === 'supervisor') gates.set(peerPort, await network.openGate(cleanup, name, peerPort));
     const direct = await openGate(cleanup, server.url);
     const pooled = isPooled && pooler !== null ? await openGate(cleanup, pooler.url) : null;
     const member = new Member({
@@ -117,7 +126,7 @@ export async function startCluster({ folder, server, models, clockEnv }: Cluster
       env: {
         ...shared,
         ...(kind === 'api' ? { PORT: port, API_OPS_PORT: opsPort } : { SUPERVISOR_PORT: port }),
-        ...(kind === 'api' ? {} : { SUPERVISOR_OPS_PORT: opsPort }),
+        ...(kind === 'api' ? {} : { SUPERVISOR_OPS_PORT: opsPort, PEER_PORT: String(peerPort) }),
         ...(name === CLOCK_VICTIM ? clockEnv : {}),
         ...(pooled === null
           ? { DATABASE_URL: direct.url }
@@ -126,6 +135,7 @@ export async function startCluster({ folder, server, models, clockEnv }: Cluster
       onUnexpectedEnd: (sentence) => unexpectedEnds.push(sentence),
     });
     cleanup.teardown(() => member.close());
+    members.push(member);
     return member;
   };
   const apis = [await add('api', 'api-1', false), await add('api', 'api-2', true)];
@@ -134,8 +144,8 @@ export async function startCluster({ folder, server, models, clockEnv }: Cluster
     await add('supervisor', 'supervisor-2', false),
     await add('supervisor', 'supervisor-3', true),
   ];
-  const members = [...apis, ...supervisors];
   try {
+    await announceGates(pool, gates);
     await Promise.all(members.map((member) => member.startFirst()));
   } catch (error) {
     await stop();
@@ -148,6 +158,7 @@ export async function startCluster({ folder, server, models, clockEnv }: Cluster
     supervisors,
     members,
     server,
+    network,
     pooler,
     pool,
     unexpectedEnds,

@@ -23,6 +23,8 @@ export interface Fault {
 
 /** Longer than a lease, with its margin. Milliseconds. */
 const LONGER_THAN_LEASE = { min: 11_000, max: 17_000 };
+/** Longer than a supervisor waits before it refuses calls for another one that it does not reach. Milliseconds. */
+const LONGER_THAN_CUT_OFF = { min: 16_000, max: 22_000 };
 /** Shorter than a lease: nobody takes over. Milliseconds. */
 const SHORT = { min: 1_000, max: 7_000 };
 /** As long as a service manager waits. Milliseconds. */
@@ -48,6 +50,20 @@ async function cut(context: FaultContext, member: Member, times: { min: number; 
   member.cut();
   await waitFor(context, times);
   member.mend();
+}
+
+/** Cuts the link of a process to one of the supervisors. The links of both to the database go on. */
+async function cutFromPeer(context: FaultContext, member: Member, isOneWay: boolean): Promise<void> {
+  const { cluster, random } = context;
+  const peer = random.pick(cluster.supervisors.filter((other) => other !== member));
+  const ways = [
+    [member, peer],
+    [peer, member],
+  ] as const;
+  const cuts = isOneWay ? [random.pick(ways)] : ways;
+  for (const [from, to] of cuts) cluster.network.cut(from, to);
+  await waitFor(context, LONGER_THAN_CUT_OFF);
+  for (const [from, to] of cuts) cluster.network.mend(from, to);
 }
 
 /** Ends connections of the cluster's processes at the server, those of a listener or some of all. */
@@ -93,6 +109,30 @@ export const faults: readonly Fault[] = [
     kind: 'other',
     victim: 'supervisor',
     run: (context, member) => cut(context, member, SHORT),
+  },
+  {
+    name: 'link of two supervisors cut',
+    kind: 'other',
+    victim: 'supervisor',
+    run: (context, member) => cutFromPeer(context, member, false),
+  },
+  {
+    name: 'link of two supervisors cut one way',
+    kind: 'other',
+    victim: 'supervisor',
+    run: (context, member) => cutFromPeer(context, member, true),
+  },
+  {
+    name: 'link of an API and a supervisor cut',
+    kind: 'other',
+    victim: 'api',
+    run: (context, member) => cutFromPeer(context, member, false),
+  },
+  {
+    name: 'link of an API and a supervisor cut one way',
+    kind: 'other',
+    victim: 'api',
+    run: (context, member) => cutFromPeer(context, member, true),
   },
   {
     name: 'drain of a supervisor',

@@ -1,11 +1,13 @@
 /** The invariants of several supervisors and APIs on one database, each judged from the records of a run. Pure. */
 import { type Entry, judge } from '../storm/ledger.ts';
-import type { Accepted, CounterCall, CounterWrite, DeliveryRow, FaultRecord, GuardCall } from './records.ts';
+import type { Accepted, CounterCall, CounterWrite, DeliveryRow, FaultKind, FaultRecord, GuardCall } from './records.ts';
 
 /** Work without an owner runs again within this time after a machine vanished. Milliseconds. */
 const FAILOVER_MS = 15_000;
 /** The same after a drain. Milliseconds. */
 const DRAIN_MS = 2_000;
+/** A call waits no longer: for an owner, and then for its plugin. Milliseconds. */
+const ANSWERED_MS = 20_000;
 /** An API takes so long after an outage to store what waits on its disk. Milliseconds. */
 const SPOOL_MS = 35_000;
 /** Violations named for each invariant. */
@@ -165,40 +167,105 @@ export function judgeAnswers(calls: readonly CounterCall[]): Finding {
   return report('(e) no older answer after a newer', `${calls.length} calls in real time`, violations);
 }
 
-/** Work of a supervisor that vanished or drained goes on under the next epoch in time, for 99 of 100 accounts. */
-export function judgeRecovery(
-  faults: readonly FaultRecord[],
-  writes: readonly CounterWrite[],
-  patience: number,
-): Finding[] {
-  const byAccount = [...groupBy(writes, ({ account }) => account).values()];
-  const measure = (kind: 'vanish' | 'drain'): number[] =>
-    faults
-      .filter((fault) => fault.kind === kind && fault.isAlone)
-      .flatMap((fault) => byAccount.flatMap((own) => measurePause(fault, own) ?? []))
-      .sort((one, other) => one - other);
-  return [
-    judgeTimes('(f) runs again after a machine vanished', measure('vanish'), FAILOVER_MS * patience),
-    judgeTimes('(f) runs again after a drain', measure('drain'), DRAIN_MS * patience),
-  ];
+/** How long the accounts of a supervisor stood still after the faults of one name. Milliseconds, sorted. */
+export interface Takeovers {
+  readonly fault: string;
+  readonly kind: FaultKind;
+  readonly pauses: readonly number[];
 }
 
-/** From the fault, or after a drain from the last write of the old owner, to the first write of the next. Null: not concerned. */
-function measurePause({ kind, at, owned }: FaultRecord, writes: readonly CounterWrite[]): number | null {
+/**
+ * For each account of a supervisor that vanished or drained alone: from the fault, or after a drain from the last answer of
+ * the old owner, until its plugin answers again under the next epoch. Infinite: it never did.
+ */
+export function measureTakeovers(
+  faults: readonly FaultRecord[],
+  writes: readonly CounterWrite[],
+  calls: readonly CounterCall[],
+): Takeovers[] {
+  const callsByAccount = groupBy(calls, ({ account }) => account);
+  const alone = faults.filter(({ kind, isAlone }) => isAlone && (kind === 'vanish' || kind === 'drain'));
+  return [...groupBy(alone, ({ name }) => name)].map(([fault, same]) => {
+    const pauses = same.flatMap((one) =>
+      [...groupBy(writes, ({ account }) => account)].flatMap(
+        ([account, own]) => measurePause(one, own, callsByAccount.get(account) ?? []) ?? [],
+      ),
+    );
+    return { fault, kind: same[0]?.kind ?? 'other', pauses: pauses.sort((one, other) => one - other) };
+  });
+}
+
+/** Null: the account was not concerned. */
+function measurePause(
+  { kind, at, owned }: FaultRecord,
+  writes: readonly CounterWrite[],
+  calls: readonly CounterCall[],
+): number | null {
   const old = owned.get(writes[0]?.shard ?? -1);
   if (old === undefined) return null;
   const next = writes.find((write) => write.at > at && write.epoch !== old);
   if (next === undefined) return Number.POSITIVE_INFINITY;
-  const last = writes.findLast(({ epoch }) => epoch === old);
-  return next.at - (kind === 'drain' ? Math.max(at, last?.at ?? at) : at);
+  let [before, after] = [at, Number.POSITIVE_INFINITY];
+  for (const { count, endedAt } of calls) {
+    if (count === null) continue;
+    if (count >= next.count) after = Math.min(after, endedAt);
+    else if (kind === 'drain') before = Math.max(before, endedAt);
+  }
+  return Math.max(0, after - before);
+}
+
+export function readShare(sorted: readonly number[], share: number): number {
+  return Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0);
+}
+
+/** Work of a supervisor that vanished or drained goes on in time, for 99 of 100 accounts. */
+export function judgeTakeovers(takeovers: readonly Takeovers[], patience: number): Finding[] {
+  const list = (wanted: FaultKind): number[] =>
+    takeovers
+      .filter(({ kind }) => kind === wanted)
+      .flatMap(({ pauses }) => pauses)
+      .sort((one, other) => one - other);
+  return [
+    judgeTimes('(f) runs again after a machine vanished', list('vanish'), FAILOVER_MS * patience),
+    judgeTimes('(f) runs again after a drain', list('drain'), DRAIN_MS * patience),
+  ];
 }
 
 function judgeTimes(invariant: string, sorted: readonly number[], limitMs: number): Finding {
-  const at = (share: number): number => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
-  const p99 = at(0.99);
-  const figures = `${sorted.length} moves, p50 ${Math.round(at(0.5))} ms, p99 ${Math.round(p99)} ms`;
-  const violations = p99 > limitMs ? [`p99 ${Math.round(p99)} ms, more than ${limitMs} ms`] : [];
+  const p99 = readShare(sorted, 0.99);
+  const figures = `${sorted.length} moves, p50 ${readShare(sorted, 0.5)} ms, p99 ${p99} ms`;
+  const violations = p99 > limitMs ? [`p99 ${p99} ms, more than ${limitMs} ms`] : [];
   return report(`${invariant}, p99 ≤ ${limitMs / 1_000} s`, figures, violations);
+}
+
+/** A call that reaches a supervisor is answered in time, and one that is refused says when to try again. */
+export function judgeReplies(calls: readonly CounterCall[], patience: number): Finding {
+  const limitMs = ANSWERED_MS * patience;
+  const violations: string[] = [];
+  let refused = 0;
+  let longest = 0;
+  for (const { account, startedAt, endedAt, reply } of calls) {
+    if (reply === null) continue;
+    const ms = Math.round(endedAt - startedAt);
+    longest = Math.max(longest, ms);
+    if (ms > limitMs) violations.push(`${account}: ${reply.status} (${reply.message}) after ${ms} ms`);
+    if (reply.status === 200) continue;
+    refused += 1;
+    if (!reply.hasRetryAfter) violations.push(`${account}: ${reply.status} without Retry-After: ${reply.message}`);
+  }
+  const figures = `${refused} refused, longest ${longest} ms`;
+  return report(`(h) answered or refused within ${limitMs / 1_000} s`, figures, violations);
+}
+
+/** How often calls were refused, by what the refusal says. */
+export function countRefusals(calls: readonly CounterCall[]): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const { reply } of calls) {
+    if (reply === null || reply.status === 200) continue;
+    const text = `${reply.status} ${reply.message}`;
+    counts.set(text, (counts.get(text) ?? 0) + 1);
+  }
+  return counts;
 }
 
 /** No forbidden message gets through, and no other one without the guard's mark. */

@@ -4,10 +4,10 @@ import type { Random } from '../runner/random.ts';
 import type { Ledger } from '../storm/ledger.ts';
 import type { Member } from './member.ts';
 import { AGENT_PREFIX, FORBIDDEN, MARK } from './plugins.ts';
-import type { Accepted, CounterCall, GuardCall } from './records.ts';
+import type { Accepted, CounterCall, GuardCall, Reply } from './records.ts';
 
-/** Longer than any call waits for a move of its account. Milliseconds. */
-const PATIENCE_MS = 30_000;
+/** Longer than any call takes, also one that waits for a move of its account. Milliseconds. */
+const PATIENCE_MS = 60_000;
 /** Pauses after an answer, and after a failure. Milliseconds. */
 const PAUSE_MS = { counter: 40, channel: 80, session: 700, guard: 120, failed: 100 };
 /** A channel with so many under way gets no more: the faults are measured, not a backlog. */
@@ -35,11 +35,11 @@ interface LoadOptions {
   readonly counterCallers: number;
   readonly over: AbortSignal;
 }
-interface Answer {
-  readonly status: number;
+interface Answer extends Reply {
   // biome-ignore lint/suspicious/noExplicitAny: bodies of any operation
   readonly body: any;
 }
+const NO_ANSWER: Answer = { status: 0, hasRetryAfter: false, message: 'no answer in time', body: {} };
 
 /** Runs until `over`; what is under way then is answered first. */
 export async function runLoad(options: LoadOptions): Promise<void> {
@@ -58,7 +58,7 @@ function chooseDoor(members: readonly Member[], random: Random): Member | null {
   return reachable.length === 0 ? null : random.pick(reachable);
 }
 
-/** @returns null: no answer came */
+/** @returns null: no answer came, because the process that was asked ended or is out of reach */
 async function post(
   { account, random }: LoadOptions,
   doors: readonly Member[],
@@ -68,6 +68,7 @@ async function post(
   const door = chooseDoor(doors, random);
   if (door === null) return null;
   const isText = typeof body === 'string';
+  const { gone } = door;
   try {
     const answer = await fetch(`${door.url}${path}`, {
       method: 'POST',
@@ -76,13 +77,18 @@ async function post(
         'content-type': isText ? 'text/plain' : 'application/json',
       },
       body: isText ? body : JSON.stringify(body),
-      signal: AbortSignal.any([door.gone, AbortSignal.timeout(PATIENCE_MS)]),
+      signal: AbortSignal.any([gone, AbortSignal.timeout(PATIENCE_MS)]),
     });
-    return { door, status: answer.status, body: await answer.json() };
-  } catch {
-    return null;
+    const { status, headers } = answer;
+    const json = await answer.json();
+    return { door, status, hasRetryAfter: headers.has('retry-after'), message: json.detail ?? '', body: json };
+  } catch (error) {
+    const isLate = error instanceof DOMException && error.name === 'TimeoutError' && !gone.aborted;
+    return isLate ? { door, ...NO_ANSWER } : null;
   }
 }
+
+const readClock = (): number => performance.timeOrigin + performance.now();
 
 const pause = (ms: number, over: AbortSignal): Promise<void> =>
   sleep(ms, undefined, { signal: over }).catch(() => undefined);
@@ -101,7 +107,7 @@ async function countUntilOver(options: LoadOptions): Promise<void> {
   const { account, supervisors, records, over } = options;
   const session = await openSession(options);
   while (!over.aborted) {
-    const startedAt = performance.now();
+    const startedAt = readClock();
     const path = `/sessions/${session}/commands/${account.workerSlug}__count`;
     const answer = await post(options, supervisors, path, { input: '{}' });
     const count = answer?.status === 200 ? Number(answer.body.text) : Number.NaN;
@@ -109,8 +115,9 @@ async function countUntilOver(options: LoadOptions): Promise<void> {
     records.counters.push({
       account: account.name,
       startedAt,
-      endedAt: performance.now(),
+      endedAt: readClock(),
       count: isGood ? count : null,
+      reply: answer && { status: answer.status, hasRetryAfter: answer.hasRetryAfter, message: answer.message },
     });
     await pause(isGood ? PAUSE_MS.counter : PAUSE_MS.failed, over);
   }

@@ -12,7 +12,9 @@ import {
   judgeEpochs,
   judgeEvents,
   judgeGuards,
-  judgeRecovery,
+  judgeReplies,
+  judgeTakeovers,
+  measureTakeovers,
 } from './invariants.ts';
 import { formatReport } from './print-report.ts';
 import type { CounterCall, CounterWrite, FaultRecord } from './records.ts';
@@ -28,6 +30,7 @@ const call = (count: number | null, startedAt: number, endedAt: number): Counter
   startedAt,
   endedAt,
   count,
+  reply: { status: count === null ? 503 : 200, hasRetryAfter: count === null, message: '' },
 });
 const write = (count: number, epoch: number | null, at = 0): CounterWrite => ({
   account: 'ann',
@@ -94,13 +97,31 @@ t.test('answers: one that is older than what was answered before it began', asyn
 });
 
 t.test('recovery: work that stands still for too long, or for ever', async (t) => {
-  const after = (ms: number) => [write(1, 1, 50), write(2, 2, 100 + ms)];
-  const [vanished, drained] = [[fault('vanish', 'supervisor-1')], [fault('drain', 'supervisor-1')]];
-  t.ok(judgeRecovery(vanished, after(15_000), 1).every(isKept));
-  t.notOk(judgeRecovery(vanished, after(15_001), 1).every(isKept));
-  t.notOk(judgeRecovery(drained, after(2_001), 1).every(isKept));
-  t.notOk(judgeRecovery(vanished, [write(1, 1, 50)], 1).every(isKept));
-  t.ok(judgeRecovery([{ ...fault('vanish', 'x'), owned: new Map() }], [write(1, 1, 50)], 1).every(isKept));
+  const [vanished, drained] = [fault('vanish', 'supervisor-1'), fault('drain', 'supervisor-1')];
+  const writes = [write(1, 1, 50), write(2, 1, 140), write(3, 2, 150)];
+  const judgeAfter = (one: FaultRecord, ms: number) => {
+    const calls = [call(1, 0, 50), call(2, 130, 145), call(null, 145, 160), call(3, 160, ms)];
+    return judgeTakeovers(measureTakeovers([one], writes, calls), 1).every(isKept);
+  };
+  t.ok(judgeAfter(vanished, 15_100), 'from the fault');
+  t.notOk(judgeAfter(vanished, 15_101));
+  t.ok(judgeAfter(drained, 2_145), 'from the last answer of the old owner');
+  t.notOk(judgeAfter(drained, 2_146));
+  const isNextEpoch = judgeTakeovers(measureTakeovers([vanished], writes.slice(0, 2), []), 1).every(isKept);
+  t.notOk(isNextEpoch, 'nobody took over');
+  t.same(measureTakeovers([{ ...vanished, owned: new Map() }], writes, [])[0]?.pauses, [], 'of other accounts');
+  t.same(measureTakeovers([{ ...vanished, isAlone: false }], writes, []), [], 'beside another fault');
+});
+
+t.test('replies: a call that waits too long, or is refused without a time to try again', async (t) => {
+  const refused = { status: 503, hasRetryAfter: true, message: 'it does not answer' };
+  const judged = (ms: number, reply: CounterCall['reply']) =>
+    isKept(judgeReplies([{ ...call(null, 0, ms), reply }], 1));
+  t.ok(judged(20_000, refused));
+  t.notOk(judged(20_001, refused));
+  t.notOk(judged(1, { ...refused, hasRetryAfter: false }));
+  t.notOk(judged(60_000, { status: 0, hasRetryAfter: false, message: 'no answer in time' }));
+  t.ok(judged(60_000, null), 'the process that was asked ended');
 });
 
 t.test('guards: a message that got through without them', async (t) => {

@@ -1,16 +1,24 @@
-/** The tables that a run ends with: the faults, and the invariants. */
+/** The tables that a run ends with: the faults, how long accounts stood still, what was refused, and the invariants. */
+import { readShare } from './invariants.ts';
 import type { NemesisReport } from './run-nemesis.ts';
 
-export function formatReport({ struck, findings }: NemesisReport): string {
+export function formatReport({ struck, takeovers, refusals, findings }: NemesisReport): string {
   const counts = new Map<string, number>();
   for (const { name } of struck) counts.set(name, (counts.get(name) ?? 0) + 1);
-  const rows = [...counts].sort(([one], [other]) => one.localeCompare(other));
-  const width = Math.max(0, ...rows.map(([name]) => name.length));
   const wide = Math.max(...findings.map(({ invariant }) => invariant.length));
   return [
     '',
     `${struck.length} faults:`,
-    ...rows.map(([name, count]) => `  ${name.padEnd(width)}  ${String(count).padStart(4)}`),
+    ...formatCounts(counts),
+    '',
+    'from the fault to the next answer (drain: from the last answer), of each account that moved, beside no other fault:',
+    ...takeovers.map(({ fault, pauses }) => {
+      const [p50, p99, longest] = [0.5, 0.99, 1].map((share) => `${readShare(pauses, share)} ms`);
+      return `  ${String(pauses.length).padStart(4)}  ${fault}: p50 ${p50}, p99 ${p99}, longest ${longest}`;
+    }),
+    '',
+    'refused calls:',
+    ...formatCounts(refusals),
     '',
     'invariants:',
     ...findings.flatMap(({ invariant, isKept, figures, violations }) => [
@@ -18,4 +26,9 @@ export function formatReport({ struck, findings }: NemesisReport): string {
       ...violations.map((violation) => `          ${violation}`),
     ]),
   ].join('\n');
+}
+
+function formatCounts(counts: ReadonlyMap<string, number>): string[] {
+  const rows = [...counts].sort(([one], [other]) => one.localeCompare(other));
+  return rows.map(([text, count]) => `  ${String(count).padStart(4)}  ${text}`);
 }

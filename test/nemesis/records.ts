@@ -3,11 +3,22 @@
 /** A call that adds one to a counter. */
 export interface CounterCall {
   readonly account: string;
-  /** Milliseconds of this process's monotonic clock. */
+  /** Milliseconds since 1970, by this process's monotonic clock. */
   readonly startedAt: number;
   readonly endedAt: number;
-  /** The number that the plugin stored; null: no answer, so it may have been stored or not. */
+  /** The number that the plugin stored; null: no good answer, so it may have been stored or not. */
   readonly count: number | null;
+  /** Null: no answer came, because the process that was asked ended or was out of reach. */
+  readonly reply: Reply | null;
+}
+/** How a call that reached a process ended. */
+export interface Reply {
+  /** 0: not in the time that a caller waits. */
+  readonly status: number;
+  /** Whether it says when to try again. */
+  readonly hasRetryAfter: boolean;
+  /** What a refusal says. */
+  readonly message: string;
 }
 /** A message given to the required guard. */
 export interface GuardCall {

@@ -10,6 +10,7 @@ import { openSteppingClock } from './clock.ts';
 import { type DatabaseServer, type NemesisCluster, startCluster, startOwnServer, waitUntil } from './cluster.ts';
 import { type Fault, type FaultContext, faults } from './faults.ts';
 import {
+  countRefusals,
   type Finding,
   judgeAnswers,
   judgeChannelOrder,
@@ -19,7 +20,10 @@ import {
   judgeEpochs,
   judgeEvents,
   judgeGuards,
-  judgeRecovery,
+  judgeReplies,
+  judgeTakeovers,
+  measureTakeovers,
+  type Takeovers,
 } from './invariants.ts';
 import { type LoadRecords, runLoad } from './load.ts';
 import type { Member } from './member.ts';
@@ -50,6 +54,9 @@ export interface NemesisOptions {
 }
 export interface NemesisReport {
   readonly struck: readonly FaultRecord[];
+  readonly takeovers: readonly Takeovers[];
+  /** How often calls were refused, by what the refusal says. */
+  readonly refusals: ReadonlyMap<string, number>;
   readonly findings: readonly Finding[];
 }
 
@@ -82,7 +89,7 @@ export async function runNemesis(options: NemesisOptions): Promise<NemesisReport
     over.abort();
     await Promise.all(loads);
     await settle(cluster.pool, records);
-    return { struck: storm.struck, findings: await judgeAll(cluster, records, storm.struck, options.patience) };
+    return await judgeAll(cluster, records, storm.struck, options.patience);
   } finally {
     for (const end of endings.reverse()) await end();
   }
@@ -208,19 +215,22 @@ async function judgeAll(
   { webhooks, events, counters, guards, accepted }: LoadRecords,
   struck: readonly FaultRecord[],
   patience: number,
-): Promise<Finding[]> {
+): Promise<NemesisReport> {
   const writes = await listWrites(pool);
   const { rows } = await pool.query<DeliveryRow>('SELECT id, state, last_error AS cause FROM deliveries');
   const arrived = webhooks.arrivals();
-  return [
+  const takeovers = measureTakeovers(struck, writes, counters);
+  const findings = [
     judgeCounters(counters, writes),
     judgeEpochs(writes),
     judgeDeliveries(accepted, new Set(arrived.map(({ id }) => id)), rows),
     judgeEvents(events.acknowledged(), events.arrivals()),
     judgeChannelOrder({ acknowledged: webhooks.acknowledged(), arrived }, accepted, struck),
     judgeAnswers(counters),
-    ...judgeRecovery(struck, writes, patience),
+    ...judgeTakeovers(takeovers, patience),
     judgeGuards(guards),
+    judgeReplies(counters, patience),
     judgeEnds(unexpectedEnds),
   ];
+  return { struck, takeovers, refusals: countRefusals(counters), findings };
 }
