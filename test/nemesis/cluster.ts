@@ -123,6 +123,7 @@ export async function startCluster({ folder, server, models, clockEnv }: Cluster
       folder,
       url: `http://127.0.0.1:${port}`,
       gates: pooled === null ? [direct] : [direct, pooled],
+      isPooled: pooled !== null,
       env: {
         ...shared,
         ...(kind === 'api' ? { PORT: port, API_OPS_PORT: opsPort } : { SUPERVISOR_PORT: port }),

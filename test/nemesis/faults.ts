@@ -17,6 +17,8 @@ export interface Fault {
   readonly kind: FaultKind;
   /** Chooses whom it concerns: a process by its kind, or another part of the cluster by its name. */
   readonly victim: MemberKind | 'postgres' | 'pgbouncer' | 'clock';
+  /** The processes that go on without the database, while others have it. Default: none. */
+  listIsolated?(context: FaultContext, victim: Member): readonly Member[];
   /** Resolves when it is healed. */
   run(context: FaultContext, victim: Member): Promise<void>;
 }
@@ -160,8 +162,9 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'link of an API cut',
-    kind: 'isolation',
+    kind: 'other',
     victim: 'api',
+    listIsolated: (_context, member) => [member],
     run: (context, member) => cut(context, member, LONGER_THAN_LEASE),
   },
   {
@@ -208,6 +211,7 @@ export const faults: readonly Fault[] = [
     name: 'kill -9 of pgbouncer',
     kind: 'other',
     victim: 'pgbouncer',
+    listIsolated: ({ cluster }) => cluster.members.filter(({ isPooled }) => isPooled),
     run: async (context) => {
       await context.cluster.pooler?.kill();
       await waitFor(context, RESTART);

@@ -123,8 +123,8 @@ export function judgeChannelOrder(
   const isAlone = ({ id }: Entry): boolean => {
     const one = doors.get(id);
     return faults.some(
-      ({ kind, victim, at, endedAt }) =>
-        kind === 'isolation' && one?.door === victim && one.at >= at && one.at <= endedAt + SPOOL_MS,
+      ({ isolated, at, endedAt }) =>
+        one !== undefined && isolated.includes(one.door) && one.at >= at && one.at <= endedAt + SPOOL_MS,
     );
   };
   const { misplaced } = judgeOrder(acknowledged, arrived);

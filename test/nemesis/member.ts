@@ -26,6 +26,8 @@ interface MemberOptions {
   readonly url: string;
   readonly env: Readonly<Record<string, string>>;
   readonly gates: readonly Gate[];
+  /** Whether it reaches the database through pgbouncer. */
+  readonly isPooled: boolean;
   /** Called when it ended and was not killed. */
   onUnexpectedEnd(sentence: string): void;
 }
@@ -35,6 +37,7 @@ export class Member {
   readonly name: string;
   /** At which agents' runtimes or vendors reach it. */
   readonly url: string;
+  readonly isPooled: boolean;
   readonly logFile: string;
   readonly #options: MemberOptions;
   #child: ChildProcess | null = null;
@@ -50,6 +53,7 @@ export class Member {
     this.kind = options.kind;
     this.name = options.name;
     this.url = options.url;
+    this.isPooled = options.isPooled;
     this.logFile = join(options.folder, `${options.name}.log`);
     this.#gone.abort();
   }

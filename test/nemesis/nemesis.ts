@@ -55,9 +55,9 @@ async function main(): Promise<number> {
   console.log(`seed ${seed}, ${minutes} minutes: repeat with --seed ${seed}`);
   process.env.NODE_COMPILE_CACHE = COMPILE_CACHE;
   await completeSearchPath({ highAvailability: values.patroni });
-  const folder = await mkdtemp(join(await chooseTemporaryFolder(), 'bulkhead-nemesis-'));
   const why = values.patroni && whyNoPatroni();
   if (why) throw new Error(`--patroni: ${why}.`);
+  const folder = await mkdtemp(join(await chooseTemporaryFolder(), 'bulkhead-nemesis-'));
   const server = values.patroni ? { startServer: startPatroniServer } : {};
   const options = { seed, minutes, patience, folder, only: values.fault, ...server };
   const report = await runNemesis({ ...options, onProgress: (line) => console.log(line) });

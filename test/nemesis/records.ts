@@ -52,8 +52,7 @@ export interface DeliveryRow {
   readonly cause: string | null;
 }
 
-/** isolation: a process that goes on alone misses the database, while the others do not. */
-export type FaultKind = 'vanish' | 'drain' | 'isolation' | 'other';
+export type FaultKind = 'vanish' | 'drain' | 'other';
 /** A fault that was brought about. */
 export interface FaultRecord {
   readonly name: string;
@@ -62,6 +61,8 @@ export interface FaultRecord {
   /** Milliseconds since 1970. */
   readonly at: number;
   readonly endedAt: number;
+  /** Names of the processes that go on and miss the database, while others do not. */
+  readonly isolated: readonly string[];
   /** Whether no other fault was under way: only then does a time limit hold. */
   readonly isAlone: boolean;
   /** The epochs, by shard, that the victim owned. */

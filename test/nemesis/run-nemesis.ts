@@ -77,13 +77,12 @@ export async function runNemesis(options: NemesisOptions): Promise<NemesisReport
     onProgress(`two APIs, three supervisors, ${cluster.pooler ? 'pgbouncer, ' : ''}one database. Logs: ${folder}`);
     const over = new AbortController();
     const names = Array.from({ length: ACCOUNTS }, (_, index) => `account-${index}`);
-    const loads: Promise<void>[] = [];
-    for (const [index, name] of names.entries()) {
-      const account = await cluster.addAccount(name);
-      const own = seededRandom(seed + index + 1);
-      const shared = { supervisors: cluster.supervisors, apis: cluster.apis, records, over: over.signal };
-      loads.push(runLoad({ ...shared, account, random: own, counterCallers: COUNTER_CALLERS }));
-    }
+    const { supervisors, apis } = cluster;
+    const accounts = await Promise.all(names.map(cluster.addAccount));
+    const loads = accounts.map((account, index) => {
+      const shared = { supervisors, apis, records, over: over.signal, counterCallers: COUNTER_CALLERS };
+      return runLoad({ ...shared, account, random: seededRandom(seed + index + 1) });
+    });
     const storm = new Storm({ cluster, random, clockFile: clock?.file ?? null }, options);
     await storm.run();
     over.abort();
@@ -152,6 +151,7 @@ class Storm {
     const member = isOfMember ? random.pick(candidates) : (cluster.members[0] as Member);
     const victim = isOfMember ? member.name : fault.victim;
     const owned = await readOwned(cluster, member);
+    const isolated = fault.listIsolated?.(this.#context, member).map(({ name }) => name) ?? [];
     this.#busy.add(victim);
     this.#begun += 1;
     this.#underWay += 1;
@@ -161,7 +161,8 @@ class Storm {
     this.#say(`${fault.name}: ${victim}`);
     await fault.run(this.#context, member);
     const isAlone = isFirst && this.#begun === number;
-    this.struck.push({ name: fault.name, victim, kind: fault.kind, at, endedAt: Date.now(), isAlone, owned });
+    const { name, kind } = fault;
+    this.struck.push({ name, victim, kind, at, endedAt: Date.now(), isolated, isAlone, owned });
     this.#underWay -= 1;
     this.#busy.delete(victim);
     this.#say(`${fault.name}: ${victim} healed after ${((Date.now() - at) / 1_000).toFixed(1)} s`);
