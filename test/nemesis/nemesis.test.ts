@@ -132,6 +132,7 @@ t.test('replies: a call that waits too long, or is refused without a time to try
   t.ok(judged(20_000, refused));
   t.notOk(judged(20_001, refused));
   t.notOk(judged(1, { ...refused, hasRetryAfter: false }));
+  t.ok(judged(1, { status: 502, hasRetryAfter: false, message: 'it may have run' }));
   t.notOk(judged(60_000, { status: 0, hasRetryAfter: false, message: 'no answer in time' }));
   t.ok(judged(60_000, null), 'the process that was asked ended');
 });
