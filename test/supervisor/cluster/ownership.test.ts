@@ -81,7 +81,7 @@ t.test('a job is offered again to an owner that is just handing its account over
   const done: string[] = [];
   const jobsOf = (ownership: Ownership, name: string) => {
     let fetch: (payload: { installationId: string }, accountId?: string) => Promise<void> = async () => undefined;
-    const peers = new PeerRequests();
+    const peers = new PeerRequests({ onError: (error) => t.comment(error.message) });
     t.teardown(() => peers.close());
     const queues: ConstructorParameters<typeof OwnedJobs>[0]['queues'] = {
       work: (_queue, handler) => {
