@@ -27,6 +27,8 @@ const notDurable = {
   max_wal_senders: '0',
   max_wal_size: '256MB',
   autovacuum: 'off',
+  // Some files at once, each with the pools of a whole service.
+  max_connections: '300',
 };
 /** Keeps statements and rows, which may hold secrets, out of the log. */
 const withoutContent = { log_min_error_statement: 'panic', log_error_verbosity: 'terse', log_checkpoints: 'off' };

@@ -2,9 +2,10 @@
 import { availableParallelism } from 'node:os';
 
 /**
- * Files at once. More than cores, because most files wait for other processes and for timers part of their time.
+ * Files at once. Three for each of two cores: four leave a quarter of their time idle, because most files wait for other
+ * processes and for timers.
  */
-const JOBS = Math.max(4, availableParallelism());
+const JOBS = Math.max(6, availableParallelism());
 
 /**
  * The files that take longest, the longest first: begun last, one of them alone would keep the run waiting. A room stands for
@@ -59,8 +60,9 @@ const LONGEST: readonly string[] = [
 ];
 
 /**
- * Files that run at the end with nothing beside them. A plugin that just used up a core starts again with what the others
- * leave, which on a busy machine takes longer than a hook's budget; a debugger's answers come late there too.
+ * Files that run at the end with only each other beside them. A plugin that just used up a core starts again with what the
+ * others leave, which on a busy machine takes longer than a hook's budget; a debugger's answers come late there too. Both
+ * wait most of the time, for deadlines.
  */
 const ALONE: readonly string[] = [
   'test/supervisor/children/hung-code.test.ts',
@@ -85,8 +87,11 @@ const OWN_PROCESS: readonly string[] = [
 ];
 /** Every file and room that this schedule names. */
 export const NAMED: readonly string[] = [...LONGEST, ...ALONE, ...OWN_PROCESS];
-/** Few enough that no process runs longer than the longest files. */
-const FILES_PER_PROCESS = 8;
+/**
+ * Few enough that no process runs longer than the longest files. Each further process costs more than a second of processor
+ * time: its imports, and a first fixture that V8 has not compiled yet.
+ */
+const FILES_PER_PROCESS = 16;
 
 /** Which files run in one process, one after the other: small ones of one room. */
 export function groupFiles(files: readonly string[]): string[][] {
@@ -122,5 +127,5 @@ export async function inOrder<T>(jobs: readonly Job<T>[], report: (result: T) =>
     for (const job of queue) report(await job.start());
   };
   await Promise.all(Array.from({ length: JOBS }, work));
-  for (const job of jobs.filter(isAlone)) report(await job.start());
+  await Promise.all(jobs.filter(isAlone).map(async (job) => report(await job.start())));
 }
