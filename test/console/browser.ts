@@ -62,8 +62,6 @@ export const LOOKS: readonly Look[] = [
   { scheme: 'dark', size: 'phone' },
   { scheme: 'light', size: 'phone' },
 ];
-/** Each scheme and each size once. */
-export const TWO_LOOKS = LOOKS.filter(({ scheme, size }) => (scheme === 'light') === (size === 'wide'));
 
 /** A page of its own, signed in by the link, with whatever it complains about. */
 export async function openConsole(browser: Browser, signInLink: string): Promise<OpenConsole> {

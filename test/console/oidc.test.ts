@@ -1,10 +1,12 @@
 import t from 'tap';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
-import { LOOKS, openConsole, startBrowser } from './browser.ts';
+import { amount } from '../runner/soak.ts';
+import { openConsole, startBrowser } from './browser.ts';
 import { inspect } from './pictures.ts';
 import { AUDIENCE, CLIENT, startSignInIssuer } from './sign-in-issuer.ts';
 
-t.setTimeout(900_000);
+// With --soak, `inspect` looks at every page in every look.
+t.setTimeout(amount({ quick: 600_000, soak: 900_000 }));
 
 t.test('the console sends to the issuer, comes back to where one was, and ends in the console’s cookie', async (t) => {
   const issuer = await startSignInIssuer(t);
@@ -19,7 +21,7 @@ t.test('the console sends to the issuer, comes back to where one was, and ends i
   const signIn = page.getByRole('button', { name: `Sign in with ${new URL(issuer.url).host}` });
   await signIn.waitFor();
   t.equal(await page.getByLabel('Token').count(), 0, 'a token of ours would not be taken');
-  await inspect(t, page, 'sign-in', LOOKS);
+  await inspect(t, page, 'sign-in');
 
   const authorizationRequest = page.waitForRequest((request) => request.url().startsWith(`${issuer.url}/auth`));
   await signIn.click();

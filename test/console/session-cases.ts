@@ -8,7 +8,7 @@ import { findOrCreateAccount } from '../../db/accounts/accounts.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { issueSignInLink } from '../../service/identity/console-sessions.ts';
 import type { ServiceFixture } from '../deploy/service-fixture.ts';
-import { LOOKS, openConsole } from './browser.ts';
+import { openConsole } from './browser.ts';
 import { editDraft, readDraftFile, write } from './editor-actions.ts';
 import { inspect } from './pictures.ts';
 
@@ -23,7 +23,7 @@ export async function runSessionCases(t: Test, service: ServiceFixture, browser:
     await page.keyboard.press('Enter');
     await page.getByRole('alert').getByText('The service does not accept this token').waitFor();
     t.equal(await page.getByLabel('Token').first().inputValue(), 'a.wrong.token');
-    await inspect(t, page, 'sign-in-refused', LOOKS);
+    await inspect(t, page, 'sign-in-refused');
   });
 
   await t.test('a sign-in is for all tabs, and no script can read it', async (t) => {
@@ -73,7 +73,7 @@ export async function runSessionCases(t: Test, service: ServiceFixture, browser:
     await page.keyboard.press('Control+s');
     const dialog = page.getByRole('dialog', { name: 'Your session has ended' });
     await dialog.waitFor();
-    await inspect(t, page, 'session-ended', LOOKS);
+    await inspect(t, page, 'session-ended');
     await dialog.getByLabel('Token').first().fill(service.token);
     await page.keyboard.press('Enter');
     await dialog.waitFor({ state: 'detached' });

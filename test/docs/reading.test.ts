@@ -6,10 +6,13 @@ import fastify from 'fastify';
 import type { Page } from 'playwright-core';
 import t from 'tap';
 import { docsFiles } from '../../api/site/docs-files.ts';
-import { LOOKS, look, openConsole, scrollsSideways, startBrowser, TWO_LOOKS, violations } from '../console/browser.ts';
+import { look, openConsole, startBrowser, violations } from '../console/browser.ts';
+import { inspect } from '../console/pictures.ts';
 import { root } from '../house/source-files.ts';
+import { amount } from '../runner/soak.ts';
 
-t.setTimeout(300_000);
+// With --soak, `inspect` looks at every page in every look.
+t.setTimeout(amount({ quick: 300_000, soak: 900_000 }));
 /** One of each kind: cards, prose with code, wide tables. */
 const PAGES = ['', '/authoring', '/models'];
 
@@ -46,12 +49,7 @@ t.test('the documentation site', async (t) => {
   await t.test('is free of barriers, in every look', async (t) => {
     for (const path of PAGES) {
       await page.goto(`${url}${path}`);
-      for (const each of path === '' ? LOOKS : TWO_LOOKS) {
-        await look(page, each);
-        const name = `${path || '/'} ${each.scheme} ${each.size}`;
-        t.same(await violations(page), [], name);
-        t.notOk(await scrollsSideways(page), name);
-      }
+      await inspect(t, page, `docs${path.replace('/', '-')}`);
     }
   });
 
