@@ -131,7 +131,8 @@ const FAULTS = [
   ['forgets-ids', 'A message that is delivered twice is judged once'],
   ['forgets-signals', 'Stopped before the model answers'],
 ];
-for (const [fault = '', only = ''] of isLong ? FAULTS : FAULTS.slice(0, 1))
+// The table below is that of a fault, too.
+for (const [fault = '', only = ''] of isLong ? FAULTS : [])
   t.test(`a runtime that ${fault.replaceAll('-', ' ')} is caught`, async (t) => {
     const caught = await playScenarios(`plain ${fault}`, only);
     t.ok(caught.length > 0);

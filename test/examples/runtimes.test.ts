@@ -9,6 +9,7 @@ import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
+import { amount } from '../runner/soak.ts';
 import { type Asked, startModelServer } from '../supervisor/host/model-server.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
@@ -78,6 +79,8 @@ async function runExample(name: string, modelUrl: string, account = 'ann', turns
 }
 
 const examples = ['ai-sdk', 'langchain', 'openai-agents'];
+/** What the adapters do is tested with each framework in `test/sdk/adapters.test.ts`, so one example says it in a quick run. */
+const someExamples = amount({ quick: ['ai-sdk'], soak: examples });
 
 for (const name of examples) {
   t.test(name, async (t) => {
@@ -104,7 +107,7 @@ const BROKEN = `
   compaction.summarize = () => { throw new Error('x'); };`;
 await fixture.install({ slug: 'gate', account: 'strict', code: BROKEN, required: true });
 
-for (const name of examples)
+for (const name of someExamples)
   t.test(`${name}: no model is asked where a required plugin did not see the system prompt`, async (t) => {
     const model = await startModelServer(t);
     model.answers = [answer];
@@ -113,7 +116,7 @@ for (const name of examples)
     t.same(model.asked, []);
   });
 
-for (const name of examples)
+for (const name of someExamples)
   t.test(`${name}: a message that a required plugin could not judge is judged when it is sent again`, async (t) => {
     const account = `moody-${name}`;
     const code = `let calls = 0;

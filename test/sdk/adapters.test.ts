@@ -26,6 +26,7 @@ import * as langchain from '../../sdk/adapters/langchain.ts';
 import * as openAiAgents from '../../sdk/adapters/openai-agents.ts';
 import { VetoError } from '../../sdk/adapters/veto-error.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
+import { amount } from '../runner/soak.ts';
 import {
   type Asked,
   openAi,
@@ -517,6 +518,12 @@ const run = async (framework: Framework, isStreamed: boolean, turn: TurnRun): Pr
 
 /** Its events are another view of the same stream. */
 const { 'langchain events': _events, ...told } = frameworks;
+/** Each framework with the ways to run a turn: a quick run takes one of them, by turns, beginning with `first`. */
+const listWays = (first: boolean) =>
+  Object.entries(told).map(([name, framework], at) => {
+    const one = at % 2 === 0 ? first : !first;
+    return { name, framework, ways: amount({ quick: [one], soak: [false, true] }) };
+  });
 
 let accounts = 0;
 for (const [name, framework] of Object.entries(told))
@@ -583,8 +590,8 @@ for (const [name, framework] of Object.entries(told))
       ]);
     });
 
-for (const [name, framework] of Object.entries(told))
-  for (const isStreamed of [false, true])
+for (const { name, framework, ways } of listWays(true))
+  for (const isStreamed of ways)
     t.test(`${name}, ${isStreamed ? 'streamed' : 'whole'}: tools`, async (t) => {
       accounts += 1;
       const account = `tools${accounts}`;
@@ -654,8 +661,8 @@ await fixture.install({
     };`,
 });
 
-for (const [name, framework] of Object.entries(told))
-  for (const isStreamed of [false, true])
+for (const { name, framework, ways } of listWays(false))
+  for (const isStreamed of ways)
     t.test(`${name}${isStreamed ? ', streamed' : ''}: the framework's own tools pass the plugins`, async (t) => {
       const token = await fixture.issuer.issue('baker');
       const session = await connect({ url, token }).start({ agentId: 'a', strict: true });
