@@ -99,6 +99,17 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
   return prepareAnswer(problem, error, request, reply).type(PROBLEM_TYPE).send(problemBody(problem, request.id));
 }
 
+/**
+ * Puts a problem in the place of an answer that is about to be sent. Thrown there, it would lose its form if the answer is an
+ * error already: the framework calls the error handler once.
+ *
+ * @returns the payload
+ */
+export function replaceAnswer(problem: Problem, request: FastifyRequest, reply: FastifyReply): string {
+  prepareAnswer(problem, problem, request, reply).type(PROBLEM_TYPE).removeHeader('content-length');
+  return JSON.stringify(problemBody(problem, request.id));
+}
+
 /** The problem of an error in the middle of a stream, whose status was sent already. */
 export function describeStreamError(error: unknown, request: FastifyRequest): ProblemBody {
   const problem = toProblem(error);

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { replaceAnswer } from '../../service/http/errors.ts';
 import { movedElsewhere, type OwnedWork, type Ownership } from './ownership.ts';
 import { HOPS_MAX } from './ownership-policy.ts';
 import { PeerGoneError } from './peer-links.ts';
@@ -17,7 +18,7 @@ const GONE_WAIT_MS = 15_000;
 export interface Door {
   readonly ownership: Ownership;
   readonly peers: PeerRequests;
-  readonly server: PeerServer;
+  readonly server: Pick<PeerServer, 'countHops'>;
 }
 
 declare module 'fastify' {
@@ -40,14 +41,15 @@ export function serveOwnAccounts(scope: FastifyInstance, door: Door): void {
     await serveElsewhere(door, id, request, reply);
   });
   // While the process stood still, another supervisor may have taken over: its answers are newer.
-  scope.addHook('onSend', async (request) => {
+  scope.addHook('onSend', async (request, reply, payload) => {
     const work = request.ownedWork;
-    if (work === null || door.ownership.isCurrent(work.fence)) return;
+    if (work === null || door.ownership.isCurrent(work.fence)) return payload;
     request.ownedWork = null;
-    throw new Problem(
+    const moved = new Problem(
       'outcome_unknown',
       'The account moved to another supervisor while this call ran. The call may have taken effect: check before you repeat it.',
     );
+    return replaceAnswer(moved, request, reply);
   });
 }
 

@@ -4,6 +4,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { findShard, SHARDS } from '../../../db/cluster/shards.ts';
 import { openListener } from '../../../db/postgres/listener.ts';
+import { notifyShardsChanged } from '../../../db/postgres/notifications.ts';
+import { Problem } from '../../../sdk/contract/errors.ts';
+import { createServer } from '../../../service/http/application.ts';
+import type { Caller } from '../../../service/identity/caller.ts';
+import { serveOwnAccounts } from '../../../supervisor/cluster/door.ts';
 import { OwnedJobs } from '../../../supervisor/cluster/owned-jobs.ts';
 import { MOVE_PAUSE_MS, Ownership } from '../../../supervisor/cluster/ownership.ts';
 import { PeerRequests } from '../../../supervisor/cluster/peer-requests.ts';
@@ -117,3 +122,38 @@ t.test('a job is offered again to an owner that is just handing its account over
   t.same(done, ['second']);
   t.equal(offers, 2, 'the refusal is no failure of the job');
 });
+
+for (const [how, status] of [
+  ['succeeded', 200],
+  ['failed', 409],
+] as const)
+  t.test(`a call that ${how} while its account moved is answered with a problem`, async (t) => {
+    const database = await testDatabase(t);
+    const both = await openTwo(t, database);
+    const [owner] = both;
+    const account = chooseAccount(both);
+    await owner.join(ADDRESS);
+    const peers = new PeerRequests({ onError: (error) => t.comment(error.message) });
+    t.teardown(() => peers.close());
+    const app = createServer({ bodyMaxBytes: 1_000, server: {} });
+    t.teardown(() => app.close());
+    app.addHook('onRequest', async (request) => {
+      request.caller = { id: account } as Caller;
+    });
+    serveOwnAccounts(app, { ownership: owner, peers, server: { countHops: () => 0 } });
+    app.post('/', async (request) => {
+      const fence = request.ownedWork?.fence;
+      if (!fence) throw new Error('it is not served here');
+      await database.pool.query(`UPDATE shards SET owner = NULL, epoch = nextval('shard_epochs') WHERE id = $1`, [
+        fence.shard,
+      ]);
+      await notifyShardsChanged(database.pool);
+      await eventually(async () => !owner.isCurrent(fence));
+      if (status !== 200) throw new Problem('slug_taken', 'It failed.');
+      return { isDone: true };
+    });
+    const answer = await app.inject({ method: 'POST', url: '/' });
+    t.match(answer.json(), { status: 502, code: 'outcome_unknown', detail: /moved to another supervisor/ });
+    t.equal(answer.statusCode, 502);
+    t.match(answer.headers['content-type'], /^application\/problem\+json/);
+  });
