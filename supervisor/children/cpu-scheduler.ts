@@ -28,6 +28,11 @@ const BUSY_MIN_MS = 8;
  * which fill a second on a busy machine.
  */
 const WAITING_BUSY_MIN_MS = 40;
+/**
+ * The same for a child that loads a plugin: loading is work. A plugin that computes for a second while it loads may be honest, but
+ * a draft that does is loaded once, and nothing waits for it but its author.
+ */
+export const LOADING_BUSY_MIN_MS = { plugin: 1_000, draft: 200 } as const;
 /** How long an installation's children stay in the idle class after one was last CPU-bound, milliseconds. */
 const PENALTY_MS = 20_000;
 
@@ -43,8 +48,10 @@ const START_COST_MS = 55;
 const OTHERS_RAN_MS = 5_000;
 
 export interface ScheduledChild {
-  /** Number of running calls. */
+  /** Number of running calls. A child that loads a plugin has one. */
   readonly running: number;
+  /** CPU time that it must have used before it can count as CPU-bound, if that is more than usual. Milliseconds. */
+  readonly busyMinMs?: number;
   readonly plugin: ScheduledPlugin;
   readonly child: {
     /** CPU time used and waited for since its start; zeros after its end. */
@@ -53,7 +60,7 @@ export interface ScheduledChild {
     setCpuClasses(classes: CpuClasses): void;
   };
 }
-interface ScheduledPlugin {
+export interface ScheduledPlugin {
   readonly installationId: string;
   readonly accountId: string;
 }
@@ -186,8 +193,8 @@ export class CpuScheduler {
     const waitedMs = need.waitedMs - before.waitedMs;
     const spanMs = now - at;
     const isBusy = hadMs >= BUSY_SHARE * (spanMs - waitedMs);
-    const decisiveMs = hadMs >= BUSY_SHARE * spanMs ? BUSY_MIN_MS : WAITING_BUSY_MIN_MS;
-    if (isBusy && hadMs < decisiveMs) return 'undecided';
+    const usualMinMs = hadMs >= BUSY_SHARE * spanMs ? BUSY_MIN_MS : WAITING_BUSY_MIN_MS;
+    if (isBusy && hadMs < (child.busyMinMs ?? usualMinMs)) return 'undecided';
     this.#record(measurement, need, use, now);
     return isBusy ? 'busy' : 'normal';
   }

@@ -11,7 +11,13 @@ import type { PluginCall, PluginInvoker } from '../calls/plugin-call.ts';
 import type { Ownership } from '../cluster/ownership.ts';
 import type { Metrics } from '../records/metrics.ts';
 import type { Child, ChildHandlers } from './child.ts';
-import { CpuScheduler, type ScheduledChild, UPDATE_EVERY_MS } from './cpu-scheduler.ts';
+import {
+  CpuScheduler,
+  LOADING_BUSY_MIN_MS,
+  type ScheduledChild,
+  type ScheduledPlugin,
+  UPDATE_EVERY_MS,
+} from './cpu-scheduler.ts';
 import { DRAIN_MS, IDLE_STOP_MS, ROLLBACK_EXITS, SAVE_MS, SPARES, STOP_GRACE_MS, SWEEP_MS } from './fleet-bounds.ts';
 import {
   type CrashLoop,
@@ -49,6 +55,11 @@ export interface FleetOptions extends LoadedChildDeps {
   onError(error: Error): void;
 }
 
+/** A child that loads a plugin or will load one. */
+interface LoadingChild extends ScheduledChild {
+  readonly child: Child;
+}
+
 /** While an installation is uninstalled its child runs only `pluginUninstalled`, and the removal stops it. */
 const isUninstalling = (runner: InstallationRunner): boolean => runner.plugin.status === 'uninstalling';
 
@@ -63,6 +74,7 @@ export class Fleet implements PluginInvoker {
   readonly #spares: SpareChildren;
   readonly #sweeper: NodeJS.Timeout;
   readonly #cpuScheduler = new CpuScheduler();
+  readonly #loading = new Set<LoadingChild>();
   readonly #cpuTimer: NodeJS.Timeout;
   readonly #deps: RunnerDeps;
   readonly #startQueue: StartQueue;
@@ -80,7 +92,7 @@ export class Fleet implements PluginInvoker {
     this.#spares = new SpareChildren(options.start, options.spares ?? SPARES);
     this.#sweeper = setInterval(() => this.#sweep(), SWEEP_MS).unref();
     this.#cpuTimer = setInterval(
-      () => this.#cpuScheduler.update(this.#loadedChildren(), performance.now()),
+      () => this.#cpuScheduler.update(this.#scheduledChildren(), performance.now()),
       UPDATE_EVERY_MS,
     ).unref();
     this.#deps = {
@@ -314,7 +326,23 @@ export class Fleet implements PluginInvoker {
     const spare = inspectable && startInspectable ? makeSpare(startInspectable) : this.#spares.claim();
     spare.child.assignAccount(plugin.accountId);
     spare.child.setCpuClasses(this.#cpuScheduler.classifyStart(plugin, performance.now()));
+    this.#loading.add({ child: spare.child, plugin, running: 1, busyMinMs: LOADING_BUSY_MIN_MS.plugin });
     return spare;
+  }
+
+  /** Lets a child that only loads code compete for the CPU like those of the fleet. `plugin`: whom its use is counted for. */
+  scheduleDraft(child: Child, plugin: ScheduledPlugin): void {
+    this.#loading.add({ child, plugin, running: 1, busyMinMs: LOADING_BUSY_MIN_MS.draft });
+  }
+
+  /** Those that load are measured from when they are ready: a start itself takes as much as a CPU-bound child. */
+  *#scheduledChildren(): Generator<ScheduledChild> {
+    for (const loading of this.#loading) {
+      const { state } = loading.child;
+      if (state === 'ready') yield loading;
+      else if (state !== 'spawning') this.#loading.delete(loading);
+    }
+    yield* this.#loadedChildren();
   }
 
   *#loadedChildren(): Generator<ScheduledChild & LoadedChild> {

@@ -9,15 +9,23 @@ import { HostCallRefusal } from './child-errors.ts';
  *
  * @param sourceName the bundle's name in stack traces
  * @param hasFetch whether the package declares hosts: SDKs take `fetch` when their client is made, often while the file loads
+ * @param onStart called with the child
  * @throws ChildError: `load` with the plugin's own message and stack, `timeout` over `limits.loadBudgetMs`, or `dead`
  */
-export async function introspect(jail: Jail, bundle: string, sourceName: string, hasFetch = false): Promise<Loaded> {
+export async function introspect(
+  jail: Jail,
+  bundle: string,
+  sourceName: string,
+  hasFetch = false,
+  onStart: (child: Child) => void = () => undefined,
+): Promise<Loaded> {
   const child: Child = startChild(jail, {
     // Log lines of code that is not installed yet have no reader.
     onHostCall: () => Promise.reject(new HostCallRefusal('not_granted', 'nothing is granted while a package is read')),
     onLog: () => {},
     onExit: () => {},
   });
+  onStart(child);
   try {
     return await child.load(
       { bundle, sourceName, members: hasFetch ? ['http.fetch'] : [], settings: {}, secretNames: [], expected: null },

@@ -33,6 +33,7 @@ import { sweepReminders } from '../../db/sessions/reminders.ts';
 import { sweepChanges } from '../../db/sessions/session-changes.ts';
 import { sweepCalls } from '../../db/sessions/tool-calls.ts';
 import { openRetryingWriter } from '../../service/timing/retrying-writer.ts';
+import type { Child } from '../children/child.ts';
 import { ChildError } from '../children/child-errors.ts';
 import type { Fleet } from '../children/fleet.ts';
 import { introspect } from '../children/introspect.ts';
@@ -199,9 +200,12 @@ async function answerRequest(
   if (!question) return;
   const isOperators = accountId !== undefined && (await isOperator(deps.pool, accountId));
   const refused = findRefusal(deps.sandbox, isOperators);
+  const onStart = (child: Child) => {
+    if (accountId !== undefined) deps.fleet.scheduleDraft(child, { installationId: introspectionId, accountId });
+  };
   const answer =
     refused === null
-      ? await runIntrospection(deps, { ...question, hasFetch })
+      ? await runIntrospection(deps, { ...question, hasFetch }, onStart)
       : ({ ok: false, message: refused, unavailable: true } as const);
   await answerIntrospection(deps.pool, introspectionId, answer);
 }
@@ -209,6 +213,7 @@ async function answerRequest(
 async function runIntrospection(
   deps: JobDeps,
   { bundleSha256, sourceName, hasFetch }: IntrospectionRequest,
+  onStart: (child: Child) => void,
 ): Promise<Introspection> {
   try {
     const bundle = await deps.blobs.read(bundleSha256);
@@ -217,6 +222,7 @@ async function runIntrospection(
       bundle.toString('utf8'),
       sourceName,
       hasFetch,
+      onStart,
     );
     return { ok: true, registrations, places: { ...places }, schemaFaults: [...schemaFaults] };
   } catch (error) {

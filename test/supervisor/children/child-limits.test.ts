@@ -8,6 +8,7 @@ import { limits } from '../../../sdk/contract/limits.ts';
 import { type Child, type ChildBounds, startChild } from '../../../supervisor/children/child.ts';
 import { SpareChildren } from '../../../supervisor/children/spare-children.ts';
 import { findLimiter, type Limiter } from '../../../supervisor/jail/limiter.ts';
+import { groupFile, groupPath } from './control-group.ts';
 import { bundleOf, callTool, errorOf, testChild, testJail, toolOf } from './jailed-child.ts';
 
 const RESIDENT_MB = 160;
@@ -115,17 +116,6 @@ t.test('children of one account have a group in common, with the memory and the 
   await Promise.all([spare, onDemand, other].map((child) => child.kill('the test is over')));
   while (gone.some((folder) => existsSync(folder))) await new Promise((resolve) => setTimeout(resolve, 20));
 });
-
-/** The folder of a process's control group. `controller`: empty in version 2, where one group has all controllers. */
-function groupPath(pid: number, controller: string): string {
-  const lines = readFileSync(`/proc/${pid}/cgroup`, 'latin1').split('\n');
-  const rows = lines.map((line) => line.split(':'));
-  const [, names = '', path = ''] = rows.find(([, of = '']) => of.split(',').includes(controller)) ?? [];
-  return join('/sys/fs/cgroup', names === '' ? '' : controller, path);
-}
-
-const groupFile = (pid: number, controller: string, file: string): string =>
-  readFileSync(join(groupPath(pid, controller), file), 'latin1').trim();
 
 t.test('processes that start share one weight until they have groups of their own', async (t) => {
   const { kind } = findLimiter();

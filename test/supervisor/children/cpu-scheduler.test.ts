@@ -3,6 +3,7 @@ import t from 'tap';
 import { CpuScheduler, type ScheduledChild, UPDATE_EVERY_MS } from '../../../supervisor/children/cpu-scheduler.ts';
 
 interface Actor extends ScheduledChild {
+  busyMinMs?: number;
   running: number;
   hadMs: number;
   waitedMs: number;
@@ -76,6 +77,17 @@ t.test('many short calls are no hog', async (t) => {
     stage.pass(UPDATE_EVERY_MS, [busy, 0.2, 0]);
   }
   t.same(busy.decisions, [false]);
+});
+
+t.test('loading is work: it counts as CPU-bound only after the time given', async (t) => {
+  const one = actor('a');
+  const stage = new Stage();
+  one.running = 1;
+  one.busyMinMs = 200;
+  stage.pass(180, [one, 1, 0]);
+  t.same(one.decisions, [false]);
+  stage.pass(60, [one, 1, 0]);
+  t.same(one.decisions, [false, true]);
 });
 
 t.test('what spins without a call steps back too', async (t) => {

@@ -2,7 +2,10 @@
 import t from 'tap';
 import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
+import type { Child } from '../../../supervisor/children/child.ts';
+import { introspect } from '../../../supervisor/children/introspect.ts';
 import { eventually, isAlive, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { groupFile } from './control-group.ts';
 
 // Most of them wait for a deadline.
 t.jobs = 4;
@@ -119,4 +122,24 @@ t.test('at load: the call answers within the load budget, and the others of the 
     return rows[0]?.last_exit && /loading took longer/.test(rows[0].last_exit.reason);
   });
   t.pass('the reason is kept');
+});
+
+t.test('in a draft: soon it runs only while nothing else wants to, and the author’s next draft does not', async (t) => {
+  const { limiter, jail } = shared.sandbox;
+  if (limiter === 'rlimit') return;
+  const isIdle = ({ pid }: Child) => groupFile(pid, limiter === 'cgroup1' ? 'cpu' : '', 'cpu.idle') === '1';
+  const load = async (id: string, code: string, check: (child: Child) => Promise<unknown>) => {
+    const checked = Promise.withResolvers<unknown>();
+    const schedule = (child: Child) => {
+      shared.supervisor.fleet.scheduleDraft(child, { installationId: id, accountId: 'author' });
+      child.ready.then(() => check(child)).then(checked.resolve, checked.reject);
+    };
+    const loaded = introspect(jail, code, 'index.js', false, schedule);
+    await Promise.all([checked.promise, loaded.catch(() => undefined)]);
+  };
+  await load('first', SPIN, async (child) => {
+    await eventually(async () => isIdle(child));
+    await child.kill('the test has seen it');
+  });
+  await load('second', '', async (child) => t.notOk(isIdle(child)));
 });
