@@ -55,10 +55,10 @@ import { SshGuards } from './host/ssh/guards.ts';
 import { openSshHosts, type SshHosts, type SshTarget } from './host/ssh/hosts.ts';
 import { sshCalls } from './host/ssh/ssh.ts';
 import { defaultQuota, type WorkspaceQuota, Workspaces } from './host/workspace/workspaces.ts';
+import { RecurrenceClock } from './host-tools/recurrence-clock.ts';
 import type { Jail } from './jail/jail.ts';
 import { findRefusal, type Sandbox } from './jail/sandbox.ts';
 import { AuditSink } from './records/audit-sink.ts';
-
 import { HookCounts } from './records/hook-counts.ts';
 import { defaultLogCaps, type LogCaps, LogSink } from './records/log-sink.ts';
 import { createMetrics, type Gauges, type Metrics } from './records/metrics.ts';
@@ -228,6 +228,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     wake: (plugin) => fleet.wake(plugin),
     finishUpdate: (installationId) => waitForUpdate({ pool, listener }, installationId, UPDATE_WAIT_MS),
     ssh: { hosts: sshHosts, connections: ssh },
+    recurrences: new RecurrenceClock(),
     inspections: new Inspections({
       supervisorId: ownership.id,
       pool,
@@ -280,7 +281,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     await within(fleet.close(STOP_GRACE_MS), FLEET_CLOSE_MS);
     await llm.close();
     ssh.close();
-    await sshHosts.ofAccounts.privateKeys.close();
+    await Promise.all([sshHosts.ofAccounts.privateKeys.close(), services.recurrences.close()]);
     peers.close();
     await within(closed, LAST_ANSWERS_MS);
     app.server.closeAllConnections();

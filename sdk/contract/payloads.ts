@@ -3,8 +3,18 @@ import { z } from 'zod';
 
 /** An opaque id, made by Bulkhead or by the agent runtime. */
 export const id = z.string().min(1).max(200);
-/** A time in ISO 8601 with an offset. */
-export const timestamp = z.iso.datetime({ offset: true });
+/** The last millisecond whose year has four digits, in UTC. */
+export const TIME_MAX_MS = Date.parse('9999-12-31T23:59:59.999Z');
+const TIME_MIN_MS = Date.parse('0001-01-01T00:00:00.000Z');
+/** A time in ISO 8601 with an offset. In UTC its year has four digits, too: others cannot be written in an answer. */
+export const timestamp = z.iso
+  .datetime({ offset: true })
+  .refine(isNameable, 'must be a time between the years 1 and 9999, in UTC');
+
+function isNameable(text: string): boolean {
+  const ms = Date.parse(text);
+  return ms >= TIME_MIN_MS && ms <= TIME_MAX_MS;
+}
 /** The name of a tool, command, provider or setting. `__` is reserved: it separates slug and tool name. */
 export const surfaceName = z
   .string()

@@ -12,7 +12,7 @@ import { runSessionHook } from '../sessions/hooks.ts';
 import { queueReply } from '../sessions/replies.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { digestOf, toJudgement } from '../sessions/turn-answers.ts';
-import { type Following, findFollowing } from './recurrence.ts';
+import type { Following } from './recurrence.ts';
 
 /** Interval of looking for what is due. Milliseconds. */
 const SCAN_MS = 1_000;
@@ -106,7 +106,7 @@ async function deliverReminder(services: SessionServices, reminder: ReminderRow,
   const { accountId, sessionId, nextAt } = reminder;
   const session = await services.sessions.get(accountId, sessionId).catch(skipUnknown);
   if (!session || nextAt === null) return;
-  const following = findFollowing(reminder, nextAt, Date.now());
+  const following = await services.recurrences.follow(accountId, reminder, nextAt, Date.now());
   const messageId = `reminder-${digestOf([sessionId, reminder.id])}-${reminder.occurrence}`;
   const judged = await judgeReminder(services, session, reminder, messageId);
   await services.faultPoint('reminder.due-judged');

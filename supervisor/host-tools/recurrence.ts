@@ -1,6 +1,7 @@
 /** The times of a reminder that repeats: an RRULE of RFC 5545, in a time zone of IANA. */
 import { RRuleTemporal } from 'rrule-temporal';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { TIME_MAX_MS } from '../../sdk/contract/payloads.ts';
 
 /** Steps that a rule may take to its next time. A rule that never comes true would take all until the year 9999. */
 const STEPS_MAX = 1_000;
@@ -8,7 +9,6 @@ const STEPS_MAX = 1_000;
 const MISSED_COUNTED_MAX = 100;
 const COUNT_MAX = 10_000;
 const INTERVAL_MAX = 1_000;
-const YEAR_MAX = 9_999;
 const FREQUENCIES: ReadonlySet<string> = new Set(['HOURLY', 'DAILY', 'WEEKLY', 'MONTHLY', 'YEARLY']);
 /** Parts of a rule, and what their values look like. `BYSECOND` is missing: nothing repeats within a minute. */
 const NUMBERS = /^[+-]?\d{1,3}(,[+-]?\d{1,3}){0,30}$/;
@@ -18,7 +18,7 @@ const PARTS: Readonly<Record<string, RegExp>> = {
   COUNT: /^[1-9]\d{0,4}$/,
   UNTIL: /^\d{8}(T\d{6}Z?)?$/,
   WKST: /^(MO|TU|WE|TH|FR|SA|SU)$/,
-  BYDAY: /^[+-]?\d{0,2}(MO|TU|WE|TH|FR|SA|SU)(,[+-]?\d{0,2}(MO|TU|WE|TH|FR|SA|SU)){0,13}$/,
+  BYDAY: /^([+-]?\d{1,2})?(MO|TU|WE|TH|FR|SA|SU)(,([+-]?\d{1,2})?(MO|TU|WE|TH|FR|SA|SU)){0,13}$/,
   BYHOUR: NUMBERS,
   BYMINUTE: /^\d{1,2}$/,
   BYMONTH: NUMBERS,
@@ -27,6 +27,18 @@ const PARTS: Readonly<Record<string, RegExp>> = {
   BYWEEKNO: NUMBERS,
   BYSETPOS: NUMBERS,
 };
+/** The numbers that a part takes. `isSigned`: also counted from the end. The library leaves others out without a word. */
+const RANGES: Readonly<Record<string, { readonly least: number; readonly most: number; readonly isSigned: boolean }>> =
+  {
+    BYDAY: { least: 1, most: 53, isSigned: true },
+    BYHOUR: { least: 0, most: 23, isSigned: false },
+    BYMINUTE: { least: 0, most: 59, isSigned: false },
+    BYMONTH: { least: 1, most: 12, isSigned: false },
+    BYMONTHDAY: { least: 1, most: 31, isSigned: true },
+    BYYEARDAY: { least: 1, most: 366, isSigned: true },
+    BYWEEKNO: { least: 1, most: 53, isSigned: true },
+    BYSETPOS: { least: 1, most: 366, isSigned: true },
+  };
 const ZONE = /^[A-Za-z][A-Za-z0-9_+/-]{0,63}$/;
 
 /** A rule without `COUNT`, which is kept beside it. */
@@ -36,34 +48,39 @@ export interface Recurrence {
   readonly count: number | null;
 }
 
-/** @throws Problem `bad_request` that names the part */
-export function readRecurrence(text: string, startsAt: string, zone: string): Recurrence {
+/** Reads a rule without computing its times. @throws Problem `bad_request` that names the part */
+export function parseRecurrence(text: string): Recurrence {
   const parts = text
     .replace(/^RRULE:/i, '')
     .toUpperCase()
     .split(';')
     .map((part) => part.split('='));
   for (const [name = '', value = '', ...rest] of parts) {
-    if (!PARTS[name]?.test(value) || rest.length > 0)
-      throw refuse('repeat', `has a part that is not supported: ${name}`);
+    if (!Object.hasOwn(PARTS, name) || !PARTS[name]?.test(value) || rest.length > 0)
+      throw refuseRepeat(`has a part that is not supported: ${name}`);
+    const outside = findOutside(name, value);
+    if (outside !== undefined) throw refuseRepeat(`has a number that ${name} does not take: ${outside}`);
   }
   const values = new Map(parts.map(([name = '', value = '']) => [name, value]));
-  if (values.size < parts.length) throw refuse('repeat', 'has a part twice');
+  if (values.size < parts.length) throw refuseRepeat('has a part twice');
   if (!FREQUENCIES.has(values.get('FREQ') ?? ''))
-    throw refuse('repeat', `needs FREQ=${[...FREQUENCIES].join(', ')}: nothing repeats more often than every hour`);
+    throw refuseRepeat(`needs FREQ=${[...FREQUENCIES].join(', ')}: nothing repeats more often than every hour`);
   const count = values.has('COUNT') ? Number(values.get('COUNT')) : null;
-  if (count !== null && count > COUNT_MAX) throw refuse('repeat', `has a COUNT above ${COUNT_MAX}`);
-  if (Number(values.get('INTERVAL') ?? 1) > INTERVAL_MAX)
-    throw refuse('repeat', `has an INTERVAL above ${INTERVAL_MAX}`);
-  if (count !== null && values.has('UNTIL')) throw refuse('repeat', 'has both COUNT and UNTIL');
+  if (count !== null && count > COUNT_MAX) throw refuseRepeat(`has a COUNT above ${COUNT_MAX}`);
+  if (Number(values.get('INTERVAL') ?? 1) > INTERVAL_MAX) throw refuseRepeat(`has an INTERVAL above ${INTERVAL_MAX}`);
+  if (count !== null && values.has('UNTIL')) throw refuseRepeat('has both COUNT and UNTIL');
   values.delete('COUNT');
-  const rule = [...values].map(([name, value]) => `${name}=${value}`).join(';');
-  try {
-    buildRule(rule, startsAt, zone).next(new Date(startsAt), false);
-  } catch {
-    throw refuse('repeat', `has no time within ${STEPS_MAX} steps, or is not a rule of RFC 5545`);
-  }
-  return { rule, count };
+  return { rule: [...values].map(([name, value]) => `${name}=${value}`).join(';'), count };
+}
+
+function findOutside(name: string, value: string): string | undefined {
+  const range = RANGES[name];
+  if (range === undefined) return undefined;
+  const numbers = value.split(',').flatMap((each) => /^[+-]?\d+/.exec(each)?.[0] ?? []);
+  return numbers.find((text) => {
+    const number = Number(text);
+    return Math.abs(number) < range.least || Math.abs(number) > range.most || (number < 0 && !range.isSigned);
+  });
 }
 
 /** @throws Problem `bad_request` */
@@ -76,6 +93,7 @@ export function requireZone(zone: string): void {
   }
 }
 
+export const refuseRepeat = (message: string) => refuse('repeat', message);
 const refuse = (field: string, message: string) =>
   new Problem('bad_request', `${field} ${message}.`, { errors: [{ field, message }] });
 
@@ -91,45 +109,39 @@ export interface Following {
   /** Times that passed since the one that is due, without it. Counted up to `MISSED_COUNTED_MAX`. */
   readonly missed: number;
 }
+/** A time, and the rule by which it comes again. */
+export interface RepeatedTime {
+  /** Null: it does not. */
+  readonly repeat: string | null;
+  readonly startsAt: string;
+  readonly zone: string;
+  readonly remaining: number | null;
+}
 
-/** What follows a time that is due. */
+/** What follows a time that is due. May take long. @throws an error for a rule that does not come true, or is none */
 export function findFollowing(
-  {
-    repeat,
-    startsAt,
-    zone,
-    remaining,
-  }: {
-    readonly repeat: string | null;
-    readonly startsAt: string;
-    readonly zone: string;
-    readonly remaining: number | null;
-  },
+  { repeat, startsAt, zone, remaining }: RepeatedTime,
   dueAt: string,
   now: number,
 ): Following {
   const over = { nextAt: null, remaining, missed: 0 };
   if (repeat === null) return over;
-  try {
-    const rule = buildRule(repeat, startsAt, zone);
-    let left = remaining;
-    let missed = 0;
-    let at = findNext(rule, Date.parse(dueAt));
-    while (at !== null && (left === null || left > 1)) {
-      left = left === null ? null : left - 1;
-      if (at > now) return { nextAt: new Date(at).toISOString(), remaining: left, missed };
-      missed += 1;
-      // Without a count, the times between are not needed.
-      at = findNext(rule, missed < MISSED_COUNTED_MAX || left !== null ? at : now);
-    }
-    return { ...over, missed };
-  } catch {
-    return over;
+  const rule = buildRule(repeat, startsAt, zone);
+  let left = remaining;
+  let missed = 0;
+  let at = findNext(rule, Date.parse(dueAt));
+  while (at !== null && (left === null || left > 1)) {
+    left = left === null ? null : left - 1;
+    if (at > now) return { nextAt: new Date(at).toISOString(), remaining: left, missed };
+    missed += 1;
+    // Without a count, the times between are not needed.
+    at = findNext(rule, missed < MISSED_COUNTED_MAX || left !== null ? at : now);
   }
+  return { ...over, missed };
 }
 
 /** Milliseconds since the epoch; null: there is none that a date of the wire can name. */
 function findNext(rule: RRuleTemporal, after: number): number | null {
   const next = rule.next(new Date(after), false);
-  return next === null || next === undefined || next.year > YEAR_MAX ? null : next.epochMilliseconds;
+  return next === null || next === undefined || next.epochMilliseconds > TIME_MAX_MS ? null : next.epochMilliseconds;
 }

@@ -13,7 +13,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { runHookOrThrow } from '../sessions/hooks.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { createReusedProblem, digestOf } from '../sessions/turn-answers.ts';
-import { readRecurrence, requireZone } from './recurrence.ts';
+import { requireZone } from './recurrence.ts';
 
 /** Maximum number of reminders of an account that are not over. */
 const REMINDERS_MAX = 1_000;
@@ -59,16 +59,18 @@ export function scheduleReminder(
         errors: [{ field: 'at', message: 'is in the past' }],
       });
     requireZone(wanted.zone);
-    if (wanted.repeat !== null) readRecurrence(wanted.repeat, wanted.at, wanted.zone);
+    const readRule = (at: string) =>
+      wanted.repeat === null ? null : services.recurrences.read(session.accountId, wanted.repeat, at, wanted.zone);
+    let recurrence = await readRule(wanted.at);
     const context = { notifyId: reminderId, notify: wanted };
     const answer = await runHookOrThrow(services, session, 'middleware.notifySchedule', context, trigger);
     await services.faultPoint('reminder.judged');
     const { text, at } = answer.context.notify;
     const { zone, to } = wanted;
     // A plugin may have moved the first time, from which a rule counts.
-    const { rule, count } =
-      wanted.repeat === null ? { rule: null, count: null } : readRecurrence(wanted.repeat, at, zone);
-    const fields = { text, to, zone, repeat: rule, startsAt: at, remaining: count };
+    if (at !== wanted.at) recurrence = await readRule(at);
+    const { rule: repeat, count: remaining } = recurrence ?? { rule: null, count: null };
+    const fields = { text, to, zone, repeat, startsAt: at, remaining };
     const made = await insertReminder(services.pool, key, fields, { digest, most: REMINDERS_MAX });
     await services.faultPoint('reminder.written');
     if (made) return describeReminder(made);

@@ -14,8 +14,10 @@ import {
 import { inTransaction } from '../../db/postgres/pool.ts';
 import type { Queryable } from '../../db/postgres/rows.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { SECOND } from '../../sdk/contract/limits.ts';
 import { storedText } from '../../service/http/schemas.ts';
 import type { Caller } from '../../service/identity/caller.ts';
+import { TimeLimitError } from '../../service/timing/bounded-worker.ts';
 import type { SshTest } from '../host/ssh/connections.ts';
 import { hostKey, SSH_PORT } from '../host/ssh/hosts.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
@@ -29,6 +31,8 @@ const HOST_KEYS_MAX = 8;
 /** An RSA key of 16,384 bits takes 13,000. */
 const PRIVATE_KEY_MAX_CHARS = 16_384;
 const PASSWORD_MAX_CHARS = 1_024;
+/** A key of `ssh-keygen` takes less than a second on a machine with nothing else to do. Milliseconds. */
+const OPEN_KEY_MS = 20 * SECOND;
 const PORT_MAX = 65_535;
 
 const oneLine = (maxChars: number) =>
@@ -190,18 +194,23 @@ async function readLogin(
     return password === undefined ? undefined : { password };
   }
   if (password !== undefined) throw faultOf('password', 'Send a private key or a password, not both.');
-  const opened = await ssh.hosts.ofAccounts.privateKeys.open(accountId, { text: privateKey, passphrase });
-  if (opened === 'late')
-    throw faultOf(
-      'privateKey',
-      'The private key takes too long to decrypt. Write it again with fewer rounds: ssh-keygen -p -a 16 -f <file>.',
-    );
+  const opened = await ssh.hosts.ofAccounts.privateKeys
+    .run(accountId, { text: privateKey, passphrase }, OPEN_KEY_MS)
+    .catch(toSlowKeyProblem);
   if (opened === null)
     throw faultOf(
       'privateKey',
       'This is no private key of OpenSSH or PEM of the type Ed25519, ECDSA or RSA, or its passphrase is missing or wrong.',
     );
   return { privateKey: opened };
+}
+
+function toSlowKeyProblem(error: unknown): never {
+  if (!(error instanceof TimeLimitError)) throw error;
+  throw faultOf(
+    'privateKey',
+    'The private key takes too long to decrypt. Write it again with fewer rounds: ssh-keygen -p -a 16 -f <file>.',
+  );
 }
 
 const faultOf = (field: string, message: string) =>

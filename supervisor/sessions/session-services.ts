@@ -17,6 +17,7 @@ import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
 import type { Inspections } from '../children/inspector/inspections.ts';
 import type { Door } from '../cluster/door.ts';
 import type { SshAccess } from '../host/ssh/guarded-command.ts';
+import type { RecurrenceClock } from '../host-tools/recurrence-clock.ts';
 import type { HookCounts } from '../records/hook-counts.ts';
 import type { RunningCalls } from './running-calls.ts';
 import type { SessionCache } from './session-cache.ts';
@@ -41,6 +42,8 @@ export interface SessionServices extends ChainDeps {
   faultPoint(step: string): Promise<void> | undefined;
   /** The SSH hosts of accounts, and connections to them. */
   readonly ssh: SshAccess;
+  /** The times of reminders that repeat. */
+  readonly recurrences: RecurrenceClock;
   readonly inspections: Inspections;
   /** Steps of turns that must not run twice at once. */
   readonly turnLocks: KeyedLocks;

@@ -2,14 +2,17 @@
 import type { Pool } from 'pg';
 import { listSshHosts, readSshLogin, type SshHostRow, type SshLogin } from '../../../db/accounts/ssh-hosts.ts';
 import type { SecretKeys } from '../../../db/files/secrets.ts';
+import { BoundedWorker } from '../../../service/timing/bounded-worker.ts';
 import { perMinute, TokenBuckets } from '../../../service/timing/token-bucket.ts';
 import { HostError } from '../host-call.ts';
 import { isPublicAddress } from '../http/addresses.ts';
 import { type Resolution, resolveHost } from '../http/resolution.ts';
-import { PrivateKeyOpener } from './private-key-opener.ts';
+import type { PrivateKeyText } from './private-key.ts';
 
 /** New connections of an account to its own hosts. Otherwise it could look for open ports or guess passwords elsewhere. */
 const CONNECTS_PER_MINUTE = 30;
+/** Of the thread that opens private keys. */
+const THREAD_HEAP_MB = 64;
 
 /** A host that an account may use. */
 export interface SshHost {
@@ -29,7 +32,11 @@ export interface SshHost {
 
 export class AccountHosts {
   readonly keys: SecretKeys;
-  readonly privateKeys = new PrivateKeyOpener();
+  /** A key says itself how many rounds its decryption takes, up to years. */
+  readonly privateKeys = new BoundedWorker<PrivateKeyText, string | null>(
+    new URL('./private-key-worker.ts', import.meta.url),
+    { name: 'openPrivateKey', heapMegabytes: THREAD_HEAP_MB },
+  );
   readonly #pool: Pool;
   readonly #resolution: Resolution;
   readonly #connects = new TokenBuckets(perMinute(CONNECTS_PER_MINUTE));

@@ -40,6 +40,11 @@ t.test('the hooks run for whoever changes a to-do, and say who that is', async (
   const due = { dueAt: '2030-01-01T01:00:00+01:00', trigger: 'agent' };
   t.match(await todos('PATCH', '/a', due), { status: 200, body: { dueAt: '2030-01-01T00:00:00.000Z' } });
   t.match(await todos('PATCH', '/a', due), { status: 200 }, 'nothing changes, so nobody is asked');
+  for (const dueAt of ['9999-12-31T23:59:59-12:00', '0000-01-01T00:00:00Z', '0001-01-01T00:00:00+01:00'])
+    t.match(await todos('PATCH', '/a', { dueAt, trigger: 'agent' }), {
+      status: 400,
+      body: { detail: 'dueAt: must be a time between the years 1 and 9999, in UTC' },
+    });
   t.match(await todos('PATCH', '/a', { title: 'refuse update', trigger: 'agent' }), { body: { code: 'cancelled' } });
   t.match(
     await todos('PATCH', '/a', { title: 'shift', trigger: 'agent' }),

@@ -1,0 +1,60 @@
+/** Computes the times of reminders in a thread: a rule of a few words may take minutes to come true, or never does. */
+import { SECOND } from '../../sdk/contract/limits.ts';
+import { BoundedWorker, TimeLimitError } from '../../service/timing/bounded-worker.ts';
+import { type Following, parseRecurrence, type Recurrence, type RepeatedTime, refuseRepeat } from './recurrence.ts';
+import type { RecurrenceTask } from './recurrence-worker.ts';
+
+/** Ordinary rules take a millisecond, on a busy machine with a new thread a second or two. Milliseconds. */
+const READ_MS = 10 * SECOND;
+const FOLLOW_MS = 30 * SECOND;
+const THREAD_HEAP_MB = 64;
+
+export class RecurrenceClock {
+  readonly #worker = new BoundedWorker<RecurrenceTask, Following | null>(
+    new URL('./recurrence-worker.ts', import.meta.url),
+    { name: 'computeFollowing', heapMegabytes: THREAD_HEAP_MB },
+  );
+  readonly #readMs: number;
+
+  constructor(readMs = READ_MS) {
+    this.#readMs = readMs;
+  }
+
+  /** Reads a rule whose first time is `startsAt`. @throws Problem `bad_request` that names the part */
+  async read(accountId: string, text: string, startsAt: string, zone: string): Promise<Recurrence> {
+    const recurrence = parseRecurrence(text);
+    const repeated = { repeat: recurrence.rule, startsAt, zone, remaining: null };
+    const following = await this.#compute(
+      accountId,
+      { repeated, dueAt: startsAt, now: Date.parse(startsAt) },
+      this.#readMs,
+    );
+    if (following === null) throw refuseRepeat('comes true too rarely, or is not a rule of RFC 5545');
+    return recurrence;
+  }
+
+  /** What follows a time that is due. A rule that cannot be computed any more is over. */
+  async follow(
+    accountId: string,
+    { repeat, startsAt, zone, remaining }: RepeatedTime,
+    dueAt: string,
+    now: number,
+  ): Promise<Following> {
+    const over = { nextAt: null, remaining, missed: 0 };
+    if (repeat === null) return over;
+    const task = { repeated: { repeat, startsAt, zone, remaining }, dueAt, now };
+    return (await this.#compute(accountId, task, FOLLOW_MS)) ?? over;
+  }
+
+  close(): Promise<void> {
+    return this.#worker.close();
+  }
+
+  /** Null: the rule cannot be computed, or not in time. */
+  #compute(accountId: string, task: RecurrenceTask, timeMs: number): Promise<Following | null> {
+    return this.#worker.run(accountId, task, timeMs).catch((error: unknown) => {
+      if (error instanceof TimeLimitError) return null;
+      throw error;
+    });
+  }
+}
