@@ -25,6 +25,7 @@ export class Run {
   readonly #other: Account | null;
   readonly #made = new Map<string, Promise<unknown>>();
   readonly #watches: LogWatch[] = [];
+  readonly #removals: (() => Promise<unknown>)[] = [];
   #number = 0;
   readonly #name = `conform-${randomBytes(4).toString('hex')}`;
 
@@ -187,9 +188,15 @@ export class Run {
     );
   }
 
+  /** Removes something at the end of the run that is no plugin, installation or session. */
+  onClose(remove: () => Promise<unknown>): void {
+    this.#removals.push(remove);
+  }
+
   /** Ends its streams and removes what it created. Plugins with a published version cannot be deleted; they are delisted. */
   async close(): Promise<void> {
     for (const watch of this.#watches) watch.close();
+    for (const remove of this.#removals) await remove();
     const accounts = [this.own, ...(this.#other ? [this.#other] : [])];
     for (const kind of ['sessions', 'installations', 'plugins'] as const)
       await Promise.all(

@@ -3,6 +3,7 @@ import type { Chapter } from '../row.ts';
 import { channels } from './channel-rows.ts';
 import { endpoints } from './endpoint-rows.ts';
 import { errors } from './error-rows.ts';
+import { foreign } from './foreign-rows.ts';
 import { hooks } from './hook-rows.ts';
 import { host } from './host-rows.ts';
 import { packages } from './package-rows.ts';
@@ -16,5 +17,5 @@ import { transitions } from './transition-rows.ts';
 
 export const chapters: readonly Chapter[] = [
   ...[resources, surface, transitions, endpoints, rules],
-  ...[errors, records, packages, hooks, host, channels, sessions, quotas],
+  ...[errors, records, packages, hooks, host, channels, sessions, foreign, quotas],
 ];
