@@ -12,6 +12,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Refuses tokens with scopes, whatever the scopes. */
     readonly wholeAccount?: boolean;
+    /** Reads, but runs plugins: needs the scope of a write, whatever its method. */
+    readonly runsPlugins?: boolean;
   }
   interface FastifyRequest {
     caller: Caller | null;
@@ -67,8 +69,9 @@ function requireScope(
   { read, write }: RequiredScopes,
 ): void {
   if (scopes === null) return;
-  const isRead = method === 'GET' || method === 'HEAD';
-  const scope = routeOptions.config?.wholeAccount ? null : isRead ? read : write;
+  const { wholeAccount = false, runsPlugins = false } = routeOptions.config ?? {};
+  const isRead = (method === 'GET' || method === 'HEAD') && !runsPlugins;
+  const scope = wholeAccount ? null : isRead ? read : write;
   if (isAllowed(scopes, scope)) return;
   const why = scope === null ? 'No token with scopes may do this' : `This needs the scope ${scope}`;
   throw new Problem('insufficient_scope', `${why}, and the token has: ${scopes.join(' ') || 'none'}.`);

@@ -83,8 +83,10 @@ export function openConsoleSessions({ pool, tokens, signIn, lifetimeMs }: Parts)
       const { issuer, tokenId, expiresAt } = await tokens.verify(token);
       const account = await signIn.signIn(token);
       const until = Date.now() + lifetimeMs;
-      // Tokens of an issuer live for minutes; the session stands for the sign-in there.
-      return begin(account.id, tokenId, issuer === BUILT_IN_ISSUER ? Math.min(until, expiresAt) : until);
+      // Tokens of an issuer live for minutes, and the session stands for the sign-in there. One that Bulkhead signed ends it,
+      // also where a service got it for an account of an issuer.
+      const isIssuers = issuer !== BUILT_IN_ISSUER && tokenId === null;
+      return begin(account.id, tokenId, isIssuers ? until : Math.min(until, expiresAt));
     },
     async redeem(code) {
       const accountId = await redeemSignInCode(pool, hash(code));

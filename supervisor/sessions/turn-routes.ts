@@ -425,12 +425,16 @@ export function turnRoutes(services: SessionServices): FastifyPluginAsyncZod {
       };
     });
 
-    app.get('/sessions/:sessionId/turns/:turnId/prompt', { schema: shapes.prompt }, async (request) => {
-      const session = await requireSession(services, requireCaller(request), request.params);
-      const key = { sessionId: session.id, turnId: request.params.turnId };
-      const { compactAfter = null, keep } = request.query;
-      return readPrompt(services, session, key, readRuntime(request), { compactAfter, keep });
-    });
+    app.get(
+      '/sessions/:sessionId/turns/:turnId/prompt',
+      { config: { runsPlugins: true }, schema: shapes.prompt },
+      async (request) => {
+        const session = await requireSession(services, requireCaller(request), request.params);
+        const key = { sessionId: session.id, turnId: request.params.turnId };
+        const { compactAfter = null, keep } = request.query;
+        return readPrompt(services, session, key, readRuntime(request), { compactAfter, keep });
+      },
+    );
 
     app.post('/sessions/:sessionId/turns/:turnId/prompt', { schema: shapes.promptWith }, async (request) => {
       const session = await requireSession(services, requireCaller(request), request.params);

@@ -3,6 +3,8 @@ import type { AddressInfo } from 'node:net';
 import { decodeJwt, importJWK, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
+import { addDelegation } from '../../../db/accounts/delegations.ts';
+import type { OpenApiDocument } from '../../../service/http/openapi.ts';
 import { openIssuer } from '../../../service/identity/tokens.ts';
 import { makeKey, startIssuer } from '../../service/issuer.ts';
 import { startSupervisorFixture } from '../../supervisor/supervisor-fixture.ts';
@@ -126,6 +128,44 @@ t.test('a service acts for an account that allowed it', async (t) => {
       t.match(answer.json(), { code: 'insufficient_scope' }, `${method} ${url}`);
     }
     t.match(await exchange({ subject_token: token }), { status: 400 }, 'and is no token of a service');
+  });
+
+  await t.test('on every address of both interfaces', async (t) => {
+    const { access_token: token } = (await exchange({ scope: 'sessions:read' })).body;
+    const headers = { authorization: `Bearer ${token}` };
+    const applications = [
+      { app: supervisor.app, prefix: '' },
+      { app: api.app, prefix: '/api' },
+    ];
+    for (const { app, prefix } of applications) {
+      const { paths } = (await app.inject(`${prefix}/openapi.json`)).json<OpenApiDocument>();
+      for (const [path, methods] of Object.entries(paths))
+        for (const [name, { security }] of Object.entries(methods)) {
+          const method = name.toUpperCase() as 'GET';
+          // Reads of the session API are what the token is for; those without a sign-in are for everybody.
+          const isAllowed = security !== undefined || (prefix === '' && method === 'GET' && !path.endsWith('/prompt'));
+          if (isAllowed) continue;
+          const url = prefix + path.replaceAll(/\{\w+\}/g, 'x');
+          const { statusCode, body } = await app.inject({ method, url, headers });
+          t.match({ statusCode, body }, { statusCode: 403, body: /insufficient_scope/ }, `${method} ${url}`);
+        }
+    }
+  });
+
+  await t.test('no session of the console outlives the token, whoever signs the account in', async (t) => {
+    const eve = await findOrCreateAccount(api.pool, 'eve', 'https://idp.example');
+    const reading = { ...delegation, issuer: issuer.url, scopes: ['account:read'] };
+    await addDelegation(api.pool, { accountId: eve.id, tokenId: null }, reading, 10);
+    const { access_token: token } = (await exchange({ audience: eve.id })).body;
+    const answer = await api.app.inject({
+      method: 'POST',
+      url: '/api/sign-in',
+      headers: { host: new URL(PUBLIC_URL).host, origin: PUBLIC_URL, 'x-bulkhead-console': '1' },
+      payload: { token },
+    });
+    t.match(answer.json(), { name: /^eve/ });
+    const [, seconds] = /Max-Age=(\d+)/.exec(String(answer.headers['set-cookie'])) ?? [];
+    t.ok(Number(seconds) <= 600, `it ends in ${seconds} s`);
   });
 
   await t.test('tokens that are forged, of others, for others or too old are refused alike', async (t) => {
