@@ -178,18 +178,29 @@ class Service {
 
   async #runAgent(session: Session, message: ServedMessage): Promise<void> {
     const signal = this.#signal;
+    // Before the agent begins: of several processes, only the one that holds the turn asks its model.
+    if (!(await this.#holdTurn(session, message))) return;
     const answer = this.#agent(message, { session, signal });
     let text = '';
     if (Symbol.asyncIterator in answer) for await (const piece of answer) text += piece;
     else text = (await answer) ?? '';
-    const known = await session.turn(message.id).look({ signal }).catch(ignoreMissing);
-    if (known !== null && known.turn.state !== 'open') return;
-    const { id, trigger } = message;
-    const turn = known === null ? await session.openTurn({ id, trigger }, { signal }) : session.turn(id);
-    if (turn.record?.action === 'cancel') return;
+    const turn = session.turn(message.id);
+    if ((await turn.look({ signal })).turn.state !== 'open') return;
     const { state } = await turn.end(text === '' ? undefined : text, { signal });
     // A plugin stopped the text: the turn ends without one.
     if (state === 'open') await turn.end(undefined, { signal });
+  }
+
+  /** False: a plugin cancelled the message, or another process has answered it. @throws BulkheadError `turn_held` */
+  async #holdTurn(session: Session, { id, trigger }: ServedMessage): Promise<boolean> {
+    try {
+      const { record } = await session.openTurn({ id, trigger }, { signal: this.#signal });
+      return record?.state === 'open';
+    } catch (error) {
+      // The agent of an earlier run opened it with other fields. It belongs to this process now.
+      if (error instanceof BulkheadError && error.code === 'id_reused') return true;
+      throw error;
+    }
   }
 }
 

@@ -49,8 +49,12 @@ async function untilServed(desk: Awaited<ReturnType<typeof openDesk>>): Promise<
 t.test('every channel’s message is answered once, in order, and the reply is sent', async (t) => {
   const desk = await openDesk();
   const positions: string[] = [];
+  const asked: string[] = [];
   const options = { channels: true, onPosition: (position: string) => void positions.push(position) };
-  const agent: ServedAgent = async ({ text, trigger }) => `${trigger}: ${text}!`;
+  const agent: ServedAgent = async ({ text, trigger }) => {
+    asked.push(text);
+    return `${trigger}: ${text}!`;
+  };
   const services = ['one', 'two'].map((runtime) => start(agent, { ...options, client: desk.client(runtime) }));
   await untilServed(desk);
   await desk.deliver('more', 'and more');
@@ -59,6 +63,7 @@ t.test('every channel’s message is answered once, in order, and the reply is s
     return texts.includes('channel: and more!') ? texts : undefined;
   });
   t.equal(new Set(sent).size, sent.length, 'each reply is sent once, though two processes serve');
+  t.equal(new Set(asked).size, asked.length, 'and one agent is asked');
   t.ok(sent.indexOf('channel: more!') < sent.indexOf('channel: and more!'), 'in order');
   t.ok(positions.length > 0);
   for (const { stop } of services) stop();
@@ -73,8 +78,8 @@ t.test('an agent may stream, end its turn itself, or be stopped by a plugin', as
       yield 'pieces';
     };
     const endTurn = async () => {
-      const turn = await session.openTurn({ id, trigger: 'channel' });
-      await turn.end('by the agent');
+      const turn = await session.openTurn({ id, trigger: 'channel', systemPrompt: 'Be brief.' });
+      await turn.end(`by the agent: ${(await turn.prompt()).systemPrompt}`);
     };
     if (text === 'stream') return pieces();
     if (text === 'own') return endTurn();
@@ -83,10 +88,12 @@ t.test('an agent may stream, end its turn itself, or be stopped by a plugin', as
   const { stop, served } = start(agent, { channels: true, client: desk.client('one') });
   await untilServed(desk);
   await desk.deliver('stream', 'own', 'secret', 'last');
-  await eventually(async () => (await desk.sent()).at(-1) === 'ready' && (await desk.sent()).includes('by the agent'));
+  await eventually(
+    async () => (await desk.sent()).at(-1) === 'ready' && (await desk.sent()).includes('by the agent: Be brief.'),
+  );
   t.same(
     (await desk.sent()).filter((text) => text !== 'ready'),
-    ['in pieces', 'by the agent'],
+    ['in pieces', 'by the agent: Be brief.'],
   );
   stop();
   await served;
