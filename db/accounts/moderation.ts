@@ -3,6 +3,7 @@ import type { Pool } from 'pg';
 import { notifyAccountChanged, notifyInstallationsOfAccount, notifyPluginChanged } from '../postgres/notifications.ts';
 import { inTransaction, type Transaction } from '../postgres/pool.ts';
 import { findRow } from '../postgres/rows.ts';
+import { postponeDueReminders } from '../sessions/reminders.ts';
 import { ACCOUNT_COLUMNS, type Account, setOperator } from './accounts.ts';
 import { recordAction } from './operator-actions.ts';
 
@@ -42,6 +43,9 @@ export function changeOperator(
   });
 }
 
+/** Within this time all supervisors know that the plugins of an account may run again. Seconds. */
+const RESUMED_WITHIN_S = 5;
+
 /**
  * Suspends an account, or ends the suspension. A suspended account cannot sign in, and nothing of its installations runs;
  * webhooks and events for them are stored and wait. A second call changes the reason.
@@ -59,6 +63,7 @@ export function changeSuspension(
     const account = await lockAccount(tx, name);
     if (account === null || account.suspendedReason === reason) return account;
     await tx.query('UPDATE accounts SET suspended_reason = $2 WHERE id = $1', [account.id, reason]);
+    if (reason === null) await postponeDueReminders(tx, account.id, RESUMED_WITHIN_S);
     await recordAction(tx, { action: reason === null ? 'resume' : 'suspend', subject: name, reason, by });
     await notifyAccountChanged(tx, account.id);
     await notifyInstallationsOfAccount(tx, account.id);

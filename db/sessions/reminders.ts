@@ -95,6 +95,9 @@ export const pageComingReminders = (
     query,
   );
 
+/** No plugin of a suspended account runs, so none could judge its reminders: they wait. */
+const IS_ACTIVE = `NOT EXISTS (SELECT 1 FROM accounts a WHERE a.id = r.account_id AND a.suspended_reason IS NOT NULL)`;
+
 /**
  * What is due, oldest first.
  *
@@ -119,7 +122,8 @@ export const listDueReminders = (
     pool,
     `SELECT ${REMINDER} FROM (
        SELECT r.*, row_number() OVER (PARTITION BY account_id ORDER BY due_at, position) AS n FROM reminders r
-        WHERE due_at <= now() AND ${isInShardsSql('account_id', '$1')} AND account_id <> ALL ($2::text[])) reminders
+        WHERE due_at <= now() AND ${isInShardsSql('account_id', '$1')} AND account_id <> ALL ($2::text[])
+          AND ${IS_ACTIVE}) reminders
       WHERE n <= $3 ORDER BY due_at, reminders.position LIMIT $4`,
     [shards, busy, perAccount, limit],
   );
@@ -132,7 +136,7 @@ export interface NextTime {
   readonly outcome: ReminderOutcome;
 }
 
-/** Ends the time `occurrence` of a reminder. False: it has ended already, or was cancelled. */
+/** Ends the time `occurrence` of a reminder. False: it has ended already, was cancelled, or its account was suspended. */
 export const advanceReminder = async (
   tx: Queryable,
   { sessionId, id, occurrence }: Pick<ReminderRow, 'sessionId' | 'id' | 'occurrence'>,
@@ -140,9 +144,9 @@ export const advanceReminder = async (
 ): Promise<boolean> =>
   (await changeRows(
     tx,
-    `UPDATE reminders SET next_at = $4, due_at = $4, remaining = $5, last_outcome = $6, last_at = now(),
+    `UPDATE reminders r SET next_at = $4, due_at = $4, remaining = $5, last_outcome = $6, last_at = now(),
             occurrence = occurrence + 1, attempts = 0
-      WHERE session_id = $1 AND id = $2 AND occurrence = $3`,
+      WHERE session_id = $1 AND id = $2 AND occurrence = $3 AND ${IS_ACTIVE}`,
     [sessionId, id, occurrence, nextAt, remaining, outcome],
   )) > 0;
 
@@ -158,6 +162,13 @@ export async function postponeReminder(
     [sessionId, id, occurrence, seconds],
   );
 }
+
+/** What waited comes after this time: a supervisor that does not know yet that plugins run again would deliver it past them. */
+export const postponeDueReminders = (tx: Queryable, accountId: string, seconds: number): Promise<unknown> =>
+  tx.query(
+    'UPDATE reminders SET due_at = now() + make_interval(secs => $2) WHERE account_id = $1 AND due_at <= now()',
+    [accountId, seconds],
+  );
 
 /** Deletes what has been over for `OVER_KEPT_DAYS`. */
 export async function sweepReminders(pool: Pool): Promise<void> {

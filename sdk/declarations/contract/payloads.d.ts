@@ -2,7 +2,9 @@
 import { z } from 'zod';
 /** An opaque id, made by Bulkhead or by the agent runtime. */
 export declare const id: z.ZodString;
-/** A time in ISO 8601 with an offset. */
+/** The last millisecond whose year has four digits, in UTC. */
+export declare const TIME_MAX_MS: number;
+/** A time in ISO 8601 with an offset. In UTC its year has four digits, too: others cannot be written in an answer. */
 export declare const timestamp: z.ZodISODateTime;
 /** The name of a tool, command, provider or setting. `__` is reserved: it separates slug and tool name. */
 export declare const surfaceName: z.ZodString;

@@ -1,5 +1,6 @@
 /** Reminders: what is due comes once, judged, to the agent or to the channel, whatever was down meanwhile. */
 import t from 'tap';
+import { changeSuspension } from '../../../db/accounts/moderation.ts';
 import { requireZone } from '../../../supervisor/host-tools/recurrence.ts';
 import { RecurrenceClock } from '../../../supervisor/host-tools/recurrence-clock.ts';
 import { connect as connectChannel, deliver } from '../delivery/channels.ts';
@@ -182,6 +183,36 @@ t.test('while a required plugin does not run, it waits and is not lost', async (
   await fixture.notify(broken.installationId);
   await retry();
   await eventually(async () => (await reminders('GET', '/r1')).body.lastOutcome === 'delivered');
+});
+
+t.test('while its account is suspended, it waits, because no plugin could judge it', async (t) => {
+  const [fixture, other] = [shared.withNewAccount(), shared.withNewAccount()];
+  const { installationId } = await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  const [session, calm] = [await startSession(fixture), await startSession(other)];
+  const reminders = remindersOf(fixture, session);
+  const later = { at: inMs(HOUR_MS), to: 'agent', trigger: 'user' };
+  t.equal((await reminders('POST', '', { id: 'r1', text: 'refuse deliver', ...later })).status, 201);
+  await changeSuspension(fixture.pool, fixture.account, 'it sends spam');
+  await fixture.pool.query(`UPDATE reminders SET due_at = now() - interval '1 minute' WHERE session_id = $1`, [
+    session,
+  ]);
+  await remindersOf(other, calm)('POST', '', { text: 'calm', at: inMs(0), to: 'agent', trigger: 'user' });
+  // Both were due when the supervisor looked.
+  await eventually(async () => (await transcript(other, calm)).length === 1);
+  const { rows } = await fixture.pool.query(
+    'SELECT last_outcome AS outcome, attempts FROM reminders WHERE session_id = $1',
+    [session],
+  );
+  t.same(rows, [{ outcome: null, attempts: 0 }]);
+  await changeSuspension(fixture.pool, fixture.account, null);
+  // It waits until supervisors know that plugins run again, which this one does now.
+  await fixture.notify(installationId);
+  await fixture.pool.query('UPDATE reminders SET due_at = now() WHERE session_id = $1', [session]);
+  const outcome = async () =>
+    (await fixture.pool.query('SELECT last_outcome FROM reminders WHERE session_id = $1', [session])).rows[0]
+      .last_outcome;
+  await eventually(async () => (await outcome()) !== null);
+  t.equal(await outcome(), 'cancelled', 'by the plugin that runs again');
 });
 
 t.test('a flood of one account is spread, and another account does not wait for it', async (t) => {
