@@ -13,6 +13,7 @@ import { streamText, wrapLanguageModel } from 'ai';
 import { bulkhead } from '../sdk/adapters/ai-sdk.ts';
 import { connect } from '../sdk/session/session.ts';
 import { removeTimeLimit } from '../test/runner/harness.ts';
+import { completeSearchPath } from '../test/runner/programs.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { openAiDelta, openAiEvents, openAiStart } from '../test/supervisor/host/model-server.ts';
 import { startSupervisorFixture } from '../test/supervisor/supervisor-fixture.ts';
@@ -26,7 +27,9 @@ const SENTENCE = ['The', ' oven', ' holds', ' forty', ' loaves.'];
 const NEXT = [' And', ' more.'];
 const FREE_GOAL = 1.1;
 const GUARDED_GOAL_MS = 20;
-const GUARD = 'middleware.outboundMessage = { stream: true, handler: () => {} };';
+const GUARD = `middleware.outboundMessage = { stream: true, handler: (ctx) => {
+  return { message: { text: ctx.message.text.replace('forty', 'thirty') } };
+} };`;
 
 removeTimeLimit();
 const endings: (() => unknown)[] = [];
@@ -51,6 +54,7 @@ interface Request {
   readonly endedAt: number;
 }
 interface Sample {
+  readonly text: string;
   readonly first: number;
   /** When the stream has its first sentence and the word after it. */
   readonly sentence: number;
@@ -79,7 +83,7 @@ async function ask(wrapped: Parameters<typeof wrapLanguageModel>[0]['model']): P
     text += part;
     if (Number.isNaN(sentence) && text.includes('. ')) sentence = now;
   }
-  return { first, sentence, requests };
+  return { text, first, sentence, requests };
 }
 
 /** Of the first request to a path. */
@@ -110,6 +114,7 @@ function printSplit(name: string, samples: readonly Sample[], pieces: boolean): 
 }
 
 try {
+  await completeSearchPath();
   const server = await startTestServer();
   endings.push(() => server.stop());
   process.env[SERVER_VARIABLE] = server.url;
@@ -133,6 +138,8 @@ try {
       if (at >= 0) samples[kind as keyof typeof kinds].push(sample);
     }
   }
+  for (const { text } of samples.guarded)
+    if (!text.includes('thirty')) throw new Error(`the guard does not run: ${text}`);
   const first = (kind: keyof typeof kinds) => median(samples[kind].map((sample) => sample.first));
   const [alone, free, guarded] = [first('raw'), first('free'), first('guarded')];
   const sentence = median(samples.raw.map((sample) => sample.sentence));

@@ -9,6 +9,7 @@ import type { AddressInfo } from 'node:net';
 import { loadavg } from 'node:os';
 import { Client } from 'undici';
 import { removeTimeLimit } from '../test/runner/harness.ts';
+import { completeSearchPath } from '../test/runner/programs.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { startSupervisorFixture } from '../test/supervisor/supervisor-fixture.ts';
 import { percentile } from './percentiles.ts';
@@ -25,7 +26,7 @@ const CODE = `
   middleware.outboundMessage = () => {};
   middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' Be kind.';`;
 
-type Send = (method: 'GET' | 'POST', path: string, body?: unknown) => Promise<void>;
+type Send = (method: 'GET' | 'POST', path: string, body?: unknown) => Promise<string>;
 // The test fixtures load tap, whose time limit of 30 s would end a measurement.
 removeTimeLimit();
 const endings: (() => unknown)[] = [];
@@ -57,7 +58,7 @@ function callHooks(send: Send, session: string): Promise<number[]> {
   ]);
 }
 
-async function timeAll(steps: readonly (() => Promise<void>)[]): Promise<number[]> {
+async function timeAll(steps: readonly (() => Promise<unknown>)[]): Promise<number[]> {
   const times: number[] = [];
   for (const step of steps) {
     const started = performance.now();
@@ -70,6 +71,7 @@ async function timeAll(steps: readonly (() => Promise<void>)[]): Promise<number[
 const sum = (numbers: readonly number[]): number => numbers.reduce((all, one) => all + one, 0);
 
 try {
+  await completeSearchPath();
   const server = await startTestServer();
   endings.push(() => server.stop());
   process.env[SERVER_VARIABLE] = server.url;
@@ -83,6 +85,7 @@ try {
     const answer = await client.request({ method, path, headers, ...(body ? { body: JSON.stringify(body) } : {}) });
     const text = await answer.body.text();
     if (answer.statusCode >= 300) throw new Error(`${path} answered ${answer.statusCode}: ${text}`);
+    return text;
   };
   const [turns, hooks]: [number[][], number[][]] = [[], []];
   // A new session now and then: a prompt reads the whole conversation, whose length is not what is measured.
@@ -94,6 +97,8 @@ try {
     turns.push(took[0]);
     hooks.push(took[1]);
   }
+  const last = await send('POST', `/sessions/${await fixture.session()}/turns`, opening(randomUUID()));
+  if (!last.includes('Be kind.')) throw new Error(`the plugin does not run: ${last}`);
   const steps = ['open with prompt', 'end with output'].map((name, step) => {
     const times = turns.map((times) => times[step] ?? 0);
     return `${name} ${percentile(times, MEDIAN).toFixed(2)} ms`;

@@ -70,6 +70,7 @@ import { buildSessionApi, type SessionApiOptions } from './sessions/session-api.
 import { SessionCache } from './sessions/session-cache.ts';
 import type { SessionServices } from './sessions/session-services.ts';
 import { openSessionStreams } from './sessions/session-streams.ts';
+import { UntouchedTurns } from './sessions/untouched-turns.ts';
 
 /** How long an author waits for a saved draft: longer than the budgets of a load and of its health check. Milliseconds. */
 const UPDATE_WAIT_MS = 20_000;
@@ -220,6 +221,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     sessions,
     faultPoint,
     turnLocks: new KeyedLocks(),
+    untouchedTurns: new UntouchedTurns(),
     runningCalls: new RunningCalls(),
     invoker: fleet,
     signIn,

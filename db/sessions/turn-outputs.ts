@@ -230,7 +230,7 @@ export async function passOutput(
 /**
  * Adds a judged text to the transcript and ends its turn with it, in one statement.
  *
- * @returns null: as `passOutput`, or another output of the turn is not complete
+ * @returns null: as `passOutput`, another output of the turn is not complete, or the id is known
  * @throws Problem `quota_exceeded`
  */
 export function passLastOutput(
@@ -245,7 +245,8 @@ export function passLastOutput(
      ended AS (
        UPDATE turns SET state = 'ended', ended_at = now(), reply_id = $4 FROM s
         WHERE turns.session_id = s.id AND turns.id = $2 AND runtime = $3 AND state = 'open'
-          AND NOT EXISTS (SELECT 1 FROM turn_outputs o WHERE o.session_id = $1 AND o.turn_id = $2 AND o.state = 'open')
+          AND NOT EXISTS (SELECT 1 FROM turn_outputs o WHERE o.session_id = $1 AND o.turn_id = $2 AND (o.state = 'open' OR o.id = $4))
+          AND ${IS_NEW_ID}
        RETURNING turns.*),
      passed AS (
        INSERT INTO turn_outputs (session_id, turn_id, id, account_id, pieces, is_held, state, digest, judgement, attachments)

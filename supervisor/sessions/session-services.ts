@@ -21,6 +21,7 @@ import type { RecurrenceClock } from '../host-tools/recurrence-clock.ts';
 import type { HookCounts } from '../records/hook-counts.ts';
 import type { RunningCalls } from './running-calls.ts';
 import type { SessionCache } from './session-cache.ts';
+import type { UntouchedTurns } from './untouched-turns.ts';
 
 /** The body of a hook or tool call: a stranger's plugin gets it, and every other call of the process waits meanwhile. Bytes. */
 export const CALL_BODY_MAX_BYTES = MIB;
@@ -47,6 +48,7 @@ export interface SessionServices extends ChainDeps {
   readonly inspections: Inspections;
   /** Steps of turns that must not run twice at once. */
   readonly turnLocks: KeyedLocks;
+  readonly untouchedTurns: UntouchedTurns;
   readonly runningCalls: RunningCalls;
   /** Waits until no update of an installation is under way, or it waits for its user. */
   finishUpdate(installationId: string): Promise<void>;

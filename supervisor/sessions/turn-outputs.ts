@@ -21,7 +21,7 @@ import {
   vetoOutput,
 } from '../../db/sessions/turn-outputs.ts';
 import { holdTurn, type Judgement, type TurnKey } from '../../db/sessions/turns.ts';
-import { describeCancel } from '../../sdk/contract/errors.ts';
+import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
 import { type attachments, BEFORE_MAX_CHARS, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { createBadRequest } from '../../service/http/errors.ts';
 import { readOutboundMode } from '../children/account-plugins-cache.ts';
@@ -63,6 +63,8 @@ export interface WholeOutput {
   readonly isShown?: boolean;
   /** Adds the judged text to the transcript. False: the runtime may not go on with the turn. */
   readonly save?: ((key: OutputKey, output: JudgedOutputRow) => Promise<boolean>) | undefined;
+  /** Whether it is known to be the first output of a turn that the runtime holds. `save` must find out where that is wrong. */
+  readonly isNew?: boolean | undefined;
 }
 
 /** @throws Problem `turn_held`, `turn_ended`, `id_reused`, `not_found`, `quota_exceeded` */
@@ -71,13 +73,14 @@ export function sendWholeOutput(
   session: Session,
   turn: TurnKey,
   runtime: string,
-  { id, text, attachments, target, isShown = false, save }: WholeOutput,
+  { id, text, attachments, target, isShown = false, save, isNew = false }: WholeOutput,
 ): Promise<OutputAnswer> {
   const shown = isShown ? text : '';
   const digest = digestOf([text, attachments]);
   const key = { ...turn, outputId: id ?? `${turn.turnId}:${digest.slice(0, DIGEST_CHARS)}` };
   return withLock(services, key, async () => {
-    if (!(await holdNewOutput(services.pool, key, runtime))) {
+    services.untouchedTurns.take(key, runtime);
+    if (!isNew && !(await holdNewOutput(services.pool, key, runtime))) {
       const known = await requireOutput(services, key);
       if (known.digest !== digest) throw createReusedProblem('an output of this turn');
       if (known.state !== 'open') return describeOutput(known, shown.length);
@@ -87,7 +90,7 @@ export function sendWholeOutput(
   });
 }
 
-interface OutputPiece extends Omit<WholeOutput, 'isShown' | 'save'> {
+interface OutputPiece extends Omit<WholeOutput, 'isShown' | 'save' | 'isNew'> {
   readonly piece: number;
   /** Whether this is the last piece. */
   readonly done: boolean;
@@ -105,6 +108,7 @@ export function sendPiece(
   const key = { ...turn, outputId: id ?? `${turn.turnId}:streamed` };
   const digest = digestOf([piece, text, attachments]);
   return withLock(services, key, async () => {
+    services.untouchedTurns.take(key, runtime);
     const mode = readOutboundMode(await services.pluginsCache.current(session.accountId));
     if (piece === 0) await requireRoom(services.pool, session.accountId, 'transcripts', 0);
     const added = await addPiece(services.pool, key, runtime, { piece, text, mode, maxChars: TEXT_MAX_CHARS });
@@ -269,7 +273,7 @@ export async function finishOutputs(
   }
 }
 
-interface CompleteOutput extends Omit<WholeOutput, 'id' | 'isShown'> {
+interface CompleteOutput extends Omit<WholeOutput, 'id' | 'isShown' | 'isNew'> {
   readonly digest: string;
   /** The part that was shown already. */
   readonly shown: string;
@@ -367,6 +371,12 @@ const withLock = <T>(services: SessionServices, { sessionId, turnId, outputId }:
 /** @throws Problem if the runtime may not go on with the turn */
 async function requireLease({ pool }: SessionServices, key: TurnKey, runtime: string): Promise<void> {
   if (!(await holdTurn(pool, key, runtime))) throw await explainRefusal(pool, key);
+}
+
+/** Why the first output of an untouched turn was not written. */
+export async function explainKnownOutput(services: SessionServices, key: OutputKey): Promise<Problem> {
+  await requireOutput(services, key);
+  return new Problem('unavailable', 'Another supervisor has taken this text meanwhile. Send the request again.');
 }
 
 /** The output whose id a request repeats. @throws Problem if there is none */

@@ -59,12 +59,17 @@ export async function readPrompt(
   return buildPrompt(services, session, turn, request);
 }
 
-/** The prompt of a turn that the runtime holds. */
+/**
+ * The prompt of a turn that the runtime holds.
+ *
+ * @param early the messages, read while that of the turn was written
+ */
 export async function buildPrompt(
   services: SessionServices,
   session: Session,
   turn: TurnRow,
   request: PromptRequest,
+  early?: Promise<ConversationRows>,
 ): Promise<PromptAnswer> {
   const model = request.model ?? turn.model;
   const judgePrompt = async () => {
@@ -73,7 +78,7 @@ export async function buildPrompt(
   };
   const [answer, conversation, tools, plugins] = await Promise.all([
     judgePrompt(),
-    readConversation(services, session, turn, request),
+    readConversation(services, session, turn, request, early),
     listSessionTools(services, session),
     services.pluginsCache.get(session.accountId),
   ]);
@@ -111,25 +116,27 @@ async function readConversation(
   session: Session,
   turn: TurnRow,
   { compactAfter, keep }: PromptRequest,
+  early?: Promise<ConversationRows>,
 ): Promise<Conversation> {
-  const found = await readRows(services, session);
+  const read = early && addMessage(await early, turn);
+  const found = read ?? (await readConversationRows(services, session));
   if (compactAfter === null || found.rows.length <= compactAfter) return describeConversation(found);
   // Two prompts at once have one summary made.
   return services.turnLocks.run(`${session.id} summary`, async () => {
-    const current = await readRows(services, session);
+    const current = await readConversationRows(services, session);
     if (current.rows.length <= compactAfter) return describeConversation(current);
     return compact(services, session, turn, current, keep);
   });
 }
 
-interface Rows {
+export interface ConversationRows {
   readonly summary: SummaryRow | null;
   /** After the summary, oldest first. */
   readonly rows: readonly MessageRow[];
   readonly isTruncated: boolean;
 }
 
-async function readRows({ pool }: SessionServices, session: Session): Promise<Rows> {
+export async function readConversationRows({ pool }: SessionServices, session: Session): Promise<ConversationRows> {
   const [summary, newest] = await Promise.all([
     findSummary(pool, session.id),
     listModelMessages(pool, session.id, MESSAGES_MAX + 1),
@@ -137,7 +144,20 @@ async function readRows({ pool }: SessionServices, session: Session): Promise<Ro
   return { summary, rows: newest.slice(0, MESSAGES_MAX).reverse(), isTruncated: newest.length > MESSAGES_MAX };
 }
 
-function describeConversation({ summary, rows, isTruncated }: Rows, notice: string | null = null): Conversation {
+/** The rows with the message of the turn, which was written in the same moment. Null: they must be read again. */
+function addMessage(found: ConversationRows, { id, openedAt, message }: TurnRow): ConversationRows | null {
+  if (found.rows.some((row) => row.id === id)) return found;
+  if (message === null || found.rows.length >= MESSAGES_MAX) return null;
+  const { text, data, judgement } = message;
+  // The position is read by a compaction alone, which reads all again.
+  const row: MessageRow = { id, role: 'user', text, at: openedAt, data, judgement, position: '' };
+  return { ...found, rows: [...found.rows, row] };
+}
+
+function describeConversation(
+  { summary, rows, isTruncated }: ConversationRows,
+  notice: string | null = null,
+): Conversation {
   const head = summary ? [toSummaryMessage(summary)] : [];
   return { verdict: CONTINUE, messages: [...head, ...rows.map(toMessage)], isTruncated, notice };
 }
@@ -155,7 +175,7 @@ async function compact(
   services: SessionServices,
   session: Session,
   turn: TurnRow,
-  current: Rows,
+  current: ConversationRows,
   keep: number,
 ): Promise<Conversation> {
   const cut = findCut(current.rows, current.rows.length - keep);

@@ -50,8 +50,14 @@ import {
   toJudgement,
   type Verdict,
 } from './turn-answers.ts';
-import { finishOutputs, sendWholeOutput, type WholeOutput } from './turn-outputs.ts';
-import { buildPrompt, type PromptAnswer, type PromptRequest } from './turn-prompt.ts';
+import { explainKnownOutput, finishOutputs, sendWholeOutput, type WholeOutput } from './turn-outputs.ts';
+import {
+  buildPrompt,
+  type ConversationRows,
+  type PromptAnswer,
+  type PromptRequest,
+  readConversationRows,
+} from './turn-prompt.ts';
 
 type Attachments = z.infer<typeof attachments>;
 
@@ -108,18 +114,20 @@ export async function openTurn(
   runtime: string,
 ): Promise<OpenedTurn> {
   // A request that is sent twice at once is judged once.
-  const { row, stopped } = await services.turnLocks.run(`${session.id} ${request.id}`, () =>
-    claimAndJudge(services, session, request, runtime),
+  const { row, stopped, conversation } = await services.turnLocks.run(`${session.id} ${request.id}`, () =>
+    claimAndJudge(services, session, request, runtime, prompt !== null),
   );
   const turn = { ...describeTurn(row), ...(stopped ? describeCancelled(stopped) : {}) };
   if (!prompt || row.state !== 'open') return turn;
-  return { ...turn, prompt: await buildPrompt(services, session, row, prompt) };
+  return { ...turn, prompt: await buildPrompt(services, session, row, prompt, conversation) };
 }
 
 interface JudgedTurn {
   readonly row: TurnRow;
   /** A required plugin that did not run. */
   readonly stopped?: Cancel;
+  /** The messages before, read while a new turn was written. */
+  readonly conversation?: Promise<ConversationRows>;
 }
 type NewRequest = Omit<TurnRequest, 'prompt'>;
 
@@ -128,6 +136,7 @@ async function claimAndJudge(
   session: Session,
   request: NewRequest,
   runtime: string,
+  isPromptNext: boolean,
 ): Promise<JudgedTurn> {
   const { pool } = services;
   const key = { sessionId: session.id, turnId: request.id };
@@ -140,8 +149,13 @@ async function claimAndJudge(
   const isKnown = await hasTurnOrMessage(pool, key);
   const judged = isKnown ? null : await judgeMessage(services, session, request, toMessage(request, null));
   if (judged && !judged.answer.cancel) {
+    const conversation = isPromptNext ? readConversationRows(services, session) : undefined;
+    // Awaited by the prompt, unless the turn is not new.
+    conversation?.catch(() => undefined);
+    const openedAt = performance.now();
     const row = await openNewTurn(services, session, turn, judged);
-    if (row) return { row };
+    if (row) services.untouchedTurns.add(key, runtime, openedAt + (turn.leaseSeconds * 1_000) / 2);
+    if (row) return { row, ...(conversation ? { conversation } : {}) };
   }
   const claimed = await claimTurn(pool, session.id, turn);
   if (!claimed) throw new Problem('not_found', 'You have no session with this id.');
@@ -299,12 +313,15 @@ export async function endTurnWith(
 ): Promise<TurnAnswer> {
   const { pool } = services;
   let ended: TurnRow | null = null;
+  const isNew = services.untouchedTurns.take(key, runtime) && session.channelId === null;
   // Without a channel, one statement adds the text and ends the turn.
   const save = async (output: OutputKey, row: JudgedOutput): Promise<boolean> => {
-    if (session.channelId === null && row.text !== '') ended = await passLastOutput(pool, output, runtime, row);
+    if (session.channelId !== null || row.text === '') return passOutput(pool, output, runtime, row);
+    ended = await passLastOutput(pool, output, runtime, row);
+    if (ended === null && isNew) throw await explainKnownOutput(services, output);
     return ended !== null || passOutput(pool, output, runtime, row);
   };
-  const verdict = await sendLastText(services, session, key, runtime, { ...end, save });
+  const verdict = await sendLastText(services, session, key, runtime, { ...end, save, isNew });
   if (verdict.action === 'cancel') {
     const { action, reason, cancelledBy, isFinal } = verdict;
     return { ...describeTurn(await requireTurn(services, key)), action, reason, cancelledBy, isFinal };
@@ -350,10 +367,10 @@ async function sendLastText(
   session: Session,
   key: TurnKey,
   runtime: string,
-  { text, attachments, target, outputId: id, save }: TurnEnd & Pick<WholeOutput, 'save'>,
+  { text, attachments, target, outputId: id, save, isNew }: TurnEnd & Pick<WholeOutput, 'save' | 'isNew'>,
 ): Promise<Verdict> {
   if (text === undefined) return CONTINUE;
-  return sendWholeOutput(services, session, key, runtime, { id, text, attachments, target, save });
+  return sendWholeOutput(services, session, key, runtime, { id, text, attachments, target, save, isNew });
 }
 
 /** The last output that passed. Completes what was streamed and not ended, because the transcript must have what was shown. */

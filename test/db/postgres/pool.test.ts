@@ -1,5 +1,6 @@
 import t from 'tap';
 import { inTransaction, openPool, takeNamedLock } from '../../../db/postgres/pool.ts';
+import { findRow, planOnce } from '../../../db/postgres/rows.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
 const { pool, url } = await testDatabase(t);
@@ -25,6 +26,33 @@ t.test('a connection lost inside a transaction is discarded', async (t) => {
   const cut = inTransaction(pool, (tx) => tx.query('SELECT pg_terminate_backend(pg_backend_pid())'));
   await t.rejects(cut);
   t.equal(await count(), 1);
+});
+
+t.test('a connection plans a statement of planOnce once', async (t) => {
+  const statement = () => planOnce('SELECT $1::int AS n');
+  t.equal(statement(), statement());
+  await inTransaction(pool, async (tx) => {
+    for (const n of [1, 2, 3]) t.same(await findRow(tx, statement(), [n]), { n });
+    const { rows } = await tx.query(
+      'SELECT statement, custom_plans + generic_plans AS runs FROM pg_prepared_statements',
+    );
+    t.match(rows, [{ statement: 'SELECT $1::int AS n', runs: '3' }]);
+  });
+});
+
+t.test('times are ISO 8601, whatever the zone of the connection', async (t) => {
+  const read = (zone: string, time: string) =>
+    inTransaction(pool, async (tx) => {
+      await tx.query(`SET LOCAL timezone = '${zone}'`);
+      return (await tx.query('SELECT $1::timestamptz AS at', [time])).rows[0].at;
+    });
+  for (const zone of ['UTC', 'Asia/Kathmandu', 'Europe/Lisbon']) {
+    t.equal(await read(zone, '2026-07-01T12:00:00Z'), '2026-07-01T12:00:00.000Z');
+    t.equal(await read(zone, '2026-01-01T12:00:00.5Z'), '2026-01-01T12:00:00.500Z');
+    t.equal(await read(zone, '1999-12-31T23:59:59.999999Z'), '1999-12-31T23:59:59.999Z');
+    t.equal(await read(zone, '12026-01-01T00:00:00Z'), '+012026-01-01T00:00:00.000Z');
+    t.equal(await read(zone, 'infinity'), 'infinity');
+  }
 });
 
 t.test('a named lock excludes until the transaction ends', async (t) => {

@@ -57,6 +57,27 @@ async function transcript(fixture: SupervisorFixture, session: string) {
 const expireLease = (fixture: SupervisorFixture, session: string) =>
   fixture.pool.query(`UPDATE turns SET lease_until = now() - interval '1 second' WHERE session_id = $1`, [session]);
 
+t.test('a turn that was just opened ends with a text whose id is new, and with no other', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  const open = (id: string) => turn('POST', '', { id, text: 'hello', trigger: 'user', prompt: true });
+  t.match((await open('t1')).body.prompt.messages, [{ id: 't1', role: 'user', text: 'hello', at: /Z$/ }]);
+  t.match(await turn('POST', '/t1/end', { text: 'hi', outputId: 't1' }), { status: 409, body: { code: 'id_reused' } });
+  t.match((await turn('POST', '/t1/end', { text: 'hi', outputId: 'o1' })).body, { state: 'ended', replyId: 'o1' });
+  t.match((await open('t2')).body.prompt.messages, [{ id: 't1' }, { id: 'o1', text: 'hi' }, { id: 't2' }]);
+  await fixture.call('POST', `/sessions/${session}/clear`, { trigger: 'user' });
+  t.match(await turn('POST', '/t2/end', { text: 'hi' }), { status: 409, body: { code: 'turn_ended' } });
+  await open('t3');
+  await expireLease(fixture, session);
+  const other = asRuntime(fixture, session, 'r2');
+  t.equal((await other('GET', '/t3/prompt')).status, 200);
+  t.match(await turn('POST', '/t3/end', { text: 'hi' }), { status: 409, body: { code: 'turn_held' } });
+  t.match((await other('POST', '/t3/end', { text: 'oh darn' })).body, { state: 'ended' });
+  t.match((await transcript(fixture, session)).at(-1), { role: 'assistant', text: 'oh [bleep]' });
+});
+
 t.test('a whole turn; every step repeated answers the same and judges nothing twice', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
