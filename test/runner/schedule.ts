@@ -14,7 +14,7 @@ const JOBS = Math.max(6, availableParallelism());
 const LONGEST: readonly string[] = [
   'test/console/console.test.ts',
   'test/conform/conform.test.ts',
-  'test/console/parity.test.ts',
+  'test/console',
   'test/console/live.test.ts',
   'test/supervisor',
   'test/api',
@@ -24,28 +24,23 @@ const LONGEST: readonly string[] = [
   'test/deploy/crash.test.ts',
   'test/supervisor/cluster/two-supervisors.test.ts',
   'test/deploy',
-  'test/supervisor/host/ssh.test.ts',
   'test/api/installations/secret-canaries.test.ts',
   'test/supervisor/children/crash.test.ts',
   'test/deploy/replace.test.ts',
   'test/deploy/local.test.ts',
   'test/api/package/uploads.test.ts',
-  'test/api/plugins/races.test.ts',
   'test/deploy/prometheus.test.ts',
   'test/storm/updates.test.ts',
-  'test/sdk/author.test.ts',
   'test/supervisor/children/updates.test.ts',
   'test/deploy/database-faults.test.ts',
   'test/deploy/no-bubblewrap.test.ts',
   'test/deploy/backup.test.ts',
-  'test/sdk/terminal.test.ts',
   'test/deploy/cluster-record.test.ts',
   'test/deploy/debian-packages.test.ts',
   'test/db',
   'test/corpora',
   'test/examples',
   'test/end-to-end/demo.test.ts',
-  'test/supervisor/calls/required.test.ts',
   'test/storm/service.test.ts',
   'test/storm/fail-points-supervisor.test.ts',
   'test/storm/database-away.test.ts',
@@ -55,8 +50,6 @@ const LONGEST: readonly string[] = [
   'test/deploy/stopping.test.ts',
   'test/deploy/npm-start.test.ts',
   'test/storm/fail-points-api.test.ts',
-  'test/supervisor/delivery/deliveries.test.ts',
-  'test/api/plugins/lifecycle.test.ts',
 ];
 
 /**
@@ -85,15 +78,26 @@ const OWN_PROCESS: readonly string[] = [
   'test/supervisor/jail/sandbox.test.ts',
   'test/supervisor/records/tracing.test.ts',
 ];
+/** Long files that share a process, since each of them starts its supervisor, API or browser in its own. */
+const LONG_TOGETHER: readonly (readonly string[])[] = [
+  ['test/console/parity.test.ts', 'test/console/oidc.test.ts', 'test/console/built-folder.test.ts'],
+  [
+    'test/supervisor/host/ssh.test.ts',
+    'test/supervisor/calls/required.test.ts',
+    'test/supervisor/delivery/deliveries.test.ts',
+  ],
+  ['test/sdk/author.test.ts', 'test/sdk/terminal.test.ts'],
+  ['test/api/plugins/races.test.ts', 'test/api/plugins/lifecycle.test.ts'],
+];
 /** Every file and room that this schedule names. */
-export const NAMED: readonly string[] = [...LONGEST, ...ALONE, ...OWN_PROCESS];
+export const NAMED: readonly string[] = [...LONGEST, ...ALONE, ...OWN_PROCESS, ...LONG_TOGETHER.flat()];
 /**
  * Few enough that no process runs longer than the longest files. Each further process costs more than a second of processor
  * time: its imports, and a first fixture that V8 has not compiled yet.
  */
 const FILES_PER_PROCESS = 16;
 
-/** Which files run in one process, one after the other: small ones of one room. */
+/** Which files run in one process, one after the other: small ones of one room, and the long ones named above. */
 export function groupFiles(files: readonly string[]): string[][] {
   const isShared = (file: string): boolean => SHARED_ROOMS.test(file) && !NAMED.includes(file);
   const byRoom = Object.values(Object.groupBy(files.filter(isShared), findRoom));
@@ -102,7 +106,9 @@ export function groupFiles(files: readonly string[]): string[][] {
     // Dealt out in turn: neighbours by name are often similar, and similarly long.
     return Array.from({ length: processes }, (_, process) => inRoom.filter((_, at) => at % processes === process));
   });
-  return [...groups, ...files.filter((file) => !isShared(file)).map((file) => [file])];
+  const together = LONG_TOGETHER.map((group) => group.filter((file) => files.includes(file)));
+  const isAlone = (file: string): boolean => !isShared(file) && !together.flat().includes(file);
+  return [...together.filter(({ length }) => length > 0), ...groups, ...files.filter(isAlone).map((file) => [file])];
 }
 
 /** `test/db` of `test/db/postgres/pool.test.ts`. */
