@@ -37,13 +37,20 @@ export class HostCalls {
     });
   }
 
-  async #send(call: HostCall): Promise<unknown> {
-    this.#inFlight += 1;
+  /** Sends a call past those that wait: it answers at once, or ends one that runs. */
+  async sendAhead(call: HostCall): Promise<unknown> {
     try {
       const { value } = (await this.#supervisor.request('hostCall', call)) as { value?: unknown };
       return value;
     } catch (error) {
       throw toPluginError(error as ResponseError<{ readonly code: string } | undefined>);
+    }
+  }
+
+  async #send(call: HostCall): Promise<unknown> {
+    this.#inFlight += 1;
+    try {
+      return await this.sendAhead(call);
     } finally {
       this.#inFlight -= 1;
       this.#queue.shift()?.();

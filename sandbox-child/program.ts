@@ -42,6 +42,7 @@ class Program {
   readonly #registry = openRegistry();
   readonly #idleCollection = new IdleCollection();
   readonly #call: SendCall;
+  readonly #callAhead: SendCall;
   #web: WebGlobals | null = null;
   #hasFetch = false;
   #calls = 0;
@@ -65,9 +66,14 @@ class Program {
     this.#log = makeLog(this.#supervisor, () => this.#invocations.getCurrentId());
     const calls = new HostCalls(this.#supervisor);
     // Read here, not when the queued call is sent: another invocation may be running then.
-    this.#call = checkAnswers((member, args) =>
-      calls.send({ member, args, invocationId: this.#invocations.getCurrentId() }),
-    );
+    const describe = (member: string, args: unknown[]) => ({
+      member,
+      args,
+      invocationId: this.#invocations.getCurrentId(),
+    });
+    this.#call = checkAnswers((member, args) => calls.send(describe(member, args)));
+    // The bodies of 16 answers that do not arrive must not hold other calls back.
+    this.#callAhead = (member, args) => calls.sendAhead(describe(member, args));
   }
 
   start(): void {
@@ -98,7 +104,7 @@ class Program {
   async #load(params: Params<'load'>): Promise<LoadResult> {
     const host = makeHost(params, this.#call, this.#log);
     const endowments = this.#realm.harden(createEndowments(this.#log, (error) => this.#logUncaught(error), this.#call));
-    this.#web = createWebGlobals(this.#realm, endowments, this.#call);
+    this.#web = createWebGlobals(this.#realm, endowments, { open: this.#call, read: this.#callAhead });
     this.#hasFetch = params.members.includes(FETCH_MEMBER);
     const lazyGlobals = { ...this.#web.classes, ...(this.#hasFetch ? this.#web.fetch : {}) };
     try {

@@ -2,6 +2,7 @@
 import type { PlatformGlobal } from '../sdk/contract/realm-globals.ts';
 import type { SendCall } from './host.ts';
 import type { LazyGlobals, Realm } from './realm.ts';
+import type { SendHttp } from './web/fetch.ts';
 import type { WebProgram } from './web-program.ts';
 
 /** The bundled program, inserted by `build-child.ts`. */
@@ -38,12 +39,12 @@ export interface WebGlobals {
 
 /**
  * @param endowments the globals that the program builds on
- * @param send sends the host calls of `fetch`
+ * @param calls send the host calls of `fetch`: requests, and what is done with their bodies
  */
 export function createWebGlobals(
   realm: Realm,
   endowments: Readonly<Record<string, unknown>>,
-  send: SendCall,
+  calls: { readonly open: SendCall; readonly read: SendCall },
 ): WebGlobals {
   let program: WebProgram | null = null;
   let fetch: unknown = null;
@@ -56,9 +57,15 @@ export function createWebGlobals(
     classes: Object.fromEntries(WEB_CLASSES.map((name) => [name, () => load().classes[name]])),
     fetch: {
       fetch: () => {
-        fetch ??= realm.harden(load().createFetch((args) => send('http.fetch', args)));
+        fetch ??= realm.harden(load().createFetch(openBody(calls)));
         return fetch;
       },
     },
   };
 }
+
+const openBody = ({ open, read }: { readonly open: SendCall; readonly read: SendCall }): SendHttp => ({
+  open: (id, url, init) => open('http.openBody', [id, url, init]),
+  read: (id) => read('http.readBody', [id]),
+  close: (id) => read('http.closeBody', [id]),
+});

@@ -1634,8 +1634,8 @@ declare class Response {
 }
 /**
  * Sends a request through `host.http.fetch`, with the same hosts, checks, limits and audit. Exists only where
- * the account granted `host.http`. The whole body of the response has arrived when the promise resolves. A
- * refused or failed request rejects with a TypeError whose `cause` is the host’s sentence.
+ * the account granted `host.http`. The promise resolves when the headers have arrived; the body arrives while it
+ * is read. A refused or failed request rejects with a TypeError whose `cause` is the host’s sentence.
  */
 declare function fetch(input: Request | URL | string, init?: RequestInit): Promise<Response>;
 

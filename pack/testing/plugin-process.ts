@@ -76,12 +76,13 @@ export class PluginProcess {
     budgetMs: number,
     context: Readonly<Record<string, unknown>>,
     signal?: AbortSignal,
+    onDelta?: (delta: unknown) => Promise<void>,
   ): Promise<Answer> {
     const [invocationId, deadlineAt] = [randomUUID(), Date.now() + budgetMs];
     const source = formatSource(target);
     this.#running.set(invocationId, source);
     const frame = { invocationId, deadlineAt: new Date(deadlineAt).toISOString() };
-    const options = { invocationId, deadlineAt, ...(signal ? { signal } : {}) };
+    const options = { invocationId, deadlineAt, onDelta, ...(signal ? { signal } : {}) };
     try {
       const outcome = await this.#child.invoke(target, { ...frame, ...context }, options);
       if (outcome.outcome === 'answered') return { kind: 'answered', answer: outcome.answer };

@@ -17,10 +17,12 @@ import {
   type Target,
 } from '../../sdk/contract/protocol.ts';
 import type { EventRow, HookRow } from '../../sdk/contract/rows.ts';
-import type { CompletionRequest, ToolResult } from '../../sdk/session/api-types.ts';
+import type { ToolResult } from '../../sdk/session/api-types.ts';
 import type { Handshake, OpenPlugin, PluginOptions, Received, VendorRequest } from '../../sdk/testing/testing.ts';
 import { foldLink, startChain } from '../../supervisor/calls/chain.ts';
+import { AnswerDeltas } from '../../supervisor/children/answer-deltas.ts';
 import { toRequest } from '../../supervisor/delivery/webhook-request.ts';
+import { SecretMask } from '../../supervisor/records/secret-mask.ts';
 import { belowFrontmatter, fillPrompt } from '../../supervisor/sessions/prompt-texts.ts';
 import { failedTool, readToolResult } from '../../supervisor/sessions/tool-results.ts';
 import type { LocalBuild } from '../local-build.ts';
@@ -124,11 +126,15 @@ export class RunningPlugin implements OpenPlugin {
     return this.#checked('commands', typeof answer === 'string' ? { text: answer } : answer).text;
   }
 
-  async chat(provider: string, request: CompletionRequest) {
+  readonly chat: OpenPlugin['chat'] = async (provider, request, { onDelta, signal } = {}) => {
     this.#require('providers', provider, `providers.${provider}`);
-    const answer = await this.#surface('providers', provider, { request });
-    return this.#checked('providers', this.#answered(`providers.${provider}`, answer));
-  }
+    const deltas = onDelta ? new AnswerDeltas(new SecretMask(), async (delta) => onDelta(delta), signal) : null;
+    const answered = this.#surface('providers', provider, { request }, deltas?.signal ?? signal, deltas?.receive);
+    const answer = this.#answered(`providers.${provider}`, await answered);
+    const ended = await deltas?.end({ kind: 'answered', answer });
+    if (ended?.kind === 'error') throw this.#process.fault('its answer', ended.message);
+    return this.#checked('providers', answer);
+  };
 
   readonly event: OpenPlugin['event'] = async (name: EventName, data = {}, { id = randomUUID(), attempt = 1 } = {}) => {
     if (!Object.hasOwn(events, name))
@@ -186,9 +192,15 @@ export class RunningPlugin implements OpenPlugin {
     return { agent, session };
   }
 
-  #surface(kind: 'tools' | 'commands' | 'providers', name: string, fields: Fields, signal?: AbortSignal) {
+  #surface(
+    kind: 'tools' | 'commands' | 'providers',
+    name: string,
+    fields: Fields,
+    signal?: AbortSignal,
+    onDelta?: (delta: unknown) => Promise<void>,
+  ) {
     const context = { settings: this.#settings, ...fields };
-    return this.#process.call({ kind, name }, surfaces[kind].budgetMs, context, signal);
+    return this.#process.call({ kind, name }, surfaces[kind].budgetMs, context, signal, onDelta);
   }
 
   async #channel(name: 'receive' | 'send' | 'handshake', fields: Fields): Promise<unknown> {

@@ -16,9 +16,11 @@ import { HostCallRefusal } from '../../supervisor/children/child-errors.ts';
 import { AssetReader } from '../../supervisor/host/assets.ts';
 import { checkArguments, checkResult } from '../../supervisor/host/call-checks.ts';
 import type { HostArgs } from '../../supervisor/host/host-call.ts';
+import { answerBodyCall, isBodyCall, readOpening } from '../../supervisor/host/http/body-calls.ts';
 import { readTarget } from '../../supervisor/host/http/reach.ts';
 import { SecretHandles, type SecretSource, WEBHOOKS_USE } from '../../supervisor/host/secret-handles.ts';
 import { SecretMask } from '../../supervisor/records/secret-mask.ts';
+import { ScriptedBodies } from './scripted-bodies.ts';
 
 type Answer = (args: Readonly<Record<string, unknown>>) => unknown;
 /** Maximum number of host calls stored for the test. */
@@ -38,6 +40,7 @@ export class ScriptedHost {
   readonly #answers: ReadonlyMap<string, Answer>;
   #mistake: Error | null = null;
 
+  readonly #bodies = new ScriptedBodies();
   readonly #handles = new SecretHandles();
   readonly #source: SecretSource;
 
@@ -66,18 +69,22 @@ export class ScriptedHost {
   }
 
   /** @throws HostCallRefusal with a text that the plugin may read */
-  async answer({ member, args: given }: HostCall): Promise<unknown> {
+  async answer(call: HostCall): Promise<unknown> {
+    if (isBodyCall(call)) return answerBodyCall(this.#bodies, call);
+    const { request, bodyId } = readOpening(call);
+    const { member, args: given } = request;
     const name = member as HostCallName;
     const row: HostRow | undefined = Object.hasOwn(hostCalls, name) ? hostCalls[name] : undefined;
     if (!row || !isGranted(row, this.#granted)) throw new HostCallRefusal('denied', `host.${member} is not granted`);
-    const checked = read(() => checkArguments(name, row, given));
-    const args = name === 'http.fetch' ? await this.#fillRequest(checked) : checked;
+    const named = read(() => checkArguments(name, row, given));
+    const args = name === 'http.fetch' ? await this.#fillRequest(named) : named;
     if (this.calls.length < CALLS_MAX) this.calls.push({ name, args });
     const answer = this.#answers.get(name);
     if (!answer) throw this.#blame(unscripted(name));
-    const result = await runScripted(name, () => answer(args));
+    const result = await this.#bodies.accept(await runScripted(name, () => answer(args)), bodyId);
     try {
-      return checkResult(name, row, result);
+      const checked = checkResult(name, row, result);
+      return bodyId !== null && this.#bodies.has(bodyId) ? { ...(checked as object), isOpen: true } : checked;
     } catch (error) {
       const issue = row.result.safeParse(result).error?.issues[0];
       const why = issue ? [issue.path.join('.'), issue.message].filter(Boolean).join(': ') : (error as Error).message;

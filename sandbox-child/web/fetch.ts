@@ -1,15 +1,28 @@
-/** `fetch` over `host.http.fetch`: the host checks, limits and records it like every request of a plugin. */
+/**
+ * `fetch` over `host.http.fetch`: the host checks, limits and records it like every request of a plugin. The body of a response
+ * arrives while it is read.
+ */
 import { Headers } from './header-list.ts';
+import { ReadableStream, type ReadableStreamDefaultController } from './readable-stream.ts';
 import { bodyOf, createResponse, Request, type RequestInit, type Response } from './request.ts';
 
-/** The answer of `host.http.fetch`. */
+/** The answer of `host.http.fetch` when the headers have arrived. */
 interface HttpAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
+  /** The body as far as it has arrived. */
   readonly bodyBytes: Uint8Array;
+  /** Whether more of the body follows. */
+  readonly isOpen?: boolean;
 }
-/** Calls `host.http.fetch` with these arguments. */
-export type SendHttp = (args: unknown[]) => Promise<unknown>;
+/** The host calls of a request, whose body has the id that this side gives it. */
+export interface SendHttp {
+  open(id: string, url: string, init: Readonly<Record<string, unknown>>): Promise<unknown>;
+  /** @returns the next bytes, and whether they are the last */
+  read(id: string): Promise<unknown>;
+  /** Ends the request at once. */
+  close(id: string): Promise<unknown>;
+}
 
 /**
  * Headers that only the host sets, repeated from the host because the child imports only types. The standard drops such
@@ -22,37 +35,153 @@ const SET_BY_HOST = [
 
 export type Fetch = (input: Request | URL | string, init?: RequestInit) => Promise<Response>;
 
+/** Requests that run or whose bodies are open; the host refuses more. */
+const OPEN_MAX = 16;
+
 export function createFetch(send: SendHttp): Fetch {
+  const places = new Places();
+  let serial = 0;
   const fetch: Fetch = async (input, init) => {
     const request = new Request(input, init);
     request.signal.throwIfAborted();
-    return raceAbort(request.signal, sendRequest(send, request));
+    serial += 1;
+    const exchange = new Exchange(send, String(serial), places, request);
+    return exchange.run();
   };
   return fetch;
 }
 
-async function sendRequest(send: SendHttp, request: Request): Promise<Response> {
-  if (request.redirect === 'manual')
-    throw createFailure(
-      new TypeError(
-        `redirect “${request.redirect}” does not exist in a plugin: the host follows redirects to granted hosts`,
-      ),
-    );
-  const { url, method, headers, redirect } = request;
-  const body = await bodyOf(request).readContent();
-  request.signal.throwIfAborted();
-  const init: Record<string, unknown> = { method, headers: sendableHeaders(headers) };
-  if (body !== null) init.body = body;
-  if (redirect === 'error') init.redirect = redirect;
-  let answer: HttpAnswer;
-  try {
-    answer = (await send([url, init])) as HttpAnswer;
-  } catch (error) {
-    throw createFailure(error);
+/** Lets requests beyond the bound wait. */
+class Places {
+  readonly #waiting: (() => void)[] = [];
+  #taken = 0;
+
+  async take(): Promise<void> {
+    if (this.#taken < OPEN_MAX) this.#taken += 1;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
   }
-  const { status, bodyBytes } = answer;
-  const isEmpty = method === 'HEAD' || status === 204 || status === 205 || status === 304;
-  return createResponse(isEmpty ? null : bodyBytes, readHeaders(answer.headers), { type: 'basic', url, status });
+
+  free(): void {
+    const next = this.#waiting.shift();
+    if (next) next();
+    else this.#taken -= 1;
+  }
+}
+
+/** One request and the body of its response. */
+class Exchange {
+  readonly #send: SendHttp;
+  readonly #id: string;
+  readonly #places: Places;
+  readonly #request: Request;
+  #body: ReadableStreamDefaultController<Uint8Array> | null = null;
+  #onAbort: () => void = () => undefined;
+  #isPlaced = false;
+  #isOver = false;
+
+  constructor(send: SendHttp, id: string, places: Places, request: Request) {
+    this.#send = send;
+    this.#id = id;
+    this.#places = places;
+    this.#request = request;
+  }
+
+  /** Rejects with the signal's reason as soon as it aborts. */
+  async run(): Promise<Response> {
+    const { signal } = this.#request;
+    return new Promise((resolve, reject) => {
+      this.#onAbort = () => {
+        reject(signal.reason);
+        this.#body?.error(signal.reason);
+        this.#close();
+      };
+      signal.addEventListener('abort', this.#onAbort, { once: true });
+      this.#sendRequest().then(resolve, (error) => {
+        this.#end();
+        reject(error);
+      });
+    });
+  }
+
+  async #sendRequest(): Promise<Response> {
+    const { url, method, headers, redirect, signal } = this.#request;
+    if (redirect === 'manual')
+      throw createFailure(
+        new TypeError(`redirect “${redirect}” does not exist in a plugin: the host follows redirects to granted hosts`),
+      );
+    const body = await bodyOf(this.#request).readContent();
+    signal.throwIfAborted();
+    const init: Record<string, unknown> = { method, headers: sendableHeaders(headers) };
+    if (body !== null) init.body = body;
+    if (redirect === 'error') init.redirect = redirect;
+    await this.#takePlace();
+    let answer: HttpAnswer;
+    try {
+      answer = (await this.#send.open(this.#id, url, init)) as HttpAnswer;
+    } catch (error) {
+      throw createFailure(error);
+    }
+    const { status, bodyBytes, isOpen = false } = answer;
+    // It was aborted while it waited to be sent.
+    if (this.#isOver && isOpen) this.#close();
+    signal.throwIfAborted();
+    const isEmpty = method === 'HEAD' || status === 204 || status === 205 || status === 304;
+    if (isEmpty && isOpen) this.#close();
+    if (isEmpty || !isOpen) this.#end();
+    const content = isOpen ? this.#openBody(bodyBytes) : bodyBytes;
+    return createResponse(isEmpty ? null : content, readHeaders(answer.headers), { type: 'basic', url, status });
+  }
+
+  async #takePlace(): Promise<void> {
+    await this.#places.take();
+    this.#isPlaced = !this.#isOver;
+    if (!this.#isOver) return;
+    this.#places.free();
+    this.#request.signal.throwIfAborted();
+  }
+
+  #openBody(first: Uint8Array): ReadableStream<Uint8Array> {
+    return new ReadableStream<Uint8Array>(
+      {
+        type: 'bytes',
+        start: (controller) => {
+          this.#body = controller;
+          if (first.byteLength > 0) controller.enqueue(first);
+        },
+        pull: (controller) => this.#read(controller),
+        cancel: () => this.#close(),
+      },
+      { highWaterMark: 0 },
+    );
+  }
+
+  async #read(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
+    try {
+      const { bytes, isEnd } = (await this.#send.read(this.#id)) as { bytes: Uint8Array; isEnd: boolean };
+      if (this.#isOver) return;
+      if (bytes.byteLength > 0) controller.enqueue(bytes);
+      if (!isEnd) return;
+      this.#end();
+      controller.close();
+    } catch (cause) {
+      if (this.#isOver) return;
+      this.#end();
+      throw new TypeError('terminated', { cause });
+    }
+  }
+
+  /** Ends a request that is under way. */
+  #close(): void {
+    this.#end();
+    this.#send.close(this.#id).catch(() => undefined);
+  }
+
+  #end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#request.signal.removeEventListener('abort', this.#onAbort);
+    if (this.#isPlaced) this.#places.free();
+  }
 }
 
 /** The sentence of the host is the cause, as it is in Node. */
@@ -72,13 +201,4 @@ function readHeaders(given: Readonly<Record<string, string>>): Headers {
     }
   }
   return headers;
-}
-
-/** Rejects with the signal's reason as soon as it aborts. The host ends the request at its own time limit. */
-function raceAbort<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(signal.reason);
-    signal.addEventListener('abort', onAbort, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
-  });
 }

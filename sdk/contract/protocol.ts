@@ -816,6 +816,7 @@ export const control = {
     form: 'notification',
     params: z.object({ settings: p.settings, members: z.array(z.string()) }),
   },
+  /** `http.openBody`, `http.readBody` and `http.closeBody` are `fetch`'s, and no members of `host`. */
   hostCall: {
     by: 'child',
     form: 'request',

@@ -88,7 +88,7 @@ export const platformGlobals = {
 export const grantedGlobals = {
   fetch: {
     needs: 'host.http',
-    doc: 'Sends a request through `host.http.fetch`, with the same hosts, checks, limits and audit. Exists only where the account granted `host.http`. The whole body of the response has arrived when the promise resolves. A refused or failed request rejects with a TypeError whose `cause` is the host’s sentence.',
+    doc: 'Sends a request through `host.http.fetch`, with the same hosts, checks, limits and audit. Exists only where the account granted `host.http`. The promise resolves when the headers have arrived; the body arrives while it is read. A refused or failed request rejects with a TypeError whose `cause` is the host’s sentence.',
   },
 } as const satisfies Readonly<Record<string, { needs: string; doc: string }>>;
 

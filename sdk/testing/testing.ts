@@ -14,12 +14,23 @@ import type {
   LogLevel,
   surfaces,
 } from '../contract/protocol.ts';
-import type { CompletionRequest, HookName as ShortHookName, ToolResult } from '../session/api-types.ts';
+import type { HookName as ShortHookName, ToolResult } from '../session/api-types.ts';
 
 type Rows = typeof hostCalls;
 /** The arguments of a host call by name, such as `{ path, content }`. */
 export type HostArguments<Name extends HostCallName> = z.output<z.ZodObject<Rows[Name]['params']>>;
-export type HostAnswer<Name extends HostCallName> = z.input<Rows[Name]['result']>;
+export type HostAnswer<Name extends HostCallName> =
+  | z.input<Rows[Name]['result']>
+  | (Name extends 'http.fetch' ? StreamedAnswer : never);
+/** An answer whose body arrives in pieces: `fetch` reads each when the plugin asks for it. */
+export interface StreamedAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: AsyncIterable<string | Uint8Array>;
+}
+export type ProviderRequest = z.input<typeof p.providerRequest>;
+/** A piece of a model's answer. */
+export type ProviderDelta = z.output<typeof p.providerDelta>;
 /** The result of a host call: a value, or a function of the arguments. The plugin receives what the function throws. */
 export type Scripted<Name extends HostCallName> =
   | HostAnswer<Name>
@@ -107,8 +118,12 @@ export interface OpenPlugin extends AsyncDisposable {
   tool(name: string, args?: unknown, options?: { readonly signal?: AbortSignal }): Promise<ToolResult>;
   /** Runs a command from code or from `commands/`. */
   command(name: string, input?: string): Promise<string>;
-  /** Completes a request with a model provider. */
-  chat(provider: string, request: CompletionRequest): Promise<z.output<typeof p.completion>>;
+  /** Completes a request with a model provider. `onDelta` gets the pieces of the answer, the next one when it has returned. */
+  chat(
+    provider: string,
+    request: ProviderRequest,
+    options?: { readonly onDelta?: (delta: ProviderDelta) => void | Promise<void>; readonly signal?: AbortSignal },
+  ): Promise<z.output<typeof p.providerCompletion>>;
   /** Sends an event. Omitted `data` comes from the example in the reference. Pass `id` to repeat an event. */
   event<Name extends EventName>(
     name: Name,

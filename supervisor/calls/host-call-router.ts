@@ -23,8 +23,10 @@ import { assetCalls } from '../host/assets.ts';
 import { admitSecrets, checkArguments, checkResult, Refusal } from '../host/call-checks.ts';
 import { type HeldGrant, holdGrant } from '../host/held-grant.ts';
 import { HostError, type HostHandlers, type HostScope } from '../host/host-call.ts';
+import { answerBodyCall, isBodyCall, readOpening } from '../host/http/body-calls.ts';
+import type { BodyStreams } from '../host/http/body-streams.ts';
 import type { Exchange } from '../host/http/exchange.ts';
-import { httpCalls } from '../host/http/http.ts';
+import { openHttp } from '../host/http/http.ts';
 import type { LiveInstallation } from '../host/live-installation.ts';
 import type { Llm } from '../host/llm/llm.ts';
 import { mediaCalls } from '../host/media.ts';
@@ -68,7 +70,7 @@ interface HostCallRouterDeps {
 interface OwnedPools {
   pool(accountId: string): WritingPool;
 }
-interface HostCallRequest {
+export interface HostCallRequest {
   readonly member: string;
   readonly invocationId: string | null;
   readonly args: readonly unknown[];
@@ -87,10 +89,11 @@ export interface HostCallRouter {
   handleCall(installation: LiveInstallation, request: HostCallRequest, childGone: AbortSignal): Promise<unknown>;
 }
 
-function createTable(deps: HostCallRouterDeps): HostCallTable {
+function createTable(deps: HostCallRouterDeps): { readonly table: HostCallTable; readonly bodies: BodyStreams } {
   const secrets = new Secrets(deps.pool, deps.keys, deps.masks);
-  return {
-    ...httpCalls({ allowPrivate: new Set(), dnsServers: [], ...deps.http }, secrets),
+  const http = openHttp({ allowPrivate: new Set(), dnsServers: [], ...deps.http }, secrets);
+  const table = {
+    ...http.calls,
     ...secrets.calls,
     ...assetCalls(deps.pool, deps.blobs),
     ...sessionCalls(deps.pool),
@@ -101,16 +104,19 @@ function createTable(deps: HostCallRouterDeps): HostCallTable {
     ...workspaceCalls(deps.workspaces),
     ...deps.ssh,
   } satisfies HostCallTable;
+  return { table, bodies: http.bodies };
 }
 
 export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
-  const table = createTable(deps);
+  const { table, bodies } = createTable(deps);
   const callsPerMinute = deps.callsPerMinute ?? limits.hostCallsPerMinute;
   const rateLimits = new TokenBuckets(perMinute(callsPerMinute));
   return {
     listMembers: (granted) => listGrantedCalls(granted),
     maskSecrets: (plugin) => maskSecrets(deps, plugin).catch(deps.onError),
-    handleCall: async (installation, request, childGone) => {
+    handleCall: async (installation, received, childGone) => {
+      if (isBodyCall(received)) return answerBodyCall(bodies.of(childGone), received);
+      const { request, bodyId } = readOpening(received);
       const { plugin } = installation;
       const started = performance.now();
       const invocation = deps.invocations.find(request.invocationId, plugin.installationId);
@@ -121,11 +127,11 @@ export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
           runCall(
             deps,
             { table, rateLimits, callsPerMinute },
-            { installation, plugin, request, invocation, childGone },
+            { installation, plugin, request, bodyId, invocation, childGone },
           ),
         );
         finish('ok', null);
-        return answer;
+        return bodyId !== null && bodies.has(childGone, bodyId) ? { ...(answer as object), isOpen: true } : answer;
       } catch (error) {
         const refusal = error instanceof Refusal ? error : toRefusal(request.member, error);
         if (refusal.outcome === 'denied') logDenial(deps, plugin, invocation, refusal.message);
@@ -157,6 +163,7 @@ interface Call {
   /** State of the installation when the call arrived. */
   readonly plugin: InstalledPlugin;
   readonly request: HostCallRequest;
+  readonly bodyId: string | null;
   readonly invocation: Invocation | null;
   readonly childGone: AbortSignal;
 }
@@ -207,9 +214,15 @@ async function runCall(
 
 type ReadyCall = Call & { readonly grant: HeldGrant; readonly writes: WritingPool };
 
-const buildScope = ({ plugin, request, invocation, grant, writes }: ReadyCall, signal: AbortSignal): HostScope => ({
+const buildScope = (
+  { installation, plugin, request, bodyId, invocation, childGone, grant, writes }: ReadyCall,
+  signal: AbortSignal,
+): HostScope => ({
   granted: grant.granted,
   needs: grant.needs,
+  installation,
+  child: childGone,
+  bodyId,
   plugin,
   session: invocation?.session ?? null,
   invocationId: invocation ? request.invocationId : null,

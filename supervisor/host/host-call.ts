@@ -4,6 +4,7 @@ import type { InstalledPlugin } from '../../db/installations/account-plugins.ts'
 import type { WritingPool } from '../../db/postgres/pool.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import type { HostCallName, hostCalls } from '../../sdk/contract/protocol.ts';
+import type { LiveInstallation } from './live-installation.ts';
 
 type Rows = typeof hostCalls;
 export type HostArgs<Name extends HostCallName> = {
@@ -21,6 +22,12 @@ export interface HostScope {
   readonly invocationId: string | null;
   /** Aborts on time-out, when the child ends, or when the capability is revoked. */
   readonly signal: AbortSignal;
+  /** Aborts when the child ends. */
+  readonly child: AbortSignal;
+  /** The grants as they are now, also after the call. */
+  readonly installation: LiveInstallation;
+  /** The name by which the child reads the body of an answer that still arrives; null: the whole body is wanted. */
+  readonly bodyId: string | null;
   /** For every write: it fails when another supervisor owns the account by now. */
   readonly writes: WritingPool;
   /** The installation's current capabilities. */

@@ -76,6 +76,8 @@ export class SecretHandles {
         if (!isSafe) throw new HostError(`the secret ${name} is sent over https: only`);
         const value = await readValue(name, source);
         mask.add(name, value);
+        // As it looks in bytes.
+        mask.add(name, Buffer.from(value).toString('latin1'));
         text = text.replaceAll(this.make(source.installationId, name), () => value);
         isFilled = true;
       }

@@ -25,12 +25,13 @@ export async function readExample(slug: string, given: Configuration = {}): Prom
   const folder = join(root, 'examples', slug);
   const paths = readdirSync(folder, { recursive: true, encoding: 'utf8' });
   const files = Object.fromEntries(paths.map((path) => [path, join(folder, path)]));
-  const built = await build({ entry: 'index.ts', files });
+  const readme = { path: 'readme.md', text: readFileSync(join(folder, 'readme.md'), 'utf8') };
+  const { data } = readFrontmatter(readme, manifest);
+  const hasFetch = data.capabilities.some((capability) => capability.startsWith('host.http:'));
+  const built = await build({ entry: 'index.ts', files, hasFetch });
   // Its service process would outlive the test.
   await stop();
   if (built.outcome !== 'built') throw new Error(JSON.stringify(built));
-  const readme = { path: 'readme.md', text: readFileSync(join(folder, 'readme.md'), 'utf8') };
-  const { data } = readFrontmatter(readme, manifest);
   return {
     slug,
     code: moved(built.bundle, given.addresses ?? {}),

@@ -75,10 +75,13 @@ async function trySdk(test: Test, use: SdkCase): Promise<string | null> {
     capabilities: ['host.http:vendor.test'],
     base: `http://vendor.test:${server.port}`,
     handlers: {
-      onHostCall: ({ args: [url, init] }) =>
-        plugin.fetch(url as string, init as Parameters<typeof plugin.fetch>[1]).catch((error: Error) => {
+      onHostCall: async ({ member, args: [id, url, init] }) => {
+        if (member === 'http.readBody') return plugin.read(String(id));
+        if (member === 'http.closeBody') return plugin.closeBody(String(id));
+        return plugin.open(String(id), String(url), init as Parameters<typeof plugin.open>[2]).catch((error: Error) => {
           throw new HostCallRefusal('failed', error.message);
-        }),
+        });
+      },
     },
   });
   return describeRun(outcome, use.expected);

@@ -24,9 +24,40 @@ t.test('a plugin gets what Node answers', async (t) => {
   t.same(child.lines, [], 'nothing is reported as uncaught');
 });
 
-/** What scripted servers answer behind `host.http.fetch`. */
+/** Bodies that arrive in parts; what follows the last one is an error, unless it is `three`. */
+const scriptedBodies = {
+  parts: new Map<string, string[]>(),
+  closed: [] as string[],
+  mostOpen: 0,
+  open(id: string, parts: string[]) {
+    this.parts.set(id, parts);
+    this.mostOpen = Math.max(this.mostOpen, this.parts.size);
+    return { status: 200, headers: {}, bodyText: '', bodyBytes: Buffer.from('one '), isOpen: true };
+  },
+  answer(member: string, id: string) {
+    const parts = this.parts.get(id);
+    if (member === 'http.closeBody') {
+      this.closed.push(id);
+      this.parts.delete(id);
+      return undefined;
+    }
+    const part = parts?.shift();
+    if (part === undefined || part === 'three') this.parts.delete(id);
+    if (part === undefined) throw new HostCallRefusal('failed', 'fetch: the server sent nothing');
+    return { bytes: Buffer.from(part), isEnd: part === 'three' };
+  },
+};
+
+/** What scripted servers answer behind `fetch`. */
 async function answerHttp(call: HostCall): Promise<unknown> {
-  const [url, init] = call.args as [string, { method?: string; body?: unknown; headers?: Record<string, string> }];
+  const [id, url, init] = call.args as [
+    string,
+    string,
+    { method?: string; body?: unknown; headers?: Record<string, string> },
+  ];
+  if (call.member !== 'http.openBody') return scriptedBodies.answer(call.member, id);
+  if (url.includes('//parts.')) return scriptedBodies.open(id, ['two ', 'three']);
+  if (url.includes('//broken.')) return scriptedBodies.open(id, ['two ']);
   if (url.includes('//refused.'))
     throw new HostCallRefusal('failed', 'refused.example is not a granted host; declare it');
   if (url.includes('//never.')) return new Promise(() => undefined);
@@ -89,6 +120,28 @@ t.test('fetch goes through host.http.fetch', async (t) => {
       `const c = new AbortController(); const p = fetch('https://never.example/', { signal: c.signal }).catch((e) => [e.name, e.code]); c.abort(); return [await p, await fetch('https://a.example/', { signal: AbortSignal.abort(7) }).catch((e) => e), await fetch('https://never.example/', { signal: AbortSignal.timeout(5) }).catch((e) => e.name)];`,
       [['AbortError', 20], 7, 'TimeoutError'],
     ],
+    'a body in parts, as a whole and one by one': [
+      `const all = []; for await (const part of (await fetch('https://parts.example/')).body) all.push(new TextDecoder().decode(part));
+       return [await (await fetch('https://parts.example/')).text(), all];`,
+      ['one two three', ['one ', 'two ', 'three']],
+    ],
+    'who leaves a body ends its request': [
+      `for await (const part of (await fetch('https://parts.example/')).body) return new TextDecoder().decode(part);`,
+      'one ',
+    ],
+    'abort in a body': [
+      `const c = new AbortController(); const r = await fetch('https://parts.example/', { signal: c.signal }); const reader = r.body.getReader();
+       const first = await reader.read(); c.abort(); return [first.done, await reader.read().catch((e) => e.name)];`,
+      [false, 'AbortError'],
+    ],
+    'a body that breaks off': [
+      `return fetch('https://broken.example/').then((r) => r.text()).catch((e) => [e instanceof TypeError, e.message, e.cause.message]);`,
+      [true, 'terminated', 'fetch: the server sent nothing'],
+    ],
+    'forty requests whose bodies are read later: sixteen at once': [
+      `const all = Array.from({ length: 40 }, () => fetch('https://parts.example/').then((r) => r.text())); return new Set(await Promise.all(all)).size;`,
+      1,
+    ],
     'headers of a response are immutable': [
       `return fetch('https://a.example/').then((r) => r.headers.set('a', 'b')).catch((e) => e.name);`,
       'TypeError',
@@ -100,6 +153,8 @@ t.test('fetch goes through host.http.fetch', async (t) => {
   await child.load(bundleOf(bundle, { members: ['http.fetch'] }));
   for (const [name, [, answer]] of Object.entries(rows))
     t.same(await callTool(child, 'run', name), { outcome: 'answered', answer }, name);
+  t.equal(scriptedBodies.mostOpen, 16);
+  t.equal(scriptedBodies.parts.size, 0);
 });
 
 t.test('fetch exists where host.http is granted, and only while it is', async (t) => {

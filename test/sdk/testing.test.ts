@@ -103,6 +103,52 @@ t.test('a plugin reaches only granted and scripted host calls', async (t) => {
   t.match(plugin.discovered, { tools: [{ name: 'look' }, { name: 'keep' }, { name: 'stray' }] });
 });
 
+t.test('a provider that streams, from a vendor that the test scripts', async (t) => {
+  const folder = await write(
+    t,
+    `providers.acme = {
+      models: [{ id: 'm', name: 'M' }],
+      async *chat(request, { signal }) {
+        const response = await fetch('https://api.example.com/answers', { signal });
+        let text = '';
+        for await (const piece of response.body.pipeThrough(new TextDecoderStream())) {
+          text += piece;
+          yield { text: piece };
+        }
+        return { text: request.model === 'wrong' ? 'Other' : text, model: 'm', usage: { inputTokens: 1, outputTokens: 1 } };
+      },
+    };
+    tools.whole = { description: 'd', parameters: {}, handler: async () => (await host.http.fetch('https://api.example.com/answers')).bodyText };`,
+  );
+  const seen: string[] = [];
+  let arrived = Promise.withResolvers<void>();
+  let isWaiting = true;
+  // The vendor sends a piece when the one before has arrived.
+  async function* answer() {
+    for (const piece of ['one ', 'two ', 'three']) {
+      yield piece;
+      if (!isWaiting) continue;
+      await arrived.promise;
+      arrived = Promise.withResolvers();
+    }
+  }
+  const fetch = () => ({ status: 200, headers: { 'content-type': 'text/plain' }, body: answer() });
+  await using plugin = await openPlugin(folder, { host: { http: { fetch } } });
+  const ask = (model: string) => {
+    const request = { model, messages: [{ role: 'user' as const, text: 'count' }] };
+    const onDelta = ({ text = '' }): void => {
+      seen.push(text);
+      arrived.resolve();
+    };
+    return plugin.chat('acme', request, { onDelta });
+  };
+  t.match(await ask('m'), { text: 'one two three' });
+  t.same(seen, ['one ', 'two ', 'three']);
+  isWaiting = false;
+  await t.rejects(ask('wrong'), { name: 'PluginError', message: /text that it returned does not begin with/ });
+  t.match(await plugin.tool('whole'), { content: [{ text: 'one two three' }] });
+});
+
 t.test('hooks, events and webhooks follow the rules of the service', async (t) => {
   const plugin = await open(
     t,

@@ -2023,6 +2023,7 @@ export declare const control: {
             members: z.ZodArray<z.ZodString>;
         }, z.core.$strip>;
     };
+    /** `http.openBody`, `http.readBody` and `http.closeBody` are `fetch`'s, and no members of `host`. */
     readonly hostCall: {
         readonly by: 'child';
         readonly form: 'request';

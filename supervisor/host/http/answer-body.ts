@@ -1,4 +1,4 @@
-/** Reads and decodes the body of a response, with a limit on the decoded size. */
+/** Decodes the body of a response, and reads it with a limit on the decoded size. */
 import { pipeline, type Readable, type Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
@@ -25,21 +25,18 @@ export interface AnswerBody {
   readonly bodyBytes: Uint8Array<ArrayBuffer>;
 }
 
-/**
- * @param headers of the response; `content-encoding` may name one encoding
- *
- * @throws HostError when the body is too large or its encoding is not supported
- */
+/** Reads a decoded body to its end. @throws HostError when it is too large */
 export async function readBody(stream: Readable, headers: Headers): Promise<AnswerBody> {
   const type = headers['content-type'] ?? 'text/plain';
   const isText = TEXT.test(type);
   const maxBytes = isText ? ROOM / 2 : ROOM;
-  const coding = headers['content-encoding']?.trim().toLowerCase() ?? '';
-  const bodyBytes = await collect(decoded(stream, coding), maxBytes);
+  const bodyBytes = await collect(stream, maxBytes);
   return { bodyBytes, bodyText: isText ? decodeText(bodyBytes, type) : '' };
 }
 
-function decoded(stream: Readable, coding: string): Readable {
+/** @param encoding the header `content-encoding`, which may name one @throws HostError when it is not supported */
+export function decodeBody(stream: Readable, encoding: string): Readable {
+  const coding = encoding.trim().toLowerCase();
   if (coding === '' || coding === 'identity') return stream;
   const make = Object.hasOwn(decoders, coding) ? decoders[coding] : undefined;
   // Several encodings could multiply a zip bomb; ordinary servers use one.

@@ -1,7 +1,8 @@
-/** Sends one request over a new connection to a checked address and returns its response. */
+/** Sends one request over a new connection to a checked address and returns its response, whose body still arrives. */
+import type { Readable } from 'node:stream';
 import type { Client } from 'undici';
 import { HostError } from '../host-call.ts';
-import { ANSWER_HEADERS_BYTES, type AnswerBody, readBody } from './answer-body.ts';
+import { ANSWER_HEADERS_BYTES, decodeBody } from './answer-body.ts';
 import { type Headers, readHeaders } from './headers.ts';
 import { pinned, type Resolution, resolveTarget } from './resolution.ts';
 
@@ -14,9 +15,15 @@ export interface HttpRequest {
   readonly headers: Headers;
   readonly body: Uint8Array | null;
 }
-export interface HttpAnswer extends AnswerBody {
+/** An answer whose body still arrives. */
+export interface Opened {
   readonly status: number;
   readonly headers: Headers;
+  /** Decoded. Its errors may contain details of this machine. */
+  readonly body: Readable;
+  readonly hostname: string;
+  /** Closes the connection. */
+  close(): Promise<void>;
 }
 /** The target of a redirect; its body is not read. */
 export interface Redirect {
@@ -30,15 +37,11 @@ export interface Exchange extends Resolution {
 }
 
 /**
- * Sends a request. The connection is closed after the response, or when the signal aborts.
+ * Sends a request and waits for the headers of the answer. The connection is closed by the caller, or when the signal aborts.
  *
  * @throws HostError with the reason when there is no response
  */
-export async function send(
-  request: HttpRequest,
-  exchange: Exchange,
-  signal: AbortSignal,
-): Promise<HttpAnswer | Redirect> {
+export async function send(request: HttpRequest, exchange: Exchange, signal: AbortSignal): Promise<Opened | Redirect> {
   const addresses = await resolveTarget(request.url, exchange, signal);
   // Loaded by the first request: it is large, and many services never need it.
   const undici = await import('undici');
@@ -55,15 +58,16 @@ export async function send(
     },
   });
   try {
-    return await sendRequest(client, request, signal);
+    const answer = await sendRequest(client, request, signal);
+    if ('location' in answer) await client.destroy();
+    return answer;
   } catch (error) {
-    throw error instanceof HostError ? error : new HostError(describe(request.url.hostname, error));
-  } finally {
     await client.destroy();
+    throw error instanceof HostError ? error : new HostError(describeFailure(request.url.hostname, error));
   }
 }
 
-async function sendRequest(client: Client, request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer | Redirect> {
+async function sendRequest(client: Client, request: HttpRequest, signal: AbortSignal): Promise<Opened | Redirect> {
   const { url, method, headers, body } = request;
   const path = `${url.pathname}${url.search}`;
   const response = await client.request({ path, method, headers, body, signal });
@@ -74,8 +78,13 @@ async function sendRequest(client: Client, request: HttpRequest, signal: AbortSi
     return { status, location: shown.location };
   }
   const isEmpty = method === 'HEAD' || status === 204 || status === 304;
-  const answer = await readBody(response.body, isEmpty ? bare(shown) : shown);
-  return { status, headers: isEmpty ? shown : bare(shown), ...answer };
+  return {
+    status,
+    headers: isEmpty ? shown : bare(shown),
+    body: decodeBody(response.body, isEmpty ? '' : (shown['content-encoding'] ?? '')),
+    hostname: url.hostname,
+    close: () => client.destroy(),
+  };
 }
 
 /** Removes the headers that describe the encoded body. */
@@ -85,7 +94,7 @@ function bare(headers: Headers): Headers {
 }
 
 /** A library's error text may contain details of this machine; its code does not. */
-function describe(host: string, error: unknown): string {
+export function describeFailure(host: string, error: unknown): string {
   const { code } = error as { code?: unknown };
   if (code === 'UND_ERR_HEADERS_OVERFLOW') return `${host} answered with headers over ${ANSWER_HEADERS_BYTES} bytes`;
   return `${host} sent an invalid answer${typeof code === 'string' && /^\w{1,60}$/.test(code) ? ` (${code})` : ''}`;

@@ -2,14 +2,21 @@
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { AmountsByKey } from '../../../service/timing/amounts-by-key.ts';
 import { SecretMask } from '../../records/secret-mask.ts';
+import { holdGrant } from '../held-grant.ts';
 import { type HostArgs, HostError, type HostHandlers, type HostScope } from '../host-call.ts';
 import type { SecretHandles, SecretSource } from '../secret-handles.ts';
 import type { Secrets } from '../secrets.ts';
-import { type Exchange, type HttpAnswer, type HttpRequest, type Redirect, send } from './exchange.ts';
-import { bodilessHeaders, harmlessHeaders, requestHeaders } from './headers.ts';
+import { type AnswerBody, readBody } from './answer-body.ts';
+import { type BodyStream, BodyStreams, type StreamBounds } from './body-streams.ts';
+import { describeFailure, type Exchange, type HttpRequest, type Opened, type Redirect, send } from './exchange.ts';
+import { bodilessHeaders, type Headers, harmlessHeaders, requestHeaders } from './headers.ts';
 import { readTarget } from './reach.ts';
 import { isAllowedPrivate } from './resolution.ts';
 
+interface HttpAnswer extends AnswerBody {
+  readonly status: number;
+  readonly headers: Headers;
+}
 type HttpInit = NonNullable<HostArgs<'http.fetch'>['init']>;
 
 const MAX_REDIRECTS = 5;
@@ -17,31 +24,86 @@ const MAX_REDIRECTS = 5;
 const REQUESTS_AT_ONCE = 16;
 const { timeoutMs: ROW_TIMEOUT_MS, maxBytes: BODY_MAX_BYTES } = hostCalls['http.fetch'];
 
-export function httpCalls(
+export interface Http {
+  readonly calls: Pick<HostHandlers, 'http.fetch'>;
+  readonly bodies: BodyStreams;
+}
+
+/** @param bounds of bodies that are read while they arrive */
+export function openHttp(
   exchange: Exchange,
   secrets: Pick<Secrets, 'handles' | 'sourceOf'>,
-): Pick<HostHandlers, 'http.fetch'> {
+  bounds?: StreamBounds,
+): Http {
   const running = new AmountsByKey();
+  const bodies = new BodyStreams(bounds);
   return {
-    'http.fetch': async (scope, { url, init = {} }) => {
-      const { installationId } = scope.plugin;
-      if (running.get(installationId) >= REQUESTS_AT_ONCE)
-        throw new HostError(`${REQUESTS_AT_ONCE} requests are running; wait until one has ended`);
-      return running.during(installationId, async () => {
-        const first: HttpRequest = {
-          url: target(scope, url),
-          method: init.method ?? 'GET',
-          headers: requestHeaders(init.headers ?? {}),
-          body: encodeBody(init),
-        };
-        const sender: Sender = { exchange, handles: secrets.handles, source: secrets.sourceOf(scope.plugin) };
-        refuseHandles(sender, url, init);
-        return within(init.timeoutMs ?? ROW_TIMEOUT_MS, scope.signal, (signal) =>
-          followRedirects(scope, first, sender, init.redirect === 'error' ? 0 : MAX_REDIRECTS, signal),
-        );
-      });
+    bodies,
+    calls: {
+      'http.fetch': async (scope, { url, init = {} }) => {
+        const { installationId } = scope.plugin;
+        if (running.get(installationId) >= REQUESTS_AT_ONCE)
+          throw new HostError(`${REQUESTS_AT_ONCE} requests are running; wait until one has ended`);
+        return running.during(installationId, async () => {
+          const first: HttpRequest = {
+            url: target(scope, url),
+            method: init.method ?? 'GET',
+            headers: requestHeaders(init.headers ?? {}),
+            body: encodeBody(init),
+          };
+          const sender: Sender = { exchange, handles: secrets.handles, source: secrets.sourceOf(scope.plugin) };
+          refuseHandles(sender, url, init);
+          const redirectsMax = init.redirect === 'error' ? 0 : MAX_REDIRECTS;
+          const arrive = (signal: AbortSignal) => followRedirects(scope, first, sender, redirectsMax, signal);
+          return within(init.timeoutMs ?? ROW_TIMEOUT_MS, scope.signal, (signal) =>
+            scope.bodyId === null
+              ? readWhole(arrive, signal)
+              : openBody(bodies.open(scope.child, scope.bodyId), scope, arrive, signal),
+          );
+        });
+      },
     },
   };
+}
+
+type Arrive = (signal: AbortSignal) => Promise<Arrived>;
+
+async function readWhole(arrive: Arrive, signal: AbortSignal): Promise<HttpAnswer> {
+  const { opened, sent } = await arrive(signal);
+  const { status, headers, hostname } = opened;
+  try {
+    const answer = { status, headers, ...(await readBody(opened.body, headers)) };
+    return sent.isEmpty ? answer : maskAnswer(answer, sent);
+  } catch (error) {
+    throw error instanceof HostError ? error : new HostError(describeFailure(hostname, error));
+  } finally {
+    await opened.close();
+  }
+}
+
+/** Answers with the headers. The rest of the body arrives under the grants of the call and the bounds of the stream. */
+async function openBody(
+  stream: BodyStream,
+  scope: HostScope,
+  arrive: Arrive,
+  signal: AbortSignal,
+): Promise<HttpAnswer> {
+  try {
+    const stop = stream.closeOn(signal, 'the call has ended');
+    const { opened, sent, url } = await arrive(stream.signal);
+    const grant = holdGrant(hostCalls['http.fetch'], scope.installation);
+    stream.onClose(grant.release);
+    grant.needs((granted) => isGranted(url, granted));
+    stream.closeOn(grant.gone, `${url.hostname} is not granted any more`);
+    stream.closeOn(scope.child, 'the plugin has ended');
+    const bodyBytes = await stream.begin(opened, sent);
+    stop();
+    const { status, headers } = opened;
+    return { status, headers: sent.isEmpty ? headers : sent.mask(headers), bodyText: '', bodyBytes };
+  } catch (error) {
+    stream.close('there is no answer');
+    throw error;
+  }
 }
 
 /** Checks that the address is granted; the call ends when the grant is revoked. */
@@ -80,12 +142,21 @@ function refuseHandles({ handles, source }: Sender, url: string, { body }: HttpI
   if (typeof body === 'string') handles.refuseElsewhere('body', body, source);
 }
 
+/** An answer that is no redirect. */
+interface Arrived {
+  readonly opened: Opened;
+  /** The secrets that the request's headers held. */
+  readonly sent: SecretMask;
+  /** Where it comes from. */
+  readonly url: URL;
+}
+
 /** Sends a request with the values of the handles in its headers, read again for each hop: a redirect may lead to another host. */
 async function sendFilled(
   { exchange, handles, source }: Sender,
   request: HttpRequest,
   signal: AbortSignal,
-): Promise<HttpAnswer | Redirect> {
+): Promise<Arrived | Redirect> {
   const { url } = request;
   const isSafe = url.protocol === 'https:' || isAllowedPrivate(url, exchange);
   const sent = new SecretMask();
@@ -93,7 +164,7 @@ async function sendFilled(
   // Checked again, because a value may hold what no header may.
   if (headers !== request.headers) requestHeaders(headers);
   const answer = await send({ ...request, headers }, exchange, signal);
-  return sent.isEmpty || 'location' in answer ? answer : maskAnswer(answer, sent);
+  return 'location' in answer ? answer : { opened: answer, sent, url };
 }
 
 /** A server that repeats the request's headers must not show the plugin what its handle stands for. */
@@ -115,7 +186,7 @@ async function followRedirects(
   sender: Sender,
   redirectsMax: number,
   signal: AbortSignal,
-): Promise<HttpAnswer> {
+): Promise<Arrived> {
   let request = first;
   for (let redirects = 0; redirects <= redirectsMax; redirects++) {
     const answer = await sendFilled(sender, request, signal);

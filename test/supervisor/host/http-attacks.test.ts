@@ -380,3 +380,144 @@ t.test('revoking a grant closes its connection, not one to another host', async 
   await isIdle(server);
   await t.rejects(plugin.fetch(`http://api.test:${server.port}/`), { message: /not a granted host/ });
 });
+
+/** Bounds that a test can reach. */
+const SMALL = { openMax: 2, bytesMax: MIB, totalMs: 60_000, idleMs: 60_000 };
+
+/** A plugin that may reach a server of ours, and its bodies within these bounds. */
+async function streaming(t: Test, server: Target, bounds: Partial<typeof SMALL> = {}): Promise<Plugin> {
+  const plugin = await pluginWith(t, ['api.test'], { bounds: { ...SMALL, ...bounds } });
+  plugin.dns.set('api.test', ['127.0.0.1']);
+  plugin.allow(`api.test:${server.port}`);
+  return plugin;
+}
+const refusal = (message: RegExp) => ({ name: 'HostCallRefusal', code: 'failed', message });
+
+t.test('a body is read while it arrives, and one that is there at once is whole', async (t) => {
+  let next: (piece: string) => void = () => undefined;
+  const server = await serve(t, (request, response) => {
+    if (request.url === '/whole') return void response.end('whole');
+    response.flushHeaders();
+    next = (piece) => (piece === '' ? response.end() : response.write(piece));
+  });
+  const plugin = await streaming(t, server);
+  const whole = await plugin.open('1', `http://api.test:${server.port}/whole`);
+  t.match(whole, { status: 200, isOpen: false });
+  t.equal(Buffer.from(whole.bodyBytes).toString(), 'whole');
+  t.match(await plugin.open('1', `http://api.test:${server.port}/`), { status: 200, isOpen: true, bodyText: '' });
+  for (const piece of ['one', 'two', 'three']) {
+    next(piece);
+    const { bytes, isEnd } = await plugin.read('1');
+    t.same([Buffer.from(bytes).toString(), isEnd], [piece, false]);
+  }
+  next('');
+  t.match(await plugin.read('1'), { isEnd: true });
+  t.ok(await isIdle(server));
+  await t.rejects(plugin.read('1'), refusal(/^fetch: the body is not open any more/));
+});
+
+t.test('an endless body waits for its reader, and ends at the limit', async (t) => {
+  let written = 0;
+  const chunk = Buffer.alloc(65_536, 'x');
+  const server = await serve(t, (_request, response) => {
+    const write = (): void => {
+      while (!response.destroyed && response.write(chunk)) written += chunk.byteLength;
+    };
+    response.on('drain', write);
+    write();
+  });
+  const plugin = await streaming(t, server);
+  t.match(await plugin.open('1', `http://api.test:${server.port}/`), { isOpen: true });
+  await t.rejects(plugin.readAll('1'), refusal(/answer is longer than 1048576 bytes/));
+  t.ok(await isIdle(server));
+  // What the sockets' own memory takes is more than the limit.
+  t.ok(written < 32 * MIB, `${written} bytes`);
+});
+
+t.test('a body that dribbles, and one that stops, end at their times', async (t) => {
+  const server = await serve(t, (request, response) => {
+    response.write('x');
+    if (request.url === '/stops') return;
+    const timer = setInterval(() => response.write('x'), 10);
+    response.on('close', () => clearInterval(timer));
+  });
+  const dribbling = await streaming(t, server, { totalMs: 200 });
+  await dribbling.open('1', `http://api.test:${server.port}/`);
+  await t.rejects(dribbling.readAll('1'), refusal(/the body took longer than 200 ms/));
+  t.ok(await isIdle(server));
+  const stopping = await streaming(t, server, { idleMs: 50 });
+  await stopping.open('1', `http://api.test:${server.port}/stops`);
+  await t.rejects(stopping.readAll('1'), refusal(/nothing of the body arrived within 50 ms/));
+  t.ok(await isIdle(server));
+});
+
+t.test('a compressed bomb ends at the limit; a body cut in its middle is an error', async (t) => {
+  const server = await serve(t, (request, response) => {
+    response.writeHead(200, { 'content-encoding': 'gzip' });
+    if (request.url === '/bomb') return void response.end(gzipSync(Buffer.alloc(64 * MIB)));
+    response.write(gzipSync('x'.repeat(100_000)).subarray(0, 60));
+    response.socket?.end();
+  });
+  const plugin = await streaming(t, server);
+  const ask = async (path: string) => {
+    await plugin.open(path, `http://api.test:${server.port}${path}`);
+    return plugin.readAll(path);
+  };
+  await t.rejects(ask('/bomb'), { message: /answer is longer than 1048576 bytes/ });
+  await t.rejects(ask('/cut'), { message: /api\.test sent an invalid answer/ });
+  t.ok(await isIdle(server));
+});
+
+t.test('a secret that a server repeats in parts stays masked', async (t) => {
+  const secret = 'sk-0123456789-grüße';
+  let cut = 0;
+  const server = await serve(t, (request, response) => {
+    const asUtf8 = Buffer.from(`<${Buffer.from(String(request.headers.authorization), 'latin1').toString('latin1')}>`);
+    response.write(asUtf8.subarray(0, cut));
+    setImmediate(() => response.end(asUtf8.subarray(cut)));
+  });
+  const plugin = await pluginWith(t, ['api.test'], { secrets: { key: secret }, uses: { key: ['http:api.test'] } });
+  plugin.dns.set('api.test', ['127.0.0.1']);
+  plugin.allow(`api.test:${server.port}`);
+  const headers = { authorization: plugin.handleOf('key') };
+  for (cut = 1; cut < 20; cut += 1) {
+    const { bodyBytes, isOpen } = await plugin.open('1', `http://api.test:${server.port}/`, { headers });
+    const body = Buffer.from(bodyBytes).toString() + (isOpen ? await plugin.readAll('1') : '');
+    t.equal(body, '<[secret key]>', `cut at ${cut}`);
+  }
+});
+
+t.test('closing a body, the end of the child and of its grant free the connection at once', async (t) => {
+  const server = await serve(t, (request, response) => {
+    if (request.url === '/open') response.write('x');
+  });
+  const url = `http://api.test:${server.port}`;
+  const plugin = await streaming(t, server);
+  await plugin.open('1', `${url}/open`);
+  const reading = t.rejects(plugin.readAll('1'), refusal(/the plugin cancelled it/));
+  plugin.closeBody('1');
+  await reading;
+  t.ok(await isIdle(server));
+  const waiting = t.rejects(plugin.open('1', `${url}/silent`), { name: 'HostError' });
+  await eventually(async () => server.connections() === 2);
+  plugin.closeBody('1');
+  await waiting;
+  t.ok(await isIdle(server), 'also before the headers');
+
+  await plugin.open('1', `${url}/open`);
+  await plugin.open('2', `${url}/open`);
+  await t.rejects(plugin.open('3', `${url}/open`), {
+    message: '2 answers are open; read their bodies to the end, or cancel them',
+  });
+  const revoked = t.rejects(plugin.readAll('1'), refusal(/api\.test is not granted any more/));
+  plugin.installation.update({ ...plugin.installation.plugin, granted: ['host.http:other.test'] });
+  await revoked;
+  t.ok(await isIdle(server));
+
+  const dying = await streaming(t, server);
+  await dying.open('1', `${url}/open`);
+  const died = t.rejects(dying.readAll('1'), refusal(/the plugin has ended/));
+  dying.child.abort();
+  await died;
+  t.ok(await isIdle(server));
+});

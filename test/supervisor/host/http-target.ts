@@ -7,8 +7,9 @@ import type { InstalledPlugin } from '../../../db/installations/account-plugins.
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { holdGrant } from '../../../supervisor/host/held-grant.ts';
 import type { HostArgs, HostResult } from '../../../supervisor/host/host-call.ts';
+import type { BodyPart, StreamBounds } from '../../../supervisor/host/http/body-streams.ts';
 import type { Exchange } from '../../../supervisor/host/http/exchange.ts';
-import { httpCalls } from '../../../supervisor/host/http/http.ts';
+import { openHttp } from '../../../supervisor/host/http/http.ts';
 import { LiveInstallation } from '../../../supervisor/host/live-installation.ts';
 import { SecretHandles } from '../../../supervisor/host/secret-handles.ts';
 import type { Teardown } from '../../runner/harness.ts';
@@ -54,12 +55,20 @@ export const serve = (test: Teardown, listener: RequestListener, host?: string, 
 
 type Init = HostArgs<'http.fetch'>['init'];
 
+type OpenedAnswer = HostResult<'http.fetch'> & { readonly isOpen: boolean };
+
 export interface Plugin {
   readonly dns: DnsServer;
   readonly installation: LiveInstallation;
   /** Ends with the child. */
   readonly child: AbortController;
   fetch(url: string, init?: Init): Promise<HostResult<'http.fetch'>>;
+  /** Like `fetch` of a plugin: answers with the headers. */
+  open(id: string, url: string, init?: Init): Promise<OpenedAnswer>;
+  read(id: string): Promise<BodyPart>;
+  /** Reads to the end. */
+  readAll(id: string): Promise<string>;
+  closeBody(id: string): void;
   handleOf(secret: string): string;
   /** Lets the operator name a private target. */
   allow(target: string): void;
@@ -75,29 +84,44 @@ interface GivenSecrets {
 export async function pluginWith(
   test: Teardown,
   hosts: readonly string[],
-  { secrets = {}, uses = {}, ...options }: Partial<Exchange> & GivenSecrets = {},
+  { secrets = {}, uses = {}, bounds, ...options }: Partial<Exchange> & GivenSecrets & { bounds?: StreamBounds } = {},
 ): Promise<Plugin> {
   const dns = await startDns(test);
   const allowPrivate = new Set<string>();
   const handles = new SecretHandles();
   const source = { installationId: 'one', uses, read: async (name: string) => secrets[name] ?? null };
-  const calls = httpCalls({ allowPrivate, dnsServers: [dns.address], ...options }, { handles, sourceOf: () => source });
+  const exchange = { allowPrivate, dnsServers: [dns.address], ...options };
+  const { calls, bodies } = openHttp(exchange, { handles, sourceOf: () => source }, bounds);
   const granted = hosts.map((host) => `host.http:${host}`);
   const installation = new LiveInstallation({ installationId: 'one', granted } as unknown as InstalledPlugin);
   const child = new AbortController();
+  const ask = (bodyId: string | null, url: string, init: Init) => {
+    const grant = holdGrant(hostCalls['http.fetch'], installation);
+    const base = { plugin: installation.plugin, session: null, invocationId: null, installation, bodyId };
+    const signal = AbortSignal.any([child.signal, grant.gone]);
+    const scope = { ...base, ...grant, child: child.signal, signal, writes: null as never };
+    return calls['http.fetch'](scope, { url, init }).finally(grant.release);
+  };
+  const read = (id: string) => bodies.of(child.signal).read(id);
   return {
     dns,
     installation,
     child,
     handleOf: (name) => handles.make('one', name),
     allow: (target) => void allowPrivate.add(target),
-    fetch: (url, init) => {
-      const grant = holdGrant(hostCalls['http.fetch'], installation);
-      const scope = { plugin: installation.plugin, session: null, invocationId: null };
-      const signal = AbortSignal.any([child.signal, grant.gone]);
-      return calls['http.fetch']({ ...scope, ...grant, signal, writes: null as never }, { url, init }).finally(
-        grant.release,
-      );
+    fetch: (url, init) => ask(null, url, init),
+    open: async (id, url, init) => {
+      const answer = await ask(id, url, init);
+      return { ...answer, isOpen: bodies.has(child.signal, id) };
     },
+    read,
+    readAll: async (id) => {
+      let text = '';
+      for (let part = await read(id); ; part = await read(id)) {
+        text += Buffer.from(part.bytes).toString();
+        if (part.isEnd) return text;
+      }
+    },
+    closeBody: (id) => bodies.of(child.signal).close(id),
   };
 }
