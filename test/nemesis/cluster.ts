@@ -122,6 +122,7 @@ export async function startCluster({ folder, server, models, clockEnv }: Cluster
       name,
       folder,
       url: `http://127.0.0.1:${port}`,
+      readyUrl: kind === 'api' ? null : `http://127.0.0.1:${opsPort}/readyz`,
       gates: pooled === null ? [direct] : [direct, pooled],
       isPooled: pooled !== null,
       env: {

@@ -15,6 +15,8 @@ const MAINS = {
 export type MemberKind = keyof typeof MAINS;
 /** A process that could not start, because the database is away, starts again after this time. Milliseconds. */
 const RESTART_MS = 1_000;
+/** Interval at which a load balancer asks supervisors whether they are ready, and how long it waits. Milliseconds. */
+const CHECK_MS = { interval: 1_000, timeout: 2_000 };
 /** Between a process that is not ready any more and the load balancer that sees it. Milliseconds. */
 const NOTICE_MS = 1_000;
 
@@ -24,6 +26,8 @@ interface MemberOptions {
   /** Its `DATA_DIR` and its log are in there. */
   readonly folder: string;
   readonly url: string;
+  /** Where it says whether it is ready. Null: it takes requests at any time, as APIs do without the database. */
+  readonly readyUrl: string | null;
   readonly env: Readonly<Record<string, string>>;
   readonly gates: readonly Gate[];
   /** Whether it reaches the database through pgbouncer. */
@@ -134,6 +138,17 @@ export class Member {
     await ended;
   }
 
+  /** A supervisor without its database is not chosen, though it can be reached. */
+  async #checkReadiness(child: ChildProcess): Promise<void> {
+    const { readyUrl } = this.#options;
+    while (readyUrl !== null && child.exitCode === null && child.signalCode === null) {
+      const answer = await fetch(readyUrl, { signal: AbortSignal.timeout(CHECK_MS.timeout) }).catch(() => null);
+      await answer?.body?.cancel();
+      this.isReady = answer?.ok === true && this.#child === child && !this.gone.aborted;
+      await sleep(CHECK_MS.interval, undefined, { ref: false });
+    }
+  }
+
   /** @returns null: it serves; else why it does not */
   async #launch(): Promise<string | null> {
     const { kind, name, folder, env } = this.#options;
@@ -153,6 +168,7 @@ export class Member {
         resolve(message.failed);
       } else if (message.ready === true) {
         this.setReachable(true);
+        void this.#checkReadiness(child);
         resolve(null);
       }
     });

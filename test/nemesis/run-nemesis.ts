@@ -1,5 +1,5 @@
 /** Runs load against a cluster while faults come by a seed, and judges the invariants at the end. */
-import { mkdir } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from 'pg';
@@ -88,7 +88,7 @@ export async function runNemesis(options: NemesisOptions): Promise<NemesisReport
     over.abort();
     await Promise.all(loads);
     await settle(cluster.pool, records);
-    return await judgeAll(cluster, records, storm.struck, options.patience);
+    return await judgeAll(cluster, records, storm.struck, options);
   } finally {
     for (const end of endings.reverse()) await end();
   }
@@ -211,13 +211,24 @@ async function settle(pool: Pool, { webhooks, events }: LoadRecords): Promise<vo
   }, ARRIVAL_MS).catch(() => undefined);
 }
 
+/** Keeps what was judged beside the ledgers, a line each, so that a violation can be traced when all has ended. */
+async function keepRecords(folder: string, records: Readonly<Record<string, readonly object[]>>): Promise<void> {
+  for (const [name, lines] of Object.entries(records)) {
+    const text = lines.map((line) =>
+      JSON.stringify(line, (_key, value) => (value instanceof Map ? [...value] : value)),
+    );
+    await writeFile(join(folder, `${name}.ledger`), `${text.join('\n')}\n`);
+  }
+}
+
 async function judgeAll(
   { pool, unexpectedEnds }: NemesisCluster,
   { webhooks, events, counters, guards, accepted }: LoadRecords,
   struck: readonly FaultRecord[],
-  patience: number,
+  { folder, patience }: NemesisOptions,
 ): Promise<NemesisReport> {
   const writes = await listWrites(pool);
+  await keepRecords(folder, { calls: counters, writes, faults: struck });
   const { rows } = await pool.query<DeliveryRow>('SELECT id, state, last_error AS cause FROM deliveries');
   const arrived = webhooks.arrivals();
   const takeovers = measureTakeovers(struck, writes, counters);
