@@ -34,13 +34,22 @@ export async function addSummary(
     .catch(throwQuotaProblem);
 }
 
-/** The newest messages that no summary replaces and a model may read, newest first: no notices, nothing vetoed. */
-export const listModelMessages = (db: Queryable, sessionId: string, limit: number): Promise<MessageRow[]> =>
+/**
+ * The newest messages that no summary replaces and a model may read, newest first: no notices, nothing vetoed.
+ *
+ * @param isStrict nothing either that no hook judged. Results of tools are judged before they are messages
+ */
+export const listModelMessages = (
+  db: Queryable,
+  { id: sessionId, strict: isStrict }: { readonly id: string; readonly strict: boolean },
+  limit: number,
+): Promise<MessageRow[]> =>
   listRows(
     db,
     planOnce(`SELECT ${MESSAGE} FROM session_messages
       WHERE session_id = $1 AND role <> 'notice' AND coalesce(judgement ->> 'outcome', '') <> 'cancelled'
+        AND (NOT $3 OR role = 'tool' OR judgement IS NOT NULL)
         AND session_messages.position > coalesce((SELECT max(up_to) FROM session_summaries WHERE session_id = $1), 0)
       ORDER BY session_messages.position DESC LIMIT $2`),
-    [sessionId, limit],
+    [sessionId, limit, isStrict],
   );

@@ -34,6 +34,7 @@ const PASSWORD_MAX_CHARS = 1_024;
 /** A key of `ssh-keygen` takes less than a second on a machine with nothing else to do. Milliseconds. */
 const OPEN_KEY_MS = 20 * SECOND;
 const PORT_MAX = 65_535;
+const IPV6 = 6;
 
 const oneLine = (maxChars: number) =>
   storedText(maxChars)
@@ -176,11 +177,13 @@ function leadsElsewhere(known: SshHostRow, { address: to, port, user, hostKeys }
 }
 
 function requireReachable({ ssh }: SessionServices, { address: to, port }: Pick<HostFields, 'address' | 'port'>): void {
-  if ((isIP(to) !== 0 || to === 'localhost') && ssh.hosts.ofAccounts.isRefused(to, port))
-    throw faultOf(
-      'address',
-      `${to} is not a public address. The operator may allow it with SSH_ALLOW_PRIVATE=${to}:${port}.`,
-    );
+  if ((isIP(to) === 0 && to !== 'localhost') || !ssh.hosts.ofAccounts.isRefused(to, port)) return;
+  // The setting takes no addresses with colons.
+  const allowed =
+    isIP(to) === IPV6
+      ? `a host name that leads there with SSH_ALLOW_PRIVATE=<name>`
+      : `it with SSH_ALLOW_PRIVATE=${to}`;
+  throw faultOf('address', `${to} is not a public address. The operator may allow ${allowed}:${port}.`);
 }
 
 /** Undefined: none is given. @throws Problem `bad_request`, without the key */

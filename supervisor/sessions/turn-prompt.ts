@@ -139,7 +139,7 @@ export interface ConversationRows {
 export async function readConversationRows({ pool }: SessionServices, session: Session): Promise<ConversationRows> {
   const [summary, newest] = await Promise.all([
     findSummary(pool, session.id),
-    listModelMessages(pool, session.id, MESSAGES_MAX + 1),
+    listModelMessages(pool, session, MESSAGES_MAX + 1),
   ]);
   return { summary, rows: newest.slice(0, MESSAGES_MAX).reverse(), isTruncated: newest.length > MESSAGES_MAX };
 }

@@ -250,11 +250,31 @@ t.test('a strict session takes only what was judged, and says how', async (t) =>
     t.match(await append(role), { status: 409, body: { code: 'not_judged', detail: route } }, role);
   const turn = asRuntime(fixture, id, 'r1');
   await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  const slug = `teller-${fixture.account}`;
+  await fixture.install({
+    slug,
+    capabilities: ['host.agents', 'host.session'],
+    code: `tools.tell = { description: 'x', parameters: { type: 'object' }, handler: async () => {
+      await host.session.post('posted');
+      await host.agents.send('a', 'sent');
+      return 'told';
+    } };`,
+  });
+  t.match(await turn('POST', '/t1/calls/c1', { name: `${slug}__tell` }), { status: 200, body: { isError: false } });
+  const prompted = async (id: string) =>
+    (await turn('GET', `/${id}/prompt`)).body.messages.map(({ role, text }: { role: string; text: string }) =>
+      role === 'tool' ? role : text,
+    );
+  t.same(await prompted('t1'), ['hello', 'tool'], 'no model reads what no hook judged');
   t.match(await turn('POST', '/t1/end', { text: 'hi' }), { status: 200 });
+  const messages = await transcript(fixture, id);
   t.same(
-    (await transcript(fixture, id)).map(({ text }) => text),
-    ['unjudged', 'hello', 'hi'],
+    messages.map(({ role, text }) => (role === 'tool' ? role : text)),
+    ['unjudged', 'hello', 'posted', 'sent', 'tool', 'hi'],
   );
+  const sent = messages.find(({ text }) => text === 'sent')?.id ?? '';
+  await turn('POST', '', { id: sent, trigger: 'agent' });
+  t.same(await prompted(sent), ['hello', 'sent', 'tool', 'hi'], 'opening its turn has it judged');
   t.match((await fixture.call('GET', `/sessions/${id}/hooks`)).body, { strict: true });
 });
 
