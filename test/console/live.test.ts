@@ -10,7 +10,7 @@ import { inspect } from './pictures.ts';
 t.setTimeout(900_000);
 /** Of compressed JavaScript, until the catalog can be used. */
 const FIRST_LOAD_MAX_BYTES = 250_000;
-const LINES = amount({ quick: 20_000, soak: 100_000 });
+const LINES = amount({ quick: 5_000, soak: 100_000 });
 /** One of them in the middle. */
 const FOUND_LINE = LINES / 2 + 77;
 /** Rows in the page at once, whatever is in the log: those in sight, and some above and below. */

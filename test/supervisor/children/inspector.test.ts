@@ -7,6 +7,7 @@ import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.
 import { DRAFT_SEM_VER } from '../../../db/installations/account-plugins.ts';
 import { readEvents, type ServerSentEvent } from '../../../sdk/session/event-stream.ts';
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
+import { amount } from '../../runner/soak.ts';
 import {
   eventually,
   type Installed,
@@ -274,7 +275,7 @@ t.test('any supervisor leads a debugger to the one that has the inspector', asyn
   const at = `http://127.0.0.1:${(door.app.server.address() as AddressInfo).port}`;
   const draft = await installDraft();
   const session = await fixture.session();
-  const { path, next } = await open(t, draft.installationId, 'ann', undefined, at);
+  const { path, next, end } = await open(t, draft.installationId, 'ann', undefined, at);
   const client = await debug(t, path, at);
   await next('attached');
   await client.Debugger.enable({});
@@ -293,6 +294,8 @@ t.test('any supervisor leads a debugger to the one that has the inspector', asyn
   const stopped = door.stop();
   isStopped = true;
   t.equal(await closed, true, 'the debugger connects to another supervisor');
+  // The stop waits ten seconds for a client that stays, and then ends its request.
+  if (amount({ quick: true, soak: false })) end();
   await stopped;
   const again = await open(t, draft.installationId);
   t.ok(await debug(t, again.path), 'the inspector of the stopped one ended with its request');
