@@ -1,8 +1,12 @@
 /** `serve` answers what comes to sessions by itself, once, whoever else is there. */
 import type { AddressInfo } from 'node:net';
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+import { generateText, wrapLanguageModel } from 'ai';
 import t from 'tap';
+import { bulkhead } from '../../sdk/adapters/ai-sdk.ts';
 import { connect, type ServedAgent, type ServeOptions, serve } from '../../sdk/session/session.ts';
 import { connect as connectChannel, deliver } from '../supervisor/delivery/channels.ts';
+import { startModelServer } from '../supervisor/host/model-server.ts';
 import { eventually, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
@@ -108,6 +112,37 @@ t.test('an agent may stream, end its turn itself, or be stopped by a plugin', as
     [],
     'no turn is left open',
   );
+});
+
+t.test('an agent on an adapter answers in the turn that was opened for it', async (t) => {
+  const desk = await openDesk();
+  const server = await startModelServer(t);
+  server.answers = [
+    (response) => {
+      const choice = { index: 0, message: { role: 'assistant', content: 'from the model' }, finish_reason: 'stop' };
+      response.writeHead(200, { 'content-type': 'application/json' });
+      response.end(JSON.stringify({ id: 'x', object: 'chat.completion', created: 1, model: 'm', choices: [choice] }));
+    },
+  ];
+  const model = createOpenAICompatible({ name: 'local', baseURL: server.url })('m');
+  const agent: ServedAgent = async ({ id, text }, { session, signal }) => {
+    const middleware = bulkhead(session, { messageId: id, trigger: 'channel' });
+    await generateText({
+      model: wrapLanguageModel({ model, middleware }),
+      system: 'Be brief.',
+      prompt: text,
+      abortSignal: signal,
+    });
+  };
+  const { stop, served } = start(agent, { channels: true, client: desk.client('one') });
+  await untilServed(desk);
+  stop();
+  await served;
+  const [asked] = server.asked;
+  t.match(asked?.body.messages, [{ role: 'system', content: 'Be brief.' }, { role: 'user' }]);
+  t.equal((await desk.sent())[0], 'from the model');
+  const judged = (await desk.fixture.readLog('inbound')).map(({ text }: { text: string }) => text);
+  t.equal(new Set(judged).size, judged.length, 'each message was judged once');
 });
 
 t.test('an agent that fails ends it, or is reported; the next process goes on with the turn', async (t) => {
