@@ -14,7 +14,7 @@ import {
   toOpenAiError,
   toProviderRequest,
 } from './chat-completions.ts';
-import { abortWhenClosed } from './closed-requests.ts';
+import { abortWhenClosed, abortWhenOver } from './closed-requests.ts';
 import { sendEvents } from './event-answers.ts';
 import { askProvider, listProviders, streamProvider } from './providers.ts';
 import type { SessionServices } from './session-services.ts';
@@ -60,10 +60,11 @@ export function chatRoutes(services: SessionServices): FastifyPluginAsyncZod {
       const { body } = request;
       const { provider, model } = splitModel(body.model);
       const asked = { ...toProviderRequest(body), model };
-      const signal = abortWhenClosed(reply);
-      if (body.stream !== true)
-        return toCompletion(body.model, await askProvider(services, { accountId }, provider, asked, signal));
-      const deltas = streamProvider(services, { accountId }, provider, asked, signal);
+      if (body.stream !== true) {
+        const answer = await askProvider(services, { accountId }, provider, asked, abortWhenClosed(reply));
+        return toCompletion(body.model, answer);
+      }
+      const deltas = streamProvider(services, { accountId }, provider, asked, abortWhenOver(request, reply));
       const chunks = formatChunks(body.model, deltas, body.stream_options?.include_usage === true);
       return sendEvents(request, reply, chunks, formatChunkError);
     });

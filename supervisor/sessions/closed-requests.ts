@@ -1,5 +1,6 @@
 /** Aborts the work of a request whose client has closed the connection. */
-import type { FastifyReply } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { endWithToken } from '../../service/http/authentication.ts';
 
 /** A signal that aborts when the connection is closed before the answer was sent. */
 export function abortWhenClosed(reply: FastifyReply): AbortSignal {
@@ -8,4 +9,11 @@ export function abortWhenClosed(reply: FastifyReply): AbortSignal {
     if (!reply.raw.writableFinished) closed.abort(new Error('the runtime closed the request'));
   });
   return closed.signal;
+}
+
+/** For an answer that lasts: as `abortWhenClosed`, and when the token of the request ends or its account is suspended. */
+export function abortWhenOver(request: FastifyRequest, reply: FastifyReply): AbortSignal {
+  const ended = new AbortController();
+  endWithToken(request, reply, () => ended.abort(new Error('the token of the request has ended')));
+  return AbortSignal.any([abortWhenClosed(reply), ended.signal]);
 }

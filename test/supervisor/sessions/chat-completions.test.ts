@@ -2,8 +2,9 @@
 import type { AddressInfo } from 'node:net';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { OpenAIClient } from '@langchain/openai';
-import { generateText, jsonSchema, stepCountIs, streamText, tool } from 'ai';
+import { generateText, jsonSchema, stepCountIs, streamText, tool, wrapLanguageModel } from 'ai';
 import t from 'tap';
+import { bulkhead } from '../../../sdk/adapters/ai-sdk.ts';
 import { connect } from '../../../sdk/session/client.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -25,11 +26,8 @@ await fixture.install({
     },
   };`,
 });
-/** Yields what it is told, each when the command \`next\` was run; \`ended\` says how it ended. */
-await fixture.install({
-  slug: 'drip',
-  secrets: { key: 'zk-0123456789' },
-  code: `let gates = [];
+/** Yields what it is told, each when the command `next` was run; `ended` says how it ended. */
+const DRIP = `let gates = [];
   const gate = (index) => (gates[index] ??= Promise.withResolvers());
   const whole = { model: 'm', usage: { inputTokens: 1, outputTokens: 2 } };
   let passed = 0;
@@ -67,7 +65,7 @@ await fixture.install({
         }
         if (throws) throw new Error(throws);
         if (cancels) ctx.cancel(cancels);
-        if (mode === 'open') await new Promise((_resolve, reject) => ctx.signal.addEventListener('abort', () => reject(ctx.signal.reason)));
+        if (mode?.startsWith('open')) await new Promise((_resolve, reject) => ctx.signal.addEventListener('abort', () => reject(ctx.signal.reason)));
         return { ...returns, ...whole };
       } finally {
         ending(mode).resolve('aborted: ' + ctx.signal.aborted);
@@ -75,8 +73,8 @@ await fixture.install({
     },
   };
   commands.next = { description: 'd', handler: (input) => (gate(Number(input)).resolve(), 'ok') };
-  commands.ended = { description: 'd', handler: (mode) => ending(mode).promise };`,
-});
+  commands.ended = { description: 'd', handler: (mode) => ending(mode).promise };`;
+await fixture.install({ slug: 'drip', secrets: { key: 'zk-0123456789' }, code: DRIP });
 const token = await fixture.issuer.issue('ann');
 const client = new OpenAIClient({ baseURL, apiKey: token, maxRetries: 0 });
 const model = 'acme__brain/small';
@@ -244,6 +242,43 @@ t.test('an error in mid-stream ends it, in OpenAI’s form', async (t) => {
   t.equal(logged.length, 1);
 });
 
+t.test('a stream ends with its token', async (t) => {
+  const revocable = await fixture.issueRevocable();
+  const other = new OpenAIClient({ baseURL, apiKey: revocable.token, maxRetries: 0 });
+  const lasting = await other.chat.completions.create({ model: drip, messages: say('words open-1'), stream: true });
+  const read = async () => {
+    for await (const { choices } of lasting) if (choices[0]?.delta.content === 'jumps') await revocable.revoke();
+  };
+  await t.rejects(read(), { code: 'unavailable', message: /the token of the request has ended$/ });
+  t.equal(await command('ended', 'open-1'), 'aborted: true');
+});
+
+t.test('an adapter judges a plugin’s model like any other', async (t) => {
+  const own = fixture.withNewAccount();
+  await own.install({ slug: 'drip-2', code: DRIP });
+  const judged = await own.session();
+  const apiKey = await fixture.issuer.issue(own.account);
+  const sessions = connect({ url: baseURL.slice(0, -'/v1'.length), token: apiKey });
+  const plain = createOpenAICompatible({ name: 'drip', baseURL, apiKey })('drip-2__tap/m');
+  const pieces = async (): Promise<string[]> => {
+    const model = wrapLanguageModel({ model: plain, middleware: bulkhead(sessions.open(judged)) });
+    const texts: string[] = [];
+    for await (const text of streamText({ model, prompt: 'words' }).textStream) texts.push(text);
+    return texts;
+  };
+  t.same(await pieces(), ['The ', 'quick ', 'brown ', 'fox ', 'jumps', '.'], 'untouched where no plugin judges');
+  await own.install({
+    slug: 'dog-guard',
+    code: `middleware.outboundMessage = { stream: true, handler: ({ message }) => ({ message: { text: message.text.replaceAll('fox', 'dog') } }) };`,
+  });
+  t.equal((await pieces()).join(''), 'The quick brown dog jumps.');
+  const { items } = (await own.call('GET', `/sessions/${judged}/messages`)).body;
+  t.same(
+    items.filter(({ role }: { role: string }) => role === 'assistant').map(({ text }: { text: string }) => text),
+    ['The quick brown fox jumps.', 'The quick brown dog jumps.'],
+  );
+});
+
 t.test('closing the request aborts the plugin', async (t) => {
   const left = await stream('words open');
   for await (const { choices } of left) if (choices[0]?.delta.content === 'jumps') break;
@@ -303,4 +338,13 @@ t.test('the JSON in texts of a body is bounded, too', async (t) => {
   t.match(await ask(`[${'0,'.repeat(10_000)}0]`), { status: 200 });
   t.match(await ask(`[${'0,'.repeat(10_000)}0]`, 20), { status: 413, body: { error: { code: 'too_large' } } });
   t.match(await ask('{'), { status: 400, body: { error: { message: /arguments is not JSON/ } } });
+});
+
+t.test('a stream that outlasts its supervisor breaks off', async (t) => {
+  const lasting = await stream('words open-2');
+  const read = async () => {
+    for await (const { choices } of lasting)
+      if (choices[0]?.delta.content === 'jumps') await fixture.supervisor.stop(Promise.resolve());
+  };
+  await t.rejects(read());
 });
