@@ -58,8 +58,8 @@ export function bulkhead(
 
 /** Returns the session's tools as Agents SDK tools. Call it again when the tools of the session change. */
 export async function bulkheadTools(session: Session): Promise<Tool[]> {
-  return (await listOfferedTools(session)).map(({ name, description, parameters, call }) =>
-    tool({
+  return (await listOfferedTools(session)).map(({ name, description, parameters, call }) => {
+    const offered = tool({
       name,
       description,
       strict: false,
@@ -68,8 +68,10 @@ export async function bulkheadTools(session: Session): Promise<Tool[]> {
         const result = await call(input, { callId: details?.toolCall?.callId, signal: details?.signal });
         return result.content.some(({ type }) => type === 'image') ? toOutputs(result) : formatOutcome(result);
       },
-    }),
-  );
+    });
+    // The framework makes underscores of hyphens, and a call by that name is of no tool that the session offers.
+    return Object.assign(offered, { name });
+  });
 }
 
 /** The framework has no failed results: the text says that the tool failed. */

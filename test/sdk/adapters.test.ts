@@ -594,7 +594,7 @@ for (const { name, framework, ways } of listWays(true))
   for (const isStreamed of ways)
     t.test(`${name}, ${isStreamed ? 'streamed' : 'whole'}: tools`, async (t) => {
       accounts += 1;
-      const account = `tools${accounts}`;
+      const account = `tools-${accounts}`;
       await fixture.install({ account, slug: account, code: JUDGE });
       const model = await startModelServer(t);
       const turn = { session: await open(account), modelUrl: model.url };
