@@ -4,18 +4,36 @@
  * under 1.5 ms; the ratio to the bare route shows the speed of the machine. For the slowest calls it shows the time
  * inside and outside the links, and whether this process collected garbage. Client, bare route and supervisor share
  * this process. Run `node bench/session-hook.ts [calls]`.
+ *
+ * With `--supervisors 3` it measures how many hooks a second one, two and three supervisor processes answer, each called
+ * at its own accounts and at all of them. All share the processors of this machine, which the table says.
  */
 import type { AddressInfo } from 'node:net';
+import { availableParallelism } from 'node:os';
 import { constants, PerformanceObserver } from 'node:perf_hooks';
+import { parseArgs } from 'node:util';
 import Fastify, { type FastifyInstance } from 'fastify';
-import { Client } from 'undici';
+import { Client, Pool } from 'undici';
+import { findShard } from '../db/cluster/shards.ts';
 import { removeTimeLimit } from '../test/runner/harness.ts';
+import { completeSearchPath } from '../test/runner/programs.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
-import { startSupervisorFixture } from '../test/supervisor/supervisor-fixture.ts';
+import {
+  eventually,
+  openStorageFixture,
+  type StorageFixture,
+  startSupervisorFixture,
+} from '../test/supervisor/supervisor-fixture.ts';
+import { type SupervisorProcess, startProcess } from '../test/supervisor/supervisor-process.ts';
 import { percentile } from './percentiles.ts';
 
+const { values, positionals } = parseArgs({
+  options: { supervisors: { type: 'string', default: '0' }, seconds: { type: 'string', default: '5' } },
+  allowPositionals: true,
+});
+
 const LINKS = ['one', 'two', 'three'];
-const CALLS = Number(process.argv[2] ?? 1_500);
+const CALLS = Number(positionals[0] ?? 1_500);
 const WARM_UP = 300;
 const GOAL_MS = 1.5;
 const MEDIAN = 0.5;
@@ -96,10 +114,7 @@ function explain(samples: readonly Sample[], collections: readonly PerformanceEn
   console.log(`garbage was collected in this process during ${garbage}; ${inAll(collections)}`);
 }
 
-try {
-  const server = await startTestServer();
-  endings.push(() => server.stop());
-  process.env[SERVER_VARIABLE] = server.url;
+async function measureChain(): Promise<void> {
   const fixture = await startSupervisorFixture(cleanup);
   for (const slug of LINKS) {
     await fixture.install({ slug, code: `middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' ${slug}';` });
@@ -146,6 +161,116 @@ try {
     ) < GOAL_MS;
   console.log(`goal: p50 under ${GOAL_MS} ms: ${met ? 'met' : 'missed'}`);
   if (!met) process.exitCode = 1;
+}
+
+/** Accounts with a plugin each that are called at once. */
+const ACCOUNTS = 12;
+/** Calls of an account under way at a time. */
+const CALLERS = 2;
+
+interface CalledAccount {
+  readonly shard: number;
+  readonly path: string;
+  readonly authorization: string;
+}
+
+async function addAccount(storage: StorageFixture, url: string, name: string): Promise<CalledAccount> {
+  const code = "middleware.systemPrompt = (ctx) => ctx.systemPrompt + '.';";
+  const { accountId } = await storage.install({ account: name, slug: `prompt-${name}`, code });
+  const authorization = `Bearer ${await storage.issuer.issue(name)}`;
+  const headers = { authorization, 'content-type': 'application/json' };
+  const made = await fetch(`${url}/sessions`, { method: 'POST', headers, body: '{"agentId":"agent-1"}' });
+  const { id } = (await made.json()) as { id: string };
+  return { shard: findShard(accountId), path: `/sessions/${id}/hooks/systemPrompt`, authorization };
+}
+
+/** The supervisor that runs the plugins of each shard. */
+async function readOwners({ pool }: StorageFixture, supervisors: readonly SupervisorProcess[]) {
+  const { rows } = await pool.query<{ shard: number; process: string }>(
+    'SELECT s.id AS shard, v.process FROM shards s JOIN supervisors v ON v.id = s.owner',
+  );
+  const find = (name: string) => supervisors.find(({ process }) => name.split(' ').includes(String(process.pid)));
+  return new Map(rows.map(({ shard, process }) => [shard, find(process)?.url ?? '']));
+}
+
+/** @param choose the address for the n-th call of an account @returns calls a second */
+async function measureRate(
+  accounts: readonly CalledAccount[],
+  seconds: number,
+  choose: (account: CalledAccount, call: number) => { readonly url: string; readonly path: string },
+): Promise<number> {
+  const pools = new Map<string, Pool>();
+  const body = JSON.stringify({ context: { systemPrompt: PROMPT, model: 'any' } });
+  const endsAt = performance.now() + seconds * 1_000;
+  let calls = 0;
+  const caller = async (account: CalledAccount, first: number): Promise<void> => {
+    const headers = { 'content-type': 'application/json', authorization: account.authorization };
+    for (let call = first; performance.now() < endsAt; call += 1) {
+      const { url, path } = choose(account, call);
+      const pool = pools.get(url) ?? new Pool(url);
+      pools.set(url, pool);
+      const answer = await pool.request({ method: 'POST', path, headers, body });
+      const text = await answer.body.text();
+      if (answer.statusCode !== 200) throw new Error(`${path} answered ${answer.statusCode}: ${text}`);
+      calls += 1;
+    }
+  };
+  const started = performance.now();
+  const numbers = Array.from({ length: CALLERS }, (_, number) => number);
+  await Promise.all(accounts.flatMap((account, index) => numbers.map((number) => caller(account, index + number))));
+  const rate = (calls / (performance.now() - started)) * 1_000;
+  await Promise.all([...pools.values()].map((pool) => pool.close()));
+  return rate;
+}
+
+async function measureThroughput(count: number, seconds: number): Promise<void> {
+  await completeSearchPath();
+  const storage = await openStorageFixture(cleanup);
+  const bare = Fastify();
+  bare.post('/bare', async (request) => request.body);
+  endings.push(() => bare.close());
+  const bareUrl = await bare.listen({ port: 0, host: '127.0.0.1' });
+  const supervisors: SupervisorProcess[] = [];
+  const accounts: CalledAccount[] = [];
+  let alone = 0;
+  console.log(`${availableParallelism()} processors, ${ACCOUNTS} accounts with ${CALLERS} calls at a time`);
+  while (supervisors.length < count) {
+    const settings = { SESSION_CALLS_PER_MINUTE: '10000000', CHILDREN_MAX: '50', PATH: process.env.PATH ?? '' };
+    const added = await startProcess(cleanup, storage, settings);
+    supervisors.push(added);
+    await eventually(async () => {
+      const { rows } = await storage.pool.query('SELECT owner, count(*)::int AS n FROM shards GROUP BY owner');
+      return rows.length === supervisors.length && rows.every(({ owner, n }) => owner !== null && n > 30);
+    }, 60_000);
+    while (accounts.length < ACCOUNTS)
+      accounts.push(await addAccount(storage, added.url, `account-${accounts.length}`));
+    const owners = await readOwners(storage, supervisors);
+    const toOwner = ({ shard, path }: CalledAccount) => ({ url: owners.get(shard) ?? '', path });
+    const toAny = ({ path }: CalledAccount, call: number) => ({
+      url: supervisors[call % supervisors.length]?.url ?? '',
+      path,
+    });
+    // The first calls start the children.
+    await measureRate(accounts, 1, toAny);
+    const floor = await measureRate(accounts, seconds, () => ({ url: bareUrl, path: '/bare' }));
+    const own = await measureRate(accounts, seconds, toOwner);
+    const any = await measureRate(accounts, seconds, toAny);
+    alone ||= own / floor;
+    const describeRate = (rate: number) =>
+      `${rate.toFixed(0)}/s (${(rate / floor).toFixed(2)} of the route, ${(rate / floor / alone).toFixed(2)} of one supervisor)`;
+    console.log(
+      `${supervisors.length} supervisors: bare fastify route ${floor.toFixed(0)}/s, hooks at the owner ${describeRate(own)}, at any ${describeRate(any)}`,
+    );
+  }
+}
+
+try {
+  const server = await startTestServer();
+  endings.push(() => server.stop());
+  process.env[SERVER_VARIABLE] = server.url;
+  if (values.supervisors !== '0') {
+    await measureThroughput(Number(values.supervisors), Number(values.seconds));
+  } else await measureChain();
 } finally {
   for (const end of endings.reverse()) await end();
 }

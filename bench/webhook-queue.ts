@@ -40,7 +40,7 @@ const CODE = `channel.receive = () => ({ messages: [{ conversationKey: 'k', from
 
 interface Cost {
   readonly commits: number;
-  /** Rows read from tables and indexes. */
+  /** Rows read from the product's tables. Autovacuum reads catalogs when it likes, and more of them beside a large table. */
   readonly rows: number;
   readonly seconds: number;
 }
@@ -104,8 +104,9 @@ async function addIdleBatch(from: number, to: number): Promise<void> {
 async function readCounts(db: Pool): Promise<Pick<Cost, 'commits' | 'rows'>> {
   await sleep(COUNTS_MS);
   const { rows } = await db.query<{ commits: number; rows: number }>(
-    `SELECT xact_commit::int AS commits, (tup_returned + tup_fetched)::float8 AS rows FROM pg_stat_database
-      WHERE datname = current_database()`,
+    `SELECT xact_commit::int AS commits,
+            (SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_user_tables)::float8 AS rows
+       FROM pg_stat_database WHERE datname = current_database()`,
   );
   return rows[0] ?? { commits: 0, rows: 0 };
 }
@@ -194,9 +195,10 @@ for (const [channels, cost] of [
   );
 const idleRatio = after.rows / before.rows;
 const commitsRatio = (perRequest[2] ?? 0) / (perRequest[0] ?? 1);
-const met = idleRatio <= GOALS.idleRatio && commitsRatio <= GOALS.commitsRatio;
+const idleCommitsRatio = after.commits / before.commits;
+const met = idleRatio <= GOALS.idleRatio && idleCommitsRatio <= GOALS.idleRatio && commitsRatio <= GOALS.commitsRatio;
 console.log(
-  `webhook queue: idle work with ${MANY_CHANNELS} channels ${idleRatio.toFixed(2)} of that with ${FEW_CHANNELS}, commits a request with three supervisors ${commitsRatio.toFixed(2)} of one; goal ≤ ${GOALS.idleRatio} and ≤ ${GOALS.commitsRatio}: ${met ? 'met' : 'missed'}`,
+  `webhook queue: with ${MANY_CHANNELS} channels, idle supervisors read ${idleRatio.toFixed(2)} of the rows of ${FEW_CHANNELS} and commit ${idleCommitsRatio.toFixed(2)} as often; commits a request with three supervisors ${commitsRatio.toFixed(2)} of one; goal ≤ ${GOALS.idleRatio} and ≤ ${GOALS.commitsRatio}: ${met ? 'met' : 'missed'}`,
 );
 isOver = true;
 await vendors.close();
