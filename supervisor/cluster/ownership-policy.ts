@@ -15,6 +15,13 @@ export const HOPS_MAX = 3;
 export const HEARTBEAT_MS = 2_000;
 /** The database counts fractions of milliseconds. Milliseconds. */
 const EXPIRY_MARGIN_MS = 5;
+/**
+ * A supervisor that was silent for longer, two heartbeats and some delay, gets no more shards: it may be lost, and they would
+ * wait for its lease, too. It keeps what it owns until its lease has ended. Milliseconds.
+ */
+const SILENT_MAX_MS = 4_500;
+/** What is left of a lease whose holder was silent for that long. Milliseconds. */
+const SILENT_LEASE_MS = LEASE_MS - SILENT_MAX_MS;
 /** The epoch of a shard that this supervisor does not own. */
 export const NOBODY = 0;
 
@@ -26,13 +33,25 @@ export const NOBODY = 0;
 export const computeLapse = (sentAt: number): number => sentAt + LEASE_MS - LAPSE_MARGIN_MS;
 
 /**
- * Until the next heartbeat: sooner than usual where the lease of another supervisor ends before, so that its shards are claimed
- * at this moment.
+ * Until the next heartbeat: sooner than usual where the lease of another supervisor ends before, or where it is then silent for
+ * too long, so that shards are claimed at this moment.
  *
  * @param leasesMs what is left of the leases of the others. Milliseconds
  */
 export const computeBeatPause = (leasesMs: readonly number[]): number =>
-  Math.min(HEARTBEAT_MS, ...leasesMs.map((leftMs) => leftMs + EXPIRY_MARGIN_MS));
+  Math.min(
+    HEARTBEAT_MS,
+    ...leasesMs.map((leftMs) => EXPIRY_MARGIN_MS + (leftMs < SILENT_LEASE_MS ? leftMs : leftMs - SILENT_LEASE_MS)),
+  );
+
+interface LivePeer {
+  readonly draining: boolean;
+  readonly expiresInMs: number;
+}
+
+/** Whether shards are placed on a supervisor whose lease holds. */
+export const takesShards = ({ draining, expiresInMs }: LivePeer): boolean =>
+  !draining && expiresInMs >= SILENT_LEASE_MS;
 
 export interface Tenure {
   /** `NOBODY`: the shard is not owned. */
@@ -72,6 +91,7 @@ interface ShardView {
   /** The epochs of the shards that this supervisor owns. */
   readonly epochs: ArrayLike<number>;
   readonly self: number;
+  /** Supervisors whose lease holds and that are not draining. */
   readonly others: number;
 }
 

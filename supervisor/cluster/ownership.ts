@@ -34,6 +34,7 @@ import {
   NOBODY,
   planMoves,
   routeCall,
+  takesShards,
 } from './ownership-policy.ts';
 import { placeShards } from './placement.ts';
 
@@ -253,20 +254,24 @@ export class Ownership {
     if (this.#address !== null && !(await extendLease(client, this.id)))
       await addSupervisor(this.#options.pool, this.#describe(this.#address));
     const state = await readCluster(client);
-    if (this.#address !== null) this.#extend(computeLapse(sentAt));
+    const hadLapsed = performance.now() >= this.#validUntil;
+    if (!hadLapsed) this.#extend(computeLapse(sentAt));
+    const live = await listLive(client, this.id, state.peers);
     if (changes !== this.#changes) {
       this.#heartbeat.wake();
       return HEARTBEAT_MS;
     }
-    const live = await listLive(client, this.id, state.peers);
-    const candidates = live.filter(({ draining }) => !draining);
+    // Together with what others took over while it did not hold.
+    if (this.#address !== null && hadLapsed) this.#extend(computeLapse(sentAt));
     this.#apply(live, state.shards);
     const expired = new Set(state.peers.filter((peer) => !live.includes(peer)).map(({ id }) => id));
     for (const watched of this.#watched) if (expired.has(watched.id)) watched.expired.abort();
-    this.#others = candidates.filter(({ id }) => id !== this.id).length;
-    if (this.#address !== null && !this.#isDraining) await this.#balance(client, candidates);
+    const others = live.filter(({ id }) => id !== this.id);
+    // A silent one may be back before this supervisor hears of it.
+    this.#others = others.filter(({ draining }) => !draining).length;
+    if (this.#address !== null && !this.#isDraining) await this.#balance(client, live.filter(takesShards));
     this.#announce();
-    return computeBeatPause(live.filter(({ id }) => id !== this.id).map(({ expiresInMs }) => expiresInMs));
+    return computeBeatPause(others.map(({ expiresInMs }) => expiresInMs));
   }
 
   #extend(validUntil: number): void {

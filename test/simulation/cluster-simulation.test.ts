@@ -11,10 +11,10 @@ import { createPopulation, INSTALLATIONS, measureScaling, SIZES } from './scalin
 
 t.setTimeout(3_600_000);
 
-/** Unowned shards run elsewhere within this time: the lease, a heartbeat, and an answer that never came. Milliseconds. */
+/** 99 of 100 unowned shards run elsewhere within this time, also where the next owner is lost at the same time. Milliseconds. */
 const FAILOVER_MS = 15_000;
-/** The lease of a next owner that is lost at the same time is waited for as well. Milliseconds. */
-const DOUBLE_FAILOVER_MS = 2 * FAILOVER_MS;
+/** No shard waits for more than two leases. Milliseconds. */
+const LONGEST_FAILOVER_MS = 2 * FAILOVER_MS;
 const ALL_FAULTS: readonly FaultKind[] = ['crash', 'pause', 'cut', 'outage', 'replace'];
 const ROUNDS = amount({ quick: 3, soak: 200 });
 const population = createPopulation(amount({ quick: 20_000, soak: INSTALLATIONS }), seed);
@@ -37,13 +37,14 @@ t.test('at most one epoch writes, and no two supervisors run a shard, through ev
     const { overlaps, staleWrites, answered, faults, recoveries } = result;
     t.match({ overlaps, staleWrites }, { overlaps: 0, staleWrites: 0 }, `seed ${own}: ${faults} faults`);
     t.ok(answered > 0 && faults > 0);
-    const p99 = recoveries[Math.floor(0.99 * (recoveries.length - 1))] ?? 0;
-    t.ok(p99 <= DOUBLE_FAILOVER_MS, `seed ${own}: lost shards run again after ${p99} ms (p99)`);
+    const longest = recoveries.at(-1) ?? 0;
+    t.ok(longest <= LONGEST_FAILOVER_MS, `seed ${own}: the last lost shard runs again after ${longest} ms`);
     all.push(...recoveries);
   }
   all.sort((one, other) => one - other);
-  const p90 = all[Math.floor(0.9 * (all.length - 1))] ?? 0;
-  t.ok(p90 <= FAILOVER_MS, `nine of ten of ${all.length} after ${p90} ms`);
+  const [p50, p90, p99] = [0.5, 0.9, 0.99].map((share) => all[Math.floor(share * (all.length - 1))] ?? 0);
+  t.comment(`${all.length} lost shards run again after ${p50} (p50), ${p90} (p90), ${p99} (p99) and ${all.at(-1)} ms`);
+  t.ok((p99 ?? 0) <= FAILOVER_MS);
 });
 
 t.test('a lease is waited for, and not longer than needed', async (t) => {

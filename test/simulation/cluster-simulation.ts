@@ -44,7 +44,10 @@ export interface SimulationResult {
   /** Writes of an older epoch after one of a newer. */
   readonly staleWrites: number;
   readonly fenced: number;
-  /** From a supervisor's end to the next owner of its shards, without times in which the database was away. Sorted, milliseconds. */
+  /**
+   * From a supervisor's end to the next owner of its shards, without times in which the database was away or no other supervisor
+   * was there. Sorted, milliseconds.
+   */
   readonly recoveries: readonly number[];
   readonly faults: number;
   /** Installations of the fullest supervisor, to the mean. */
@@ -70,6 +73,8 @@ class ClusterSimulation {
   readonly #recoveries: number[] = [];
   #lastId = 0;
   #awayUntil = 0;
+  /** When a supervisor was lost last beside which none could take over. */
+  #aloneAt = 0;
   #faults = 0;
   readonly #counts = { calls: 0, answered: 0, refused: 0, brokenOff: 0, forwarded: 0 };
   readonly #faulty = { overlaps: 0, fencedOverlaps: 0, staleWrites: 0 };
@@ -145,11 +150,14 @@ class ClusterSimulation {
 
   #noteServing(here: SimulatedSupervisor, shards: readonly number[]): void {
     for (const shard of shards) {
+      // The answer to a claim, read after its lease had lapsed: nothing runs.
+      if (!here.runs(shard)) continue;
       const before = this.#runners[shard] ?? null;
       if (before !== null && before !== here && before.runs(shard)) this.#noteOverlap(before, shard);
       this.#runners[shard] = here;
       const lostAt = this.#lostAt[shard] ?? null;
-      if (lostAt !== null && lostAt > this.#awayUntil) this.#recoveries.push(this.#clock.now - lostAt);
+      if (lostAt !== null && lostAt > this.#awayUntil && lostAt > this.#aloneAt)
+        this.#recoveries.push(this.#clock.now - lostAt);
       this.#lostAt[shard] = null;
     }
   }
@@ -234,6 +242,7 @@ class ClusterSimulation {
     else if (kind === 'replace') this.#replace(victim);
     else {
       this.#noteLoss(victim);
+      if (victims.length === 1) this.#aloneAt = this.#clock.now;
       if (kind === 'crash') this.#crash(victim, awayMs);
       else {
         if (kind === 'pause') victim.pause(awayMs);

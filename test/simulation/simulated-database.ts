@@ -1,6 +1,7 @@
 /** The cluster's tables as the statements of `db/cluster/` leave them, with counts of what each statement costs. */
 import { SHARDS } from '../../db/cluster/shards.ts';
 import { LEASE_MS } from '../../db/cluster/supervisors.ts';
+import { takesShards } from '../../supervisor/cluster/ownership-policy.ts';
 import { placeShards } from '../../supervisor/cluster/placement.ts';
 
 export interface PeerRow {
@@ -58,11 +59,11 @@ export class SimulatedDatabase {
   read(now: number): ClusterView {
     this.#count(1, this.#supervisors.size + SHARDS);
     const peers = [...this.#supervisors.values()].filter(({ expiresAt }) => expiresAt > now);
-    const candidates = peers.filter(({ draining }) => !draining);
+    const measured = peers.map((peer) => ({ ...peer, expiresInMs: peer.expiresAt - now }));
     return {
-      live: new Map(peers.map(({ id, expiresAt }) => [id, expiresAt - now])),
-      candidates: candidates.map(({ id }) => id),
-      placed: this.#place(candidates),
+      live: new Map(measured.map(({ id, expiresInMs }) => [id, expiresInMs])),
+      candidates: peers.filter(({ draining }) => !draining).map(({ id }) => id),
+      placed: this.#place(measured.filter(takesShards)),
       shards: this.#shards.map(([owner, epoch]) => [owner, epoch] as const),
     };
   }

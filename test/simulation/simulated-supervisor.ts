@@ -170,9 +170,11 @@ export class SimulatedSupervisor {
       this.#ask(
         statement,
         (view) => {
-          this.#validUntil = computeLapse(sentAt);
+          const hadLapsed = this.#validUntil <= clock.now;
+          if (!hadLapsed) this.#validUntil = computeLapse(sentAt);
           if (changes === this.#changes) {
-            this.#apply(view, end);
+            this.#validUntil = computeLapse(sentAt);
+            this.#apply(view, hadLapsed, end);
             return;
           }
           this.#isWoken = true;
@@ -186,18 +188,20 @@ export class SimulatedSupervisor {
     });
   }
 
-  #apply({ live, candidates, placed, shards }: ClusterView, end: () => void): void {
+  /** @param hadLapsed what it still owns runs again */
+  #apply({ live, candidates, placed, shards }: ClusterView, hadLapsed: boolean, end: () => void): void {
     this.#beatAtExpiry(live);
-    const adopted: number[] = [];
+    const begun: number[] = [];
     for (const { shard, epoch, isLost } of compareEpochs(this.epochs, shards, this.id)) {
       this.epochs[shard] = epoch;
       this.#leaving.delete(shard);
       this.#stopped.delete(shard);
-      if (!isLost) adopted.push(shard);
+      if (!isLost) begun.push(shard);
     }
+    if (hadLapsed) for (const [shard, epoch] of this.epochs.entries()) if (epoch !== NOBODY) begun.push(shard);
     this.#owners = shards.map(([owner]) => (owner !== null && live.has(owner) ? { id: owner } : null));
     this.#others = candidates.filter((id) => id !== this.id).length;
-    if (adopted.length > 0) this.#world.onServing(this, adopted);
+    if (begun.length > 0) this.#world.onServing(this, begun);
     if (this.isDraining) {
       end();
       return;

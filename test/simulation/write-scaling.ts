@@ -20,6 +20,7 @@ for (const point of points) {
     `${figure(point.idleRows)} / ${figure(point.faultyRows)}`,
     point.recoveryP99Ms === null ? '–' : `${(point.recoveryP99Ms / 1_000).toFixed(1)} s`,
     point.imbalance.toFixed(2),
+    point.hooks.toFixed(1),
     `${Math.round(point.forwardedShare * 100)} %`,
     String(point.violations),
   ];
