@@ -16,6 +16,7 @@ import { completeSearchPath } from '../test/runner/programs.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { type MeasuredProcess, startAccountsService } from './fixtures/accounts-service.ts';
 import type { GoodResult } from './fixtures/good-account.ts';
+import type { AttackResult } from './fixtures/hostile-accounts.ts';
 import { percentile } from './percentiles.ts';
 
 const CROWD = ['bad-1', 'bad-2', 'bad-3', 'bad-4'];
@@ -69,6 +70,8 @@ function forkClient(program: string): ChildProcess {
 interface Observed {
   readonly name: string;
   readonly good: GoodResult;
+  /** Null: nobody attacked. */
+  readonly attack: AttackResult | null;
   readonly api: Use;
   readonly supervisor: Use;
 }
@@ -85,9 +88,15 @@ async function measureRow(name: string, chosen: readonly string[], accounts: rea
   good.send({ addresses, seconds });
   const [result] = (await once(good, 'message')) as [GoodResult];
   const [apiUse, supervisorUse] = await Promise.all(ends.map((end) => end()));
-  if (chosen.length > 0) hostile.send('stop');
+  const attack = chosen.length > 0 ? await stopAttack() : null;
   if (!apiUse || !supervisorUse) throw new Error('unreachable: two processes were watched');
-  return { name, good: result, api: apiUse, supervisor: supervisorUse };
+  return { name, good: result, attack, api: apiUse, supervisor: supervisorUse };
+}
+
+async function stopAttack(): Promise<AttackResult> {
+  hostile.send('stop');
+  const [attack] = (await once(hostile, 'message')) as [AttackResult];
+  return attack;
 }
 
 /** Watches a process until the returned function is called. */
@@ -107,12 +116,17 @@ function watchProcess(measured: MeasuredProcess): () => Promise<Use> {
 const megabytes = (bytes: number): string => `${Math.round(bytes / MEGABYTE)} MB`;
 const inMs = (samples: readonly number[], p: number): string => percentile(samples, p).toFixed(1).padStart(6);
 
-function printRow({ name, good: { forbidden, passed, failed, hookMs, apiMs, clientMs }, ...uses }: Observed): void {
+function printRow({ name, good, attack, ...uses }: Observed): void {
+  const { forbidden, passed, failed, hookMs, apiMs, clientMs } = good;
   console.log(name);
   console.log(`  forbidden passed ${passed} of ${forbidden}   failed ${failed} of ${hookMs.length + apiMs.length}`);
   console.log(
     `  hook p50 ${inMs(hookMs, 0.5)} p99 ${inMs(hookMs, 0.99)} ms   API p50 ${inMs(apiMs, 0.5)} p99 ${inMs(apiMs, 0.99)} ms   the client's own delay p99 ${clientMs.toFixed(1)} ms`,
   );
+  if (attack)
+    console.log(
+      `  attackers sent ${attack.sent} requests, ${attack.answered} were answered, ${attack.refused} refused`,
+    );
   for (const process of ['supervisor', 'api'] as const)
     console.log(
       `  ${process.padEnd(10)} loop p99 ${uses[process].loopMs.toFixed(1).padStart(5)} ms   at most ${megabytes(uses[process].peakBytes)}`,
