@@ -22,6 +22,8 @@ const FIRST_LOOK_MS = 10_000;
 /** Ids that the harness gives to its calls; another one is foreign. */
 const OWN_ID = /^call-\d+$/;
 /** A first argument for which the harness refuses a host call. */
+/** The calls behind the bodies of `fetch`. */
+const BODY_CALL = /^http\.(open|read|close)Body$/;
 const REFUSED = /^(?:https:\/\/)?refuse/;
 /** The reason of a child that was ended for what it sent. */
 const BREAKS_PROTOCOL = /protocol/;
@@ -155,9 +157,13 @@ export class Attacker {
 
   async #answer({ member, args, invocationId }: HostCall): Promise<unknown> {
     if (invocationId !== null && !OWN_ID.test(invocationId)) this.#foreign.push(invocationId);
-    if (!this.#members.includes(member)) this.#foreign.push(member);
-    if (REFUSED.test(String(args[0]))) throw new HostCallRefusal('failed', 'the host refuses this call');
-    return hostExamples[member as HostCallName]?.result;
+    const name = BODY_CALL.test(member) ? 'http.fetch' : member;
+    if (!this.#members.includes(name)) this.#foreign.push(member);
+    if (args.some((arg) => REFUSED.test(String(arg))))
+      throw new HostCallRefusal('failed', 'the host refuses this call');
+    if (member === 'http.readBody') return { bytes: new Uint8Array([1, 2]), isEnd: true };
+    const { result } = hostExamples[name as HostCallName] ?? {};
+    return member === 'http.openBody' ? { ...(result as object), isOpen: true } : result;
   }
 
   async #ready(): Promise<TestChild> {
