@@ -101,10 +101,14 @@ export async function runTogether(files: readonly string[], root: string): Promi
   const times = new Map<string, Times>();
   const finished: string[] = [];
   const parser = new Parser({ omitVersion: true });
-  parser.on('child', (child) => countAssertions(child, resultsOf(child.name)));
+  parser.on('child', (child) => countAssertions(child, byFile.get(child.name) ?? new Results()));
   parser.on('assert', (result) => {
-    const results = resultsOf(result.name);
-    if (!result.ok && results.failures.length === 0) results.failures.push(result);
+    const isOfFile = byFile.has(result.name);
+    // An error outside all tests, such as in a teardown, is a result of the process. It may say which test left it.
+    const { test = '' } = (result.diag ?? {}) as { readonly test?: string };
+    const results = resultsOf(isOfFile ? result.name : byFile.has(test) ? test : running());
+    if (!result.ok && (!isOfFile || results.failures.length === 0)) results.failures.push(result);
+    if (!isOfFile) return;
     finished.push(result.name);
     times.set(result.name, { milliseconds: result.time ?? 0, processorMilliseconds: 0 });
   });
@@ -118,7 +122,7 @@ export async function runTogether(files: readonly string[], root: string): Promi
   const isComplete = finished.length === files.length;
   const hasFailures = [...byFile.values()].some(({ failures }) => failures.length > 0);
   // Why the process ended badly, if no failure explains it, is reported by the file that ran last: any of them may be to blame.
-  const last = files[Math.min(finished.length, files.length - 1)];
+  const last = running();
   const output = `${ended.output}\nIts process ran ${files.join(' ')}: run each alone to see which one it was.`;
   return files.map((file) => {
     const isExplained = file !== last || (isComplete && hasFailures);
@@ -132,6 +136,11 @@ export async function runTogether(files: readonly string[], root: string): Promi
     const known = byFile.get(file);
     if (!known) throw new Error(`${SHARED_PROCESS} ran ${file}, which it was not given.`);
     return known;
+  }
+
+  /** The file that runs, or that ran last. */
+  function running(): string {
+    return files[Math.min(finished.length, files.length - 1)] ?? '';
   }
 }
 
