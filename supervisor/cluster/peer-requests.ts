@@ -21,6 +21,8 @@ export const JOB_PATH = '/peer/jobs/';
 export const NOT_OWNED = 409;
 /** Where a supervisor says that it is there. */
 export const ALIVE_PATH = '/peer/alive';
+/** Some proxies send the whole address in the request line. */
+const ORIGIN = /^https?:\/\/[^/?]*/i;
 /** They concern one connection only. */
 const HOP_BY_HOP = new Set([
   'connection',
@@ -82,8 +84,9 @@ export class PeerRequests {
     signal: AbortSignal,
   ): Promise<void> {
     const { raw } = request;
+    const path = (raw.url ?? '/').replace(ORIGIN, '');
     const link = this.#links.wait(peer);
-    const sent = this.#open(peer, { method: raw.method ?? 'GET', path: raw.url ?? '/', hops }, copyHeaders(raw));
+    const sent = this.#open(peer, { method: raw.method ?? 'GET', path, hops }, copyHeaders(raw));
     const ended = AbortSignal.any([signal, link.signal]);
     const abort = (): void => void sent.destroy(new Error('given up'));
     ended.addEventListener('abort', abort, { once: true });

@@ -1,5 +1,8 @@
 /** Requests to another supervisor over a link that is cut without a word: each side holds its connections for open. */
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { request } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { fastify } from 'fastify';
 import t, { type Test } from 'tap';
 import type { Peer } from '../../../db/cluster/supervisors.ts';
@@ -19,7 +22,7 @@ async function openLink(t: Test) {
     key,
     jobs: { runHere: async () => true },
     wakeChannels: () => true,
-    answer: (_request, response) => void response.write('begun'),
+    answer: ({ url }, response) => void (url === '/' ? response.write('begun') : response.end(url)),
     upgrade: (_request, socket) => void socket.destroy(),
     onError: (error) => t.comment(error.message),
   });
@@ -46,7 +49,7 @@ async function openLink(t: Test) {
 async function openForwarding(t: Test, { peers, peer }: Awaited<ReturnType<typeof openLink>>): Promise<string> {
   const app = fastify();
   const { signal } = new AbortController();
-  app.all('/', async (request, reply) => {
+  app.all('*', async (request, reply) => {
     try {
       await peers.forward(peer, request, reply, 1, signal);
     } catch (error) {
@@ -92,4 +95,11 @@ t.test('a call that waits for a supervisor that is cut off ends, and the next on
     while (!(await reader.read()).done);
   };
   await t.rejects(readToEnd(), 'the answer that had begun breaks off');
+});
+
+t.test('a request with a whole address is forwarded by its path', async (t) => {
+  const { hostname, port } = new URL(await openForwarding(t, await openLink(t)));
+  const sent = request({ hostname, port, path: 'http://any.example/sessions?limit=1' }).end();
+  const [answer] = await once(sent, 'response');
+  t.equal(await text(answer), '/sessions?limit=1');
 });
