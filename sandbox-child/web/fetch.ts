@@ -51,17 +51,31 @@ export function createFetch(send: SendHttp): Fetch {
   return fetch;
 }
 
-/** Lets requests beyond the bound wait. */
+/**
+ * Lets requests beyond the bound wait. While one waits, the open bodies are read into memory: a plugin may read none of them before
+ * it has the response that waits, or never.
+ */
 class Places {
   readonly #waiting: (() => void)[] = [];
+  /** Requests whose bodies are open. */
+  readonly #open = new Set<Exchange>();
   #taken = 0;
 
   async take(): Promise<void> {
     if (this.#taken < OPEN_MAX) this.#taken += 1;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    else {
+      for (const exchange of this.#open) void exchange.bufferBody();
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    }
   }
 
-  free(): void {
+  addOpen(exchange: Exchange): void {
+    this.#open.add(exchange);
+    if (this.#waiting.length > 0) void exchange.bufferBody();
+  }
+
+  free(exchange: Exchange): void {
+    this.#open.delete(exchange);
     const next = this.#waiting.shift();
     if (next) next();
     else this.#taken -= 1;
@@ -76,6 +90,8 @@ class Exchange {
   readonly #request: Request;
   #body: ReadableStreamDefaultController<Uint8Array> | null = null;
   #onAbort: () => void = () => undefined;
+  #reading: Promise<void> | null = null;
+  #isBuffering = false;
   #isPlaced = false;
   #isOver = false;
 
@@ -129,6 +145,7 @@ class Exchange {
     if (isEmpty && isOpen) this.#close();
     if (isEmpty || !isOpen) this.#end();
     const content = isOpen ? this.#openBody(bodyBytes) : bodyBytes;
+    if (!this.#isOver) this.#places.addOpen(this);
     return createResponse(isEmpty ? null : content, readHeaders(answer.headers), { type: 'basic', url, status });
   }
 
@@ -136,7 +153,7 @@ class Exchange {
     await this.#places.take();
     this.#isPlaced = !this.#isOver;
     if (!this.#isOver) return;
-    this.#places.free();
+    this.#places.free(this);
     this.#request.signal.throwIfAborted();
   }
 
@@ -148,13 +165,27 @@ class Exchange {
           this.#body = controller;
           if (first.byteLength > 0) controller.enqueue(first);
         },
-        pull: (controller) => this.#read(controller),
+        pull: async (controller) => {
+          if (this.#isBuffering) return;
+          this.#reading = this.#read(controller);
+          await this.#reading;
+        },
         cancel: () => this.#close(),
       },
       { highWaterMark: 0 },
     );
   }
 
+  /** Reads the rest of the body without waiting for its reader. Never rejects. */
+  async bufferBody(): Promise<void> {
+    const body = this.#body;
+    if (body === null || this.#isBuffering) return;
+    this.#isBuffering = true;
+    await this.#reading;
+    while (!this.#isOver) await this.#read(body);
+  }
+
+  /** Never rejects. */
   async #read(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
     try {
       const { bytes, isEnd } = (await this.#send.read(this.#id)) as { bytes: Uint8Array; isEnd: boolean };
@@ -166,7 +197,7 @@ class Exchange {
     } catch (cause) {
       if (this.#isOver) return;
       this.#end();
-      throw new TypeError('terminated', { cause });
+      controller.error(new TypeError('terminated', { cause }));
     }
   }
 
@@ -180,7 +211,7 @@ class Exchange {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#request.signal.removeEventListener('abort', this.#onAbort);
-    if (this.#isPlaced) this.#places.free();
+    if (this.#isPlaced) this.#places.free(this);
   }
 }
 

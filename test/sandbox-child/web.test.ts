@@ -142,6 +142,15 @@ t.test('fetch goes through host.http.fetch', async (t) => {
       `const all = Array.from({ length: 40 }, () => fetch('https://parts.example/').then((r) => r.text())); return new Set(await Promise.all(all)).size;`,
       1,
     ],
+    'twenty responses that are there before the first body is read': [
+      `const all = await Promise.all(Array.from({ length: 20 }, () => fetch('https://parts.example/'))); return [...new Set(await Promise.all(all.map((r) => r.text())))];`,
+      ['one two three'],
+    ],
+    'sixteen responses whose bodies are never read, whole and broken': [
+      `const left = []; for (let i = 0; i < 16; i += 1) left.push(await fetch(i % 2 ? 'https://parts.example/' : 'https://broken.example/'));
+       const text = await (await fetch('https://parts.example/')).text(); return [text, (await Promise.allSettled(left.map((r) => r.text()))).filter((end) => end.status === 'rejected').length];`,
+      ['one two three', 8],
+    ],
     'headers of a response are immutable': [
       `return fetch('https://a.example/').then((r) => r.headers.set('a', 'b')).catch((e) => e.name);`,
       'TypeError',
