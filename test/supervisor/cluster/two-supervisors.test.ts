@@ -1,5 +1,6 @@
 /** Two supervisors on one database: each account's plugins run in one of them, whichever is called, and any of them may go. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { OpenAIClient } from '@langchain/openai';
 import tap from 'tap';
 import { insertChannel } from '../../../db/channels/channels.ts';
 import { findShard } from '../../../db/cluster/shards.ts';
@@ -58,6 +59,29 @@ const WAITING_ONCE = asCommand(`const runs = ((await host.storage.get('runs')) ?
 await host.storage.set('runs', runs);
 if (runs === 1) await new Promise(() => undefined);
 return runs;`);
+
+/** A model that yields each piece of an answer when a command says so; `ended` says how a stream ended. */
+const DRIPPING = `const made = new Map();
+const find = (name) => made.get(name) ?? made.set(name, Promise.withResolvers()).get(name);
+providers.tap = {
+  models: [{ id: 'm', name: 'M' }],
+  async *chat(request, ctx) {
+    const { text: name } = request.messages.at(-1);
+    const pieces = ['The ', 'quick ', 'fox'];
+    try {
+      for (const [index, text] of pieces.entries()) {
+        await find(name + ' ' + index).promise;
+        yield { text };
+      }
+      if (name.startsWith('open')) await new Promise((_resolve, reject) => ctx.signal.addEventListener('abort', () => reject(ctx.signal.reason)));
+      return { text: pieces.join(''), model: 'm', usage: { inputTokens: 1, outputTokens: 2 } };
+    } finally {
+      find(name + ' ended').resolve('aborted: ' + ctx.signal.aborted);
+    }
+  },
+};
+commands.next = { description: 'd', handler: (name) => (find(name).resolve(), 'ok') };
+commands.ended = { description: 'd', handler: (name) => find(name + ' ended').promise };`;
 
 interface Answer {
   readonly status: number;
@@ -244,6 +268,37 @@ tap.test(
     t.same(told, started, 'the events of one installation arrive once, in order and never two at once');
   },
 );
+
+tap.test('an answer of a model streams through either supervisor, and closing the request aborts it', async (t) => {
+  await balanced();
+  const account = nameAccount();
+  await storage.install({ account, slug: 'drip', code: DRIPPING });
+  const apiKey = await storage.issuer.issue(account);
+  const session = await connect({ url: second.url, token: apiKey }).start({ agentId: 'agent-1' });
+  // One of the two owns the account, and the other one forwards.
+  for (const [index, { url }] of [second, third].entries()) {
+    const client = new OpenAIClient({ baseURL: `${url}/v1`, apiKey, maxRetries: 0 });
+    const read = async (name: string, isOver: (text: string) => boolean): Promise<string[]> => {
+      const pieces: string[] = [];
+      const messages = [{ role: 'user' as const, content: name }];
+      const asked = client.chat.completions.create({ model: 'drip__tap/m', messages, stream: true });
+      await session.runCommand('drip__next', `${name} 0`);
+      for await (const { choices } of await asked) {
+        const { content } = choices[0]?.delta ?? {};
+        if (!content) continue;
+        pieces.push(content);
+        if (isOver(content)) break;
+        // The plugin has no further piece before this one has arrived here.
+        await session.runCommand('drip__next', `${name} ${pieces.length}`);
+      }
+      return pieces;
+    };
+    t.same(await read(`whole ${index}`, () => false), ['The ', 'quick ', 'fox']);
+    t.equal(await session.runCommand('drip__ended', `whole ${index}`), 'aborted: false');
+    t.same(await read(`open ${index}`, (text) => text === 'fox'), ['The ', 'quick ', 'fox']);
+    t.equal(await session.runCommand('drip__ended', `open ${index}`), 'aborted: true');
+  }
+});
 
 /** How the third supervisor vanishes for longer than its lease, and comes back. */
 const vanishings = {
