@@ -1,6 +1,7 @@
 /** The text of docs/session-api.md, made from the OpenAPI document of the session API. */
 import { pino } from 'pino';
-import type { JsonSchema, OpenApiDocument, Operation, Parameter } from '../../service/http/openapi.ts';
+import { PROBLEM_TYPE } from '../../sdk/contract/problem-body.ts';
+import type { JsonSchema, OpenApiDocument, Operation, Parameter, Response } from '../../service/http/openapi.ts';
 import { buildSessionApi } from '../../supervisor/sessions/session-api.ts';
 import type { SessionServices } from '../../supervisor/sessions/session-services.ts';
 
@@ -83,8 +84,13 @@ function printAnswers({ responses }: Operation): string[] {
     );
     return `**${status}** ${bodies.join(' or ') || 'without a body'}.`;
   });
-  const own = refusals.flatMap(([, { description }]) => description.split('; ').map((one) => one.split(':', 1)[0]));
-  return [`${lines.join(' ')} Problems: ${own.map((code) => `\`${code}\``).join(', ')}.`, ''];
+  const isProblem = ([, { content = {} }]: [string, Response]): boolean => PROBLEM_TYPE in content;
+  const codes = refusals
+    .filter(isProblem)
+    .flatMap(([, { description }]) => description.split('; ').map((one) => `\`${one.split(':', 1)[0]}\``));
+  const others = refusals.filter((refusal) => !isProblem(refusal)).map(([status]) => `**${status}**`);
+  const otherForm = others.length === 0 ? '' : ` In the form of the protocol: ${others.join(', ')}.`;
+  return [`${lines.join(' ')} Problems: ${codes.join(', ')}.${otherForm}`, ''];
 }
 
 function printOperation(method: string, path: string, operation: Operation): string[] {

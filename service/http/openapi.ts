@@ -4,6 +4,7 @@ import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fast
 import { z } from 'zod';
 import { type ProblemCode, problems } from '../../sdk/contract/errors.ts';
 import { PROBLEM_TYPE } from '../../sdk/contract/problem-body.ts';
+import { STATUS_CODES } from './node-http.ts';
 import { problemResource } from './problem-resource.ts';
 import { listProblems, type RouteFacts } from './route-schema.ts';
 
@@ -58,13 +59,12 @@ interface DocumentOptions {
 
 const JSON_TYPE = 'application/json';
 const REFERENCE = '#/components/schemas/';
+/** Of successes. */
 const STATUS_WORDS: Readonly<Record<string, string>> = {
   200: 'Done',
   201: 'Created',
   202: 'Accepted',
   204: 'Done',
-  406: 'Not acceptable',
-  409: 'Conflict',
 };
 
 const zodToJsonConfig = {
@@ -185,7 +185,7 @@ function describeResponses(declared: unknown): Record<string, Response> {
     const isSuccess = Number(status) < 400;
     const isComplete = 'content' in schema || ('type' in schema && schema.type === 'null');
     responses[status] = {
-      description: STATUS_WORDS[status] ?? 'Done',
+      description: STATUS_WORDS[status] ?? STATUS_CODES[status] ?? 'Done',
       ...(isSuccess ? { headers: status === '201' ? { ...accountLimits, ...location } : accountLimits } : {}),
       ...(isComplete ? schema : { content: { [JSON_TYPE]: { schema: schema as JsonSchema } } }),
     };

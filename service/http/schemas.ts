@@ -27,6 +27,9 @@ export const pageQuery = z.object({
   cursor: storedText(CURSOR_MAX_CHARS).optional(),
 });
 
+/** A boolean of a query. It comes as text, and is documented as a boolean, so that a generated client takes one. */
+export const queryFlag = z.stringbool().meta({ type: 'boolean' });
+
 /** The response of a list. `nextCursor` is null on the last page. */
 export const page = <T extends z.ZodType>(item: T) =>
   z.strictObject({ items: z.array(item), nextCursor: z.string().nullable() });

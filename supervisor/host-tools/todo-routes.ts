@@ -7,7 +7,7 @@ import { pageTodos } from '../../db/sessions/todos.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { jsonBody, page, pageQuery, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
+import { jsonBody, page, pageQuery, queryFlag, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
 import { requireSession, type SessionServices, sessionParams } from '../sessions/session-services.ts';
 import { ownId, startedBy } from './request-fields.ts';
 import { changedTodoFields, newTodoFields } from './todo-tools.ts';
@@ -32,7 +32,7 @@ const todoResource = z
   .meta({ id: 'Todo', description: 'A to-do of the account. All its agents share them.' });
 
 const todoQuery = pageQuery.extend({
-  done: z.stringbool().optional().describe('Default: both.'),
+  done: queryFlag.optional().describe('Default: both.'),
   assigneeAgentId: storedId.optional(),
 });
 

@@ -22,9 +22,9 @@ import type { SessionServices } from './session-services.ts';
 const anyAnswer = z.unknown().meta({ description: 'As OpenAI’s API answers.' });
 const openAiError = { content: { 'application/json': { schema: anyAnswer } } };
 /** Errors are in OpenAI's form, which its clients read. */
-const errors = Object.fromEntries(
-  [400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 502, 503, 504].map((status) => [status, openAiError]),
-);
+const declareErrors = (...statuses: readonly number[]) =>
+  Object.fromEntries(statuses.map((status) => [status, openAiError]));
+const errors = declareErrors(400, 401, 403, 429, 500, 503);
 const shapes = {
   models: {
     summary: 'The models of the account’s plugins, as OpenAI lists models',
@@ -39,6 +39,7 @@ const shapes = {
     response: {
       200: { content: { 'application/json': { schema: anyAnswer }, 'text/event-stream': { schema: z.string() } } },
       ...errors,
+      ...declareErrors(404, 409, 413, 415, 422, 502, 504),
     },
   },
 } satisfies Record<string, FastifySchema>;

@@ -10,7 +10,16 @@ import { attachments, json, judgement, role, TEXT_MAX_CHARS } from '../../sdk/co
 import { endWithToken, requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { eventStreamHeaders } from '../../service/http/row-streams.ts';
-import { anyJson, jsonBody, page, pageQuery, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
+import {
+  anyJson,
+  jsonBody,
+  page,
+  pageQuery,
+  queryFlag,
+  storedId,
+  storedText,
+  timestamp,
+} from '../../service/http/schemas.ts';
 import { sendReply } from './replies.ts';
 import { requireSession, type SessionServices, sessionParams } from './session-services.ts';
 import { tellOpening, tellToolChanges } from './session-streams.ts';
@@ -40,8 +49,7 @@ const newReply = jsonBody({
 const streamQuery = z.object({
   sessionId: storedId.optional().describe('Only of this session.'),
   agentId: storedId.optional().describe('Only of the sessions of this agent.'),
-  changes: z
-    .stringbool()
+  changes: queryFlag
     .default(false)
     .describe(
       'Also sends open first, with position and gap (true: something may have been missed since Last-Event-ID, so read the sessions again), cleared and deleted, each with sessionId, agentId and at, and tools when the list of tools changed.',
