@@ -1,11 +1,14 @@
-/** The page about turns: what it says is run, with curl and with Python, against a session API with a plugin. */
+/** The page about turns: what it says is run, with curl, Python and a generated client, against a session API with a plugin. */
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { createClient } from '@hey-api/openapi-ts';
 import t from 'tap';
+import { temporaryFolder } from '../runner/harness.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
 const run = promisify(execFile);
@@ -67,3 +70,108 @@ t.test(
     );
   },
 );
+
+/** Takes a turn with the client in the folder beside it. The compiler checks it against the types of the client. */
+const PROGRAM = `import { createClient } from './client/client/index.ts';
+import * as api from './client/index.ts';
+
+export async function takeTurn(baseUrl: string, token: string) {
+  const by = { client: createClient({ baseUrl, auth: token }), throwOnError: true } as const;
+  const { data: session } = await api.postSessions({ ...by, body: { agentId: 'baker', hostTools: ['todo'] } });
+  const inSession = { ...by, path: { sessionId: session.id }, headers: { 'bulkhead-runtime': 'worker-1' } };
+  const { data: turn } = await api.postSessionsBySessionIdTurns({
+    ...inSession,
+    body: { id: 't1', text: 'How many loaves are 12 and 30?', trigger: 'user', systemPrompt: 'You are a baker.' },
+  });
+  const path = { sessionId: session.id, turnId: turn.id };
+  const step = { ...inSession, path };
+  const { data: prompt } = await api.getSessionsBySessionIdTurnsByTurnIdPrompt({ ...step, query: { compactAfter: 40 } });
+  const call = async (callId: string, name: string, args: object): Promise<api.ToolResult> => {
+    const { data: result } = await api.postSessionsBySessionIdTurnsByTurnIdCallsByCallId({
+      ...step,
+      path: { ...path, callId },
+      body: { name, arguments: args },
+    });
+    if ('callId' in result) throw new Error('the runtime performs ' + result.name);
+    return result;
+  };
+  const results = [await call('c1', 'sums__add', { a: 12, b: 30 }), await call('c1', 'sums__add', { a: 12, b: 30 })];
+  await call('c2', 'todo__create', { title: 'Heat the oven' });
+  const send = async (body: api.PostSessionsBySessionIdTurnsByTurnIdOutputData['body']): Promise<string> =>
+    (await api.postSessionsBySessionIdTurnsByTurnIdOutput({ ...step, body })).data.show;
+  const shown = [
+    await send({ id: 'o1', text: 'Let me count.' }),
+    await send({ id: 'o2', piece: 0, text: 'It is ' }),
+    await send({ id: 'o2', piece: 1, text: '42.', done: true }),
+  ];
+  const { data: detail } = await api.getSessionsBySessionIdTurnsByTurnId(step);
+  const { data: ended } = await api.postSessionsBySessionIdTurnsByTurnIdEnd({ ...step, body: {} });
+  const { data: transcript } = await api.getSessionsBySessionIdMessages({ ...inSession, query: { limit: 10 } });
+  const { data: todos } = await api.getSessionsBySessionIdTodos({ ...inSession, query: { done: false } });
+  const { error } = await api.postSessionsBySessionIdTurnsByTurnIdOutput({
+    ...step,
+    throwOnError: false,
+    body: { text: 'Too late' },
+  });
+  return {
+    opened: turn.state,
+    systemPrompt: prompt.systemPrompt,
+    tools: prompt.tools.map(({ name }) => name),
+    results: results.map(({ content: [first], isError }) => ({ text: first?.type === 'text' && first.text, isError })),
+    shown,
+    calls: detail.calls.map(({ callId, state }) => callId + ' ' + state),
+    ended: ended.state,
+    transcript: transcript.items.map(({ role, text }) => role + ': ' + text),
+    todos: todos.items.map(({ title }) => title),
+    refusal: error?.code,
+  };
+}
+`;
+const COMPILER_OPTIONS = {
+  target: 'es2024',
+  lib: ['es2024', 'dom', 'dom.iterable'],
+  module: 'nodenext',
+  types: [],
+  strict: true,
+  erasableSyntaxOnly: true,
+  verbatimModuleSyntax: true,
+  allowImportingTsExtensions: true,
+  noEmit: true,
+};
+
+t.test('a client generated from the OpenAPI document takes a turn', async (t) => {
+  const folder = await temporaryFolder(t);
+  await createClient({
+    input: `${env.API}/openapi.json`,
+    output: { path: join(folder, 'client'), module: { extension: '.ts' } },
+    plugins: ['@hey-api/typescript', '@hey-api/client-fetch', '@hey-api/sdk'],
+    logs: { level: 'silent' },
+  });
+  await writeFile(join(folder, 'package.json'), '{"type": "module"}');
+  await writeFile(join(folder, 'turn.ts'), PROGRAM);
+  await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions: COMPILER_OPTIONS }));
+  const compiler = fileURLToPath(new URL('../node_modules/typescript-7/bin/tsc', import.meta.url));
+  await t.resolves(run(compiler, ['-p', folder]));
+  const { takeTurn } = await import(join(folder, 'turn.ts'));
+  t.match(await takeTurn(env.API, env.TOKEN), {
+    opened: 'open',
+    systemPrompt: 'You are a baker.',
+    tools: /sums__add.*todo__create/,
+    results: [
+      { text: '42', isError: false },
+      { text: '42', isError: false },
+    ],
+    shown: ['Let me count. Bye.', '', 'It is 42. Bye.'],
+    calls: ['c1 answered', 'c2 answered'],
+    ended: 'ended',
+    transcript: [
+      'user: How many loaves are 12 and 30?',
+      'tool: 42',
+      /^tool: .*Heat the oven/,
+      'assistant: Let me count. Bye.',
+      'assistant: It is 42. Bye.',
+    ],
+    todos: ['Heat the oven'],
+    refusal: 'turn_ended',
+  });
+});
