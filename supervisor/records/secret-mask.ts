@@ -133,7 +133,8 @@ function listForms(name: string, value: string): Form[] {
   const forms = new Map<string, Form>();
   const add = (encode: () => string): void => {
     const whole = encode();
-    if (whole.length < VALUE_MIN_CHARS) return;
+    // Of two encodings that are equal, the first is the cheaper one.
+    if (whole.length < VALUE_MIN_CHARS || forms.has(whole)) return;
     const isShort = whole.length <= HEAD_CHARS;
     const head = isShort ? whole : whole.slice(0, HEAD_CHARS);
     forms.set(whole, { head, chars: whole.length, replacement, read: isShort ? () => head : encode });
@@ -191,6 +192,8 @@ class FormSearch {
   readonly #skips: Uint8Array;
   /** By the hash of the last block of a form's window: the forms, the longest first. */
   readonly #candidates = new Map<number, Form[]>();
+  /** Long forms that were encoded for the text that is searched now: it may hold the head of one at every character. */
+  readonly #encoded = new Map<Form, string>();
 
   constructor(forms: readonly Form[]) {
     this.#forms = [...forms];
@@ -214,6 +217,7 @@ class FormSearch {
   }
 
   replace(text: string): string {
+    this.#encoded.clear();
     let replaced = '';
     let copiedTo = 0;
     for (let found = this.#find(text, 0); found; found = this.#find(text, copiedTo)) {
@@ -225,11 +229,13 @@ class FormSearch {
 
   /** Replaces what no further text can change; `rest` may begin a form that is longer than the text. */
   replaceCertain(text: string): { readonly masked: string; readonly rest: string } {
+    this.#encoded.clear();
     let masked = '';
     let copiedTo = 0;
+    let openFrom = this.#findOpen(text, 0);
     for (;;) {
       const found = this.#find(text, copiedTo);
-      const openFrom = this.#findOpen(text, copiedTo);
+      if (openFrom < copiedTo) openFrom = this.#findOpen(text, copiedTo);
       if (!found || openFrom <= found.start)
         return { masked: masked + text.slice(copiedTo, openFrom), rest: text.slice(openFrom) };
       masked += text.slice(copiedTo, found.start) + found.form.replacement;
@@ -243,7 +249,7 @@ class FormSearch {
       const hash = hashBlock(text, at);
       const skip = this.#skips[hash] ?? 1;
       const start = at - this.#windowChars + 1;
-      const form = skip > 0 ? undefined : this.#candidates.get(hash)?.find((each) => isAt(text, start, each));
+      const form = skip > 0 ? undefined : this.#candidates.get(hash)?.find((each) => this.#isAt(text, start, each));
       if (form) return { start, form };
       at += Math.max(skip, 1);
     }
@@ -253,19 +259,32 @@ class FormSearch {
   /** Finds where the end of a text begins that is the beginning of a form; the length of the text if there is none. */
   #findOpen(text: string, from: number): number {
     for (let at = Math.max(from, text.length - this.#formMaxChars + 1); at < text.length; at += 1)
-      if (this.#forms.some((form) => isOpenAt(text, at, form))) return at;
+      if (this.#forms.some((form) => this.#isOpenAt(text, at, form))) return at;
     return text.length;
   }
+
+  #isAt(text: string, start: number, form: Form): boolean {
+    if (text.length - start < form.chars || !text.startsWith(form.head, start)) return false;
+    return form.chars === form.head.length || text.startsWith(this.#encode(form), start);
+  }
+
+  /** Whether the rest of a text is the beginning of a form, but not all of it. */
+  #isOpenAt(text: string, at: number, form: Form): boolean {
+    const chars = text.length - at;
+    if (chars >= form.chars || text.charCodeAt(at) !== form.head.charCodeAt(0)) return false;
+    const headChars = Math.min(chars, form.head.length);
+    if (!form.head.startsWith(text.slice(at, at + headChars))) return false;
+    return chars === headChars || this.#encode(form).startsWith(text.slice(at));
+  }
+
+  #encode(form: Form): string {
+    const known = this.#encoded.get(form);
+    if (known !== undefined) return known;
+    const whole = form.read();
+    this.#encoded.set(form, whole);
+    return whole;
+  }
 }
-
-const isAt = (text: string, start: number, form: Form): boolean =>
-  text.startsWith(form.head, start) && (form.chars === form.head.length || text.startsWith(form.read(), start));
-
-/** Whether the rest of a text is the beginning of a form, but not all of it. */
-const isOpenAt = (text: string, at: number, form: Form): boolean =>
-  text.charCodeAt(at) === form.head.charCodeAt(0) &&
-  text.length - at < form.chars &&
-  form.read().startsWith(text.slice(at));
 
 /** Hashes the block that ends at a character. */
 const hashBlock = (text: string, at: number): number =>
