@@ -373,10 +373,11 @@ async function requireLease({ pool }: SessionServices, key: TurnKey, runtime: st
   if (!(await holdTurn(pool, key, runtime))) throw await explainRefusal(pool, key);
 }
 
-/** Why the first output of an untouched turn was not written. */
-export async function explainKnownOutput(services: SessionServices, key: OutputKey): Promise<Problem> {
+/** @throws Problem unless the runtime has the turn and the output is new, so that only another output kept the turn open */
+export async function requireNewOutput(services: SessionServices, key: OutputKey, runtime: string): Promise<void> {
+  if (await holdNewOutput(services.pool, key, runtime)) return;
   await requireOutput(services, key);
-  return new Problem('unavailable', 'Another supervisor has taken this text meanwhile. Send the request again.');
+  throw new Problem('unavailable', 'Another supervisor has taken this text meanwhile. Send the request again.');
 }
 
 /** The output whose id a request repeats. @throws Problem if there is none */

@@ -50,7 +50,7 @@ import {
   toJudgement,
   type Verdict,
 } from './turn-answers.ts';
-import { explainKnownOutput, finishOutputs, sendWholeOutput, type WholeOutput } from './turn-outputs.ts';
+import { finishOutputs, requireNewOutput, sendWholeOutput, type WholeOutput } from './turn-outputs.ts';
 import {
   buildPrompt,
   type ConversationRows,
@@ -318,7 +318,7 @@ export async function endTurnWith(
   const save = async (output: OutputKey, row: JudgedOutput): Promise<boolean> => {
     if (session.channelId !== null || row.text === '') return passOutput(pool, output, runtime, row);
     ended = await passLastOutput(pool, output, runtime, row);
-    if (ended === null && isNew) throw await explainKnownOutput(services, output);
+    if (ended === null && isNew) await requireNewOutput(services, output, runtime);
     return ended !== null || passOutput(pool, output, runtime, row);
   };
   const verdict = await sendLastText(services, session, key, runtime, { ...end, save, isNew });

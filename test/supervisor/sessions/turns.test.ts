@@ -10,7 +10,15 @@ import {
   startSupervisorFixture,
 } from '../supervisor-fixture.ts';
 
-const shared = await startSupervisorFixture(t);
+/** What happens at the next step of a name. */
+const during = new Map<string, () => Promise<void>>();
+const shared = await startSupervisorFixture(t, {
+  faultPoint: (step) => {
+    const happen = during.get(step);
+    during.delete(step);
+    return happen?.();
+  },
+});
 
 const GUARD = `
   middleware.inboundMessage = (ctx) => {
@@ -76,6 +84,19 @@ t.test('a turn that was just opened ends with a text whose id is new, and with n
   t.match(await turn('POST', '/t3/end', { text: 'hi' }), { status: 409, body: { code: 'turn_held' } });
   t.match((await other('POST', '/t3/end', { text: 'oh darn' })).body, { state: 'ended' });
   t.match((await transcript(fixture, session)).at(-1), { role: 'assistant', text: 'oh [bleep]' });
+});
+
+t.test('a turn that was just opened ends although a piece comes while its last text is judged', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  during.set('turn.output-judged', async () => {
+    t.equal((await turn('POST', '/t1/output', { id: 'o1', piece: 0, text: 'so far' })).status, 200);
+  });
+  const ended = await turn('POST', '/t1/end', { text: 'hi', outputId: 'o2' });
+  t.match(ended, { status: 200, body: { state: 'ended' } });
+  t.match((await transcript(fixture, session)).map(({ text }) => text).sort(), ['hello', 'hi', 'so far']);
 });
 
 t.test('a whole turn; every step repeated answers the same and judges nothing twice', async (t) => {
