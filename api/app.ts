@@ -12,6 +12,7 @@ import { createServer } from '../service/http/node-http.ts';
 import { documentRoutes } from '../service/http/openapi.ts';
 import { type AccountLimits, limitAccounts, limitAnonymous } from '../service/http/rate-limits.ts';
 import type { ConsoleSessions } from '../service/identity/console-sessions.ts';
+import { REST_SCOPES } from '../service/identity/scopes.ts';
 import type { SignIn } from '../service/identity/sign-in.ts';
 import type { TokenExchange } from '../service/identity/token-exchange.ts';
 import { accountRoutes } from './accounts/account-routes.ts';
@@ -180,7 +181,7 @@ function protectiveHeaders(publicUrl: string): FastifyHelmetOptions {
 async function accountScope(scope: FastifyInstance, deps: AppDeps, site: ConsoleSite): Promise<void> {
   const { services, signIn, limits, publicUrl, signInFacts } = deps;
   const signedIn = { signIn, anonymousPerMinute: limits.anonymous, bodiesInFlight: BODIES_IN_FLIGHT, site };
-  serveAccounts(scope, { ...signedIn, scopes: { read: 'account:read', write: null } });
+  serveAccounts(scope, { ...signedIn, scopes: REST_SCOPES });
   limitAccounts(scope, limits);
   await scope.register(multipart);
   const uploads = createUploadLimiter(limits.uploadsAtOnce);

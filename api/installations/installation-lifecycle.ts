@@ -5,14 +5,20 @@ import { requireRoom } from '../../db/accounts/usage.ts';
 import { findPluginBySlug, lockPlugin, type Plugin } from '../../db/catalog/plugins.ts';
 import { findVersion, type Version } from '../../db/catalog/versions.ts';
 import { retireInstallationAddresses } from '../../db/channels/channels.ts';
-import { deleteSecret, listSecretNames, saveSecret } from '../../db/files/secrets.ts';
+import { deleteSecret, saveSecret } from '../../db/files/secrets.ts';
+import {
+  type ConfigurationInput,
+  checkConfiguration,
+  mergeManifests,
+  resolveStatus,
+  saveSettings,
+} from '../../db/installations/configuration.ts';
 import {
   changeInstallation,
   type Installation,
   insertInstallation,
   lockAccountInstallations,
 } from '../../db/installations/installations.ts';
-import { queueUpdate } from '../../db/installations/updates.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
@@ -21,13 +27,6 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { requireNotBlocked, requireVisiblePlugin } from '../plugins/plugin-access.ts';
 import type { Services } from '../services.ts';
-import {
-  type ConfigurationInput,
-  checkConfiguration,
-  mergeManifests,
-  mergeSettings,
-  resolveStatus,
-} from './configuration.ts';
 import { recordInstallationEvent } from './installation-events.ts';
 import type { newInstallation } from './installation-input.ts';
 import { changeLockedInstallation, requireInstallation } from './installation-lookup.ts';
@@ -124,11 +123,7 @@ export async function configure(
       if (value === null) await deleteSecret(tx, installationId, name);
       else await saveSecret(tx, services.keys, installationId, name, value);
     }
-    const settings = mergeSettings(installation.settings, input.settings);
-    const secretNames = await listSecretNames(tx, installationId);
-    const settled = resolveStatus(installation.status, manifest, { settings, secretNames });
-    await changeInstallation(tx, installationId, { settings, ...settled });
-    if (installation.targetVersionId !== null) await queueUpdate(tx, services.queues, installation);
+    await saveSettings(tx, services.queues, installation, input.settings);
   });
   await services.finishUpdate(installationId);
   return requireInstallation(services, caller, installationId);

@@ -1,6 +1,7 @@
 /** The representation of an installation, with the names of its secrets only. */
 
 import { z } from 'zod';
+import { findNewlyMissing, mergeManifests } from '../../db/installations/configuration.ts';
 import {
   describeInstallation,
   installationActions,
@@ -13,7 +14,6 @@ import { channelResource, showChannel } from '../channels/channel-resource.ts';
 import { configurationFields, reachRow, showFields, showReach } from '../plugins/manifest-resource.ts';
 import { deprecationMessage } from '../plugins/plugin-resource.ts';
 import { diffCapabilities } from './capability-diff.ts';
-import { findNewlyMissing, mergeManifests } from './configuration.ts';
 import { versionPolicy } from './installation-input.ts';
 import { describeUpdateWait } from './update-wait.ts';
 

@@ -3,6 +3,7 @@ import type { ClientBase } from 'pg';
 import type { z } from 'zod';
 import { lockPlugin, type Plugin } from '../../db/catalog/plugins.ts';
 import { findVersion } from '../../db/catalog/versions.ts';
+import { resolveStatus } from '../../db/installations/configuration.ts';
 import {
   changeInstallation,
   findInstallation,
@@ -16,7 +17,6 @@ import { inTransaction } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import type { Services } from '../services.ts';
-import { resolveStatus } from './configuration.ts';
 import type { installationChanges } from './installation-input.ts';
 import { changeLockedInstallation, requireInstallation } from './installation-lookup.ts';
 import { chooseVersion } from './version-choice.ts';

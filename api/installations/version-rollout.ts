@@ -2,12 +2,12 @@
 import type { ClientBase } from 'pg';
 import type { Plugin } from '../../db/catalog/plugins.ts';
 import type { Version } from '../../db/catalog/versions.ts';
+import { findNewlyMissing } from '../../db/installations/configuration.ts';
 import { changeInstallation, type Installation, lockInstallations } from '../../db/installations/installations.ts';
 import { beginUpdate, cancelUpdate } from '../../db/installations/updates.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
 import { isCovered } from './capability-diff.ts';
-import { findNewlyMissing } from './configuration.ts';
 
 /** Capabilities that are hooks start with it. */
 const HOOK_PREFIX = 'middleware.';

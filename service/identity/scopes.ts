@@ -14,6 +14,9 @@ export interface RequiredScopes {
   readonly write: Scope | null;
 }
 
+/** Of the REST interface. */
+export const REST_SCOPES: RequiredScopes = { read: 'account:read', write: null };
+
 const IMPLIED: Readonly<Partial<Record<Scope, Scope>>> = { 'sessions:read': 'sessions:write' };
 
 /** @param granted null: all */

@@ -25,6 +25,8 @@ export interface AccountPlugins {
   readonly byHook: ReadonlyMap<string, readonly InstalledPlugin[]>;
   /** Plugins that register the hook but are left out, because they are paused or lack configuration. */
   readonly idleByHook: ReadonlyMap<string, readonly InstalledPlugin[]>;
+  /** Plugins that only lack configuration. */
+  readonly unconfigured: readonly InstalledPlugin[];
   /** By `<slug>__<tool>`. */
   readonly tools: ReadonlyMap<string, ToolRef>;
 }
@@ -106,14 +108,27 @@ const isLink = (plugin: InstalledPlugin): boolean =>
 
 export function indexAccountPlugins(all: readonly InstalledPlugin[]): AccountPlugins {
   const plugins = all.filter(mayRun);
+  const unconfigured = all.filter(
+    ({ status, blockedReason }) => status === 'needs_configuration' && blockedReason === null,
+  );
+  const links = all.filter(isLink);
+  const idle = all.filter((plugin) => !isLink(plugin));
+  return { plugins, byHook: byHook(links), idleByHook: byHook(idle), unconfigured, tools: indexTools(plugins) };
+}
+
+/** The account's plugins as if those that only lack configuration had it. */
+export function addUnconfigured(accountPlugins: AccountPlugins): AccountPlugins {
+  const plugins = [...accountPlugins.plugins, ...accountPlugins.unconfigured];
+  return { ...accountPlugins, plugins, tools: indexTools(plugins) };
+}
+
+function indexTools(plugins: readonly InstalledPlugin[]): ReadonlyMap<string, ToolRef> {
   const tools = new Map<string, ToolRef>();
   for (const plugin of plugins) {
     for (const tool of Object.keys(plugin.registrations.tools))
       tools.set(formatFullName(plugin, tool), { plugin, tool });
   }
-  const links = all.filter(isLink);
-  const idle = all.filter((plugin) => !isLink(plugin));
-  return { plugins, byHook: byHook(links), idleByHook: byHook(idle), tools };
+  return tools;
 }
 
 function byHook(plugins: readonly InstalledPlugin[]): ReadonlyMap<string, readonly InstalledPlugin[]> {

@@ -3,7 +3,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Session } from '../../db/sessions/sessions.ts';
-import type { AccountPlugins } from '../children/account-plugins-cache.ts';
+import { type AccountPlugins, addUnconfigured } from '../children/account-plugins-cache.ts';
 import { listCommands } from '../sessions/commands.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { listSkills } from '../sessions/skills.ts';
@@ -14,6 +14,16 @@ export interface Lists {
   readonly prompts: unknown;
   readonly resources: unknown;
 }
+/** By whether the client can ask its user for what a plugin lacks: it is also offered what only lacks configuration. */
+interface Digests {
+  readonly ready: Lists;
+  readonly asking: Lists;
+}
+interface Watcher {
+  /** Whether the client can ask its user. Known once it is initialized. */
+  asks(): boolean;
+  onChanged(list: keyof Lists): void;
+}
 /** Delay that groups notifications into one comparison. Milliseconds. */
 const SETTLE_MS = 50;
 
@@ -21,16 +31,18 @@ const SETTLE_MS = 50;
 export function watchLists(
   { pluginsCache }: Pick<SessionServices, 'pluginsCache'>,
   { accountId }: Session,
-  onChanged: (list: keyof Lists) => void,
+  { asks, onChanged }: Watcher,
 ): () => void {
-  let known: Promise<Lists | null> = pluginsCache.get(accountId).then(digest, () => null);
+  let known: Promise<Digests | null> = pluginsCache.get(accountId).then(digest, () => null);
   let timer: NodeJS.Timeout | undefined;
   const compareLists = async (): Promise<void> => {
     const before = await known;
     known = pluginsCache.get(accountId).then(digest, () => before);
     const now = await known;
     if (!before || !now) return;
-    for (const list of ['tools', 'prompts', 'resources'] as const) if (before[list] !== now[list]) onChanged(list);
+    const offer = asks() ? 'asking' : 'ready';
+    for (const list of ['tools', 'prompts', 'resources'] as const)
+      if (before[offer][list] !== now[offer][list]) onChanged(list);
   };
   const stop = pluginsCache.watch((changed) => {
     if (changed !== null && changed !== accountId) return;
@@ -43,7 +55,13 @@ export function watchLists(
   };
 }
 
-function digest(accountPlugins: AccountPlugins): Lists {
+function digest(accountPlugins: AccountPlugins): Digests {
+  const ready = digestLists(accountPlugins);
+  if (accountPlugins.unconfigured.length === 0) return { ready, asking: ready };
+  return { ready, asking: { ...digestLists(addUnconfigured(accountPlugins)), resources: ready.resources } };
+}
+
+function digestLists(accountPlugins: AccountPlugins): Lists {
   const { plugins } = accountPlugins;
   return {
     tools: hashList(listTools(accountPlugins)),

@@ -5,6 +5,7 @@ import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { buildServer } from './server.ts';
+import type { SetupQuestions } from './setup-questions.ts';
 
 interface ConnectionBounds {
   readonly perAccount: number;
@@ -29,13 +30,20 @@ export interface Connection {
 export class McpConnections {
   readonly #services: SessionServices;
   readonly #version: string;
+  readonly #questions: SetupQuestions;
   readonly #bounds: ConnectionBounds;
   readonly #open = new Map<string, Connection>();
   readonly #sweeper: NodeJS.Timeout;
 
-  constructor(services: SessionServices, version: string, bounds: ConnectionBounds = connectionBounds) {
+  constructor(
+    services: SessionServices,
+    version: string,
+    questions: SetupQuestions,
+    bounds: ConnectionBounds = connectionBounds,
+  ) {
     this.#services = services;
     this.#version = version;
+    this.#questions = questions;
     this.#bounds = bounds;
     this.#sweeper = setInterval(() => this.#sweep(), SWEEP_EVERY_MS).unref();
   }
@@ -57,7 +65,7 @@ export class McpConnections {
 
   async begin(session: Session): Promise<Connection> {
     this.#refuseTooMany(session.accountId);
-    const { server, close: unwatch } = buildServer(this.#services, session, this.#version);
+    const { server, close: unwatch } = buildServer(this.#services, session, this.#questions, this.#version);
     const transport = new WebStandardStreamableHTTPServerTransport({
       sessionIdGenerator: randomUUID,
       onsessioninitialized: (id) => void this.#open.set(id, connection),

@@ -2,10 +2,12 @@
 
 import { Readable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
+import type { AuthInfo } from '@modelcontextprotocol/sdk/server/auth/types.js';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import type { Session } from '../../db/sessions/sessions.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
 import { endWithToken, requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { noContent } from '../../service/http/schemas.ts';
@@ -13,6 +15,7 @@ import { RELEASE } from '../../service/settings/release.ts';
 import { startSession } from '../sessions/lifecycle.ts';
 import { requireSession, type SessionServices, sessionParams } from '../sessions/session-services.ts';
 import type { Connection, McpConnections } from './connections.ts';
+import { mayConfigure, type RequestFacts, SetupQuestions } from './setup-questions.ts';
 
 const DETAILS =
   'Streamable HTTP of the Model Context Protocol. Tools, commands (as prompts) and skills (as resources) of the session. A client sends `initialize` first and then the header Mcp-Session-Id of the answer.';
@@ -48,14 +51,15 @@ const summaries = {
   DELETE: 'Ends a connection',
 } as const;
 
-export function mcpRoutes(services: SessionServices): FastifyPluginAsyncZod {
+/** @param questionMs how long a client's user has to answer a question */
+export function mcpRoutes(services: SessionServices, consoleUrl: string, questionMs?: number): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'MCP');
     let loading: Promise<McpConnections> | null = null;
     // Loaded on demand: the library takes 20 MB and slows down start-up.
     const load = async (): Promise<McpConnections> => {
       const { McpConnections } = await import('./connections.ts');
-      return new McpConnections(services, RELEASE);
+      return new McpConnections(services, RELEASE, new SetupQuestions(services, consoleUrl, questionMs));
     };
     app.addHook('preClose', async () => (await loading)?.close());
     const openConnections = (): Promise<McpConnections> => {
@@ -67,8 +71,12 @@ export function mcpRoutes(services: SessionServices): FastifyPluginAsyncZod {
       const named = readConnectionId(request);
       const connection = named === undefined ? await connections.begin(session) : connections.find(named, session);
       if (!connection) return reply.code(404).send(GONE);
+      requireAnswerer(request);
       const isNew = connection.transport.sessionId === undefined;
-      const answer = await connection.transport.handleRequest(asWebRequest(request), { parsedBody: request.body });
+      const answer = await connection.transport.handleRequest(asWebRequest(request), {
+        parsedBody: request.body,
+        authInfo: describeRequest(request, reply),
+      });
       // A request that does not initialize the connection must not leave one behind.
       if (isNew && connection.transport.sessionId === undefined) await connection.close();
       return send(request, reply, connection, answer);
@@ -102,6 +110,23 @@ export function mcpRoutes(services: SessionServices): FastifyPluginAsyncZod {
       });
     }
   };
+}
+
+/** An answer to a question changes an installation, whichever token asked. @throws Problem `insufficient_scope` */
+function requireAnswerer(request: FastifyRequest): void {
+  if (mayConfigure(requireCaller(request))) return;
+  const messages: unknown[] = [request.body].flat();
+  const isAnswer = messages.some((message) => typeof message === 'object' && message !== null && 'result' in message);
+  if (isAnswer)
+    throw new Problem('insufficient_scope', 'A token with scopes may not answer questions about an installation.');
+}
+
+/** What the handler of a message knows of its request. The transport takes it in this form only. */
+function describeRequest(request: FastifyRequest, reply: FastifyReply): AuthInfo {
+  const left = new AbortController();
+  reply.raw.once('close', () => left.abort());
+  const extra: RequestFacts = { caller: requireCaller(request), left: left.signal };
+  return { token: '', clientId: '', scopes: [], extra: { ...extra } };
 }
 
 function readConnectionId({ headers }: FastifyRequest): string | undefined {

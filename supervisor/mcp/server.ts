@@ -5,6 +5,7 @@ import type { SessionServices } from '../sessions/session-services.ts';
 import { type Lists, watchLists } from './changes.ts';
 import { offerPrompts } from './prompts.ts';
 import { offerResources } from './resources.ts';
+import { canElicit, type SetupQuestions } from './setup-questions.ts';
 import { offerTools } from './tools.ts';
 
 const INSTRUCTIONS =
@@ -16,7 +17,12 @@ interface McpServer {
 }
 
 /** Builds the server of one connection. Each request reads the current lists. */
-export function buildServer(services: SessionServices, session: Session, version: string): McpServer {
+export function buildServer(
+  services: SessionServices,
+  session: Session,
+  questions: SetupQuestions,
+  version: string,
+): McpServer {
   const server = new Server(
     { name: 'bulkhead', title: 'Bulkhead', version },
     {
@@ -28,8 +34,8 @@ export function buildServer(services: SessionServices, session: Session, version
       instructions: INSTRUCTIONS,
     },
   );
-  offerTools(server, services, session);
-  offerPrompts(server, services, session);
+  offerTools(server, services, session, questions);
+  offerPrompts(server, services, session, questions);
   offerResources(server, services, session);
   const notifiers: Record<keyof Lists, () => Promise<void>> = {
     tools: () => server.sendToolListChanged(),
@@ -37,6 +43,9 @@ export function buildServer(services: SessionServices, session: Session, version
     resources: () => server.sendResourceListChanged(),
   };
   // A client without a stream gets no notification and reads the lists when it needs them.
-  const stop = watchLists(services, session, (list) => void notifiers[list]().catch(() => undefined));
+  const stop = watchLists(services, session, {
+    asks: () => canElicit(server),
+    onChanged: (list) => void notifiers[list]().catch(() => undefined),
+  });
   return { server, close: stop };
 }

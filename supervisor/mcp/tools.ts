@@ -12,9 +12,12 @@ import {
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
+import { addUnconfigured, type ToolRef } from '../children/account-plugins-cache.ts';
+import { findHostTool } from '../host-tools/catalog.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
-import { callTool, type FoundTool, findTool, listPerformedTools } from '../sessions/tools.ts';
+import { callTool, type FoundTool, findTool, listOfferedTools } from '../sessions/tools.ts';
 import { asMcpError } from './mcp-errors.ts';
+import { canElicit, describeCall, type SetupQuestions } from './setup-questions.ts';
 
 /** Interval of progress notifications to clients that requested them. Milliseconds. */
 const PROGRESS_EVERY_MS = 2_000;
@@ -22,11 +25,20 @@ const PROGRESS_EVERY_MS = 2_000;
 const OPEN_WORLD = /^host\.(http:|ssh|llm)/;
 
 /** Handles `tools/list` and `tools/call`. */
-export function offerTools(server: Server, services: SessionServices, session: Session): void {
+export function offerTools(
+  server: Server,
+  services: SessionServices,
+  session: Session,
+  questions: SetupQuestions,
+): void {
   server.setRequestHandler(ListToolsRequestSchema, async () => ({
-    tools: await describeTools(services, session),
+    tools: await describeTools(services, session, canElicit(server)),
   }));
-  server.setRequestHandler(CallToolRequestSchema, async ({ params }, { signal, sendNotification }) => {
+  server.setRequestHandler(CallToolRequestSchema, async ({ params }, extra) => {
+    const { signal, sendNotification } = extra;
+    const waiting = await findUnconfiguredTool(services, session, params.name);
+    const refusal = waiting ? await questions.configure(waiting.plugin, describeCall(server, extra)) : null;
+    if (refusal !== null) return { content: [{ type: 'text', text: refusal }], isError: true };
     const tool = await requireTool(services, session, params.name);
     const token = params._meta?.progressToken;
     const started = Date.now();
@@ -47,12 +59,12 @@ export function offerTools(server: Server, services: SessionServices, session: S
   });
 }
 
-async function describeTools(services: SessionServices, session: Session): Promise<Tool[]> {
-  const [{ tools }, listed] = await Promise.all([
-    services.pluginsCache.get(session.accountId),
-    listPerformedTools(services, session),
-  ]);
-  return listed.map(({ name, description, parameters, installationId, slug }) => {
+/** A client that can ask its user is also offered the tools of plugins that only lack configuration. */
+async function describeTools({ pluginsCache }: SessionServices, session: Session, asks: boolean): Promise<Tool[]> {
+  const ready = await pluginsCache.get(session.accountId);
+  const offered = asks ? addUnconfigured(ready) : ready;
+  const { tools } = offered;
+  return listOfferedTools(offered, session).map(({ name, description, parameters, installationId, slug }) => {
     const ref = installationId === null ? undefined : tools.get(name);
     return {
       name,
@@ -82,6 +94,17 @@ function toToolError(error: unknown): CallToolResult {
   if (!(error instanceof Problem) || error.code === 'internal') throw asMcpError(error);
   const where = (error.errors ?? []).map(({ field, message }) => `${field ?? ''}: ${message}`);
   return { content: [{ type: 'text', text: [error.message, ...where].join('\n') }], isError: true };
+}
+
+/** A tool that can be called as soon as its plugin is configured. */
+async function findUnconfiguredTool(
+  { pluginsCache }: SessionServices,
+  session: Session,
+  name: string,
+): Promise<ToolRef | undefined> {
+  const accountPlugins = await pluginsCache.get(session.accountId);
+  if (findHostTool(session, name) || accountPlugins.tools.has(name)) return undefined;
+  return addUnconfigured(accountPlugins).tools.get(name);
 }
 
 /** An unknown tool is a protocol error that names the nearest tool. */

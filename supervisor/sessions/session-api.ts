@@ -61,6 +61,8 @@ export interface SessionApiOptions {
   readonly url?: string | undefined;
   /** Address of the console and the guides. Pages of its origin may call the session API. Default: no page may. */
   readonly consoleUrl?: string | undefined;
+  /** How long the user of an MCP client has to answer a question. Milliseconds. Default: 45 s. */
+  readonly mcpQuestionMs?: number | undefined;
   /** Domain of the console's cookie. Default: the host of the console. */
   readonly cookieDomain?: string | undefined;
   /** Reverse proxies whose `X-Forwarded-For` is used: addresses and networks. Default: none. */
@@ -78,6 +80,7 @@ export async function buildSessionApi(
   {
     url = '/',
     consoleUrl,
+    mcpQuestionMs,
     cookieDomain,
     trustProxy,
     anonymousPerMinute = ANONYMOUS_PER_MINUTE,
@@ -115,7 +118,9 @@ export async function buildSessionApi(
       maxAge: PREFLIGHT_S,
     });
   }
-  await app.register((scope) => accountScope(scope, services, { anonymousPerMinute, accountLimits, site }));
+  await app.register((scope) =>
+    accountScope(scope, services, { anonymousPerMinute, accountLimits, site, consoleUrl, mcpQuestionMs }),
+  );
   await app.register(async (scope) => {
     limitAnonymous(scope, anonymousPerMinute);
     await scope.register(documentationRoutes(buildDocument));
@@ -123,7 +128,7 @@ export async function buildSessionApi(
   return app;
 }
 
-interface AccountScopeOptions {
+interface AccountScopeOptions extends Pick<SessionApiOptions, 'consoleUrl' | 'mcpQuestionMs'> {
   readonly anonymousPerMinute: number;
   readonly accountLimits: AccountLimits;
   readonly site: ConsoleSite | null;
@@ -132,7 +137,7 @@ interface AccountScopeOptions {
 async function accountScope(
   scope: FastifyInstance,
   services: SessionServices,
-  { anonymousPerMinute, accountLimits, site }: AccountScopeOptions,
+  { anonymousPerMinute, accountLimits, site, consoleUrl = '', mcpQuestionMs }: AccountScopeOptions,
 ): Promise<void> {
   const scopes = { read: 'sessions:read', write: 'sessions:write' } as const;
   const { signIn } = services;
@@ -154,7 +159,7 @@ async function accountScope(
   await scope.register(providerRoutes(services));
   await scope.register(chatRoutes(services));
   await scope.register(mediaRoutes(services));
-  await scope.register(mcpRoutes(services));
+  await scope.register(mcpRoutes(services, consoleUrl, mcpQuestionMs));
   await scope.register(draftRoutes(services));
   await scope.register(inspectorRoutes(services));
 }

@@ -51,12 +51,17 @@ export async function listSessionTools(services: SessionServices, session: Sessi
 
 /** The tools of a session that need no runtime: of plugins, then the host's own. */
 export async function listPerformedTools({ pluginsCache }: SessionServices, session: Session): Promise<ToolItem[]> {
+  return listOfferedTools(await pluginsCache.get(session.accountId), session);
+}
+
+/** The tools of these plugins, then the host's own, which win over a plugin's of the same name. */
+export function listOfferedTools(accountPlugins: AccountPlugins, session: Session): ToolItem[] {
   const own = listHostTools(session).map(({ name, description, parameters }): ToolItem => {
     const slug = name.split('__')[0] ?? '';
     return { name, description, parameters, installationId: null, slug, performedBy: 'host' };
   });
   const names = new Set(own.map(({ name }) => name));
-  const offered = listTools(await pluginsCache.get(session.accountId)).filter(({ name }) => !names.has(name));
+  const offered = listTools(accountPlugins).filter(({ name }) => !names.has(name));
   return [...offered, ...own];
 }
 

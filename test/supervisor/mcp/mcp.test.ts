@@ -3,14 +3,20 @@ import type { AddressInfo } from 'node:net';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import {
+  type ClientCapabilities,
+  ElicitationCompleteNotificationSchema,
+  ElicitRequestSchema,
+  type ElicitResult,
   PromptListChangedNotificationSchema,
   ResourceListChangedNotificationSchema,
   ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
 import t, { type Test } from 'tap';
+import { saveSecret } from '../../../db/files/secrets.ts';
+import { issueRecordedToken } from '../../../service/identity/recorded-tokens.ts';
 import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
 
-const fixture = await startSupervisorFixture(t);
+const fixture = await startSupervisorFixture(t, { sessionApi: { consoleUrl: 'https://console.example' } });
 await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 const { port } = fixture.app.server.address() as AddressInfo;
 
@@ -247,4 +253,221 @@ t.test('a tool’s operation that a required plugin did not see stops, and the c
   t.match(result, { isError: true, content: [{ text: /gate cancelled.*“gate” failed.*this account requires it/ }] });
   const { rows } = await fixture.pool.query(`SELECT 1 FROM session_messages WHERE text = 'hello'`);
   t.equal(rows.length, 0);
+});
+
+/** Installs a plugin of a new account that waits for its configuration: `manifest` has its settings and secrets. */
+async function installUnconfigured(manifest: object) {
+  const own = fixture.withNewAccount();
+  const code = `tools.forecast = { description: 'Tells', parameters: {}, handler: (args, ctx) => ctx.settings.city + ' ' + ctx.settings.unit };
+    commands.ask = { description: 'Asks', handler: (input, ctx) => input + ' ' + ctx.settings.city };`;
+  const plugin = await own.install({ slug: `sky-${own.account}`, code });
+  await own.pool.query('UPDATE versions SET manifest = manifest || $2 WHERE id = $1', [
+    plugin.versionId,
+    JSON.stringify(manifest),
+  ]);
+  await own.pool.query(`UPDATE installations SET status = 'needs_configuration' WHERE id = $1`, [
+    plugin.installationId,
+  ]);
+  await own.notify(plugin.installationId);
+  const readInstallation = async () =>
+    (await own.pool.query('SELECT settings, status FROM installations WHERE id = $1', [plugin.installationId])).rows[0];
+  return { ...plugin, own, readInstallation, tool: `${plugin.slug}__forecast` };
+}
+const REQUIRED_SETTINGS = {
+  settings: {
+    city: { label: 'City', description: 'Where you live.', required: true },
+    unit: { required: true, enum: ['', 'C', 'F'] },
+    note: { required: false },
+  },
+};
+
+interface Question {
+  readonly mode?: string;
+  readonly message: string;
+  readonly requestedSchema?: unknown;
+  readonly url?: string;
+}
+type Answerer = (question: Question) => Promise<ElicitResult> | ElicitResult;
+
+/** Connects a client whose user answers questions. */
+async function connectUser(
+  test: Test,
+  token: string,
+  answer: Answerer,
+  modes: ClientCapabilities['elicitation'] = { form: {} },
+  at = port,
+) {
+  const client = new Client({ name: 'test', version: '1.0.0' }, { capabilities: { elicitation: modes } });
+  client.setRequestHandler(ElicitRequestSchema, ({ params }) => answer(params as Question));
+  const transport = new StreamableHTTPClientTransport(new URL(`http://127.0.0.1:${at}/mcp`), {
+    requestInit: { headers: { authorization: `Bearer ${token}` } },
+  });
+  test.teardown(() => client.close());
+  await client.connect(transport as never);
+  return client;
+}
+
+t.test('the user is asked once for required settings, and the calls go on', async (t) => {
+  const { own, tool, slug, readInstallation } = await installUnconfigured(REQUIRED_SETTINGS);
+  const token = await own.issuer.issue(own.account);
+  const questions: Question[] = [];
+  const asked = Promise.withResolvers<void>();
+  const answered = Promise.withResolvers<ElicitResult>();
+  const client = await connectUser(t, token, (question) => {
+    questions.push(question);
+    asked.resolve();
+    return answered.promise;
+  });
+  t.ok(
+    (await client.listTools()).tools.some(({ name }) => name === tool),
+    'offered to a client that can ask',
+  );
+  const first = client.callTool({ name: tool });
+  await asked.promise;
+  const second = client.getPrompt({ name: `${slug}__ask`, arguments: { input: 'rain in' } });
+  // The server answers after it has read the second call.
+  await client.ping();
+  answered.resolve({ action: 'accept', content: { city: 'Bern', unit: 'C', note: 'not asked for' } });
+  t.match(await first, { content: [{ text: 'Bern C' }], isError: false });
+  t.match(await second, { messages: [{ content: { text: 'rain in Bern' } }] });
+  t.same(questions.length, 1);
+  t.match(questions[0], { mode: 'form', message: new RegExp(`“${slug}”.*Its author wrote`) });
+  t.same(questions[0]?.requestedSchema, {
+    type: 'object',
+    properties: {
+      city: { type: 'string', title: 'City', description: 'Where you live.', minLength: 1, maxLength: 4096 },
+      unit: { type: 'string', title: 'unit', enum: ['C', 'F'] },
+    },
+    required: ['city', 'unit'],
+  });
+  t.same(await readInstallation(), { settings: { city: 'Bern', unit: 'C' }, status: 'ready' });
+});
+
+t.test('without a valid answer the call says what is missing, and nothing is saved', async (t) => {
+  const { own, tool, slug, installationId, readInstallation } = await installUnconfigured(REQUIRED_SETTINGS);
+  const token = await own.issuer.issue(own.account);
+  const scoped = await issueRecordedToken(own.pool, own.issuer, {
+    subject: own.account,
+    name: 'scoped',
+    scopes: ['sessions:write'],
+  });
+  const sentence = new RegExp(`“${slug}” cannot run before it has city, unit\\. .*/installations/${installationId}`);
+  const refusal = { isError: true, content: [{ text: sentence }] };
+  const answers: Record<string, ElicitResult> = {
+    declined: { action: 'decline' },
+    cancelled: { action: 'cancel' },
+    'no option': { action: 'accept', content: { city: 'Bern', unit: 'K' } },
+    'not all': { action: 'accept', content: { city: 'Bern' } },
+    'not a text': { action: 'accept', content: { city: 3, unit: 'C' } },
+    'too long': { action: 'accept', content: { city: 'x'.repeat(4097), unit: 'C' } },
+    'not storable': { action: 'accept', content: { city: 'a\0b', unit: 'C' } },
+  };
+  for (const [why, answer] of Object.entries(answers)) {
+    const client = await connectUser(t, token, () => answer);
+    t.match(await client.callTool({ name: tool }), refusal, why);
+    await client.close();
+  }
+  const neverAsked = () => {
+    throw new Error('asked');
+  };
+  const limited = await connectUser(t, scoped, neverAsked);
+  t.match(await limited.callTool({ name: tool }), { content: [{ text: /Its user must do this/ }] }, 'a scoped token');
+  const { client: plain } = await connectTo(t, '/mcp', own.account);
+  t.same(
+    (await plain.listTools()).tools.filter(({ name }) => name === tool),
+    [],
+    'a client that cannot ask',
+  );
+  t.match(await plain.callTool({ name: tool }), refusal);
+  await t.rejects(plain.getPrompt({ name: `${slug}__ask` }), { code: -32_602, message: sentence });
+  t.same(await readInstallation(), { settings: {}, status: 'needs_configuration' });
+});
+
+t.test('a token with scopes cannot answer a question that another token caused', async (t) => {
+  const { own, tool, readInstallation } = await installUnconfigured(REQUIRED_SETTINGS);
+  const scoped = await issueRecordedToken(own.pool, own.issuer, {
+    subject: own.account,
+    name: 'scoped',
+    scopes: ['sessions:write'],
+  });
+  let token = await own.issuer.issue(own.account);
+  const refused = Promise.withResolvers<number>();
+  const client = new Client({ name: 'test', version: '1.0.0' }, { capabilities: { elicitation: {} } });
+  client.setRequestHandler(ElicitRequestSchema, () => {
+    token = scoped;
+    return { action: 'accept' as const, content: { city: 'Bern', unit: 'C' } };
+  });
+  const transport = new StreamableHTTPClientTransport(new URL(`http://127.0.0.1:${port}/mcp`), {
+    fetch: async (url, init) => {
+      const headers = new Headers(init?.headers);
+      headers.set('authorization', `Bearer ${token}`);
+      const response = await fetch(url, { ...init, headers });
+      if (response.status === 403) refused.resolve(response.status);
+      return response;
+    },
+  });
+  t.teardown(() => client.close());
+  await client.connect(transport as never);
+  const control = new AbortController();
+  const call = client.callTool({ name: tool }, undefined, { signal: control.signal });
+  t.equal(await refused.promise, 403);
+  control.abort('enough');
+  await t.rejects(call);
+  t.same(await readInstallation(), { settings: {}, status: 'needs_configuration' });
+});
+
+t.test('a missing secret is never asked for by form: the user is led to the console', async (t) => {
+  const { own, tool, installationId } = await installUnconfigured({ secrets: { key: { required: true } } });
+  const token = await own.issuer.issue(own.account);
+  const formOnly = await connectUser(t, token, () => {
+    throw new Error('asked');
+  });
+  t.match(await formOnly.callTool({ name: tool }), { content: [{ text: /before it has key\. .*installations/ }] });
+  const completed = Promise.withResolvers<string>();
+  let question: Question | undefined;
+  const client = await connectUser(
+    t,
+    token,
+    async (asked) => {
+      question = asked;
+      // As the user does in the console.
+      await saveSecret(own.pool, own.keys, installationId, 'key', 'sesame');
+      await own.pool.query(`UPDATE installations SET status = 'ready' WHERE id = $1`, [installationId]);
+      await own.notify(installationId);
+      return { action: 'accept' };
+    },
+    { url: {} },
+  );
+  client.setNotificationHandler(ElicitationCompleteNotificationSchema, ({ params }) =>
+    completed.resolve(params.elicitationId),
+  );
+  t.match(await client.callTool({ name: tool }), { isError: false });
+  t.match(question, { mode: 'url', url: `https://console.example/installations/${installationId}` });
+  t.equal(await completed.promise, (question as unknown as { elicitationId: string }).elicitationId);
+});
+
+t.test('a question that is not answered ends with its time', async (t) => {
+  // Any answer is too late.
+  const hasty = await startSupervisorFixture(t, { sessionApi: { mcpQuestionMs: 1 } });
+  await hasty.app.listen({ port: 0, host: '127.0.0.1' });
+  const plugin = await hasty.install({
+    slug: 'slow',
+    code: `tools.one = { description: 'x', parameters: {}, handler: () => 'y' };`,
+    status: 'needs_configuration',
+  });
+  await hasty.pool.query('UPDATE versions SET manifest = manifest || $2 WHERE id = $1', [
+    plugin.versionId,
+    JSON.stringify(REQUIRED_SETTINGS),
+  ]);
+  const client = await connectUser(
+    t,
+    await hasty.issuer.issue('ann'),
+    () => new Promise<ElicitResult>(() => undefined),
+    { form: {} },
+    (hasty.app.server.address() as AddressInfo).port,
+  );
+  t.match(await client.callTool({ name: 'slow__one' }), {
+    isError: true,
+    content: [{ text: /no valid answer in time/ }],
+  });
 });

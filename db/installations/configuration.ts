@@ -1,4 +1,5 @@
-/** Validates settings and secrets against a version's manifest. Pure. */
+/** Validates settings and secrets against a version's manifest, and saves settings. */
+import type { ClientBase } from 'pg';
 import { Problem, type ProblemLocation } from '../../sdk/contract/errors.ts';
 import {
   findMissingConfiguration,
@@ -6,6 +7,10 @@ import {
   SECRET_MAX_CHARS,
   SETTING_MAX_CHARS,
 } from '../../sdk/contract/manifest.ts';
+import { listSecretNames } from '../files/secrets.ts';
+import type { Queues } from '../jobs/queues.ts';
+import { changeInstallation, type Installation } from './installations.ts';
+import { queueUpdate } from './updates.ts';
 
 /** Null resets a setting to its default, or deletes a secret. */
 export interface ConfigurationInput {
@@ -41,10 +46,7 @@ export function checkConfiguration(manifest: Manifest, stored: Stored, input: Co
 }
 
 /** Merges new settings into the stored ones. */
-export function mergeSettings(
-  stored: Stored['settings'],
-  given: ConfigurationInput['settings'] = {},
-): Record<string, string> {
+function mergeSettings(stored: Stored['settings'], given: ConfigurationInput['settings'] = {}): Record<string, string> {
   const merged = Object.entries({ ...stored, ...given });
   return Object.fromEntries(merged.filter((entry): entry is [string, string] => entry[1] !== null));
 }
@@ -102,4 +104,23 @@ export function resolveStatus(
   const missing = findMissingConfiguration(manifest, settings, secretNames);
   if (missing.length === 0) return { status: 'ready', statusReason: null };
   return { status: 'needs_configuration', statusReason: `Set ${missing.join(', ')} before it can run.` };
+}
+
+/**
+ * Saves settings of an installation whose row is locked and whose secrets are saved. It may run once it lacks nothing, and an
+ * update that waited for its configuration goes on.
+ */
+export async function saveSettings(
+  tx: ClientBase,
+  queues: Queues,
+  installation: Installation,
+  given: ConfigurationInput['settings'],
+): Promise<void> {
+  const { id, currentManifest, status, targetVersionId } = installation;
+  if (!currentManifest) throw new Error(`installation ${id} has no version`);
+  const settings = mergeSettings(installation.settings, given);
+  const secretNames = await listSecretNames(tx, id);
+  const changed = resolveStatus(status, currentManifest, { settings, secretNames });
+  await changeInstallation(tx, id, { settings, ...changed });
+  if (targetVersionId !== null) await queueUpdate(tx, queues, installation);
 }

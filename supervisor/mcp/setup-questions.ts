@@ -1,0 +1,236 @@
+/** Asks the user of an MCP client for what an installation lacks to run, so that a call of it can go on. */
+import { randomUUID } from 'node:crypto';
+import type { Server } from '@modelcontextprotocol/sdk/server/index.js';
+import type { RequestHandlerExtra } from '@modelcontextprotocol/sdk/shared/protocol.js';
+import type {
+  ElicitRequestFormParams,
+  ElicitResult,
+  RequestId,
+  ServerNotification,
+  ServerRequest,
+} from '@modelcontextprotocol/sdk/types.js';
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
+import { checkConfiguration, mergeManifests, saveSettings } from '../../db/installations/configuration.ts';
+import { findInstallation, type Installation, lockInstallation } from '../../db/installations/installations.ts';
+import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
+import { isStorable } from '../../db/postgres/storable-json.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { findMissingConfiguration, type Manifest, SETTING_MAX_CHARS } from '../../sdk/contract/manifest.ts';
+import type { Caller } from '../../service/identity/caller.ts';
+import { isAllowed, REST_SCOPES } from '../../service/identity/scopes.ts';
+import type { SessionServices } from '../sessions/session-services.ts';
+
+/** Clients give up a call after 60 s by default, and the call itself needs some of them. Milliseconds. */
+export const QUESTION_MS = 45_000;
+
+/** The call that cannot go on, and the client that made it. */
+export interface WaitingCall {
+  readonly server: Server;
+  readonly requestId: RequestId;
+  readonly caller: Caller;
+  /** Aborts when the client cancels the call or leaves, and when its token ends. */
+  readonly signal: AbortSignal;
+}
+interface Missing {
+  readonly settings: readonly string[];
+  readonly secrets: readonly string[];
+}
+/** What became of a question. Null: the installation can run. */
+type Outcome = string | null;
+
+const NOT_ASKED = 'Its user must do this.';
+const DECLINED = 'The user was asked and did not answer with values.';
+const UNANSWERED = 'The user was asked and gave no valid answer in time.';
+
+export class SetupQuestions {
+  readonly #services: SessionServices;
+  readonly #consoleUrl: string;
+  readonly #questionMs: number;
+  /** By installation: concurrent calls share one question. */
+  readonly #open = new Map<string, Promise<Outcome>>();
+
+  constructor(services: SessionServices, consoleUrl: string, questionMs = QUESTION_MS) {
+    this.#services = services;
+    this.#consoleUrl = consoleUrl;
+    this.#questionMs = questionMs;
+  }
+
+  /** @returns null: the plugin can run; otherwise what it lacks and where to set it, for the agent and its user */
+  async configure(plugin: InstalledPlugin, call: WaitingCall): Promise<string | null> {
+    const outcome = mayAsk(call) ? await this.#ask(plugin, call) : NOT_ASKED;
+    if (outcome === null) return null;
+    const installation = await this.#find(plugin);
+    const lacking = installation ? listMissing(installation) : { settings: [], secrets: [] };
+    const names = [...lacking.settings, ...lacking.secrets].join(', ');
+    return `“${plugin.slug}” cannot run before it has ${names || 'its settings'}. ${outcome} Set what is missing at ${this.#addressOf(plugin)}, then call again.`;
+  }
+
+  #ask(plugin: InstalledPlugin, call: WaitingCall): Promise<Outcome> {
+    const { installationId } = plugin;
+    const open = this.#open.get(installationId);
+    if (open) return open;
+    const asking = this.#askOnce(plugin, call).finally(() => this.#open.delete(installationId));
+    this.#open.set(installationId, asking);
+    return asking;
+  }
+
+  async #askOnce(plugin: InstalledPlugin, call: WaitingCall): Promise<Outcome> {
+    const installation = await this.#find(plugin);
+    if (!installation?.currentManifest) return NOT_ASKED;
+    const missing = listMissing(installation);
+    const { form, url } = call.server.getClientCapabilities()?.elicitation ?? {};
+    try {
+      if (missing.secrets.length > 0) return url ? await this.#sendToConsole(plugin, call) : NOT_ASKED;
+      if (missing.settings.length > 0) {
+        if (!form) return url ? await this.#sendToConsole(plugin, call) : NOT_ASKED;
+        const answer = await this.#sendForm(plugin, call, describeForm(installation.currentManifest, missing.settings));
+        if (answer.action !== 'accept') return DECLINED;
+        await this.#save(plugin, call, answer.content ?? {});
+      }
+    } catch (error) {
+      return error instanceof Problem ? error.message : UNANSWERED;
+    }
+    // The notification of the change may arrive after the call goes on.
+    this.#services.pluginsCache.drop(plugin.accountId);
+    return null;
+  }
+
+  #sendForm(
+    plugin: InstalledPlugin,
+    { server, signal, requestId }: WaitingCall,
+    requestedSchema: ElicitRequestFormParams['requestedSchema'],
+  ): Promise<ElicitResult> {
+    const message = `The plugin “${plugin.displayName}” (${plugin.slug}) needs settings before it can run. Its author wrote the names and descriptions of the fields. Enter no passwords or keys.`;
+    const options = { timeout: this.#questionMs, signal, relatedRequestId: requestId };
+    return server.elicitInput({ mode: 'form', message, requestedSchema }, options);
+  }
+
+  /** Secrets never pass through the client: the user enters them in the console. */
+  async #sendToConsole(plugin: InstalledPlugin, { server, signal, requestId }: WaitingCall): Promise<Outcome> {
+    const ended = new AbortController();
+    const deadline = AbortSignal.any([signal, ended.signal, AbortSignal.timeout(this.#questionMs)]);
+    const configured = this.#waitUntilConfigured(plugin, deadline);
+    const elicitationId = randomUUID();
+    const message = `The plugin “${plugin.displayName}” (${plugin.slug}) needs settings before it can run. Set them on its page in the console.`;
+    const options = { timeout: this.#questionMs, signal: deadline, relatedRequestId: requestId };
+    const url = this.#addressOf(plugin);
+    try {
+      const answer = await server.elicitInput({ mode: 'url', message, elicitationId, url }, options);
+      if (answer.action !== 'accept') return DECLINED;
+      if (!(await configured)) return UNANSWERED;
+      await server.createElicitationCompletionNotifier(elicitationId, { relatedRequestId: requestId })();
+      return null;
+    } finally {
+      ended.abort();
+    }
+  }
+
+  #waitUntilConfigured({ accountId, installationId }: InstalledPlugin, deadline: AbortSignal): Promise<boolean> {
+    const { pluginsCache } = this.#services;
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const look = async (): Promise<void> => {
+      const { plugins } = await pluginsCache.get(accountId);
+      if (plugins.some((plugin) => plugin.installationId === installationId)) resolve(true);
+    };
+    const unwatch = pluginsCache.watch((changed) => {
+      // A failed query is repeated with the next change; the deadline ends the wait.
+      if (changed === null || changed === accountId) void look().catch(() => undefined);
+    });
+    void look().catch(() => undefined);
+    deadline.addEventListener('abort', () => resolve(false), { once: true });
+    return promise.finally(unwatch);
+  }
+
+  /** @throws Problem when the answer breaks a rule of the settings; an error when the caller has left */
+  async #save(
+    { accountId, installationId }: InstalledPlugin,
+    { signal }: WaitingCall,
+    answer: Readonly<Record<string, unknown>>,
+  ): Promise<void> {
+    const { pool, queues } = this.#services;
+    await inTransaction(
+      pool,
+      async (tx) => {
+        const locked = await lockInstallation(tx, accountId, installationId);
+        if (!locked?.currentManifest) throw new Problem('not_found', 'It was uninstalled.');
+        // What the user has set elsewhere meanwhile stays.
+        const settings = readSettings(answer, listMissing(locked).settings);
+        checkConfiguration(mergeManifests(locked.currentManifest, locked.targetManifest), locked, { settings });
+        await saveSettings(tx, queues, locked, settings);
+        await notifyInstallationChanged(tx, installationId);
+      },
+      signal,
+    );
+    await this.#services.finishUpdate(installationId);
+  }
+
+  #find({ accountId, installationId }: InstalledPlugin): Promise<Installation | null> {
+    return findInstallation(this.#services.pool, accountId, installationId);
+  }
+
+  readonly #addressOf = ({ installationId }: InstalledPlugin): string =>
+    `${this.#consoleUrl}/installations/${installationId}`;
+}
+
+/** What the handler of a message knows of the request that brought it. */
+export interface RequestFacts {
+  readonly caller: Caller;
+  /** Aborts when the response ends: the client left, or its token ended. */
+  readonly left: AbortSignal;
+}
+
+/** @param extra what the library passes to handlers; the route has put the request's facts into it */
+export function describeCall(
+  server: Server,
+  { authInfo, requestId, signal }: RequestHandlerExtra<ServerRequest, ServerNotification>,
+): WaitingCall {
+  if (!authInfo?.extra) throw new Error('the route gave no facts of the request');
+  const { caller, left } = authInfo.extra as unknown as RequestFacts;
+  return { server, requestId, caller, signal: AbortSignal.any([signal, left]) };
+}
+
+/** Whether the client can ask its user anything. */
+export function canElicit(server: Server): boolean {
+  const { form, url } = server.getClientCapabilities()?.elicitation ?? {};
+  return form !== undefined || url !== undefined;
+}
+
+/** Whether this caller may change installations, as in the REST interface. */
+export const mayConfigure = ({ scopes }: Caller): boolean => isAllowed(scopes, REST_SCOPES.write);
+
+const mayAsk = ({ server, caller }: WaitingCall): boolean => canElicit(server) && mayConfigure(caller);
+
+function listMissing({ currentManifest, settings, secretNames }: Installation): Missing {
+  if (!currentManifest) return { settings: [], secrets: [] };
+  const withoutSecrets = { ...currentManifest, secrets: {} };
+  const withoutSettings = { ...currentManifest, settings: {} };
+  return {
+    settings: findMissingConfiguration(withoutSecrets, settings, secretNames),
+    secrets: findMissingConfiguration(withoutSettings, settings, secretNames),
+  };
+}
+
+function describeForm(manifest: Manifest, names: readonly string[]): ElicitRequestFormParams['requestedSchema'] {
+  const fields = names.map((name) => {
+    const { label = name, description, enum: options } = manifest.settings[name] ?? {};
+    const texts = { type: 'string' as const, title: label, ...(description === undefined ? {} : { description }) };
+    // An empty value counts as missing.
+    const values = options
+      ? { enum: options.filter((option) => option !== '') }
+      : { minLength: 1, maxLength: SETTING_MAX_CHARS };
+    return [name, { ...texts, ...values }] as const;
+  });
+  return { type: 'object', properties: Object.fromEntries(fields), required: [...names] };
+}
+
+/** The answer's values of these settings. The client's library checked it against the form; other fields are ignored. */
+function readSettings(answer: Readonly<Record<string, unknown>>, names: readonly string[]): Record<string, string> {
+  const values = names.flatMap((name): [string, string][] => {
+    const value = answer[name];
+    return typeof value === 'string' ? [[name, value]] : [];
+  });
+  if (!values.every(([, value]) => isStorable(value)))
+    throw new Problem('bad_request', 'The answer has characters that cannot be stored.');
+  return Object.fromEntries(values);
+}
