@@ -3,6 +3,7 @@
  * plugin that logs a key by mistake then logs `[secret apiKey]`. It is no wall against a plugin that hides a value on purpose:
  * secrets with a `use` never reach the child.
  */
+import { randomInt } from 'node:crypto';
 import { mapTexts } from '../../db/postgres/storable-json.ts';
 
 /** Shorter values are not masked: they occur in texts by chance. Characters. */
@@ -193,7 +194,9 @@ class FormSearch {
   /** By the hash of the last block of a form's window: the forms, the longest first. */
   readonly #candidates = new Map<number, Form[]>();
   /** Long forms that were encoded for the text that is searched now: it may hold the head of one at every character. */
-  readonly #encoded = new Map<Form, string>();
+  readonly #encoded = new Map<Form, HashedText>();
+  /** The text that is searched now, once it holds the head of a long form. */
+  #hashed: HashedText | null = null;
 
   constructor(forms: readonly Form[]) {
     this.#forms = [...forms];
@@ -217,7 +220,7 @@ class FormSearch {
   }
 
   replace(text: string): string {
-    this.#encoded.clear();
+    this.#forgetText();
     let replaced = '';
     let copiedTo = 0;
     for (let found = this.#find(text, 0); found; found = this.#find(text, copiedTo)) {
@@ -229,7 +232,7 @@ class FormSearch {
 
   /** Replaces what no further text can change; `rest` may begin a form that is longer than the text. */
   replaceCertain(text: string): { readonly masked: string; readonly rest: string } {
-    this.#encoded.clear();
+    this.#forgetText();
     let masked = '';
     let copiedTo = 0;
     let openFrom = this.#findOpen(text, 0);
@@ -265,7 +268,7 @@ class FormSearch {
 
   #isAt(text: string, start: number, form: Form): boolean {
     if (text.length - start < form.chars || !text.startsWith(form.head, start)) return false;
-    return form.chars === form.head.length || text.startsWith(this.#encode(form), start);
+    return form.chars === form.head.length || this.#hash(text).hasAt(start, this.#encode(form), form.chars);
   }
 
   /** Whether the rest of a text is the beginning of a form, but not all of it. */
@@ -274,15 +277,69 @@ class FormSearch {
     if (chars >= form.chars || text.charCodeAt(at) !== form.head.charCodeAt(0)) return false;
     const headChars = Math.min(chars, form.head.length);
     if (!form.head.startsWith(text.slice(at, at + headChars))) return false;
-    return chars === headChars || this.#encode(form).startsWith(text.slice(at));
+    return chars === headChars || this.#hash(text).hasAt(at, this.#encode(form), chars);
   }
 
-  #encode(form: Form): string {
+  #forgetText(): void {
+    this.#encoded.clear();
+    this.#hashed = null;
+  }
+
+  #hash(text: string): HashedText {
+    this.#hashed ??= new HashedText(text);
+    return this.#hashed;
+  }
+
+  #encode(form: Form): HashedText {
     const known = this.#encoded.get(form);
-    if (known !== undefined) return known;
-    const whole = form.read();
+    if (known) return known;
+    const whole = new HashedText(form.read());
     this.#encoded.set(form, whole);
     return whole;
+  }
+}
+
+/** A prime whose square a number holds exactly. */
+const HASH_PRIME = 67_108_859;
+/** Random, so that nobody can write a text whose parts have the same hash. */
+const HASH_BASE = randomInt(2 ** 16, HASH_PRIME);
+
+/**
+ * A text whose parts are compared by their hashes (Rabin and Karp): what looks like a long secret at every character, but is none,
+ * would be compared to its end at every character.
+ */
+class HashedText {
+  readonly text: string;
+  /** At each place the hash of what comes before it, and the power of the base. */
+  readonly #hashes: Uint32Array;
+  readonly #powers: Uint32Array;
+
+  constructor(text: string) {
+    this.text = text;
+    this.#hashes = new Uint32Array(text.length + 1);
+    this.#powers = new Uint32Array(text.length + 1);
+    let hash = 0;
+    let power = 1;
+    this.#powers[0] = power;
+    for (let at = 0; at < text.length; at += 1) {
+      hash = (hash * HASH_BASE + text.charCodeAt(at)) % HASH_PRIME;
+      power = (power * HASH_BASE) % HASH_PRIME;
+      this.#hashes[at + 1] = hash;
+      this.#powers[at + 1] = power;
+    }
+  }
+
+  /** Whether the first characters of another text stand at a place. */
+  hasAt(start: number, other: HashedText, chars: number): boolean {
+    return (
+      this.#hashOf(start, chars) === other.#hashOf(0, chars) &&
+      this.text.slice(start, start + chars) === other.text.slice(0, chars)
+    );
+  }
+
+  #hashOf(start: number, chars: number): number {
+    const before = ((this.#hashes[start] ?? 0) * (this.#powers[chars] ?? 0)) % HASH_PRIME;
+    return ((this.#hashes[start + chars] ?? 0) - before + HASH_PRIME) % HASH_PRIME;
   }
 }
 

@@ -131,6 +131,10 @@ t.test('long secrets are searched for in little time, also in a text that is mad
   t.equal(mask.maskText(beginning), beginning);
   const stream = mask.openStream();
   t.equal(stream.push(beginning) + stream.push('.'), `${beginning}.`);
+  // It holds the head of the long one at each of its characters.
+  const repeated = 'a'.repeat(2 ** 19);
+  t.equal(mask.maskText(repeated), repeated);
+  t.equal(mask.maskText(`${repeated}b`), `${repeated.slice(8_000)}[secret long]`);
   const { user, system } = process.threadCpuUsage(started);
   t.ok((user + system) / 1_000 < 2_000, `${(user + system) / 1_000} ms; without bounds it took 20 s`);
 });
