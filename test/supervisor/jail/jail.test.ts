@@ -71,9 +71,15 @@ t.test('kinds of exits are distinguished, and waiting calls fail at once', async
   await waiting;
 });
 
+/** The id outside arrives by another pipe than what the child says. */
+async function untilIdKnown(child: ReturnType<typeof testChild>): Promise<void> {
+  while (child.state !== 'dead' && child.pid === 0) await sleep(10);
+}
+
 t.test('one that ignores every signal it can is gone all the same', async (t) => {
   const child = testChild(t, await testJail(t, { program: endings.ignoring ?? '' }));
   await child.ready;
+  await untilIdKnown(child);
   const started = performance.now();
   await child.kill('enough');
   t.ok(performance.now() - started < 1_000);
@@ -164,6 +170,7 @@ t.test('what is inside is a stranger, process 1, on a machine of its own', async
   const program = `const os = require('os'); process.stderr.write(JSON.stringify([process.pid, process.ppid, process.getuid(), os.hostname(), Object.keys(process.env).filter((k) => k !== 'PWD')]));setInterval(() => 0, 1e6);`;
   const child = testChild(t, await testJail(t, { program, walls: { node: false, os: true } }));
   while (child.state !== 'dead' && !child.stderr().endsWith(']')) await sleep(10);
+  await untilIdKnown(child);
   const [pid, ppid, uid, host, env] = JSON.parse(child.stderr());
   t.same([pid, ppid, uid, host, env], [1, 0, 65534, 'plugin', []]);
   const status = readFileSync(`/proc/${child.pid}/status`, 'latin1');
@@ -176,6 +183,7 @@ t.test('what is inside is a stranger, process 1, on a machine of its own', async
 t.test('root gives its children a user of their own', { skip: process.getuid?.() !== 0 && 'needs root' }, async (t) => {
   const child = testChild(t, await testJail(t, { runAs: 64_321 }));
   await child.ready;
+  await untilIdKnown(child);
   t.match(readFileSync(`/proc/${child.pid}/status`, 'latin1'), /^Uid:\t64321\t64321\t64321\t64321$/m);
   await child.load(bundleOf(toolOf('return 1')));
   t.same(await callTool(child, 'run'), { outcome: 'answered', answer: 1 });
