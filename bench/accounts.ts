@@ -70,7 +70,7 @@ function forkClient(program: string): ChildProcess {
 interface Observed {
   readonly name: string;
   readonly good: GoodResult;
-  /** Null: nobody attacked. */
+  /** Null: the row has no attack. */
   readonly attack: AttackResult | null;
   readonly api: Use;
   readonly supervisor: Use;

@@ -79,7 +79,7 @@ type Generator = Pick<AsyncGenerator<unknown, unknown, void>, 'next'> & Partial<
 const isAsyncGenerator = (answer: unknown): answer is Generator =>
   typeof answer === 'object' && answer !== null && Symbol.asyncIterator in answer && 'next' in answer;
 
-/** @returns what the generator returns; nothing after an abort, when nobody waits for it */
+/** @returns the generator's result; undefined after an abort, when its caller is gone */
 async function readToEnd(generator: Generator, signal: AbortSignal, sender?: DeltaSender): Promise<unknown> {
   while (!signal.aborted) {
     const { done, value } = await generator.next();

@@ -101,7 +101,7 @@ export function claimTurn(pool: Pool, sessionId: string, turn: NewTurn): Promise
        digest = CASE WHEN ${isFree} AND turns.state = 'judging' THEN excluded.digest ELSE turns.digest END,
        sender = CASE WHEN ${isFree} AND turns.state = 'judging' THEN excluded.sender ELSE turns.sender END,
        trigger = CASE WHEN ${isFree} AND turns.state = 'judging' THEN excluded.trigger ELSE turns.trigger END,
-       -- Whoever opened it without them left them to the next.
+       -- A turn may be opened without them: the next runtime that takes it sets them.
        system_prompt = CASE WHEN ${isFree} AND turns.system_prompt = '' THEN excluded.system_prompt ELSE turns.system_prompt END,
        model = CASE WHEN ${isFree} AND turns.model = '' THEN excluded.model ELSE turns.model END,
        runtime = CASE WHEN ${isFree} THEN excluded.runtime ELSE turns.runtime END,

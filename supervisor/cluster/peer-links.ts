@@ -12,13 +12,13 @@ const RETRY_AFTER_S = 2;
 export interface LinkTimes {
   /** Interval of the questions. A request that is answered sooner asks none. */
   readonly askMs: number;
-  /** An answer that comes later is none. */
+  /** Time limit of a question. */
   readonly answerMs: number;
   /** Until the next question, after one without an answer. */
   readonly repeatMs: number;
   /** A supervisor that has answered nothing for this long is cut off from here. */
   readonly cutOffMs: number;
-  /** A supervisor that nobody waits for any more is asked for this long after its last answer. */
+  /** After its last answer, a supervisor is asked for this long although no request waits for it. */
   readonly forgetMs: number;
 }
 

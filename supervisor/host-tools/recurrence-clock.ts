@@ -33,7 +33,7 @@ export class RecurrenceClock {
     return recurrence;
   }
 
-  /** What follows a time that is due. A rule that cannot be computed any more is over. */
+  /** Computes the time after one that is due. A rule that cannot be computed any more is over. */
   async follow(
     accountId: string,
     { repeat, startsAt, zone, remaining }: RepeatedTime,

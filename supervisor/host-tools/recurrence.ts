@@ -118,7 +118,7 @@ export interface RepeatedTime {
   readonly remaining: number | null;
 }
 
-/** What follows a time that is due. May take long. @throws an error for a rule that does not come true, or is none */
+/** Computes the time after one that is due. May take long. @throws Error when the rule never comes true, or is not a rule */
 export function findFollowing(
   { repeat, startsAt, zone, remaining }: RepeatedTime,
   dueAt: string,

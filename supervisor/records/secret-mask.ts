@@ -259,7 +259,7 @@ class FormSearch {
     return null;
   }
 
-  /** Finds where the end of a text begins that is the beginning of a form; the length of the text if there is none. */
+  /** Finds the first place from which the rest of a text is the beginning of a form. The length of the text: there is no such place. */
   #findOpen(text: string, from: number): number {
     for (let at = Math.max(from, text.length - this.#formMaxChars + 1); at < text.length; at += 1)
       if (this.#forms.some((form) => this.#isOpenAt(text, at, form))) return at;
@@ -301,12 +301,12 @@ class FormSearch {
 
 /** A prime whose square a number holds exactly. */
 const HASH_PRIME = 67_108_859;
-/** Random, so that nobody can write a text whose parts have the same hash. */
+/** Random, so that an author cannot write a text whose parts have the same hash. */
 const HASH_BASE = randomInt(2 ** 16, HASH_PRIME);
 
 /**
- * A text whose parts are compared by their hashes (Rabin and Karp): what looks like a long secret at every character, but is none,
- * would be compared to its end at every character.
+ * A text whose parts are compared by their hashes (Rabin and Karp). Without them, a text that holds the head of a long secret at
+ * every character would be compared to the secret's end at every character.
  */
 class HashedText {
   readonly text: string;
