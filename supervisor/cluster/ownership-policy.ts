@@ -11,6 +11,8 @@ export const LAPSE_MARGIN_MS = 2_000;
  * over as well: the simulation found such calls refused while several supervisors were replaced at once.
  */
 export const HOPS_MAX = 3;
+/** When a caller may try again: by then, another supervisor has usually taken over. Seconds. */
+export const RETRY_AFTER_S = 2;
 /** Interval at which the lease is extended. Milliseconds. */
 export const HEARTBEAT_MS = 2_000;
 /** The database counts fractions of milliseconds. Milliseconds. */

@@ -33,6 +33,7 @@ import {
   mayRun,
   NOBODY,
   planMoves,
+  RETRY_AFTER_S,
   routeCall,
   takesShards,
 } from './ownership-policy.ts';
@@ -40,7 +41,6 @@ import { placeShards } from './placement.ts';
 
 /** A call waits this long for an owner: longer than a lease, and than the drain of a predecessor. Milliseconds. */
 const OWNER_WAIT_MS = 15_000;
-const RETRY_AFTER_S = 2;
 /** To let the work of a shard end that moves, its calls wait this long. Milliseconds. */
 const MOVE_HOLD_MS = 1_500;
 /** Pause before it is tried again, when a call lasts longer. Milliseconds. */

@@ -5,8 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LEASE_MS, type Peer } from '../../db/cluster/supervisors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-
-const RETRY_AFTER_S = 2;
+import { RETRY_AFTER_S } from './ownership-policy.ts';
 
 /** Milliseconds. */
 export interface LinkTimes {

@@ -7,13 +7,13 @@ import type { Peer } from '../../db/cluster/supervisors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { PEER_HEADER, signRequest } from '../../service/cluster/peer-signature.ts';
 import { Agent, request as openRequest } from '../../service/http/node-http.ts';
+import { RETRY_AFTER_S } from './ownership-policy.ts';
 import { LINK_TIMES, type LinkTimes, PeerGoneError, PeerLinks } from './peer-links.ts';
 
 /** A machine that accepts no connection within this time is gone. Milliseconds. */
 const CONNECT_MS = 2_000;
 /** Connections are kept this long, less than the server keeps them. Milliseconds. */
 const IDLE_MS = 30_000;
-const RETRY_AFTER_S = 2;
 /** Limit of WebSockets that are forwarded at once. */
 const SOCKETS_MAX = 64;
 export const JOB_PATH = '/peer/jobs/';
