@@ -53,16 +53,20 @@ export class Intake {
   #waitingBytes = 0;
   #writing: Promise<void> | null = null;
   #draining: Promise<void> | null = null;
-  #spooling = false;
+  /** Requests go to disk, because older ones wait there. */
+  #spooling: boolean;
+  /** The disk is empty and other API processes empty theirs: an announcement holds what is stored now. */
+  #settling = false;
   readonly #order: SpoolOrder;
   readonly #closing = new AbortController();
 
   /** Starts with the requests that an earlier process left in the spool. */
   constructor(options: IntakeOptions) {
     this.#options = options;
-    this.#order = new SpoolOrder(options.pool);
+    this.#spooling = !options.spool.isEmpty;
+    this.#order = new SpoolOrder(options.pool, () => this.#spooling);
     this.#faultPoint = options.faultPoint ?? (() => undefined);
-    if (!options.spool.isEmpty) this.#startDraining();
+    if (this.#spooling) this.#startDraining();
   }
 
   /** Number of requests in memory. */
@@ -121,7 +125,7 @@ export class Intake {
   }
 
   async #store(group: readonly NewDelivery[]): Promise<void> {
-    if (!this.#spooling && !this.#order.isBehind) {
+    if (!this.#spooling && (this.#settling || !this.#order.isBehind)) {
       try {
         await this.#faultPoint('intake.before-commit');
         return await this.#commit(group);
@@ -168,6 +172,7 @@ export class Intake {
     this.#spooling = true;
     this.#draining ??= this.#drain().finally(() => {
       this.#draining = null;
+      this.#settling = false;
       // Requests were spooled while the drain was ending.
       if (!this.#options.spool.isEmpty && !this.#closing.signal.aborted) this.#startDraining();
     });
@@ -176,6 +181,7 @@ export class Intake {
   /** Runs until the spool is empty, and those of other API processes that were filled at the same time. */
   async #drain(): Promise<void> {
     const { spool, onError } = this.#options;
+    /** The database knows that requests wait on this disk. */
     let isAnnounced = false;
     while (!this.#closing.signal.aborted) {
       try {
@@ -183,6 +189,8 @@ export class Intake {
         if (!batch) {
           // What comes now is written directly. It is held as well, and gets its place.
           this.#spooling = false;
+          this.#settling ||= isAnnounced;
+          isAnnounced = false;
           if (await this.#order.settle()) return;
           await this.#pause(SETTLE_EVERY_MS);
           continue;
@@ -194,6 +202,7 @@ export class Intake {
         await batch.remove();
       } catch (error) {
         isAnnounced = false;
+        this.#settling = false;
         onError(error as Error);
         await this.#pause(DRAIN_EVERY_MS);
       }

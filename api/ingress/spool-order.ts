@@ -13,14 +13,20 @@ const BEHIND_MS = 2 * SHOWN_EVERY_MS;
 
 export class SpoolOrder {
   readonly #pool: Pool;
+  readonly #isSpooling: () => boolean;
   readonly #id = randomUUIDv7();
   #behindUntil = 0;
   /** Until the first time: others do not know of it before. */
   #showing: Promise<void> | null = null;
   readonly #timer: NodeJS.Timeout;
 
-  constructor(pool: Pool) {
+  /**
+   * @param isSpooling requests wait on this process's disk. It then shows itself only by their announcement: others would
+   *   take it for a process that has reached the database with nothing to add.
+   */
+  constructor(pool: Pool, isSpooling: () => boolean) {
     this.#pool = pool;
+    this.#isSpooling = isSpooling;
     this.#timer = setInterval(() => this.#show(), SHOWN_EVERY_MS).unref();
     this.#show();
   }
@@ -36,8 +42,10 @@ export class SpoolOrder {
   }
 
   /** Call it when the spool is empty. @returns false: deliveries are still held for other processes; ask again */
-  settle(): Promise<boolean> {
-    return settleSpool(this.#pool, this.#id);
+  async settle(): Promise<boolean> {
+    const isSettled = await settleSpool(this.#pool, this.#id);
+    if (isSettled) this.#behindUntil = 0;
+    return isSettled;
   }
 
   async close(): Promise<void> {
@@ -50,6 +58,7 @@ export class SpoolOrder {
   }
 
   #show(): void {
+    if (this.#isSpooling()) return;
     if (this.#showing) {
       // The last one has no answer yet.
       this.#behindUntil = performance.now() + BEHIND_MS;

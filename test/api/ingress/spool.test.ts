@@ -5,9 +5,13 @@ import { join } from 'node:path';
 import t from 'tap';
 import { Intake } from '../../../api/ingress/intake.ts';
 import { Spool } from '../../../api/ingress/spool.ts';
-import type { NewDelivery } from '../../../db/channels/deliveries.ts';
+import { SpoolOrder } from '../../../api/ingress/spool-order.ts';
+import { insertDeliveries, type NewDelivery } from '../../../db/channels/deliveries.ts';
+import { settleSpool, showSpool } from '../../../db/channels/spools.ts';
+import { openPool } from '../../../db/postgres/pool.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 import { temporaryFolder, testDatabase } from '../../runner/harness.ts';
+import { openGate } from '../../storm/database-gate.ts';
 import { awayPool } from './webhook-fixture.ts';
 
 const ignore = () => undefined;
@@ -134,6 +138,60 @@ t.test('the database away, back, and a kill between: every accepted request is t
   t.equal((await pool.query('SELECT 1 FROM deliveries WHERE id = $1', [direct.id])).rowCount, 1);
   await intake.close();
   await spooling.close();
+});
+
+t.test('once its disk is empty, a process stores directly while others still empty theirs', async (t) => {
+  const { pool, url } = await testDatabase(t);
+  const gate = await openGate(t, url);
+  const own = openPool(gate.url, { name: 'bulkhead-own', connections: 2, onError: ignore });
+  t.teardown(() => own.close());
+  const isStored = async (delivery: NewDelivery): Promise<boolean> =>
+    (await pool.query('SELECT 1 FROM deliveries WHERE id = $1', [delivery.id])).rowCount === 1;
+  const waitFor = async (condition: string): Promise<void> => {
+    while ((await pool.query(`SELECT 1 FROM spools WHERE id <> $1 AND ${condition}`, [other])).rowCount === 0);
+  };
+  gate.shut();
+  const intake = new Intake({ pool: own.pool, spool: await open(await temporaryFolder(t)), onError: ignore });
+  const first = deliveryOf(1);
+  await intake.accept(first);
+  const other = randomUUIDv7();
+  await showSpool(pool, other, 1_000);
+  gate.open();
+  await waitFor('drained');
+  t.ok(await isStored(first));
+  const second = deliveryOf(2);
+  await intake.accept(second);
+  t.ok(await isStored(second), 'when the vendor is answered, though the database was away a moment ago');
+  const older = deliveryOf(0);
+  await insertDeliveries(pool, [older], false);
+  await settleSpool(pool, other);
+  await waitFor('announced_at IS NULL');
+  const third = deliveryOf(3);
+  await intake.accept(third);
+  t.ok(await isStored(third), 'as after it');
+  const { rows } = await pool.query<{ id: string }>('SELECT id FROM deliveries ORDER BY position');
+  t.same(
+    rows.map(({ id }) => id),
+    [older, first, second, third].map(({ id }) => id),
+  );
+  await intake.close();
+});
+
+t.test('a process with requests on its disk shows itself only by announcing them', async (t) => {
+  const { url } = await testDatabase(t);
+  // One connection: what is asked on it is answered in turn.
+  const { pool, close } = openPool(url, { name: 'bulkhead-own', connections: 1, onError: ignore });
+  const show = async () => (await pool.query('SELECT oldest_at IS NOT NULL AS "isAnnounced" FROM spools')).rows;
+  const spooling = new SpoolOrder(pool, () => true);
+  t.same(await show(), []);
+  await spooling.announce(1_000);
+  t.same(await show(), [{ isAnnounced: true }]);
+  t.equal(await spooling.settle(), true);
+  await spooling.close();
+  const idle = new SpoolOrder(pool, () => false);
+  t.same(await show(), [{ isAnnounced: false }]);
+  await idle.close();
+  await close();
 });
 
 t.test('a full spool reports it and stores nothing more', async (t) => {
