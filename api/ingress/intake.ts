@@ -6,14 +6,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import { insertDeliveries, type NewDelivery } from '../../db/channels/deliveries.ts';
-import { isRejectedRow } from '../../db/postgres/database-errors.ts';
-import { repeatOverLostConnections } from '../../db/postgres/lost-connections.ts';
+import { isDatabaseUnavailable, isRejectedRow } from '../../db/postgres/database-errors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB, SECOND } from '../../sdk/contract/limits.ts';
 import { within } from '../../service/timing/within.ts';
 import type { OwnerNotices } from './owner-notices.ts';
 import type { Spool } from './spool.ts';
-import { SpoolOrder } from './spool-order.ts';
+import { NOTICED_WITHIN_MS, SpoolOrder } from './spool-order.ts';
 
 /** Limits of one commit: large enough to share its cost, small enough to be fast. */
 const GROUP_MAX = 256;
@@ -23,10 +22,14 @@ const WAITING_MAX = 10_000;
 const WAITING_BYTES = 64 * MIB;
 /** A slower commit counts as an unavailable database: its requests are written to disk under the same ids. */
 const COMMIT_WITHIN_MS = 5 * SECOND;
+/** Interval between attempts to reach a database that has just gone away. */
+const REPEAT_EVERY_MS = 50;
 /** Interval between attempts to empty the spool. */
 const DRAIN_EVERY_MS = 500;
 /** Interval between questions whether other API processes have emptied theirs too. */
 const SETTLE_EVERY_MS = 100;
+/** A process that ends waits so long for the others. */
+const SETTLED_WITHIN_MS = 5 * SECOND;
 const RETRY_AFTER_S = 5;
 /** Estimated memory of one request besides its body. */
 const OVERHEAD_BYTES = 2_048;
@@ -57,6 +60,10 @@ export class Intake {
   #spooling: boolean;
   /** The disk is empty and other API processes empty theirs: an announcement holds what is stored now. */
   #settling = false;
+  /** A group on its way to the disk. */
+  #appending: Promise<void> | null = null;
+  /** Since the last question whether all is settled, a request was held. */
+  #isHeldAgain = false;
   readonly #order: SpoolOrder;
   readonly #closing = new AbortController();
 
@@ -89,6 +96,8 @@ export class Intake {
   /** Stores the remaining requests. The next process empties the spool. */
   async close(): Promise<void> {
     await this.#writing;
+    // Its announcement would hold deliveries for longer.
+    if (this.#options.spool.isEmpty && this.#draining) await within(this.#draining, SETTLED_WITHIN_MS);
     this.#closing.abort();
     await this.#draining;
     await this.#order.close();
@@ -125,31 +134,61 @@ export class Intake {
   }
 
   async #store(group: readonly NewDelivery[]): Promise<void> {
-    if (!this.#spooling && (this.#settling || !this.#order.isBehind)) {
+    if (!this.#spooling) {
       try {
         await this.#faultPoint('intake.before-commit');
-        return await this.#commit(group);
+        return await this.#storeDirectly(group);
       } catch (error) {
         // Any failure: write to disk. Draining later finds the requests that the database rejects.
         this.#options.onError(error as Error);
       }
     }
     if (this.#options.spool.isFull) throw unavailable('The database is unavailable and the spool on disk is full.');
+    this.#spooling = true;
+    this.#appending = this.#append(group);
+    try {
+      await this.#appending;
+    } finally {
+      this.#appending = null;
+      this.#startDraining();
+    }
+  }
+
+  async #append(group: readonly NewDelivery[]): Promise<void> {
     await this.#faultPoint('intake.before-spool');
     await this.#options.spool.append(group);
+  }
+
+  /** Waits for a database that is away for a moment: nothing is accepted over the disk before every API process notices. */
+  async #storeDirectly(group: readonly NewDelivery[]): Promise<void> {
+    const spoolsAt = performance.now() + NOTICED_WITHIN_MS;
+    for (;;) {
+      try {
+        if (this.#order.isBehind && !this.#settling) await this.#hold(group);
+        return await this.#commit(group);
+      } catch (error) {
+        if (!isDatabaseUnavailable(error) || performance.now() > spoolsAt) throw error;
+        await this.#pause(REPEAT_EVERY_MS);
+      }
+    }
+  }
+
+  /** Lets the group, and what comes after it, wait for older requests that other API processes may have on their disks. */
+  async #hold(group: readonly NewDelivery[]): Promise<void> {
+    await answered(this.#order.announce(group[0]?.receivedAt ?? Date.now()));
+    this.#settling = true;
+    this.#isHeldAgain = true;
     this.#startDraining();
   }
 
   async #commit(group: readonly NewDelivery[]): Promise<void> {
     const { pool, owners } = this.#options;
     const isTold = owners?.canReach(group) === true;
-    const committed = repeatOverLostConnections(() => insertDeliveries(pool, group, !isTold)).then(() => {
+    const committed = insertDeliveries(pool, group, !isTold).then(() => {
       // Also after a commit that took too long: what is written to disk is then there already.
       if (isTold) owners.send(group);
-      return true;
     });
-    if ((await within(committed, COMMIT_WITHIN_MS)) === undefined)
-      throw new Error('the commit of webhook requests took too long');
+    await answered(committed);
   }
 
   /** Sets requests aside that the database rejects, so that they do not block the others. */
@@ -169,13 +208,7 @@ export class Intake {
   }
 
   #startDraining(): void {
-    this.#spooling = true;
-    this.#draining ??= this.#drain().finally(() => {
-      this.#draining = null;
-      this.#settling = false;
-      // Requests were spooled while the drain was ending.
-      if (!this.#options.spool.isEmpty && !this.#closing.signal.aborted) this.#startDraining();
-    });
+    this.#draining ??= this.#drain();
   }
 
   /** Runs until the spool is empty, and those of other API processes that were filled at the same time. */
@@ -187,11 +220,17 @@ export class Intake {
       try {
         const batch = await spool.readOldest(GROUP_BYTES);
         if (!batch) {
+          if (this.#appending) {
+            await this.#appending.catch(() => undefined);
+            continue;
+          }
           // What comes now is written directly. It is held as well, and gets its place.
           this.#spooling = false;
           this.#settling ||= isAnnounced;
           isAnnounced = false;
-          if (await this.#order.settle()) return;
+          this.#isHeldAgain = false;
+          const isSettled = await this.#order.settle();
+          if (isSettled && spool.isEmpty && !this.#isHeldAgain) break;
           await this.#pause(SETTLE_EVERY_MS);
           continue;
         }
@@ -207,11 +246,25 @@ export class Intake {
         await this.#pause(DRAIN_EVERY_MS);
       }
     }
+    // No await since the check: what is spooled or held from here on starts another drain.
+    this.#settling = false;
+    this.#draining = null;
   }
 
   async #pause(ms: number): Promise<void> {
     await sleep(ms, null, { signal: this.#closing.signal }).catch(() => undefined);
   }
+}
+
+/** @throws Error if the database does not answer in time */
+async function answered(work: Promise<void>): Promise<void> {
+  if (
+    (await within(
+      work.then(() => true),
+      COMMIT_WITHIN_MS,
+    )) === undefined
+  )
+    throw new Error('the database took too long to store webhook requests');
 }
 
 const unavailable = (why: string) =>

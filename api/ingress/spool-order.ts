@@ -5,11 +5,10 @@ import { removeSpool, SHOWN_EVERY_MS, settleSpool, showSpool } from '../../db/ch
 import { repeatOverLostConnections } from '../../db/postgres/lost-connections.ts';
 import { within } from '../../service/timing/within.ts';
 
-/**
- * So long after it missed the database, this process takes the way over its disk: others may have older requests on theirs,
- * and not have announced them yet. Milliseconds.
- */
-const BEHIND_MS = 2 * SHOWN_EVERY_MS;
+/** After so long every API process has noticed that the database is away. Milliseconds. */
+export const NOTICED_WITHIN_MS = 2 * SHOWN_EVERY_MS;
+/** So long after it missed the database, others may have older requests on their disks, not announced yet. Milliseconds. */
+const BEHIND_MS = 5_000;
 
 export class SpoolOrder {
   readonly #pool: Pool;
@@ -31,12 +30,12 @@ export class SpoolOrder {
     this.#show();
   }
 
-  /** The database was away a moment ago. */
+  /** The database was away a moment ago. Announce before you store. */
   get isBehind(): boolean {
     return performance.now() < this.#behindUntil;
   }
 
-  /** Call it before the first request of the spool is stored. @param oldest its arrival, milliseconds since 1970 */
+  /** Call it before the first request of the spool is stored, or one while this process is behind. @param oldest its arrival, milliseconds since 1970 */
   announce(oldest: number): Promise<void> {
     return showSpool(this.#pool, this.#id, oldest);
   }

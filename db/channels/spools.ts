@@ -8,7 +8,7 @@ import { notifySpoolsSettled } from '../postgres/notifications.ts';
 import { inTransaction, type Transaction, takeNamedLock } from '../postgres/pool.ts';
 
 /** A process shows itself in this interval. Milliseconds. */
-export const SHOWN_EVERY_MS = 2_000;
+export const SHOWN_EVERY_MS = 1_000;
 /** After its announcement, a process waits so long for the others to reach the database too. Seconds. */
 const GATHER_S = 5;
 /** Deliveries wait no longer for a process that has announced a spool: it may have died, or have too much. Seconds. */

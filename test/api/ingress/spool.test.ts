@@ -177,6 +177,47 @@ t.test('once its disk is empty, a process stores directly while others still emp
   await intake.close();
 });
 
+t.test('a database that is away for a moment is waited for', async (t) => {
+  const { url } = await testDatabase(t);
+  const gate = await openGate(t, url);
+  const own = openPool(gate.url, { name: 'bulkhead-own', connections: 2, onError: ignore });
+  t.teardown(() => own.close());
+  const steps: string[] = [];
+  const faultPoint = (step: string) => void steps.push(step);
+  const spool = await open(await temporaryFolder(t));
+  const intake = new Intake({ pool: own.pool, spool, onError: ignore, faultPoint });
+  gate.shut();
+  const accepted = intake.accept(deliveryOf(1));
+  for (let refused = 0; refused < 3; refused += 1) await t.rejects(own.pool.query('SELECT 1'));
+  gate.open();
+  await accepted;
+  t.same(steps, ['intake.before-commit', 'intake.kept'], 'nothing goes over the disk');
+  await intake.close();
+});
+
+t.test('a process that missed the database holds what it stores until others have said what they have', async (t) => {
+  const { pool, url } = await testDatabase(t);
+  const gate = await openGate(t, url);
+  const own = openPool(gate.url, { name: 'bulkhead-own', connections: 2, onError: ignore });
+  t.teardown(() => own.close());
+  gate.shut();
+  const intake = new Intake({ pool: own.pool, spool: await open(await temporaryFolder(t)), onError: ignore });
+  // What began later has failed.
+  for (let later = 0; later < 2; later += 1) {
+    const order = new SpoolOrder(own.pool, () => false);
+    while (!order.isBehind) await new Promise(setImmediate);
+    await order.close();
+  }
+  gate.open();
+  const other = randomUUIDv7();
+  await showSpool(pool, other, 5_000);
+  await intake.accept(deliveryOf(1));
+  const { rowCount } = await pool.query('SELECT 1 FROM spools WHERE id <> $1 AND oldest_at IS NOT NULL', [other]);
+  t.equal(rowCount, 1, 'announced before the vendor is answered');
+  await settleSpool(pool, other);
+  await intake.close();
+});
+
 t.test('a process with requests on its disk shows itself only by announcing them', async (t) => {
   const { url } = await testDatabase(t);
   // One connection: what is asked on it is answered in turn.
