@@ -189,8 +189,8 @@ export const requiredPlugins: RuntimeChapter = {
     }),
     scenario('For results of tools: the result does not reach the model.', CLOSED, async (scene) => {
       const down = await scene.withAgent('down-toolResult');
-      await down.script({ calls: [down.call('add', { a: 1000, b: 234 })] }, 'Done.').say('add');
-      down.requireUnasked('1234');
+      await down.script({ calls: [down.call('add', { a: 1_000_000, b: 2_345_678 })] }, 'Done.').say('add');
+      down.requireUnasked('3345678');
     }),
     scenario('For summaries: the model is not asked past the limit of the conversation.', CLOSED, async (scene) => {
       const down = await scene.withAgent('down-summarize');
