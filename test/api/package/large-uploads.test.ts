@@ -14,6 +14,8 @@ const AT_ONCE = 10;
 /** 256 MB is the most there is. Ten of 40 MB that were held in memory would be found too. */
 const UPLOAD_BYTES = amount({ quick: 40, soak: 256 }) * MIB;
 const PIECE_BYTES = 256 * 1024;
+/** The quick suite shares the processors with other files. */
+const PATIENCE = amount({ quick: 5, soak: 1 });
 /** The first request of each kind loads code; this many bring the process to its usual size. */
 const WARM_UP = 5;
 
@@ -96,7 +98,7 @@ t.test('a small zip that would unpack to gigabytes costs next to nothing', async
   const ms = performance.now() - started;
   t.equal(refused.status, 422, refused.detail);
   t.match(refused.detail, /k\d{3}: /, 'it names the entry');
-  t.ok(ms < 3_000, `${Math.round(ms)} ms`);
+  t.ok(ms < 3_000 * PATIENCE, `${Math.round(ms)} ms`);
   const more = api.memory().peak - resident;
   t.ok(more < 64 * MIB, `${inMegabytes(more)} more`);
   t.same(await staged(), []);
@@ -128,9 +130,9 @@ t.test('ten large uploads at once take little memory, and small requests are ans
   t.ok(peak < 400 * MIB, `${inMegabytes(peak)} at most`);
   waits.sort((a, b) => a - b);
   const p95 = waits[Math.floor(waits.length * 0.95)] ?? Number.POSITIVE_INFINITY;
-  t.ok(waits.length >= seconds, `${waits.length} small requests in ${seconds.toFixed(1)} s`);
-  t.ok(p95 < 1_000, `95 of 100 within ${Math.round(p95)} ms`);
-  t.ok((waits.at(-1) ?? 0) < 5_000, `the slowest ${Math.round(waits.at(-1) ?? 0)} ms`);
+  t.ok(waits.length >= seconds / PATIENCE, `${waits.length} small requests in ${seconds.toFixed(1)} s`);
+  t.ok(p95 < 1_000 * PATIENCE, `95 of 100 within ${Math.round(p95)} ms`);
+  t.ok((waits.at(-1) ?? 0) < 5_000 * PATIENCE, `the slowest ${Math.round(waits.at(-1) ?? 0)} ms`);
   t.same(await staged(), []);
   t.comment(
     `${AT_ONCE} × ${inMegabytes(zip.length)} in ${seconds.toFixed(1)} s; peak ${inMegabytes(peak)}; ` +
