@@ -43,6 +43,8 @@ import { placeShards } from './placement.ts';
 const OWNER_WAIT_MS = 15_000;
 /** To let the work of a shard end that moves, its calls wait this long. Milliseconds. */
 const MOVE_HOLD_MS = 1_500;
+/** Heartbeats that a supervisor which ends begins to find a successor. */
+const LOOKS_MAX = 3;
 /** Pause before it is tried again, when a call lasts longer. Milliseconds. */
 export const MOVE_PAUSE_MS = 3_000;
 /** The same while this supervisor ends: others wait for its shards. Milliseconds. */
@@ -92,6 +94,8 @@ export class Ownership {
   #address: string | null = null;
   /** Others that could take shards over. */
   #others = 0;
+  /** When the heartbeat that counted them began, on the monotonic clock. Milliseconds. */
+  #countedAt = 0;
   #isDraining = false;
   /** Calls that wait for an owner. */
   #waiting = 0;
@@ -137,8 +141,7 @@ export class Ownership {
    */
   async leave(over: Promise<unknown>): Promise<void> {
     const { pool, onError } = this.#options;
-    // A successor may have come a moment ago.
-    await within(this.#heartbeat.beatNow(), MOVE_HOLD_MS);
+    await this.#lookForOthers();
     this.#isDraining = true;
     if (this.#address !== null) {
       await markDraining(pool, this.id).catch(onError);
@@ -232,6 +235,13 @@ export class Ownership {
     }
   }
 
+  /** A successor may have come a moment ago, and a heartbeat that a move overtook has not counted it. */
+  async #lookForOthers(): Promise<void> {
+    const now = performance.now();
+    for (let attempt = 0; attempt < LOOKS_MAX && this.#countedAt < now; attempt += 1)
+      await within(this.#heartbeat.beatNow(), MOVE_HOLD_MS);
+  }
+
   #describe(address: string): NewSupervisor {
     const { capacity, release } = this.#options;
     return { id: this.id, address, peerKey: this.peerKey, capacity, release, process: nameProcess() };
@@ -269,6 +279,7 @@ export class Ownership {
     const others = live.filter(({ id }) => id !== this.id);
     // A silent one may be back before this supervisor hears of it.
     this.#others = others.filter(({ draining }) => !draining).length;
+    this.#countedAt = sentAt;
     if (this.#address !== null && !this.#isDraining) await this.#balance(client, live.filter(takesShards));
     this.#announce();
     return computeBeatPause(others.map(({ expiresInMs }) => expiresInMs));
