@@ -4,12 +4,13 @@ import t from 'tap';
 import { limits, MIB } from '../../../sdk/contract/limits.ts';
 import type { HostCall } from '../../../supervisor/children/child.ts';
 import { HostCallRefusal } from '../../../supervisor/children/child-errors.ts';
+import { amount } from '../../runner/soak.ts';
 import { eventually } from '../supervisor-fixture.ts';
 import { bundleOf, callTool, errorOf, isAlive, testChild, testJail, toolOf } from './jailed-child.ts';
 
 /** A deadline plus the 100 ms within which the child must end, with a margin for a busy machine. Milliseconds. */
 const DEADLINE_MS = 200;
-const GONE_WITHIN_MS = 100 + 400;
+const GONE_WITHIN_MS = 100 + amount({ quick: 5_000, soak: 400 });
 
 const jail = await testJail(t);
 
