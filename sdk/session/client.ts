@@ -36,6 +36,7 @@ import { followEvents, readEvents } from './event-stream.ts';
 import { HostServices } from './host-services.ts';
 import { describeTools, OwnTools } from './own-tools.ts';
 import { pause } from './pause.ts';
+import { toQueryString } from './query-string.ts';
 import { BulkheadError, ConnectionLostError, Transport, type TransportOptions } from './transport.ts';
 import { Turn } from './turn.ts';
 
@@ -352,16 +353,21 @@ export class Session {
     const path = this.#path(`/providers/${encodeURIComponent(provider)}`);
     const { body } = await this.#transport.open({ method: 'POST', path, body: { request, stream: true }, signal });
     const events = readEvents(body);
-    for (;;) {
-      const { done, value } = await events.next().catch((cause: unknown) => {
-        signal?.throwIfAborted();
-        throw new ConnectionLostError(`The answer of ${provider} broke off.`, { cause });
-      });
-      if (done) throw new ConnectionLostError(`The answer of ${provider} broke off.`);
-      const content = JSON.parse(value.data);
-      if (value.type === 'answer') return content;
-      if (value.type === 'problem') throw new BulkheadError(content.status, content);
-      yield content.text;
+    try {
+      for (;;) {
+        const { done, value } = await events.next().catch((cause: unknown) => {
+          signal?.throwIfAborted();
+          throw new ConnectionLostError(`The answer of ${provider} broke off.`, { cause });
+        });
+        if (done) throw new ConnectionLostError(`The answer of ${provider} broke off.`);
+        const content = JSON.parse(value.data);
+        if (value.type === 'answer') return content;
+        if (value.type === 'problem') throw new BulkheadError(content.status, content);
+        yield content.text;
+      }
+    } finally {
+      // Closes the request, which aborts the call.
+      await events.return(undefined);
     }
   }
 
@@ -405,10 +411,3 @@ async function* readMessages(
 /** Not of a turn that its runtime opened with the message, nor cancelled. */
 const isWaiting = ({ role, data, judgement }: TranscriptMessage): boolean =>
   role === 'user' && data?.turnId === undefined && judgement?.outcome !== 'cancelled';
-
-function toQueryString(query: Readonly<Record<string, string | number | undefined>>): string {
-  const present = Object.entries(query).flatMap(([name, value]) =>
-    value === undefined ? [] : [[name, String(value)]],
-  );
-  return present.length === 0 ? '' : `?${new URLSearchParams(present)}`;
-}

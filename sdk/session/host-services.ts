@@ -11,6 +11,7 @@ import type {
   TodoChanges,
   Trigger,
 } from './api-types.ts';
+import { toQueryString } from './query-string.ts';
 import type { Call, Transport } from './transport.ts';
 
 interface Cancellable {
@@ -42,10 +43,7 @@ export class HostServices {
   }: { done?: boolean; assigneeAgentId?: string; limit?: number; cursor?: string } & Cancellable = {}): Promise<
     Page<Todo>
   > {
-    const present = Object.entries(query).flatMap(([name, value]) =>
-      value === undefined ? [] : [[name, String(value)]],
-    );
-    return this.#send('GET', `/todos?${new URLSearchParams(present)}`, undefined, signal);
+    return this.#send('GET', `/todos${toQueryString(query)}`, undefined, signal);
   }
 
   /** Changes, completes or reopens a to-do. @throws BulkheadError `cancelled` */
@@ -65,8 +63,7 @@ export class HostServices {
 
   /** Lists the reminders of the session, oldest first. */
   reminders({ signal, ...query }: { limit?: number; cursor?: string } & Cancellable = {}): Promise<Page<Reminder>> {
-    const present = Object.entries(query).map(([name, value]) => [name, String(value)]);
-    return this.#send('GET', `/notifications?${new URLSearchParams(present)}`, undefined, signal);
+    return this.#send('GET', `/notifications${toQueryString(query)}`, undefined, signal);
   }
 
   /** Cancels what is to come of a reminder, and returns it as it was. */

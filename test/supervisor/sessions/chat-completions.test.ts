@@ -298,6 +298,8 @@ t.test('a session’s provider streams to the client of the session API', async 
   const broken = ask('broken');
   t.same(await broken.next(), { done: false, value: 'Some ' });
   await t.rejects(broken.next(), { name: 'BulkheadError', status: 502, code: 'plugin_failed' });
+  for await (const piece of ask('words open-3')) if (piece === 'jumps') break;
+  t.equal(await command('ended', 'open-3'), 'aborted: true', 'a reader that leaves aborts the call');
   const none = opened.streamCompletion('drip__none', { messages: [{ role: 'user', text: '' }] });
   await t.rejects(none.next(), { name: 'BulkheadError', status: 404 });
 });

@@ -1,0 +1,7 @@
+/** The query of an address. Undefined fields are left out. */
+export function toQueryString(query: Readonly<Record<string, string | number | boolean | undefined>>): string {
+  const present = Object.entries(query).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, String(value)]],
+  );
+  return present.length === 0 ? '' : `?${new URLSearchParams(present)}`;
+}
