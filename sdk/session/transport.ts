@@ -112,9 +112,11 @@ export class Transport {
 
   async #attempt(call: Call): Promise<{ response?: Response; error?: unknown; retryAfterMs?: number | undefined }> {
     const send = this.#options.fetch ?? globalThis.fetch;
+    // An error here, such as of the token's function, is no lost connection: nothing was sent.
+    const request = await this.#createRequest(call);
     let response: Response;
     try {
-      response = await send(`${this.#base}${call.path}`, await this.#createRequest(call));
+      response = await send(`${this.#base}${call.path}`, request);
     } catch (error) {
       call.signal?.throwIfAborted();
       return { error: toConnectionError(call, error) };

@@ -202,6 +202,21 @@ t.test('a permanent error is thrown once, and a caller can abort', async (t) => 
   await t.rejects(away.list({ signal: control.signal }), { message: 'enough' });
 });
 
+t.test('a request that cannot be made is not repeated, and is no lost connection', async (t) => {
+  let asked = 0;
+  const failing = connect({
+    url,
+    token: () => {
+      asked += 1;
+      throw new Error('no token');
+    },
+  });
+  await t.rejects(failing.open('s').callTool('x__y', {}), { message: 'no token' });
+  await t.rejects(failing.list(), { message: 'no token' });
+  t.equal(asked, 2);
+  await t.rejects(client.open('s').callTool('x__y', { a: 1n }), TypeError);
+});
+
 t.test('the stream yields new messages and resumes at its position', async (t) => {
   const session = await client.start({ agentId: 'a3' });
   const control = new AbortController();
