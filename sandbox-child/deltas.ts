@@ -1,4 +1,4 @@
-/** Sends what handlers yield that are async generators, and returns what they return. */
+/** Runs handlers that are async generators: sends each delta that they yield, and returns their result. */
 import type { z } from 'zod';
 import type { control } from '../sdk/contract/protocol.ts';
 import type { AbortSignal } from './abort.ts';
@@ -84,7 +84,11 @@ async function readToEnd(generator: Generator, signal: AbortSignal, sender?: Del
   while (!signal.aborted) {
     const { done, value } = await generator.next();
     if (done) return value;
-    await sender?.send(value);
+    await sender?.send(value).catch((error: unknown) => {
+      // The plugin ends its own requests. Their end is not awaited: the failure is certain.
+      generator.return?.(undefined);
+      throw error;
+    });
   }
   return undefined;
 }

@@ -415,3 +415,27 @@ t.test('a generator yields ahead of its reader only so far, and ends with the ca
   t.match(await callTool(child, 'ended'), { answer: 'ended' });
   t.equal(child.state, 'loaded');
 });
+
+t.test('a generator that yields a value that is not JSON is ended', async (t) => {
+  const child = testChild(t, jail);
+  await child.load(
+    bundleOf(`
+    const { promise: ended, resolve: end } = Promise.withResolvers();
+    providers.odd = {
+      models: [{ id: 'm', name: 'M' }],
+      async *chat() {
+        try {
+          yield { text: 1n };
+        } finally {
+          end('ended');
+        }
+      },
+    };
+    tools.ended = { description: 'e', parameters: {}, handler: () => ended };`),
+  );
+  const target = { kind: 'providers', name: 'odd' } as const;
+  const options = { invocationId: 'odd', deadlineAt: Date.now() + 60_000, onDelta: () => Promise.resolve() };
+  const failed = await child.invoke(target, { request: {}, settings: {} }, options);
+  t.match(failed, { outcome: 'failed', message: /BigInt/ });
+  t.match(await callTool(child, 'ended'), { answer: 'ended' });
+});
