@@ -1,6 +1,7 @@
-/** Answers what comes to an account's sessions by themselves: messages of channels, due reminders, mail of other agents. */
-import type { Added, TranscriptMessage, Trigger } from './api-types.ts';
+/** Answers messages that come to an account's sessions: of channels, of due reminders, and mail of other agents. */
+import type { Added, TranscriptMessage, Trigger, TurnRecord } from './api-types.ts';
 import { connect, type Session, type SessionClient } from './client.ts';
+import { pause } from './pause.ts';
 import { BulkheadError } from './transport.ts';
 
 /** A message to answer. `id` is the id of its turn, too. */
@@ -31,22 +32,32 @@ export interface ServeOptions {
   readonly client?: SessionClient;
   /** Answers this agent's sessions only. */
   readonly agentId?: string;
+  /** How long other processes leave a message to this one after it has stopped. Default: 120. */
+  readonly leaseSeconds?: number;
   /** Ends when it aborts, also the answers that run. */
   readonly signal?: AbortSignal;
-  /** A position that `onPosition` was told: goes on after it. Default: with the next message, and with turns that are open. */
+  /** A position that `onPosition` got: goes on after it. Default: with the next message, and with turns that are open. */
   readonly after?: string;
-  /** Called when a message was answered. Keep the position to answer what comes while no process runs. */
+  /**
+   * Called when all messages up to a position are over: answered, reported to `onError`, or left to another process. Keep the
+   * position to answer messages that come while no process runs.
+   */
   readonly onPosition?: (position: string) => void;
   /** Called when an answer failed. Default: the process fails. Other messages are answered meanwhile. */
   readonly onError?: (error: unknown, message: ServedMessage) => void;
 }
 
 const DEFAULT_URL = 'http://localhost:4010';
+const LEASE_SECONDS = 120;
+/** How often a lease is renewed before it would expire. */
+const RENEWALS = 3;
+/** Clocks differ: a turn whose lease seems to have expired may be held for another moment. */
+const LEASE_PAUSE_MIN_MS = 1_000;
 const TRIGGERS: Readonly<Record<string, Trigger>> = { reminder: 'schedule', agent_message: 'agent' };
 
 /**
  * Answers messages until the signal aborts: those of one session in their order, sessions at the same time. Of several
- * processes, the one that holds a message's turn answers it.
+ * processes, the one that holds a message's turn answers it; if it stops, another one does when the lease has expired.
  *
  * @throws the first error of an agent, without `onError`; BulkheadError if the stream of messages is refused
  */
@@ -63,7 +74,8 @@ class Service {
   /** The answers that run, by session: the next message of a session waits. */
   readonly #running = new Map<string, Promise<void>>();
   readonly #isOfChannel = new Map<string, boolean>();
-  /** What an agent threw. */
+  readonly #positions = new Positions();
+  /** The error of an agent. */
   #failure: unknown = null;
 
   constructor(agent: ServedAgent, options: ServeOptions) {
@@ -78,7 +90,7 @@ class Service {
     const filter = agentId === undefined ? {} : { agentId };
     const position = after === undefined ? {} : { after };
     const added = this.#client.added({ ...filter, ...position, signal: this.#signal });
-    // The stream is open before what was left is looked for, so that nothing comes between.
+    // The stream is open before open turns are listed, so that no message falls between them.
     let next = added.next();
     next.catch(() => undefined);
     try {
@@ -121,7 +133,8 @@ class Service {
   }
 
   async #receive({ sessionId, message, position, type }: Added): Promise<void> {
-    if (type !== 'message' || message.role !== 'user') return;
+    // A message with a turn's id is answered by the runtime that opened its turn with it.
+    if (type !== 'message' || message.role !== 'user' || message.data?.turnId !== undefined) return;
     const trigger = TRIGGERS[String(message.data?.kind)] ?? 'channel';
     if (!this.#isWanted(trigger) || (trigger === 'channel' && !(await this.#hasChannel(sessionId)))) return;
     this.#enqueue(this.#client.open(sessionId), { id: message.id, text: message.text, trigger, message }, position);
@@ -147,6 +160,7 @@ class Service {
   }
 
   #enqueue(session: Session, message: ServedMessage, position?: string): void {
+    if (position !== undefined) this.#positions.add(position);
     const before = this.#running.get(session.id) ?? Promise.resolve();
     const work = before.then(() => this.#answer(session, message, position));
     this.#running.set(session.id, work);
@@ -157,17 +171,42 @@ class Service {
 
   /** Never rejects. */
   async #answer(session: Session, message: ServedMessage, position: string | undefined): Promise<void> {
-    if (this.#signal.aborted) return;
     try {
-      const turn = session.turn(message.id);
-      const known = await turn.look({ signal: this.#signal }).catch(ignoreMissing);
-      if (known === null || known.turn.state === 'open') await this.#runAgent(session, message);
-      if (position !== undefined) this.#options.onPosition?.(position);
+      if (this.#signal.aborted) return;
+      await this.#runAgent(session, message).catch((error: unknown) => this.#handleError(session, message, error));
+      const reached = position === undefined ? null : this.#positions.settle(position);
+      if (reached !== null) this.#options.onPosition?.(reached);
     } catch (error) {
-      // Another process has the turn, or the session is gone.
-      if (this.#signal.aborted || (error instanceof BulkheadError && OVER.has(error.code))) return;
-      if (this.#options.onError) this.#options.onError(error, message);
-      else this.#fail(error);
+      if (!this.#signal.aborted) this.#fail(error);
+    }
+  }
+
+  /** @throws the error if it ends the service */
+  async #handleError(session: Session, message: ServedMessage, error: unknown): Promise<void> {
+    if (this.#signal.aborted) throw error;
+    const code = error instanceof BulkheadError ? error.code : null;
+    if (code === 'turn_ended') return;
+    if (code === 'turn_held') {
+      void this.#answerAfterLease(session, message);
+      return;
+    }
+    // The session was deleted. The agent may miss something else.
+    if (code === 'not_found' && (await session.look({ signal: this.#signal }).catch(ignoreMissing)) === null) return;
+    if (!this.#options.onError) throw error;
+    this.#options.onError(error, message);
+  }
+
+  /** Answers a message whose turn another process holds, if that one stops. Never rejects. */
+  async #answerAfterLease(session: Session, message: ServedMessage): Promise<void> {
+    const signal = this.#signal;
+    try {
+      const held = await session.turn(message.id).look({ signal }).catch(ignoreMissing);
+      if (held === null) return;
+      const leaseMs = Date.parse(held.turn.lease.until) - Date.now();
+      await pause(Math.max(leaseMs, LEASE_PAUSE_MIN_MS), signal);
+      this.#enqueue(session, message);
+    } catch (error) {
+      if (!signal.aborted) this.#fail(error);
     }
   }
 
@@ -178,23 +217,46 @@ class Service {
 
   async #runAgent(session: Session, message: ServedMessage): Promise<void> {
     const signal = this.#signal;
-    // Before the agent begins: of several processes, only the one that holds the turn asks its model.
-    if (!(await this.#holdTurn(session, message))) return;
-    const answer = this.#agent(message, { session, signal });
-    let text = '';
-    if (Symbol.asyncIterator in answer) for await (const piece of answer) text += piece;
-    else text = (await answer) ?? '';
     const turn = session.turn(message.id);
+    const known = await turn.look({ signal }).catch(ignoreMissing);
+    if (known !== null && !UNANSWERED.has(known.turn.state)) return;
+    // Before the agent begins: of several processes, only the one that holds the turn asks its model.
+    if (!(await this.#holdTurn(session, message, signal))) return;
+    const text = await this.#askAgent(session, message);
     if ((await turn.look({ signal })).turn.state !== 'open') return;
     const { state } = await turn.end(text === '' ? undefined : text, { signal });
     // A plugin stopped the text: the turn ends without one.
     if (state === 'open') await turn.end(undefined, { signal });
   }
 
-  /** False: a plugin cancelled the message, or another process has answered it. @throws BulkheadError `turn_held` */
-  async #holdTurn(session: Session, { id, trigger }: ServedMessage): Promise<boolean> {
+  /** Keeps the lease while the agent works, whose steps may be further apart. */
+  async #askAgent(session: Session, message: ServedMessage): Promise<string> {
+    const ended = new AbortController();
+    const signal = this.#signal;
+    this.#renewLease(session, message, AbortSignal.any([signal, ended.signal])).catch(() => undefined);
     try {
-      const { record } = await session.openTurn({ id, trigger }, { signal: this.#signal });
+      const answer = this.#agent(message, { session, signal });
+      if (!(Symbol.asyncIterator in answer)) return (await answer) ?? '';
+      let text = '';
+      for await (const piece of answer) text += piece;
+      return text;
+    } finally {
+      ended.abort();
+    }
+  }
+
+  /** Until the signal aborts. @throws the error after which the turn is not kept: its next step has it, too */
+  async #renewLease(session: Session, message: ServedMessage, signal: AbortSignal): Promise<void> {
+    const { leaseSeconds = LEASE_SECONDS } = this.#options;
+    do await pause((leaseSeconds * 1_000) / RENEWALS, signal);
+    while (await this.#holdTurn(session, message, signal));
+  }
+
+  /** False: a plugin cancelled the message, or another process has answered it. @throws BulkheadError `turn_held` */
+  async #holdTurn(session: Session, { id, trigger }: ServedMessage, signal: AbortSignal): Promise<boolean> {
+    const { leaseSeconds = LEASE_SECONDS } = this.#options;
+    try {
+      const { record } = await session.openTurn({ id, trigger, leaseSeconds }, { signal });
       return record?.state === 'open';
     } catch (error) {
       // The agent of an earlier run opened it with other fields. It belongs to this process now.
@@ -204,7 +266,29 @@ class Service {
   }
 }
 
-const OVER: ReadonlySet<string> = new Set(['turn_held', 'turn_ended', 'not_found']);
+/** The positions of messages, in order, until all messages before them are over. */
+class Positions {
+  /** Whether each message is over. */
+  readonly #isOver = new Map<string, boolean>();
+
+  add(position: string): void {
+    this.#isOver.set(position, false);
+  }
+
+  /** Returns the last position before which nothing waits; null: it has not changed. */
+  settle(position: string): string | null {
+    this.#isOver.set(position, true);
+    let reached: string | null = null;
+    for (const [next, isOver] of this.#isOver) {
+      if (!isOver) break;
+      this.#isOver.delete(next);
+      reached = next;
+    }
+    return reached;
+  }
+}
+
+const UNANSWERED: ReadonlySet<TurnRecord['state']> = new Set(['judging', 'open']);
 
 function ignoreMissing(error: unknown): null {
   if (error instanceof BulkheadError && error.status === 404) return null;

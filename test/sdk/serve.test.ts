@@ -14,7 +14,7 @@ await shared.app.listen({ port: 0, host: '127.0.0.1' });
 const url = `http://127.0.0.1:${(shared.app.server.address() as AddressInfo).port}`;
 
 const DESK = `
-  channel.receive = (request) => ({ messages: [{ conversationKey: 'k', from: 'vera', text: request.bodyText }] });
+  channel.receive = ({ bodyText: text }) => ({ messages: [{ conversationKey: /^\\w+(?=: )/.exec(text)?.[0] ?? 'k', from: 'vera', text }] });
   channel.send = (message) => { host.log('sent', { text: message.text }); };
   middleware.inboundMessage = (ctx) => { host.log('inbound', { text: ctx.message.text }); };
   middleware.outboundMessage = (ctx) => { if (/classified/.test(ctx.message.text)) ctx.cancel('that is classified'); };`;
@@ -72,6 +72,88 @@ t.test('every channel’s message is answered once, in order, and the reply is s
   t.ok(positions.length > 0);
   for (const { stop } of services) stop();
   for (const { served } of services) t.equal(await served, undefined, 'it ends with its signal');
+});
+
+t.test('a position is told when no message before it waits', async (t) => {
+  const desk = await openDesk();
+  const positions: string[] = [];
+  const asked: string[] = [];
+  const ask: ServedAgent = async ({ text }, { signal }) => {
+    asked.push(text);
+    if (text === 'slow: one')
+      await new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+    return `${text}!`;
+  };
+  const options = { channels: true, client: desk.client('one'), onPosition: (at: string) => void positions.push(at) };
+  const first = start(ask, options);
+  await untilServed(desk);
+  await eventually(async () => positions.length > 0);
+  await desk.deliver('slow: one', 'slow: two');
+  await eventually(async () => asked.includes('slow: one'));
+  // When the second message of a session is asked, the first one is over.
+  await desk.deliver('fast: three', 'fast: four');
+  await eventually(async () => asked.includes('fast: four'));
+  first.stop();
+  await first.served;
+  const answer: ServedAgent = ({ text }) => Promise.resolve(`${text}!`);
+  const next = start(answer, { ...options, after: positions.at(-1) ?? '' });
+  await eventually(async () => (await desk.sent()).includes('slow: two!'));
+  next.stop();
+  await next.served;
+  const sent = await desk.sent();
+  t.equal(new Set(sent).size, sent.length, 'each message is answered once');
+});
+
+t.test('what agents miss is reported, and turns of the runtime itself are left to it', async (t) => {
+  const desk = await openDesk();
+  const asked: string[] = [];
+  const errors: unknown[] = [];
+  const agent: ServedAgent = async ({ text }, { session }) => {
+    asked.push(text);
+    if (text === 'read') return (await session.readSkill('nothing')).text;
+    return 'ready';
+  };
+  const onError = (error: unknown) => void errors.push(error);
+  const { stop, served } = start(agent, { channels: true, client: desk.client('one'), onError });
+  await untilServed(desk);
+  const [record] = (await desk.client('one').list()).items;
+  const session = desk.client('one').open(record?.id ?? '');
+  const own = await session.openTurn({ id: 'own', text: 'mine', trigger: 'channel' });
+  await desk.deliver('read');
+  await eventually(async () => asked.includes('read') && errors.length > 0);
+  t.match(errors, [{ name: 'BulkheadError', code: 'not_found' }]);
+  t.notOk(asked.includes('mine'));
+  await own.end();
+  stop();
+  await served;
+});
+
+t.test('a stopped process’s turn is answered when its lease has expired; leases are renewed', async (t) => {
+  const desk = await openDesk();
+  const idle = start(() => Promise.resolve('ready'), { channels: true, client: desk.client('idle') });
+  await untilServed(desk);
+  idle.stop();
+  await idle.served;
+  const [record] = (await desk.client('gone').list()).items;
+  const session = desk.client('gone').open(record?.id ?? '');
+  await session.openTurn({ id: 'left', text: 'left', trigger: 'channel', leaseSeconds: 1 });
+  const seen = Promise.withResolvers<void>();
+  const agent: ServedAgent = async ({ text }) => {
+    if (text === 'left') await seen.promise;
+    return `${text}!`;
+  };
+  const { stop, served } = start(agent, { channels: true, leaseSeconds: 1, client: desk.client('two') });
+  const readLease = async () => (await session.turn('left').look()).turn.lease;
+  const taken = await eventually(async () => {
+    const lease = await readLease();
+    return lease.runtime === 'two' ? lease : undefined;
+  });
+  await eventually(async () => (await readLease()).until > taken.until);
+  seen.resolve();
+  await eventually(async () => (await desk.sent()).includes('left!'));
+  stop();
+  await served;
+  t.pass();
 });
 
 t.test('an agent may stream, end its turn itself, or be stopped by a plugin', async (t) => {

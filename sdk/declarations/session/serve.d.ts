@@ -1,4 +1,4 @@
-/** Answers what comes to an account's sessions by themselves: messages of channels, due reminders, mail of other agents. */
+/** Answers messages that come to an account's sessions: of channels, of due reminders, and mail of other agents. */
 import type { TranscriptMessage, Trigger } from './api-types.js';
 import { type Session, type SessionClient } from './client.js';
 /** A message to answer. `id` is the id of its turn, too. */
@@ -27,18 +27,23 @@ export interface ServeOptions {
     readonly client?: SessionClient;
     /** Answers this agent's sessions only. */
     readonly agentId?: string;
+    /** How long other processes leave a message to this one after it has stopped. Default: 120. */
+    readonly leaseSeconds?: number;
     /** Ends when it aborts, also the answers that run. */
     readonly signal?: AbortSignal;
-    /** A position that `onPosition` was told: goes on after it. Default: with the next message, and with turns that are open. */
+    /** A position that `onPosition` got: goes on after it. Default: with the next message, and with turns that are open. */
     readonly after?: string;
-    /** Called when a message was answered. Keep the position to answer what comes while no process runs. */
+    /**
+     * Called when all messages up to a position are over: answered, reported to `onError`, or left to another process. Keep the
+     * position to answer messages that come while no process runs.
+     */
     readonly onPosition?: (position: string) => void;
     /** Called when an answer failed. Default: the process fails. Other messages are answered meanwhile. */
     readonly onError?: (error: unknown, message: ServedMessage) => void;
 }
 /**
  * Answers messages until the signal aborts: those of one session in their order, sessions at the same time. Of several
- * processes, the one that holds a message's turn answers it.
+ * processes, the one that holds a message's turn answers it; if it stops, another one does when the lease has expired.
  *
  * @throws the first error of an agent, without `onError`; BulkheadError if the stream of messages is refused
  */
