@@ -144,7 +144,7 @@ const format: MessageFormat<Message> = {
                 {
                   callId: part.toolCallId,
                   text: readOutput(part.output),
-                  isError: part.output.type.startsWith('error'),
+                  isError: FAILED.has(part.output.type),
                 },
               ]
             : [],
@@ -196,16 +196,23 @@ const toFilePart = (file: MessageFile): FilePart => ({
     file.data === undefined ? { type: 'url', url: new URL(formatAddress(file)) } : { type: 'data', data: file.data },
 });
 
-function readOutput(output: { readonly type: string; readonly value?: unknown }): string {
-  return typeof output.value === 'string' ? output.value : JSON.stringify(output.value ?? null);
+type ToolOutput = Extract<Extract<Message, { role: 'tool' }>['content'][number], { type: 'tool-result' }>['output'];
+
+const FAILED: ReadonlySet<ToolOutput['type']> = new Set(['error-text', 'error-json', 'execution-denied']);
+
+function readOutput(output: ToolOutput): string {
+  if (output.type === 'execution-denied') return output.reason ?? 'The user denied the call.';
+  return typeof output.value === 'string' ? output.value : JSON.stringify(output.value);
 }
 
 /** The parts of an answer as the plugins let them pass. */
 async function judgeContent(content: readonly Content[], answer: JudgedAnswer): Promise<Content[]> {
   const judged: Content[] = [];
   for (const part of content) {
-    if (part.type === 'text') judged.push({ ...part, text: await answer.judge(part.text) });
-    else if (part.type === 'tool-call') judged.push(...(await judgeCall(part, answer)));
+    if (part.type === 'text') {
+      const text = await answer.judge(part.text);
+      judged.push(answer.isFree ? { ...part, text } : { type: 'text', text });
+    } else if (part.type === 'tool-call') judged.push(...(await judgeCall(part, answer)));
     else if (part.type !== 'reasoning' || answer.isFree) judged.push(part);
   }
   return judged;
@@ -227,7 +234,7 @@ async function judgeCall<Part extends CallPart>(part: Part, answer: JudgedAnswer
   const { toolCallId: callId, toolName: name, input } = part;
   const call = { callId, name, arguments: parseArguments(input) };
   const judged = await answer.judgeCall(call);
-  return judged ? [{ ...part, input: printArguments(judged, call, input) }] : [];
+  return judged ? [{ ...part, toolCallId: judged.callId, input: printArguments(judged, call, input) }] : [];
 }
 
 /** Passes parts on, and texts and calls as they are judged. */
@@ -236,10 +243,12 @@ function judgeStream(
   request: JudgedRequest,
   ask: (request: JudgedRequest) => Promise<ReadableStream<StreamPart>>,
 ): ReadableStream<StreamPart> {
+  let reader = stream.getReader();
   async function* judge(): AsyncGenerator<StreamPart> {
-    if (!(yield* judgeParts(stream, request))) return;
+    if (!(yield* judgeParts(reader, request))) return;
     for (let again = await request.prepareAgain(); ; again = await again.prepareAgain()) {
-      const parts = judgeParts(await ask(again), again);
+      reader = (await ask(again)).getReader();
+      const parts = judgeParts(reader, again);
       for (let next = await parts.next(); ; next = await parts.next()) {
         if (next.done && !next.value) return;
         if (next.done) break;
@@ -254,53 +263,68 @@ function judgeStream(
       if (done) controller.close();
       else controller.enqueue(value);
     },
-    async cancel() {
+    async cancel(reason) {
+      // Before the generator is ended, which may wait for the model's next part.
+      await endParts(reader, reason);
       await judged.return(undefined);
     },
   });
 }
 
+type PartReader = ReadableStreamDefaultReader<StreamPart>;
+
+/** Ends the model's request. A stream that failed needs no end. */
+const endParts = (reader: PartReader, reason?: unknown): Promise<void> => reader.cancel(reason).catch(() => undefined);
+
 /** @returns whether the model is to be asked again */
-async function* judgeParts(
-  parts: ReadableStream<StreamPart>,
-  { answer, params }: JudgedRequest,
-): AsyncGenerator<StreamPart, boolean> {
+async function* judgeParts(reader: PartReader, { answer, params }: JudgedRequest): AsyncGenerator<StreamPart, boolean> {
   const canCall = (params.tools ?? []).length > 0;
   const texts = new Map<string, JudgedStream>();
-  /** Ids of calls whose arguments are not shown before they are judged. */
-  const own = new Set<string>();
+  /** Ids of calls whose arguments arrive. Null: they are not shown before they are judged. */
+  const inputs = new Map<string, string | null>();
+  const endText = async function* (id: string): AsyncGenerator<StreamPart> {
+    const delta = (await texts.get(id)?.end()) ?? '';
+    texts.delete(id);
+    if (delta !== '') yield { type: 'text-delta', id, delta };
+  };
   let isWhole = false;
   try {
-    for await (const part of parts as unknown as AsyncIterable<StreamPart>) {
+    for (let next = await reader.read(); !next.done; next = await reader.read()) {
+      const part = next.value;
       if (part.type === 'text-start') texts.set(part.id, answer.openStream());
       if (part.type === 'text-delta') {
         const delta = (await texts.get(part.id)?.push(part.delta)) ?? '';
         if (delta !== '') yield answer.isFree ? part : { type: 'text-delta', id: part.id, delta };
         continue;
       }
-      if (part.type === 'tool-input-start' && !part.providerExecuted && (await answer.isOwn(part.toolName)))
-        own.add(part.id);
-      if ('id' in part && own.has(part.id)) continue;
+      if (part.type === 'tool-input-start' && !part.providerExecuted)
+        inputs.set(part.id, (await answer.isOwn(part.toolName)) ? null : answer.nameCall(part.id));
+      if (isToolInput(part)) {
+        const id = inputs.get(part.id);
+        if (id !== null) yield id === undefined ? part : { ...part, id };
+        continue;
+      }
       if (part.type === 'tool-call') {
         yield* await judgeCall(part, answer);
         continue;
       }
-      if (part.type === 'text-end') {
-        const delta = (await texts.get(part.id)?.end()) ?? '';
-        if (delta !== '') yield { type: 'text-delta', id: part.id, delta };
-      }
+      if (part.type === 'text-end') yield* endText(part.id);
       if (part.type === 'finish') {
+        // After an error, providers leave their texts without an end.
+        for (const id of texts.keys()) yield* endText(id);
         const isAgain = await answer.end();
         isWhole = true;
         if (isAgain) return true;
       }
       // The provider's own chunks hold the arguments of a call before plugins judge them.
       const isOpen = answer.isFree && !(canCall && part.type === 'raw');
-      if (isOpen || !UNJUDGED.has(part.type)) yield part;
+      if (isOpen) yield part;
+      else if (!UNJUDGED.has(part.type)) yield withoutProviderData(part);
     }
     return false;
   } finally {
     if (!isWhole) await answer.abandon();
+    await endParts(reader);
   }
 }
 
@@ -311,5 +335,16 @@ const UNJUDGED: ReadonlySet<StreamPart['type']> = new Set([
   'reasoning-delta',
   'reasoning-end',
 ]);
+
+type ToolInputPart = Extract<StreamPart, { type: `tool-input-${string}` }>;
+
+const isToolInput = (part: StreamPart): part is ToolInputPart => part.type.startsWith('tool-input-');
+
+/** Without the provider's own data about the text, which may hold the text as it was before. */
+function withoutProviderData(part: StreamPart): StreamPart {
+  if (part.type !== 'text-start' && part.type !== 'text-end' && part.type !== 'finish') return part;
+  const { providerMetadata: _unjudged, ...rest } = part;
+  return rest;
+}
 
 export { VetoError } from './veto-error.ts';

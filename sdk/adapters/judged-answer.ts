@@ -1,4 +1,4 @@
-/** Judges one answer of a model, whole or as it is streamed. What is not judged is not returned. */
+/** Judges one answer of a model, whole or as it is streamed, and returns judged texts only. */
 import type { Prompt, Turn, TurnOutput } from '../session/session.ts';
 import type { ModelCall, RefusedCall } from './model-calls.ts';
 import { VetoError } from './veto-error.ts';
@@ -11,6 +11,8 @@ interface AnswerOptions {
   readonly signal: AbortSignal | undefined;
   /** Whether a tool is the framework's own. */
   readonly isOwn: (name: string) => Promise<boolean>;
+  /** Returns an id that no other call of the turn has. */
+  readonly onCallId: (callId: string) => string;
   /** Has the plugins judge a call. */
   readonly onCall: (call: ModelCall) => Promise<ModelCall | RefusedCall>;
   /** Keeps refused calls for the model. Returns whether it may be asked again. */
@@ -24,12 +26,16 @@ interface AnswerOptions {
 const SENTENCE_END = /[.!?…]["')\]»”]*\s|[。！？]|\n/g;
 /** A longer piece is sent without the end of its sentence, characters. */
 const PIECE_MAX_CHARS = 2_000;
+const ABANDONED = 'The turn of this answer was ended by the next message of the user.';
 
 export class JudgedAnswer {
   readonly #options: AnswerOptions;
   readonly #streams = new Set<JudgedStream>();
   readonly #refused: RefusedCall[] = [];
+  /** Ids of calls that are not judged yet, by the ids of the model. */
+  readonly #callIds = new Map<string, string>();
   #hasCalls = false;
+  readonly #onAbort = (): void => void this.abandon();
 
   constructor(options: AnswerOptions) {
     this.#options = options;
@@ -56,6 +62,8 @@ export class JudgedAnswer {
   openStream(): JudgedStream {
     const stream = new JudgedStream(this.#options);
     this.#streams.add(stream);
+    // Frameworks neither read nor end the stream of an aborted run.
+    this.#options.signal?.addEventListener('abort', this.#onAbort, { once: true });
     return stream;
   }
 
@@ -64,9 +72,18 @@ export class JudgedAnswer {
     return this.#options.isOwn(name);
   }
 
+  /** Returns the id that a call will have when it is judged. */
+  nameCall(callId: string): string {
+    const id = this.#callIds.get(callId) ?? this.#options.onCallId(callId);
+    this.#callIds.set(callId, id);
+    return id;
+  }
+
   /** Has the plugins judge a call of a tool. Returns it as they let it pass; null: leave it out. */
   async judgeCall(call: ModelCall): Promise<ModelCall | null> {
-    const judged = await this.#options.onCall(call);
+    const callId = this.nameCall(call.callId);
+    this.#callIds.delete(call.callId);
+    const judged = await this.#options.onCall({ ...call, callId });
     if ('text' in judged) {
       this.#refused.push(judged);
       return null;
@@ -81,7 +98,7 @@ export class JudgedAnswer {
    * @returns true: plugins refused all calls, so ask the model again with a request that is prepared anew
    */
   async end(): Promise<boolean> {
-    this.#streams.clear();
+    this.#clearStreams();
     const { onRefused, onEnd } = this.#options;
     const mayAskAgain = this.#refused.length > 0 && onRefused(this.#refused, !this.#hasCalls);
     if (this.#hasCalls) return false;
@@ -93,8 +110,14 @@ export class JudgedAnswer {
   /** Records what was shown of an answer that broke off, so that the transcript has it. Never fails. */
   async abandon(): Promise<void> {
     const work = Promise.all([...this.#streams].map((stream) => stream.abandon()));
+    this.#clearStreams();
     this.#options.onAbandon(work);
     await work;
+  }
+
+  #clearStreams(): void {
+    this.#streams.clear();
+    this.#options.signal?.removeEventListener('abort', this.#onAbort);
   }
 }
 
@@ -105,6 +128,7 @@ export class JudgedStream {
   #text = '';
   #piece = 0;
   #isOver = false;
+  #isAbandoned = false;
   /** Everything that was returned, judged. */
   shown = '';
 
@@ -112,8 +136,9 @@ export class JudgedStream {
     this.#options = options;
   }
 
-  /** Returns what may be shown now. @throws VetoError */
+  /** Returns what may be shown now. @throws VetoError; Error after `abandon` */
   async push(delta: string): Promise<string> {
+    this.#requireNotAbandoned();
     this.#text += delta;
     const { outbound } = this.#options;
     if (outbound === 'none') return delta;
@@ -125,32 +150,46 @@ export class JudgedStream {
     return this.#send(piece, false);
   }
 
-  /** Returns the rest that may be shown. @throws VetoError */
+  /** Returns the rest that may be shown. @throws VetoError; Error after `abandon` */
   async end(): Promise<string> {
-    if (this.#isOver) return '';
+    this.#requireNotAbandoned();
     const text = this.#text;
     const { outbound, turn } = this.#options;
+    if (this.#isOver) return '';
     if (outbound === 'pieces' && this.#piece > 0) return this.#send(text, true);
     this.#isOver = true;
     if (text === '') return '';
-    const isShown = outbound === 'none';
-    const output = requirePassed(await turn.output(toStorable(text), { ...this.#request(), id: this.#id, isShown }));
-    if (isShown) return '';
+    if (outbound === 'none') {
+      await this.#recordShown();
+      return '';
+    }
+    const output = requirePassed(await turn.output(toStorable(text), this.#request()));
     this.shown += output.show;
     return output.show;
   }
 
   async abandon(): Promise<void> {
-    const { outbound, turn, target } = this.#options;
-    if (this.#isOver || outbound !== 'none' || this.#text === '') return;
+    if (this.#isOver) return;
     this.#isOver = true;
-    const request = { id: this.#id, isShown: true, ...(target === undefined ? {} : { target }) };
-    await turn.output(toStorable(this.#text), request).catch(() => undefined);
+    this.#isAbandoned = true;
+    if (this.#options.outbound !== 'none' || this.#text === '') return;
+    await this.#recordShown().catch(() => undefined);
+  }
+
+  /** Ends an abandoned stream that is read nevertheless: the transcript would lack what it shows. */
+  #requireNotAbandoned(): void {
+    if (this.#isAbandoned) throw this.#options.signal?.reason ?? new Error(ABANDONED);
+  }
+
+  /** Sends a text that was shown. No abort stops it: the transcript must have the text. @throws VetoError */
+  async #recordShown(): Promise<void> {
+    const { signal: _unused, ...request } = this.#request();
+    requirePassed(await this.#options.turn.output(toStorable(this.#text), { ...request, isShown: true }));
   }
 
   async #send(text: string, isLast: boolean): Promise<string> {
     const { turn } = this.#options;
-    const request = { ...this.#request(), id: this.#id, piece: this.#piece, done: isLast };
+    const request = { ...this.#request(), piece: this.#piece, done: isLast };
     this.#isOver = isLast;
     const output = requirePassed(await turn.piece(toStorable(text), request));
     this.#piece += 1;
@@ -158,9 +197,9 @@ export class JudgedStream {
     return output.show;
   }
 
-  #request(): { target?: string; signal?: AbortSignal } {
+  #request(): { id: string; target?: string; signal?: AbortSignal } {
     const { target, signal } = this.#options;
-    return { ...(target === undefined ? {} : { target }), ...(signal ? { signal } : {}) };
+    return { id: this.#id, ...(target === undefined ? {} : { target }), ...(signal ? { signal } : {}) };
   }
 }
 

@@ -78,10 +78,22 @@ interface KnownMessage {
   /** As the plugins let it pass. */
   text: string | null;
   readonly attachments: readonly Attachment[];
-  /** What its files were judged as; null: this process did not send them. */
+  /** The files as they were sent to be judged. Null: this process did not send them. */
   sent: readonly Attachment[] | null;
   /** As it came with the opened turn; it is good for one call of the model. */
   prompt?: Prompt | undefined;
+}
+
+/** An open turn, as far as this process works on it. */
+interface OpenTurn {
+  readonly turn: Turn;
+  /** Ids of its calls. */
+  readonly callIds: Set<string>;
+  /** Ids of calls whose results were sent to be judged. */
+  readonly sent: Set<string>;
+  readonly refusals: Refusals[];
+  /** The last answer of the model. */
+  answer: JudgedAnswer | null;
 }
 
 /** Times in a turn that the model may ask for nothing but refused calls. */
@@ -113,13 +125,8 @@ export class Conversation {
   #cursor: string | null = null;
   /** One request opens turns at a time, so that two runs at once do not open one twice. */
   #opening: Promise<unknown> = Promise.resolve();
-  /** Which turn made a call, and under which id it goes to the service. */
-  readonly #calls = new Map<string, { readonly turn: Turn; readonly id: string }>();
-  /** How often each call's id was used in a turn: some models number the calls of each answer from zero. */
-  readonly #uses = new Map<string, number>();
-  /** Results that were sent to be judged. */
-  readonly #sent = new Set<string>();
-  readonly #refusals = new Map<string, Refusals[]>();
+  /** By their ids. */
+  readonly #openTurns = new Map<string, OpenTurn>();
   /** Whether a tool is the framework's, by its name. */
   readonly #areOwn = new Map<string, boolean>();
 
@@ -140,20 +147,22 @@ export class Conversation {
     format: MessageFormat<Message>,
     options: AdapterOptions,
   ): Promise<PreparedRequest<Message>> {
-    const opening = this.#opening.then(() => this.#openTurns(request, format, options));
+    const opening = this.#opening.then(() => this.#judgeMessages(request, format, options));
     this.#opening = opening.catch(() => undefined);
     const knownByIndex = await opening;
-    const { turn } = knownByIndex.findLast((one) => one !== null) ?? {};
+    const { turn, digest } = knownByIndex.findLast((one) => one !== null) ?? {};
     if (!turn) throw new Error('The model needs a message of the user, because plugins judge the answer to a message.');
     const { messages, signal } = request;
-    const isSent = await this.#sendResults(turn, messages, knownByIndex, format, signal);
+    if (digest === '' && !this.#openTurns.has(turn.id)) await endLeftOutputs(turn, signal);
+    const open = this.#holdOpenTurn(turn);
+    const isSent = await this.#sendResults(open, messages, knownByIndex, format, signal);
     const prompt = await this.#readPrompt(turn, request, options, isSent);
     if (prompt.action === 'cancel') throw new VetoError(prompt.cancelledBy, prompt.reason, prompt.isFinal);
     const [head] = prompt.messages;
     const summary = head?.data?.kind === 'summary' ? head.text : null;
     const from = summary === null ? 0 : findFirstUncovered(knownByIndex, prompt.messages.slice(1));
     const results = readJudgedResults(prompt.messages);
-    const refusals = this.#refusals.get(turn.id) ?? [];
+    const { refusals } = open;
     for (const one of refusals) one.at ??= messages.length;
     const refusedAt = (index: number): Message[] =>
       refusals.filter(({ at }) => at === index).flatMap(({ calls }) => format.createRefusals(calls));
@@ -165,20 +174,23 @@ export class Conversation {
       if (index < from) continue;
       judged.push(...refusedAt(index));
       if (!own) judged.push(this.#withJudgedResults(message, turnId, results, format));
-      else if (own.text !== null)
-        judged.push(await this.#applyJudgement(message, { ...own, text: own.text }, format, signal));
+      else if (own.text !== null) judged.push(await this.#applyJudgement(message, own, own.text, format, signal));
     }
     judged.push(...refusedAt(messages.length));
-    const answer = new JudgedAnswer({
+    open.answer = new JudgedAnswer({
       turn,
       outbound: prompt.outbound,
       target: options.target,
       signal,
       isOwn: (name) => this.isOwn(name),
+      onCallId: (callId) => chooseCallId(open, callId),
       onCall: (call) => this.#judgeCall(turn, call, signal),
-      onRefused: (calls, isAll) => this.#noteRefusals(turn, calls, isAll ? messages.length : null),
+      onRefused: (calls, isAll) => {
+        refusals.push({ calls, at: isAll ? messages.length : null });
+        return refusals.length <= REFUSALS_MAX;
+      },
       onEnd: () => this.#endTurn(turn),
-      // The next message ends this turn, which takes no output then.
+      // The next message ends this turn, which then takes no output.
       onAbandon: (work) => {
         this.#opening = Promise.all([this.#opening, work]);
       },
@@ -186,20 +198,21 @@ export class Conversation {
     return {
       systemPrompt: [prompt.systemPrompt, summary ?? ''].filter((part) => part !== '').join('\n\n'),
       messages: judged,
-      answer,
+      answer: open.answer,
     };
   }
 
   /** The message with text and files as the plugins let them pass. */
   async #applyJudgement<Message>(
     message: Message,
-    { text, attachments, sent }: KnownMessage & { readonly text: string },
+    known: KnownMessage,
+    text: string,
     format: MessageFormat<Message>,
     signal: AbortSignal | undefined,
   ): Promise<Message> {
     const files = format.readFiles(message);
-    const judgedAs = sent ?? (await this.#files.attach(files, signal));
-    const restored = await this.#files.restore(attachments, judgedAs, files, signal);
+    known.sent ??= await this.#files.attach(files, signal);
+    const restored = await this.#files.restore(known.attachments, known.sent, files, signal);
     if (restored === null && text === format.readUserText(message)) return message;
     return format.replaceContent(message, text, restored ?? files);
   }
@@ -224,12 +237,10 @@ export class Conversation {
   }
 
   /** Has the plugins judge a call of the framework's own tool. Returns the call as it passed, or why it is refused. */
-  async #judgeCall(turn: Turn, asked: ModelCall, signal: AbortSignal | undefined): Promise<ModelCall | RefusedCall> {
-    const id = this.#noteCall(turn, asked.callId);
-    const call = { ...asked, id };
+  async #judgeCall(turn: Turn, call: ModelCall, signal: AbortSignal | undefined): Promise<ModelCall | RefusedCall> {
     if (!(await this.isOwn(call.name))) return call;
     const options = { own: true, ...(signal ? { signal } : {}) };
-    const answer = await turn.requestCall(id, call.name, call.arguments, options);
+    const answer = await turn.requestCall(call.callId, call.name, call.arguments, options);
     return 'content' in answer ? { ...call, text: formatToolResult(answer) } : { ...call, arguments: answer.arguments };
   }
 
@@ -244,14 +255,6 @@ export class Conversation {
     return isOwn;
   }
 
-  /** Returns whether the model may be asked again. */
-  #noteRefusals(turn: Turn, calls: readonly RefusedCall[], at: number | null): boolean {
-    const refusals = this.#refusals.get(turn.id) ?? [];
-    refusals.push({ calls, at });
-    this.#refusals.set(turn.id, refusals);
-    return refusals.length <= REFUSALS_MAX;
-  }
-
   /** The message with the results as the plugins let them pass. */
   #withJudgedResults<Message>(
     message: Message,
@@ -261,7 +264,7 @@ export class Conversation {
   ): Message {
     let passed = message;
     for (const { callId, text } of format.readToolResult(message)) {
-      const known = judged.get(`${turnId} ${this.#calls.get(callId)?.id ?? callId}`);
+      const known = judged.get(`${turnId} ${callId}`);
       if (known !== undefined && known !== toStorable(text)) passed = format.replaceToolResult(passed, callId, known);
     }
     return passed;
@@ -274,41 +277,40 @@ export class Conversation {
     { callId, signal }: { callId?: string | undefined; signal?: AbortSignal | undefined },
   ): Promise<ToolResult> {
     const abort = signal ? { signal } : {};
-    const call = callId === undefined ? undefined : (this.#calls.get(callId) ?? (await this.#findOpenCall(callId)));
-    if (!call) return this.session.callTool(name, args, { ...(callId ? { callId } : {}), ...abort });
-    return call.turn.call(call.id, name, args as never, abort);
+    if (callId === undefined) return this.session.callTool(name, args, abort);
+    const turn = this.#findTurnOfCall(callId) ?? (await this.#findOpenTurn());
+    if (!turn) return this.session.callTool(name, args, { callId, ...abort });
+    return turn.call(callId, name, args as never, abort);
+  }
+
+  #findTurnOfCall(callId: string): Turn | undefined {
+    return [...this.#openTurns.values()].findLast(({ callIds }) => callIds.has(callId))?.turn;
   }
 
   /** A framework that goes on after a restart calls tools before it asks the model. */
-  async #findOpenCall(callId: string): Promise<{ turn: Turn; id: string } | undefined> {
+  async #findOpenTurn(): Promise<Turn | undefined> {
     if (this.#cursor === null) await this.#load();
-    const open = this.#known.findLast(({ state }) => state === 'open');
-    return open && { turn: open.turn, id: callId };
+    return this.#known.findLast(({ state }) => state === 'open')?.turn;
   }
 
-  /** Returns the id under which the call goes to the service. */
-  #noteCall(turn: Turn, callId: string): string {
-    const use = `${turn.id} ${callId}`;
-    const uses = (this.#uses.get(use) ?? 0) + 1;
-    this.#uses.set(use, uses);
-    const id = uses === 1 ? callId : `${callId}~${uses}`;
-    const call = { turn, id };
-    // Frameworks know it by either, as their adapter tells them.
-    this.#calls.set(callId, call).set(id, call);
-    return id;
+  #holdOpenTurn(turn: Turn): OpenTurn {
+    const known = this.#openTurns.get(turn.id);
+    if (known) return known;
+    const open: OpenTurn = { turn, callIds: new Set(), sent: new Set(), refusals: [], answer: null };
+    this.#openTurns.set(turn.id, open);
+    return open;
   }
 
   async #endTurn(turn: Turn): Promise<void> {
     await turn.end();
     const known = this.#known.find((one) => one.turn.id === turn.id);
     if (known) known.state = 'ended';
-    for (const [callId, call] of this.#calls) if (call.turn === turn) this.#calls.delete(callId);
-    this.#refusals.delete(turn.id);
+    this.#openTurns.delete(turn.id);
   }
 
   /** Sends the results of the framework's own tools, which plugins judge. Returns whether there were any. */
   async #sendResults<Message>(
-    turn: Turn,
+    { turn, callIds, sent }: OpenTurn,
     messages: readonly Message[],
     knownByIndex: readonly (KnownMessage | null)[],
     format: MessageFormat<Message>,
@@ -318,21 +320,21 @@ export class Conversation {
     const results = messages
       .slice(last + 1)
       .flatMap((message) => format.readToolResult(message))
-      .filter(({ callId }) => !this.#sent.has(`${turn.id} ${callId}`));
+      .filter(({ callId }) => !sent.has(callId));
     if (results.length === 0) return false;
     const { calls } = await turn.look(signal ? { signal } : {});
     for (const { callId, text, isError = false } of results) {
-      const id = this.#calls.get(callId)?.id ?? callId;
-      const isWaiting = calls.some((call) => call.callId === id && call.state === 'performing');
+      const isWaiting = calls.some((call) => call.callId === callId && call.state === 'performing');
       if (isWaiting)
-        await sendResult(turn, id, { content: [{ type: 'text', text: toStorable(text) }], isError }, signal);
-      this.#sent.add(`${turn.id} ${callId}`);
+        await sendResult(turn, callId, { content: [{ type: 'text', text: toStorable(text) }], isError }, signal);
+      callIds.add(callId);
+      sent.add(callId);
     }
     return true;
   }
 
   /** Finds the turn of each message of a user, and opens one for each that is new. Null for other messages. */
-  async #openTurns<Message>(
+  async #judgeMessages<Message>(
     { messages, systemPrompt, model, signal }: ModelRequest<Message>,
     format: MessageFormat<Message>,
     options: AdapterOptions,
@@ -355,6 +357,7 @@ export class Conversation {
       await this.#load(signal);
       knownByIndex = this.#match(words, digests, lastReply, messageId);
     }
+    await this.#endEarlier(knownByIndex, last);
     for (const [index, text] of texts.entries()) {
       const digest = digests[index];
       const known = knownByIndex[index];
@@ -374,7 +377,7 @@ export class Conversation {
         },
       );
       knownByIndex[index] = opened;
-      // Whatever comes before the last message was answered elsewhere.
+      // Messages before the last one were answered elsewhere.
       if (index < last && opened.state === 'open') await this.#endTurn(opened.turn);
     }
     const current = knownByIndex[last];
@@ -382,14 +385,17 @@ export class Conversation {
       const { turn } = await current.turn.look(signal ? { signal } : {});
       throw new VetoError(turn.cancelledBy, turn.reason);
     }
-    await this.#endEarlier(knownByIndex, last);
     return knownByIndex;
   }
 
   /** A new message ends the turns before it that the framework left, such as one that was aborted. */
   async #endEarlier(knownByIndex: readonly (KnownMessage | null)[], last: number): Promise<void> {
-    for (const one of knownByIndex.slice(0, Math.max(last, 0)))
-      if (one?.state === 'open') await this.#endTurn(one.turn);
+    for (const one of knownByIndex.slice(0, Math.max(last, 0))) {
+      if (one?.state !== 'open') continue;
+      // Its stream was left unread, and the turn takes no output when it has ended.
+      await this.#openTurns.get(one.turn.id)?.answer?.abandon();
+      await this.#endTurn(one.turn);
+    }
   }
 
   async #open(
@@ -430,7 +436,9 @@ export class Conversation {
     const state = record?.state ?? 'open';
     const { text: passed = null, attachments: kept = [] } = record?.message ?? {};
     const prompt = record?.prompt;
-    const opened = { turn, digest, state, text: passed, attachments: kept, sent: attachments, prompt };
+    // Without its record, whose prompt has the whole conversation.
+    const known = this.session.turn(id);
+    const opened = { turn: known, digest, state, text: passed, attachments: kept, sent: attachments, prompt };
     const at = this.#known.findIndex((one) => one.turn.id === id);
     if (at < 0) this.#known.push(opened);
     else this.#known[at] = opened;
@@ -499,6 +507,22 @@ export class Conversation {
     this.#cursor = page.nextCursor;
     this.#isLoaded = page.nextCursor === null;
   }
+}
+
+/** Returns an id that no other call of the turn has: some models number the calls of each answer from zero, or name none. */
+function chooseCallId({ callIds }: OpenTurn, callId: string): string {
+  let id = callId === '' ? crypto.randomUUID() : callId;
+  for (let use = 2; callIds.has(id); use += 1) id = `${callId}-${use}`;
+  callIds.add(id);
+  return id;
+}
+
+/** Ends texts that another process left in the middle: the transcript has them before the next one. */
+async function endLeftOutputs(turn: Turn, signal: AbortSignal | undefined): Promise<void> {
+  const abort = signal ? { signal } : {};
+  const { outputs } = await turn.look(abort);
+  for (const { id, state, pieces } of outputs)
+    if (state === 'open' && pieces > 0) await turn.piece('', { id, piece: pieces, done: true, ...abort });
 }
 
 /** A result that is too long to be judged is a failed one. */

@@ -194,34 +194,37 @@ async function* judgeChunks(chunks: AsyncIterable<AIMessage>, answer: JudgedAnsw
     const chunk = message as AIMessageChunk;
     const parts = chunk.tool_call_chunks ?? [];
     const others = await keepOwnCalls(parts, own, answer);
+    const isSame = others.length === parts.length && others.every((part, at) => part === parts[at]);
     const shown = await text.push(chunk.text);
-    if (answer.isFree && others.length === parts.length) yield chunk;
+    if (answer.isFree && isSame) yield chunk;
     else if (shown !== '' || others.length > 0 || chunk.usage_metadata !== undefined)
       yield toJudgedChunk(chunk, shown, others);
   }
   const rest = await text.end();
   if (rest !== '') yield new AIMessageChunk({ content: rest });
-  for (const { id = crypto.randomUUID(), name = '', args = '', index } of own) {
+  for (const { id = '', name = '', args = '', index } of own) {
     const call = { callId: id, name, arguments: parseArguments(args) };
     const judged = await answer.judgeCall(call);
-    const part = { id, name, args: judged ? printArguments(judged, call, args) : '', type: 'tool_call_chunk' as const };
-    if (judged)
-      yield new AIMessageChunk({ content: '', tool_call_chunks: [index === undefined ? part : { ...part, index }] });
+    if (!judged) continue;
+    const printed = printArguments(judged, call, args);
+    const part = { id: judged.callId, name, args: printed, type: 'tool_call_chunk' as const };
+    yield new AIMessageChunk({ content: '', tool_call_chunks: [index === undefined ? part : { ...part, index }] });
   }
 }
 
 type CallChunk = NonNullable<AIMessageChunk['tool_call_chunks']>[number];
 
-/** Adds the parts of calls of the framework's own tools to `own`, and returns the others. */
+/** Adds the parts of calls of the framework's own tools to `own`, and returns the others, each call with an id of its own. */
 async function keepOwnCalls(parts: readonly CallChunk[], own: CallChunk[], answer: JudgedAnswer): Promise<CallChunk[]> {
   const others: CallChunk[] = [];
   for (const part of parts) {
     const begun = part.name ? undefined : own.find(({ index }) => index === part.index);
     if (begun) begun.args = (begun.args ?? '') + (part.args ?? '');
     else if (part.name && (await answer.isOwn(part.name))) own.push({ ...part });
+    else if (!part.name) others.push(part);
     else {
-      if (part.id && part.name) await answer.judgeCall({ callId: part.id, name: part.name, arguments: {} });
-      others.push(part);
+      const judged = await answer.judgeCall({ callId: part.id ?? '', name: part.name, arguments: {} });
+      others.push(judged === null || judged.callId === part.id ? part : { ...part, id: judged.callId });
     }
   }
   return others;
@@ -241,9 +244,9 @@ function toJudgedChunk({ id, usage_metadata }: AIMessageChunk, text: string, cal
 async function judgeMessage(message: AIMessage, answer: JudgedAnswer): Promise<AIMessage> {
   const text = await answer.judge(message.text);
   const calls: NonNullable<AIMessage['tool_calls']> = [];
-  for (const { id = crypto.randomUUID(), ...call } of message.tool_calls ?? []) {
+  for (const { id = '', ...call } of message.tool_calls ?? []) {
     const judged = await answer.judgeCall({ callId: id, name: call.name, arguments: call.args });
-    if (judged) calls.push({ ...call, id, args: judged.arguments as typeof call.args });
+    if (judged) calls.push({ ...call, id: judged.callId, args: judged.arguments as typeof call.args });
   }
   const isSame = JSON.stringify(calls) === JSON.stringify(message.tool_calls ?? []);
   if (answer.isFree && text === message.text && isSame) return message;
@@ -257,11 +260,11 @@ async function judgeMessage(message: AIMessage, answer: JudgedAnswer): Promise<A
   });
 }
 
-/** What the model said before calls that were refused belongs to its answer. */
+/** Text that came before refused calls belongs to the answer. */
 const withTextBefore = (before: string, message: AIMessage): AIMessage =>
   before === '' ? message : new AIMessage({ ...message.lc_kwargs, content: before + message.text } as never);
 
-/** Of the standard blocks, their older form, and OpenAI's. Whatever else is judged by its type. */
+/** Reads standard blocks, their older form, and OpenAI's. Of all others, plugins see the type. */
 function readFile(part: Readonly<Record<string, unknown>>): MessageFile {
   const { type, url, data, image_url: image } = part;
   const text = (value: unknown) => (typeof value === 'string' && value !== '' ? value : undefined);

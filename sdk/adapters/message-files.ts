@@ -52,7 +52,7 @@ export class MessageFiles {
   /**
    * Returns the files as the plugins let them pass; null: as they were.
    *
-   * @param sent what the files were judged as
+   * @param sent the files as they were sent to be judged
    */
   async restore(
     judged: readonly Attachment[],
@@ -99,7 +99,7 @@ export const describeFiles = (files: readonly MessageFile[]): string =>
     .map(({ name, mediaType, data, url }) => `\0${JSON.stringify([name, mediaType, url ?? ''])}${data ?? ''}`)
     .join('');
 
-/** A file at an address, or in it. */
+/** The file at an address, or the bytes in a `data:` address. */
 export function readAddress(address: string): Pick<MessageFile, 'data' | 'url'> & { readonly mediaType?: string } {
   const inline = /^data:([^;,]*)[^,]*;base64,(.*)$/s.exec(address);
   if (!inline) return { url: address };

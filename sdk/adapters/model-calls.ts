@@ -3,9 +3,8 @@ import type { Json } from '../session/session.ts';
 
 /** A call of a tool that the model asks for. */
 export interface ModelCall {
+  /** Of the model; of a judged call, one that no other call of the turn has. */
   readonly callId: string;
-  /** No other call of the turn has it. */
-  readonly id?: string;
   readonly name: string;
   readonly arguments: Json;
 }
@@ -13,6 +12,7 @@ export interface RefusedCall extends ModelCall {
   /** For the model. */
   readonly text: string;
 }
+
 /** The arguments that a model wrote; a text that is not JSON is judged as it is. */
 export function parseArguments(text: string): Json {
   try {

@@ -162,18 +162,21 @@ class JudgedModel implements Model {
       const text = answer.openStream();
       const isOpen = answer.isFree && !canCall(judged);
       let isWhole = false;
-      // The runner leaves the stream of an aborted run where it is.
-      request.signal?.addEventListener('abort', () => void answer.abandon(), { once: true });
+      let streamed = '';
       try {
         for await (const event of this.#model.getStreamedResponse(judged)) {
           if (event.type === 'output_text_delta') {
+            streamed += event.delta;
             const delta = await text.push(event.delta);
             if (delta !== '') yield isOpen ? event : { type: 'output_text_delta', delta };
           } else if (event.type === 'response_done') {
             // The client of OpenAI ends an aborted stream as if it were whole.
             request.signal?.throwIfAborted();
-            const rest = await text.end();
-            if (rest !== '') yield { type: 'output_text_delta', delta: rest };
+            const whole = listTexts(event.response.output).join('');
+            // Some texts come without deltas, such as refusals.
+            const unstreamed = whole.startsWith(streamed) ? whole.slice(streamed.length) : '';
+            const rest = (await text.push(unstreamed)) + (await text.end());
+            if (rest !== '' && !answer.isFree) yield { type: 'output_text_delta', delta: rest };
             const known = hasCalls(event.response.output) ? withoutProviderData(event.response) : event.response;
             const response = answer.isFree ? known : withJudgedText(known, text.shown);
             said.push(...(await judgeCalls(answer, response.output)));
@@ -264,7 +267,7 @@ async function judgeCalls<Item extends AgentOutputItem>(
     // The provider's own data holds the arguments as they were before.
     const { providerData, ...rest } = item;
     const own = printed === text && providerData ? { providerData } : {};
-    passed.push({ ...rest, ...own, callId: judged.id ?? callId, arguments: printed } as Item);
+    passed.push({ ...rest, ...own, callId: judged.callId, arguments: printed } as Item);
   }
   return passed;
 }

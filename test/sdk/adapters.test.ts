@@ -5,7 +5,7 @@
 import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
-import { AIMessage, HumanMessage } from '@langchain/core/messages';
+import { AIMessage, type AIMessageChunk, HumanMessage, ToolMessage } from '@langchain/core/messages';
 import { tool as langchainTool } from '@langchain/core/tools';
 import { ChatOpenAI } from '@langchain/openai';
 import {
@@ -15,6 +15,7 @@ import {
   assistant,
   OpenAIProvider,
   Runner,
+  RunState,
   user,
 } from '@openai/agents';
 import { dynamicTool, generateText, jsonSchema, stepCountIs, streamText, wrapLanguageModel } from 'ai';
@@ -69,6 +70,10 @@ interface TurnRun {
   readonly sent?: Sent;
   readonly session: Session;
   readonly modelUrl: string;
+  /** Default: `m`. */
+  readonly model?: string;
+  /** Of the model's server. */
+  readonly apiKey?: string;
   readonly text?: string;
   /** The whole conversation, where it is more than `text`. */
   readonly messages?: readonly Said[];
@@ -76,6 +81,8 @@ interface TurnRun {
   readonly signal?: AbortSignal;
   /** A tool of the framework: what `oven` does. */
   readonly oven?: (args: { degrees: number }) => string;
+  /** Whether a person must approve calls of it. */
+  readonly needsApproval?: boolean;
   /** Gets all that the framework returns of a turn that is not streamed. */
   readonly onResult?: (result: unknown) => void;
 }
@@ -91,8 +98,8 @@ const listMessages = ({ text = 'hello', messages = [{ role: 'user', content: tex
 ];
 
 async function askAiSdk(run: TurnRun) {
-  const { session, modelUrl, options, signal } = run;
-  const model = createOpenAICompatible({ name: 'local', baseURL: modelUrl })('m');
+  const { session, modelUrl, model: name = 'm', apiKey = 'none', options, signal } = run;
+  const model = createOpenAICompatible({ name: 'local', baseURL: modelUrl, apiKey })(name);
   return {
     model: wrapLanguageModel({ model, middleware: aiSdk.bulkhead(session, options) }),
     tools: { ...(await aiSdk.bulkheadTools(session)), ...ovenOfAiSdk(run) },
@@ -121,29 +128,33 @@ const ovenOfLangchain = ({ oven }: TurnRun) =>
   oven
     ? [langchainTool(async (args) => oven(args as never), { name: 'oven', description: 'Heats', schema: OVEN })]
     : [];
-const ovenOfAgents = ({ oven }: TurnRun) => {
+const ovenOfAgents = ({ oven, needsApproval = false }: TurnRun) => {
   const parameters = { ...OVEN, additionalProperties: false as const };
   const execute = async (args: unknown) => oven?.(args as never) ?? '';
-  return oven ? [agentsTool({ name: 'oven', description: 'Heats', strict: true, parameters, execute })] : [];
+  const tool = { name: 'oven', description: 'Heats', strict: true as const, parameters, execute, needsApproval };
+  return oven ? [agentsTool(tool)] : [];
 };
 
+function openChatModel({ session, modelUrl, model = 'm', apiKey = 'none', options }: TurnRun) {
+  const chat = new ChatOpenAI({ model, apiKey, configuration: { baseURL: modelUrl }, maxRetries: 0 });
+  return langchain.bulkhead(session, chat, options);
+}
 async function openLangchain(run: TurnRun) {
-  const { session, modelUrl, options } = run;
-  const model = new ChatOpenAI({ model: 'm', apiKey: 'none', configuration: { baseURL: modelUrl }, maxRetries: 0 });
+  const { session } = run;
   return createAgent({
-    model: langchain.bulkhead(session, model, options),
+    model: openChatModel(run),
     tools: [...(await langchain.bulkheadTools(session)), ...ovenOfLangchain(run)],
   });
 }
 async function openAgents(run: TurnRun) {
-  const { session, modelUrl, options } = run;
-  const modelProvider = new OpenAIProvider({ apiKey: 'none', baseURL: modelUrl, useResponses: false });
+  const { session, modelUrl, model = 'm', apiKey = 'none', options } = run;
+  const modelProvider = new OpenAIProvider({ apiKey, baseURL: modelUrl, useResponses: false });
   const runner = new Runner({
     ...openAiAgents.bulkhead(session, { ...options, modelProvider }),
     tracingDisabled: true,
   });
   const tools = [...(await openAiAgents.bulkheadTools(session)), ...ovenOfAgents(run)];
-  return { runner, agent: new Agent({ name: 'Baker', model: 'm', tools }) };
+  return { runner, agent: new Agent({ name: 'Baker', model, tools }) };
 }
 const toMessages = (run: TurnRun) => ({
   messages: [
@@ -452,6 +463,8 @@ function sendCalls(response: ServerResponse, { body }: Asked, calls: readonly Sc
   const asked = calls.map(({ name, args, id }, index) => {
     return { index, id, type: 'function', function: { name, arguments: JSON.stringify(args) } };
   });
+  // LangGraph tells messages apart by it.
+  const answerId = crypto.randomUUID();
   if (body.stream) {
     stream(response).end(
       [
@@ -460,7 +473,7 @@ function sendCalls(response: ServerResponse, { body }: Asked, calls: readonly Sc
       ]
         .map(
           (part) =>
-            `data: ${JSON.stringify({ id: 'x', object: 'chat.completion.chunk', created: 1, model: 'm', ...part })}\n\n`,
+            `data: ${JSON.stringify({ id: answerId, object: 'chat.completion.chunk', created: 1, model: 'm', ...part })}\n\n`,
         )
         .concat('data: [DONE]\n\n')
         .join(''),
@@ -470,7 +483,7 @@ function sendCalls(response: ServerResponse, { body }: Asked, calls: readonly Sc
   const message = { role: 'assistant', content: null, tool_calls: asked };
   const choice = { index: 0, message, finish_reason: 'tool_calls' };
   response.writeHead(200, { 'content-type': 'application/json' });
-  response.end(JSON.stringify({ id: 'x', object: 'chat.completion', created: 1, model: 'm', choices: [choice] }));
+  response.end(JSON.stringify({ id: answerId, object: 'chat.completion', created: 1, model: 'm', choices: [choice] }));
 }
 
 /** Answers with calls of a tool, and then with a text. */
@@ -728,3 +741,257 @@ for (const { name, framework, ways } of listWays(true))
       );
       t.same((await session.turns({ state: 'open' })).items, [], 'and no turn is left open');
     });
+
+for (const { name, framework, ways } of listWays(false))
+  for (const isStreamed of ways)
+    t.test(
+      `${name}${isStreamed ? ', streamed' : ''}: a model that numbers the calls of each answer from zero`,
+      async (t) => {
+        const token = await fixture.issuer.issue('baker');
+        const session = await connect({ url, token }).start({ agentId: 'a', strict: true });
+        const model = await startModelServer(t);
+        const readResults = ({ body }: Asked): string[] =>
+          body.messages
+            .filter(({ role }: { role: string }) => role === 'tool')
+            .map(({ content }: { content: unknown }) => JSON.stringify(content));
+        model.answers = [
+          (response, asked) => {
+            const degrees = [100, 120][readResults(asked).length];
+            if (degrees === undefined) reply('Warm.')(response, asked);
+            else sendCalls(response, asked, [{ name: 'oven', args: { degrees }, id: 'call_0' }]);
+          },
+        ];
+        const turn = {
+          session,
+          modelUrl: model.url,
+          oven: ({ degrees }: { degrees: number }) => `code 4711 at ${degrees}`,
+        };
+        t.equal(await run(framework, isStreamed, turn), null);
+        const results = readResults(model.asked.at(-1) as Asked);
+        t.match(results, [/\[code\] at 100/, /\[code\] at 120/], 'each result is judged, and none replaces another');
+        t.same(await readTranscript(session), [
+          'user: hello',
+          'tool: code [code] at 100',
+          'tool: code [code] at 120',
+          'assistant: Warm.',
+        ]);
+      },
+    );
+
+/** Answers a question whether a call may run, in another process perhaps. Returns the text of the turn. */
+type Decide = (again: TurnRun, isApproved: boolean) => Promise<string>;
+/** Runs a streamed turn until its call needs an approval. */
+const suspensions: Readonly<Record<string, (run: TurnRun) => Promise<Decide>>> = {
+  async 'ai-sdk'(run) {
+    const toolApproval = { oven: 'user-approval' } as never;
+    const asked = await askAiSdk(run);
+    const first = streamText({ ...asked, toolApproval });
+    await first.consumeStream();
+    const { messages } = await first.response;
+    const parts = messages.flatMap(({ content }) => (typeof content === 'string' ? [] : [...content]));
+    const request = parts.find((part) => part.type === 'tool-approval-request');
+    return async (again, approved) => {
+      const approvalId = request?.approvalId ?? '';
+      const approval = { type: 'tool-approval-response' as const, approvalId, approved, reason: 'not today' };
+      const all = [...asked.messages, ...messages, { role: 'tool' as const, content: [approval] }];
+      return streamText({ ...(await askAiSdk(again)), toolApproval, messages: all }).text;
+    };
+  },
+  async langchain(run) {
+    const bind = (one: TurnRun) => openChatModel(one).bindTools?.(ovenOfLangchain(one));
+    const { messages } = toMessages(run);
+    let said: AIMessageChunk | undefined;
+    for await (const chunk of (await bind(run)?.stream(messages)) ?? []) said = said?.concat(chunk) ?? chunk;
+    const [call] = said?.tool_calls ?? [];
+    return async (again, isApproved) => {
+      const [oven] = ovenOfLangchain(again);
+      const refusal = new ToolMessage({ content: 'not today', tool_call_id: call?.id ?? '', status: 'error' });
+      const result = isApproved ? await oven?.invoke(call as never) : refusal;
+      let text = '';
+      for await (const chunk of (await bind(again)?.stream([...messages, said, result] as never)) ?? [])
+        text += chunk.text;
+      return text;
+    };
+  },
+  async 'openai-agents'(run) {
+    const { runner, agent } = await openAgents(run);
+    const first = await runner.run(agent, toItems(run), { stream: true });
+    await first.completed;
+    return async (again, isApproved) => {
+      const opened = await openAgents(again);
+      const state = await RunState.fromString(opened.agent, first.state.toString());
+      for (const pending of state.getInterruptions())
+        if (isApproved) state.approve(pending);
+        else state.reject(pending);
+      const next = await opened.runner.run(opened.agent, state, { stream: true });
+      await next.completed;
+      return next.finalOutput ?? '';
+    };
+  },
+};
+for (const [name, suspend] of Object.entries(suspensions))
+  for (const isApproved of [true, false])
+    t.test(`${name}: a call that a person ${isApproved ? 'approves' : 'refuses'} in another process`, async (t) => {
+      const token = await fixture.issuer.issue('baker');
+      const connectAgain = () => connect({ url, token, runtime: `approval-${name}` });
+      const session = await connectAgain().start({ agentId: 'a', strict: true });
+      const model = await startModelServer(t);
+      model.answers = [callThenSay('oven', { degrees: 200 }, 'c1', 'I see.')];
+      const heated: number[] = [];
+      const oven = ({ degrees }: { degrees: number }): string => {
+        heated.push(degrees);
+        return `code 4711 at ${degrees}`;
+      };
+      const turn = { session, modelUrl: model.url, text: 'Heat it', oven, needsApproval: true };
+      const decide = await suspend(turn);
+      t.same(heated, []);
+      t.match((await session.turns()).items, [{ state: 'open' }], 'the turn waits');
+      const again = { ...turn, session: connectAgain().open(session.id) };
+      t.equal(await decide(again, isApproved), 'I see.');
+      t.same(heated, isApproved ? [210] : []);
+      const result = isApproved ? /code \[code\] at 210/ : /not today|not approved/;
+      t.match(JSON.stringify(model.asked.at(-1)?.body.messages), result);
+      t.match(await readTranscript(session), ['user: Heat it', result, 'assistant: I see.']);
+      t.match((await session.turns()).items, [{ state: 'ended' }], 'the same turn has ended');
+    });
+
+const BRAIN = `providers.brain = {
+  models: [{ id: 'm', name: 'M' }],
+  async *chat({ messages, tools }) {
+    const last = messages.at(-1);
+    const answer = { model: 'm', usage: { inputTokens: 1, outputTokens: 1 } };
+    if (last.role !== 'tool') {
+      const { name } = tools[0];
+      yield { toolCall: { index: 0, id: 'c1', name, argumentsText: '{"degrees":' } };
+      yield { toolCall: { index: 0, argumentsText: '180}' } };
+      return { ...answer, text: '', toolCalls: [{ id: 'c1', name, arguments: { degrees: 180 } }] };
+    }
+    const words = ['Two ', 'loa', 'fs: ', last.text];
+    for (const text of words) yield { text };
+    return { ...answer, text: words.join('') };
+  },
+};`;
+for (const { name, framework, ways } of listWays(true))
+  for (const isStreamed of ways)
+    t.test(`${name}${isStreamed ? ', streamed' : ''}: the model of a plugin calls tools and is judged`, async (t) => {
+      accounts += 1;
+      const account = `brain-${accounts}`;
+      await fixture.install({ account, slug: account, code: BRAIN + GUARD });
+      const session = await open(account);
+      const turn = {
+        session,
+        modelUrl: `${url}/v1`,
+        model: `${account}__brain/m`,
+        apiKey: await fixture.issuer.issue(account),
+        oven: ({ degrees }: { degrees: number }) => `warm at ${degrees}`,
+      };
+      if (isStreamed) {
+        const { text, error } = await collect(framework, turn);
+        t.equal(error, null);
+        t.match(text, /Two loaves: warm at 180/);
+        t.notMatch(text, /loafs|fs: /);
+      } else t.equal(await framework.generate(turn), 'Two loaves: warm at 180');
+      t.same(await readTranscript(session), ['user: hello', 'tool: warm at 180', 'assistant: Two loaves: warm at 180']);
+    });
+
+for (const [name, framework] of Object.entries(frameworks))
+  t.test(`${name}: a stream that its reader leaves: the transcript has what was shown`, async (t) => {
+    const slow = await startSlowModel(t, 'is best.');
+    const session = await open('plain');
+    for await (const event of framework.stream({ session, modelUrl: slow.url })) {
+      const shown = print(event);
+      // A raw event comes before that of the text.
+      if (shown.includes('Wholemeal ') && !/"type":"(raw|model)"/.test(shown)) break;
+    }
+    const model = await startModelServer(t);
+    model.answers = [reply('It goes on.')];
+    const messages = [
+      { role: 'user' as const, content: 'hello' },
+      { role: 'assistant' as const, content: 'Wholemeal ' },
+      { role: 'user' as const, content: 'and now?' },
+    ];
+    t.equal(await framework.generate({ session, modelUrl: model.url, messages }), 'It goes on.');
+    slow.finish();
+    t.same(await readTranscript(session), [
+      'user: hello',
+      'assistant: Wholemeal ',
+      'user: and now?',
+      'assistant: It goes on.',
+    ]);
+  });
+
+t.test('ai-sdk: a stream that is cancelled closes the request to the model', async (t) => {
+  const server = await startModelServer(t);
+  const { promise: closed, resolve } = Promise.withResolvers<void>();
+  server.answers = [
+    (response) => {
+      response.once('close', resolve);
+      stream(response).write(openAiStart + openAiDelta('Wholemeal '));
+    },
+  ];
+  const session = await open('plain');
+  const { model } = await askAiSdk({ session, modelUrl: server.url });
+  const prompt = [{ role: 'user' as const, content: [{ type: 'text' as const, text: 'hello' }] }];
+  const reader = (await model.doStream({ prompt })).stream.getReader();
+  for (let next = await reader.read(); next.value?.type !== 'text-delta'; ) next = await reader.read();
+  await reader.cancel();
+  await closed;
+  t.same(await readTranscript(session), ['user: hello', 'assistant: Wholemeal ']);
+});
+
+t.test('ai-sdk: the provider’s data about a judged text is left out, and a text without an end is kept', async (t) => {
+  const providerMetadata = { local: { logprobs: 'loafs' } };
+  const parts = [
+    { type: 'text-start', id: '1', providerMetadata },
+    { type: 'text-delta', id: '1', delta: 'Two loafs.', providerMetadata },
+    { type: 'error', error: 'overloaded' },
+    { type: 'finish', finishReason: { unified: 'error' }, usage: {}, providerMetadata },
+  ];
+  const content = [{ type: 'text', text: 'Two loafs.', providerMetadata }];
+  const sendParts = (controller: ReadableStreamDefaultController): void => {
+    for (const part of parts) controller.enqueue(part);
+    controller.close();
+  };
+  const model = {
+    specificationVersion: 'v4',
+    provider: 'local',
+    modelId: 'm',
+    supportedUrls: {},
+    doGenerate: async () => ({ content, finishReason: { unified: 'stop' }, usage: {}, warnings: [], providerMetadata }),
+    doStream: async () => ({ stream: new ReadableStream({ start: sendParts }) }),
+  };
+  const prompt = [{ role: 'user' as const, content: [{ type: 'text' as const, text: 'hello' }] }];
+  for (const [account, shown, hidden] of [
+    ['guarded', 'Two loaves.', /loafs/],
+    ['plain', 'Two loafs.', /loaves/],
+  ] as const) {
+    const session = await open(account);
+    const judged = wrapLanguageModel({ model: model as never, middleware: aiSdk.bulkhead(session) });
+    let streamed = '';
+    for await (const part of (await judged.doStream({ prompt })).stream as unknown as AsyncIterable<unknown>)
+      streamed += print(part);
+    t.match(streamed, shown);
+    t.notMatch(streamed, hidden);
+    t.same(await readTranscript(session), ['user: hello', `assistant: ${shown}`]);
+    t.notMatch(print(await judged.doGenerate({ prompt })), hidden);
+  }
+});
+
+t.test('openai-agents: a refusal, which comes without deltas, is judged and in the transcript', async (t) => {
+  const server = await startModelServer(t);
+  const refuse = (refusal: string) => (response: ServerResponse) => {
+    const chunk = (delta: object, finish_reason: string | null) =>
+      `data: ${JSON.stringify({ id: 'x', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index: 0, delta, finish_reason }] })}\n\n`;
+    stream(response).end(`${chunk({ role: 'assistant', refusal }, null)}${chunk({}, 'stop')}data: [DONE]\n\n`);
+  };
+  const framework = frameworks['openai-agents'] as Framework;
+  for (const [account, shown] of [
+    ['guarded', 'No loaves.'],
+    ['plain', 'No loafs.'],
+  ] as const) {
+    server.answers = [refuse('No loafs.')];
+    const session = await open(account);
+    await collect(framework, { session, modelUrl: server.url });
+    t.same(await readTranscript(session), ['user: hello', `assistant: ${shown}`]);
+  }
+});

@@ -1,4 +1,4 @@
-/** Judges one answer of a model, whole or as it is streamed. What is not judged is not returned. */
+/** Judges one answer of a model, whole or as it is streamed, and returns judged texts only. */
 import type { Prompt, Turn } from '../session/session.js';
 import type { ModelCall, RefusedCall } from './model-calls.js';
 interface AnswerOptions {
@@ -9,6 +9,8 @@ interface AnswerOptions {
     readonly signal: AbortSignal | undefined;
     /** Whether a tool is the framework's own. */
     readonly isOwn: (name: string) => Promise<boolean>;
+    /** Returns an id that no other call of the turn has. */
+    readonly onCallId: (callId: string) => string;
     /** Has the plugins judge a call. */
     readonly onCall: (call: ModelCall) => Promise<ModelCall | RefusedCall>;
     /** Keeps refused calls for the model. Returns whether it may be asked again. */
@@ -28,6 +30,8 @@ export declare class JudgedAnswer {
     openStream(): JudgedStream;
     /** Whether a tool is the framework's own, whose calls are shown when they are judged. */
     isOwn(name: string): Promise<boolean>;
+    /** Returns the id that a call will have when it is judged. */
+    nameCall(callId: string): string;
     /** Has the plugins judge a call of a tool. Returns it as they let it pass; null: leave it out. */
     judgeCall(call: ModelCall): Promise<ModelCall | null>;
     /**
@@ -45,9 +49,9 @@ export declare class JudgedStream {
     /** Everything that was returned, judged. */
     shown: string;
     constructor(options: AnswerOptions);
-    /** Returns what may be shown now. @throws VetoError */
+    /** Returns what may be shown now. @throws VetoError; Error after `abandon` */
     push(delta: string): Promise<string>;
-    /** Returns the rest that may be shown. @throws VetoError */
+    /** Returns the rest that may be shown. @throws VetoError; Error after `abandon` */
     end(): Promise<string>;
     abandon(): Promise<void>;
 }

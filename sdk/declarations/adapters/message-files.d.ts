@@ -17,13 +17,13 @@ export declare class MessageFiles {
     /**
      * Returns the files as the plugins let them pass; null: as they were.
      *
-     * @param sent what the files were judged as
+     * @param sent the files as they were sent to be judged
      */
     restore(judged: readonly Attachment[], sent: readonly Attachment[], files: readonly MessageFile[], signal?: AbortSignal): Promise<MessageFile[] | null>;
 }
 /** The text by which a message with files is recognized. */
 export declare const describeFiles: (files: readonly MessageFile[]) => string;
-/** A file at an address, or in it. */
+/** The file at an address, or the bytes in a `data:` address. */
 export declare function readAddress(address: string): Pick<MessageFile, 'data' | 'url'> & {
     readonly mediaType?: string;
 };

@@ -2,9 +2,8 @@
 import type { Json } from '../session/session.js';
 /** A call of a tool that the model asks for. */
 export interface ModelCall {
+    /** Of the model; of a judged call, one that no other call of the turn has. */
     readonly callId: string;
-    /** No other call of the turn has it. */
-    readonly id?: string;
     readonly name: string;
     readonly arguments: Json;
 }

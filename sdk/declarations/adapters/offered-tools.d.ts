@@ -1,4 +1,4 @@
-/** What the session's plugins offer a model: tools, and their skills and commands as two more. */
+/** The session's tools for a model, and the plugins' skills and commands as two more tools. */
 import type { Session, ToolResult } from '../session/session.js';
 interface CallOptions {
     /** The id that the model gave the call. */
