@@ -53,10 +53,11 @@ export class RuntimeStage {
   }
 
   static async open(run: Run, options: StageOptions): Promise<RuntimeStage> {
-    const model = await FakeModel.start();
-    const proxy = await SessionProxy.start(run.own.sessionsUrl);
     const installed = await run.install('judge', judge);
     const watch = await run.watch(installed.installationId);
+    // Last, because open servers keep the process alive where an installation is refused.
+    const model = await FakeModel.start();
+    const proxy = await SessionProxy.start(run.own.sessionsUrl);
     return new RuntimeStage(run, { model, proxy, judge: installed, watch }, options);
   }
 

@@ -54,8 +54,8 @@ function startCommand(program: string): string[] {
 }
 
 /** Runs the command as it is typed, with an account of its own. */
-async function conformRuntime(program: string, options: readonly string[] = []) {
-  const token = await makeToken();
+async function conformRuntime(program: string, options: readonly string[] = [], ownToken: string | null = null) {
+  const token = ownToken ?? (await makeToken());
   const command = [join(root, 'pack/bulkhead.ts'), 'conform-runtime', ...options, '--', ...startCommand(program)];
   const env = { ...process.env, BULKHEAD_URL: service.url, BULKHEAD_TOKEN: token };
   return promisify(execFile)(process.execPath, command, { env, maxBuffer: OUTPUT_MAX_BYTES })
@@ -155,4 +155,5 @@ t.test('it prints a table, and says how to use it', async (t) => {
   const table = /^BROKEN .*A call runs once.*\n +seen: .*\n +to do: .*\n1 scenarios: 0 held, 1 broken, 0 skipped/;
   t.match(stdout, table);
   t.match(await conformRuntime('plain', ['--only', 'no such words']), { code: 2 });
+  t.match(await conformRuntime('plain', [], 'nonsense'), { code: 4 }, 'a token that is refused ends it');
 });

@@ -146,6 +146,26 @@ export const pieces: RuntimeChapter = {
         requireAnswer(await exchange.hear(), 'Two loaves. The rest.');
       },
     ),
+    scenario(
+      'Killed between two sentences: the message is judged once, and the transcript has what was shown and the new answer.',
+      'After a restart with the same runtime name, open the turn again with the id of its message.',
+      async (scene) => {
+        const never = new Promise<void>(() => undefined);
+        scene.script({ deltas: ['Two loafs. The', ' rest.'], afterFirst: never }, 'The whole.');
+        const id = `${scene.mark}-crash`;
+        const first = scene.start();
+        const exchange = scene.begin('hello', { id, by: first });
+        await scene.untilAsked();
+        scene.requireStreaming();
+        await exchange.untilShown('Two loaves.');
+        await first.kill();
+        requireAnswer(await scene.say('hello', { id, by: scene.start() }), 'The whole.');
+        expect(await scene.count('inbound'), 1, 'judgements');
+        const texts = (await scene.texts('assistant')).map((text) => text.trim());
+        expect(texts, ['Two loaves.', 'The whole.'], 'messages of the agent');
+        expect(await scene.turns(), ['ended'], 'the turns');
+      },
+    ),
     scenario('Sentences before a stopped one are shown, and neither it nor the next ones.', FINAL, async (scene) => {
       const heard = await scene
         .script(...[{ deltas: cutWords('One loaf. Two loafs. It is classified. The end.') }])
