@@ -152,7 +152,7 @@ function describeReminder({ id, sessionId, text, to, zone, repeat, nextAt, lastA
         run={() => callSessions('DELETE', `/sessions/${sessionId}/notifications/${encodeURIComponent(id)}`)}
         done="The reminder is cancelled"
       >
-        <Text>What is to come of it does not happen.</Text>
+        <Text>It will not be due again.</Text>
       </ConfirmButton>,
     ],
   };

@@ -39,29 +39,29 @@ export type Fetch = (input: Request | URL | string, init?: RequestInit) => Promi
 const OPEN_MAX = 16;
 
 export function createFetch(send: SendHttp): Fetch {
-  const places = new Places();
+  const slots = new RequestSlots();
   let serial = 0;
   const fetch: Fetch = async (input, init) => {
     const request = new Request(input, init);
     request.signal.throwIfAborted();
     serial += 1;
-    const exchange = new Exchange(send, String(serial), places, request);
+    const exchange = new Exchange(send, String(serial), slots, request);
     return exchange.run();
   };
   return fetch;
 }
 
 /**
- * Lets requests beyond the bound wait. While one waits, the open bodies are read into memory: a plugin may read none of them before
- * it has the response that waits, or never.
+ * Queues requests beyond the bound. While one waits, the open bodies are read into memory: the plugin may read them after the
+ * response of that request, or never.
  */
-class Places {
+class RequestSlots {
   readonly #waiting: (() => void)[] = [];
   /** Requests whose bodies are open. */
   readonly #open = new Set<Exchange>();
   #taken = 0;
 
-  async take(): Promise<void> {
+  async acquire(): Promise<void> {
     if (this.#taken < OPEN_MAX) this.#taken += 1;
     else {
       for (const exchange of this.#open) void exchange.bufferBody();
@@ -74,7 +74,7 @@ class Places {
     if (this.#waiting.length > 0) void exchange.bufferBody();
   }
 
-  free(exchange: Exchange): void {
+  release(exchange: Exchange): void {
     this.#open.delete(exchange);
     const next = this.#waiting.shift();
     if (next) next();
@@ -86,19 +86,19 @@ class Places {
 class Exchange {
   readonly #send: SendHttp;
   readonly #id: string;
-  readonly #places: Places;
+  readonly #slots: RequestSlots;
   readonly #request: Request;
   #body: ReadableStreamDefaultController<Uint8Array> | null = null;
   #onAbort: () => void = () => undefined;
   #reading: Promise<void> | null = null;
   #isBuffering = false;
-  #isPlaced = false;
+  #hasSlot = false;
   #isOver = false;
 
-  constructor(send: SendHttp, id: string, places: Places, request: Request) {
+  constructor(send: SendHttp, id: string, slots: RequestSlots, request: Request) {
     this.#send = send;
     this.#id = id;
-    this.#places = places;
+    this.#slots = slots;
     this.#request = request;
   }
 
@@ -130,7 +130,7 @@ class Exchange {
     const init: Record<string, unknown> = { method, headers: sendableHeaders(headers) };
     if (body !== null) init.body = body;
     if (redirect === 'error') init.redirect = redirect;
-    await this.#takePlace();
+    await this.#acquireSlot();
     let answer: HttpAnswer;
     try {
       answer = (await this.#send.open(this.#id, url, init)) as HttpAnswer;
@@ -145,15 +145,15 @@ class Exchange {
     if (isEmpty && isOpen) this.#close();
     if (isEmpty || !isOpen) this.#end();
     const content = isOpen ? this.#openBody(bodyBytes) : bodyBytes;
-    if (!this.#isOver) this.#places.addOpen(this);
+    if (!this.#isOver) this.#slots.addOpen(this);
     return createResponse(isEmpty ? null : content, readHeaders(answer.headers), { type: 'basic', url, status });
   }
 
-  async #takePlace(): Promise<void> {
-    await this.#places.take();
-    this.#isPlaced = !this.#isOver;
+  async #acquireSlot(): Promise<void> {
+    await this.#slots.acquire();
+    this.#hasSlot = !this.#isOver;
     if (!this.#isOver) return;
-    this.#places.free(this);
+    this.#slots.release(this);
     this.#request.signal.throwIfAborted();
   }
 
@@ -211,7 +211,7 @@ class Exchange {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#request.signal.removeEventListener('abort', this.#onAbort);
-    if (this.#isPlaced) this.#places.free(this);
+    if (this.#hasSlot) this.#slots.release(this);
   }
 }
 

@@ -80,7 +80,7 @@ export interface OwnTool {
   readonly parameters?: Readonly<Record<string, Json>>;
   /** Whether a call may run again after a crash of the runtime. Default: its result is then that it may have run. */
   readonly isRepeatable?: boolean;
-  /** Performs a call of `turn.call`. Returns a text, a JSON value or a tool result; what it throws is a failed result. */
+  /** Performs a call of `turn.call`. Returns a text, a JSON value or a tool result; an error is a failed result. */
   readonly run?: (args: never, call: { readonly callId: string; readonly signal?: AbortSignal }) => unknown;
 }
 /** A judged call of a tool of the runtime. */
@@ -252,7 +252,7 @@ export interface OwnSshHost {
   readonly user: string;
   /** Pinned keys. Empty: nothing is sent to the host. */
   readonly hostKeys: readonly string[];
-  /** What it logs in with. */
+  /** How it logs in. */
   readonly login: 'key' | 'password';
   /** The last test since the last change. Null: none. */
   readonly testedAt: string | null;
@@ -261,7 +261,7 @@ export interface OwnSshHost {
   readonly createdAt: string;
   readonly updatedAt: string;
 }
-/** What the test of an SSH host found. */
+/** The result of a test of an SSH host. */
 export interface SshTest {
   readonly ok: boolean;
   /** The key that the host shows. Null: it was not reached. */

@@ -3,7 +3,7 @@ import type { Json, OwnCall, OwnTool, ToolResult } from './api-types.ts';
 
 const failed = (text: string): ToolResult => ({ content: [{ type: 'text', text }], isError: true });
 
-/** What the service knows of tools: neither their functions nor what a crash means for them. */
+/** The fields of tools that the service keeps. The others matter to this process alone. */
 export const describeTools = (tools: readonly OwnTool[]): Pick<OwnTool, 'name' | 'description' | 'parameters'>[] =>
   tools.map(({ name, description, parameters }) => ({
     name,
@@ -28,7 +28,7 @@ export class OwnTools {
     return running;
   }
 
-  /** Performs a judged call. What the tool throws is a result that the model can read. @throws Error without a function */
+  /** Performs a judged call. An error of the tool is a result that the model can read. @throws Error without a function */
   async perform({ callId, name, arguments: args, isRepeated }: OwnCall, signal?: AbortSignal): Promise<ToolResult> {
     const tool = this.#tools.get(name);
     if (!tool?.run)

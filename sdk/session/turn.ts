@@ -53,7 +53,7 @@ export class Turn {
   }
 
   /**
-   * Calls a tool once, your own too. What a model can correct is a result with `isError`. Aborting the signal aborts the call.
+   * Calls a tool once, your own too. An error that a model can correct is a result with `isError`. Aborting the signal aborts the call.
    *
    * @param callId your own id; the same id answers the same result for 24 hours
    * @param options.keepRunning the tool goes on when this process ends, and the same id answers its result
