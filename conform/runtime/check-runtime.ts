@@ -3,7 +3,7 @@ import { Mismatch, Skipped } from '../expect.ts';
 import { Run } from '../run.ts';
 import type { Guard } from './judges.ts';
 import { runtimeChapters } from './runtime-chapters.ts';
-import { RuntimeStage, type ServiceClock } from './runtime-stage.ts';
+import { RuntimeFixture, type ServiceClock } from './runtime-fixture.ts';
 import type { Scenario } from './scenario.ts';
 import { Scene } from './scene.ts';
 
@@ -53,16 +53,16 @@ export async function checkRuntime(check: RuntimeCheck): Promise<ScenarioResult[
   if (planned.length === 0) return [];
   const run = new Run({ rest: check.rest, sessions: check.sessions, webhooks: null }, check.token, null);
   try {
-    const stage = await RuntimeStage.open(run, check);
+    const fixture = await RuntimeFixture.open(run, check);
     try {
       const results: ScenarioResult[] = [];
       for (const [guard, group] of Map.groupBy(planned, (one) => one.guard)) {
-        await stage.setGuard(guard);
-        results.push(...(await playGroup(stage, group, check)));
+        await fixture.setGuard(guard);
+        results.push(...(await playGroup(fixture, group, check)));
       }
       return results;
     } finally {
-      await stage.close();
+      await fixture.close();
     }
   } finally {
     await run.close();
@@ -78,7 +78,7 @@ function selectScenarios(only: string | undefined): Planned[] {
 }
 
 async function playGroup(
-  stage: RuntimeStage,
+  fixture: RuntimeFixture,
   group: readonly Planned[],
   check: RuntimeCheck,
 ): Promise<ScenarioResult[]> {
@@ -87,7 +87,7 @@ async function playGroup(
   const work = async (): Promise<void> => {
     for (const [index, planned] of queue) {
       check.signal.throwIfAborted();
-      const result = await playScenario(stage, planned);
+      const result = await playScenario(fixture, planned);
       results[index] = result;
       check.onResult(result);
     }
@@ -97,16 +97,16 @@ async function playGroup(
 }
 
 /** Plays a scenario, again where a plugin of the kit ended meanwhile: a busy machine is not the runtime's fault. */
-async function playScenario(stage: RuntimeStage, planned: Planned): Promise<ScenarioResult> {
+async function playScenario(fixture: RuntimeFixture, planned: Planned): Promise<ScenarioResult> {
   for (let left = REPLAYS_MAX; ; left -= 1) {
-    const { crashes } = stage;
-    const result = await playOnce(stage, planned);
-    if (result.verdict !== 'broken' || stage.crashes === crashes || left === 0) return result;
-    await stage.untilJudgeRuns();
+    const { crashes } = fixture;
+    const result = await playOnce(fixture, planned);
+    if (result.verdict !== 'broken' || fixture.crashes === crashes || left === 0) return result;
+    await fixture.untilJudgeRuns();
   }
 }
 
-async function playOnce(stage: RuntimeStage, { chapter, scenario }: Planned): Promise<ScenarioResult> {
+async function playOnce(fixture: RuntimeFixture, { chapter, scenario }: Planned): Promise<ScenarioResult> {
   const started = performance.now();
   const finish = (verdict: ScenarioVerdict, seen: string | null): ScenarioResult => ({
     chapter,
@@ -116,7 +116,7 @@ async function playOnce(stage: RuntimeStage, { chapter, scenario }: Planned): Pr
     advice: verdict === 'broken' ? scenario.advice : null,
     ms: Math.round(performance.now() - started),
   });
-  const scene = await Scene.open(stage);
+  const scene = await Scene.open(fixture);
   try {
     await scenario.play(scene);
     return finish('held', null);

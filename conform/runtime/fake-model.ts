@@ -78,11 +78,11 @@ export class FakeModel {
     const script = this.#scripts.get(mark);
     if (!script || script.requests.length >= times) return;
     const { promise, resolve } = Promise.withResolvers<void>();
-    const look = (): void => {
+    const check = (): void => {
       if (script.requests.length >= times) resolve();
     };
-    script.onRequest.add(look);
-    await promise.finally(() => script.onRequest.delete(look));
+    script.onRequest.add(check);
+    await promise.finally(() => script.onRequest.delete(check));
   }
 
   close(): void {
@@ -118,7 +118,7 @@ export class FakeModel {
     }
     const answer = script.answers[Math.min(script.requests.length, script.answers.length - 1)] ?? {};
     script.requests.push(asked);
-    for (const look of script.onRequest) look();
+    for (const check of script.onRequest) check();
     await answer.before;
     if (answer.status !== undefined) {
       sendError(response, answer.status, 'The model fails, as the scenario says.');

@@ -73,25 +73,25 @@ export class Exchange {
   /** Waits until the user sees a text. @throws Mismatch when the answer ends before */
   async untilShown(text: string): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const look = (): void => {
+    const check = (): void => {
       if (this.shown.includes(text)) resolve();
       else if (this.endedAt !== null) reject(new Mismatch(`the answer ended without “${text}”: “${this.shown}”`));
     };
-    this.#onChange.add(look);
-    look();
-    await within(`“${text}” in the answer`, promise).finally(() => this.#onChange.delete(look));
+    this.#onChange.add(check);
+    check();
+    await within(`“${text}” in the answer`, promise).finally(() => this.#onChange.delete(check));
   }
 
   note({ text, end, reason }: Line): void {
     if (typeof text === 'string') this.pieces.push(text);
     if (end === 'done' || end === 'failed') this.finish(end, typeof reason === 'string' ? reason : '');
-    for (const look of this.#onChange) look();
+    for (const check of this.#onChange) check();
   }
 
   finish(kind: EndKind, reason = ''): void {
     this.endedAt ??= this.pieces.length;
     this.#end.resolve({ kind, reason });
-    for (const look of this.#onChange) look();
+    for (const check of this.#onChange) check();
   }
 }
 

@@ -3,9 +3,9 @@ import { randomUUID } from 'node:crypto';
 import { ensure, Mismatch, Skipped } from '../expect.ts';
 import type { LogLine } from '../log-watch.ts';
 import { findOffered, type ModelAnswer, type ModelCall, type ModelRequest } from './fake-model.ts';
+import type { RuntimeFixture } from './runtime-fixture.ts';
 import type { Exchange, Heard, RuntimeProcess, UserMessage } from './runtime-process.ts';
 import { within } from './runtime-process.ts';
-import type { RuntimeStage } from './runtime-stage.ts';
 import type { FaultKind } from './session-proxy.ts';
 
 interface Said {
@@ -21,7 +21,7 @@ export interface TranscriptLine {
 }
 
 export class Scene {
-  readonly stage: RuntimeStage;
+  readonly fixture: RuntimeFixture;
   readonly sessionId: string;
   /** In each message of the scenario: tells its model's requests apart. */
   readonly mark: string;
@@ -29,25 +29,25 @@ export class Scene {
   #messages = 0;
   readonly #processes: RuntimeProcess[] = [];
 
-  private constructor(stage: RuntimeStage, sessionId: string, mark: string) {
-    this.stage = stage;
+  private constructor(fixture: RuntimeFixture, sessionId: string, mark: string) {
+    this.fixture = fixture;
     this.sessionId = sessionId;
     this.mark = mark;
   }
 
-  static async open(stage: RuntimeStage, agentId = 'baker'): Promise<Scene> {
-    return new Scene(stage, await stage.run.newSession(agentId), `case-${stage.run.nextNumber()}`);
+  static async open(fixture: RuntimeFixture, agentId = 'baker'): Promise<Scene> {
+    return new Scene(fixture, await fixture.run.newSession(agentId), `case-${fixture.run.nextNumber()}`);
   }
 
   /** The same scenario in a session of an agent that a plugin treats in its own way. */
   withAgent(agentId: string): Promise<Scene> {
-    return Scene.open(this.stage, agentId);
+    return Scene.open(this.fixture, agentId);
   }
 
   /** Sets what the model answers, in order; the last answer stays. */
   script(...answers: readonly (ModelAnswer | string)[]): this {
     const full = answers.map((answer) => (typeof answer === 'string' ? { deltas: cutWords(answer) } : answer));
-    this.#requests = this.stage.model.play(this.mark, full);
+    this.#requests = this.fixture.model.play(this.mark, full);
     return this;
   }
 
@@ -58,7 +58,7 @@ export class Scene {
 
   /** The name of a tool of the kit. */
   tool(name: string): string {
-    return `${this.stage.judgeSlug}__${name}`;
+    return `${this.fixture.judgeSlug}__${name}`;
   }
 
   /** Whether the model was offered a tool of the kit. */
@@ -74,7 +74,7 @@ export class Scene {
   /** Gives the runtime a message. It does not wait for the answer. */
   begin(
     text: string,
-    { id, trigger = 'user', by = this.stage.runtime(), session = this.sessionId }: Said = {},
+    { id, trigger = 'user', by = this.fixture.runtime(), session = this.sessionId }: Said = {},
   ): Exchange {
     this.#messages += 1;
     const message = {
@@ -93,36 +93,36 @@ export class Scene {
   }
 
   abort(exchange: Exchange): void {
-    this.stage.runtime().abort(exchange);
+    this.fixture.runtime().abort(exchange);
   }
 
   /** Starts a process of the runtime for this scenario alone. @param name of the runtime: another one holds other turns */
   start(name = `${this.mark}-runtime`): RuntimeProcess {
-    const process = this.stage.startRuntime(name);
+    const process = this.fixture.startRuntime(name);
     this.#processes.push(process);
     return process;
   }
 
   untilAsked(times = 1): Promise<void> {
-    return within(`request ${times} to the model`, this.stage.model.untilAsked(this.mark, times));
+    return within(`request ${times} to the model`, this.fixture.model.untilAsked(this.mark, times));
   }
 
   /** Breaks the next requests of this session to the session API. @param path below the session */
   break(kind: FaultKind, method: string, path: RegExp | string, times = 1): Promise<void> {
     const tail = typeof path === 'string' ? path : path.source;
     const wanted = new RegExp(`^${method} /sessions/${this.sessionId}${tail}$`);
-    return this.stage.proxy.break(kind, wanted, times);
+    return this.fixture.proxy.break(kind, wanted, times);
   }
 
   /** Lets time pass for this session. */
   async letPass(seconds: number): Promise<void> {
-    const { clock } = this.stage;
+    const { clock } = this.fixture;
     if (clock === null) throw new Skipped('the clock of this service cannot be set: see docs/conform-runtime.md');
     await clock.advance(this.sessionId, seconds);
   }
 
   async transcript(): Promise<TranscriptLine[]> {
-    const { own } = this.stage.run;
+    const { own } = this.fixture.run;
     const path = `/sessions/${this.sessionId}/messages?limit=200`;
     return (await own.need(own.session('GET', path))).items;
   }
@@ -135,7 +135,7 @@ export class Scene {
 
   /** The state of each turn, oldest first. */
   async turns(): Promise<string[]> {
-    const { own } = this.stage.run;
+    const { own } = this.fixture.run;
     const { items } = await own.need(own.session('GET', `/sessions/${this.sessionId}/turns`));
     return items.map(({ state }: { state: string }) => state);
   }
@@ -143,16 +143,16 @@ export class Scene {
   /** How often the kit's plugin has logged a message for this session. */
   async count(message: string): Promise<number> {
     const mark = randomUUID();
-    const { own } = this.stage.run;
+    const { own } = this.fixture.run;
     // Of another session, whose tools no scenario stops: the lines of a plugin come in order.
-    const path = `/sessions/${await this.stage.run.session()}/tools/${this.tool('mark')}`;
+    const path = `/sessions/${await this.fixture.run.session()}/tools/${this.tool('mark')}`;
     await own.need(own.session('POST', path, { callId: mark, arguments: { mark } }));
-    await this.stage.watch.find('the kit', ({ message: line }) => line === `mark ${mark}`);
+    await this.fixture.watch.find('the kit', ({ message: line }) => line === `mark ${mark}`);
     return this.#lines().filter((line) => line.message === message).length;
   }
 
   untilLogged(message: string): Promise<LogLine> {
-    return this.stage.watch.find(message, (line) => line.message === message && line.sessionId === this.sessionId);
+    return this.fixture.watch.find(message, (line) => line.message === message && line.sessionId === this.sessionId);
   }
 
   /** The next message of the session is answered: the scenario has left nothing behind. */
@@ -179,7 +179,7 @@ export class Scene {
   }
 
   #lines(): LogLine[] {
-    return this.stage.watch.lines.filter(({ sessionId }) => sessionId === this.sessionId);
+    return this.fixture.watch.lines.filter(({ sessionId }) => sessionId === this.sessionId);
   }
 }
 

@@ -1,6 +1,6 @@
 /** A service's clock for one session: whatever the database keeps of the session becomes older. The service has no such setting. */
 import type { Pool } from 'pg';
-import type { ServiceClock } from '../../conform/runtime/runtime-stage.ts';
+import type { ServiceClock } from '../../conform/runtime/runtime-fixture.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { listRows } from '../../db/postgres/rows.ts';
 

@@ -147,12 +147,12 @@ export const messages: RuntimeChapter = {
       'A due reminder is answered, and is not judged again as a message of the user.',
       'Open the turn with the id of the reminder’s message and the trigger `schedule`.',
       async (scene) => {
-        const { own } = scene.stage.run;
+        const { own } = scene.fixture.run;
         const path = `/sessions/${scene.sessionId}`;
         const text = `Turn the oven off (${scene.mark})`;
         const at = new Date(Date.now() + SOON_MS).toISOString();
         await own.need(own.session('POST', `${path}/notifications`, { text, at, to: 'agent', trigger: 'user' }), 201);
-        const due = await scene.stage.run.until('the reminder', async () =>
+        const due = await scene.fixture.run.until('the reminder', async () =>
           (await scene.transcript()).find(({ role }) => role === 'user'),
         );
         scene.script('It is off.');
@@ -166,7 +166,7 @@ export const messages: RuntimeChapter = {
       'Give the model’s client its own key.',
       async (scene) => {
         const heard = await scene.script('Yes.').say('hello');
-        scene.requireUnasked(scene.stage.run.own.token);
+        scene.requireUnasked(scene.fixture.run.own.token);
         requireAnswer(heard, 'Yes.');
       },
     ),
@@ -198,7 +198,7 @@ export const messages: RuntimeChapter = {
         scene.script({ deltas: ['An ', 'old answer.'], before: finish.promise });
         const exchange = scene.begin('hello');
         await scene.untilAsked();
-        const { own } = scene.stage.run;
+        const { own } = scene.fixture.run;
         await own.session('POST', `/sessions/${scene.sessionId}/clear`, { trigger: 'user' });
         finish.resolve();
         await exchange.end();
@@ -214,7 +214,7 @@ export const messages: RuntimeChapter = {
         scene.script({ deltas: ['An ', 'old answer.'], before: finish.promise });
         const exchange = scene.begin('hello');
         await scene.untilAsked();
-        const { own } = scene.stage.run;
+        const { own } = scene.fixture.run;
         await own.need(own.session('DELETE', `/sessions/${scene.sessionId}`), 204);
         finish.resolve();
         const end = await exchange.end();

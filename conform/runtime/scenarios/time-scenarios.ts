@@ -58,7 +58,7 @@ export const time: RuntimeChapter = {
       'A reminder is due in the middle of a turn: the turn goes on, and the reminder is answered after it.',
       REMINDER,
       async (scene) => {
-        const { own } = scene.stage.run;
+        const { own } = scene.fixture.run;
         const finish = Promise.withResolvers<void>();
         scene.script({ deltas: ['Forty ', 'loaves.'], before: finish.promise }, 'It is off.');
         const text = `Turn the oven off (${scene.mark})`;
@@ -68,7 +68,7 @@ export const time: RuntimeChapter = {
         const exchange = scene.begin('how many?');
         await scene.untilAsked();
         await scene.letPass(HOUR_S);
-        const due = await scene.stage.run.until('the reminder', async () =>
+        const due = await scene.fixture.run.until('the reminder', async () =>
           (await scene.transcript()).find((line) => line.role === 'user' && line.text === text),
         );
         finish.resolve();

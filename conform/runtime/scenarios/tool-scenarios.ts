@@ -168,7 +168,7 @@ export const tools: RuntimeChapter = {
         scene.abort(exchange);
         await exchange.end();
         // It comes after the call has ended, so it is of no session.
-        await scene.stage.watch.find('the abort', ({ message }) => message === 'aborted tool');
+        await scene.fixture.watch.find('the abort', ({ message }) => message === 'aborted tool');
         await scene.goesOn();
         expect(await scene.count('ran wait'), 1, 'runs of the tool');
       },

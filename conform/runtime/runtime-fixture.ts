@@ -19,13 +19,13 @@ export interface ServiceClock {
   advance(sessionId: string, seconds: number): Promise<void>;
 }
 /** How the runtime is started, and what is known of the service. */
-interface StageOptions {
+interface FixtureOptions {
   readonly command: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly clock?: ServiceClock;
 }
 
-export class RuntimeStage {
+export class RuntimeFixture {
   readonly run: Run;
   readonly model: FakeModel;
   readonly proxy: SessionProxy;
@@ -33,7 +33,7 @@ export class RuntimeStage {
   readonly watch: LogWatch;
   /** Null: it cannot be set. */
   readonly clock: ServiceClock | null;
-  readonly #options: StageOptions;
+  readonly #options: FixtureOptions;
   #runtime: RuntimeProcess | null = null;
   /** The installation that judges the agent's texts now. */
   #guard: InstalledPlugin | null = null;
@@ -41,7 +41,7 @@ export class RuntimeStage {
   private constructor(
     run: Run,
     parts: { model: FakeModel; proxy: SessionProxy; judge: InstalledPlugin; watch: LogWatch },
-    options: StageOptions,
+    options: FixtureOptions,
   ) {
     this.run = run;
     this.model = parts.model;
@@ -52,13 +52,13 @@ export class RuntimeStage {
     this.#options = options;
   }
 
-  static async open(run: Run, options: StageOptions): Promise<RuntimeStage> {
+  static async open(run: Run, options: FixtureOptions): Promise<RuntimeFixture> {
     const installed = await run.install('judge', judge);
     const watch = await run.watch(installed.installationId);
     // Last, because open servers keep the process alive where an installation is refused.
     const model = await FakeModel.start();
     const proxy = await SessionProxy.start(run.own.sessionsUrl);
-    return new RuntimeStage(run, { model, proxy, judge: installed, watch }, options);
+    return new RuntimeFixture(run, { model, proxy, judge: installed, watch }, options);
   }
 
   /** The process that most scenarios share. It is started again when it has ended. */
