@@ -50,6 +50,7 @@ export async function replaceChannelAddress(
   await requireInstallation(services, caller, installationId);
   const channel = await inTransaction(services.pool, (tx) => replaceAddress(tx, installationId, channelId));
   if (!channel) throw unknownChannel();
+  await services.listener.catchUp();
   return channel;
 }
 
@@ -69,6 +70,7 @@ export async function disconnectChannel(
     return deleted;
   });
   if (!isDeleted) throw unknownChannel();
+  await services.listener.catchUp();
 }
 
 const unknownChannel = () => new Problem('not_found', 'The installation has no channel with this id.');

@@ -23,14 +23,20 @@ interface Known {
   readonly found: FoundAddress;
   until: number;
 }
+interface Lookup {
+  readonly found: Promise<FoundAddress>;
+  /** How many changes were known when it began. */
+  readonly changes: number;
+}
 
 export class Addresses {
   readonly #pool: Pool;
   readonly #listener: Listener;
   readonly #known = new LRUCache<string, Known>({ max: KNOWN_MAX });
-  readonly #asking = new Map<string, Promise<FoundAddress>>();
-
+  readonly #asking = new Map<string, Lookup>();
   readonly #onError: (error: Error) => void;
+  /** Changes that this process was notified of. What was read before the last one may be out of date. */
+  #changes = 0;
   #loading: Promise<void> | null = null;
   #isClosed = false;
 
@@ -64,7 +70,7 @@ export class Addresses {
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#loading;
-    await Promise.allSettled(this.#asking.values());
+    await Promise.allSettled([...this.#asking.values()].map(({ found }) => found));
   }
 
   /**
@@ -100,35 +106,46 @@ export class Addresses {
 
   async #loadPages(): Promise<void> {
     for (let after: string | undefined = ''; after !== undefined && !this.#isClosed; ) {
+      const changes = this.#changes;
       const page = await listAddresses(this.#pool, after, Math.min(PAGE, KNOWN_MAX - this.#known.size));
-      for (const { routingId, address } of page) if (!this.#known.has(routingId)) this.#store(routingId, address);
+      for (const { routingId, address } of page)
+        if (!this.#known.has(routingId)) this.#store(routingId, address, changes);
       after = page.at(-1)?.routingId;
     }
   }
 
   #reload(routingId: string): void {
+    this.#changes += 1;
     const known = this.#known.peek(routingId);
     if (known) known.until = 0;
     this.#load(routingId).catch(() => undefined);
   }
 
   #load(routingId: string): Promise<FoundAddress> {
+    const changes = this.#changes;
     const asking = this.#asking.get(routingId);
-    if (asking) return asking;
-    const lookup = findAddress(this.#pool, routingId)
-      .then((found) => this.#store(routingId, found))
-      .finally(() => this.#asking.delete(routingId));
-    this.#asking.set(routingId, lookup);
-    return lookup;
+    if (asking?.changes === changes) return asking.found;
+    const found = findAddress(this.#pool, routingId)
+      .then((address) => this.#store(routingId, address, changes))
+      .finally(() => {
+        if (this.#asking.get(routingId)?.found === found) this.#asking.delete(routingId);
+      });
+    this.#asking.set(routingId, { found, changes });
+    return found;
   }
 
-  #store(routingId: string, found: FoundAddress): FoundAddress {
-    this.#known.set(routingId, { found, until: performance.now() + (found === 'unknown' ? UNKNOWN_MS : KNOWN_MS) });
+  /** @param changes how many were known before it was read */
+  #store(routingId: string, found: FoundAddress, changes: number): FoundAddress {
+    const isCurrent = changes === this.#changes;
+    const lifetime = found === 'unknown' ? UNKNOWN_MS : KNOWN_MS;
+    if (isCurrent || !this.#known.has(routingId))
+      this.#known.set(routingId, { found, until: isCurrent ? performance.now() + lifetime : 0 });
     return found;
   }
 
   /** Marks entries as expired but keeps them, for use while the database is unavailable. */
   #expire(concerns: (routingId: string, found: FoundAddress) => boolean): void {
+    this.#changes += 1;
     for (const [routingId, known] of this.#known) if (concerns(routingId, known.found)) known.until = 0;
   }
 }

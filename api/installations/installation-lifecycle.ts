@@ -134,6 +134,8 @@ export async function uninstall(services: Services, caller: Caller, installation
   await changeLockedInstallation(services, caller, installationId, (tx, installation) =>
     beginUninstall(tx, services.queues, installation, 'user'),
   );
+  // Its webhook addresses are gone from now on.
+  await services.listener.catchUp();
 }
 
 /**

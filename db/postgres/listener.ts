@@ -33,6 +33,11 @@ export interface Listener {
    */
   holdShared(name: string): Promise<Subscription>;
   isConnected(): boolean;
+  /**
+   * Resolves when this process was notified of all transactions that have ended, so that its caches know what it has changed.
+   * Without a connection, at once: the next one treats everything as changed.
+   */
+  catchUp(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -158,6 +163,11 @@ class ListeningConnection implements Listener {
   async #releaseShared(lock: { readonly name: string }): Promise<void> {
     if (!this.#held.delete(lock)) return;
     await this.#client?.query(`SELECT pg_advisory_unlock_shared(${LOCK_KEY})`, [lock.name]).catch(() => undefined);
+  }
+
+  async catchUp(): Promise<void> {
+    // The server sends notifications before it answers the next statement. A connection that is lost has nothing to catch up.
+    await this.#client?.query('SELECT').catch(() => undefined);
   }
 
   async close(): Promise<void> {

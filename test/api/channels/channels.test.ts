@@ -1,6 +1,7 @@
 /** Channels over REST: connect, replace, disconnect; deliveries and events looked at and replayed. */
 import { randomUUIDv7 } from 'node:crypto';
 import t from 'tap';
+import { Addresses } from '../../../api/ingress/address-cache.ts';
 import type { Introspect } from '../../../api/services.ts';
 import { findAddress } from '../../../db/channels/channels.ts';
 import { insertDeliveries } from '../../../db/channels/deliveries.ts';
@@ -65,6 +66,53 @@ t.test('a channel has a random address, which its installation shows', async (t)
   t.same((await ann.get(at)).body.channels, []);
   t.equal((await ann.delete(`${at}/channels/${made.body.id}`)).status, 404);
   t.equal((await ann.post(`${at}/channels/${made.body.id}/replace-address`)).status, 404);
+});
+
+t.test(
+  'when the change is answered, a replaced, disconnected or uninstalled address is known to be gone',
+  async (t) => {
+    const addresses = await Addresses.open(api.pool, api.services.listener, (error) => t.error(error));
+    t.teardown(() => addresses.close());
+    const second = (await ben.post('/installations', { slug: 'inbox' })).body;
+    for (let round = 0; round < 10; round += 1) {
+      const made = await connect();
+      t.match(await addresses.find(routingOf(made.webhookUrl)), { channelId: made.id });
+      const replaced = (await ann.post(`${at}/channels/${made.id}/replace-address`)).body;
+      t.equal(await addresses.find(routingOf(made.webhookUrl)), 'retired');
+      t.match(await addresses.find(routingOf(replaced.webhookUrl)), { channelId: made.id });
+      await ann.delete(`${at}/channels/${made.id}`);
+      t.equal(await addresses.find(routingOf(replaced.webhookUrl)), 'retired');
+    }
+    const last = (await ben.post(`/installations/${second.id}/channels`, { name: 'desk' })).body;
+    t.match(await addresses.find(routingOf(last.webhookUrl)), { channelId: last.id });
+    await ben.delete(`/installations/${second.id}`);
+    t.equal(await addresses.find(routingOf(last.webhookUrl)), 'retired');
+  },
+);
+
+t.test('an address that is replaced while it is looked up is looked up again', async (t) => {
+  const { body: made } = await ann.post(`${at}/channels`, { name: 'desk' });
+  const isRead = Promise.withResolvers<void>();
+  const isReplaced = Promise.withResolvers<void>();
+  const slow = Object.assign(Object.create(api.pool) as typeof api.pool, {
+    query: async (...asked: Parameters<typeof api.pool.query>) => {
+      const answer = await api.pool.query(...asked);
+      isRead.resolve();
+      await isReplaced.promise;
+      return answer;
+    },
+  });
+  const addresses = await Addresses.open(slow, api.services.listener, (error) => t.error(error));
+  t.teardown(() => addresses.close());
+  const early = addresses.find(routingOf(made.webhookUrl));
+  await isRead.promise;
+  await ann.post(`${at}/channels/${made.id}/replace-address`);
+  const late = addresses.find(routingOf(made.webhookUrl));
+  isReplaced.resolve();
+  t.match(await early, { channelId: made.id }, 'what was read before');
+  t.equal(await late, 'retired');
+  t.equal(await addresses.find(routingOf(made.webhookUrl)), 'retired', 'what was read first is not kept');
+  await ann.delete(`${at}/channels/${made.id}`);
 });
 
 t.test('disconnecting a channel removes its chats and makes pending deliveries dead', async (t) => {
