@@ -15,7 +15,7 @@ export class SpoolOrder {
   readonly #isSpooling: () => boolean;
   readonly #id = randomUUIDv7();
   #behindUntil = 0;
-  /** Until the first time: others do not know of it before. */
+  /** The statement under way that shows this process to the others. */
   #showing: Promise<void> | null = null;
   readonly #timer: NodeJS.Timeout;
 
@@ -35,7 +35,11 @@ export class SpoolOrder {
     return performance.now() < this.#behindUntil;
   }
 
-  /** Call it before the first request of the spool is stored, or one while this process is behind. @param oldest its arrival, milliseconds since 1970 */
+  /**
+   * Call it before the first request of the spool is stored, and before any while this process is behind.
+   *
+   * @param oldest arrival of that request, milliseconds since 1970
+   */
   announce(oldest: number): Promise<void> {
     return showSpool(this.#pool, this.#id, oldest);
   }

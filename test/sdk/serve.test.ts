@@ -74,7 +74,7 @@ t.test('every channel’s message is answered once, in order, and the reply is s
   for (const { served } of services) t.equal(await served, undefined, 'it ends with its signal');
 });
 
-t.test('a position is told when no message before it waits', async (t) => {
+t.test('a position is reported only when every message before it is answered', async (t) => {
   const desk = await openDesk();
   const positions: string[] = [];
   const asked: string[] = [];
@@ -90,7 +90,7 @@ t.test('a position is told when no message before it waits', async (t) => {
   await eventually(async () => positions.length > 0);
   await desk.deliver('slow: one', 'slow: two');
   await eventually(async () => asked.includes('slow: one'));
-  // When the second message of a session is asked, the first one is over.
+  // The second message of a session comes to the agent when the first one is answered.
   await desk.deliver('fast: three', 'fast: four');
   await eventually(async () => asked.includes('fast: four'));
   first.stop();

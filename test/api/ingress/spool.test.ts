@@ -10,7 +10,7 @@ import { insertDeliveries, type NewDelivery } from '../../../db/channels/deliver
 import { settleSpool, showSpool } from '../../../db/channels/spools.ts';
 import { openPool } from '../../../db/postgres/pool.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
-import { temporaryFolder, testDatabase } from '../../runner/harness.ts';
+import { type Teardown, temporaryFolder, testDatabase } from '../../runner/harness.ts';
 import { openGate } from '../../storm/database-gate.ts';
 import { awayPool } from './webhook-fixture.ts';
 
@@ -45,6 +45,15 @@ async function abandon(folder: string): Promise<string> {
   await rename(join(folder, name), join(folder, '4194999-1'));
   await rm(join(folder, '4194999-1', 'lock'));
   return join(folder, '4194999-1');
+}
+
+/** A database, and a pool that reaches it while a gate is open. */
+async function openGated(t: Teardown) {
+  const { pool, url } = await testDatabase(t);
+  const gate = await openGate(t, url);
+  const gated = openPool(gate.url, { name: 'bulkhead-gated', connections: 2, onError: ignore });
+  t.teardown(() => gated.close());
+  return { pool, gate, gated: gated.pool };
 }
 
 t.test('first in, first out, over many segments', async (t) => {
@@ -141,17 +150,14 @@ t.test('the database away, back, and a kill between: every accepted request is t
 });
 
 t.test('once its disk is empty, a process stores directly while others still empty theirs', async (t) => {
-  const { pool, url } = await testDatabase(t);
-  const gate = await openGate(t, url);
-  const own = openPool(gate.url, { name: 'bulkhead-own', connections: 2, onError: ignore });
-  t.teardown(() => own.close());
+  const { pool, gate, gated } = await openGated(t);
   const isStored = async (delivery: NewDelivery): Promise<boolean> =>
     (await pool.query('SELECT 1 FROM deliveries WHERE id = $1', [delivery.id])).rowCount === 1;
   const waitFor = async (condition: string): Promise<void> => {
     while ((await pool.query(`SELECT 1 FROM spools WHERE id <> $1 AND ${condition}`, [other])).rowCount === 0);
   };
   gate.shut();
-  const intake = new Intake({ pool: own.pool, spool: await open(await temporaryFolder(t)), onError: ignore });
+  const intake = new Intake({ pool: gated, spool: await open(await temporaryFolder(t)), onError: ignore });
   const first = deliveryOf(1);
   await intake.accept(first);
   const other = randomUUIDv7();
@@ -178,17 +184,14 @@ t.test('once its disk is empty, a process stores directly while others still emp
 });
 
 t.test('a database that is away for a moment is waited for', async (t) => {
-  const { url } = await testDatabase(t);
-  const gate = await openGate(t, url);
-  const own = openPool(gate.url, { name: 'bulkhead-own', connections: 2, onError: ignore });
-  t.teardown(() => own.close());
+  const { gate, gated } = await openGated(t);
   const steps: string[] = [];
   const faultPoint = (step: string) => void steps.push(step);
   const spool = await open(await temporaryFolder(t));
-  const intake = new Intake({ pool: own.pool, spool, onError: ignore, faultPoint });
+  const intake = new Intake({ pool: gated, spool, onError: ignore, faultPoint });
   gate.shut();
   const accepted = intake.accept(deliveryOf(1));
-  for (let refused = 0; refused < 3; refused += 1) await t.rejects(own.pool.query('SELECT 1'));
+  for (let refused = 0; refused < 3; refused += 1) await t.rejects(gated.query('SELECT 1'));
   gate.open();
   await accepted;
   t.same(steps, ['intake.before-commit', 'intake.kept'], 'nothing goes over the disk');
@@ -196,15 +199,12 @@ t.test('a database that is away for a moment is waited for', async (t) => {
 });
 
 t.test('a process that missed the database holds what it stores until others have said what they have', async (t) => {
-  const { pool, url } = await testDatabase(t);
-  const gate = await openGate(t, url);
-  const own = openPool(gate.url, { name: 'bulkhead-own', connections: 2, onError: ignore });
-  t.teardown(() => own.close());
+  const { pool, gate, gated } = await openGated(t);
   gate.shut();
-  const intake = new Intake({ pool: own.pool, spool: await open(await temporaryFolder(t)), onError: ignore });
+  const intake = new Intake({ pool: gated, spool: await open(await temporaryFolder(t)), onError: ignore });
   // What began later has failed.
   for (let later = 0; later < 2; later += 1) {
-    const order = new SpoolOrder(own.pool, () => false);
+    const order = new SpoolOrder(gated, () => false);
     while (!order.isBehind) await new Promise(setImmediate);
     await order.close();
   }
