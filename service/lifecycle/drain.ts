@@ -58,11 +58,11 @@ export class ConnectionDrain {
    * Accepts no more connections, and answers with `connection: close`: a client that reads it opens a new one. An idle
    * connection stays open until its client may not use it any more. From now on, `server.close` waits for the end of all.
    *
-   * @param alone aborted as soon as it is known that no other process serves
-   * @param times for tests
+   * @param alone aborted as soon as it is known that no other process serves; null: another one does
+   * @param times default: those of clients
    * @returns resolves when no connection is open or the time is over
    */
-  async drain(alone: AbortSignal, times = { handover: HANDOVER, alone: ALONE }): Promise<void> {
+  async drain(alone: AbortSignal | null, times: { handover?: DrainTimes; alone?: DrainTimes } = {}): Promise<void> {
     this.#isDraining = true;
     for (const response of this.#unanswered) announceClose(response);
     const server = this.#server;
@@ -82,12 +82,12 @@ export class ConnectionDrain {
       const closeIdle = (): void => void setImmediate(() => server.closeIdleConnections());
       timers = [setTimeout(closeIdle, idleMs), setTimeout(endWait, requestsMs)];
     };
-    const hurry = (): void => startTimers(times.alone);
-    if (alone.aborted) hurry();
-    else startTimers(times.handover);
-    alone.addEventListener('abort', hurry);
+    const hurry = (): void => startTimers(times.alone ?? ALONE);
+    if (alone?.aborted) hurry();
+    else startTimers(times.handover ?? HANDOVER);
+    alone?.addEventListener('abort', hurry);
     await Promise.race([closed, over]);
-    alone.removeEventListener('abort', hurry);
+    alone?.removeEventListener('abort', hurry);
     timers.forEach(clearTimeout);
   }
 

@@ -4,12 +4,14 @@ import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { PEER_DELIVERIES, PEER_HEADER, verifyRequest } from '../../service/cluster/peer-signature.ts';
 import { createServer } from '../../service/http/node-http.ts';
-import { within } from '../../service/timing/within.ts';
+import { ConnectionDrain } from '../../service/lifecycle/drain.ts';
 import type { OwnedJobs } from './owned-jobs.ts';
 import { ALIVE_PATH, JOB_PATH, NOT_OWNED } from './peer-requests.ts';
 
 /** Longer than peers keep idle connections. Milliseconds. */
 const KEEP_ALIVE_MS = 75_000;
+/** Within this time, what others sent before they knew of the next owner has arrived. Milliseconds. */
+const IDLE_MS = 1_000;
 
 interface PeerServerOptions {
   /** Address to listen on, and the one at which others reach this supervisor. */
@@ -31,9 +33,7 @@ interface PeerServerOptions {
 export class PeerServer {
   readonly #options: PeerServerOptions;
   readonly #server: Server;
-  #running = 0;
-  /** Resolves when no request is under way. */
-  readonly #idle = Promise.withResolvers<void>();
+  readonly #drain: ConnectionDrain;
   readonly #sockets = new Set<Duplex>();
   readonly #hops = new WeakMap<IncomingMessage, number>();
 
@@ -42,6 +42,7 @@ export class PeerServer {
     this.#server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS, requestTimeout: 0 }, (request, response) =>
       this.#serve(request, response),
     );
+    this.#drain = new ConnectionDrain(this.#server);
     this.#server.on('upgrade', (request, socket, head) => this.#serveSocket(request, socket, head));
   }
 
@@ -61,14 +62,14 @@ export class PeerServer {
     return this.#hops.get(request) ?? 0;
   }
 
-  /** Waits for the requests under way, at most `graceMs`. Call it when this supervisor owns nothing any more. */
-  async close(graceMs: number): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#server.close(() => resolve());
-    if (this.#running > 0) await within(this.#idle.promise, graceMs);
-    this.#server.closeAllConnections();
+  /**
+   * Answers what others still send, at most for `requestsMs`, and closes connections that are idle for `IDLE_MS`. Call it when this
+   * supervisor owns nothing any more.
+   */
+  async close(requestsMs: number): Promise<void> {
     for (const socket of this.#sockets) socket.destroy();
-    await promise;
+    await this.#drain.drain(null, { handover: { idleMs: IDLE_MS, requestsMs } });
+    this.#drain.end();
   }
 
   #serve(request: IncomingMessage, response: ServerResponse): void {
@@ -77,11 +78,6 @@ export class PeerServer {
       return;
     }
     const { url = '' } = request;
-    this.#running += 1;
-    response.once('close', () => {
-      this.#running -= 1;
-      if (this.#running === 0 && !this.#server.listening) this.#idle.resolve();
-    });
     if (url.startsWith(JOB_PATH)) void this.#runJob(url, response);
     else if (url === ALIVE_PATH) response.writeHead(204).end();
     else if (url.startsWith(PEER_DELIVERIES)) this.#wakeChannels(url, response);

@@ -2,11 +2,13 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { request } from 'node:http';
+import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { fastify } from 'fastify';
 import t, { type Test } from 'tap';
 import type { Peer } from '../../../db/cluster/supervisors.ts';
-import { PeerRequests } from '../../../supervisor/cluster/peer-requests.ts';
+import { PEER_HEADER, signRequest } from '../../../service/cluster/peer-signature.ts';
+import { ALIVE_PATH, PeerRequests } from '../../../supervisor/cluster/peer-requests.ts';
 import { PeerServer } from '../../../supervisor/cluster/peer-server.ts';
 import { openGate } from '../../storm/database-gate.ts';
 import { eventually } from '../supervisor-fixture.ts';
@@ -26,7 +28,8 @@ async function openLink(t: Test) {
     upgrade: (_request, socket) => void socket.destroy(),
     onError: (error) => t.comment(error.message),
   });
-  const gate = await openGate(t, await server.listen());
+  const address = await server.listen();
+  const gate = await openGate(t, address);
   const told: string[] = [];
   const peers = new PeerRequests({ linkTimes: LINK_TIMES, onError: ({ message }) => void told.push(message) });
   t.teardown(() => {
@@ -42,8 +45,26 @@ async function openLink(t: Test) {
     process: '',
     expiresInMs: 1,
   };
-  return { gate, peers, peer, told, sendJob: () => peers.sendJob(peer, 'events', 'ann', {}) };
+  return { server, address, key, gate, peers, peer, told, sendJob: () => peers.sendJob(peer, 'events', 'ann', {}) };
 }
+
+t.test('a request that is on its way when a supervisor ends is answered', async (t) => {
+  const { server, address, key } = await openLink(t);
+  const { hostname, port } = new URL(address);
+  const socket = connect(Number(port), hostname);
+  const send = () => {
+    const asked = { method: 'GET', path: ALIVE_PATH, hops: 1 };
+    const signature = signRequest(key, asked, Date.now());
+    socket.write(`GET ${ALIVE_PATH} HTTP/1.1\r\nhost: h\r\n${PEER_HEADER}: ${signature}\r\n\r\n`);
+  };
+  send();
+  t.match(String(await once(socket, 'data')), /^HTTP\/1\.1 204 .*keep-alive/s);
+  // It waits in the socket when the server begins to close.
+  send();
+  const ended = server.close(10_000);
+  t.match(String(await once(socket, 'data')), /^HTTP\/1\.1 204 .*connection: close/is);
+  await ended;
+});
 
 /** A server that forwards its requests. It answers 503 when it cannot, with what the refusal says. */
 async function openForwarding(t: Test, { peers, peer }: Awaited<ReturnType<typeof openLink>>): Promise<string> {
