@@ -13,21 +13,14 @@ interface NamedStatement {
 }
 type Statement = string | NamedStatement;
 
-const namedStatements = new Map<string, NamedStatement>();
-
 /**
- * For the statements of each turn, whose planning takes longer than their work.
- *
- * @param text without anything of a request: each text is kept for good, here and in every connection
+ * For the statements of each turn, whose planning takes longer than their work. Call it for a constant of a module, never in a
+ * request: every connection keeps each statement until it ends.
  */
-export function planOnce(text: string): NamedStatement {
-  let statement = namedStatements.get(text);
-  if (!statement) {
-    statement = { name: createHash('sha256').update(text).digest('base64url'), text };
-    namedStatements.set(text, statement);
-  }
-  return statement;
-}
+export const planOnce = (text: string): NamedStatement => ({
+  name: createHash('sha256').update(text).digest('base64url'),
+  text,
+});
 
 /** Returns the first row. Null: there are no rows. */
 export async function findRow<Row extends QueryResultRow>(

@@ -10,13 +10,11 @@ export interface SummaryRow {
   readonly at: string;
 }
 
+const FIND_SUMMARY = planOnce(`SELECT up_to::text AS "upTo", text, at FROM session_summaries WHERE session_id = $1
+  ORDER BY session_summaries.up_to DESC LIMIT 1`);
+
 export const findSummary = (db: Queryable, sessionId: string): Promise<SummaryRow | null> =>
-  findRow(
-    db,
-    planOnce(`SELECT up_to::text AS "upTo", text, at FROM session_summaries WHERE session_id = $1
-      ORDER BY session_summaries.up_to DESC LIMIT 1`),
-    [sessionId],
-  );
+  findRow(db, FIND_SUMMARY, [sessionId]);
 
 /** Adds a summary of the messages up to a position. Does nothing if they were summarized or cleared meanwhile. */
 export async function addSummary(
@@ -34,6 +32,12 @@ export async function addSummary(
     .catch(throwQuotaProblem);
 }
 
+const LIST_MODEL_MESSAGES = planOnce(`SELECT ${MESSAGE} FROM session_messages
+  WHERE session_id = $1 AND role <> 'notice' AND coalesce(judgement ->> 'outcome', '') <> 'cancelled'
+    AND (NOT $3 OR role = 'tool' OR judgement IS NOT NULL)
+    AND session_messages.position > coalesce((SELECT max(up_to) FROM session_summaries WHERE session_id = $1), 0)
+  ORDER BY session_messages.position DESC LIMIT $2`);
+
 /**
  * The newest messages that no summary replaces and a model may read, newest first: no notices, nothing vetoed.
  *
@@ -43,13 +47,4 @@ export const listModelMessages = (
   db: Queryable,
   { id: sessionId, strict: isStrict }: { readonly id: string; readonly strict: boolean },
   limit: number,
-): Promise<MessageRow[]> =>
-  listRows(
-    db,
-    planOnce(`SELECT ${MESSAGE} FROM session_messages
-      WHERE session_id = $1 AND role <> 'notice' AND coalesce(judgement ->> 'outcome', '') <> 'cancelled'
-        AND (NOT $3 OR role = 'tool' OR judgement IS NOT NULL)
-        AND session_messages.position > coalesce((SELECT max(up_to) FROM session_summaries WHERE session_id = $1), 0)
-      ORDER BY session_messages.position DESC LIMIT $2`),
-    [sessionId, limit, isStrict],
-  );
+): Promise<MessageRow[]> => listRows(db, LIST_MODEL_MESSAGES, [sessionId, limit, isStrict]);

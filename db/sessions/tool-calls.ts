@@ -45,6 +45,10 @@ export interface CallRow {
 const CALL = `call_id AS "callId", name, digest, answer, result_digest AS "resultDigest",
   CASE WHEN attempt IS NOT NULL THEN json_build_object('arguments', arguments, 'attempt', attempt) END AS handed, started_at AS "startedAt", ended_at AS "endedAt"`;
 
+const CLAIM_TURN_CALL = planOnce(`${HOLD_TURN}
+  INSERT INTO tool_calls (session_id, turn_id, call_id, digest, account_id, name)
+  SELECT session_id, $2, $4, $5, account_id, $6 FROM held ON CONFLICT DO NOTHING`);
+
 /**
  * Writes a call of an open turn before it is made, and keeps the lease of the turn.
  *
@@ -55,13 +59,7 @@ export async function claimTurnCall(
   { sessionId, turnId, callId, digest }: CallKey,
   call: { readonly runtime: string; readonly name: string },
 ): Promise<boolean> {
-  const claimed = changeRows(
-    pool,
-    planOnce(`${HOLD_TURN}
-     INSERT INTO tool_calls (session_id, turn_id, call_id, digest, account_id, name)
-     SELECT session_id, $2, $4, $5, account_id, $6 FROM held ON CONFLICT DO NOTHING`),
-    [sessionId, turnId, call.runtime, callId, digest, call.name],
-  );
+  const claimed = changeRows(pool, CLAIM_TURN_CALL, [sessionId, turnId, call.runtime, callId, digest, call.name]);
   return (await claimed.catch(throwQuotaProblem)) === 1;
 }
 
@@ -89,6 +87,16 @@ interface ToolMessage {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
+const ANSWER_CALL = planOnce(`WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
+  answered AS (
+    UPDATE tool_calls SET answer = $5, result_digest = $10, ended_at = now() FROM s
+     WHERE session_id = s.id AND turn_id = $2 AND call_id = $3 AND digest = $4 AND answer IS NULL RETURNING s.account_id),
+  added AS (
+    INSERT INTO session_messages (session_id, account_id, id, role, text, data)
+    SELECT $1, account_id, $6, 'tool', $7, $8 FROM answered WHERE $6::text IS NOT NULL
+    ON CONFLICT DO NOTHING RETURNING account_id)
+  SELECT pg_notify($9, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')}`);
+
 /**
  * Writes the answer of a call, and adds its result to the transcript.
  *
@@ -102,30 +110,18 @@ export async function answerCall(
   message: ToolMessage | null,
   resultDigest: string | null = null,
 ): Promise<void> {
-  await changeRows(
-    pool,
-    planOnce(`WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
-     answered AS (
-       UPDATE tool_calls SET answer = $5, result_digest = $10, ended_at = now() FROM s
-        WHERE session_id = s.id AND turn_id = $2 AND call_id = $3 AND digest = $4 AND answer IS NULL RETURNING s.account_id),
-     added AS (
-       INSERT INTO session_messages (session_id, account_id, id, role, text, data)
-       SELECT $1, account_id, $6, 'tool', $7, $8 FROM answered WHERE $6::text IS NOT NULL
-       ON CONFLICT DO NOTHING RETURNING account_id)
-     SELECT pg_notify($9, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')}`),
-    [
-      sessionId,
-      turnId,
-      callId,
-      digest,
-      JSON.stringify(answer),
-      message?.id ?? null,
-      message?.text ?? null,
-      message === null ? null : JSON.stringify(message.data),
-      MESSAGES_ADDED,
-      resultDigest,
-    ],
-  );
+  await changeRows(pool, ANSWER_CALL, [
+    sessionId,
+    turnId,
+    callId,
+    digest,
+    JSON.stringify(answer),
+    message?.id ?? null,
+    message?.text ?? null,
+    message === null ? null : JSON.stringify(message.data),
+    MESSAGES_ADDED,
+    resultDigest,
+  ]);
 }
 
 /** Leaves a judged call to the runtime. False: it ended meanwhile. */

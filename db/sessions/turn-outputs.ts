@@ -38,19 +38,16 @@ const MUST_HOLD = `(o.is_held OR $7 = 'whole' OR ($7 = 'pieces' AND NOT o.is_str
     SELECT 1 FROM turn_pieces p
      WHERE p.session_id = $1 AND p.turn_id = $2 AND p.output_id = $4 AND p.piece = $5 - 1 AND p.judgement IS NULL)))`;
 
+const HOLD_NEW_OUTPUT = planOnce(`${HOLD_TURN}
+  SELECT 1 FROM held WHERE ${IS_NEW_ID}
+     AND NOT EXISTS (SELECT 1 FROM turn_outputs WHERE session_id = $1 AND turn_id = $2 AND id = $4)`);
+
 /** Keeps the lease of a turn whose output is new. False: the id is known, or the runtime may not go on with the turn. */
 export const holdNewOutput = async (
   pool: Pool,
   { sessionId, turnId, outputId }: OutputKey,
   runtime: string,
-): Promise<boolean> =>
-  (await findRow(
-    pool,
-    planOnce(`${HOLD_TURN}
-     SELECT 1 FROM held WHERE ${IS_NEW_ID}
-        AND NOT EXISTS (SELECT 1 FROM turn_outputs WHERE session_id = $1 AND turn_id = $2 AND id = $4)`),
-    [sessionId, turnId, runtime, outputId],
-  )) !== null;
+): Promise<boolean> => (await findRow(pool, HOLD_NEW_OUTPUT, [sessionId, turnId, runtime, outputId])) !== null;
 
 interface NewPiece {
   readonly piece: number;
@@ -71,6 +68,21 @@ export interface PieceFate {
   readonly tail: string;
 }
 
+const ADD_PIECE = planOnce(`${HOLD_TURN},
+  output AS (
+    INSERT INTO turn_outputs AS o (session_id, turn_id, id, account_id, pieces, chars, shown, is_held, is_streamed)
+    SELECT session_id, $2, $4, account_id, 1, $6, CASE WHEN $7 = 'none' THEN $6 ELSE 0 END, $7 = 'whole', $7 = 'pieces' FROM held
+     WHERE ($5 = 0 AND ${IS_NEW_ID})
+        OR EXISTS (SELECT 1 FROM turn_outputs WHERE session_id = $1 AND turn_id = $2 AND id = $4)
+    ON CONFLICT (session_id, turn_id, id) DO UPDATE SET
+      pieces = o.pieces + 1, chars = o.chars + $6, is_held = ${MUST_HOLD},
+      shown = o.shown + CASE WHEN o.is_streamed OR ${MUST_HOLD} THEN 0 ELSE $6 END
+      WHERE o.state = 'open' AND o.pieces = $5 AND $5 > 0 AND o.chars + $6 <= $8
+    RETURNING o.account_id, o.tail, CASE WHEN o.is_held THEN 'held' WHEN o.is_streamed THEN 'judged' ELSE 'shown' END AS fate)
+  INSERT INTO turn_pieces (session_id, turn_id, output_id, piece, account_id, text, is_shown)
+  SELECT $1, $2, $4, $5, account_id, $9, fate = 'shown' FROM output
+  RETURNING (SELECT fate FROM output), (SELECT tail FROM output)`);
+
 /**
  * Adds the next piece of an output, and keeps the lease of its turn. The pieces of one output have one fate; where plugins
  * are installed meanwhile or a piece could not be judged, the rest is held.
@@ -83,24 +95,17 @@ export async function addPiece(
   runtime: string,
   { piece, text, mode, maxChars }: NewPiece,
 ): Promise<PieceFate | null> {
-  const added = findRow<PieceFate>(
-    pool,
-    planOnce(`${HOLD_TURN},
-     output AS (
-       INSERT INTO turn_outputs AS o (session_id, turn_id, id, account_id, pieces, chars, shown, is_held, is_streamed)
-       SELECT session_id, $2, $4, account_id, 1, $6, CASE WHEN $7 = 'none' THEN $6 ELSE 0 END, $7 = 'whole', $7 = 'pieces' FROM held
-        WHERE ($5 = 0 AND ${IS_NEW_ID})
-           OR EXISTS (SELECT 1 FROM turn_outputs WHERE session_id = $1 AND turn_id = $2 AND id = $4)
-       ON CONFLICT (session_id, turn_id, id) DO UPDATE SET
-         pieces = o.pieces + 1, chars = o.chars + $6, is_held = ${MUST_HOLD},
-         shown = o.shown + CASE WHEN o.is_streamed OR ${MUST_HOLD} THEN 0 ELSE $6 END
-         WHERE o.state = 'open' AND o.pieces = $5 AND $5 > 0 AND o.chars + $6 <= $8
-       RETURNING o.account_id, o.tail, CASE WHEN o.is_held THEN 'held' WHEN o.is_streamed THEN 'judged' ELSE 'shown' END AS fate)
-     INSERT INTO turn_pieces (session_id, turn_id, output_id, piece, account_id, text, is_shown)
-     SELECT $1, $2, $4, $5, account_id, $9, fate = 'shown' FROM output
-     RETURNING (SELECT fate FROM output), (SELECT tail FROM output)`),
-    [sessionId, turnId, runtime, outputId, piece, text.length, mode, maxChars, text],
-  );
+  const added = findRow<PieceFate>(pool, ADD_PIECE, [
+    sessionId,
+    turnId,
+    runtime,
+    outputId,
+    piece,
+    text.length,
+    mode,
+    maxChars,
+    text,
+  ]);
   return added.catch(throwQuotaProblem);
 }
 
@@ -112,21 +117,28 @@ interface JudgedPiece {
   readonly tailChars: number;
 }
 
+const PASS_PIECE = planOnce(`WITH judged AS (
+    UPDATE turn_pieces SET judged_text = $5, judgement = $6, is_shown = true
+     WHERE session_id = $1 AND turn_id = $2 AND output_id = $3 AND piece = $4 AND judgement IS NULL RETURNING 1)
+  UPDATE turn_outputs SET shown = shown + $7, tail = right(tail || $5, $8)
+   WHERE session_id = $1 AND turn_id = $2 AND id = $3 AND EXISTS (SELECT 1 FROM judged)`);
+
 /** Records the judgement of a piece, which may be shown now. */
 export async function passPiece(
   pool: Pool,
   { sessionId, turnId, outputId }: OutputKey,
   { piece, text, judgement, tailChars }: JudgedPiece,
 ): Promise<void> {
-  await changeRows(
-    pool,
-    planOnce(`WITH judged AS (
-       UPDATE turn_pieces SET judged_text = $5, judgement = $6, is_shown = true
-        WHERE session_id = $1 AND turn_id = $2 AND output_id = $3 AND piece = $4 AND judgement IS NULL RETURNING 1)
-     UPDATE turn_outputs SET shown = shown + $7, tail = right(tail || $5, $8)
-      WHERE session_id = $1 AND turn_id = $2 AND id = $3 AND EXISTS (SELECT 1 FROM judged)`),
-    [sessionId, turnId, outputId, piece, text, JSON.stringify(judgement), text.length, tailChars],
-  );
+  await changeRows(pool, PASS_PIECE, [
+    sessionId,
+    turnId,
+    outputId,
+    piece,
+    text,
+    JSON.stringify(judgement),
+    text.length,
+    tailChars,
+  ]);
 }
 
 export const findOutput = (db: Queryable, { sessionId, turnId, outputId }: OutputKey): Promise<OutputRow | null> =>
@@ -180,6 +192,24 @@ export interface JudgedOutput {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
+const PASS_OUTPUT = planOnce(`WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
+  t AS (SELECT s.account_id FROM turns, s WHERE turns.session_id = s.id AND turns.id = $2 AND runtime = $3 AND state = 'open'
+          FOR NO KEY UPDATE OF turns),
+  passed AS (
+    INSERT INTO turn_outputs AS o (session_id, turn_id, id, account_id, pieces, is_held, state, digest, judgement, attachments)
+    SELECT $1, $2, $4, account_id, 0, true, 'passed', $5, $6, $7 FROM t
+    ON CONFLICT (session_id, turn_id, id) DO UPDATE SET
+      state = 'passed', digest = excluded.digest, judgement = excluded.judgement, attachments = excluded.attachments
+      WHERE o.state = 'open'
+    RETURNING account_id),
+  added AS (
+    INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
+    SELECT $1, account_id, $4, 'assistant', $8, $9, $6 FROM passed WHERE $8 <> '' ON CONFLICT DO NOTHING
+    RETURNING account_id),
+  removed AS (DELETE FROM turn_pieces p USING passed WHERE p.session_id = $1 AND p.turn_id = $2 AND p.output_id = $4),
+  told AS (SELECT pg_notify($10, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
+  SELECT (SELECT count(*) FROM passed)::int AS passed, (SELECT count(*) FROM told) AS told`);
+
 /**
  * Adds a judged text to the transcript. The pieces of one that did not come whole are not needed any more.
  *
@@ -192,40 +222,36 @@ export async function passOutput(
   runtime: string,
   output: JudgedOutput,
 ): Promise<boolean> {
-  const passed = findRow<{ passed: number }>(
-    db,
-    planOnce(`WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
-     t AS (SELECT s.account_id FROM turns, s WHERE turns.session_id = s.id AND turns.id = $2 AND runtime = $3 AND state = 'open'
-             FOR NO KEY UPDATE OF turns),
-     passed AS (
-       INSERT INTO turn_outputs AS o (session_id, turn_id, id, account_id, pieces, is_held, state, digest, judgement, attachments)
-       SELECT $1, $2, $4, account_id, 0, true, 'passed', $5, $6, $7 FROM t
-       ON CONFLICT (session_id, turn_id, id) DO UPDATE SET
-         state = 'passed', digest = excluded.digest, judgement = excluded.judgement, attachments = excluded.attachments
-         WHERE o.state = 'open'
-       RETURNING account_id),
-     added AS (
-       INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
-       SELECT $1, account_id, $4, 'assistant', $8, $9, $6 FROM passed WHERE $8 <> '' ON CONFLICT DO NOTHING
-       RETURNING account_id),
-     removed AS (DELETE FROM turn_pieces p USING passed WHERE p.session_id = $1 AND p.turn_id = $2 AND p.output_id = $4),
-     told AS (SELECT pg_notify($10, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
-     SELECT (SELECT count(*) FROM passed)::int AS passed, (SELECT count(*) FROM told) AS told`),
-    [
-      sessionId,
-      turnId,
-      runtime,
-      outputId,
-      output.digest,
-      JSON.stringify(output.judgement),
-      JSON.stringify(output.attachments),
-      output.text,
-      JSON.stringify(output.data),
-      MESSAGES_ADDED,
-    ],
-  );
+  const passed = findRow<{ passed: number }>(db, PASS_OUTPUT, [
+    sessionId,
+    turnId,
+    runtime,
+    outputId,
+    output.digest,
+    JSON.stringify(output.judgement),
+    JSON.stringify(output.attachments),
+    output.text,
+    JSON.stringify(output.data),
+    MESSAGES_ADDED,
+  ]);
   return (await passed.catch(throwQuotaProblem))?.passed === 1;
 }
+
+const PASS_LAST_OUTPUT = planOnce(`WITH s AS (SELECT id FROM sessions WHERE id = $1 FOR KEY SHARE),
+  ended AS (
+    UPDATE turns SET state = 'ended', ended_at = now(), reply_id = $4 FROM s
+     WHERE turns.session_id = s.id AND turns.id = $2 AND runtime = $3 AND state = 'open'
+       AND NOT EXISTS (SELECT 1 FROM turn_outputs o WHERE o.session_id = $1 AND o.turn_id = $2 AND (o.state = 'open' OR o.id = $4))
+       AND ${IS_NEW_ID}
+    RETURNING turns.*),
+  passed AS (
+    INSERT INTO turn_outputs (session_id, turn_id, id, account_id, pieces, is_held, state, digest, judgement, attachments)
+    SELECT $1, $2, $4, account_id, 0, true, 'passed', $5, $6, $7 FROM ended),
+  added AS (
+    INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
+    SELECT $1, account_id, $4, 'assistant', $8, $9, $6 FROM ended ON CONFLICT DO NOTHING RETURNING account_id),
+  told AS (SELECT pg_notify($10, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
+  SELECT ${TURN}, ${MESSAGE_OF_TURN} AS message, (SELECT count(*) FROM told) AS told FROM ended AS turns`);
 
 /**
  * Adds a judged text to the transcript and ends its turn with it, in one statement.
@@ -239,36 +265,18 @@ export function passLastOutput(
   runtime: string,
   output: JudgedOutput,
 ): Promise<TurnRow | null> {
-  return findRow<TurnRow>(
-    db,
-    planOnce(`WITH s AS (SELECT id FROM sessions WHERE id = $1 FOR KEY SHARE),
-     ended AS (
-       UPDATE turns SET state = 'ended', ended_at = now(), reply_id = $4 FROM s
-        WHERE turns.session_id = s.id AND turns.id = $2 AND runtime = $3 AND state = 'open'
-          AND NOT EXISTS (SELECT 1 FROM turn_outputs o WHERE o.session_id = $1 AND o.turn_id = $2 AND (o.state = 'open' OR o.id = $4))
-          AND ${IS_NEW_ID}
-       RETURNING turns.*),
-     passed AS (
-       INSERT INTO turn_outputs (session_id, turn_id, id, account_id, pieces, is_held, state, digest, judgement, attachments)
-       SELECT $1, $2, $4, account_id, 0, true, 'passed', $5, $6, $7 FROM ended),
-     added AS (
-       INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
-       SELECT $1, account_id, $4, 'assistant', $8, $9, $6 FROM ended ON CONFLICT DO NOTHING RETURNING account_id),
-     told AS (SELECT pg_notify($10, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
-     SELECT ${TURN}, ${MESSAGE_OF_TURN} AS message, (SELECT count(*) FROM told) AS told FROM ended AS turns`),
-    [
-      sessionId,
-      turnId,
-      runtime,
-      outputId,
-      output.digest,
-      JSON.stringify(output.judgement),
-      JSON.stringify(output.attachments),
-      output.text,
-      JSON.stringify(output.data),
-      MESSAGES_ADDED,
-    ],
-  ).catch(throwQuotaProblem);
+  return findRow<TurnRow>(db, PASS_LAST_OUTPUT, [
+    sessionId,
+    turnId,
+    runtime,
+    outputId,
+    output.digest,
+    JSON.stringify(output.judgement),
+    JSON.stringify(output.attachments),
+    output.text,
+    JSON.stringify(output.data),
+    MESSAGES_ADDED,
+  ]).catch(throwQuotaProblem);
 }
 
 /** Records that a plugin cancelled a text. */

@@ -121,19 +121,30 @@ export function claimTurn(pool: Pool, sessionId: string, turn: NewTurn): Promise
   ).catch(throwQuotaProblem);
 }
 
+const FIND_TURN_OR_MESSAGE = planOnce(`SELECT 1 FROM turns WHERE session_id = $1 AND id = $2
+  UNION ALL SELECT 1 FROM session_messages WHERE session_id = $1 AND id = $2 LIMIT 1`);
+
 /** Whether a session has a turn or a message with this id. */
 export const hasTurnOrMessage = async (db: Queryable, { sessionId, turnId }: TurnKey): Promise<boolean> =>
-  (await findRow(
-    db,
-    planOnce(`SELECT 1 FROM turns WHERE session_id = $1 AND id = $2
-     UNION ALL SELECT 1 FROM session_messages WHERE session_id = $1 AND id = $2 LIMIT 1`),
-    [sessionId, turnId],
-  )) !== null;
+  (await findRow(db, FIND_TURN_OR_MESSAGE, [sessionId, turnId])) !== null;
 
 interface JudgedMessage {
   readonly text: string;
   readonly data: Readonly<Record<string, unknown>>;
 }
+
+const OPEN_JUDGED_TURN = planOnce(`WITH opened AS (
+    INSERT INTO turns (session_id, id, account_id, sender, trigger, digest, system_prompt, model, runtime, lease_seconds,
+      lease_until, state, judgement)
+    SELECT s.id, $2, s.account_id, $3, $4, $5, $6, $7, $8, $9, ${LEASE_END('$9::integer')}, 'open', $10
+      FROM (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE) s
+     WHERE NOT EXISTS (SELECT 1 FROM session_messages m WHERE m.session_id = $1 AND m.id = $2)
+    ON CONFLICT DO NOTHING RETURNING turns.*),
+  added AS (
+    INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
+    SELECT $1, account_id, $2, 'user', $11, $12, $10 FROM opened ON CONFLICT DO NOTHING RETURNING account_id),
+  told AS (SELECT pg_notify($13, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
+  SELECT ${TURN}, NULL AS message, (SELECT count(*) FROM told) AS told FROM opened AS turns`);
 
 /**
  * Writes a turn whose message was judged before, and adds the message to the transcript.
@@ -148,36 +159,21 @@ export function openJudgedTurn(
   judged: Judgement,
   { text, data }: JudgedMessage,
 ): Promise<TurnRow | null> {
-  return findRow<TurnRow>(
-    pool,
-    planOnce(`WITH opened AS (
-       INSERT INTO turns (session_id, id, account_id, sender, trigger, digest, system_prompt, model, runtime, lease_seconds,
-         lease_until, state, judgement)
-       SELECT s.id, $2, s.account_id, $3, $4, $5, $6, $7, $8, $9, ${LEASE_END('$9::integer')}, 'open', $10
-         FROM (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE) s
-        WHERE NOT EXISTS (SELECT 1 FROM session_messages m WHERE m.session_id = $1 AND m.id = $2)
-       ON CONFLICT DO NOTHING RETURNING turns.*),
-     added AS (
-       INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
-       SELECT $1, account_id, $2, 'user', $11, $12, $10 FROM opened ON CONFLICT DO NOTHING RETURNING account_id),
-     told AS (SELECT pg_notify($13, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
-     SELECT ${TURN}, NULL AS message, (SELECT count(*) FROM told) AS told FROM opened AS turns`),
-    [
-      sessionId,
-      turn.id,
-      turn.sender,
-      turn.trigger,
-      turn.digest,
-      turn.systemPrompt,
-      turn.model,
-      turn.runtime,
-      turn.leaseSeconds,
-      JSON.stringify(judged),
-      text,
-      JSON.stringify(data),
-      MESSAGES_ADDED,
-    ],
-  ).catch(throwQuotaProblem);
+  return findRow<TurnRow>(pool, OPEN_JUDGED_TURN, [
+    sessionId,
+    turn.id,
+    turn.sender,
+    turn.trigger,
+    turn.digest,
+    turn.systemPrompt,
+    turn.model,
+    turn.runtime,
+    turn.leaseSeconds,
+    JSON.stringify(judged),
+    text,
+    JSON.stringify(data),
+    MESSAGES_ADDED,
+  ]).catch(throwQuotaProblem);
 }
 
 const OPEN_TURN = `WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
@@ -255,13 +251,11 @@ export async function vetoTurn(
   return vetoed.rows.length > 0;
 }
 
+const HOLD_OPEN_TURN = planOnce(`${HOLD_TURN} SELECT ${TURN}, NULL AS message FROM held AS turns`);
+
 /** Keeps or takes the lease of an open turn. Null: see `findTurn` for the reason. */
 export const holdTurn = (db: Queryable, { sessionId, turnId }: TurnKey, runtime: string): Promise<TurnRow | null> =>
-  findRow(db, planOnce(`${HOLD_TURN} SELECT ${TURN}, NULL AS message FROM held AS turns`), [
-    sessionId,
-    turnId,
-    runtime,
-  ]);
+  findRow(db, HOLD_OPEN_TURN, [sessionId, turnId, runtime]);
 
 export const findTurn = (db: Queryable, { sessionId, turnId }: TurnKey): Promise<TurnRow | null> =>
   findRow(db, `SELECT ${TURN}, ${MESSAGE_OF_TURN} AS message FROM turns WHERE session_id = $1 AND id = $2`, [
@@ -305,6 +299,13 @@ export const endTurn = (
     [sessionId, turnId, runtime, replyId],
   );
 
+const END_COMPLETE_TURN = planOnce(`UPDATE turns SET state = 'ended', ended_at = now(), runtime = $3, reply_id = (
+   SELECT o.id FROM turn_outputs o JOIN session_messages m ON m.session_id = o.session_id AND m.id = o.id
+    WHERE o.session_id = $1 AND o.turn_id = $2 AND o.state = 'passed' ORDER BY o.position DESC LIMIT 1)
+  WHERE ${OPEN} AND (runtime = $3 OR lease_until < now()) AND NOT EXISTS (
+   SELECT 1 FROM turn_outputs o WHERE o.session_id = $1 AND o.turn_id = $2 AND o.state = 'open' AND o.pieces > 0)
+  RETURNING ${TURN}, ${MESSAGE_OF_TURN} AS message`);
+
 /**
  * Ends an open turn whose outputs are all complete, with the last one that passed.
  *
@@ -314,17 +315,7 @@ export const endCompleteTurn = (
   db: Queryable,
   { sessionId, turnId }: TurnKey,
   runtime: string,
-): Promise<TurnRow | null> =>
-  findRow(
-    db,
-    planOnce(`UPDATE turns SET state = 'ended', ended_at = now(), runtime = $3, reply_id = (
-       SELECT o.id FROM turn_outputs o JOIN session_messages m ON m.session_id = o.session_id AND m.id = o.id
-        WHERE o.session_id = $1 AND o.turn_id = $2 AND o.state = 'passed' ORDER BY o.position DESC LIMIT 1)
-      WHERE ${OPEN} AND (runtime = $3 OR lease_until < now()) AND NOT EXISTS (
-       SELECT 1 FROM turn_outputs o WHERE o.session_id = $1 AND o.turn_id = $2 AND o.state = 'open' AND o.pieces > 0)
-      RETURNING ${TURN}, ${MESSAGE_OF_TURN} AS message`),
-    [sessionId, turnId, runtime],
-  );
+): Promise<TurnRow | null> => findRow(db, END_COMPLETE_TURN, [sessionId, turnId, runtime]);
 
 /** Forgets a turn that could not be judged or kept. */
 export async function forgetTurn(pool: Pool, { sessionId, turnId }: TurnKey): Promise<void> {
