@@ -25,7 +25,7 @@ const SILENT_MAX_MS = 4_500;
 /** What is left of a lease whose holder was silent for that long. Milliseconds. */
 const SILENT_LEASE_MS = LEASE_MS - SILENT_MAX_MS;
 /** The epoch of a shard that this supervisor does not own. */
-export const NOBODY = 0;
+export const NO_EPOCH = 0;
 
 /**
  * Until when children may run after the lease was extended.
@@ -56,7 +56,7 @@ export const takesShards = ({ draining, expiresInMs }: LivePeer): boolean =>
   !draining && expiresInMs >= SILENT_LEASE_MS;
 
 export interface Tenure {
-  /** `NOBODY`: the shard is not owned. */
+  /** `NO_EPOCH`: the shard is not owned. */
   readonly epoch: number;
   /** Other supervisors that could take it over. */
   readonly others: number;
@@ -68,13 +68,13 @@ export interface Tenure {
  * database is away, and plugins go on without it. Otherwise the children end before.
  */
 export const mayRun = ({ epoch, others, validUntil }: Tenure, now: number): boolean =>
-  epoch !== NOBODY && (others === 0 || now < validUntil);
+  epoch !== NO_EPOCH && (others === 0 || now < validUntil);
 
 interface CallPlace {
   readonly isHeld: boolean;
   /** Whether the shard is being given up. */
   readonly isLeaving: boolean;
-  /** Whom the database named last. */
+  /** As the database said last; null: the shard had none. */
   readonly owner: { readonly id: number } | null;
   readonly self: number;
 }
@@ -106,7 +106,7 @@ export function planMoves({ placed, owners, epochs, self, others }: ShardView): 
   const giveUp: number[] = [];
   for (const [shard, candidate] of placed.entries()) {
     if (candidate === self && owners[shard] === null) claim.push(shard);
-    if (candidate !== self && others > 0 && epochs[shard] !== NOBODY) giveUp.push(shard);
+    if (candidate !== self && others > 0 && epochs[shard] !== NO_EPOCH) giveUp.push(shard);
   }
   return { claim, giveUp };
 }
@@ -118,8 +118,8 @@ export function compareEpochs(
   self: number,
 ): { readonly shard: number; readonly epoch: number; readonly isLost: boolean }[] {
   return shards.flatMap(([owner, epoch], shard) => {
-    const current = owner === self ? epoch : NOBODY;
-    const before = known[shard] ?? NOBODY;
-    return before === current ? [] : [{ shard, epoch: current, isLost: before !== NOBODY }];
+    const current = owner === self ? epoch : NO_EPOCH;
+    const before = known[shard] ?? NO_EPOCH;
+    return before === current ? [] : [{ shard, epoch: current, isLost: before !== NO_EPOCH }];
   });
 }

@@ -31,7 +31,7 @@ import {
   HEARTBEAT_MS,
   LAPSE_MARGIN_MS,
   mayRun,
-  NOBODY,
+  NO_EPOCH,
   planMoves,
   RETRY_AFTER_S,
   routeCall,
@@ -83,7 +83,7 @@ export class Ownership {
   readonly #options: OwnershipOptions;
   readonly #heartbeat: Heartbeat;
   /** The epoch of each shard that this supervisor owns. */
-  readonly #epochs = new Int32Array(SHARDS).fill(NOBODY);
+  readonly #epochs = new Int32Array(SHARDS).fill(NO_EPOCH);
   /** Work under way, by shard. */
   readonly #running = new Int32Array(SHARDS);
   /** Shards that are given up when their running work has ended: they take no more. */
@@ -168,7 +168,7 @@ export class Ownership {
 
   /** The shards that this supervisor owns; null: all of them. */
   listShards(): number[] | null {
-    return this.#epochs.includes(NOBODY) ? this.#listOwned() : null;
+    return this.#epochs.includes(NO_EPOCH) ? this.#listOwned() : null;
   }
 
   /** Whether the ownership under which work began still holds. */
@@ -179,8 +179,8 @@ export class Ownership {
   /** @throws Problem `unavailable` when another supervisor owns the account */
   fence(accountId: string): Fence {
     const shard = findShard(accountId);
-    const epoch = this.#epochs[shard] ?? NOBODY;
-    if (epoch === NOBODY) throw movedElsewhere();
+    const epoch = this.#epochs[shard] ?? NO_EPOCH;
+    if (epoch === NO_EPOCH) throw movedElsewhere();
     return { shard, epoch };
   }
 
@@ -202,7 +202,7 @@ export class Ownership {
       this.#running[shard] = left;
       if (left === 0 && this.#leaving.has(shard)) this.#announce();
     };
-    const fence = { shard, epoch: this.#epochs[shard] ?? NOBODY };
+    const fence = { shard, epoch: this.#epochs[shard] ?? NO_EPOCH };
     return { fence, isLeaving: () => this.#leaving.has(shard), end };
   }
 
@@ -248,12 +248,12 @@ export class Ownership {
   }
 
   #isHeld(shard: number): boolean {
-    const epoch = this.#epochs[shard] ?? NOBODY;
+    const epoch = this.#epochs[shard] ?? NO_EPOCH;
     return mayRun({ epoch, others: this.#others, validUntil: this.#validUntil }, performance.now());
   }
 
   #listOwned(): number[] {
-    return [...this.#epochs.keys()].filter((shard) => this.#epochs[shard] !== NOBODY);
+    return [...this.#epochs.keys()].filter((shard) => this.#epochs[shard] !== NO_EPOCH);
   }
 
   /** @returns the pause until the next heartbeat */
@@ -271,13 +271,13 @@ export class Ownership {
       this.#heartbeat.wake();
       return HEARTBEAT_MS;
     }
-    // Together with what others took over while it did not hold.
+    // Only with the shards that others took over meanwhile: until then it would count them as its own.
     if (this.#address !== null && hadLapsed) this.#extend(computeLapse(sentAt));
     this.#apply(live, state.shards);
     const expired = new Set(state.peers.filter((peer) => !live.includes(peer)).map(({ id }) => id));
     for (const watched of this.#watched) if (expired.has(watched.id)) watched.expired.abort();
     const others = live.filter(({ id }) => id !== this.id);
-    // A silent one may be back before this supervisor hears of it.
+    // Silent ones count: one may take shards again before this supervisor notices.
     this.#others = others.filter(({ draining }) => !draining).length;
     this.#countedAt = sentAt;
     if (this.#address !== null && !this.#isDraining) await this.#balance(client, live.filter(takesShards));
@@ -377,14 +377,14 @@ export class Ownership {
 
   async #release(given: readonly number[]): Promise<void> {
     if (given.length === 0) return;
-    const shards = given.filter((shard) => this.#epochs[shard] !== NOBODY);
+    const shards = given.filter((shard) => this.#epochs[shard] !== NO_EPOCH);
     if (shards.length > 0) {
       const moved = new Set(shards);
       await this.#options.stopChildren((accountId) => moved.has(findShard(accountId)));
-      const fences = shards.map((shard) => ({ shard, epoch: this.#epochs[shard] ?? NOBODY }));
+      const fences = shards.map((shard) => ({ shard, epoch: this.#epochs[shard] ?? NO_EPOCH }));
       await this.#repeat(() => releaseShards(this.#options.pool, fences));
       this.#changes += 1;
-      for (const shard of shards) this.#epochs[shard] = NOBODY;
+      for (const shard of shards) this.#epochs[shard] = NO_EPOCH;
     }
     // Also those that a drain gave up while a move paused: their calls would wait here for an owner that they have.
     for (const shard of given) this.#leaving.delete(shard);

@@ -1,6 +1,6 @@
 /** Runs a cluster of simulated supervisors through faults and calls, and checks what the product promises. */
 import { SHARDS } from '../../db/cluster/shards.ts';
-import { HOPS_MAX, NOBODY } from '../../supervisor/cluster/ownership-policy.ts';
+import { HOPS_MAX, NO_EPOCH } from '../../supervisor/cluster/ownership-policy.ts';
 import { type Random, seededRandom } from '../runner/random.ts';
 import { EventClock } from './event-clock.ts';
 import { SimulatedDatabase } from './simulated-database.ts';
@@ -163,7 +163,7 @@ class ClusterSimulation {
   }
 
   #noteOverlap(before: SimulatedSupervisor, shard: number): void {
-    if (before.believesAlone && !this.#database.write(shard, before.epochs[shard] ?? NOBODY))
+    if (before.believesAlone && !this.#database.write(shard, before.epochs[shard] ?? NO_EPOCH))
       this.#faulty.fencedOverlaps += 1;
     else this.#faulty.overlaps += 1;
   }
@@ -171,7 +171,7 @@ class ClusterSimulation {
   #measureImbalance(): number {
     const { installationsOfShards } = this.#options;
     const shares = [...this.#living()].map(({ epochs }) =>
-      installationsOfShards.reduce((sum, count, shard) => sum + (epochs[shard] === NOBODY ? 0 : count), 0),
+      installationsOfShards.reduce((sum, count, shard) => sum + (epochs[shard] === NO_EPOCH ? 0 : count), 0),
     );
     const all = installationsOfShards.reduce((sum, count) => sum + count, 0);
     return Math.max(...shares) / (all / shares.length);
@@ -214,7 +214,7 @@ class ClusterSimulation {
   }
 
   #answer(door: SimulatedSupervisor, shard: number): void {
-    const epoch = door.epochs[shard] ?? NOBODY;
+    const epoch = door.epochs[shard] ?? NO_EPOCH;
     if (this.#database.isAway || door.isCut || !this.#database.write(shard, epoch)) {
       this.#counts.brokenOff += 1;
       return;
@@ -255,7 +255,7 @@ class ClusterSimulation {
 
   #noteLoss(victim: SimulatedSupervisor): void {
     for (const [shard, epoch] of victim.epochs.entries())
-      if (epoch !== NOBODY && this.#runners[shard] === victim) this.#lostAt[shard] = this.#clock.now;
+      if (epoch !== NO_EPOCH && this.#runners[shard] === victim) this.#lostAt[shard] = this.#clock.now;
   }
 
   #noteReturn(victim: SimulatedSupervisor): void {

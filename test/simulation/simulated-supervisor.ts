@@ -6,7 +6,7 @@ import {
   computeLapse,
   HEARTBEAT_MS,
   mayRun,
-  NOBODY,
+  NO_EPOCH,
   planMoves,
   routeCall,
 } from '../../supervisor/cluster/ownership-policy.ts';
@@ -36,7 +36,7 @@ export interface SupervisorWorld {
 
 export class SimulatedSupervisor {
   readonly id: number;
-  readonly epochs = new Int32Array(SHARDS).fill(NOBODY);
+  readonly epochs = new Int32Array(SHARDS).fill(NO_EPOCH);
   readonly #world: SupervisorWorld;
   /** Shards that are given up: they take no more calls. */
   readonly #leaving = new Set<number>();
@@ -69,7 +69,7 @@ export class SimulatedSupervisor {
   }
 
   get ownsNothing(): boolean {
-    return this.epochs.every((epoch) => epoch === NOBODY);
+    return this.epochs.every((epoch) => epoch === NO_EPOCH);
   }
 
   start(capacity: number): void {
@@ -88,7 +88,7 @@ export class SimulatedSupervisor {
   drain(): void {
     this.isDraining = true;
     this.#world.database.markDraining(this.id);
-    this.#giveUp([...this.epochs.keys()].filter((shard) => this.epochs[shard] !== NOBODY));
+    this.#giveUp([...this.epochs.keys()].filter((shard) => this.epochs[shard] !== NO_EPOCH));
   }
 
   /** Whether plugins of the shard run here now. */
@@ -111,7 +111,7 @@ export class SimulatedSupervisor {
   }
 
   #isHeld(shard: number): boolean {
-    const epoch = this.epochs[shard] ?? NOBODY;
+    const epoch = this.epochs[shard] ?? NO_EPOCH;
     return mayRun({ epoch, others: this.#others, validUntil: this.#validUntil }, this.#world.clock.now);
   }
 
@@ -198,7 +198,7 @@ export class SimulatedSupervisor {
       this.#stopped.delete(shard);
       if (!isLost) begun.push(shard);
     }
-    if (hadLapsed) for (const [shard, epoch] of this.epochs.entries()) if (epoch !== NOBODY) begun.push(shard);
+    if (hadLapsed) for (const [shard, epoch] of this.epochs.entries()) if (epoch !== NO_EPOCH) begun.push(shard);
     this.#owners = shards.map(([owner]) => (owner !== null && live.has(owner) ? { id: owner } : null));
     this.#others = candidates.filter((id) => id !== this.id).length;
     if (begun.length > 0) this.#world.onServing(this, begun);
@@ -247,13 +247,13 @@ export class SimulatedSupervisor {
     const { clock, database } = this.#world;
     const given = shards
       .filter((shard) => this.#leaving.has(shard))
-      .map((shard) => ({ shard, epoch: this.epochs[shard] ?? NOBODY }));
+      .map((shard) => ({ shard, epoch: this.epochs[shard] ?? NO_EPOCH }));
     for (const { shard } of given) this.#stopped.add(shard);
     const forget = (): void => {
       this.#changes += 1;
       for (const { shard, epoch } of given) {
         if (this.epochs[shard] !== epoch) continue;
-        this.epochs[shard] = NOBODY;
+        this.epochs[shard] = NO_EPOCH;
         this.#leaving.delete(shard);
         this.#stopped.delete(shard);
       }
