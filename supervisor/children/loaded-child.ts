@@ -179,7 +179,9 @@ export class LoadedChild {
       },
       pauseBudget: () => this.#pauseDeadline(invocationId),
     });
-    const deltas = call.onDelta ? new AnswerDeltas(this.#mask, call.onDelta, call.signal) : null;
+    // Opened, because the plugin may read its first secret between two deltas.
+    const mask = call.onDelta && this.#deps.masks.open(this.plugin.installationId);
+    const deltas = call.onDelta && mask ? new AnswerDeltas(mask, call.onDelta, call.signal) : null;
     const signal = deltas?.signal ?? call.signal;
     try {
       const outcome = await this.child.invoke(call.target, call.context, {

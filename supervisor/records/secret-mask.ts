@@ -8,48 +8,88 @@ import { mapTexts } from '../../db/postgres/storable-json.ts';
 
 /** Shorter values are not masked: they occur in texts by chance. Characters. */
 const VALUE_MIN_CHARS = 6;
+/** Values of one secret that stay masked, the present one included: each takes memory until the installation is forgotten. */
+const VALUES_MAX = 8;
 /** A secret of several lines, such as a private key, is also masked line by line. Characters. */
 const LINE_MIN_CHARS = 16;
+/** More than the largest private key has, with 64 characters a line. */
+const LINES_MAX = 256;
 /** The frame of a PEM file is no secret. */
 const PEM_FRAME = /^-----/;
 
 /** The search compares blocks of two characters by their hash. */
 const BLOCK_CHARS = 2;
-const HASHES = 4_096;
-/** Characters of a form that are kept. The rest of a longer one is encoded again when its head is found. */
+const BLOCK_HASHES = 4_096;
+/** Characters of a form that are kept. A longer one is encoded again when its head and its hash are found. */
 const HEAD_CHARS = 64;
+/**
+ * Many secrets may have one head. A text that holds it at every character is compared to long forms this often per character, and
+ * the text is removed if that is not enough: an author must not be able to stop the process that serves all accounts.
+ */
+const COMPARISONS_PER_CHAR = 16;
+const COMPARISONS_MIN = 1_000;
+const UNSEARCHED = '[a text that could not be searched for secrets]';
 
 /** One way to write a secret. */
 interface Form {
+  /** The beginning, and all of a short one. */
   readonly head: string;
   readonly chars: number;
   readonly replacement: string;
-  /** The whole form. */
+  /** Null: it is all in the head. */
+  readonly whole: WholeForm | null;
+}
+/** What a text is compared to that holds the head of a long form. */
+interface WholeForm {
+  hash(): TextHash;
   read(): string;
+}
+interface TextHash {
+  readonly hash: number;
+  /** The power of the base for so many characters. */
+  readonly power: number;
 }
 
 export class SecretMask {
-  readonly #values = new Map<string, string>();
-  readonly #forms: Form[] = [];
+  /** The forms of the last values, by name and value. */
+  readonly #values = new Map<string, Map<string, readonly Form[]>>();
+  /** By name. */
+  readonly #newest = new Map<string, string>();
+  #formCount = 0;
+  /** Null: it is built when a text is masked. */
   #search: FormSearch | null = null;
 
   /** Whether there is nothing to mask. */
   get isEmpty(): boolean {
-    return this.#forms.length === 0;
+    return this.#formCount === 0;
   }
 
   /** Masks a value from now on. Earlier values of the secret stay masked, because a running child may know them. */
   add(name: string, value: string): void {
-    if (this.#values.get(name) === value) return;
-    this.#values.set(name, value);
-    this.#forms.push(...listForms(name, value));
-    this.#search = this.isEmpty ? null : new FormSearch(this.#forms);
+    if (this.#newest.get(name) === value) return;
+    this.#newest.set(name, value);
+    const values = this.#values.get(name) ?? new Map<string, readonly Form[]>();
+    this.#values.set(name, values);
+    this.#drop(values, value);
+    const forms = listForms(name, value);
+    values.set(value, forms);
+    this.#formCount += forms.length;
+    const [oldest] = values.keys();
+    if (values.size > VALUES_MAX && oldest !== undefined) this.#drop(values, oldest);
+    this.#search = null;
+  }
+
+  #drop(values: Map<string, readonly Form[]>, value: string): void {
+    this.#formCount -= values.get(value)?.length ?? 0;
+    values.delete(value);
   }
 
   /** @param isCut whether the text may end within a value, because it was shortened */
   maskText(text: string, isCut = false): string {
-    const masked = this.#search?.replace(text) ?? text;
-    return isCut ? this.#maskEnd(masked) : masked;
+    const search = this.#openSearch();
+    if (search === null) return text;
+    const masked = search.replace(text);
+    return isCut ? search.replaceOpenEnd(masked) : masked;
   }
 
   /** Masks every text of a JSON value, property names as well. Returns the same value where nothing is found. */
@@ -59,7 +99,7 @@ export class SecretMask {
 
   /** Masks a text that arrives in pieces. */
   openStream(): MaskedStream {
-    return new MaskedStream(this.#search);
+    return new MaskedStream(() => this.#openSearch());
   }
 
   /** Whether a text or the bytes of a JSON value hold a secret. */
@@ -68,13 +108,10 @@ export class SecretMask {
     return this.mask(value) !== value;
   }
 
-  #maskEnd(text: string): string {
-    for (const form of this.#forms) {
-      const whole = form.read();
-      for (let chars = Math.min(form.chars, text.length); chars >= VALUE_MIN_CHARS; chars -= 1)
-        if (text.endsWith(whole.slice(0, chars))) return text.slice(0, -chars) + form.replacement;
-    }
-    return text;
+  #openSearch(): FormSearch | null {
+    if (this.isEmpty) return null;
+    this.#search ??= new FormSearch([...this.#values.values()].flatMap((values) => [...values.values()].flat()));
+    return this.#search;
   }
 }
 
@@ -83,17 +120,19 @@ export class SecretMask {
  * back while it may begin a secret.
  */
 export class MaskedStream {
-  readonly #search: FormSearch | null;
+  readonly #openSearch: () => FormSearch | null;
   #held = '';
 
-  constructor(search: FormSearch | null) {
-    this.#search = search;
+  /** @param openSearch called for each piece: a plugin may read a secret in the middle of a text */
+  constructor(openSearch: () => FormSearch | null) {
+    this.#openSearch = openSearch;
   }
 
   /** @returns what is certain by now */
   push(piece: string): string {
-    if (this.#search === null) return piece;
-    const { masked, rest } = this.#search.replaceCertain(this.#held + piece);
+    const search = this.#openSearch();
+    if (search === null) return piece;
+    const { masked, rest } = search.replaceCertain(this.#held + piece);
     this.#held = rest;
     return masked;
   }
@@ -102,7 +141,7 @@ export class MaskedStream {
   end(): string {
     const held = this.#held;
     this.#held = '';
-    return this.#search?.replace(held) ?? held;
+    return this.#openSearch()?.replace(held) ?? held;
   }
 }
 
@@ -136,9 +175,13 @@ function listForms(name: string, value: string): Form[] {
     const whole = encode();
     // Of two encodings that are equal, the first is the cheaper one.
     if (whole.length < VALUE_MIN_CHARS || forms.has(whole)) return;
-    const isShort = whole.length <= HEAD_CHARS;
-    const head = isShort ? whole : whole.slice(0, HEAD_CHARS);
-    forms.set(whole, { head, chars: whole.length, replacement, read: isShort ? () => head : encode });
+    const isLong = whole.length > HEAD_CHARS;
+    forms.set(whole, {
+      head: isLong ? copyText(whole.slice(0, HEAD_CHARS)) : whole,
+      chars: whole.length,
+      replacement,
+      whole: isLong ? toWholeForm(encode) : null,
+    });
   };
   if (value.length >= VALUE_MIN_CHARS) {
     add(() => value);
@@ -146,9 +189,25 @@ function listForms(name: string, value: string): Form[] {
   }
   const lines = value.split(/\r?\n/).map((line) => line.trim());
   if (lines.length > 1)
-    for (const line of lines) if (line.length >= LINE_MIN_CHARS && !PEM_FRAME.test(line)) add(() => line);
+    for (const line of lines.filter(isSecretLine).slice(0, LINES_MAX)) add(() => line);
   return [...forms.values()];
 }
+
+function toWholeForm(read: () => string): WholeForm {
+  let known: TextHash | undefined;
+  return {
+    read,
+    hash() {
+      known ??= hashText(read());
+      return known;
+    },
+  };
+}
+
+const isSecretLine = (line: string): boolean => line.length >= LINE_MIN_CHARS && !PEM_FRAME.test(line);
+
+/** A slice refers to the text that it was cut from, which stays in memory with it. */
+const copyText = (slice: string): string => Buffer.from(slice, 'utf16le').toString('utf16le');
 
 const hex = (value: string): string => Buffer.from(value).toString('hex');
 const percent = (value: string): string => encodeURIComponent(value.toWellFormed());
@@ -181,49 +240,65 @@ function encodeWithin(value: string, encoding: 'base64' | 'base64url', offset: n
   return bytes.toString(encoding).slice(start, Math.floor((bytes.byteLength * BYTE_BITS) / BASE64_BITS));
 }
 
+/** A form, and where a text has it or the beginning of it. */
+interface Found {
+  readonly start: number;
+  readonly form: Form;
+}
+
 /**
  * Finds many texts in one pass (Wu and Manber): the last block of a window as long as the shortest form says how far no form can
  * begin. A prompt of 4 KB without a secret takes a few microseconds, however many forms there are.
  */
 class FormSearch {
-  readonly #forms: readonly Form[];
   readonly #formMaxChars: number;
   readonly #windowChars: number;
   /** By the hash of a block: characters to skip; 0: a form may begin here. */
   readonly #skips: Uint8Array;
-  /** By the hash of the last block of a form's window: the forms, the longest first. */
-  readonly #candidates = new Map<number, Form[]>();
-  /** Long forms that were encoded for the text that is searched now: it may hold the head of one at every character. */
-  readonly #encoded = new Map<Form, HashedText>();
-  /** The text that is searched now, once it holds the head of a long form. */
-  #hashed: HashedText | null = null;
+  /** In the order of their characters, each once. */
+  readonly #heads: readonly string[];
+  /** For each head its forms, the longest first. */
+  readonly #forms: readonly (readonly Form[])[];
+  /** For each head the place of the longest other one that it begins with; -1: there is none. */
+  readonly #parents: Int32Array;
+  /** The first characters of all forms. */
+  readonly #firsts: ReadonlySet<number>;
 
   constructor(forms: readonly Form[]) {
-    this.#forms = [...forms];
-    this.#formMaxChars = Math.max(...forms.map(({ chars }) => chars));
-    this.#windowChars = Math.min(...forms.map(({ head }) => head.length));
-    const skipMax = this.#windowChars - BLOCK_CHARS + 1;
-    this.#skips = new Uint8Array(HASHES).fill(skipMax);
-    for (const form of forms.toSorted((one, other) => other.chars - one.chars)) this.#add(form);
+    const byHead = Map.groupBy(forms, ({ head }) => head);
+    this.#heads = [...byHead.keys()].sort();
+    this.#forms = this.#heads.map((head) => (byHead.get(head) ?? []).toSorted((one, other) => other.chars - one.chars));
+    this.#parents = findParents(this.#heads);
+    this.#firsts = new Set(this.#heads.map((head) => head.charCodeAt(0)));
+    this.#formMaxChars = forms.reduce((most, { chars }) => Math.max(most, chars), 0);
+    this.#windowChars = this.#heads.reduce((least, { length }) => Math.min(least, length), HEAD_CHARS);
+    this.#skips = new Uint8Array(BLOCK_HASHES).fill(this.#windowChars - BLOCK_CHARS + 1);
+    for (const head of this.#heads) this.#addWindow(head);
   }
 
-  #add(form: Form): void {
+  #addWindow(head: string): void {
     const last = this.#windowChars - 1;
     for (let at = BLOCK_CHARS - 1; at <= last; at += 1) {
-      const hash = hashBlock(form.head, at);
+      const hash = hashBlock(head, at);
       this.#skips[hash] = Math.min(this.#skips[hash] ?? 0, last - at);
     }
-    const hash = hashBlock(form.head, last);
-    const known = this.#candidates.get(hash);
-    if (known) known.push(form);
-    else this.#candidates.set(hash, [form]);
   }
 
   replace(text: string): string {
-    this.#forgetText();
+    if (text.length < this.#windowChars) return text;
+    try {
+      return this.#replaceAll(text);
+    } catch (error) {
+      if (error instanceof SearchLimitError) return UNSEARCHED;
+      throw error;
+    }
+  }
+
+  #replaceAll(text: string): string {
+    const searched = new SearchedText(text);
     let replaced = '';
     let copiedTo = 0;
-    for (let found = this.#find(text, 0); found; found = this.#find(text, copiedTo)) {
+    for (let found = this.#find(searched, 0); found; found = this.#find(searched, copiedTo)) {
       replaced += text.slice(copiedTo, found.start) + found.form.replacement;
       copiedTo = found.start + found.form.chars;
     }
@@ -232,13 +307,22 @@ class FormSearch {
 
   /** Replaces what no further text can change; `rest` may begin a form that is longer than the text. */
   replaceCertain(text: string): { readonly masked: string; readonly rest: string } {
-    this.#forgetText();
+    try {
+      return this.#replaceUntilOpen(text);
+    } catch (error) {
+      if (error instanceof SearchLimitError) return { masked: UNSEARCHED, rest: '' };
+      throw error;
+    }
+  }
+
+  #replaceUntilOpen(text: string): { readonly masked: string; readonly rest: string } {
+    const searched = new SearchedText(text);
     let masked = '';
     let copiedTo = 0;
-    let openFrom = this.#findOpen(text, 0);
+    let openFrom = this.#findOpen(text, 0)?.start ?? text.length;
     for (;;) {
-      const found = this.#find(text, copiedTo);
-      if (openFrom < copiedTo) openFrom = this.#findOpen(text, copiedTo);
+      if (openFrom < copiedTo) openFrom = this.#findOpen(text, copiedTo)?.start ?? text.length;
+      const found = openFrom === copiedTo ? null : this.#find(searched, copiedTo);
       if (!found || openFrom <= found.start)
         return { masked: masked + text.slice(copiedTo, openFrom), rest: text.slice(openFrom) };
       masked += text.slice(copiedTo, found.start) + found.form.replacement;
@@ -246,57 +330,89 @@ class FormSearch {
     }
   }
 
-  /** Finds the first form that begins at `from` or later, the longest of several. */
-  #find(text: string, from: number): { readonly start: number; readonly form: Form } | null {
+  /** Replaces the end of a text from where it may begin a form. */
+  replaceOpenEnd(text: string): string {
+    const open = this.#findOpen(text, 0);
+    if (open === null || text.length - open.start < VALUE_MIN_CHARS) return text;
+    return text.slice(0, open.start) + open.form.replacement;
+  }
+
+  /** Finds the first form that begins at `from` or later, the longest of several. @throws SearchLimitError */
+  #find(searched: SearchedText, from: number): Found | null {
+    const { text } = searched;
     for (let at = from + this.#windowChars - 1; at < text.length; ) {
-      const hash = hashBlock(text, at);
-      const skip = this.#skips[hash] ?? 1;
+      const skip = this.#skips[hashBlock(text, at)] ?? 1;
       const start = at - this.#windowChars + 1;
-      const form = skip > 0 ? undefined : this.#candidates.get(hash)?.find((each) => this.#isAt(text, start, each));
+      const form = skip > 0 ? undefined : this.#findAt(searched, start);
       if (form) return { start, form };
       at += Math.max(skip, 1);
     }
     return null;
   }
 
-  /** Finds the first place from which the rest of a text is the beginning of a form. The length of the text: there is no such place. */
-  #findOpen(text: string, from: number): number {
-    for (let at = Math.max(from, text.length - this.#formMaxChars + 1); at < text.length; at += 1)
-      if (this.#forms.some((form) => this.#isOpenAt(text, at, form))) return at;
-    return text.length;
+  /** A head that a text begins with is the last one that is not after the text, or among those that this one begins with. */
+  #findAt(searched: SearchedText, start: number): Form | undefined {
+    const ahead = searched.text.slice(start, start + HEAD_CHARS);
+    const next = this.#findPlace(ahead);
+    let place = this.#heads[next] === ahead ? next : next - 1;
+    for (; place >= 0; place = this.#parents[place] ?? -1) {
+      if (!ahead.startsWith(this.#heads[place] ?? '')) continue;
+      const form = this.#forms[place]?.find((each) => searched.hasAt(start, each));
+      if (form) return form;
+    }
+    return undefined;
   }
 
-  #isAt(text: string, start: number, form: Form): boolean {
-    if (text.length - start < form.chars || !text.startsWith(form.head, start)) return false;
-    return form.chars === form.head.length || this.#hash(text).hasAt(start, this.#encode(form), form.chars);
+  /**
+   * Finds the first place from which the rest of a text is the beginning of a form. Of a long form only the head is compared, which
+   * takes the same time for every text: a rest that goes on otherwise is known to be none when it is longer than the form.
+   */
+  #findOpen(text: string, from: number): Found | null {
+    for (let start = Math.max(from, text.length - this.#formMaxChars + 1); start < text.length; start += 1) {
+      if (!this.#firsts.has(text.charCodeAt(start))) continue;
+      const form = this.#findOpenAt(text, start);
+      if (form) return { start, form };
+    }
+    return null;
   }
 
-  /** Whether the rest of a text is the beginning of a form, but not all of it. */
-  #isOpenAt(text: string, at: number, form: Form): boolean {
-    const chars = text.length - at;
-    if (chars >= form.chars || text.charCodeAt(at) !== form.head.charCodeAt(0)) return false;
-    const headChars = Math.min(chars, form.head.length);
-    if (!form.head.startsWith(text.slice(at, at + headChars))) return false;
-    return chars === headChars || this.#hash(text).hasAt(at, this.#encode(form), chars);
+  #findOpenAt(text: string, start: number): Form | null {
+    const ahead = text.slice(start, start + HEAD_CHARS);
+    // The heads that begin with it are side by side, and only the first can be as short.
+    for (let place = this.#findPlace(ahead); this.#heads[place]?.startsWith(ahead); place += 1) {
+      const longest = this.#forms[place]?.[0];
+      if (longest && longest.chars > text.length - start) return longest;
+    }
+    return null;
   }
 
-  #forgetText(): void {
-    this.#encoded.clear();
-    this.#hashed = null;
+  /** Finds the place of the first head that is not before a text. */
+  #findPlace(text: string): number {
+    let low = 0;
+    let high = this.#heads.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.#heads[middle] ?? '') < text) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
+}
 
-  #hash(text: string): HashedText {
-    this.#hashed ??= new HashedText(text);
-    return this.#hashed;
+/** @param heads in the order of their characters: a head comes after those that it begins with */
+function findParents(heads: readonly string[]): Int32Array {
+  const parents = new Int32Array(heads.length).fill(-1);
+  const begun: number[] = [];
+  for (const [place, head] of heads.entries()) {
+    while (begun.length > 0 && !head.startsWith(heads[begun.at(-1) ?? 0] ?? '')) begun.pop();
+    parents[place] = begun.at(-1) ?? -1;
+    begun.push(place);
   }
+  return parents;
+}
 
-  #encode(form: Form): HashedText {
-    const known = this.#encoded.get(form);
-    if (known) return known;
-    const whole = new HashedText(form.read());
-    this.#encoded.set(form, whole);
-    return whole;
-  }
+class SearchLimitError extends Error {
+  override readonly name = 'SearchLimitError';
 }
 
 /** A prime whose square a number holds exactly. */
@@ -304,45 +420,56 @@ const HASH_PRIME = 67_108_859;
 /** Random, so that an author cannot write a text whose parts have the same hash. */
 const HASH_BASE = randomInt(2 ** 16, HASH_PRIME);
 
+function hashText(text: string): TextHash {
+  let hash = 0;
+  let power = 1;
+  for (let at = 0; at < text.length; at += 1) {
+    hash = (hash * HASH_BASE + text.charCodeAt(at)) % HASH_PRIME;
+    power = (power * HASH_BASE) % HASH_PRIME;
+  }
+  return { hash, power };
+}
+
 /**
  * A text whose parts are compared by their hashes (Rabin and Karp). Without them, a text that holds the head of a long secret at
  * every character would be compared to the secret's end at every character.
  */
-class HashedText {
+class SearchedText {
   readonly text: string;
-  /** At each place the hash of what comes before it, and the power of the base. */
-  readonly #hashes: Uint32Array;
-  readonly #powers: Uint32Array;
+  /** At each place the hash of what comes before it. Computed when the text holds the head of a long form. */
+  #hashes: Uint32Array | null = null;
+  #comparisonsLeft: number;
 
   constructor(text: string) {
     this.text = text;
-    this.#hashes = new Uint32Array(text.length + 1);
-    this.#powers = new Uint32Array(text.length + 1);
+    this.#comparisonsLeft = COMPARISONS_MIN + COMPARISONS_PER_CHAR * text.length;
+  }
+
+  /** Whether a form stands at a place that has its head. @throws SearchLimitError */
+  hasAt(start: number, { chars, whole }: Form): boolean {
+    if (this.text.length - start < chars) return false;
+    if (whole === null) return true;
+    this.#comparisonsLeft -= 1;
+    if (this.#comparisonsLeft < 0) throw new SearchLimitError();
+    this.#hashes ??= this.#computeHashes();
+    const { hash, power } = whole.hash();
+    const before = ((this.#hashes[start] ?? 0) * power) % HASH_PRIME;
+    const here = ((this.#hashes[start + chars] ?? 0) - before + HASH_PRIME) % HASH_PRIME;
+    return here === hash && this.text.startsWith(whole.read(), start);
+  }
+
+  #computeHashes(): Uint32Array {
+    const { text } = this;
+    const hashes = new Uint32Array(text.length + 1);
     let hash = 0;
-    let power = 1;
-    this.#powers[0] = power;
     for (let at = 0; at < text.length; at += 1) {
       hash = (hash * HASH_BASE + text.charCodeAt(at)) % HASH_PRIME;
-      power = (power * HASH_BASE) % HASH_PRIME;
-      this.#hashes[at + 1] = hash;
-      this.#powers[at + 1] = power;
+      hashes[at + 1] = hash;
     }
-  }
-
-  /** Whether the first characters of another text stand at a place. */
-  hasAt(start: number, other: HashedText, chars: number): boolean {
-    return (
-      this.#hashOf(start, chars) === other.#hashOf(0, chars) &&
-      this.text.slice(start, start + chars) === other.text.slice(0, chars)
-    );
-  }
-
-  #hashOf(start: number, chars: number): number {
-    const before = ((this.#hashes[start] ?? 0) * (this.#powers[chars] ?? 0)) % HASH_PRIME;
-    return ((this.#hashes[start + chars] ?? 0) - before + HASH_PRIME) % HASH_PRIME;
+    return hashes;
   }
 }
 
 /** Hashes the block that ends at a character. */
 const hashBlock = (text: string, at: number): number =>
-  ((text.charCodeAt(at - 1) << 5) ^ text.charCodeAt(at)) & (HASHES - 1);
+  ((text.charCodeAt(at - 1) << 5) ^ text.charCodeAt(at)) & (BLOCK_HASHES - 1);

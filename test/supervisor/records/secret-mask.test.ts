@@ -130,13 +130,60 @@ t.test('long secrets are searched for in little time, also in a text that is mad
   const beginning = 'a'.repeat(7_000);
   t.equal(mask.maskText(beginning), beginning);
   const stream = mask.openStream();
-  t.equal(stream.push(beginning) + stream.push('.'), `${beginning}.`);
+  t.equal(stream.push(beginning) + stream.push('.') + stream.end(), `${beginning}.`);
+  const longer = mask.openStream();
+  const head = 'a'.repeat(64);
+  t.equal(longer.push(`${head}.`), '', 'a text with the head alone waits');
+  t.equal(longer.push('.'.repeat(8_000)), `${head}.${'.'.repeat(8_000)}`, 'until it is longer than the secret');
   // It holds the head of the long one at each of its characters.
   const repeated = 'a'.repeat(2 ** 19);
   t.equal(mask.maskText(repeated), repeated);
   t.equal(mask.maskText(`${repeated}b`), `${repeated.slice(8_000)}[secret long]`);
   const { user, system } = process.threadCpuUsage(started);
   t.ok((user + system) / 1_000 < 2_000, `${(user + system) / 1_000} ms; without bounds it took 20 s`);
+});
+
+t.test('many secrets with one beginning are searched for in little time', async (t) => {
+  const names = Array.from({ length: 64 }, (_, index) => `k${index}`);
+  const keys = maskOf(Object.fromEntries(names.map((name) => [name, `${'a'.repeat(8_000)}${name}.`])));
+  const all = names.map((name) => `${'a'.repeat(8_000)}${name}.`).join(' ');
+  const lines = maskOf(
+    Object.fromEntries(
+      names.map((name) => [
+        name,
+        Array.from({ length: 960 }, (_, line) => `${'a'.repeat(14)}${name}${line}`).join('\n'),
+      ]),
+    ),
+  );
+  const repeated = 'a'.repeat(2 ** 19);
+  const started = process.threadCpuUsage();
+  t.equal(keys.maskText(all), names.map((name) => `[secret ${name}]`).join(' '));
+  t.equal(keys.maskText(repeated), '[a text that could not be searched for secrets]');
+  t.equal(keys.openStream().push(`${repeated}.`), '[a text that could not be searched for secrets]');
+  t.equal(keys.maskText(`no such key: ${repeated.slice(0, 7_000)}`, true), 'no such key: [secret k10]');
+  const shorter = repeated.slice(0, 2 ** 17);
+  t.equal(lines.maskText(`${shorter}!`), `${shorter}!`);
+  t.equal(lines.maskText(`${shorter}k63255 `), `${shorter.slice(14)}[secret k63] `);
+  const { user, system } = process.threadCpuUsage(started);
+  t.ok((user + system) / 1_000 < 3_000, `${(user + system) / 1_000} ms`);
+});
+
+t.test('a secret that is read in the middle of a text is masked in what follows', async (t) => {
+  const mask = new SecretMask();
+  const stream = mask.openStream();
+  t.equal(stream.push('The key'), 'The key');
+  mask.add('key', 'sesame open');
+  t.equal(stream.push(' is sesame'), ' is ');
+  t.equal(stream.push(' open.'), '[secret key].');
+});
+
+t.test('the last values of a secret stay masked', async (t) => {
+  const mask = new SecretMask();
+  for (const n of [1, 2, 3, 4, 5, 6, 7, 8, 9]) mask.add('key', `value ${n}`);
+  mask.add('key', 'value 2');
+  t.equal(mask.maskText('value 1, value 2, value 9'), 'value 1, [secret key], [secret key]');
+  for (let n = 10; n < 1_000; n += 1) mask.add('key', `value ${n}`);
+  t.equal(mask.maskText('value 9, value 999'), 'value 9, [secret key]');
 });
 
 t.test('an earlier value of a secret stays masked until the installation is forgotten', async (t) => {
