@@ -4,6 +4,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../identity/caller.ts';
 import { isAllowed, type RequiredScopes } from '../identity/scopes.ts';
 import type { SignIn } from '../identity/sign-in.ts';
+import { onceClosed } from './closed-responses.ts';
 import { type ConsoleSite, readSessionCredential } from './console-requests.ts';
 
 const BEARER = /^Bearer +([A-Za-z0-9\-._~+/]+=*) *$/i;
@@ -90,7 +91,7 @@ function readCredential(request: FastifyRequest, site: ConsoleSite | null): stri
  */
 export function endWithToken(request: FastifyRequest, reply: FastifyReply, end: () => void): void {
   const stop = request.watchToken?.(end);
-  if (stop) reply.raw.once('close', stop);
+  if (stop) onceClosed(reply, stop);
 }
 
 /** The account a request acts as. Only for routes behind `requireSignIn`. */

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { onceClosed } from '../../service/http/closed-responses.ts';
 import { replaceAnswer } from '../../service/http/errors.ts';
 import { movedElsewhere, type OwnedWork, type Ownership } from './ownership.ts';
 import { HOPS_MAX } from './ownership-policy.ts';
@@ -60,7 +61,7 @@ function admit(ownership: Ownership, accountId: string, request: FastifyRequest,
   if (work === null) return false;
   request.ownedWork = work;
   reply.raw.once('finish', work.end);
-  reply.raw.once('close', work.end);
+  onceClosed(reply, work.end);
   return true;
 }
 

@@ -74,7 +74,7 @@ export class PeerRequests {
    * @param hops how often it was forwarded, with this time
    * @param signal aborts when the peer no longer owns the account
    * @throws PeerGoneError, or a Problem: `unavailable` when the peer is cut off; when the connection breaks before the answer,
-   *   `outcome_unknown`, or `unavailable` if the request only reads
+   *   `outcome_unknown`, or `unavailable` if the request only reads; `bad_request` when the client has left
    */
   async forward(
     peer: Peer,
@@ -83,6 +83,7 @@ export class PeerRequests {
     hops: number,
     signal: AbortSignal,
   ): Promise<void> {
+    if (reply.raw.closed) throw clientLeft();
     const { raw } = request;
     const path = (raw.url ?? '/').replace(ORIGIN, '');
     const link = this.#links.wait(peer);
@@ -103,6 +104,8 @@ export class PeerRequests {
       reply.raw.flushHeaders();
       // A connection that breaks now cuts the answer off, as it does without a peer between.
       await pipeline(answer, reply.raw).catch(() => reply.raw.destroy());
+    } catch (error) {
+      throw reply.raw.closed ? clientLeft() : error;
     } finally {
       link.end();
       ended.removeEventListener('abort', abort);
@@ -232,6 +235,9 @@ function formatHead({ statusCode, statusMessage, rawHeaders }: IncomingMessage):
   );
   return `HTTP/1.1 ${statusCode} ${statusMessage}\r\n${lines.join('\r\n')}\r\n\r\n`;
 }
+
+/** No client reads it. Another error would be logged as a fault of the peer. */
+const clientLeft = (): Problem => new Problem('bad_request', 'The client closed the request.');
 
 const BROKEN_OFF = 'The supervisor that ran this call ended or is out of reach.';
 

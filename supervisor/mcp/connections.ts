@@ -56,13 +56,13 @@ export class McpConnections {
     return found?.session.id === sessionId && found.session.accountId === accountId ? found : undefined;
   }
 
-  /** Creates a connection, which is stored when the client has initialized it. @throws Problem `rate_limited` */
   /** Id of the session with this key that an open connection of the account serves. */
   findSessionId(id: string | undefined, accountId: string, key: string): string | undefined {
     const session = this.#open.get(id ?? '')?.session;
     return session?.accountId === accountId && session.key === key ? session.id : undefined;
   }
 
+  /** Creates a connection, which is stored when the client has initialized it. @throws Problem `rate_limited` */
   async begin(session: Session): Promise<Connection> {
     this.#refuseTooMany(session.accountId);
     const { server, close: unwatch } = buildServer(this.#services, session, this.#questions, this.#version);

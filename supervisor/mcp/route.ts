@@ -9,6 +9,7 @@ import { z } from 'zod';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { endWithToken, requireCaller } from '../../service/http/authentication.ts';
+import { onceClosed } from '../../service/http/closed-responses.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { noContent } from '../../service/http/schemas.ts';
 import { RELEASE } from '../../service/settings/release.ts';
@@ -67,19 +68,19 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
       return loading;
     };
     const serve = async (request: FastifyRequest, reply: FastifyReply, session: Session): Promise<FastifyReply> => {
+      requireAnswerer(request);
       const connections = await openConnections();
       const named = readConnectionId(request);
       const connection = named === undefined ? await connections.begin(session) : connections.find(named, session);
       if (!connection) return reply.code(404).send(GONE);
-      requireAnswerer(request);
-      const isNew = connection.transport.sessionId === undefined;
-      const answer = await connection.transport.handleRequest(asWebRequest(request), {
-        parsedBody: request.body,
-        authInfo: describeRequest(request, reply),
-      });
-      // A request that does not initialize the connection must not leave one behind.
-      if (isNew && connection.transport.sessionId === undefined) await connection.close();
-      return send(request, reply, connection, answer);
+      const { transport } = connection;
+      try {
+        const facts = { parsedBody: request.body, authInfo: describeRequest(request, reply) };
+        return send(request, reply, connection, await transport.handleRequest(asWebRequest(request), facts));
+      } finally {
+        // A request that does not initialize the connection must not leave one behind.
+        if (transport.sessionId === undefined) await connection.close();
+      }
     };
     for (const [method, summary] of Object.entries(summaries)) {
       const messages = method === 'POST' ? { body: rpcMessage } : {};
@@ -124,7 +125,7 @@ function requireAnswerer(request: FastifyRequest): void {
 /** What the handler of a message knows of its request. The transport takes it in this form only. */
 function describeRequest(request: FastifyRequest, reply: FastifyReply): AuthInfo {
   const left = new AbortController();
-  reply.raw.once('close', () => left.abort());
+  onceClosed(reply, () => left.abort());
   const extra: RequestFacts = { caller: requireCaller(request), left: left.signal };
   return { token: '', clientId: '', scopes: [], extra: { ...extra } };
 }

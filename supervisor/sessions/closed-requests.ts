@@ -1,11 +1,12 @@
 /** Aborts the work of a request whose client has closed the connection. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { endWithToken } from '../../service/http/authentication.ts';
+import { onceClosed } from '../../service/http/closed-responses.ts';
 
 /** A signal that aborts when the connection is closed before the answer was sent. */
 export function abortWhenClosed(reply: FastifyReply): AbortSignal {
   const closed = new AbortController();
-  reply.raw.once('close', () => {
+  onceClosed(reply, () => {
     if (!reply.raw.writableFinished) closed.abort(new Error('the runtime closed the request'));
   });
   return closed.signal;

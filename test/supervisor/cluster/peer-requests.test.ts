@@ -8,6 +8,7 @@ import { fastify } from 'fastify';
 import t, { type Test } from 'tap';
 import type { Peer } from '../../../db/cluster/supervisors.ts';
 import { PEER_HEADER, signRequest } from '../../../service/cluster/peer-signature.ts';
+import { onceClosed } from '../../../service/http/closed-responses.ts';
 import { ALIVE_PATH, PeerRequests } from '../../../supervisor/cluster/peer-requests.ts';
 import { PeerServer } from '../../../supervisor/cluster/peer-server.ts';
 import { openGate } from '../../storm/database-gate.ts';
@@ -116,6 +117,34 @@ t.test('a call that waits for a supervisor that is cut off ends, and the next on
     while (!(await reader.read()).done);
   };
   await t.rejects(readToEnd(), 'the answer that had begun breaks off');
+});
+
+t.test('a call whose client has left is not sent, and ends without a word to operators', async (t) => {
+  const { peers, peer } = await openLink(t);
+  const app = fastify();
+  t.teardown(() => app.close());
+  const begun = Promise.withResolvers<void>();
+  const refused = Promise.withResolvers<unknown>();
+  // Before the body is read, as the door does.
+  app.addHook('onRequest', async (request, reply) => {
+    const closed = once(reply.raw, 'close');
+    begun.resolve();
+    await closed;
+    let hasEnded = false;
+    onceClosed(reply, () => {
+      hasEnded = true;
+    });
+    t.ok(hasEnded, 'what ends with a request ends at once');
+    await peers.forward(peer, request, reply, 1, new AbortController().signal).catch(refused.resolve);
+  });
+  app.post('/', async () => 'answered');
+  const { port } = new URL(await app.listen({ host: '127.0.0.1', port: 0 }));
+  // Its body is never whole.
+  const sent = request({ host: '127.0.0.1', port, method: 'POST', headers: { 'content-length': 9 } });
+  sent.on('error', () => undefined).flushHeaders();
+  await begun.promise;
+  sent.destroy();
+  t.match(await refused.promise, { code: 'bad_request', message: 'The client closed the request.' });
 });
 
 t.test('a request with a whole address is forwarded by its path', async (t) => {
