@@ -1,4 +1,5 @@
 /** Any supervisor takes any call: it serves those of its own accounts, and forwards the others to their owner. */
+import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -46,6 +47,8 @@ export function serveOwnAccounts(scope: FastifyInstance, door: Door): void {
     const work = request.ownedWork;
     if (work === null || door.ownership.isCurrent(work.fence)) return payload;
     request.ownedWork = null;
+    // What makes the answer that is not sent ends with it.
+    if (payload instanceof Readable) payload.destroy();
     const moved = new Problem(
       'outcome_unknown',
       'The account moved to another supervisor while this call ran. The call may have taken effect: check before you repeat it.',

@@ -3,18 +3,24 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { endWithToken } from '../../service/http/authentication.ts';
 import { onceClosed } from '../../service/http/closed-responses.ts';
 
+const CLOSED = 'the runtime closed the request';
+
 /** A signal that aborts when the connection is closed before the answer was sent. */
 export function abortWhenClosed(reply: FastifyReply): AbortSignal {
   const closed = new AbortController();
   onceClosed(reply, () => {
-    if (!reply.raw.writableFinished) closed.abort(new Error('the runtime closed the request'));
+    if (!reply.raw.writableFinished) closed.abort(new Error(CLOSED));
   });
   return closed.signal;
 }
 
-/** For an answer that lasts: as `abortWhenClosed`, and when the token of the request ends or its account is suspended. */
+/**
+ * For an answer that lasts: a signal that aborts when the response is closed, however it ended, and when the token of the request
+ * ends or its account is suspended.
+ */
 export function abortWhenOver(request: FastifyRequest, reply: FastifyReply): AbortSignal {
-  const ended = new AbortController();
-  endWithToken(request, reply, () => ended.abort(new Error('the token of the request has ended')));
-  return AbortSignal.any([abortWhenClosed(reply), ended.signal]);
+  const over = new AbortController();
+  onceClosed(reply, () => over.abort(new Error(CLOSED)));
+  endWithToken(request, reply, () => over.abort(new Error('the token of the request has ended')));
+  return over.signal;
 }
