@@ -141,5 +141,7 @@ function prepareAnswer(problem: Problem, error: unknown, request: FastifyRequest
 }
 
 function logUnexpected(problem: Problem, error: unknown, request: FastifyRequest): void {
+  // A client that leaves ends its call, which is then unavailable.
+  if (problem.code === 'unavailable' && request.raw.socket.destroyed) return;
   if (LOGGED.has(problem.code)) request.log.error({ err: error, requestId: request.id }, problem.message);
 }

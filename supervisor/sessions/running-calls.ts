@@ -7,6 +7,8 @@ interface Running {
   readonly key: CallKey;
   readonly answer: Promise<Outcome>;
   readonly abort: AbortController;
+  /** Number of requests that wait for the answer. */
+  waiting: number;
 }
 
 /** A request that is sent twice at once waits for the same answer. */
@@ -17,20 +19,30 @@ export class RunningCalls {
     return this.#running.has(formatKey(key));
   }
 
+  /** @param signal aborts when the request is closed: the last one that is closed aborts the call. Undefined: it goes on */
   run(
     key: CallKey,
     signal: AbortSignal | undefined,
     work: (signal: AbortSignal) => Promise<Outcome>,
   ): Promise<Outcome> {
+    const running = this.#running.get(formatKey(key)) ?? this.#start(key, work);
+    running.waiting += 1;
+    const leave = (): void => {
+      running.waiting -= 1;
+      if (running.waiting === 0) running.abort.abort(signal?.reason);
+    };
+    if (signal?.aborted) leave();
+    else signal?.addEventListener('abort', leave, { once: true });
+    return running.answer;
+  }
+
+  #start(key: CallKey, work: (signal: AbortSignal) => Promise<Outcome>): Running {
     const name = formatKey(key);
-    const known = this.#running.get(name);
-    if (known) return known.answer;
     const abort = new AbortController();
-    const answer = work(signal ? AbortSignal.any([signal, abort.signal]) : abort.signal).finally(() =>
-      this.#running.delete(name),
-    );
-    this.#running.set(name, { key, answer, abort });
-    return answer;
+    const answer = work(abort.signal).finally(() => this.#running.delete(name));
+    const running = { key, answer, abort, waiting: 0 };
+    this.#running.set(name, running);
+    return running;
   }
 
   /** Aborts the call of a turn, and waits until it has ended. */

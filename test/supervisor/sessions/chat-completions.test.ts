@@ -3,12 +3,15 @@ import type { AddressInfo } from 'node:net';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { OpenAIClient } from '@langchain/openai';
 import { generateText, jsonSchema, stepCountIs, streamText, tool, wrapLanguageModel } from 'ai';
+import { pino } from 'pino';
 import t from 'tap';
 import { bulkhead } from '../../../sdk/adapters/ai-sdk.ts';
 import { connect } from '../../../sdk/session/client.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
-const fixture = await startSupervisorFixture(t);
+const operatorLog: string[] = [];
+const logger = pino({ level: 'error' }, { write: (line: string) => void operatorLog.push(line) });
+const fixture = await startSupervisorFixture(t, { logger });
 await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 const baseURL = `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}/v1`;
 await fixture.install({
@@ -283,6 +286,7 @@ t.test('closing the request aborts the plugin', async (t) => {
   const left = await stream('words open');
   for await (const { choices } of left) if (choices[0]?.delta.content === 'jumps') break;
   t.equal(await command('ended', 'open'), 'aborted: true');
+  t.notMatch(operatorLog.join(''), /the runtime closed the request/, 'which is no error that operators hear of');
 });
 
 t.test('a session’s provider streams to the client of the session API', async (t) => {

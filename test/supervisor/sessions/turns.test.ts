@@ -1,6 +1,8 @@
 /** A turn of an agent, step by step: judged once, repeatable by ids, held by one runtime, and nothing past a veto. */
+import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
+import { RunningCalls } from '../../../supervisor/sessions/running-calls.ts';
 import { connect, deliver } from '../delivery/channels.ts';
 import {
   CrashOnce,
@@ -877,6 +879,33 @@ t.test('closing a request aborts its call with the true reason, unless it shall 
   await closeWhileItRuns('/turns/t1/calls/c2', { name, keepRunning: true });
   t.match((await turn('GET', '/t1/calls/c2')).body, { state: 'running' });
   await turn('DELETE', '/t1/calls/c2');
+});
+
+t.test('a call for which two requests wait is aborted when both are closed', async (t) => {
+  const calls = new RunningCalls();
+  const key = { sessionId: 's', turnId: 't', callId: 'c', digest: 'd' };
+  const result = { content: [], isError: true };
+  const made: AbortSignal[] = [];
+  const request = () => {
+    const closing = new AbortController();
+    const answer = calls.run(key, closing.signal, async (signal) => {
+      made.push(signal);
+      await once(signal, 'abort');
+      return { result };
+    });
+    return { answer, close: () => closing.abort(new Error('the runtime closed the request')) };
+  };
+  const [first, second] = [request(), request()];
+  first.close();
+  t.same(
+    made.map(({ aborted }) => aborted),
+    [false],
+    'the other one still waits',
+  );
+  second.close();
+  t.match(made[0]?.reason, { message: 'the runtime closed the request' });
+  t.same(await Promise.all([first.answer, second.answer]), [{ result }, { result }]);
+  t.notOk(calls.has(key));
 });
 
 t.test('the call of a supervisor that died is not made again', async (t) => {
