@@ -229,7 +229,8 @@ async function findRepeated(
 ): Promise<OutputRow> {
   const known = await findOutput(services.pool, key);
   if (known && known.state !== 'open') {
-    if (done && known.digest === digest) return known;
+    // A piece that is cancelled completes its output, too.
+    if (known.digest === digest && (done || known.state === 'vetoed')) return known;
     throw createReusedProblem('an output that is complete');
   }
   await requireLease(services, key, runtime);
@@ -249,7 +250,7 @@ async function findRepeated(
   return known;
 }
 
-/** Judges outputs whose last piece did not come. */
+/** Judges outputs whose last piece did not come. @returns `cancel` if a required plugin did not run, so that one stays open */
 export async function finishOutputs(
   services: SessionServices,
   session: Session,
@@ -257,10 +258,10 @@ export async function finishOutputs(
   runtime: string,
   outputs: readonly Pick<OutputRow, 'id' | 'pieces' | 'isStreamed' | 'isHeld'>[],
   target: string,
-): Promise<void> {
+): Promise<Verdict> {
   for (const { id, pieces, isStreamed, isHeld } of outputs) {
     const key = { ...turn, outputId: id };
-    await withLock(services, key, async () => {
+    const { state, ...verdict } = await withLock(services, key, async () => {
       await requireLease(services, key, runtime);
       const rows = await listPieces(services.pool, key);
       if (isStreamed && !isHeld && rows.every(({ judgement }) => judgement !== null)) {
@@ -270,7 +271,9 @@ export async function finishOutputs(
       const output = joinPieces(rows, pieces);
       return judgeOutput(services, session, key, runtime, { ...output, attachments: [], target, digest: '' });
     });
+    if (state === 'open') return verdict;
   }
+  return CONTINUE;
 }
 
 interface CompleteOutput extends Omit<WholeOutput, 'id' | 'isShown' | 'isNew'> {

@@ -322,10 +322,7 @@ export async function endTurnWith(
     return ended !== null || passOutput(pool, output, runtime, row);
   };
   const verdict = await sendLastText(services, session, key, runtime, { ...end, save, isNew });
-  if (verdict.action === 'cancel') {
-    const { action, reason, cancelledBy, isFinal } = verdict;
-    return { ...describeTurn(await requireTurn(services, key)), action, reason, cancelledBy, isFinal };
-  }
+  if (verdict.action === 'cancel') return describeOpenTurn(services, key, verdict);
   // Nor does such a turn need more to end, unless an output was streamed and not completed.
   if (session.channelId === null) ended ??= await endCompleteTurn(pool, key, runtime);
   if (ended) {
@@ -333,6 +330,15 @@ export async function endTurnWith(
     return describeTurn(ended);
   }
   return endWithReply(services, session, key, runtime, end);
+}
+
+/** A turn that does not end, because its last text was cancelled or could not be judged. */
+async function describeOpenTurn(
+  services: SessionServices,
+  key: TurnKey,
+  { action, reason, cancelledBy, isFinal }: Verdict,
+): Promise<TurnAnswer> {
+  return { ...describeTurn(await requireTurn(services, key)), action, reason, cancelledBy, isFinal };
 }
 
 async function endWithReply(
@@ -343,7 +349,8 @@ async function endWithReply(
   end: TurnEnd,
 ): Promise<TurnAnswer> {
   const { pool } = services;
-  const reply = await findReply(services, session, key, runtime, end.target);
+  const { reply, stopped } = await findReply(services, session, key, runtime, end.target);
+  if (stopped) return describeOpenTurn(services, key, stopped);
   const address = session.channelId === null ? null : await findReplyAddress(pool, session.id);
   const ended =
     address && reply
@@ -373,19 +380,24 @@ async function sendLastText(
   return sendWholeOutput(services, session, key, runtime, { id, text, attachments, target, save, isNew });
 }
 
-/** The last output that passed. Completes what was streamed and not ended, because the transcript must have what was shown. */
+/**
+ * The last output that passed. Completes what was streamed and not ended, because the transcript must have what was shown.
+ *
+ * @returns `stopped`: a required plugin could not judge what was streamed
+ */
 async function findReply(
   services: SessionServices,
   session: Session,
   key: TurnKey,
   runtime: string,
   target: string,
-): Promise<OutputRow | null> {
+): Promise<{ readonly reply: OutputRow | null; readonly stopped?: Verdict }> {
   let outputs = await listOutputs(services.pool, key);
   const unfinished = outputs.filter(({ state, pieces }) => state === 'open' && pieces > 0);
   if (unfinished.length > 0) {
-    await finishOutputs(services, session, key, runtime, unfinished, target);
+    const verdict = await finishOutputs(services, session, key, runtime, unfinished, target);
+    if (verdict.action === 'cancel') return { reply: null, stopped: verdict };
     outputs = await listOutputs(services.pool, key);
   }
-  return outputs.findLast(({ state, text }) => state === 'passed' && text !== null) ?? null;
+  return { reply: outputs.findLast(({ state, text }) => state === 'passed' && text !== null) ?? null };
 }

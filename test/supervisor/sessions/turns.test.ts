@@ -633,6 +633,7 @@ t.test('pieces are judged and shown one by one while all guards stream', async (
   t.match(await send('o2', 0, 'Fine. '), { show: 'Fine. ' });
   const vetoed = { show: '', action: 'cancel', isFinal: true, cancelledBy: slug, state: 'vetoed' };
   t.match(await send('o2', 1, 'A secret. '), vetoed);
+  t.match(await send('o2', 1, 'A secret. '), vetoed, 'again');
   t.match(await send('o2', 2, 'More.', true), { code: 'id_reused' });
   t.match(await send('o3', 0, 'Never ended. '), { show: 'Never ended. ' });
   const whole = await turn('POST', '/t1/output', { id: 'o4', text: 'A darn whole.' });
@@ -674,6 +675,25 @@ t.test('a required guard that streams and fails lets no piece out; the piece may
   t.match((await turn('POST', '/t1/output', first)).body, { show: 'One. ', action: 'continue' });
   const last = { id: 'o1', piece: 1, text: 'Two.', done: true };
   t.match((await turn('POST', '/t1/output', last)).body, { show: 'Two.', state: 'passed' });
+});
+
+t.test('a turn stays open while a required guard cannot judge what was streamed', async (t) => {
+  const fixture = shared.withNewAccount();
+  const slug = `tired-${fixture.account}`;
+  const code = `let ends = 0;
+    middleware.outboundMessage = { stream: true, handler: ({ partial }) => { if (partial.done && ++ends === 1) throw new Error('x'); } };`;
+  await fixture.install({ slug, code, required: true });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  t.match((await turn('POST', '/t1/output', { id: 'o1', piece: 0, text: 'Shown. ' })).body, { show: 'Shown. ' });
+  const stopped = { state: 'open', action: 'cancel', isFinal: false, cancelledBy: slug, replyId: null };
+  t.match(await turn('POST', '/t1/end', {}), { status: 200, body: stopped });
+  t.match(await turn('POST', '/t1/end', {}), { body: { state: 'ended', action: 'continue', replyId: 'o1' } });
+  t.same(
+    (await transcript(fixture, session)).filter(({ role }) => role === 'assistant').map(({ text }) => text),
+    ['Shown. '],
+  );
 });
 
 t.test('what was shown before a plugin came cannot be changed by it', async (t) => {
