@@ -103,7 +103,11 @@ export async function openVerifier(
   // Opened by the first token that a service got: without any, this process needs no signing key.
   let ofServices: Promise<TokenVerifier> | null = null;
   const openOfServices = () => {
-    ofServices ??= openBuiltInVerifier(store, now);
+    ofServices ??= openBuiltInVerifier(store, now).catch((error: unknown) => {
+      // Their keys may be in the database, which may be away: the next token tries again.
+      ofServices = null;
+      throw error;
+    });
     return ofServices;
   };
   const ofUsers = openIssuerVerifier(OIDC_ISSUER, { ...STRICT, ...settings, OIDC_AUDIENCE }, now);

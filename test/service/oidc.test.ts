@@ -1,8 +1,9 @@
 /** Tokens of a real OpenID Connect issuer: which are believed, and what happens when its keys or it itself go. */
 import { decodeProtectedHeader, importJWK, type JWK, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
 import t from 'tap';
+import { type KeyStore, openKeyFiles } from '../../db/files/key-files.ts';
 import { IssuerUnavailableError } from '../../service/identity/oidc.ts';
-import { InvalidTokenError, openVerifier, type TokenVerifier } from '../../service/identity/tokens.ts';
+import { InvalidTokenError, openIssuer, openVerifier, type TokenVerifier } from '../../service/identity/tokens.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { AUDIENCE, CLIENT, type Issuer, makeKey, OTHER_AUDIENCE, OTHER_CLIENT, startIssuer } from './issuer.ts';
 
@@ -207,4 +208,21 @@ t.test('while the issuer is unavailable, known keys are accepted and unknown one
   pass(2 * SECOND);
   await t.rejects(verifier.verify(unknown), InvalidTokenError, 'then it is judged');
   t.equal((await verifier.verify(token)).subject, 'ann');
+});
+
+t.test('a token that a service got is verified as soon as its keys can be read', async (t) => {
+  const dataDir = await temporaryFolder(t);
+  const act = { sub: 'bot', iss: 'https://issuer.example' };
+  const token = await (await openIssuer(dataDir)).issue('ann', 60, 'token-1', { act });
+  const files = openKeyFiles(dataDir);
+  let isAway = true;
+  const list: KeyStore['list'] = async (purpose) => {
+    if (isAway) throw new Error('the database is away');
+    return files.list(purpose);
+  };
+  const settings = { DATA_DIR: dataDir, OIDC_ISSUER: 'https://issuer.example', OIDC_AUDIENCE: AUDIENCE };
+  const verifier = await openVerifier(settings, Date.now, { ...files, list });
+  await t.rejects(verifier.verify(token), { message: 'the database is away' });
+  isAway = false;
+  t.match(await verifier.verify(token), { subject: 'ann', tokenId: 'token-1' });
 });
