@@ -26,7 +26,7 @@ const FRAMEWORK: Readonly<Record<string, [ProblemCode, string]>> = {
 const LOGGED: ReadonlySet<ProblemCode> = new Set(['internal', 'outcome_unknown', 'unavailable']);
 
 /** Turns any thrown value into a problem that may be shown. The caller logs those of `LOGGED`. */
-function toProblem(error: unknown): Problem {
+export function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof WrongTokenError) return new Problem('unauthenticated', error.message);
   if (error instanceof InvalidTokenError) {

@@ -3,9 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import type { SessionServices } from '../sessions/session-services.ts';
 import { buildServer } from './server.ts';
-import type { SetupQuestions } from './setup-questions.ts';
+import type { McpDeps } from './server-parts.ts';
 
 interface ConnectionBounds {
   readonly perAccount: number;
@@ -28,22 +27,13 @@ export interface Connection {
 }
 
 export class McpConnections {
-  readonly #services: SessionServices;
-  readonly #version: string;
-  readonly #questions: SetupQuestions;
+  readonly #deps: McpDeps;
   readonly #bounds: ConnectionBounds;
   readonly #open = new Map<string, Connection>();
   readonly #sweeper: NodeJS.Timeout;
 
-  constructor(
-    services: SessionServices,
-    version: string,
-    questions: SetupQuestions,
-    bounds: ConnectionBounds = connectionBounds,
-  ) {
-    this.#services = services;
-    this.#version = version;
-    this.#questions = questions;
+  constructor(deps: McpDeps, bounds: ConnectionBounds = connectionBounds) {
+    this.#deps = deps;
     this.#bounds = bounds;
     this.#sweeper = setInterval(() => this.#sweep(), SWEEP_EVERY_MS).unref();
   }
@@ -65,7 +55,7 @@ export class McpConnections {
   /** Creates a connection, which is stored when the client has initialized it. @throws Problem `rate_limited` */
   async begin(session: Session): Promise<Connection> {
     this.#refuseTooMany(session.accountId);
-    const { server, close: unwatch } = buildServer(this.#services, session, this.#questions, this.#version);
+    const { server, close: unwatch } = buildServer(this.#deps, session);
     const transport = new WebStandardStreamableHTTPServerTransport({
       sessionIdGenerator: randomUUID,
       onsessioninitialized: (id) => void this.#open.set(id, connection),

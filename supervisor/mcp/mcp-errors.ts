@@ -1,17 +1,32 @@
 /** Converts problems to errors of the Model Context Protocol, without internal texts. */
 import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { toProblem } from '../../service/http/errors.ts';
 
 /** The protocol's error code for an unknown resource. */
 const RESOURCE_NOT_FOUND = -32_002;
 
-/** Converts an error for the client. */
-export function asMcpError(error: unknown): McpError {
+/** Wraps a handler. The library would send the text of any error to the client. */
+export type HandlerWrapper = <Args extends unknown[], Result>(
+  handle: (...args: Args) => Promise<Result>,
+) => (...args: Args) => Promise<Result>;
+
+/** @param onError receives errors that no part of Bulkhead meant for a client */
+export const wrapHandlers =
+  (onError: (error: unknown) => void): HandlerWrapper =>
+  (handle) =>
+  async (...args) => {
+    try {
+      return await handle(...args);
+    } catch (error) {
+      if (!(error instanceof McpError || error instanceof Problem)) onError(error);
+      throw toMcpError(error);
+    }
+  };
+
+function toMcpError(error: unknown): McpError {
   if (error instanceof McpError) return error;
-  if (!(error instanceof Problem)) return new McpError(ErrorCode.InternalError, 'Internal error.');
-  if (error.code === 'not_found') return new McpError(RESOURCE_NOT_FOUND, error.message);
-  const isTheirs = error.status < 500;
-  return new McpError(isTheirs ? ErrorCode.InvalidParams : ErrorCode.InternalError, error.message, {
-    code: error.code,
-  });
+  const { code, status, message } = toProblem(error);
+  if (code === 'not_found') return new McpError(RESOURCE_NOT_FOUND, message);
+  return new McpError(status < 500 ? ErrorCode.InvalidParams : ErrorCode.InternalError, message, { code });
 }

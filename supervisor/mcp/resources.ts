@@ -1,8 +1,8 @@
 /** Offers skills with their files, and media, as resources of the Model Context Protocol. */
-import type { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import {
   ListResourcesRequestSchema,
   ListResourceTemplatesRequestSchema,
+  type ReadResourceRequest,
   ReadResourceRequestSchema,
   type Resource,
 } from '@modelcontextprotocol/sdk/types.js';
@@ -14,7 +14,7 @@ import { formatFullName } from '../../sdk/contract/full-names.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { listResources, readSkillFile, SKILL_TEXT, type Skill } from '../sessions/skill-files.ts';
 import { findSkill, listSkills } from '../sessions/skills.ts';
-import { asMcpError } from './mcp-errors.ts';
+import type { ServerParts } from './server-parts.ts';
 
 /** `skill://<slug>__<skill>/<path>` and `media://<id>`. */
 const SKILL_URI = /^skill:\/\/([^/]+)\/(.+)$/;
@@ -27,24 +27,22 @@ const formatUri = (skill: Skill, path: string): string =>
   `skill://${formatFullName(skill.plugin, skill.text.name)}/${path.split('/').map(encodeURIComponent).join('/')}`;
 
 /** Handles `resources/list`, `resources/templates/list` and `resources/read`. */
-export function offerResources(server: Server, services: SessionServices, session: Session): void {
-  server.setRequestHandler(ListResourcesRequestSchema, async () => {
+export function offerResources({ server, services, session, wrap }: ServerParts): void {
+  const listAll = async () => {
     const { plugins } = await services.pluginsCache.get(session.accountId);
     const described = await Promise.all(listSkills(plugins).map((skill) => describe(services, skill)));
     return { resources: described.flat() };
-  });
+  };
+  server.setRequestHandler(ListResourcesRequestSchema, wrap(listAll));
   server.setRequestHandler(ListResourceTemplatesRequestSchema, async () => ({
     resourceTemplates: [
       { uriTemplate: 'media://{id}', name: 'media', description: 'A file that a plugin keeps, by its media id.' },
     ],
   }));
-  server.setRequestHandler(ReadResourceRequestSchema, async ({ params: { uri } }) => {
-    try {
-      return { contents: [{ uri, ...(await read(services, session, uri)) }] };
-    } catch (error) {
-      throw asMcpError(error);
-    }
+  const readOne = async ({ params: { uri } }: ReadResourceRequest) => ({
+    contents: [{ uri, ...(await read(services, session, uri)) }],
   });
+  server.setRequestHandler(ReadResourceRequestSchema, wrap(readOne));
 }
 
 async function describe(services: SessionServices, skill: Skill): Promise<Resource[]> {

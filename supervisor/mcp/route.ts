@@ -60,7 +60,9 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
     // Loaded on demand: the library takes 20 MB and slows down start-up.
     const load = async (): Promise<McpConnections> => {
       const { McpConnections } = await import('./connections.ts');
-      return new McpConnections(services, RELEASE, new SetupQuestions(services, consoleUrl, questionMs));
+      const questions = new SetupQuestions(services, consoleUrl, questionMs);
+      const onError = (err: unknown): void => app.log.error({ err }, 'a request over MCP failed');
+      return new McpConnections({ services, questions, version: RELEASE, onError });
     };
     app.addHook('preClose', async () => (await loading)?.close());
     const openConnections = (): Promise<McpConnections> => {

@@ -1,11 +1,12 @@
 /** One Model Context Protocol server: a session's tools, its commands as prompts, its skills and media as resources. */
 import { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import type { Session } from '../../db/sessions/sessions.ts';
-import type { SessionServices } from '../sessions/session-services.ts';
 import { type Lists, watchLists } from './changes.ts';
+import { wrapHandlers } from './mcp-errors.ts';
 import { offerPrompts } from './prompts.ts';
 import { offerResources } from './resources.ts';
-import { canElicit, type SetupQuestions } from './setup-questions.ts';
+import type { McpDeps } from './server-parts.ts';
+import { canElicit } from './setup-questions.ts';
 import { offerTools } from './tools.ts';
 
 const INSTRUCTIONS =
@@ -17,12 +18,7 @@ interface McpServer {
 }
 
 /** Builds the server of one connection. Each request reads the current lists. */
-export function buildServer(
-  services: SessionServices,
-  session: Session,
-  questions: SetupQuestions,
-  version: string,
-): McpServer {
+export function buildServer({ services, questions, version, onError }: McpDeps, session: Session): McpServer {
   const server = new Server(
     { name: 'bulkhead', title: 'Bulkhead', version },
     {
@@ -34,9 +30,10 @@ export function buildServer(
       instructions: INSTRUCTIONS,
     },
   );
-  offerTools(server, services, session, questions);
-  offerPrompts(server, services, session, questions);
-  offerResources(server, services, session);
+  const parts = { server, services, session, questions, wrap: wrapHandlers(onError) };
+  offerTools(parts);
+  offerPrompts(parts);
+  offerResources(parts);
   const notifiers: Record<keyof Lists, () => Promise<void>> = {
     tools: () => server.sendToolListChanged(),
     prompts: () => server.sendPromptListChanged(),

@@ -39,6 +39,12 @@ interface Missing {
 /** What became of a question. Null: the installation can run. */
 type Outcome = string | null;
 
+interface OpenQuestion {
+  readonly outcome: Promise<Outcome>;
+  /** Aborts when the client that was asked has left. */
+  readonly asker: AbortSignal;
+}
+
 const NOT_ASKED = 'Its user must do this.';
 const DECLINED = 'The user was asked and did not answer with values.';
 const UNANSWERED = 'The user was asked and gave no valid answer in time.';
@@ -48,7 +54,7 @@ export class SetupQuestions {
   readonly #consoleUrl: string;
   readonly #questionMs: number;
   /** By installation: concurrent calls share one question. */
-  readonly #open = new Map<string, Promise<Outcome>>();
+  readonly #open = new Map<string, OpenQuestion>();
 
   constructor(services: SessionServices, consoleUrl: string, questionMs = QUESTION_MS) {
     this.#services = services;
@@ -66,67 +72,107 @@ export class SetupQuestions {
     return `“${plugin.slug}” cannot run before it has ${names || 'its settings'}. ${outcome} Set what is missing at ${this.#addressOf(plugin)}, then call again.`;
   }
 
-  #ask(plugin: InstalledPlugin, call: WaitingCall): Promise<Outcome> {
+  async #ask(plugin: InstalledPlugin, call: WaitingCall): Promise<Outcome> {
     const { installationId } = plugin;
-    const open = this.#open.get(installationId);
-    if (open) return open;
-    const asking = this.#askOnce(plugin, call).finally(() => this.#open.delete(installationId));
-    this.#open.set(installationId, asking);
-    return asking;
+    for (let open = this.#open.get(installationId); open; open = this.#open.get(installationId)) {
+      const outcome = await open.outcome;
+      // A client that has left, or can be asked less, must not answer for this one.
+      const isOthers = outcome === NOT_ASKED || (outcome !== null && open.asker.aborted);
+      if (!isOthers || call.signal.aborted) return outcome;
+    }
+    const outcome = this.#askOnce(plugin, call).finally(() => this.#open.delete(installationId));
+    this.#open.set(installationId, { outcome, asker: call.signal });
+    return outcome;
   }
 
   async #askOnce(plugin: InstalledPlugin, call: WaitingCall): Promise<Outcome> {
     const installation = await this.#find(plugin);
     if (!installation?.currentManifest) return NOT_ASKED;
-    const missing = listMissing(installation);
+    const { settings, secrets } = listMissing(installation);
     const { form, url } = call.server.getClientCapabilities()?.elicitation ?? {};
-    try {
-      if (missing.secrets.length > 0) return url ? await this.#sendToConsole(plugin, call) : NOT_ASKED;
-      if (missing.settings.length > 0) {
-        if (!form) return url ? await this.#sendToConsole(plugin, call) : NOT_ASKED;
-        const answer = await this.#sendForm(plugin, call, describeForm(installation.currentManifest, missing.settings));
-        if (answer.action !== 'accept') return DECLINED;
-        await this.#save(plugin, call, answer.content ?? {});
-      }
-    } catch (error) {
-      return error instanceof Problem ? error.message : UNANSWERED;
-    }
+    let outcome: Outcome = null;
+    if (secrets.length > 0 || (settings.length > 0 && !form))
+      outcome = url ? await this.#sendToConsole(plugin, call) : NOT_ASKED;
+    else if (settings.length > 0)
+      outcome = await this.#sendForm(plugin, call, describeForm(installation.currentManifest, settings));
     // The notification of the change may arrive after the call goes on.
-    this.#services.pluginsCache.drop(plugin.accountId);
-    return null;
+    if (outcome === null) this.#services.pluginsCache.drop(plugin.accountId);
+    return outcome;
   }
 
-  #sendForm(
+  /** @throws the database's error */
+  async #sendForm(
     plugin: InstalledPlugin,
-    { server, signal, requestId }: WaitingCall,
+    call: WaitingCall,
     requestedSchema: ElicitRequestFormParams['requestedSchema'],
-  ): Promise<ElicitResult> {
+  ): Promise<Outcome> {
     const message = `The plugin “${plugin.displayName}” (${plugin.slug}) needs settings before it can run. Its author wrote the names and descriptions of the fields. Enter no passwords or keys.`;
-    const options = { timeout: this.#questionMs, signal, relatedRequestId: requestId };
-    return server.elicitInput({ mode: 'form', message, requestedSchema }, options);
+    const answer = await this.#elicit({ mode: 'form', message, requestedSchema }, call, call.signal);
+    if (answer === null) return UNANSWERED;
+    if (answer.action !== 'accept') return DECLINED;
+    try {
+      await this.#save(plugin, call, answer.content ?? {});
+      return null;
+    } catch (error) {
+      if (error instanceof Problem) return error.message;
+      if (call.signal.aborted) return UNANSWERED;
+      throw error;
+    }
   }
 
   /** Secrets never pass through the client: the user enters them in the console. */
-  async #sendToConsole(plugin: InstalledPlugin, { server, signal, requestId }: WaitingCall): Promise<Outcome> {
+  async #sendToConsole(plugin: InstalledPlugin, call: WaitingCall): Promise<Outcome> {
+    const { server, signal, requestId } = call;
     const ended = new AbortController();
     const deadline = AbortSignal.any([signal, ended.signal, AbortSignal.timeout(this.#questionMs)]);
     const configured = this.#waitUntilConfigured(plugin, deadline);
     const elicitationId = randomUUID();
     const message = `The plugin “${plugin.displayName}” (${plugin.slug}) needs settings before it can run. Set them on its page in the console.`;
-    const options = { timeout: this.#questionMs, signal: deadline, relatedRequestId: requestId };
     const url = this.#addressOf(plugin);
     try {
-      const answer = await server.elicitInput({ mode: 'url', message, elicitationId, url }, options);
-      if (answer.action !== 'accept') return DECLINED;
+      const answering = this.#elicit({ mode: 'url', message, elicitationId, url }, call, deadline);
+      // The user may also know the page, and answer nothing.
+      const isDone = async (): Promise<ElicitResult | true | null> => (await configured) || answering;
+      const answer = await Promise.race([answering, isDone()]);
+      if (answer === null) return UNANSWERED;
+      if (answer !== true && answer.action !== 'accept') return DECLINED;
       if (!(await configured)) return UNANSWERED;
-      await server.createElicitationCompletionNotifier(elicitationId, { relatedRequestId: requestId })();
+      const complete = server.createElicitationCompletionNotifier(elicitationId, { relatedRequestId: requestId });
+      // A client that has left needs no notification.
+      await complete().catch(() => undefined);
       return null;
     } finally {
       ended.abort();
     }
   }
 
-  #waitUntilConfigured({ accountId, installationId }: InstalledPlugin, deadline: AbortSignal): Promise<boolean> {
+  /**
+   * Asks the user.
+   *
+   * @param signal aborts the question
+   * @returns null: no valid answer came in time, or the client left
+   */
+  async #elicit(
+    question: Parameters<Server['elicitInput']>[0],
+    { server, requestId }: WaitingCall,
+    signal: AbortSignal,
+  ): Promise<ElicitResult | null> {
+    // The library would cancel a question that was answered, if its signal aborted later.
+    const asking = new AbortController();
+    const abort = (): void => asking.abort(signal.reason);
+    if (signal.aborted) abort();
+    signal.addEventListener('abort', abort, { once: true });
+    try {
+      const options = { timeout: this.#questionMs, signal: asking.signal, relatedRequestId: requestId };
+      return await server.elicitInput(question, options);
+    } catch {
+      return null;
+    } finally {
+      signal.removeEventListener('abort', abort);
+    }
+  }
+
+  async #waitUntilConfigured({ accountId, installationId }: InstalledPlugin, deadline: AbortSignal): Promise<boolean> {
     const { pluginsCache } = this.#services;
     const { promise, resolve } = Promise.withResolvers<boolean>();
     const look = async (): Promise<void> => {
@@ -138,6 +184,7 @@ export class SetupQuestions {
       if (changed === null || changed === accountId) void look().catch(() => undefined);
     });
     void look().catch(() => undefined);
+    if (deadline.aborted) resolve(false);
     deadline.addEventListener('abort', () => resolve(false), { once: true });
     return promise.finally(unwatch);
   }
@@ -173,6 +220,9 @@ export class SetupQuestions {
     `${this.#consoleUrl}/installations/${installationId}`;
 }
 
+/** What the library passes to handlers beside the request. */
+export type HandlerExtra = RequestHandlerExtra<ServerRequest, ServerNotification>;
+
 /** What the handler of a message knows of the request that brought it. */
 export interface RequestFacts {
   readonly caller: Caller;
@@ -181,10 +231,7 @@ export interface RequestFacts {
 }
 
 /** @param extra what the library passes to handlers; the route has put the request's facts into it */
-export function describeCall(
-  server: Server,
-  { authInfo, requestId, signal }: RequestHandlerExtra<ServerRequest, ServerNotification>,
-): WaitingCall {
+export function describeCall(server: Server, { authInfo, requestId, signal }: HandlerExtra): WaitingCall {
   if (!authInfo?.extra) throw new Error('the route gave no facts of the request');
   const { caller, left } = authInfo.extra as unknown as RequestFacts;
   return { server, requestId, caller, signal: AbortSignal.any([signal, left]) };

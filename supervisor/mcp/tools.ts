@@ -1,7 +1,7 @@
 /** Offers tools over the Model Context Protocol. */
 import { randomUUIDv7 } from 'node:crypto';
-import type { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import {
+  type CallToolRequest,
   CallToolRequestSchema,
   type CallToolResult,
   ErrorCode,
@@ -16,8 +16,8 @@ import { addUnconfigured, type ToolRef } from '../children/account-plugins-cache
 import { findHostTool } from '../host-tools/catalog.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { callTool, type FoundTool, findTool, listOfferedTools } from '../sessions/tools.ts';
-import { asMcpError } from './mcp-errors.ts';
-import { canElicit, describeCall, type SetupQuestions } from './setup-questions.ts';
+import type { ServerParts } from './server-parts.ts';
+import { canElicit, describeCall, type HandlerExtra } from './setup-questions.ts';
 
 /** Interval of progress notifications to clients that requested them. Milliseconds. */
 const PROGRESS_EVERY_MS = 2_000;
@@ -25,16 +25,10 @@ const PROGRESS_EVERY_MS = 2_000;
 const OPEN_WORLD = /^host\.(http:|ssh|llm)/;
 
 /** Handles `tools/list` and `tools/call`. */
-export function offerTools(
-  server: Server,
-  services: SessionServices,
-  session: Session,
-  questions: SetupQuestions,
-): void {
-  server.setRequestHandler(ListToolsRequestSchema, async () => ({
-    tools: await describeTools(services, session, canElicit(server)),
-  }));
-  server.setRequestHandler(CallToolRequestSchema, async ({ params }, extra) => {
+export function offerTools({ server, services, session, questions, wrap }: ServerParts): void {
+  const listTools = async () => ({ tools: await describeTools(services, session, canElicit(server)) });
+  server.setRequestHandler(ListToolsRequestSchema, wrap(listTools));
+  const call = async ({ params }: CallToolRequest, extra: HandlerExtra): Promise<CallToolResult> => {
     const { signal, sendNotification } = extra;
     const waiting = await findUnconfiguredTool(services, session, params.name);
     const refusal = waiting ? await questions.configure(waiting.plugin, describeCall(server, extra)) : null;
@@ -49,14 +43,15 @@ export function offerTools(
     };
     const timer = token === undefined ? undefined : setInterval(reportProgress, PROGRESS_EVERY_MS);
     try {
-      const call = { callId: randomUUIDv7(), arguments: params.arguments ?? {}, signal };
-      return toMcp((await callTool(services, session, tool, call)).result);
+      const made = { callId: randomUUIDv7(), arguments: params.arguments ?? {}, signal };
+      return toMcp((await callTool(services, session, tool, made)).result);
     } catch (error) {
       return toToolError(error);
     } finally {
       clearInterval(timer);
     }
-  });
+  };
+  server.setRequestHandler(CallToolRequestSchema, wrap(call));
 }
 
 /** A client that can ask its user is also offered the tools of plugins that only lack configuration. */
@@ -91,7 +86,7 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
 
 /** An error that the model can correct becomes a tool result; all others become protocol errors. */
 function toToolError(error: unknown): CallToolResult {
-  if (!(error instanceof Problem) || error.code === 'internal') throw asMcpError(error);
+  if (!(error instanceof Problem) || error.code === 'internal') throw error;
   const where = (error.errors ?? []).map(({ field, message }) => `${field ?? ''}: ${message}`);
   return { content: [{ type: 'text', text: [error.message, ...where].join('\n') }], isError: true };
 }

@@ -1,12 +1,19 @@
 /** Two supervisors on one database: each account's plugins run in one of them, whichever is called, and any of them may go. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { OpenAIClient } from '@langchain/openai';
+import { Client as McpClient } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { ElicitRequestSchema, type ElicitResult } from '@modelcontextprotocol/sdk/types.js';
 import tap from 'tap';
 import { insertChannel } from '../../../db/channels/channels.ts';
 import { findShard, SHARDS } from '../../../db/cluster/shards.ts';
 import { readCluster } from '../../../db/cluster/supervisors.ts';
 import { openListener } from '../../../db/postgres/listener.ts';
-import { notifyShardsChanged, subscribeToDeliveries } from '../../../db/postgres/notifications.ts';
+import {
+  notifyInstallationChanged,
+  notifyShardsChanged,
+  subscribeToDeliveries,
+} from '../../../db/postgres/notifications.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { ConnectionLostError, connect } from '../../../sdk/session/session.ts';
 import { takesShards } from '../../../supervisor/cluster/ownership-policy.ts';
@@ -309,6 +316,46 @@ tap.test('an answer of a model streams through either supervisor, and closing th
     t.equal(await session.runCommand('drip__ended', `whole ${index}`), 'aborted: false');
     t.same(await read(`open ${index}`, (text) => text === 'fox'), ['The ', 'quick ', 'fox']);
     t.equal(await session.runCommand('drip__ended', `open ${index}`), 'aborted: true');
+  }
+});
+
+/** A plugin that waits for a setting, in the account. */
+async function installWaiting(account: string, slug: string): Promise<string> {
+  const code = `tools.forecast = { description: 'd', parameters: {}, handler: (_args, ctx) => 'rain in ' + ctx.settings.city };`;
+  const made = await storage.install({ account, slug, code, status: 'needs_configuration' });
+  const manifest = JSON.stringify({ settings: { city: { required: true } } });
+  await pool.query('UPDATE versions SET manifest = manifest || $2 WHERE id = $1', [made.versionId, manifest]);
+  await notifyInstallationChanged(pool, made.installationId);
+  return `${slug}__forecast`;
+}
+
+tap.test('a user is asked over MCP through either supervisor, until the client leaves', async (t) => {
+  await settled();
+  const account = nameAccount();
+  const authorization = `Bearer ${await storage.issuer.issue(account)}`;
+  const connectUser = async (url: string, answer: () => ElicitResult | Promise<ElicitResult>) => {
+    const client = new McpClient({ name: 'test', version: '1.0.0' }, { capabilities: { elicitation: {} } });
+    client.setRequestHandler(ElicitRequestSchema, answer);
+    t.teardown(() => client.close());
+    const requestInit = { headers: { authorization } };
+    await client.connect(new StreamableHTTPClientTransport(new URL(`${url}/mcp`), { requestInit }) as never);
+    return client;
+  };
+  for (const [index, { url }] of [second, third].entries()) {
+    const name = await installWaiting(account, `sky-${index}`);
+    const asked = Promise.withResolvers<void>();
+    const leaving = await connectUser(url, () => {
+      asked.resolve();
+      return new Promise(() => undefined);
+    });
+    const left = leaving.callTool({ name });
+    await asked.promise;
+    await Promise.all([t.rejects(left), leaving.close()]);
+    const declining = await connectUser(url, () => ({ action: 'decline' }));
+    const declined = { isError: true, content: [{ text: /The user was asked and did not answer with values/ }] };
+    t.match(await declining.callTool({ name }), declined, 'the question of the one that left has ended');
+    const client = await connectUser(url, () => ({ action: 'accept', content: { city: `Bern ${index}` } }));
+    t.match(await client.callTool({ name }), { isError: false, content: [{ text: `rain in Bern ${index}` }] });
   }
 });
 

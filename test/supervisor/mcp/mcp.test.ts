@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import {
+  CancelledNotificationSchema,
   type ClientCapabilities,
   ElicitationCompleteNotificationSchema,
   ElicitRequestSchema,
@@ -443,6 +444,119 @@ t.test('a missing secret is never asked for by form: the user is led to the cons
   t.match(await client.callTool({ name: tool }), { isError: false });
   t.match(question, { mode: 'url', url: `https://console.example/installations/${installationId}` });
   t.equal(await completed.promise, (question as unknown as { elicitationId: string }).elicitationId);
+});
+
+t.test('a user whose client leaves in mid-question leaves it to another client', async (t) => {
+  const { own, tool, readInstallation } = await installUnconfigured(REQUIRED_SETTINGS);
+  const token = await own.issuer.issue(own.account);
+  const asked = Promise.withResolvers<void>();
+  const leaving = await connectUser(t, token, () => {
+    asked.resolve();
+    return new Promise<ElicitResult>(() => undefined);
+  });
+  const left = leaving.callTool({ name: tool });
+  await asked.promise;
+  const staying = await connectUser(t, token, () => ({ action: 'accept', content: { city: 'Bern', unit: 'F' } }));
+  const second = staying.callTool({ name: tool });
+  // The server answers after it has read the call.
+  await staying.ping();
+  await Promise.all([t.rejects(left), leaving.close()]);
+  t.match(await second, { content: [{ text: 'Bern F' }], isError: false });
+  t.match(await readInstallation(), { status: 'ready' });
+});
+
+t.test('an answer of a client that has left is not saved', async (t) => {
+  const { own, tool, installationId, readInstallation } = await installUnconfigured(REQUIRED_SETTINGS);
+  const token = await own.issuer.issue(own.account);
+  // The answer waits for the row, and meanwhile its client leaves.
+  const holder = await own.pool.connect();
+  t.teardown(() => holder.release());
+  await holder.query('BEGIN');
+  await holder.query('SELECT 1 FROM installations WHERE id = $1 FOR UPDATE', [installationId]);
+  const client = await connectUser(t, token, () => ({ action: 'accept', content: { city: 'Bern', unit: 'C' } }));
+  const control = new AbortController();
+  const call = client.callTool({ name: tool }, undefined, { signal: control.signal });
+  await eventually(async () => {
+    const { rows } = await own.pool.query(
+      `SELECT 1 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND a.datname = current_database()`,
+    );
+    return rows.length > 0;
+  });
+  control.abort('enough');
+  await t.rejects(call);
+  // The server answers after it has read the cancellation.
+  await client.ping();
+  await holder.query('COMMIT');
+  // Behind the answer, which waited first.
+  await holder.query('SELECT 1 FROM installations WHERE id = $1 FOR UPDATE', [installationId]);
+  t.same(await readInstallation(), { settings: {}, status: 'needs_configuration' });
+});
+
+t.test('a client that opens addresses only leads its user to the console for settings, too', async (t) => {
+  const { own, tool, installationId } = await installUnconfigured(REQUIRED_SETTINGS);
+  const token = await own.issuer.issue(own.account);
+  const configure = async (): Promise<void> => {
+    const settings = JSON.stringify({ city: 'Bern', unit: 'C' });
+    await own.pool.query(`UPDATE installations SET settings = $2, status = 'ready' WHERE id = $1`, [
+      installationId,
+      settings,
+    ]);
+    await own.notify(installationId);
+  };
+  const declining = await connectUser(t, token, () => ({ action: 'decline' }), { url: {} });
+  t.match(await declining.callTool({ name: tool }), {
+    isError: true,
+    content: [{ text: /did not answer with values/ }],
+  });
+  const cancelled: unknown[] = [];
+  // The user sets them without a look at the question.
+  const client = await connectUser(
+    t,
+    token,
+    async () => {
+      await configure();
+      return new Promise<ElicitResult>(() => undefined);
+    },
+    { url: {} },
+  );
+  client.setNotificationHandler(CancelledNotificationSchema, ({ params }) => void cancelled.push(params.requestId));
+  t.match(await client.callTool({ name: tool }), { content: [{ text: 'Bern C' }], isError: false });
+  t.equal(cancelled.length, 1, 'the question is taken back');
+});
+
+t.test('a client that leaves while its user is in the console leaves nothing waiting', async (t) => {
+  const { own, tool } = await installUnconfigured({ secrets: { key: { required: true } } });
+  const token = await own.issuer.issue(own.account);
+  const asked = Promise.withResolvers<void>();
+  const client = await connectUser(
+    t,
+    token,
+    () => {
+      asked.resolve();
+      return { action: 'accept' };
+    },
+    { url: {} },
+  );
+  const control = new AbortController();
+  const call = client.callTool({ name: tool }, undefined, { signal: control.signal });
+  await asked.promise;
+  control.abort('enough');
+  await t.rejects(call);
+  const other = await connectUser(t, token, () => ({ action: 'decline' }), { url: {} });
+  t.match(await other.callTool({ name: tool }), { content: [{ text: /did not answer with values/ }] }, 'asked again');
+});
+
+t.test('clients read nothing of internal errors', async (t) => {
+  const { client } = await connect(t, session);
+  await fixture.pool.query('ALTER TABLE version_files RENAME TO hidden_files');
+  try {
+    const error = await client.listResources().catch((reason: Error) => reason);
+    t.match(error, { code: -32_603 });
+    t.notMatch(String(error), /version_files|relation/);
+  } finally {
+    await fixture.pool.query('ALTER TABLE hidden_files RENAME TO version_files');
+  }
+  t.equal((await client.listResources()).resources.length, 2);
 });
 
 t.test('a question that is not answered ends with its time', async (t) => {
