@@ -45,15 +45,19 @@ export async function tellToolChanges(
   pluginsCache: AccountPluginsCache,
   accountId: string,
 ): Promise<RowTail> {
-  const readTools = async () => digestOf(listTools(await pluginsCache.get(accountId)));
-  let known = await readTools();
+  let plugins = await pluginsCache.get(accountId);
+  let known = digestOf(listTools(plugins));
   return {
     get position() {
       return tail.position;
     },
     async read() {
       const rows = await tail.read();
-      const tools = await readTools();
+      const now = await pluginsCache.get(accountId);
+      // The same object until something of the account changes, and most reads are for messages.
+      if (now === plugins) return rows;
+      plugins = now;
+      const tools = digestOf(listTools(plugins));
       if (tools === known) return rows;
       known = tools;
       return { ...rows, events: [...rows.events, { id: tail.position, type: 'tools', data: {} }] };
