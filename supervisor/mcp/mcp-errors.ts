@@ -11,7 +11,7 @@ export type HandlerWrapper = <Args extends unknown[], Result>(
   handle: (...args: Args) => Promise<Result>,
 ) => (...args: Args) => Promise<Result>;
 
-/** @param onError receives errors that no part of Bulkhead meant for a client */
+/** @param onError receives the errors whose texts are internal */
 export const wrapHandlers =
   (onError: (error: unknown) => void): HandlerWrapper =>
   (handle) =>

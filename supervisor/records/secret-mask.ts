@@ -188,8 +188,7 @@ function listForms(name: string, value: string): Form[] {
     for (const encode of ENCODINGS) add(() => encode(value));
   }
   const lines = value.split(/\r?\n/).map((line) => line.trim());
-  if (lines.length > 1)
-    for (const line of lines.filter(isSecretLine).slice(0, LINES_MAX)) add(() => line);
+  if (lines.length > 1) for (const line of lines.filter(isSecretLine).slice(0, LINES_MAX)) add(() => line);
   return [...forms.values()];
 }
 
@@ -240,7 +239,7 @@ function encodeWithin(value: string, encoding: 'base64' | 'base64url', offset: n
   return bytes.toString(encoding).slice(start, Math.floor((bytes.byteLength * BYTE_BITS) / BASE64_BITS));
 }
 
-/** A form, and where a text has it or the beginning of it. */
+/** A form, and where a text has it or a prefix of it. */
 interface Found {
   readonly start: number;
   readonly form: Form;
@@ -255,11 +254,11 @@ class FormSearch {
   readonly #windowChars: number;
   /** By the hash of a block: characters to skip; 0: a form may begin here. */
   readonly #skips: Uint8Array;
-  /** In the order of their characters, each once. */
+  /** Sorted, each once. */
   readonly #heads: readonly string[];
   /** For each head its forms, the longest first. */
   readonly #forms: readonly (readonly Form[])[];
-  /** For each head the place of the longest other one that it begins with; -1: there is none. */
+  /** For each head the place of the longest other one that is a prefix of it; -1: there is none. */
   readonly #parents: Int32Array;
   /** The first characters of all forms. */
   readonly #firsts: ReadonlySet<number>;
@@ -330,7 +329,7 @@ class FormSearch {
     }
   }
 
-  /** Replaces the end of a text from where it may begin a form. */
+  /** Replaces the end of a text from where it may be a prefix of a form. */
   replaceOpenEnd(text: string): string {
     const open = this.#findOpen(text, 0);
     if (open === null || text.length - open.start < VALUE_MIN_CHARS) return text;
@@ -350,7 +349,10 @@ class FormSearch {
     return null;
   }
 
-  /** A head that a text begins with is the last one that is not after the text, or among those that this one begins with. */
+  /**
+   * Every head that is a prefix of a text is sorted before the text, and each head between the two begins with it. So the nearest
+   * head before the text and its parents are all that can be prefixes.
+   */
   #findAt(searched: SearchedText, start: number): Form | undefined {
     const ahead = searched.text.slice(start, start + HEAD_CHARS);
     const next = this.#findPlace(ahead);
@@ -364,8 +366,8 @@ class FormSearch {
   }
 
   /**
-   * Finds the first place from which the rest of a text is the beginning of a form. Of a long form only the head is compared, which
-   * takes the same time for every text: a rest that goes on otherwise is known to be none when it is longer than the form.
+   * Finds the first place from which the rest of a text may be a prefix of a form. Only the head of a long form is compared, in the
+   * same time for every text. So a text that has the head alone waits until it is longer than the form.
    */
   #findOpen(text: string, from: number): Found | null {
     for (let start = Math.max(from, text.length - this.#formMaxChars + 1); start < text.length; start += 1) {
@@ -378,7 +380,7 @@ class FormSearch {
 
   #findOpenAt(text: string, start: number): Form | null {
     const ahead = text.slice(start, start + HEAD_CHARS);
-    // The heads that begin with it are side by side, and only the first can be as short.
+    // The heads that begin with it are neighbours, and only the first can have the same length.
     for (let place = this.#findPlace(ahead); this.#heads[place]?.startsWith(ahead); place += 1) {
       const longest = this.#forms[place]?.[0];
       if (longest && longest.chars > text.length - start) return longest;
@@ -386,7 +388,7 @@ class FormSearch {
     return null;
   }
 
-  /** Finds the place of the first head that is not before a text. */
+  /** Finds the place of the first head that is not sorted before a text. */
   #findPlace(text: string): number {
     let low = 0;
     let high = this.#heads.length;
@@ -399,7 +401,7 @@ class FormSearch {
   }
 }
 
-/** @param heads in the order of their characters: a head comes after those that it begins with */
+/** @param heads sorted, so that a head comes after its prefixes */
 function findParents(heads: readonly string[]): Int32Array {
   const parents = new Int32Array(heads.length).fill(-1);
   const begun: number[] = [];
