@@ -1,6 +1,11 @@
-/** Transcripts are read in the order in which they were written, across positions whose number of digits differs. */
+/**
+ * Transcripts are read in the order in which they were written, across positions whose number of digits differs. Counts of hooks
+ * go with their session.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
+import { addHookCounts, listHookCounts } from '../../../db/sessions/coverage.ts';
 import { appendMessages, createSession, lastMessages, pageMessages } from '../../../db/sessions/sessions.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
@@ -43,4 +48,23 @@ t.test('the last messages are the newest ones, oldest first', async (t) => {
       texts.slice(-limit),
       `the last ${limit}`,
     );
+});
+
+t.test('counts of hooks for a session that is just being deleted are dropped, and others are kept', async (t) => {
+  const given = { accountId: account.id, agentId: 'a', agentName: 'A', channelId: null };
+  const [kept, deleted] = [await createSession(pool, given), await createSession(pool, given)];
+  const count = { hook: 'systemPrompt', asked: 1, cancelled: 0, lastAt: new Date().toISOString() };
+  const client = await pool.connect();
+  t.teardown(() => client.release());
+  await client.query('BEGIN');
+  await client.query('DELETE FROM sessions WHERE id = $1', [deleted.id]);
+  const adding = addHookCounts(
+    pool,
+    [deleted, kept].map(({ id }) => ({ ...count, sessionId: id })),
+  );
+  const waiting = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+  while ((await pool.query(waiting)).rows.length === 0) await sleep(5);
+  await client.query('COMMIT');
+  await adding;
+  t.match(await listHookCounts(pool, kept.id), [{ hook: 'systemPrompt', asked: 1 }]);
 });
