@@ -10,6 +10,8 @@ import { setPriority } from 'node:os';
 const OF_REQUESTS = -5;
 /** About half of one: it takes long in any case. */
 const OF_BACKGROUND = 3;
+/** Without CAP_SYS_ADMIN, the kernel accepts one change of a session in this time on the whole machine. Milliseconds. */
+export const SESSION_CHANGE_MS = 100;
 
 /**
  * Raises the priority of the calling thread, if the system permits it: to root, or with CAP_SYS_NICE. So does that of the
@@ -17,10 +19,15 @@ const OF_BACKGROUND = 3;
  */
 export function preferThread(): void {
   trySetPriority(OF_REQUESTS);
+  preferSession();
+}
+
+function preferSession(): void {
   try {
     if (readSession(process.pid) === process.pid) setSessionPriority(process.pid, OF_REQUESTS);
-  } catch {
-    // Not permitted, or a kernel without priorities of sessions.
+  } catch (error) {
+    // Anything else: not permitted, or a kernel without priorities of sessions.
+    if ((error as NodeJS.ErrnoException).code === 'EAGAIN') setTimeout(preferSession, SESSION_CHANGE_MS).unref();
   }
 }
 
@@ -30,7 +37,7 @@ export const yieldThread = (): void => trySetPriority(OF_BACKGROUND);
 /**
  * Sets the priority of the session of a process. Has no effect on members of control groups.
  *
- * @throws Error with code `EAGAIN` for users other than root within 100 ms of anybody's last change on this machine
+ * @throws Error with code `EAGAIN` without CAP_SYS_ADMIN within 100 ms of anybody's last change on this machine
  */
 export const setSessionPriority = (pid: number, priority: number): void =>
   writeFileSync(`/proc/${pid}/autogroup`, String(priority), { flag: 'r+' });

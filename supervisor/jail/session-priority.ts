@@ -2,7 +2,7 @@
  * CPU classes of children without control groups. Each jail is a session, to which Linux gives as much CPU time as to the whole
  * supervisor; see `priority.ts`. So the priority of the session follows the classes.
  */
-import { readSession, setSessionPriority } from '../../service/lifecycle/priority.ts';
+import { readSession, SESSION_CHANGE_MS, setSessionPriority } from '../../service/lifecycle/priority.ts';
 import type { CpuClasses } from './limiter.ts';
 
 /**
@@ -10,8 +10,6 @@ import type { CpuClasses } from './limiter.ts';
  * above 0.
  */
 const PRIORITIES: Readonly<Record<CpuClasses['account'], number>> = { light: 0, normal: 5, reduced: 15, idle: 19 };
-/** For users other than root, the kernel accepts one change in this time on the whole machine. Milliseconds. */
-const RETRY_MS = 100;
 
 /** Changes that the kernel has not accepted yet. */
 const waiting = new Set<SessionPriority>();
@@ -64,7 +62,7 @@ function writeWaiting(): void {
   timer = null;
   for (const priority of [...waiting].sort((one, other) => one.wanted - other.wanted)) {
     if (!priority.write()) {
-      timer = setTimeout(writeWaiting, RETRY_MS).unref();
+      timer = setTimeout(writeWaiting, SESSION_CHANGE_MS).unref();
       return;
     }
     waiting.delete(priority);

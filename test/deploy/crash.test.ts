@@ -7,6 +7,7 @@ import { getPriority } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { connect } from '../../sdk/session/session.ts';
+import { priorityAfterAsking } from '../fixtures/priorities.ts';
 import { killProcess, temporaryFolder } from '../runner/harness.ts';
 import { stillRunning } from './process-tree.ts';
 import { eventually, type ServiceFixture, startServiceFixture } from './service-fixture.ts';
@@ -51,8 +52,7 @@ const killAndCheck = (name: keyof typeof victims) =>
     const victim = await pid(service);
     const dead = (await service.processes()).filter((seen) => seen.pid === victim);
     t.equal(dead.length, 1, 'the victim was running');
-    // Root may raise the priority of API and supervisor.
-    if (name !== 'PostgreSQL') t.equal(getPriority(victim), process.getuid?.() === 0 ? -5 : 0);
+    if (name !== 'PostgreSQL') t.equal(getPriority(victim), priorityAfterAsking(-5), 'it has the priority of requests');
     killProcess(victim);
     await service.line(healed);
     t.same(await stillRunning(dead), []);
