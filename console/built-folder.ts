@@ -1,6 +1,16 @@
 /** A folder that is made from sources, made again when they have changed. Several at once do not disturb each other. */
 import { createHash } from 'node:crypto';
-import { chmodSync, existsSync, globSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  globSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 
@@ -27,13 +37,19 @@ export async function buildIfStale(
   const outDir = mkdtempSync(join(dirname(dist), '.build-'));
   try {
     await make(outDir);
-    // Only its owner can read a temporary folder, and in an image another user runs the service.
-    chmodSync(outDir, 0o755);
     writeFileSync(join(outDir, MARK), sources);
+    letEverybodyRead(outDir);
     takeOver(outDir, dist, sources);
   } finally {
     rmSync(outDir, { recursive: true, force: true });
   }
+}
+
+/** Whatever the umask, and though the folder was a temporary one: in an image another user runs the service. */
+function letEverybodyRead(folder: string): void {
+  chmodSync(folder, 0o755);
+  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true }))
+    chmodSync(join(entry.parentPath, entry.name), entry.isDirectory() ? 0o755 : 0o644);
 }
 
 function isBuilt(dist: string, sources: string): boolean {

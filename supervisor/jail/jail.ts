@@ -3,7 +3,7 @@
  * bubblewrap (wall L3) around Node (wall L2) around the bootstrap of `sandbox-child` (wall L1), connected by three pipes only.
  * The plugin's bundle arrives over the connection.
  */
-import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { limits, MIB } from '../../sdk/contract/limits.ts';
 import { findProgram } from '../../service/settings/search-path.ts';
@@ -192,8 +192,9 @@ const bareLauncher = (): string[] => (existsSync(SETPRIV) ? [SETPRIV, '--pdeaths
 function writeAtomically(directory: string, name: string, content: string | Uint8Array): string {
   const path = join(directory, name);
   const temporary = `${path}.${process.pid}`;
-  // Anybody may read it: without bubblewrap, children of another user do. Its directory keeps others out.
-  writeFileSync(temporary, content, { mode: 0o444 });
+  writeFileSync(temporary, content);
+  // Anybody may read it, whatever the umask: without bubblewrap, children of another user do. Its directory keeps others out.
+  chmodSync(temporary, 0o444);
   renameSync(temporary, path);
   return path;
 }

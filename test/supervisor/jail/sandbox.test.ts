@@ -28,6 +28,9 @@ t.test('full, where bubblewrap works', async (t) => {
 });
 
 t.test('degraded without bubblewrap: operators’ own plugins run, never as root, and nobody else’s', async (t) => {
+  // The children's user reads the program all the same.
+  const umask = process.umask(0o077);
+  t.teardown(() => process.umask(umask));
   const sandbox = await open(t, 'auto', '/nowhere/bwrap');
   t.match(sandbox, {
     state: 'degraded',
@@ -47,7 +50,7 @@ t.test('degraded without bubblewrap: operators’ own plugins run, never as root
   if (isRoot) t.match(sandbox, { runAs: user, missing: /as the unprivileged user 64321\.$/ });
 });
 
-t.test('nothing runs where it would have to run as root', { skip: process.getuid?.() !== 0 }, async (t) => {
+t.test('nothing runs where it would have to run as root', { skip: process.getuid?.() !== 0 && 'needs root' }, async (t) => {
   const folder = await temporaryFolder(t);
   const executable = join(folder, 'node');
   symlinkSync(process.execPath, executable);
