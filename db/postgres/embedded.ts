@@ -151,5 +151,6 @@ async function createDatabase(port: number, passwords: Passwords): Promise<void>
 }
 
 function formatUrl(role: string, password: string, port: number, database: string): string {
-  return `postgres://${role}:${password}@127.0.0.1:${port}/${database}`;
+  // It has no TLS, whatever PGSSLMODE the user's other servers need.
+  return `postgres://${role}:${password}@127.0.0.1:${port}/${database}?sslmode=disable`;
 }

@@ -47,6 +47,9 @@ async function gone(pid: number): Promise<boolean> {
 const dataDir = join(await temporaryFolder(t), 'data');
 
 t.test('starts durable, private and with trigrams, stops without a trace, keeps its data', async (t) => {
+  // The shell of somebody who also works with other servers.
+  process.env.PGSSLMODE = 'require';
+  t.teardown(() => delete process.env.PGSSLMODE);
   const first = await startEmbedded({ dataDir });
   t.same(await query(first.url, 'SHOW fsync'), [['on']]);
   t.same(await query(first.url, 'SHOW listen_addresses'), [['127.0.0.1']]);
