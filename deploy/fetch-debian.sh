@@ -11,6 +11,8 @@
 # private to this run, so that an ordinary user can run it next to another apt.
 set -eu
 umask 022
+# The errors of apt are searched, and shown beside English sentences.
+export LC_ALL=C
 DOWNLOAD_SECONDS=180
 LOCK_SECONDS=300
 
@@ -104,9 +106,9 @@ add_library_path() {
   [ -n "$programs" ] || return 0
   [ -d "$folder/patchelf" ] || { unpack patchelf && mv "$work/patchelf" "$folder/patchelf"; } || return 1
   directories=$(find "$work/$1" -name '*.so.*' -printf '$ORIGIN/../../%P\n' | sed 's,/[^/]*$,,' | sort -u | paste -sd:)
-  for file in $programs; do
+  echo "$programs" | while read -r file; do
     # RPATH, not RUNPATH: it also applies to the libraries of these libraries.
-    "$folder/patchelf/usr/bin/patchelf" --force-rpath --set-rpath "$directories" "$file"
+    "$folder/patchelf/usr/bin/patchelf" --force-rpath --set-rpath "$directories" "$file" || exit 1
   done
 }
 
