@@ -53,6 +53,8 @@ async function start(t: Teardown, main: string, env: NodeJS.ProcessEnv, chunks: 
   // Without the test's own arguments: the leak guard is for test files.
   const child: ChildProcess = fork(fileURLToPath(new URL(main, import.meta.url)), [], {
     env,
+    // A folder without a developer's `.env`.
+    cwd: '/',
     execArgv: [],
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   });

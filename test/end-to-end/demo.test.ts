@@ -15,11 +15,13 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /** A fresh embedded PostgreSQL is made on the way, milliseconds. */
 const START_WITHIN_MS = 90_000;
+/** One without a developer's `.env`. */
+const FOLDER = '/';
 
 function startService(env: Environment): ChildProcess {
   // Its own process group: a Ctrl-C at the tests' terminal is not for it.
   const stdio = ['ignore', 'pipe', 'ignore'] as const;
-  return spawn(process.execPath, ['deploy/local.ts'], { cwd: root, env, stdio: [...stdio], detached: true });
+  return spawn(process.execPath, [join(root, 'deploy/local.ts')], { cwd: FOLDER, env, stdio: [...stdio], detached: true });
 }
 
 async function ready(service: ChildProcess): Promise<string> {
@@ -35,7 +37,7 @@ async function ready(service: ChildProcess): Promise<string> {
 }
 
 async function run(script: string, args: readonly string[], env: Environment) {
-  return promisify(execFile)(process.execPath, [join(root, script), ...args], { cwd: root, env });
+  return promisify(execFile)(process.execPath, [join(root, script), ...args], { cwd: FOLDER, env });
 }
 
 t.test('start, demo, stop', { timeout: START_WITHIN_MS + 60_000 }, async (t) => {

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { RUN_FOLDER_VARIABLE, writeChildPrograms } from './child-program.ts';
+import { removeForeignVariables } from './environment.ts';
 import { SERVER_VARIABLE, startTestServer } from './server.ts';
 import { chooseTemporaryFolder } from './temporary-folder.ts';
 import { BROWSER_VARIABLE, unpackBrowser } from './unpacked-browser.ts';
@@ -26,6 +27,7 @@ export interface PreparedRun {
  * sites and the browser to those of them that need these.
  */
 export async function prepareRun({ isWhole }: { isWhole: boolean }): Promise<PreparedRun> {
+  removeForeignVariables(process.env);
   process.env.NODE_COMPILE_CACHE = COMPILE_CACHE;
   // `tmpdir` of this process and of the test files.
   process.env.TMPDIR = await chooseTemporaryFolder();

@@ -1,12 +1,13 @@
-/** A file that fails outside its tests must not end the run: it counts as one failure of that file, and the next file runs. */
+/** The runner itself: what it makes of a file that fails outside its tests, and of the environment that it is started in. */
 import { join } from 'node:path';
 import t from 'tap';
+import { removeForeignVariables } from './environment.ts';
 import { runTogether } from './run-file.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const PASSES = `import t from 'tap';\nt.test('a test', async (t) => t.pass());\n`;
 
-t.test('a teardown that fails with what is no error is a failure of its file', async (t) => {
+t.test('a teardown that fails with what is no error is a failure of its file, and the next file runs', async (t) => {
   const folder = t.testdir({
     'leaves-badly.test.ts': `${PASSES}t.teardown(() => Promise.reject({}));\n`,
     'next.test.ts': PASSES,
@@ -18,4 +19,23 @@ t.test('a teardown that fails with what is no error is a failure of its file', a
     { name: files[1], passed: 1, failed: 0 },
   ]);
   t.ok((outcomes[0]?.failed ?? 0) > 0);
+});
+
+t.test('variables that would configure what tests start are removed, all others stay', async (t) => {
+  const machine = { PATH: '/usr/bin', HOME: '/home/ann', TZ: 'Pacific/Kiritimati', SANDBOX_FETCH: 'off' };
+  const foreign = {
+    DATABASE_URL: 'postgres://localhost/work',
+    HOST: 'workstation',
+    PORT: '3000',
+    LOG_LEVEL: 'trace',
+    PUBLIC_URL: 'https://example.com',
+    CHILDREN: '1',
+    BULKHEAD_TOKEN: 'token',
+    PGSSLMODE: 'require',
+    OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318',
+    SHELL: '/usr/sbin/nologin',
+  };
+  const env = { ...machine, ...foreign };
+  removeForeignVariables(env);
+  t.same(env, machine);
 });
