@@ -1,6 +1,7 @@
 /** The agent runtime's client against a real session API: what it asks, what it repeats, and what it does not. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { fileURLToPath } from 'node:url';
 import vm from 'node:vm';
 import { build, stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
@@ -249,7 +250,7 @@ async function takeUntil(text: string, stream: AsyncGenerator<Added>): Promise<A
 
 t.test('the client needs web globals only', async (t) => {
   const built = await build({
-    entryPoints: [new URL('../../sdk/session/session.ts', import.meta.url).pathname],
+    entryPoints: [fileURLToPath(new URL('../../sdk/session/session.ts', import.meta.url))],
     bundle: true,
     write: false,
     metafile: true,

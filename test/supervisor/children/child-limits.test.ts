@@ -1,6 +1,6 @@
 /** Limits of one child that an operator can set, and the memory check without control groups. */
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, readlinkSync } from 'node:fs';
 import { getPriority } from 'node:os';
 import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -8,6 +8,7 @@ import { limits } from '../../../sdk/contract/limits.ts';
 import { type Child, type ChildBounds, startChild } from '../../../supervisor/children/child.ts';
 import { SpareChildren } from '../../../supervisor/children/spare-children.ts';
 import { findLimiter, type Limiter } from '../../../supervisor/jail/limiter.ts';
+import { priorityAfterAsking } from '../../fixtures/priorities.ts';
 import { groupFile, groupPath } from './control-group.ts';
 import { bundleOf, callTool, errorOf, testChild, testJail, toolOf } from './jailed-child.ts';
 
@@ -59,7 +60,7 @@ t.test('open files, threads and share of the processor', async (t) => {
 t.test('a child starts with a lower priority than the supervisor', async (t) => {
   const child = testChild(t, await testJail(t));
   await child.ready;
-  t.equal(getPriority(child.pid), 3);
+  t.equal(getPriority(child.pid), priorityAfterAsking(3));
 });
 
 t.test('a spare starts with the lowest priority, and its user sets another one', async (t) => {
@@ -133,10 +134,14 @@ t.test('processes that start share one weight until they have groups of their ow
 
 const SPIN = 'const until = Date.now() + 60_000; while (Date.now() < until);';
 
+/** In others, the path of a control group begins at their own root. */
+const FIRST_CGROUP_NAMESPACE = 'cgroup:[4026531835]';
+
 /** Whether processes of this machine have the CPU time of their session: with no control group between. */
 const hasSessionPriorities = (): boolean =>
   existsSync('/proc/sys/kernel/sched_autogroup_enabled') &&
   readFileSync('/proc/sys/kernel/sched_autogroup_enabled', 'latin1').trim() === '1' &&
+  readlinkSync('/proc/self/ns/cgroup') === FIRST_CGROUP_NAMESPACE &&
   readFileSync('/proc/self/cgroup', 'latin1')
     .split('\n')
     .some((line) => /^\d+:([^:]*,)?cpu(,[^:]*)?:\/$/.test(line));
@@ -152,7 +157,7 @@ for (const limiter of findLimiter().kind === 'rlimit' ? [noGroups] : [findLimite
         child.assignAccount(account);
         await child.load(bundleOf(toolOf(SPIN)));
         // On the same processor, so that they compete on every machine.
-        execFileSync('taskset', ['--all-tasks', '--cpu-list', '--pid', '0', String(child.pid)]);
+        execFileSync('taskset', ['--all-tasks', '--cpu-list', '--pid', findProcessor(), String(child.pid)]);
         void callTool(child, 'run', {}, 60_000).catch(() => undefined);
         return child;
       }),
@@ -178,6 +183,12 @@ for (const limiter of findLimiter().kind === 'rlimit' ? [noGroups] : [findLimite
     const ofHogs = hogs.reduce((sum, ms) => sum + ms, 0);
     t.ok(ofHogs < light / 2, `four together used ${ofHogs.toFixed(0)} ms beside ${light.toFixed(0)} ms`);
   });
+}
+
+/** A processor that this process may use: a container may have others than the first. */
+function findProcessor(): string {
+  const [, processor = ''] = /^Cpus_allowed_list:\s+(\d+)/m.exec(readFileSync('/proc/self/status', 'latin1')) ?? [];
+  return processor;
 }
 
 /** Id of the process that started another. */

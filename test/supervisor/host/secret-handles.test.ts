@@ -134,10 +134,9 @@ t.test('the memory of the child holds the handle, and never the value', async (t
   const pid = fixture.supervisor.fleet.getPid(installed.installationId) ?? 0;
   const found = await searchMemory(pid, { handle: result.handle, known, value, signing });
   if (found === null) {
-    t.comment('skipped: this machine does not let the test read the memory of other processes');
+    t.ok(true, 'the memory of the child', { skip: 'this user may not read the memory of other processes' });
     return;
   }
-  console.error('FOUND', JSON.stringify(found));
   t.match(found, { handle: true, known: true }, 'the search finds what is there');
   t.match(found, { value: false, signing: false });
 });
