@@ -21,7 +21,12 @@ const FOLDER = '/';
 function startService(env: Environment): ChildProcess {
   // Its own process group: a Ctrl-C at the tests' terminal is not for it.
   const stdio = ['ignore', 'pipe', 'ignore'] as const;
-  return spawn(process.execPath, [join(root, 'deploy/local.ts')], { cwd: FOLDER, env, stdio: [...stdio], detached: true });
+  return spawn(process.execPath, [join(root, 'deploy/local.ts')], {
+    cwd: FOLDER,
+    env,
+    stdio: [...stdio],
+    detached: true,
+  });
 }
 
 async function ready(service: ChildProcess): Promise<string> {

@@ -43,16 +43,24 @@ const skip =
   (!existsSync('/proc/self/autogroup') && 'a kernel without priorities of sessions') ||
   (!mayRaise && 'this root may not raise priorities');
 
-t.test('a process raises the priority of its session too, but of no session that others created', { skip }, async (t) => {
-  const own = await readPriorities(true);
-  t.equal(own.thread, -5);
-  t.match(own.after, /^\/autogroup-\d+ nice -5$/);
-  const shared = await readPriorities(false);
-  t.equal(shared.thread, -5);
-  t.equal(shared.after, shared.before);
-});
+t.test(
+  'a process raises the priority of its session too, but of no session that others created',
+  { skip },
+  async (t) => {
+    const own = await readPriorities(true);
+    t.equal(own.thread, -5);
+    t.match(own.after, /^\/autogroup-\d+ nice -5$/);
+    const shared = await readPriorities(false);
+    t.equal(shared.thread, -5);
+    t.equal(shared.after, shared.before);
+  },
+);
 
-t.test('processes that raise theirs at once all succeed, though the kernel refuses some for now', { skip }, async (t) => {
-  const all = await Promise.all([1, 2, 3].map(() => readPriorities(true, WITHOUT_ADMIN)));
-  for (const { after } of all) t.match(after, /^\/autogroup-\d+ nice -5$/);
-});
+t.test(
+  'processes that raise theirs at once all succeed, though the kernel refuses some for now',
+  { skip },
+  async (t) => {
+    const all = await Promise.all([1, 2, 3].map(() => readPriorities(true, WITHOUT_ADMIN)));
+    for (const { after } of all) t.match(after, /^\/autogroup-\d+ nice -5$/);
+  },
+);

@@ -50,7 +50,8 @@ t.test('degraded without bubblewrap: operators’ own plugins run, never as root
   if (isRoot) t.match(sandbox, { runAs: user, missing: /as the unprivileged user 64321\.$/ });
 });
 
-t.test('nothing runs where it would have to run as root', { skip: process.getuid?.() !== 0 && 'needs root' }, async (t) => {
+const skip = process.getuid?.() !== 0 && 'needs root';
+t.test('nothing runs where it would have to run as root', { skip }, async (t) => {
   const folder = await temporaryFolder(t);
   const executable = join(folder, 'node');
   symlinkSync(process.execPath, executable);
