@@ -5,6 +5,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isMainThread } from 'node:worker_threads';
+import { replaceDomains } from './error-domain.ts';
 
 /** Sockets and processes take a moment to close after their close call has resolved, on a busy machine a long one. Milliseconds. */
 const GRACE_MS = 30_000;
@@ -15,12 +16,19 @@ const SPAWNER = 'bulkhead-spawner'.slice(0, 15);
 const REPORT_MS = 1_000;
 
 // Threads inherit `--import`, and are no test files: a second tap would end them as hung after a while.
-const tap = isMainThread ? (await import('tap')).default : null;
+const tap = isMainThread ? await loadTap() : null;
 // With what tap itself holds open.
 const before = process.getActiveResourcesInfo();
 const folders = new Set<string>();
 // Teardowns run last registered first: this one, registered at import, is the very last.
 tap?.teardown(refuseLeaks);
+
+async function loadTap() {
+  const stop = replaceDomains();
+  const { default: tap } = await import('tap');
+  stop();
+  return tap;
+}
 
 async function refuseLeaks(): Promise<void> {
   for (let waited = 0; waited < GRACE_MS && leftBehind().length > 0; waited += POLL_MS) await sleep(POLL_MS);

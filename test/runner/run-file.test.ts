@@ -39,3 +39,26 @@ t.test('variables that would configure what tests start are removed, all others 
   removeForeignVariables(env);
   t.same(env, machine);
 });
+
+t.test('what is thrown outside all promises fails the test that began it', async (t) => {
+  const folder = t.testdir({
+    'throws-later.test.ts': `
+      import { once } from 'node:events';
+      import t from 'tap';
+      const thrown = () => once(process, 'uncaughtExceptionMonitor');
+      t.test('outer', async (t) => {
+        await t.test('a timer', async (t) => { setTimeout(() => { throw new Error('boom'); }, 1); await thrown(); });
+      });
+      t.test('a promise', async (t) => {
+        void Promise.reject(new Error('bang'));
+        await new Promise((resolve) => setTimeout(resolve, 1));
+      });
+    `,
+    'next.test.ts': PASSES,
+  });
+  const [file = '', next = ''] = ['throws-later.test.ts', 'next.test.ts'].map((name) => join(folder, name));
+  const outcomes = await runTogether([file, next], ROOT);
+  const { failures = [] } = outcomes[0] ?? {};
+  for (const name of ['outer > a timer > boom', 'a promise > bang']) t.ok(failures.includes(name), name);
+  t.match(outcomes[1], { name: next, passed: 1, failed: 0 });
+});
