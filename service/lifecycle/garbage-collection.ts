@@ -58,6 +58,8 @@ const hasGrown = ({ usedBytes, collectedBytes }: Pick<HeapUse, 'usedBytes' | 'co
 export function collectWhenIdle(everyMs = CHECK_MS, followUpMs = FOLLOW_UP_MS): () => void {
   setFlagsFromString('--expose-gc');
   const collect: NodeJS.GCFunction = runInNewContext('gc');
+  // V8 rejects compiled code that was kept under other flags: what is imported later would be compiled at each start.
+  setFlagsFromString('--no-expose-gc');
   let collectedBytes = measureUsedBytes();
   let followUpAt = Number.POSITIVE_INFINITY;
   let previous = eventLoopUtilization();
