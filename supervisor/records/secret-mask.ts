@@ -342,7 +342,8 @@ class FormSearch {
     for (let at = from + this.#windowChars - 1; at < text.length; ) {
       const skip = this.#skips[hashBlock(text, at)] ?? 1;
       const start = at - this.#windowChars + 1;
-      const form = skip > 0 ? undefined : this.#findAt(searched, start);
+      const mayBegin = skip === 0 && this.#firsts.has(text.charCodeAt(start));
+      const form = mayBegin ? this.#findAt(searched, start) : undefined;
       if (form) return { start, form };
       at += Math.max(skip, 1);
     }
