@@ -7,6 +7,7 @@ import type { NewDelivery } from '../../db/channels/deliveries.ts';
 import { findShard } from '../../db/cluster/shards.ts';
 import { type Peer, readCluster } from '../../db/cluster/supervisors.ts';
 import type { Listener, Subscription } from '../../db/postgres/listener.ts';
+import { repeatOverLostConnections } from '../../db/postgres/lost-connections.ts';
 import {
   DELIVERY_NOTICES_MAX,
   formatDeliveryNotice,
@@ -97,7 +98,8 @@ export class OwnerNotices {
     this.#reading = reading;
     while (reading.again) {
       reading.again = false;
-      const state = await readCluster(this.#options.pool).catch(() => ({ peers: [], shards: [] }));
+      const read = repeatOverLostConnections(() => readCluster(this.#options.pool));
+      const state = await read.catch(() => ({ peers: [], shards: [] }));
       const live = new Map(state.peers.filter(({ expiresInMs }) => expiresInMs > 0).map((peer) => [peer.id, peer]));
       this.#owners = state.shards.map(([owner]) => (owner === null ? null : (live.get(owner) ?? null)));
       for (const id of this.#silentUntil.keys()) if (!live.has(id)) this.#silentUntil.delete(id);

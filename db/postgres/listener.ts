@@ -118,8 +118,19 @@ class ListeningConnection implements Listener {
     client.on('end', () => this.#handleLoss(client, new Error('The LISTEN connection ended')));
     try {
       await client.connect();
-      for (const channel of this.#subscribers.keys()) await client.query(`LISTEN ${client.escapeIdentifier(channel)}`);
-      for (const { name } of this.#held) await lockShared(client, name);
+      // Until nothing is left that was added meanwhile.
+      const restored = new Set<unknown>();
+      for (let before = -1; before < restored.size; ) {
+        before = restored.size;
+        for (const channel of this.#subscribers.keys()) {
+          if (!restored.has(channel)) await client.query(`LISTEN ${client.escapeIdentifier(channel)}`);
+          restored.add(channel);
+        }
+        for (const lock of this.#held) {
+          if (!restored.has(lock)) await lockShared(client, lock.name);
+          restored.add(lock);
+        }
+      }
     } catch (error) {
       discardClient(client);
       throw error;
@@ -155,7 +166,9 @@ class ListeningConnection implements Listener {
     // A connection that is lost meanwhile takes its locks when it is back.
     if (client)
       await lockShared(client, name).catch((error: unknown) => {
-        if (this.#client === client) throw error;
+        if (this.#client !== client) return;
+        this.#held.delete(lock);
+        throw error;
       });
     return { close: () => this.#releaseShared(lock) };
   }

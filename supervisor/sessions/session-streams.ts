@@ -13,9 +13,11 @@ export function openSessionStreams(
   options: RowStreamOptions = {},
   pluginsCache?: AccountPluginsCache,
 ): RowStreams {
-  const subscribe = (wake: (key: string | null) => void) => {
+  const subscribe = async (wake: (key: string | null) => void) => {
+    const subscription = await subscribeToMessages(listener, wake, () => wake(null));
+    // Only now: a subscription that fails is made again.
     pluginsCache?.watch(wake);
-    return subscribeToMessages(listener, wake, () => wake(null));
+    return subscription;
   };
   return new RowStreams(
     { follow: subscribe, announce: (accountId) => announceReader(listener, accountId), things: 'session streams' },
@@ -24,7 +26,7 @@ export function openSessionStreams(
 }
 
 /** Begins with an event `open`: where the reader is, and whether it may have missed something before. */
-export function tellOpening(tail: SessionTail): RowTail {
+export function addOpenEvent(tail: SessionTail): RowTail {
   let isOpen = false;
   return {
     get position() {
@@ -40,7 +42,7 @@ export function tellOpening(tail: SessionTail): RowTail {
 }
 
 /** Adds an event `tools` when the tools of the account are others than at the last read. */
-export async function tellToolChanges(
+export async function addToolEvents(
   tail: RowTail,
   pluginsCache: AccountPluginsCache,
   accountId: string,

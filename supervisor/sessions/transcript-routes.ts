@@ -22,7 +22,7 @@ import {
 } from '../../service/http/schemas.ts';
 import { sendReply } from './replies.ts';
 import { requireSession, type SessionServices, sessionParams } from './session-services.ts';
-import { tellOpening, tellToolChanges } from './session-streams.ts';
+import { addOpenEvent, addToolEvents } from './session-streams.ts';
 
 /** Maximum number of messages added by one call. */
 const MESSAGES_MAX = 1_000;
@@ -145,7 +145,7 @@ export function transcriptRoutes(services: SessionServices): FastifyPluginAsyncZ
         if (sessionId !== null) await requireSession(services, caller, { sessionId });
         const openTail = async () => {
           const tail = await openSessionTail(pool, accountId, after, { sessionId, agentId, changes });
-          return changes ? tellToolChanges(tellOpening(tail), services.pluginsCache, accountId) : tail;
+          return changes ? addToolEvents(addOpenEvent(tail), services.pluginsCache, accountId) : tail;
         };
         const stream = await streams.open({
           accountId,

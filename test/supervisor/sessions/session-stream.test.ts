@@ -3,13 +3,14 @@ import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import { pino } from 'pino';
 import t from 'tap';
+import { openListener } from '../../../db/postgres/listener.ts';
 import type { Queryable } from '../../../db/postgres/rows.ts';
 import { hasStreamReaderSql, MESSAGES_ADDED } from '../../../db/sessions/session-changes.ts';
 import { openSessionTail, subscribeToMessages } from '../../../db/sessions/session-tail.ts';
 import { appendMessages } from '../../../db/sessions/sessions.ts';
 import { openSessionStreams } from '../../../supervisor/sessions/session-streams.ts';
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
-import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { eventually, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
 
@@ -303,4 +304,39 @@ t.test('a client that does not read costs one page, and too many streams are rej
   await t.rejects(streams.open(request), { code: 'rate_limited' });
   for (const one of [stream, ...open]) one.destroy();
   await once(stream, 'close');
+});
+
+t.test('what is listened to while a lost connection takes its locks again is heard', async (t) => {
+  const { pool } = shared;
+  const listener = await openListener(pool, () => undefined);
+  t.teardown(() => listener.close());
+  await t.rejects(listener.holdShared('\0'), 'a lock that cannot be had is not tried again');
+  const held = await listener.holdShared('held');
+  const writer = await pool.connect();
+  t.teardown(() => writer.release());
+  await writer.query('BEGIN');
+  const [pid] = (await writer.query('SELECT pg_backend_pid() AS pid')).rows.map((row) => row.pid);
+  // It waits for the listener's lock, and has it as soon as the listener is gone.
+  const locked = writer.query(`SELECT pg_advisory_xact_lock(hashtextextended('held', 0))`);
+  const [listening] = await eventually(async () => {
+    const { rows } = await pool.query('SELECT pg_blocking_pids($1) AS pids', [pid]);
+    return rows[0].pids.length > 0 && rows[0].pids;
+  });
+  const before = (await pool.query('SELECT pid FROM pg_stat_activity')).rows.map((row) => row.pid);
+  await pool.query('SELECT pg_terminate_backend($1)', [listening]);
+  await locked;
+  await eventually(async () => {
+    const { rows } = await pool.query(
+      `SELECT 1 FROM pg_stat_activity WHERE query LIKE 'SELECT pg_try_advisory_lock_shared%' AND pid <> ALL ($1)`,
+      [before],
+    );
+    return rows.length > 0;
+  });
+  const { promise: heard, resolve } = Promise.withResolvers<string>();
+  await listener.listen('later', { onNotification: resolve, onReconnect: () => undefined });
+  await writer.query('COMMIT');
+  await eventually(async () => listener.isConnected());
+  await pool.query(`NOTIFY later, 'a word'`);
+  t.equal(await heard, 'a word');
+  await held.close();
 });
