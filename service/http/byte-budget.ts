@@ -1,4 +1,5 @@
 /** Limits the bytes of request bodies in memory: for the process, and for each account. */
+import { mayTakeBytes } from '../../db/jobs/account-share.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { AmountsByKey } from '../timing/amounts-by-key.ts';
@@ -7,6 +8,7 @@ const RETRY_AFTER_S = 1;
 
 export interface ByteLimits {
   readonly processBytes: number;
+  /** An account gets less where the process is nearly full, so that a few accounts do not fill it. */
   readonly accountBytes: number;
 }
 
@@ -21,16 +23,17 @@ export class ByteBudget {
   /**
    * Reserves bytes for an account until `release`.
    *
-   * @throws Problem `rate_limited` where the account has used up its share, `unavailable` where the process has
+   * @throws Problem `rate_limited` where the account has used up its share, `unavailable` where the process is nearly full
    */
   reserve(accountId: string, bytes: number): void {
     const { processBytes, accountBytes } = this.#limits;
-    if (this.#used.get(accountId) + bytes > accountBytes) {
+    const held = this.#used.get(accountId);
+    if (held + bytes > accountBytes) {
       const detail = `This account already has ${accountBytes / MIB} MiB of requests in flight. Retry after ${RETRY_AFTER_S} s.`;
       throw new Problem('rate_limited', detail, { retryAfter: RETRY_AFTER_S });
     }
-    if (this.#used.total + bytes > processBytes) {
-      const detail = `The service already has ${processBytes / MIB} MiB of requests in flight. Retry after ${RETRY_AFTER_S} s.`;
+    if (!mayTakeBytes(held, processBytes - this.#used.total, bytes)) {
+      const detail = `The service is close to its ${processBytes / MIB} MiB of requests in flight. Retry after ${RETRY_AFTER_S} s.`;
       throw new Problem('unavailable', detail, { retryAfter: RETRY_AFTER_S });
     }
     this.#used.add(accountId, bytes);
