@@ -17,6 +17,7 @@ import type { SignIn } from '../identity/sign-in.ts';
 import { requireSignIn } from './authentication.ts';
 import type { ByteLimits } from './byte-budget.ts';
 import { answerClientError, answerUnroutable, findHostFault, uncheckedHost } from './client-errors.ts';
+import { limitConnections } from './connection-limits.ts';
 import type { ConsoleSite } from './console-requests.ts';
 import { answerError } from './errors.ts';
 import { readJsonBodies } from './json-body.ts';
@@ -90,6 +91,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   app.setErrorHandler(answerError);
   answerUnknownRoutes(app);
   answerUnroutable(app.server);
+  limitConnections(app.server);
   app.addHook('onRequest', async (request, reply) => {
     reply.header('x-request-id', request.id);
     const fault = findHostFault(request.raw);

@@ -55,6 +55,15 @@ export function answerOnSocket(socket: Duplex, problem: Problem): void {
   );
 }
 
+/** Refuses a request that no route gets, and ends the connection after the answer. */
+export function answerLast(response: ServerResponse, problem: Problem): void {
+  const requestId = randomUUIDv7();
+  const body = JSON.stringify(problemBody(problem, requestId));
+  if (problem.retryAfter !== undefined) response.setHeader('retry-after', problem.retryAfter);
+  const headers = { 'content-type': PROBLEM_TYPE, 'x-request-id': requestId, connection: 'close' };
+  response.writeHead(problem.status, { ...headers, 'content-length': Buffer.byteLength(body) }).end(body);
+}
+
 /** Options of a server whose requests `findHostFault` checks: Node's own check answers without a body. */
 export const uncheckedHost = { requireHostHeader: false } as const;
 
@@ -70,11 +79,7 @@ export function findHostFault({ httpVersion, rawHeaders }: IncomingMessage): Pro
 /** Answers requests that Node handles itself: an unknown `Expect`, and CONNECT. */
 export function answerUnroutable(server: Server): void {
   server.on('checkExpectation', (_request: IncomingMessage, response: ServerResponse) => {
-    const problem = new Problem('bad_request', 'The header Expect may only be 100-continue.');
-    const requestId = randomUUIDv7();
-    const body = JSON.stringify(problemBody(problem, requestId));
-    const headers = { 'content-type': PROBLEM_TYPE, 'x-request-id': requestId, connection: 'close' };
-    response.writeHead(problem.status, { ...headers, 'content-length': Buffer.byteLength(body) }).end(body);
+    answerLast(response, new Problem('bad_request', 'The header Expect may only be 100-continue.'));
   });
   server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
     socket.on('error', () => socket.destroy());
