@@ -1,19 +1,22 @@
 /** `POST /oauth/token`: services get tokens of accounts that allowed it. Requests and errors as RFC 6749 and RFC 8693 have them. */
-import type { FastifyInstance } from 'fastify';
+import type { Readable } from 'node:stream';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Problem, problems } from '../../sdk/contract/errors.ts';
-import { KIB } from '../../sdk/contract/limits.ts';
+import { KIB, SECOND } from '../../sdk/contract/limits.ts';
+import { readBody } from '../../service/http/body-reader.ts';
 import { ExchangeError, type TokenExchange } from '../../service/identity/token-exchange.ts';
 
-/** More than the longest token. Bytes. */
-const BODY_MAX_BYTES = 32 * KIB;
+/** More than the longest token, and long enough for it over a slow line. */
+const BODY_BOUNDS = { maxBytes: 32 * KIB, withinMs: 10 * SECOND };
 const FORM = 'application/x-www-form-urlencoded';
 const SERVER_ERROR = 500;
 
 export const exchangeRoutes = (exchange: TokenExchange) => async (scope: FastifyInstance) => {
   scope.removeAllContentTypeParsers();
-  scope.addContentTypeParser(FORM, { parseAs: 'string' }, (_request, body, done) =>
-    done(null, new URLSearchParams(String(body))),
-  );
+  scope.addContentTypeParser(FORM, async (request: FastifyRequest, payload: Readable) => {
+    const body = await readBody(payload, request.headers['content-length'], BODY_BOUNDS);
+    return new URLSearchParams(body.toString());
+  });
   scope.setErrorHandler((error, request, reply) => {
     const { code, message, status, retryAfter } = toExchangeError(error);
     if (status >= SERVER_ERROR) request.log.error({ err: error }, 'the token exchange failed');
@@ -21,7 +24,7 @@ export const exchangeRoutes = (exchange: TokenExchange) => async (scope: Fastify
     return reply.code(status).header('cache-control', 'no-store').send({ error: code, error_description: message });
   });
   // Beside the REST interface, not in it: requests and answers have the shapes of the RFC.
-  scope.post('/oauth/token', { bodyLimit: BODY_MAX_BYTES, schema: { hide: true } }, async (request, reply) => {
+  scope.post('/oauth/token', { bodyLimit: BODY_BOUNDS.maxBytes, schema: { hide: true } }, async (request, reply) => {
     const { body } = request;
     if (!(body instanceof URLSearchParams))
       throw new ExchangeError('invalid_request', `Send a body of the type ${FORM}.`);

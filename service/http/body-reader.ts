@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { MIB, SECOND } from '../../sdk/contract/limits.ts';
+import { KIB, MIB, SECOND } from '../../sdk/contract/limits.ts';
 
 interface BodyBounds {
   readonly maxBytes: number;
@@ -55,9 +55,48 @@ export async function readChunks(
   }
 }
 
-/** The pieces of a body as one buffer, without a copy where there is only one. */
-export const joinChunks = (chunks: readonly Buffer[]): Buffer =>
-  chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+/** Reads a body that is small enough for memory. @throws Problem as `readChunks` does */
+export async function readBody(body: Readable, contentLength: string | undefined, bounds: BodyBounds): Promise<Buffer> {
+  const chunks = new BodyChunks();
+  await readChunks(body, contentLength, bounds, (chunk) => chunks.add(chunk));
+  return chunks.join();
+}
+
+/** Chunks up to this size are merged: one costs some 300 bytes besides its content. Bytes. */
+const SMALL_CHUNK_BYTES = KIB;
+/** So many chunks are worth merging. */
+const MERGE_CHUNKS = 64;
+
+/** The chunks of a body, in memory of about their size, however small the chunks are. */
+export class BodyChunks {
+  #chunks: Buffer[] = [];
+  #bytes = 0;
+
+  /** Bytes of all chunks. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  add(chunk: Buffer): void {
+    this.#chunks.push(chunk);
+    this.#bytes += chunk.byteLength;
+    const { length } = this.#chunks;
+    if (length > MERGE_CHUNKS && this.#bytes < length * SMALL_CHUNK_BYTES) this.#chunks = [Buffer.concat(this.#chunks)];
+  }
+
+  /** Returns the chunks and forgets them. */
+  takeAll(): readonly Buffer[] {
+    const chunks = this.#chunks;
+    this.#chunks = [];
+    this.#bytes = 0;
+    return chunks;
+  }
+
+  /** The body as one buffer, without a copy where there is only one chunk. */
+  join(): Buffer {
+    return this.#chunks.length === 1 ? (this.#chunks[0] as Buffer) : Buffer.concat(this.#chunks);
+  }
+}
 
 /** How long, and how much, a client may go on sending a body that is refused. */
 const DISCARD_MS = 10 * SECOND;

@@ -6,7 +6,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { KIB, SECOND } from '../../sdk/contract/limits.ts';
 import { waitForLoopTurn } from '../timing/loop-turns.ts';
 import { requireCaller } from './authentication.ts';
-import { joinChunks, readChunks } from './body-reader.ts';
+import { BodyChunks, readChunks } from './body-reader.ts';
 import { ByteBudget, type ByteLimits } from './byte-budget.ts';
 import { createBadRequest } from './errors.ts';
 import { JsonParser } from './json-parser.ts';
@@ -36,8 +36,13 @@ declare module 'fastify' {
  * Replaces Fastify's JSON parser and removes the one for `text/plain`, so that anything else is 415.
  *
  * @param inFlight limits bodies from their first byte to the end of their response
+ * @param findSender the account that sends the request, or whoever stands for it where requests need no token
  */
-export function readJsonBodies(app: FastifyInstance, inFlight: ByteLimits): void {
+export function readJsonBodies(
+  app: FastifyInstance,
+  inFlight: ByteLimits,
+  findSender = (request: FastifyRequest): string => requireCaller(request).id,
+): void {
   const budget = new ByteBudget(inFlight);
   const parser = new JsonParser();
   app.addHook('onClose', () => parser.close());
@@ -47,27 +52,27 @@ export function readJsonBodies(app: FastifyInstance, inFlight: ByteLimits): void
     const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
     if (length === undefined && encoding === undefined) return;
     raw.once('close', () => {
-      if (request.bodyBytes > 0) budget.release(requireCaller(request).id, request.bodyBytes);
+      if (request.bodyBytes > 0) budget.release(findSender(request), request.bodyBytes);
     });
   });
   app.addContentTypeParser('application/json', async (request: FastifyRequest, payload: Readable) => {
     const { bodyLimit, config } = request.routeOptions;
-    const chunks: Buffer[] = [];
+    const chunks = new BodyChunks();
     const bounds = { maxBytes: bodyLimit, withinMs: BODY_WITHIN_MS };
     await readChunks(payload, request.headers['content-length'], bounds, (chunk) => {
-      budget.reserve(requireCaller(request).id, chunk.byteLength);
+      budget.reserve(findSender(request), chunk.byteLength);
       request.bodyBytes += chunk.byteLength;
-      chunks.push(chunk);
+      chunks.add(chunk);
     });
-    const body = joinChunks(chunks);
+    const body = chunks.join();
     if (body.byteLength === 0) return undefined;
     const isCostly = body.byteLength > COSTLY_BYTES;
-    if (isCostly) await waitForLoopTurn(requireCaller(request).id);
+    if (isCostly) await waitForLoopTurn(findSender(request));
     const anyNames = config.anyPropertyNames === true;
     const anyTexts = config.refuseNonText !== undefined;
     const result = await parser.parse({ body, maxBytes: bodyLimit, anyNames, anyTexts });
     // The check of the value and the call with it take as long as the parsing.
-    if (isCostly) await waitForLoopTurn(`use ${requireCaller(request).id}`);
+    if (isCostly) await waitForLoopTurn(`use ${findSender(request)}`);
     if ('value' in result) return result.value;
     if (result.fault === 'unstorable') throw createBadRequest('body', [{ field: result.field, message: UNSTORABLE }]);
     if (result.fault !== 'not_utf8') throw new Problem(result.fault, result.detail);

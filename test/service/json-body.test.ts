@@ -1,10 +1,13 @@
 /** JSON bodies are bounded before they are parsed: in bytes, in values, in depth, and in what is in flight at once. */
 import { EventEmitter, on, once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { Readable } from 'node:stream';
 import { pino } from 'pino';
 import t from 'tap';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { createApplication } from '../../service/http/application.ts';
+import { readBody } from '../../service/http/body-reader.ts';
+import { ByteBudget } from '../../service/http/byte-budget.ts';
 import { readJsonBodies } from '../../service/http/json-body.ts';
 
 const PROCESS_BYTES = 3 * MIB;
@@ -150,16 +153,42 @@ t.test('incomplete bodies count against the limit of their account only', async 
   t.equal(refused.headers.get('retry-after'), '1');
   t.match(refused.body.detail, /^This account already has 2 MiB of requests in flight\./);
   t.equal((await post(JSON.stringify('x'.repeat(MIB - 2)), '/echo', 'ben')).status, 200);
-  const second = await sendPart('ben', 1.25 * MIB);
-  const full = await post(JSON.stringify('x'.repeat(MIB - 2)), '/echo', 'cid');
+  const second = await sendPart('ben', MIB);
+  const full = await post(JSON.stringify('x'.repeat(MIB / 2)), '/echo', 'cid');
   t.equal(full.status, 503);
-  t.match(full.body.detail, /^The service already has 3 MiB of requests in flight\./);
+  t.match(full.body.detail, /^The service is close to its 3 MiB of requests in flight\./);
+  t.equal((await post(JSON.stringify('x'.repeat(MIB / 4)), '/echo', 'cid')).status, 200, 'there is room for the next');
   for (const socket of [first, second]) {
     const closed = once(progress, 'closed');
     socket.destroy();
     await closed;
   }
   t.equal((await post(JSON.stringify('x'.repeat(MIB - 2)))).status, 200, 'what is gone counts no more');
+});
+
+t.test('accounts that take all they get leave room for others', async (t) => {
+  const budget = new ByteBudget({ processBytes: 256 * MIB, accountBytes: 32 * MIB });
+  // Eight times the most of one account would be everything.
+  for (let account = 0; account < 8; account += 1) {
+    const isFull = () => {
+      try {
+        budget.reserve(`hostile ${account}`, MIB);
+        return false;
+      } catch {
+        return true;
+      }
+    };
+    while (!isFull());
+  }
+  t.doesNotThrow(() => budget.reserve('ann', 5 * MIB));
+  t.doesNotThrow(() => budget.reserve('ben', MIB));
+});
+
+t.test('a body that stops arriving is refused, whoever sends it', async (t) => {
+  const stopped = new Readable({ read: () => undefined });
+  stopped.push('half');
+  const refused = readBody(stopped, '9', { maxBytes: 9, withinMs: 10 });
+  await t.rejects(refused, { code: 'bad_request', message: /^The request's body took longer than 0\.01 s/ });
 });
 
 t.test('an answered body counts no more', async (t) => {
