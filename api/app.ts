@@ -8,8 +8,10 @@ import { createApplication, serveAccounts } from '../service/http/application.ts
 import { uncheckedHost } from '../service/http/client-errors.ts';
 import { type ConsoleSite, describeConsole } from '../service/http/console-requests.ts';
 import { DOCUMENTATION_GROUP, documentationRoutes } from '../service/http/documentation-routes.ts';
+import { readJsonBodies } from '../service/http/json-body.ts';
 import { createServer } from '../service/http/node-http.ts';
 import { documentRoutes } from '../service/http/openapi.ts';
+import { PlaceLimiter } from '../service/http/place-limiter.ts';
 import { type AccountLimits, limitAccounts, limitAnonymous } from '../service/http/rate-limits.ts';
 import type { ConsoleSessions } from '../service/identity/console-sessions.ts';
 import { REST_SCOPES } from '../service/identity/scopes.ts';
@@ -30,7 +32,6 @@ import { updateRoutes } from './installations/update-routes.ts';
 import { logRoutes } from './logs/log-routes.ts';
 import { operatorAccountRoutes } from './operators/operator-account-routes.ts';
 import { operatorRoutes } from './operators/operator-routes.ts';
-import { createUploadLimiter } from './package/upload-limiter.ts';
 import { agentPluginRoutes } from './plugins/agent-plugin-routes.ts';
 import { fileRoutes } from './plugins/file-routes.ts';
 import { pluginLifecycleRoutes } from './plugins/plugin-lifecycle-routes.ts';
@@ -47,6 +48,9 @@ const API_PREFIX = '/api';
 const BODY_MAX_BYTES = MIB;
 /** One account may have one of the largest file lists in flight and some calls beside it. */
 const BODIES_IN_FLIGHT = { processBytes: 128 * MIB, accountBytes: 24 * MIB };
+/** Of requests without a token, whose bodies have at most 32 KiB: in the place of an account is the client's address. */
+const ANONYMOUS_BODIES_IN_FLIGHT = { processBytes: 16 * MIB, accountBytes: 4 * MIB };
+const UPLOAD_RETRY_AFTER_S = 5;
 /** Long enough for an upload of 256 MB over a slow line. Milliseconds. */
 const REQUEST_TIMEOUT_MS = 30 * 60_000;
 /** A connection without traffic is closed. Longer than a publish waits for its build. Milliseconds. */
@@ -131,6 +135,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   const site = describeConsole(publicUrl, deps.cookieDomain);
   await app.register((scope) => accountScope(scope, deps, site), { prefix: API_PREFIX });
   const anonymousScope = async (scope: FastifyInstance) => {
+    readJsonBodies(scope, ANONYMOUS_BODIES_IN_FLIGHT, ({ ip }) => ip);
     limitAnonymous(scope, limits.anonymous);
     const facts = deps.signInFacts ?? { sessionApiUrl: null, oidc: null };
     await scope.register(signInRoutes(facts, deps.consoleSessions, site));
@@ -184,7 +189,12 @@ async function accountScope(scope: FastifyInstance, deps: AppDeps, site: Console
   serveAccounts(scope, { ...signedIn, scopes: REST_SCOPES });
   limitAccounts(scope, limits);
   await scope.register(multipart);
-  const uploads = createUploadLimiter(limits.uploadsAtOnce);
+  const uploads = new PlaceLimiter({
+    places: limits.uploadsAtOnce,
+    verb: 'receiving',
+    works: 'uploads',
+    retryAfterS: UPLOAD_RETRY_AFTER_S,
+  });
   await scope.register(accountRoutes(services));
   await scope.register(tokenRoutes(services));
   await scope.register(delegationRoutes(services));

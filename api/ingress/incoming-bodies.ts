@@ -4,8 +4,9 @@ import { type FileHandle, mkdir, open, rm } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { KIB, MIB, SECOND } from '../../sdk/contract/limits.ts';
-import { joinChunks, readChunks } from '../../service/http/body-reader.ts';
+import { BodyChunks, readChunks } from '../../service/http/body-reader.ts';
 import { ByteBudget } from '../../service/http/byte-budget.ts';
+import { FairQueue } from '../../service/timing/fair-queue.ts';
 
 /** Contract §7. A vendor sends 5 MiB well within 30 s; a client that sends slower holds a connection no longer. */
 const BODY_BOUNDS = { maxBytes: 5 * MIB, withinMs: 30 * SECOND };
@@ -17,8 +18,8 @@ const ARRIVING = { processBytes: 256 * MIB, accountBytes: 32 * MIB };
 export class IncomingBodies {
   readonly #folder: string;
   readonly #budget = new ByteBudget(ARRIVING);
-  /** Large bodies are read back and stored one after the other, so that only one is in memory. */
-  #lastLarge: Promise<void> = Promise.resolve();
+  /** Large bodies are read back and stored one after the other, so that only one is in memory, the accounts in turn. */
+  readonly #storing = new FairQueue({ places: 1, waitingPlaces: Number.POSITIVE_INFINITY });
 
   private constructor(folder: string) {
     this.#folder = folder;
@@ -37,7 +38,7 @@ export class IncomingBodies {
    */
   async receive(request: IncomingMessage, accountId: string, store: (body: Buffer) => Promise<void>): Promise<void> {
     const length = request.headers['content-length'];
-    const chunks: Buffer[] = [];
+    const chunks = new BodyChunks();
     let bytes = 0;
     let reserved = 0;
     let file: FileHandle | undefined;
@@ -49,34 +50,24 @@ export class IncomingBodies {
     const onChunk = (chunk: Buffer): void | Promise<void> => {
       bytes += chunk.byteLength;
       reserve(bytes);
-      chunks.push(chunk);
-      if (bytes > IN_MEMORY_MAX_BYTES) return moveToFile();
+      chunks.add(chunk);
+      if (chunks.bytes > IN_MEMORY_MAX_BYTES) return moveToFile();
     };
     const moveToFile = async (): Promise<void> => {
       file ??= await this.#openUnnamedFile();
-      await file.writev(chunks.splice(0));
+      await file.writev(chunks.takeAll());
     };
     try {
       // A body that will not fit is refused before any of it is read and written.
       reserve(Math.min(Number(length ?? 0), BODY_BOUNDS.maxBytes));
       await readChunks(request, length, BODY_BOUNDS, onChunk);
-      if (file === undefined) await store(joinChunks(chunks));
-      else await this.#storeInTurn(file, store);
+      if (file === undefined) return await store(chunks.join());
+      if (chunks.bytes > 0) await moveToFile();
+      const complete = file;
+      await this.#storing.run(accountId, async () => store(await readFromStart(complete)));
     } finally {
       this.#budget.release(accountId, reserved);
       await file?.close();
-    }
-  }
-
-  async #storeInTurn(file: FileHandle, store: (body: Buffer) => Promise<void>): Promise<void> {
-    const previous = this.#lastLarge;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#lastLarge = promise;
-    await previous;
-    try {
-      await store(await readFromStart(file));
-    } finally {
-      resolve();
     }
   }
 

@@ -15,6 +15,8 @@ import { HANDSHAKE_HEADERS } from '../../sdk/contract/payloads.ts';
 import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
 import { discardBody } from '../../service/http/body-reader.ts';
 import { findHostFault } from '../../service/http/client-errors.ts';
+import type { PlaceLimiter } from '../../service/http/place-limiter.ts';
+import type { RefusalPace } from '../../service/http/refusal-pace.ts';
 import { currentTrace, traced } from '../../service/telemetry/tracing.ts';
 import type { TokenBuckets } from '../../service/timing/token-bucket.ts';
 import type { Addresses } from './address-cache.ts';
@@ -26,7 +28,10 @@ import { endToEndHeaders } from './webhook-request.ts';
 const PREFIX = '/webhook/';
 const PATH = /^\/webhook\/plugin\/([^/?]*)\/?(?:\?(.*))?$/s;
 const RETRY_AFTER_S = 5;
-/** A larger body is no handshake: vendors send a challenge of some hundred bytes. */
+/**
+ * A larger body is no handshake: vendors send a challenge of some hundred bytes. Large bodies are stored one at a time, so none
+ * may wait for a plugin.
+ */
 const HANDSHAKE_MAX_BYTES = 64 * KIB;
 
 interface IngressDeps {
@@ -36,6 +41,9 @@ interface IngressDeps {
   readonly quota: Pick<DeliveryQuota, 'check' | 'count'>;
   readonly bodies: Pick<IncomingBodies, 'receive'>;
   readonly intake: Pick<Intake, 'accept'>;
+  /** Limits the handshakes that wait for their plugins. */
+  readonly handshakes: Pick<PlaceLimiter, 'run'>;
+  readonly refusals: Pick<RefusalPace, 'answer'>;
   /** Requests a handshake; null: the plugin did not answer in time, so the request is queued as usual. */
   handshake(delivery: NewDelivery): Promise<HandshakeReply | null>;
   /** @param ms from the arrival of the request to its response */
@@ -53,7 +61,8 @@ export function createWebhookHandler(deps: IngressDeps): (request: IncomingMessa
     response.setHeader('x-request-id', requestId);
     response.once('finish', () => deps.answered(response.statusCode, performance.now() - started));
     tracedServe(deps, request, response, requestId).catch((error: unknown) => {
-      refuse(request, response, toProblem(deps, error), requestId);
+      const problem = toProblem(deps, error);
+      deps.refusals.answer(response, () => refuse(request, response, problem, requestId));
     });
   };
 }
@@ -95,7 +104,9 @@ async function serve(deps: IngressDeps, request: IncomingMessage, response: Serv
       headers: endToEndHeaders(request),
       traceparent: currentTrace(),
     };
-    const reply = isHandshake(address, delivery) ? await deps.handshake(delivery) : null;
+    const reply = isHandshake(address, delivery)
+      ? await deps.handshakes.run(accountId, () => deps.handshake(delivery))
+      : null;
     if (reply) {
       response.writeHead(reply.status, safeHeaders(reply)).end(reply.body ?? '');
       return;
@@ -123,12 +134,11 @@ function safeHeaders({ headers = {} }: HandshakeReply): Record<string, string> {
 
 const unknown = () => new Problem('not_found', 'No channel has this webhook address.');
 
-/** True for every GET, and for a POST whose JSON has the `type` that the plugin declares. */
+/** True for every GET, and for a POST whose JSON has the `type` that the plugin declares, if the body is not large. */
 function isHandshake({ handshake }: Address, { method, body }: NewDelivery): boolean {
-  if (handshake === null) return false;
+  if (handshake === null || body.byteLength > HANDSHAKE_MAX_BYTES) return false;
   if (method === 'GET') return true;
-  if (method !== 'POST' || handshake.jsonType === null) return false;
-  if (body.byteLength > HANDSHAKE_MAX_BYTES || !body.includes(handshake.jsonType)) return false;
+  if (method !== 'POST' || handshake.jsonType === null || !body.includes(handshake.jsonType)) return false;
   try {
     const parsed: unknown = JSON.parse(body.toString('utf8'));
     return typeof parsed === 'object' && parsed !== null && (parsed as { type?: unknown }).type === handshake.jsonType;

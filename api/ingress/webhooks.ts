@@ -5,6 +5,8 @@ import type { Pool } from 'pg';
 import { requestHandshake, sweepHandshakes } from '../../db/channels/handshakes.ts';
 import type { Listener } from '../../db/postgres/listener.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
+import { PlaceLimiter } from '../../service/http/place-limiter.ts';
+import { RefusalPace } from '../../service/http/refusal-pace.ts';
 import { RepeatedErrors } from '../../service/telemetry/repeated-errors.ts';
 import { TokenBuckets } from '../../service/timing/token-bucket.ts';
 import type { ApiConfig } from '../config.ts';
@@ -16,6 +18,9 @@ import { createWebhookHandler } from './ingress.ts';
 import { Intake } from './intake.ts';
 import { OwnerNotices } from './owner-notices.ts';
 import { Spool } from './spool.ts';
+
+/** Each waits up to 2.5 s for a plugin and asks the database four times a second, so a plugin that never answers keeps few. */
+const HANDSHAKES = { places: 60, verb: 'waiting for', works: 'handshakes', retryAfterS: 1 };
 
 export interface WebhookDeps {
   readonly pool: Pool;
@@ -51,6 +56,8 @@ export async function openWebhooks(deps: WebhookDeps): Promise<Webhooks> {
     quota: new DeliveryQuota(pool, onError),
     bodies: await IncomingBodies.open(join(config.DATA_DIR, 'incoming')),
     intake,
+    handshakes: new PlaceLimiter(HANDSHAKES),
+    refusals: new RefusalPace(),
     handshake: (delivery) => requestHandshake({ pool, listener }, delivery),
     answered: deps.metrics.webhookAnswered,
     onError,

@@ -9,11 +9,11 @@ import { listRollbacks } from '../../db/installations/updates.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
+import type { PlaceLimiter } from '../../service/http/place-limiter.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams, page, pageQuery } from '../../service/http/schemas.ts';
 import { FILE_LIST_MAX_BYTES, notUtf8Problem } from '../package/file-list.ts';
 import { receiveUpload } from '../package/upload.ts';
-import type { UploadLimiter } from '../package/upload-limiter.ts';
 import type { Services } from '../services.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
 import { newPlugin, pluginQuery, publishBody, uploadParts } from './plugin-input.ts';
@@ -67,7 +67,7 @@ const shapes = {
 } satisfies Record<string, FastifySchema>;
 
 /** @param uploads limits concurrent zip uploads; file lists are limited by the bundler's queue */
-export function pluginRoutes(services: Services, uploads: UploadLimiter): FastifyPluginAsyncZod {
+export function pluginRoutes(services: Services, uploads: PlaceLimiter): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Authoring');
     app.post('/plugins', { schema: shapes.make }, async (request, reply) => {
@@ -117,7 +117,7 @@ export function pluginRoutes(services: Services, uploads: UploadLimiter): Fastif
       // Check before receiving up to 256 MB.
       requireOwnedPlugin(await findPlugin(services.pool, request.params.id), caller);
       await requireRoom(services.pool, caller.id, 'versions', 1);
-      const published = await uploads.pass(caller.id, async () => {
+      const published = await uploads.run(caller.id, async () => {
         await using staging = await services.blobs.stage();
         const { path, semVer } = await receiveUpload(request, staging);
         return await publishVersion(services, caller, request.params.id, semVer, { kind: 'zip', path });

@@ -1,24 +1,31 @@
-/** Limits concurrent zip uploads in a process: each may use 256 MB on disk, and the same again unpacked. */
+/** Limits how much of one kind of work, such as uploads, a process does at once, and each account to a share of it. */
 import { mayTakePlace } from '../../db/jobs/account-share.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { AmountsByKey } from '../../service/timing/amounts-by-key.ts';
+import { AmountsByKey } from '../timing/amounts-by-key.ts';
 
-const RETRY_AFTER_S = 5;
-
-export interface UploadLimiter {
-  /** Runs `work` if the account's share has a free place. @throws Problem `rate_limited` when it has none */
-  pass<T>(accountId: string, work: () => Promise<T>): Promise<T>;
+interface PlaceLimiterOptions {
+  /** Maximum number at once. */
+  readonly places: number;
+  /** Completes "This process is", such as `receiving` and `uploads`. */
+  readonly verb: string;
+  readonly works: string;
+  readonly retryAfterS: number;
 }
 
-/** @param places maximum number of concurrent uploads */
-export function createUploadLimiter(places: number): UploadLimiter {
-  const taken = new AmountsByKey();
-  return {
-    pass(accountId, work) {
-      const own = taken.get(accountId);
-      if (mayTakePlace(own, places - taken.total)) return taken.during(accountId, work);
-      const detail = `This process is receiving ${taken.total} uploads, ${own} of them from this account. Retry after ${RETRY_AFTER_S} s.`;
-      return Promise.reject(new Problem('rate_limited', detail, { retryAfter: RETRY_AFTER_S }));
-    },
-  };
+export class PlaceLimiter {
+  readonly #options: PlaceLimiterOptions;
+  readonly #taken = new AmountsByKey();
+
+  constructor(options: PlaceLimiterOptions) {
+    this.#options = options;
+  }
+
+  /** Runs `work` if the account's share has a free place. @throws Problem `rate_limited` when it has none */
+  async run<T>(accountId: string, work: () => Promise<T>): Promise<T> {
+    const { places, verb, works, retryAfterS } = this.#options;
+    const own = this.#taken.get(accountId);
+    if (mayTakePlace(own, places - this.#taken.total)) return this.#taken.during(accountId, work);
+    const detail = `This process is ${verb} ${this.#taken.total} ${works}, ${own} of them from this account. Retry after ${retryAfterS} s.`;
+    throw new Problem('rate_limited', detail, { retryAfter: retryAfterS });
+  }
 }

@@ -1,8 +1,9 @@
 /** Bodies of webhook requests arrive whole, in bounded memory, and leave no file. */
 import { once } from 'node:events';
-import { readdir } from 'node:fs/promises';
+import { open, readdir, rm } from 'node:fs/promises';
 import { createServer, request as httpRequest } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
+import { join } from 'node:path';
 import t from 'tap';
 import { IncomingBodies } from '../../../api/ingress/incoming-bodies.ts';
 import { Problem } from '../../../sdk/contract/errors.ts';
@@ -60,6 +61,29 @@ t.test('a larger body is refused, announced or not', async (t) => {
   const [response] = await once(chunked, 'response');
   t.equal(response.statusCode, 413);
   response.resume();
+});
+
+t.test('a body in tiny chunks is stored exactly, and written in large pieces', async (t) => {
+  const probe = await open(join(folder, 'probe'), 'w');
+  const writes = t.capture(Object.getPrototypeOf(probe), 'writev', probe.writev);
+  await probe.close();
+  await rm(join(folder, 'probe'));
+  const body = bytesOf(200 * KIB);
+  const chunk = (at: number) => Buffer.concat([Buffer.from('14\r\n'), body.subarray(at, at + 20), Buffer.from('\r\n')]);
+  const chunks = Array.from({ length: body.byteLength / 20 }, (_, index) => chunk(index * 20));
+  const socket = connect(port, '127.0.0.1').setEncoding('latin1');
+  const answered = once(socket, 'data');
+  socket.write('POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n');
+  socket.write(Buffer.concat([...chunks, Buffer.from('0\r\n\r\n')]));
+  t.match((await answered)[0], /^HTTP\/1\.1 200 /);
+  socket.destroy();
+  t.ok(stored.pop()?.equals(body));
+  const written = writes().map(({ args }) => (args as unknown as readonly [readonly Buffer[]])[0]);
+  t.equal(written.length, 4);
+  t.ok(
+    written.every((chunks) => chunks.length < 150),
+    'what waits takes about its size in memory',
+  );
 });
 
 t.test('half-sent bodies of an account are bounded, and gone with their connections', async (t) => {

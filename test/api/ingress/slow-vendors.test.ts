@@ -1,0 +1,101 @@
+/** What vendors and plugins do slowly, or too often, delays no other request of the webhook address. */
+import { EventEmitter, once } from 'node:events';
+import { type ClientRequest, createServer, request as httpRequest } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import t from 'tap';
+import { IncomingBodies } from '../../../api/ingress/incoming-bodies.ts';
+import { createWebhookHandler } from '../../../api/ingress/ingress.ts';
+import type { NewDelivery } from '../../../db/channels/deliveries.ts';
+import { KIB } from '../../../sdk/contract/limits.ts';
+import { PlaceLimiter } from '../../../service/http/place-limiter.ts';
+import { RefusalPace } from '../../../service/http/refusal-pace.ts';
+import { perSecond, TokenBuckets } from '../../../service/timing/token-bucket.ts';
+import { temporaryFolder } from '../../runner/harness.ts';
+import { send } from './webhook-fixture.ts';
+
+const ADDRESS = { channelId: 'c', installationId: 'i', handshake: { jsonType: null } };
+/** Of them an account gets four. */
+const PLACES = 6;
+
+/** `asked` for each handshake, which waits for `answer`. */
+const progress = new EventEmitter().setMaxListeners(0);
+const stored: NewDelivery[] = [];
+const handler = createWebhookHandler({
+  // The routing id is the account.
+  addresses: { find: async (routingId) => ({ ...ADDRESS, accountId: routingId }) },
+  rateLimits: new TokenBuckets(perSecond(1_000)),
+  quota: { check: () => undefined, count: () => undefined },
+  bodies: await IncomingBodies.open(await temporaryFolder(t)),
+  intake: { accept: async (delivery) => void stored.push(delivery) },
+  handshakes: new PlaceLimiter({ places: PLACES, verb: 'waiting for', works: 'handshakes', retryAfterS: 1 }),
+  refusals: new RefusalPace({ burst: 3, perSecond: 0.001, pauseMs: 600_000, waitingMax: 2 }),
+  handshake: async () => {
+    const answer = once(progress, 'answer');
+    progress.emit('asked');
+    await answer;
+    return null;
+  },
+  answered: () => undefined,
+  onError: (error) => t.fail(error.message),
+});
+const server = createServer(handler).listen(0, '127.0.0.1');
+server.on('request', () => progress.emit('request'));
+await once(server, 'listening');
+const { port } = server.address() as AddressInfo;
+t.teardown(() => {
+  server.closeAllConnections();
+  server.close();
+});
+
+const get = (account: string, bytes = 0) =>
+  send(
+    { port, method: 'GET', path: `/webhook/plugin/${account}`, headers: { 'content-length': bytes } },
+    Buffer.alloc(bytes),
+  );
+
+t.test('handshakes of one account are bounded, and nothing else waits for them', async (t) => {
+  const waiting: ReturnType<typeof get>[] = [];
+  const begin = async (account: string) => {
+    const asked = once(progress, 'asked');
+    waiting.push(get(account));
+    await asked;
+  };
+  for (let count = 0; count < 4; count += 1) await begin('ann');
+  t.match(await get('ann'), {
+    status: 429,
+    headers: { 'retry-after': '1' },
+    body: {
+      code: 'rate_limited',
+      detail: 'This process is waiting for 4 handshakes, 4 of them from this account. Retry after 1 s.',
+    },
+  });
+  await begin('ben');
+  t.match(await get('ann', 65 * KIB), { status: 200, body: { ok: true } }, 'a large body is no handshake');
+  t.equal((await send({ port, path: '/webhook/plugin/ann' }, Buffer.alloc(65 * KIB))).status, 200);
+  t.equal(stored.length, 2);
+  progress.emit('answer');
+  for (const answer of await Promise.all(waiting)) t.match(answer, { status: 200, body: { ok: true } });
+  t.equal(stored.length, 7, 'without an answer a request is queued');
+  await begin('ann');
+  progress.emit('answer');
+  t.match(await waiting.at(-1), { status: 200 }, 'the places are free again');
+});
+
+t.test('refusals beyond a rate wait, as many as may, and nothing else waits for them', async (t) => {
+  const refused = () => send({ port, path: '/webhook/unknown' });
+  // The first refusal was that of a handshake.
+  for (let count = 0; count < 2; count += 1) t.match(await refused(), { status: 404 });
+  const answered: unknown[] = [];
+  const paused: ClientRequest[] = [];
+  for (let count = 0; count < 2; count += 1) {
+    const arrived = once(progress, 'request');
+    const request = httpRequest({ host: '127.0.0.1', port, path: '/webhook/unknown', agent: false });
+    paused.push(request.on('response', (response) => answered.push(response)).on('error', () => undefined));
+    request.end();
+    await arrived;
+  }
+  t.equal((await send({ port, path: '/webhook/plugin/ben' }, Buffer.from('x'))).status, 200);
+  t.match(await refused(), { status: 404 }, 'where two wait, the next is answered');
+  t.same(answered, []);
+  for (const request of paused) request.destroy();
+});
