@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
+import { noPluginUser, PLUGIN_USER } from '../../fixtures/foreign-user.ts';
 import { answering, breakers, endings } from '../../plugins/hostile-programs.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { bundleOf, callTool, errorOf, isAlive, testChild, testJail, toolOf } from '../children/jailed-child.ts';
@@ -182,8 +183,8 @@ t.test('what is inside is a stranger, process 1, on a machine of its own', async
   t.match(status, /CapBnd:\t0{16}/);
 });
 
-t.test('root gives its children a user of their own', { skip: process.getuid?.() !== 0 && 'needs root' }, async (t) => {
-  const child = testChild(t, await testJail(t, { runAs: 64_321 }));
+t.test('root gives its children a user of their own', { skip: noPluginUser }, async (t) => {
+  const child = testChild(t, await testJail(t, { runAs: PLUGIN_USER }));
   await child.ready;
   await untilIdKnown(child);
   t.match(readFileSync(`/proc/${child.pid}/status`, 'latin1'), /^Uid:\t64321\t64321\t64321\t64321$/m);
