@@ -21,16 +21,19 @@ interface Sent {
   // biome-ignore lint/suspicious/noExplicitAny: a problem or a version
   readonly body: any;
 }
-/** Sends a multipart body piece by piece. `pause` is called between pieces. */
+/** Where the zip goes in its multipart body. */
+const ZIP = '(zip)';
+/** Sends a multipart body, the zip piece by piece and without a copy of it. `pause` is called after each piece. */
 function send(
   semVer: string,
   zip: Buffer,
   options: { chunked?: boolean; pieces?: number; pause?: () => Promise<void> } = {},
 ): Promise<Sent> {
-  const { payload, headers } = multipartOf(
-    { name: 'file', filename: 'p.zip', content: zip },
+  const { payload: frame, headers } = multipartOf(
+    { name: 'file', filename: 'p.zip', content: ZIP },
     { name: 'semVer', content: semVer },
   );
+  const [before, after] = [frame.subarray(0, frame.indexOf(ZIP)), frame.subarray(frame.indexOf(ZIP) + ZIP.length)];
   return new Promise((resolve, reject) => {
     const outgoing = request({
       port,
@@ -40,7 +43,7 @@ function send(
       headers: {
         ...headers,
         authorization: `Bearer ${ann.token}`,
-        ...(options.chunked ? {} : { 'content-length': payload.length }),
+        ...(options.chunked ? {} : { 'content-length': before.length + zip.length + after.length }),
       },
     });
     outgoing.on('error', reject);
@@ -50,13 +53,14 @@ function send(
       resolve({ status: incoming.statusCode ?? 0, body: JSON.parse(Buffer.concat(chunks).toString()) });
     });
     void (async () => {
-      const size = Math.ceil(payload.length / (options.pieces ?? 64));
-      for (let start = 0; start < payload.length && !outgoing.destroyed; start += size) {
-        if (!outgoing.write(payload.subarray(start, start + size)))
+      outgoing.write(before);
+      const size = Math.ceil(zip.length / (options.pieces ?? 64));
+      for (let start = 0; start < zip.length && !outgoing.destroyed; start += size) {
+        if (!outgoing.write(zip.subarray(start, start + size)))
           await new Promise((drained) => outgoing.once('drain', drained));
         await options.pause?.();
       }
-      outgoing.end();
+      outgoing.end(after);
     })();
   });
 }
@@ -73,21 +77,21 @@ t.test('256 MB exactly pass, with bounded memory', async (t) => {
   clearInterval(watch);
   t.equal(made.status, 201, JSON.stringify(made.body));
   t.ok(made.body.sizeBytes > LIMIT - 10_000);
-  // The sender's own copy of the body is one of the buffers counted.
-  t.ok(highest - LIMIT < 64 * MIB, `${Math.round(highest / MIB)} MB of buffers`);
+  // V8 collects the pieces that were read when there are 64 MB of them, and meanwhile more arrive.
+  t.ok(highest < LIMIT / 2, `${Math.round(highest / MIB)} MB of buffers`);
   t.same(await staged(), []);
 });
 
 t.test('one byte over the limit is rejected, before or during the upload', async (t) => {
-  const zip = Buffer.alloc(LIMIT + 1);
+  const huge = Buffer.alloc(LIMIT + MIB);
+  const zip = huge.subarray(0, LIMIT + 1);
   for (const chunked of [false, true]) {
     const refused = await send('1.0.1', zip, { chunked });
     t.equal(refused.status, 413, `chunked ${chunked}: ${JSON.stringify(refused.body)}`);
     t.equal(refused.body.code, 'too_large');
     t.same(await staged(), []);
   }
-  const huge = await send('1.0.1', Buffer.alloc(LIMIT + MIB));
-  t.equal(huge.status, 413);
+  t.equal((await send('1.0.1', huge)).status, 413);
   t.equal((await ann.get('/me')).status, 200, 'and the service goes on');
 });
 

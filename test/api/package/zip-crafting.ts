@@ -68,7 +68,7 @@ export function craftZip(entries: readonly CraftedEntry[], layout: ZipLayout = {
   let offset = before.length;
   for (const entry of entries) {
     const { local, central } = craftEntry(entry, offset + (entry.before?.length ?? 0));
-    const parts = [entry.before ?? NOTHING, local, entry.after ?? NOTHING];
+    const parts = [entry.before ?? NOTHING, ...local, entry.after ?? NOTHING];
     files.push(...parts);
     directory.push(central);
     for (const part of parts) offset += part.length;
@@ -107,7 +107,8 @@ export function craftZip64(entries: readonly CraftedEntry[], count = entries.len
   return Buffer.concat([zip.subarray(0, -END_BYTES), record, locator, end]);
 }
 
-function craftEntry(entry: CraftedEntry, offset: number): { local: Buffer; central: Buffer } {
+/** The content stays a part of its own: it may be large, and `craftZip` copies it anyway. */
+function craftEntry(entry: CraftedEntry, offset: number): { local: Buffer[]; central: Buffer } {
   const content = Buffer.from(entry.content);
   const packed = entry.packed ?? (content.length === 0 ? DEFLATED_NOTHING : deflateRawSync(content));
   const name = Buffer.from(entry.name);
@@ -140,7 +141,7 @@ function craftEntry(entry: CraftedEntry, offset: number): { local: Buffer; centr
   central.writeUInt32LE((((entry.mode ?? 0) << 16) | (entry.attributes ?? 0)) >>> 0, 38);
   central.writeUInt32LE(entry.at ?? offset, 42);
   return {
-    local: Buffer.concat([header, localName, localExtra, packed, craftDescriptor(entry, sums)]),
+    local: [header, localName, localExtra, packed, craftDescriptor(entry, sums)],
     central: Buffer.concat([central, name, extra, comment]),
   };
 }
