@@ -4,6 +4,14 @@ import type { Readable } from 'node:stream';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { KIB, MIB, SECOND } from '../../sdk/contract/limits.ts';
 
+/** Chunks of a body that may have any size; beyond them, they have a mean size. */
+const FREE_CHUNKS = 4_096;
+const MEAN_CHUNK_MIN_BYTES = 16;
+
+/** Whether a body costs more by its number of chunks than by its bytes: 11,000 chunks of a byte stop the event loop for 20 ms. */
+const isCrumbled = (chunks: number, bytes: number): boolean =>
+  chunks > FREE_CHUNKS && bytes < chunks * MEAN_CHUNK_MIN_BYTES;
+
 interface BodyBounds {
   readonly maxBytes: number;
   /** How long the client may take, milliseconds. */
@@ -25,16 +33,24 @@ export async function readChunks(
 ): Promise<void> {
   const tooLarge = () =>
     new Problem('too_large', `The body is larger than ${maxBytes} bytes, the limit of this address.`);
+  const crumbled = () =>
+    new Problem(
+      'bad_request',
+      `The request's body comes in chunks of less than ${MEAN_CHUNK_MIN_BYTES} bytes. Send larger chunks.`,
+    );
   if (Number(contentLength ?? 0) > maxBytes) throw tooLarge();
   const { promise: ended, resolve, reject } = Promise.withResolvers<void>();
   const fail = (how: string): void => reject(new Problem('bad_request', `The request's body ${how}.`));
   const timer = setTimeout(() => fail(`took longer than ${withinMs / SECOND} s`), withinMs).unref();
   let bytes = 0;
+  let chunks = 0;
   let writing: Promise<void> | undefined;
   const onData = (chunk: Buffer): void => {
     bytes += chunk.byteLength;
+    chunks += 1;
     try {
       if (bytes > maxBytes) throw tooLarge();
+      if (isCrumbled(chunks, bytes)) throw crumbled();
       writing = onChunk(chunk) ?? undefined;
       if (writing !== undefined) {
         body.pause();
@@ -101,8 +117,9 @@ export class BodyChunks {
 /** How long, and how much, a client may go on sending a body that is refused. */
 const DISCARD_MS = 10 * SECOND;
 const DISCARD_MAX_BYTES = 64 * MIB;
-/** After each piece, for each body that is being discarded: together they cost about 64 MB a second. Milliseconds. */
+/** After so many bytes, and for each body that is being discarded: together they cost about 64 MB a second. Milliseconds. */
 const DISCARD_PAUSE_MS = 1;
+const DISCARD_PAUSE_BYTES = 64 * KIB;
 /** Of the process, so that a flood of refused bodies is not read. */
 const DISCARDS_AT_ONCE = 16;
 
@@ -121,9 +138,15 @@ export function discardBody(body: IncomingMessage, response: ServerResponse): vo
   }
   discards += 1;
   let bytes = 0;
+  let chunks = 0;
+  let pauseAt = DISCARD_PAUSE_BYTES;
   body.on('data', (chunk: Buffer) => {
     bytes += chunk.byteLength;
-    if (bytes > DISCARD_MAX_BYTES) body.destroy();
+    chunks += 1;
+    if (bytes > DISCARD_MAX_BYTES || isCrumbled(chunks, bytes)) body.destroy();
+    // Not after each chunk: while it is paused, thousands of small ones would collect.
+    if (bytes < pauseAt) return;
+    pauseAt = bytes + DISCARD_PAUSE_BYTES;
     body.pause();
     setTimeout(() => body.resume(), DISCARD_PAUSE_MS * discards).unref();
   });

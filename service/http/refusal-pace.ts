@@ -25,10 +25,14 @@ export class RefusalPace {
     this.#bucket = new TokenBucket(options);
   }
 
-  /** Calls `send` at once or after the pause, in which nothing is read from the client. */
+  /**
+   * Calls `send` at once or after the pause, in which nothing is read from the client. A chunked body never waits: what was read
+   * of it may be thousands of chunks, which take a hundred times their size in memory.
+   */
   answer(response: ServerResponse, send: () => void): void {
     const { pauseMs, waitingMax } = this.#options;
-    if (this.#waiting >= waitingMax || this.#bucket.consume()) {
+    const isChunked = response.req.headers['transfer-encoding'] !== undefined;
+    if (isChunked || this.#waiting >= waitingMax || this.#bucket.consume()) {
       send();
       return;
     }

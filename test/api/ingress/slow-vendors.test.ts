@@ -85,6 +85,7 @@ t.test('refusals beyond a rate wait, as many as may, and nothing else waits for 
   const refused = () => send({ port, path: '/webhook/unknown' });
   // The first refusal was that of a handshake.
   for (let count = 0; count < 2; count += 1) t.match(await refused(), { status: 404 });
+  const chunks = { 'transfer-encoding': 'chunked' };
   const answered: unknown[] = [];
   const paused: ClientRequest[] = [];
   for (let count = 0; count < 2; count += 1) {
@@ -93,6 +94,8 @@ t.test('refusals beyond a rate wait, as many as may, and nothing else waits for 
     paused.push(request.on('response', (response) => answered.push(response)).on('error', () => undefined));
     request.end();
     await arrived;
+    const chunked = await send({ port, path: '/webhook/unknown', headers: chunks }, Buffer.from('x'));
+    t.match(chunked, { status: 404 }, 'a chunked body does not wait');
   }
   t.equal((await send({ port, path: '/webhook/plugin/ben' }, Buffer.from('x'))).status, 200);
   t.match(await refused(), { status: 404 }, 'where two wait, the next is answered');
