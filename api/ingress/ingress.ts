@@ -62,7 +62,10 @@ export function createWebhookHandler(deps: IngressDeps): (request: IncomingMessa
     response.once('finish', () => deps.answered(response.statusCode, performance.now() - started));
     tracedServe(deps, request, response, requestId).catch((error: unknown) => {
       const problem = toProblem(deps, error);
-      deps.refusals.answer(response, () => refuse(request, response, problem, requestId));
+      const answer = () => refuse(request, response, problem, requestId);
+      // An outage is not the vendor's doing, and each waiting response would hold one of its connections.
+      if (problem.code === 'unavailable') answer();
+      else deps.refusals.answer(response, answer);
     });
   };
 }
