@@ -1,5 +1,5 @@
 /** The PostgreSQL that tests share, with a migrated template that every test file copies. Knows nothing of tap. */
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { startQueues } from '../../db/jobs/queues.ts';
@@ -11,6 +11,11 @@ import { chooseTemporaryFolder } from './temporary-folder.ts';
 /** Where `npm test` has its PostgreSQL. */
 export const SERVER_VARIABLE = 'BULKHEAD_TEST_DATABASE_URL';
 export const TEMPLATE = 'bulkhead_template';
+/**
+ * Who may connect. Of the application's role no password is asked, whose check takes 2.4 of the 5.5 ms of processor time of a
+ * connection. The server runs programs for its administrator, who needs the password.
+ */
+const CONNECTIONS = ['host all bulkhead 127.0.0.1/32 trust', 'host all all 127.0.0.1/32 scram-sha-256', ''].join('\n');
 
 export interface TestServer {
   readonly url: string;
@@ -21,6 +26,8 @@ export interface TestServer {
 export async function startTestServer(): Promise<TestServer> {
   const dataDir = await mkdtemp(join(await chooseTemporaryFolder(), 'bulkhead-test-postgres-'));
   const postgres = await startEmbedded({ dataDir, throwAway: true });
+  await writeFile(join(dataDir, 'postgres', 'pg_hba.conf'), CONNECTIONS);
+  process.kill(postgres.pid, 'SIGHUP');
   await command(postgres.url, `CREATE DATABASE ${TEMPLATE}`);
   await fillTemplate(withDatabase(postgres.url, TEMPLATE));
   return {
