@@ -121,6 +121,20 @@ export async function appendMessages(
   sessionId: string,
   messages: readonly NewMessage[],
 ): Promise<JudgedMessage[]> {
+  const ids = await insertMessages(tx, sessionId, messages);
+  const found = await tx.query<MessageRow>(
+    `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 AND id = ANY ($2) ORDER BY session_messages.position`,
+    [sessionId, ids],
+  );
+  return found.rows.map(toMessage);
+}
+
+/** @returns their ids. @throws Problem `quota_exceeded` */
+async function insertMessages(
+  tx: Queryable,
+  sessionId: string,
+  messages: readonly NewMessage[],
+): Promise<readonly string[]> {
   const ids = messages.map((message) => message.id ?? randomUUIDv7());
   const appended = tx.query(
     // The lock makes a concurrent deletion wait, or finds no session; without it, the foreign key would fail.
@@ -146,20 +160,19 @@ export async function appendMessages(
     ],
   );
   await appended.catch(throwQuotaProblem);
-  const found = await tx.query<MessageRow>(
-    `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 AND id = ANY ($2) ORDER BY session_messages.position`,
-    [sessionId, ids],
-  );
-  return found.rows.map(toMessage);
+  return ids;
 }
 
-/** Appends a notice, unless the quota is exceeded: what it reports must happen all the same. */
+/**
+ * Appends a notice, unless the quota is exceeded: what it reports must happen all the same. One statement, because a
+ * cancelled hook waits for it.
+ */
 export async function appendNotice(
   pool: Pool,
   sessionId: string,
   notice: Pick<NewMessage, 'id' | 'text' | 'data'>,
 ): Promise<void> {
-  await appendMessages(pool, sessionId, [{ ...notice, role: 'notice' }]).catch((error: unknown) => {
+  await insertMessages(pool, sessionId, [{ ...notice, role: 'notice' }]).catch((error: unknown) => {
     if (!(error instanceof Problem && error.code === 'quota_exceeded')) throw error;
   });
 }

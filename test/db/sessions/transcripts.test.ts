@@ -6,7 +6,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import { addHookCounts, listHookCounts } from '../../../db/sessions/coverage.ts';
-import { appendMessages, createSession, lastMessages, pageMessages } from '../../../db/sessions/sessions.ts';
+import {
+  appendMessages,
+  appendNotice,
+  createSession,
+  lastMessages,
+  pageMessages,
+} from '../../../db/sessions/sessions.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
 /** Positions of a new database start at 1, so these cross 9/10, 99/100 and 999/1000. */
@@ -26,6 +32,19 @@ t.test('an append answers the messages in the given order', async (t) => {
     added.map(({ text }) => text),
     texts,
   );
+});
+
+t.test('a notice takes one statement, because a cancelled hook waits for it', async (t) => {
+  const other = await createSession(pool, { accountId: account.id, agentId: 'a', agentName: 'A', channelId: null });
+  let statements = 0;
+  const count = () => {
+    statements += 1;
+  };
+  pool.on('acquire', count);
+  await appendNotice(pool, other.id, { id: 'n', text: 'cancelled', data: {} });
+  pool.off('acquire', count);
+  t.equal(statements, 1);
+  t.match(await lastMessages(pool, other.id, 1), [{ id: 'n', role: 'notice', text: 'cancelled' }]);
 });
 
 t.test('pages of any size hold every message once, in order', async (t) => {
