@@ -14,8 +14,9 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { describeFieldFault } from '../../sdk/contract/field-faults.ts';
 import type { RequiredScopes } from '../identity/scopes.ts';
 import type { SignIn } from '../identity/sign-in.ts';
-import { requireSignIn } from './authentication.ts';
+import { requireCaller, requireSignIn } from './authentication.ts';
 import type { ByteLimits } from './byte-budget.ts';
+import { waitToBegin } from '../timing/loop-turns.ts';
 import { answerClientError, answerUnroutable, findHostFault, uncheckedHost } from './client-errors.ts';
 import { limitConnections } from './connection-limits.ts';
 import type { ConsoleSite } from './console-requests.ts';
@@ -119,6 +120,7 @@ export function serveAccounts(
 ): void {
   readJsonBodies(scope, bodiesInFlight);
   requireSignIn(scope, signIn, new AnonymousRateLimiter(anonymousPerMinute), site, scopes);
+  scope.addHook('onRequest', async (request) => waitToBegin(requireCaller(request).id));
   scope.addHook('preValidation', async (request) => {
     requireStorable(request.params);
     refuseUnknownFields(request);

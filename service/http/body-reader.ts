@@ -62,6 +62,8 @@ export async function readChunks(
   };
   const onGone = (): void => fail('ended before it was complete');
   body.on('data', onData).on('end', resolve).on('close', onGone).on('error', onGone);
+  // Its client left while the request waited to begin: no event follows.
+  if (body.destroyed) onGone();
   try {
     await ended;
     await writing;

@@ -64,10 +64,11 @@ export function readJsonBodies(
       request.bodyBytes += chunk.byteLength;
       chunks.add(chunk);
     });
-    const body = chunks.join();
-    if (body.byteLength === 0) return undefined;
-    const isCostly = body.byteLength > COSTLY_BYTES;
+    if (request.bodyBytes === 0) return undefined;
+    const isCostly = request.bodyBytes > COSTLY_BYTES;
     if (isCostly) await waitForLoopTurn(findSender(request));
+    // Joining is a part of the work: it copies the body, and the memory makes V8 collect garbage.
+    const body = chunks.join();
     const anyNames = config.anyPropertyNames === true;
     const anyTexts = config.refuseNonText !== undefined;
     const result = await parser.parse({ body, maxBytes: bodyLimit, anyNames, anyTexts });

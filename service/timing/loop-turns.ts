@@ -1,8 +1,11 @@
 /**
- * Shares the event loop between pieces of work that take milliseconds each: they run one at a time, and after each the loop is
- * left to everything else for as long as that took, so that together they use at most half of it.
+ * Shares the event loop. Pieces of work that take milliseconds each run one at a time, and after each the loop is left to
+ * everything else for as long as that took, so that together they use at most half of it. Requests begin a few at a time.
  */
 import { TurnQueue } from './turn-queue.ts';
+
+/** Requests that begin in one turn of the loop. Each takes about half a millisecond until it waits for something. */
+const BEGINS_PER_TURN = 8;
 
 const waiting = new TurnQueue<() => void>();
 let isRunning = false;
@@ -35,4 +38,31 @@ function startNext(): void {
 function rest(): void {
   isRunning = waiting.size > 0;
   if (isRunning) setTimeout(scheduleNext, performance.now() - startedAt);
+}
+
+const beginning = new TurnQueue<() => void>();
+let begun = 0;
+let isCounting = false;
+
+/**
+ * Resolves when a request may begin: at once, unless many arrive in the same turn of the loop. Those of other keys then do not
+ * wait for all of one key.
+ */
+export function waitToBegin(key: string): Promise<void> | undefined {
+  if (!isCounting) {
+    isCounting = true;
+    setImmediate(beginNext);
+  }
+  begun += 1;
+  if (begun <= BEGINS_PER_TURN) return undefined;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  beginning.push(key, resolve);
+  return promise;
+}
+
+function beginNext(): void {
+  begun = Math.min(BEGINS_PER_TURN, beginning.size);
+  isCounting = begun > 0;
+  for (let count = begun; count > 0; count -= 1) beginning.shift()?.();
+  if (isCounting) setImmediate(beginNext);
 }

@@ -1,6 +1,6 @@
-/** Long pieces of work share the event loop: one at a time, keys in turn, and with room for everything else between them. */
+/** Long pieces of work share the event loop, one at a time, keys in turn; requests begin a few at a time, keys in turn. */
 import t from 'tap';
-import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
+import { waitForLoopTurn, waitToBegin } from '../../service/timing/loop-turns.ts';
 
 const BUSY_MS = 5;
 function block(): void {
@@ -40,4 +40,24 @@ t.test('a flood of one account leaves half of the loop to everything else', asyn
   await Promise.all(flood);
   const tookMs = performance.now() - startedAt;
   t.ok(tookMs > 1.8 * blockedMs, `${tookMs.toFixed()} ms for ${blockedMs.toFixed()} ms of work`);
+});
+
+t.test('of many requests at once, some begin in each turn of the loop, keys in turn', async (t) => {
+  const begun: string[] = [];
+  const request = async (key: string) => {
+    await waitToBegin(key);
+    begun.push(key);
+  };
+  const turn = () => new Promise(setImmediate);
+  await turn();
+  const requests = [...Array.from({ length: 40 }, () => request('ann')), request('ben')];
+  await turn();
+  // Those that began at once, and the first that waited.
+  t.ok(begun.length < 20, `${begun.length} began`);
+  t.ok(begun.includes('ben'), 'it did not wait for all of another key');
+  await Promise.all(requests);
+  t.equal(begun.length, 41);
+  await turn();
+  await turn();
+  t.equal(waitToBegin('cem'), undefined, 'alone it begins at once');
 });
