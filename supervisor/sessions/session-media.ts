@@ -42,13 +42,11 @@ export async function putSessionMedia(
  * @throws Problem `bad_request` for a file that the account does not have
  */
 export async function holdAttachments(
-  { pool }: SessionServices,
-  { accountId, id: sessionId }: Session,
+  services: SessionServices,
+  session: Session,
   attached: Attachments,
 ): Promise<Attachments> {
-  const ids = attached.flatMap(({ mediaId }) => (mediaId === undefined ? [] : [mediaId]));
-  if (ids.length === 0) return attached;
-  const held = new Map((await holdMedia(pool, { accountId, sessionId }, ids)).map((media) => [media.id, media]));
+  const held = await holdFiles(services, session, attached);
   return attached.map((attachment, index) => {
     if (attachment.mediaId === undefined) return attachment;
     const media = held.get(attachment.mediaId);
@@ -65,16 +63,25 @@ export async function holdAttachments(
 
 /** The same for what plugins made of a message: a file that is gone is left out. */
 export async function holdJudgedAttachments(
-  { pool }: SessionServices,
-  { accountId, id: sessionId }: Session,
+  services: SessionServices,
+  session: Session,
   judged: Attachments,
 ): Promise<Attachments> {
-  const ids = judged.flatMap(({ mediaId }) => (mediaId === undefined ? [] : [mediaId]));
-  if (ids.length === 0) return judged;
-  const held = new Map((await holdMedia(pool, { accountId, sessionId }, ids)).map((media) => [media.id, media]));
+  const held = await holdFiles(services, session, judged);
   return judged.flatMap((attachment) => {
     const media = attachment.mediaId === undefined ? undefined : held.get(attachment.mediaId);
     if (attachment.mediaId !== undefined && !media) return [];
     return [media ? { ...attachment, mediaType: media.mediaType } : attachment];
   });
+}
+
+/** By media id: those that the account has. */
+async function holdFiles(
+  { pool }: SessionServices,
+  { accountId, id: sessionId }: Session,
+  attached: Attachments,
+): Promise<ReadonlyMap<string, Media>> {
+  const ids = attached.flatMap(({ mediaId }) => (mediaId === undefined ? [] : [mediaId]));
+  const held = ids.length === 0 ? [] : await holdMedia(pool, { accountId, sessionId }, ids);
+  return new Map(held.map((media) => [media.id, media]));
 }
