@@ -177,7 +177,7 @@ function readLimits(config: ApiConfig): AppDeps['limits'] {
   };
 }
 
-/** Nothing without an issuer of services: then their tokens need no signing key either. */
+/** Without an issuer of services there is no exchange, and its tokens need no signing key. */
 async function openExchange(pool: Pool, config: ApiConfig, keys: KeyStore) {
   if (config.EXCHANGE_ISSUERS.length === 0) return {};
   const issuer = await openIssuer(config.DATA_DIR, keys);

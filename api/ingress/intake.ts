@@ -42,7 +42,7 @@ interface Waiting {
 interface IntakeOptions {
   readonly pool: Pool;
   readonly spool: Spool;
-  /** Who is told of new deliveries; absent: all supervisors, by a notification. */
+  /** Sends the notices of new deliveries. Absent: a notification goes to all supervisors. */
   readonly owners?: Pick<OwnerNotices, 'canReach' | 'send'>;
   onError(error: Error): void;
   /** Called at each step. A test may stop the step there. */

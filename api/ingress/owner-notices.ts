@@ -114,7 +114,7 @@ export class OwnerNotices {
     outbox.sending ??= this.#empty(owner, outbox);
   }
 
-  /** What comes while a request is under way joins the next one. */
+  /** Notices that come while a request is under way join the next one. */
   async #empty(owner: Peer, outbox: Outbox): Promise<void> {
     // Those of the same group.
     await new Promise(setImmediate);

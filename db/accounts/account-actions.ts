@@ -10,7 +10,7 @@ export interface AccountAction {
   readonly id: string;
   readonly at: string;
   readonly action: string;
-  /** What it was done to, such as the id of an SSH host. */
+  /** The object of the action, such as the id of an SSH host. */
   readonly subject: string;
   readonly detail: string | null;
   /** The record of the request's token; null: it had none. */

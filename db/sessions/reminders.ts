@@ -81,7 +81,7 @@ export const pageReminders = (
     query,
   );
 
-/** What is to come for an account, oldest first. */
+/** The coming reminders of an account, oldest first. */
 export const pageComingReminders = (
   pool: Pool,
   { accountId, ...query }: PageQuery & { readonly accountId: string },
@@ -163,7 +163,7 @@ export async function postponeReminder(
   );
 }
 
-/** What waited comes after this time: a supervisor that does not know yet that plugins run again would deliver it past them. */
+/** Delays due reminders: a supervisor that does not know yet that plugins run again would deliver them unjudged. */
 export const postponeDueReminders = (tx: Queryable, accountId: string, seconds: number): Promise<unknown> =>
   tx.query(
     'UPDATE reminders SET due_at = now() + make_interval(secs => $2) WHERE account_id = $1 AND due_at <= now()',

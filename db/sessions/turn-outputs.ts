@@ -62,7 +62,7 @@ interface NewPiece {
 export const outboundModes = ['none', 'pieces', 'whole'] as const;
 export type OutboundMode = (typeof outboundModes)[number];
 
-/** What becomes of a new piece, and the end of the judged text before it. `shown`: it may be shown unjudged. `judged`: as its judgement says. `held`: it waits. */
+/** The fate of a new piece, and the end of the judged text before it. `shown`: it may be shown unjudged. `judged`: as its judgement says. `held`: it waits. */
 export interface PieceFate {
   readonly fate: 'shown' | 'judged' | 'held';
   readonly tail: string;

@@ -109,7 +109,7 @@ interface SignInOptions {
   readonly bodiesInFlight: ByteLimits;
   /** The console whose cookie is accepted. Null: none. */
   readonly site: ConsoleSite | null;
-  /** What tokens with scopes must have. */
+  /** The scopes that a token needs, unless it may do all that its account may. */
   readonly scopes: RequiredScopes;
 }
 

@@ -22,7 +22,7 @@ const FRAMEWORK: Readonly<Record<string, [ProblemCode, string]>> = {
   FST_ERR_BAD_URL: ['bad_request', 'The address is not a valid URL.'],
 };
 
-/** What operators learn of: the caller did nothing wrong. */
+/** Problems that are logged for operators: the caller did nothing wrong. */
 const LOGGED: ReadonlySet<ProblemCode> = new Set(['internal', 'outcome_unknown', 'unavailable']);
 
 /** Turns any thrown value into a problem that may be shown. The caller logs those of `LOGGED`. */

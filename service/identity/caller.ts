@@ -5,7 +5,7 @@ export interface Caller {
   readonly operator: boolean;
   /** The record of the request's token; null: it has none. */
   readonly tokenId: string | null;
-  /** What the token may do; null: what its account may. */
+  /** The scopes of the token; null: it may do all that its account may. */
   readonly scopes: readonly string[] | null;
   /** The service that acts for the account; null: the account itself. */
   readonly actor: string | null;

@@ -1,4 +1,4 @@
-/** What a token may do that may not do all that its account may. */
+/** The scopes of tokens: each allows a part of what the account may do. */
 export const scopes = {
   'sessions:read': 'Read sessions, transcripts, tools and streams of the session API.',
   'sessions:write': 'Everything in the session API but the logins of SSH hosts.',

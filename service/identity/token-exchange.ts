@@ -77,7 +77,7 @@ export interface ExchangeOptions {
   readonly issuer: TokenIssuer;
   /** Addresses of the issuers whose tokens services may exchange, without a slash at the end. Empty: none. */
   readonly issuers: readonly string[];
-  /** What the service's tokens must be made for. */
+  /** The audience that the service's tokens must name. */
   readonly audience: string;
 }
 

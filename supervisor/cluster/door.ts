@@ -47,7 +47,7 @@ export function serveOwnAccounts(scope: FastifyInstance, door: Door): void {
     const work = request.ownedWork;
     if (work === null || door.ownership.isCurrent(work.fence)) return payload;
     request.ownedWork = null;
-    // What makes the answer that is not sent ends with it.
+    // Ends the work on the answer that is not sent.
     if (payload instanceof Readable) payload.destroy();
     const moved = new Problem(
       'outcome_unknown',

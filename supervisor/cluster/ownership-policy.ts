@@ -1,5 +1,5 @@
 /**
- * What a supervisor may do, decided from what it last read of the cluster. Pure: `test/simulation/` drives the same functions
+ * Decides what a supervisor may do, from what it last read of the cluster. Pure: `test/simulation/` drives the same functions
  * with other clocks, networks and databases.
  */
 import { LEASE_MS } from '../../db/cluster/supervisors.ts';
@@ -22,7 +22,7 @@ const EXPIRY_MARGIN_MS = 5;
  * wait for its lease, too. It keeps what it owns until its lease has ended. Milliseconds.
  */
 const SILENT_MAX_MS = 4_500;
-/** What is left of a lease whose holder was silent for that long. Milliseconds. */
+/** The rest of a lease whose holder was silent for that long. Milliseconds. */
 const SILENT_LEASE_MS = LEASE_MS - SILENT_MAX_MS;
 /** The epoch of a shard that this supervisor does not own. */
 export const NO_EPOCH = 0;

@@ -81,7 +81,7 @@ const ACCOUNT_CPU_WEIGHT = 100;
  */
 const WEIGHT_PARTS: Readonly<Record<CpuClasses['account'], number>> = { light: 4, normal: 1, reduced: 0.2, idle: 0.2 };
 const SHARING_CLASSES = ['normal', 'reduced'] as const;
-/** What an idle child has of its weight where the kernel knows no idle class. */
+/** Share of its weight that an idle child keeps where the kernel knows no idle class. */
 const IDLE_PART = 0.2;
 /** CPU weight of all processes that start together. Without this group each would have as much. */
 const START_CPU_WEIGHT = 100;

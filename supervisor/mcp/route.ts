@@ -124,7 +124,7 @@ function requireAnswerer(request: FastifyRequest): void {
     throw new Problem('insufficient_scope', 'A token with scopes may not answer questions about an installation.');
 }
 
-/** What the handler of a message knows of its request. The transport takes it in this form only. */
+/** The facts of a request for the handlers of its messages. The transport takes them in this form only. */
 function describeRequest(request: FastifyRequest, reply: FastifyReply): AuthInfo {
   const left = new AbortController();
   onceClosed(reply, () => left.abort());

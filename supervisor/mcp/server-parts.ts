@@ -1,11 +1,11 @@
-/** What the servers of the Model Context Protocol are made of. */
+/** The parts of the servers of the Model Context Protocol. */
 import type { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import type { Session } from '../../db/sessions/sessions.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import type { HandlerWrapper } from './mcp-errors.ts';
 import type { SetupQuestions } from './setup-questions.ts';
 
-/** What all connections of a process share. */
+/** Shared by all connections of a process. */
 export interface McpDeps {
   readonly services: SessionServices;
   readonly questions: SetupQuestions;
@@ -13,7 +13,7 @@ export interface McpDeps {
   /** Receives errors whose texts clients must not read. */
   onError(error: unknown): void;
 }
-/** What the handlers of one connection use. */
+/** Used by the handlers of one connection. */
 export interface ServerParts extends Pick<McpDeps, 'services' | 'questions'> {
   readonly server: Server;
   readonly session: Session;

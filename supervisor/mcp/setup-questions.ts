@@ -36,7 +36,7 @@ interface Missing {
   readonly settings: readonly string[];
   readonly secrets: readonly string[];
 }
-/** What became of a question. Null: the installation can run. */
+/** The outcome of a question. Null: the installation can run. */
 type Outcome = string | null;
 
 interface OpenQuestion {
@@ -201,7 +201,7 @@ export class SetupQuestions {
       async (tx) => {
         const locked = await lockInstallation(tx, accountId, installationId);
         if (!locked?.currentManifest) throw new Problem('not_found', 'It was uninstalled.');
-        // What the user has set elsewhere meanwhile stays.
+        // Settings that the user made elsewhere meanwhile stay.
         const settings = readSettings(answer, listMissing(locked).settings);
         checkConfiguration(mergeManifests(locked.currentManifest, locked.targetManifest), locked, { settings });
         await saveSettings(tx, queues, locked, settings);
@@ -220,10 +220,10 @@ export class SetupQuestions {
     `${this.#consoleUrl}/installations/${installationId}`;
 }
 
-/** What the library passes to handlers beside the request. */
+/** The library passes it to handlers beside the request. */
 export type HandlerExtra = RequestHandlerExtra<ServerRequest, ServerNotification>;
 
-/** What the handler of a message knows of the request that brought it. */
+/** The facts of the request that brought a message, for its handler. */
 export interface RequestFacts {
   readonly caller: Caller;
   /** Aborts when the response ends: the client left, or its token ended. */

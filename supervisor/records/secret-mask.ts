@@ -39,7 +39,7 @@ interface Form {
   /** Null: it is all in the head. */
   readonly whole: WholeForm | null;
 }
-/** What a text is compared to that holds the head of a long form. */
+/** A text that holds the head of a long form is compared to this. */
 interface WholeForm {
   hash(): TextHash;
   read(): string;

@@ -11,7 +11,7 @@ import { CALL_BODY_MAX_BYTES } from './session-services.ts';
 
 /** Of the arguments of all tool calls in a request, which are JSON in texts. */
 const ARGUMENTS_VALUES_MAX = countValuesMax(CALL_BODY_MAX_BYTES);
-/** What is around the arguments takes ten levels of a message to a child. */
+/** The message to a child takes ten levels around the arguments. */
 const ARGUMENTS_LEVELS_MAX = JSON_LEVELS_MAX - 10;
 
 const TEXTS = z.union([z.string(), z.array(z.looseObject({ type: z.string(), text: z.string().optional() }))]);
@@ -28,7 +28,7 @@ const chatMessage = z.looseObject({
   tool_calls: z.array(toolCall).optional(),
   tool_call_id: z.string().optional(),
 });
-/** What is not named here is accepted, as other servers of this protocol do, and has no effect. */
+/** Other fields are accepted and have no effect, as on other servers of this protocol. */
 export const chatRequest = z
   .looseObject({
     model: z.string().min(1).describe('`<slug>__<provider>/<model>`'),

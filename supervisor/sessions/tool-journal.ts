@@ -40,7 +40,7 @@ export interface ToolRequest {
 interface HandedCall {
   readonly handed: NonNullable<CallRow['handed']>;
 }
-/** What a runtime gets when it calls a tool. `isRepeated`: another attempt got the call before, and may have performed it. */
+/** The answer to a runtime that calls a tool. `isRepeated`: another attempt got the call before, and may have performed it. */
 export type CallOutcome =
   | { readonly result: ToolResult }
   | { readonly arguments: unknown; readonly isRepeated: boolean };

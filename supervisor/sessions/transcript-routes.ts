@@ -111,7 +111,7 @@ const shapes = {
   },
 } satisfies Record<string, FastifySchema>;
 
-/** What has the hooks judge a message of a role. */
+/** For each role, the route on which hooks judge its messages. */
 const JUDGING_ROUTES: Readonly<Partial<Record<z.infer<typeof role>, string>>> = {
   user: 'Open a turn with a message of the user: POST /sessions/{id}/turns.',
   assistant: 'Send a text of the agent as the output of a turn: POST /sessions/{id}/turns/{turnId}/output.',

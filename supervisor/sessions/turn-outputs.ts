@@ -172,7 +172,7 @@ async function judgeKnownPiece(
 interface PieceAfterText extends PieceToJudge {
   /** The judged text before the piece, or its end. */
   readonly before: string;
-  /** What completes the output with the last piece, or with one that is cancelled. */
+  /** Completes the output with the last piece, or with one that is cancelled. */
   readonly complete?: { readonly shown: string; readonly judgedBefore: readonly (Judgement | null)[] };
 }
 
