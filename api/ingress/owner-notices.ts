@@ -1,5 +1,5 @@
 /**
- * Tells the owner of an account of its new deliveries, by a request to the supervisor. A notification of PostgreSQL would
+ * Notifies the owner of an account of its new deliveries, by a request to the supervisor. A notification of PostgreSQL would
  * wake every process that listens to anything. It is sent instead where the owner is not known or does not answer.
  */
 import type { Pool } from 'pg';
@@ -57,7 +57,7 @@ export class OwnerNotices {
     const read = () => void notices.#read();
     notices.#subscription = await subscribeToShards(listener, read, read);
     await notices.#read();
-    // A process that was killed may have stored deliveries and told nobody.
+    // A process that was killed may have stored deliveries that it did not announce.
     await notifySpoolsSettled(options.pool).catch(options.onError);
     return notices;
   }
@@ -67,7 +67,7 @@ export class OwnerNotices {
     return group.every(({ accountId }) => this.#findOwner(accountId) !== null);
   }
 
-  /** Tells the owners of committed deliveries. Does not wait for them. */
+  /** Notifies the owners of committed deliveries. Does not wait for them. */
   send(group: readonly NewDelivery[]): void {
     for (const delivery of group) {
       const { channelId, accountId, installationId } = delivery;

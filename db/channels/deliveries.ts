@@ -28,7 +28,7 @@ const NEW_QUEUES = `SELECT DISTINCT channel_id, account_id, installation_id, 'in
 /**
  * Inserts a group of requests in order, in one statement. Skips existing ids.
  *
- * @param notifies whether it notifies supervisors. Otherwise the caller tells the owners
+ * @param notifies whether it notifies supervisors. Otherwise the caller notifies the owners
  */
 export async function insertDeliveries(tx: Queryable, group: readonly NewDelivery[], notifies = true): Promise<void> {
   const column = <T>(pick: (delivery: NewDelivery) => T): T[] => group.map(pick);

@@ -8,7 +8,7 @@ const LOCK = 'service process';
 const SEEN_S = 10;
 
 /**
- * Says that a process runs, until its listening connection ends. Waits while a command has the database to itself: call it
+ * Announces that a process runs, until its listening connection ends. Waits while a command has the database to itself: call it
  * before the process compares itself with the cluster for the last time.
  */
 export const announceProcess = (listener: Listener): Promise<Subscription> => listener.holdShared(LOCK);

@@ -1,4 +1,4 @@
-/** Repeats work whose connection was lost: a connection that ends says nothing yet about the database. */
+/** Repeats work whose connection was lost: that alone does not mean that the database is away. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDatabaseUnavailable } from './database-errors.ts';
 

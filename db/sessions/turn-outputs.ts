@@ -207,8 +207,8 @@ const PASS_OUTPUT = planOnce(`WITH s AS (SELECT id, account_id FROM sessions WHE
     SELECT $1, account_id, $4, 'assistant', $8, $9, $6 FROM passed WHERE $8 <> '' ON CONFLICT DO NOTHING
     RETURNING account_id),
   removed AS (DELETE FROM turn_pieces p USING passed WHERE p.session_id = $1 AND p.turn_id = $2 AND p.output_id = $4),
-  told AS (SELECT pg_notify($10, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
-  SELECT (SELECT count(*) FROM passed)::int AS passed, (SELECT count(*) FROM told) AS told`);
+  notified AS (SELECT pg_notify($10, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
+  SELECT (SELECT count(*) FROM passed)::int AS passed, (SELECT count(*) FROM notified) AS notified`);
 
 /**
  * Adds a judged text to the transcript. The pieces of one that did not come whole are not needed any more.
@@ -250,8 +250,8 @@ const PASS_LAST_OUTPUT = planOnce(`WITH s AS (SELECT id FROM sessions WHERE id =
   added AS (
     INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
     SELECT $1, account_id, $4, 'assistant', $8, $9, $6 FROM ended ON CONFLICT DO NOTHING RETURNING account_id),
-  told AS (SELECT pg_notify($10, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
-  SELECT ${TURN}, ${MESSAGE_OF_TURN} AS message, (SELECT count(*) FROM told) AS told FROM ended AS turns`);
+  notified AS (SELECT pg_notify($10, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
+  SELECT ${TURN}, ${MESSAGE_OF_TURN} AS message, (SELECT count(*) FROM notified) AS notified FROM ended AS turns`);
 
 /**
  * Adds a judged text to the transcript and ends its turn with it, in one statement.

@@ -143,8 +143,8 @@ const OPEN_JUDGED_TURN = planOnce(`WITH opened AS (
   added AS (
     INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
     SELECT $1, account_id, $2, 'user', $11, $12, $10 FROM opened ON CONFLICT DO NOTHING RETURNING account_id),
-  told AS (SELECT pg_notify($13, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
-  SELECT ${TURN}, NULL AS message, (SELECT count(*) FROM told) AS told FROM opened AS turns`);
+  notified AS (SELECT pg_notify($13, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
+  SELECT ${TURN}, NULL AS message, (SELECT count(*) FROM notified) AS notified FROM opened AS turns`);
 
 /**
  * Writes a turn whose message was judged before, and adds the message to the transcript.
@@ -201,8 +201,8 @@ export async function openTurnWithMessage(
      added AS (
        INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
        SELECT $1, account_id, $2, 'user', $5, $6, $4 FROM opened ON CONFLICT DO NOTHING RETURNING account_id),
-     told AS (SELECT pg_notify($7, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
-     SELECT (SELECT count(*) FROM opened)::int AS opened, (SELECT count(*) FROM told) AS told`,
+     notified AS (SELECT pg_notify($7, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
+     SELECT (SELECT count(*) FROM opened)::int AS opened, (SELECT count(*) FROM notified) AS notified`,
     [sessionId, turnId, runtime, JSON.stringify(judged), message.text, JSON.stringify(message.data), MESSAGES_ADDED],
   );
   return (await opened.catch(throwQuotaProblem))?.opened === 1;

@@ -3,7 +3,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 
 /** Names the signature, and how often the request was forwarded. */
 export const PEER_HEADER = 'x-bulkhead-peer';
-/** Where a supervisor is told of new deliveries of its accounts, each in a parameter `notice`. */
+/** The path of notices of new deliveries, each in a parameter `notice`. */
 export const PEER_DELIVERIES = '/peer/deliveries';
 /** Clocks of two machines may differ by this much. Milliseconds. */
 const FRESH_MS = 60_000;

@@ -19,7 +19,7 @@ const SOCKETS_MAX = 64;
 export const JOB_PATH = '/peer/jobs/';
 /** Answers a job of an account that moves, which is an expected event and no error. */
 export const NOT_OWNED = 409;
-/** Where a supervisor says that it is there. */
+/** The path that answers while a supervisor is alive. */
 export const ALIVE_PATH = '/peer/alive';
 /** Some proxies send the whole address in the request line. */
 const ORIGIN = /^https?:\/\/[^/?]*/i;
@@ -168,7 +168,7 @@ export class PeerRequests {
     }
   }
 
-  /** Any answer will do: one of an older release says 404. */
+  /** Any status counts: an older release answers 404. */
   #ask(peer: Peer, signal: AbortSignal): Promise<unknown> {
     return this.#send(peer, { method: 'GET', path: ALIVE_PATH, hops: 1 }, signal);
   }

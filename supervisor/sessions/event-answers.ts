@@ -6,7 +6,7 @@ import { describeStreamError } from '../../service/http/errors.ts';
 
 /**
  * Sends events as the generator yields them, as fast as the client reads. An error before the first is an ordinary answer, a later
- * one the last event. Where the client leaves, the generator stands still: its work ends with the signal of `abortWhenOver`.
+ * one the last event. Where the client leaves, the generator is not resumed: its work ends with the signal of `abortWhenOver`.
  *
  * @throws what the generator throws before its first event
  */

@@ -5,7 +5,7 @@
 import { LRUCache } from 'lru-cache';
 import type { TurnKey } from '../../db/sessions/turns.ts';
 
-/** Turns that have just been opened, some hundred bytes each. Of one that is forgotten, the database tells. */
+/** Each takes some hundred bytes. The state of one that was dropped is read from the database. */
 const TURNS_MAX = 10_000;
 
 interface UntouchedTurn {
