@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path';
 import chromium from '@sparticuz/chromium';
 import axe, { type AxeResults, type RunOptions } from 'axe-core';
 import { type Browser, type BrowserContext, chromium as driver, type Page, type Response } from 'playwright-core';
+import rootTest from 'tap';
 import type { Teardown } from '../runner/harness.ts';
 import { BROWSER_VARIABLE, unpackBrowser } from '../runner/unpacked-browser.ts';
 
@@ -49,6 +50,16 @@ export async function startBrowser(t: Teardown): Promise<Browser> {
     await browser.close();
     await rm(folder, { recursive: true, force: true, maxRetries: 5 });
   });
+  return browser;
+}
+
+let shared: Promise<Browser> | undefined;
+
+/** The browser of this process, started by the first file that asks for it. A file's pages are closed with the file. */
+export async function shareBrowser(t: Teardown): Promise<Browser> {
+  shared ??= startBrowser(rootTest);
+  const browser = await shared;
+  t.teardown(() => Promise.all(browser.contexts().map((context) => context.close())));
   return browser;
 }
 

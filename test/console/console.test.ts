@@ -9,7 +9,7 @@ import { eventually, startServiceOnTestDatabase } from '../deploy/service-fixtur
 import { temporaryFolder } from '../runner/harness.ts';
 // With --soak, `inspect` looks at every page in every look.
 import { amount } from '../runner/soak.ts';
-import { openConsole, startBrowser } from './browser.ts';
+import { openConsole, shareBrowser } from './browser.ts';
 import { compile } from './compiler.ts';
 import { press, pressInDialog } from './console-fixture.ts';
 import { composeText, editDraft, listErrors, openEditor, readDraftFile, typeKeys, write } from './editor-actions.ts';
@@ -21,7 +21,7 @@ import { wrongPrograms } from './wrong-programs.ts';
 t.setTimeout(900_000);
 
 const service = await startServiceOnTestDatabase(t);
-const browser = await startBrowser(t);
+const browser = await shareBrowser(t);
 
 t.test('what users do with plugins can be done in the console', async (t) => {
   const plugin = await publishFrontDesk(service);

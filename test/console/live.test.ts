@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core';
 import t from 'tap';
 import { eventually, type ServiceFixture, startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { amount } from '../runner/soak.ts';
-import { openConsole, startBrowser } from './browser.ts';
+import { openConsole, shareBrowser } from './browser.ts';
 import { failInstallation, installationThat, publish, publishFrontDesk, TRICKS } from './front-desk.ts';
 import { inspect } from './pictures.ts';
 
@@ -24,7 +24,7 @@ t.test('pages are light, what happens elsewhere appears, and what strangers writ
   const service = await startServiceOnTestDatabase(t, { DELIVERY_WAITS: '600,600' });
   const plugin = await publishFrontDesk(service, 'host.storage, host.agents');
   const desk = await install(service, 'front-desk', { key: 'k3y' });
-  const browser = await startBrowser(t);
+  const browser = await shareBrowser(t);
 
   await t.test('the catalog comes with little JavaScript, the editor with none of it', async (t) => {
     const { context, page } = await openConsole(browser, 'about:blank');

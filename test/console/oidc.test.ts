@@ -1,7 +1,7 @@
 import t from 'tap';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { amount } from '../runner/soak.ts';
-import { openConsole, startBrowser } from './browser.ts';
+import { openConsole, shareBrowser } from './browser.ts';
 import { inspect } from './pictures.ts';
 import { AUDIENCE, CLIENT, startSignInIssuer } from './sign-in-issuer.ts';
 
@@ -16,7 +16,7 @@ t.test('the console sends to the issuer, comes back to where one was, and ends i
     OIDC_CLIENT_ID: CLIENT,
   });
   await issuer.serve(`${service.url}/signed-in`);
-  const browser = await startBrowser(t);
+  const browser = await shareBrowser(t);
   const { page, complaints, context } = await openConsole(browser, `${service.url}/plugins`);
   const signIn = page.getByRole('button', { name: `Sign in with ${new URL(issuer.url).host}` });
   await signIn.waitFor();

@@ -8,7 +8,7 @@ import t from 'tap';
 import { ZipFile } from 'yazl';
 import { eventually, startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { temporaryFolder } from '../runner/harness.ts';
-import { openConsole, startBrowser } from './browser.ts';
+import { openConsole, shareBrowser } from './browser.ts';
 import type { ConsoleFixture } from './console-fixture.ts';
 import { packageFiles } from './front-desk.ts';
 import { pageActions } from './page-actions.ts';
@@ -25,7 +25,7 @@ t.test('every operation of the OpenAPI document has its place on a page, and wor
   const placed = pageActions.map(({ operation }) => operation);
   t.same(placed.toSorted(), operations.toSorted(), 'the table has each operation once, and no other');
 
-  const { page, complaints } = await openConsole(await startBrowser(t), `${service.url}/api/docs`);
+  const { page, complaints } = await openConsole(await shareBrowser(t), `${service.url}/api/docs`);
   const fixture: ConsoleFixture = { page, service, ...(await packages(await temporaryFolder(t))) };
   for (const { operation, where, does } of pageActions) {
     const answered = answersTo(page, operation);

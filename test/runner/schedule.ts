@@ -13,11 +13,10 @@ const JOBS = Math.max(6, availableParallelism());
  */
 const LONGEST: readonly string[] = [
   'test/console/console.test.ts',
+  'test/console',
   'test/sdk',
   'test/supervisor',
   'test/storm',
-  'test/console',
-  'test/console/live.test.ts',
   'test/api',
   'test/examples',
   'test/conform/conform.test.ts',
@@ -68,9 +67,14 @@ const OWN_PROCESS: readonly string[] = [
   'test/supervisor/jail/sandbox.test.ts',
   'test/supervisor/records/tracing.test.ts',
 ];
-/** Long files that share a process, since each of them starts its supervisor, API or browser in its own. */
+/** Long files that share a process: each starts its supervisor or API in a process of its own, those of the console share a browser. */
 const LONG_TOGETHER: readonly (readonly string[])[] = [
-  ['test/console/parity.test.ts', 'test/console/oidc.test.ts', 'test/console/built-folder.test.ts'],
+  [
+    'test/console/live.test.ts',
+    'test/console/parity.test.ts',
+    'test/console/oidc.test.ts',
+    'test/console/built-folder.test.ts',
+  ],
   [
     'test/supervisor/host/ssh.test.ts',
     'test/supervisor/calls/required.test.ts',
