@@ -41,7 +41,10 @@ t.test('on a terminal it prints a sign-in link that works once', async (t) => {
   const DATA_DIR = join(await temporaryFolder(t), 'data');
   const env = { ...process.env, ...(await freePorts()), DATA_DIR, DATABASE_URL: url };
   const command = `'${process.execPath}' '${LOCAL}'`;
-  const child = spawn('script', ['--quiet', '--return', '--flush', '--command', command, '/dev/null'], { env });
+  const child = spawn('script', ['--quiet', '--return', '--flush', '--command', command, '/dev/null'], {
+    env,
+    cwd: '/',
+  });
   t.teardown(() => void child.kill());
   let output = '';
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => {

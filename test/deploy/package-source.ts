@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -82,6 +82,8 @@ export async function useSource(t: Teardown, line: string): Promise<string> {
 async function buildPackage(folder: string, name: string, more: Readonly<Record<string, string>>) {
   const root = join(folder, name);
   await mkdir(join(root, 'DEBIAN'), { recursive: true });
+  // dpkg-deb refuses what the umask may have made of it.
+  await chmod(join(root, 'DEBIAN'), 0o755);
   await mkdir(join(root, 'usr', 'lib'), { recursive: true });
   await writeFile(join(root, 'usr', 'lib', `${name}.txt`), name);
   const fields = { Package: name, Version: '1.0', Architecture: 'all', Maintainer: 'A test <test@localhost>', ...more };

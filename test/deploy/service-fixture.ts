@@ -1,10 +1,12 @@
 /** `npm start` as the process it is: on free ports, with a folder of its own, every process of it watched. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { parseEnv } from 'node:util';
 import { openIssuer } from '../../service/identity/tokens.ts';
 import { forkProcess } from '../fixtures/forked-process.ts';
 import { freePort } from '../fixtures/free-port.ts';
@@ -155,12 +157,19 @@ export async function startOnly(env: Environment): Promise<StartedService> {
 
 /** The real `npm start`, in a process group of its own. It is killed with the test, with everything below it, ready or not. */
 export function startNpm(t: Teardown, env: Environment & Ports): StartedService {
-  const started = run(env, { command: 'npm', args: ['start', '--silent'], cwd: ROOT });
+  const started = run({ ...hideEnvFile(), ...env }, { command: 'npm', args: ['start', '--silent'], cwd: ROOT });
   t.teardown(async () => {
     for (const { pid } of await started.processes()) killIfRunning(pid);
     await started.exited;
   });
   return started;
+}
+
+/** Settings of a developer's `.env`, which lies where npm starts it: variables win, and an empty one counts as not set. */
+function hideEnvFile(): Environment {
+  const file = join(ROOT, '.env');
+  const settings = existsSync(file) ? parseEnv(readFileSync(file, 'utf8')) : {};
+  return Object.fromEntries(Object.keys(settings).map((name) => [name, '']));
 }
 
 function killIfRunning(pid: number): void {
