@@ -67,7 +67,10 @@ const OWN_PROCESS: readonly string[] = [
   'test/supervisor/jail/sandbox.test.ts',
   'test/supervisor/records/tracing.test.ts',
 ];
-/** Long files that share a process: each starts its supervisor or API in a process of its own, those of the console share a browser. */
+/**
+ * Long files that share a process. Each starts its supervisor or API in a process of its own; those of the console share a
+ * browser.
+ */
 const LONG_TOGETHER: readonly (readonly string[])[] = [
   [
     'test/console/live.test.ts',
