@@ -143,7 +143,10 @@ t.test('a failed start prints one sentence that names the setting', async (t) =>
     [{ SUPERVISOR_PORT: taken }, new RegExp(`^SUPERVISOR_PORT ${taken} is in use`)],
     [{ DATABASE_URL: `postgres://user@127.0.0.1:${nobody}/database` }, /^DATABASE_URL does not work: .*ECONNREFUSED/],
     [{ DATABASE_URL: `postgres://user@localhost:${nobody}/database` }, /^DATABASE_URL does not work: .*ECONNREFUSED/],
-    [{ DATABASE_URL: url.replace(/:[^:@]+@/, ':wrong@') }, /^DATABASE_URL does not work: password authentication/],
+    [
+      { DATABASE_URL: url.replace(/\/\/[^@]+@/, '//stranger:wrong@') },
+      /^DATABASE_URL does not work: password authentication/,
+    ],
   ];
   for (const [env, sentence] of wrong) {
     const { code, stdout, stderr } = await (await startOnly({ DATA_DIR, DATABASE_URL: url, ...env })).exited;
