@@ -19,7 +19,7 @@ interface BodyBounds {
 }
 
 /**
- * Passes a body on piece by piece. After an error the rest of the body is not read.
+ * Passes a body on piece by piece. After an error the rest of the body is not read. Ends after the last `onChunk` has.
  *
  * @param onChunk a promise pauses the client until it resolves; an error ends the reading
  * @throws Problem `too_large` as soon as that is certain, `bad_request` where the body ends early or takes too long, and
@@ -70,6 +70,8 @@ export async function readChunks(
   } finally {
     clearTimeout(timer);
     body.off('data', onData).off('end', resolve).off('close', onGone);
+    // The caller releases what the last `onChunk` still uses: it may be opening a file.
+    await writing?.catch(() => undefined);
   }
 }
 

@@ -1,9 +1,10 @@
 /** Bodies of webhook requests arrive whole, in bounded memory, and leave no file. */
 import { once } from 'node:events';
-import { open, readdir, rm } from 'node:fs/promises';
-import { createServer, request as httpRequest } from 'node:http';
+import { open, readdir, readlink, rm } from 'node:fs/promises';
+import { createServer, request as httpRequest, type IncomingMessage } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import t from 'tap';
 import { IncomingBodies } from '../../../api/ingress/incoming-bodies.ts';
 import { Problem } from '../../../sdk/contract/errors.ts';
@@ -103,6 +104,28 @@ t.test('half-sent bodies of an account are bounded, and gone with their connecti
   for (const socket of sockets) socket.destroy();
   while (gone.length < sockets.length) await once(server, 'refused');
   t.equal((await send({ port }, bytesOf(5 * MIB))).status, 200, 'the share is free again');
+});
+
+t.test('a body whose client leaves while its file is opened leaves no open file', async (t) => {
+  const probe = await open(join(folder, 'probe'), 'w');
+  const writes = t.capture(Object.getPrototypeOf(probe), 'writev', probe.writev);
+  await probe.close();
+  await rm(join(folder, 'probe'));
+  const request = Object.assign(new Readable({ read: () => undefined }), { headers: {} });
+  const store = async () => void t.fail('it is not complete');
+  const received = bodies.receive(request as unknown as IncomingMessage, 'ann', store);
+  // After the listener that opens the file.
+  request.once('data', () => request.destroy());
+  request.push(bytesOf(65 * KIB));
+  await t.rejects(received, { message: "The request's body ended before it was complete." });
+  t.equal(writes().length, 1, 'it waited for what had begun');
+  const descriptors = await readdir('/proc/self/fd');
+  const paths = await Promise.all(descriptors.map((fd) => readlink(`/proc/self/fd/${fd}`).catch(() => '')));
+  t.same(
+    paths.filter((path) => path.startsWith(folder)),
+    [],
+    'Node ends a process that forgets an open file',
+  );
 });
 
 t.test('large bodies are stored one after the other', async (t) => {
