@@ -134,6 +134,8 @@ let discards = 0;
  * while the client sends is reset, so that the client sees no response; that happens where many bodies are refused at once.
  */
 export function discardBody(body: IncomingMessage, response: ServerResponse): void {
+  // Its client left, and `close`, which ends the count below, was emitted before.
+  if (body.destroyed) return;
   body.unpipe();
   if (discards >= DISCARDS_AT_ONCE) {
     response.setHeader('connection', 'close');

@@ -125,6 +125,23 @@ t.test('a large body is parsed in a thread, by the same rules', async (t) => {
   t.equal((await post(`{"__proto__":{"a":1},"b":"${padding}"}`, '/long')).status, 400);
 });
 
+t.test('refused bodies are read on, however many clients left in the middle of one before', async (t) => {
+  for (let count = 0; count < 20; count += 1) {
+    const socket = await sendPart('ann', 1);
+    const closed = once(progress, 'closed');
+    socket.destroy();
+    await closed;
+  }
+  const socket = connect(Number(new URL(url).port), '127.0.0.1').setEncoding('latin1');
+  const answered = once(socket, 'data');
+  const head = 'POST /echo HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n';
+  socket.write(`${head}content-length: ${8 * MIB}\r\n\r\n{`);
+  const [answer] = await answered;
+  t.match(answer, /^HTTP\/1\.1 413 /);
+  t.notMatch(answer, /\r\nconnection: close\r\n/i);
+  socket.destroy();
+});
+
 t.test('of many refused bodies a few are read on, and the connections of the others are closed', async (t) => {
   const port = Number(new URL(url).port);
   const head = `POST /echo HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${8 * MIB}\r\n\r\n`;
