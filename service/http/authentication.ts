@@ -91,7 +91,7 @@ function readCredential(request: FastifyRequest, site: ConsoleSite | null): stri
  */
 export function endWithToken(request: FastifyRequest, reply: FastifyReply, end: () => void): void {
   const stop = request.watchToken?.(end);
-  if (stop) onceClosed(reply, stop);
+  if (stop) onceClosed(reply.raw, stop);
 }
 
 /** The account a request acts as. Only for routes behind `requireSignIn`. */

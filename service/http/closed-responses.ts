@@ -1,8 +1,23 @@
 /** Learns when the client of a request has left, or has its whole answer. */
-import type { FastifyReply } from 'fastify';
+import type { ServerResponse } from 'node:http';
+
+/** One listener of a response calls all of them: Node warns of more than ten, and a streamed answer would have eleven. */
+const actions = new WeakMap<ServerResponse, (() => void)[]>();
 
 /** Calls `act` when the response is closed: at once if its client left before, because then no event comes any more. */
-export function onceClosed({ raw }: FastifyReply, act: () => void): void {
-  if (raw.closed) act();
-  else raw.once('close', act);
+export function onceClosed(response: ServerResponse, act: () => void): void {
+  if (response.closed) {
+    act();
+    return;
+  }
+  const added = actions.get(response);
+  if (added) {
+    added.push(act);
+    return;
+  }
+  const first = [act];
+  actions.set(response, first);
+  response.once('close', () => {
+    for (const each of first) each();
+  });
 }

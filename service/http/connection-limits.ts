@@ -4,6 +4,7 @@ import type { RequestListener, Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { answerLast } from './client-errors.ts';
+import { onceClosed } from './closed-responses.ts';
 
 /** Enough for many thousand users; an idle one costs about 10 KB. */
 const CONNECTIONS_MAX = 10_000;
@@ -47,7 +48,7 @@ export function limitConnections(server: Server, connectionsMax = findConnection
     if (connection === undefined || socket.destroyed) return;
     connection.unanswered += 1;
     idle.delete(socket);
-    response.once('close', () => {
+    onceClosed(response, () => {
       connection.unanswered -= 1;
       if (connection.unanswered === 0 && !socket.destroyed) idle.add(socket);
     });

@@ -8,6 +8,7 @@ import { waitForLoopTurn } from '../timing/loop-turns.ts';
 import { requireCaller } from './authentication.ts';
 import { BodyChunks, readChunks } from './body-reader.ts';
 import { ByteBudget, type ByteLimits } from './byte-budget.ts';
+import { onceClosed } from './closed-responses.ts';
 import { createBadRequest } from './errors.ts';
 import { JsonParser } from './json-parser.ts';
 
@@ -51,7 +52,7 @@ export function readJsonBodies(
   app.addHook('onRequest', async (request, { raw }) => {
     const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
     if (length === undefined && encoding === undefined) return;
-    raw.once('close', () => {
+    onceClosed(raw, () => {
       if (request.bodyBytes > 0) budget.release(findSender(request), request.bodyBytes);
     });
   });

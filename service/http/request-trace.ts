@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify';
 import { withLogIds } from '../telemetry/log-ids.ts';
 import { isTracing, traced } from '../telemetry/tracing.ts';
+import { onceClosed } from './closed-responses.ts';
 
 /**
  * The span is a child of the `traceparent` that a signed-in caller sends. It starts before the handler and not with the
@@ -11,7 +12,8 @@ export function traceRequests(app: FastifyInstance): void {
   app.addHook('preHandler', (request, reply, done) => {
     if (!isTracing()) return withLogIds({ requestId: request.id }, done);
     const ended = Promise.withResolvers<void>();
-    for (const event of ['finish', 'close']) reply.raw.once(event, () => ended.resolve());
+    reply.raw.once('finish', ended.resolve);
+    onceClosed(reply.raw, ended.resolve);
     const { traceparent } = request.headers;
     const { config, url = 'unknown' } = request.routeOptions;
     const route = config.label ?? url;

@@ -2,6 +2,7 @@
 import type { Server, ServerResponse } from 'node:http';
 import { Server as TcpServer } from 'node:net';
 import { SECOND } from '../../sdk/contract/limits.ts';
+import { onceClosed } from '../http/closed-responses.ts';
 
 /**
  * Every response tells its client not to use the connection again after it was idle for this long. The server itself
@@ -98,7 +99,7 @@ export class ConnectionDrain {
 
   #prepare(response: ServerResponse): void {
     this.#unanswered.add(response);
-    response.once('close', () => this.#unanswered.delete(response));
+    onceClosed(response, () => this.#unanswered.delete(response));
     if (this.#isDraining) announceClose(response);
     else if (response.shouldKeepAlive) response.setHeader('keep-alive', `timeout=${CLIENT_IDLE_S}`);
   }

@@ -64,7 +64,7 @@ function admit(ownership: Ownership, accountId: string, request: FastifyRequest,
   if (work === null) return false;
   request.ownedWork = work;
   reply.raw.once('finish', work.end);
-  onceClosed(reply, work.end);
+  onceClosed(reply.raw, work.end);
   return true;
 }
 

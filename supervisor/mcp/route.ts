@@ -127,7 +127,7 @@ function requireAnswerer(request: FastifyRequest): void {
 /** The facts of a request for the handlers of its messages. The transport takes them in this form only. */
 function describeRequest(request: FastifyRequest, reply: FastifyReply): AuthInfo {
   const left = new AbortController();
-  onceClosed(reply, () => left.abort());
+  onceClosed(reply.raw, () => left.abort());
   const extra: RequestFacts = { caller: requireCaller(request), left: left.signal };
   return { token: '', clientId: '', scopes: [], extra: { ...extra } };
 }

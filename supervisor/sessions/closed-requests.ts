@@ -8,7 +8,7 @@ const CLOSED = 'the runtime closed the request';
 /** A signal that aborts when the connection is closed before the answer was sent. */
 export function abortWhenClosed(reply: FastifyReply): AbortSignal {
   const closed = new AbortController();
-  onceClosed(reply, () => {
+  onceClosed(reply.raw, () => {
     if (!reply.raw.writableFinished) closed.abort(new Error(CLOSED));
   });
   return closed.signal;
@@ -20,7 +20,7 @@ export function abortWhenClosed(reply: FastifyReply): AbortSignal {
  */
 export function abortWhenOver(request: FastifyRequest, reply: FastifyReply): AbortSignal {
   const over = new AbortController();
-  onceClosed(reply, () => over.abort(new Error(CLOSED)));
+  onceClosed(reply.raw, () => over.abort(new Error(CLOSED)));
   endWithToken(request, reply, () => over.abort(new Error('the token of the request has ended')));
   return over.signal;
 }

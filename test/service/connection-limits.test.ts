@@ -4,6 +4,7 @@ import type { ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
+import { onceClosed } from '../../service/http/closed-responses.ts';
 import { limitConnections } from '../../service/http/connection-limits.ts';
 import { createServer } from '../../service/http/node-http.ts';
 import type { Teardown } from '../runner/harness.ts';
@@ -131,4 +132,19 @@ t.test('where all connections have requests, a new one is closed', async (t) => 
     served.handled[index]?.end();
     t.match(String((await received)[0]), /^HTTP\/1\.1 200 /);
   }
+});
+
+t.test('everything that waits for the end of a response shares one listener', async (t) => {
+  const served = await serve(t);
+  await beginRequest(served, await openConnection(served));
+  const [response] = served.handled as [ServerResponse];
+  const called: number[] = [];
+  for (let count = 0; count < 20; count += 1) onceClosed(response, () => called.push(count));
+  t.equal(response.listenerCount('close'), 1, 'Node warns of more than ten');
+  const closed = once(response, 'close');
+  response.end();
+  await closed;
+  t.same(called, [...Array(20).keys()]);
+  onceClosed(response, () => called.push(20));
+  t.equal(called.length, 21, 'at once where it has ended');
 });

@@ -131,7 +131,7 @@ t.test('a call whose client has left is not sent, and ends without a word to ope
     begun.resolve();
     await closed;
     let hasEnded = false;
-    onceClosed(reply, () => {
+    onceClosed(reply.raw, () => {
       hasEnded = true;
     });
     t.ok(hasEnded, 'what ends with a request ends at once');
