@@ -40,7 +40,14 @@ export function limitConnections(server: Server, connectionsMax = findConnection
     });
     // The new one, if all others have requests.
     const [longestIdle] = idle;
-    if (count > connectionsMax) longestIdle?.destroy();
+    if (count <= connectionsMax || longestIdle === undefined) return;
+    // At once: several may connect before its `close` event.
+    idle.delete(longestIdle);
+    longestIdle.destroy();
+  });
+  server.once('listening', () => {
+    // Only beside another listener: with this one alone, Node would leave requests to upgrade without an answer.
+    if (server.listenerCount('upgrade') > 0) server.on('upgrade', ({ socket }) => idle.delete(socket));
   });
   const handle = replaceListener(server, (request, response) => {
     const { socket } = request;

@@ -1,7 +1,8 @@
 /** A server bounds its connections, and the requests that one of them sends without waiting. */
 import { EventEmitter, on, once } from 'node:events';
-import type { ServerResponse } from 'node:http';
-import { type AddressInfo, connect, type Socket } from 'node:net';
+import type { Server, ServerResponse } from 'node:http';
+import { type AddressInfo, connect, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
 import { onceClosed } from '../../service/http/closed-responses.ts';
@@ -10,36 +11,43 @@ import { createServer } from '../../service/http/node-http.ts';
 import type { Teardown } from '../runner/harness.ts';
 
 interface Served {
+  readonly server: Server;
   readonly port: number;
   /** Handled requests whose responses the test sends. */
   readonly handled: ServerResponse[];
   /** `request` for each handled request, `connection` for each connection. */
   readonly progress: EventEmitter;
+  /** Destroyed with the server: one that reads nothing does not notice its end. */
+  readonly clients: Socket[];
 }
 
-async function serve(t: Teardown, connectionsMax?: number): Promise<Served> {
+async function serve(t: Teardown, connectionsMax?: number, onUpgrade?: (socket: Duplex) => void): Promise<Served> {
   const handled: ServerResponse[] = [];
   const progress = new EventEmitter();
+  const clients: Socket[] = [];
   const server = createServer((_request, response) => {
     handled.push(response);
     progress.emit('request');
   });
   limitConnections(server, connectionsMax);
   server.on('connection', () => progress.emit('connection'));
+  if (onUpgrade) server.on('upgrade', (_request, socket) => onUpgrade(socket));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.teardown(() => {
+    for (const client of clients) client.destroy();
     server.closeAllConnections();
     server.close();
   });
-  return { port: (server.address() as AddressInfo).port, handled, progress };
+  return { server, port: (server.address() as AddressInfo).port, handled, progress, clients };
 }
 
 const requestLine = 'GET / HTTP/1.1\r\nhost: x\r\n\r\n';
 
-async function openConnection({ port, progress }: Served): Promise<Socket> {
+async function openConnection({ port, progress, clients }: Served): Promise<Socket> {
   const accepted = once(progress, 'connection');
   const socket = connect(port, '127.0.0.1').on('error', () => undefined);
+  clients.push(socket);
   await accepted;
   return socket;
 }
@@ -119,6 +127,39 @@ t.test('a connection too many closes the one that has been idle for the longest 
   const received = once(busy, 'data');
   toBusy?.end();
   t.match(String((await received)[0]), /^HTTP\/1\.1 200 /, 'requests are finished');
+});
+
+t.test('several connections that are accepted at once close as many idle ones', async (t) => {
+  const served = await serve(t, 2);
+  const accepted: Socket[] = [];
+  served.server.on('connection', (socket) => accepted.push(socket));
+  for (let count = 0; count < 2; count += 1) await openConnection(served);
+  for (let count = 0; count < 2; count += 1) served.server.emit('connection', new Socket());
+  t.same(
+    accepted.map(({ destroyed }) => destroyed),
+    [true, true, false, false],
+  );
+  for (const socket of accepted) socket.destroy();
+});
+
+t.test('a WebSocket is not idle', async (t) => {
+  const served = await serve(t, 1, (socket) => {
+    socket.write('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n');
+    socket.pipe(socket);
+  });
+  const socket = await openConnection(served);
+  const upgraded = once(socket, 'data');
+  socket.write('GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n');
+  await upgraded;
+  const late = await openConnection(served);
+  const closed = await Promise.race([socket, late.resume()].map((each) => once(each, 'close').then(() => each)));
+  t.ok(closed === late, 'the new connection is closed');
+  const echoed = once(socket, 'data');
+  socket.write('still open');
+  t.equal(String((await echoed)[0]), 'still open');
+  const ended = once(socket, 'close');
+  socket.end();
+  await ended;
 });
 
 t.test('where all connections have requests, a new one is closed', async (t) => {
