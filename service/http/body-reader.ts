@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { KIB, MIB, SECOND } from '../../sdk/contract/limits.ts';
 
-/** Chunks of a body that may have any size; beyond them, they have a mean size. */
+/** A body may have this many chunks of any size. The chunks of a body with more must have a mean size. */
 const FREE_CHUNKS = 4_096;
 const MEAN_CHUNK_MIN_BYTES = 16;
 
