@@ -64,7 +64,7 @@ export class IncomingBodies {
       if (file === undefined) return await store(chunks.join());
       if (chunks.bytes > 0) await moveToFile();
       const complete = file;
-      await this.#storing.run(accountId, async () => store(await readFromStart(complete)));
+      await this.#storing.run(accountId, async () => store(await readFromStart(complete, bytes)));
     } finally {
       this.#budget.release(accountId, reserved);
       await file?.close();
@@ -80,9 +80,11 @@ export class IncomingBodies {
   }
 }
 
-async function readFromStart(file: FileHandle): Promise<Buffer> {
-  const { size } = await file.stat();
-  const body = Buffer.allocUnsafe(size);
-  await file.read(body, 0, size, 0);
+/** @throws Error where bytes are missing: a write to a full disk may store a part of them and succeed */
+async function readFromStart(file: FileHandle, bytes: number): Promise<Buffer> {
+  const body = Buffer.allocUnsafe(bytes);
+  const { bytesRead } = await file.read(body, 0, bytes, 0);
+  if (bytesRead < bytes)
+    throw new Error(`${bytesRead} of ${bytes} bytes of a webhook body are on disk: check whether DATA_DIR is full`);
   return body;
 }

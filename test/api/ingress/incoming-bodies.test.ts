@@ -1,6 +1,6 @@
 /** Bodies of webhook requests arrive whole, in bounded memory, and leave no file. */
 import { once } from 'node:events';
-import { open, readdir, readlink, rm } from 'node:fs/promises';
+import { type FileHandle, open, readdir, readlink, rm } from 'node:fs/promises';
 import { createServer, request as httpRequest, type IncomingMessage } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
@@ -14,6 +14,8 @@ import { send } from './webhook-fixture.ts';
 
 const folder = await temporaryFolder(t);
 const bodies = await IncomingBodies.open(folder);
+/** The methods of all open files: Node does not export their class. */
+const openFile = await findPrototype();
 const stored: Buffer[] = [];
 let isStoring = false;
 let overlaps = 0;
@@ -41,6 +43,13 @@ t.teardown(() => {
   server.close();
 });
 
+async function findPrototype(): Promise<FileHandle> {
+  const probe = await open(join(folder, 'probe'), 'w');
+  await probe.close();
+  await rm(join(folder, 'probe'));
+  return Object.getPrototypeOf(probe);
+}
+
 const bytesOf = (count: number): Buffer => Buffer.alloc(count, Buffer.from('a pattern of 23 bytes.\n'));
 
 t.test('a body of any size is stored exactly and leaves no file', async (t) => {
@@ -65,10 +74,7 @@ t.test('a larger body is refused, announced or not', async (t) => {
 });
 
 t.test('a body in tiny chunks is stored exactly, and written in large pieces', async (t) => {
-  const probe = await open(join(folder, 'probe'), 'w');
-  const writes = t.capture(Object.getPrototypeOf(probe), 'writev', probe.writev);
-  await probe.close();
-  await rm(join(folder, 'probe'));
+  const writes = t.capture(openFile, 'writev', openFile.writev);
   const body = bytesOf(200 * KIB);
   const chunk = (at: number) => Buffer.concat([Buffer.from('14\r\n'), body.subarray(at, at + 20), Buffer.from('\r\n')]);
   const chunks = Array.from({ length: body.byteLength / 20 }, (_, index) => chunk(index * 20));
@@ -107,10 +113,7 @@ t.test('half-sent bodies of an account are bounded, and gone with their connecti
 });
 
 t.test('a body whose client leaves while its file is opened leaves no open file', async (t) => {
-  const probe = await open(join(folder, 'probe'), 'w');
-  const writes = t.capture(Object.getPrototypeOf(probe), 'writev', probe.writev);
-  await probe.close();
-  await rm(join(folder, 'probe'));
+  const writes = t.capture(openFile, 'writev', openFile.writev);
   const request = Object.assign(new Readable({ read: () => undefined }), { headers: {} });
   const store = async () => void t.fail('it is not complete');
   const received = bodies.receive(request as unknown as IncomingMessage, 'ann', store);
@@ -126,6 +129,16 @@ t.test('a body whose client leaves while its file is opened leaves no open file'
     [],
     'Node ends a process that forgets an open file',
   );
+});
+
+t.test('a body of which the disk took a part is refused', async (t) => {
+  // What Node answers where the disk fills up in the middle of a write.
+  t.capture(openFile, 'writev', async () => ({ bytesWritten: 0 }) as never);
+  const before = stored.length;
+  const { status, body } = await send({ port }, bytesOf(65 * KIB));
+  t.equal(status, 500);
+  t.match(body.message, /^0 of 66560 bytes of a webhook body are on disk/);
+  t.equal(stored.length, before);
 });
 
 t.test('large bodies are stored one after the other', async (t) => {
