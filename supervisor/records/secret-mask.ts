@@ -29,6 +29,12 @@ const HEAD_CHARS = 64;
 const COMPARISONS_PER_CHAR = 16;
 const COMPARISONS_MIN = 1_000;
 const UNSEARCHED = '[a text that could not be searched for secrets]';
+/**
+ * Each search of a stream takes time for all that is held back. With more characters than this, the next one waits until a quarter
+ * more has arrived.
+ */
+const HELD_OFTEN_CHARS = 1_024;
+const HELD_GROWTH = 1.25;
 
 /** One way to write a secret. */
 interface Form {
@@ -122,6 +128,10 @@ export class SecretMask {
 export class MaskedStream {
   readonly #openSearch: () => FormSearch | null;
   #held = '';
+  /** Characters that must be held for the next search. */
+  #searchFrom = 0;
+  /** Whether a search has failed: the rest of the text is left out, because it may continue a secret. */
+  #hasFailed = false;
 
   /** @param openSearch called for each piece: a plugin may read a secret in the middle of a text */
   constructor(openSearch: () => FormSearch | null) {
@@ -130,10 +140,14 @@ export class MaskedStream {
 
   /** @returns what is certain by now */
   push(piece: string): string {
-    const search = this.#openSearch();
-    if (search === null) return piece;
-    const { masked, rest } = search.replaceCertain(this.#held + piece);
-    this.#held = rest;
+    if (this.#hasFailed) return '';
+    const text = this.#held + piece;
+    this.#held = text;
+    if (text.length < this.#searchFrom) return '';
+    const { masked, rest } = this.#openSearch()?.replaceCertain(text) ?? { masked: text, rest: '' };
+    this.#hasFailed = rest === null;
+    this.#held = rest ?? '';
+    this.#searchFrom = this.#held.length > HELD_OFTEN_CHARS ? this.#held.length * HELD_GROWTH : 0;
     return masked;
   }
 
@@ -239,6 +253,11 @@ function encodeWithin(value: string, encoding: 'base64' | 'base64url', offset: n
   return bytes.toString(encoding).slice(start, Math.floor((bytes.byteLength * BYTE_BITS) / BASE64_BITS));
 }
 
+/** The beginning of a text, masked, and the rest, which further text may change. Null: the text could not be searched. */
+interface Certain {
+  readonly masked: string;
+  readonly rest: string | null;
+}
 /** A form, and where a text has it or a prefix of it. */
 interface Found {
   readonly start: number;
@@ -305,25 +324,24 @@ class FormSearch {
   }
 
   /** Replaces what no further text can change; `rest` may begin a form that is longer than the text. */
-  replaceCertain(text: string): { readonly masked: string; readonly rest: string } {
+  replaceCertain(text: string): Certain {
     try {
       return this.#replaceUntilOpen(text);
     } catch (error) {
-      if (error instanceof SearchLimitError) return { masked: UNSEARCHED, rest: '' };
+      if (error instanceof SearchLimitError) return { masked: UNSEARCHED, rest: null };
       throw error;
     }
   }
 
-  #replaceUntilOpen(text: string): { readonly masked: string; readonly rest: string } {
+  #replaceUntilOpen(text: string): Certain {
     const searched = new SearchedText(text);
     let masked = '';
     let copiedTo = 0;
     let openFrom = this.#findOpen(text, 0)?.start ?? text.length;
     for (;;) {
       if (openFrom < copiedTo) openFrom = this.#findOpen(text, copiedTo)?.start ?? text.length;
-      const found = openFrom === copiedTo ? null : this.#find(searched, copiedTo);
-      if (!found || openFrom <= found.start)
-        return { masked: masked + text.slice(copiedTo, openFrom), rest: text.slice(openFrom) };
+      const found = this.#find(searched, copiedTo, openFrom);
+      if (!found) return { masked: masked + text.slice(copiedTo, openFrom), rest: text.slice(openFrom) };
       masked += text.slice(copiedTo, found.start) + found.form.replacement;
       copiedTo = found.start + found.form.chars;
     }
@@ -336,10 +354,15 @@ class FormSearch {
     return text.slice(0, open.start) + open.form.replacement;
   }
 
-  /** Finds the first form that begins at `from` or later, the longest of several. @throws SearchLimitError */
-  #find(searched: SearchedText, from: number): Found | null {
+  /**
+   * Finds the first form that begins at `from` or later and before `until`, the longest of several.
+   *
+   * @throws SearchLimitError
+   */
+  #find(searched: SearchedText, from: number, until = searched.text.length): Found | null {
     const { text } = searched;
-    for (let at = from + this.#windowChars - 1; at < text.length; ) {
+    const end = Math.min(text.length, until + this.#windowChars - 1);
+    for (let at = from + this.#windowChars - 1; at < end; ) {
       const skip = this.#skips[hashBlock(text, at)] ?? 1;
       const start = at - this.#windowChars + 1;
       const mayBegin = skip === 0 && this.#firsts.has(text.charCodeAt(start));
@@ -355,13 +378,19 @@ class FormSearch {
    * head before the text and its parents are all that can be prefixes.
    */
   #findAt(searched: SearchedText, start: number): Form | undefined {
-    const ahead = searched.text.slice(start, start + HEAD_CHARS);
+    const { text } = searched;
+    const ahead = text.slice(start, start + HEAD_CHARS);
     const next = this.#findPlace(ahead);
     let place = this.#heads[next] === ahead ? next : next - 1;
     for (; place >= 0; place = this.#parents[place] ?? -1) {
       if (!ahead.startsWith(this.#heads[place] ?? '')) continue;
-      const form = this.#forms[place]?.find((each) => searched.hasAt(start, each));
-      if (form) return form;
+      const forms = this.#forms[place] ?? [];
+      // Many secrets of one head may be longer than the rest of the text.
+      const fitting = bisect(forms.length, (index) => (forms[index]?.chars ?? 0) <= text.length - start);
+      for (let index = fitting; index < forms.length; index += 1) {
+        const form = forms[index];
+        if (form && searched.hasAt(start, form)) return form;
+      }
     }
     return undefined;
   }
@@ -391,15 +420,20 @@ class FormSearch {
 
   /** Finds the place of the first head that is not sorted before a text. */
   #findPlace(text: string): number {
-    let low = 0;
-    let high = this.#heads.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if ((this.#heads[middle] ?? '') < text) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    return bisect(this.#heads.length, (place) => (this.#heads[place] ?? '') >= text);
   }
+}
+
+/** Finds the first index for which a condition holds, as it does for all after it. `length`: it holds for none. */
+function bisect(length: number, holds: (index: number) => boolean): number {
+  let low = 0;
+  let high = length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (holds(middle)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 }
 
 /** @param heads sorted, so that a head comes after its prefixes */
@@ -448,9 +482,8 @@ class SearchedText {
     this.#comparisonsLeft = COMPARISONS_MIN + COMPARISONS_PER_CHAR * text.length;
   }
 
-  /** Whether a form stands at a place that has its head. @throws SearchLimitError */
+  /** Whether a form stands at a place that has its head and room for all of it. @throws SearchLimitError */
   hasAt(start: number, { chars, whole }: Form): boolean {
-    if (this.text.length - start < chars) return false;
     if (whole === null) return true;
     this.#comparisonsLeft -= 1;
     if (this.#comparisonsLeft < 0) throw new SearchLimitError();

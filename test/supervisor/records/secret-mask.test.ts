@@ -159,13 +159,50 @@ t.test('many secrets with one beginning are searched for in little time', async 
   const started = process.threadCpuUsage();
   t.equal(keys.maskText(all), names.map((name) => `[secret ${name}]`).join(' '));
   t.equal(keys.maskText(repeated), '[a text that could not be searched for secrets]');
-  t.equal(keys.openStream().push(`${repeated}.`), '[a text that could not be searched for secrets]');
+  const failing = keys.openStream();
+  t.equal(failing.push(`${repeated}.`), '[a text that could not be searched for secrets]');
+  t.equal(failing.push('The end.') + failing.end(), '', 'the rest may continue a secret');
   t.equal(keys.maskText(`no such key: ${repeated.slice(0, 7_000)}`, true), 'no such key: [secret k10]');
   const shorter = repeated.slice(0, 2 ** 17);
   t.equal(lines.maskText(`${shorter}!`), `${shorter}!`);
   t.equal(lines.maskText(`${shorter}k63255 `), `${shorter.slice(14)}[secret k63] `);
   const { user, system } = process.threadCpuUsage(started);
   t.ok((user + system) / 1_000 < 3_000, `${(user + system) / 1_000} ms`);
+});
+
+t.test('many secrets that are longer than each of many texts cost little time', async (t) => {
+  const formatLine = (name: number, line: number) => `${'a'.repeat(122)}${1_000 + name}${1_000 + line}`;
+  const listLines = (name: number) => Array.from({ length: 120 }, (_, line) => formatLine(name, line));
+  const secrets = Array.from({ length: 64 }, (_, name) => [`k${name}`, listLines(name).join('\n')]);
+  const mask = maskOf(Object.fromEntries(secrets));
+  const texts = Array.from({ length: 4_000 }, () => 'a'.repeat(129));
+  const started = process.threadCpuUsage();
+  t.equal(mask.mask(texts), texts);
+  t.equal(mask.maskText(`${formatLine(0, 0)}!`), '[secret k0]!');
+  const { user, system } = process.threadCpuUsage(started);
+  t.ok((user + system) / 1_000 < 3_000, `${(user + system) / 1_000} ms`);
+});
+
+t.test('a text that arrives character by character and always may begin a long secret costs little time', async (t) => {
+  const stream = maskOf({ key: `${'a'.repeat(16_383)}b` }).openStream();
+  const chars = 30_000;
+  let masked = '';
+  const started = process.threadCpuUsage();
+  for (let at = 0; at < chars; at += 1) masked += stream.push('a');
+  t.ok(masked.length > 0, 'what is certain leaves before the end');
+  masked += stream.push('b') + stream.end();
+  const { user, system } = process.threadCpuUsage(started);
+  t.equal(masked, `${'a'.repeat(chars - 16_383)}[secret key]`);
+  t.ok((user + system) / 1_000 < 2_000, `${(user + system) / 1_000} ms`);
+});
+
+t.test('what was held back for a secret that is forgotten leaves before what follows', async (t) => {
+  const mask = maskOf({ key: 'sesame' });
+  const stream = mask.openStream();
+  t.equal(stream.push('The sesa'), 'The ');
+  for (let n = 1; n <= 8; n += 1) mask.add('key', `${n}`);
+  t.ok(mask.isEmpty);
+  t.equal(stream.push('me.'), 'sesame.');
 });
 
 t.test('a secret that is read in the middle of a text is masked in what follows', async (t) => {
