@@ -75,7 +75,12 @@ export class IncomingBodies {
   async #openUnnamedFile(): Promise<FileHandle> {
     const path = join(this.#folder, randomUUIDv7());
     const file = await open(path, 'wx+');
-    await rm(path);
+    try {
+      await rm(path);
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
     return file;
   }
 }

@@ -158,7 +158,12 @@ export class Spool {
   async #createSegment(): Promise<{ file: FileHandle; segment: Segment }> {
     const segment = { path: join(this.#folder, `${orderedId(Date.now())}.spool`), bytes: 0 };
     const file = await open(segment.path, 'ax', 0o600);
-    await syncPath(this.#folder);
+    try {
+      await syncPath(this.#folder);
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
     this.#segments.push(segment);
     return { file, segment };
   }
