@@ -29,6 +29,11 @@ const BUSY_MIN_MS = 8;
  */
 const WAITING_BUSY_MIN_MS = 40;
 /**
+ * A child that waited most of the time is not CPU-bound if the calls that it answered took no more than this on average: it has a
+ * backlog, because it waited. In the idle class it would never get through it, and its hooks would miss their deadlines. Milliseconds.
+ */
+const SHORT_CALL_MS = 8;
+/**
  * The same for a child that loads a plugin: loading is work. A plugin that computes for a second while it loads may be honest, but
  * a draft that does is loaded once, and nothing waits for it but its author.
  */
@@ -50,6 +55,8 @@ const OTHERS_RAN_MS = 5_000;
 export interface ScheduledChild {
   /** Number of running calls. A child that loads a plugin has one. */
   readonly running: number;
+  /** Number of calls that it has answered since its start. Default: 0. */
+  readonly answered?: number;
   /** CPU time that it must have used before it can count as CPU-bound, if that is more than usual. Milliseconds. */
   readonly busyMinMs?: number;
   readonly plugin: ScheduledPlugin;
@@ -69,6 +76,7 @@ interface Measurement {
   /** Time of the last sample. */
   at: number;
   need: ProcessorNeed;
+  answered: number;
 }
 type Load = 'busy' | 'normal' | 'undecided';
 
@@ -161,7 +169,8 @@ export class CpuScheduler {
   #getMeasurement(child: ScheduledChild, now: number): Measurement {
     const known = this.#measurements.get(child);
     if (known) return known;
-    const fresh: Measurement = { phase: 'idle', at: now, need: child.child.processorNeed() };
+    const need = child.child.processorNeed();
+    const fresh: Measurement = { phase: 'idle', at: now, need, answered: child.answered ?? 0 };
     this.#measurements.set(child, fresh);
     return fresh;
   }
@@ -179,7 +188,7 @@ export class CpuScheduler {
       return load === 'busy';
     }
     if (measurement.phase === 'idle' || now - measurement.at >= REST_MS) {
-      this.#record(measurement, child.child.processorNeed(), use, now);
+      this.#record(child, measurement, child.child.processorNeed(), use, now);
       measurement.phase = 'measured';
     }
     return false;
@@ -192,17 +201,26 @@ export class CpuScheduler {
     const hadMs = need.hadMs - before.hadMs;
     const waitedMs = need.waitedMs - before.waitedMs;
     const spanMs = now - at;
-    const isBusy = hadMs >= BUSY_SHARE * (spanMs - waitedMs);
-    const usualMinMs = hadMs >= BUSY_SHARE * spanMs ? BUSY_MIN_MS : WAITING_BUSY_MIN_MS;
-    if (isBusy && hadMs < (child.busyMinMs ?? usualMinMs)) return 'undecided';
-    this.#record(measurement, need, use, now);
-    return isBusy ? 'busy' : 'normal';
+    const isWaiting = hadMs < BUSY_SHARE * spanMs;
+    const keepsBusy = hadMs >= BUSY_SHARE * (spanMs - waitedMs);
+    const usualMinMs = isWaiting ? WAITING_BUSY_MIN_MS : BUSY_MIN_MS;
+    if (keepsBusy && hadMs < (child.busyMinMs ?? usualMinMs)) return 'undecided';
+    const answered = (child.answered ?? 0) - measurement.answered;
+    const hadShortCalls = isWaiting && hadMs <= SHORT_CALL_MS * answered;
+    this.#record(child, measurement, need, use, now);
+    return keepsBusy && !hadShortCalls ? 'busy' : 'normal';
   }
 
-  #record(measurement: Measurement, need: ProcessorNeed, use: AccountUse, now: number): void {
+  #record(
+    { answered = 0 }: ScheduledChild,
+    measurement: Measurement,
+    need: ProcessorNeed,
+    use: AccountUse,
+    now: number,
+  ): void {
     // After its end a child has used nothing.
     this.#addUse(use, Math.max(0, need.hadMs - measurement.need.hadMs), now);
-    Object.assign(measurement, { at: now, need });
+    Object.assign(measurement, { at: now, need, answered });
   }
 }
 

@@ -52,6 +52,8 @@ export class LoadedChild {
   readonly startedAt = Date.now();
   lastUsedAt = Date.now();
   running = 0;
+  /** Number of calls that the child has answered: no refused one, and none that was aborted. */
+  answered = 0;
   #sampledMs = 0;
   /** Whether the supervisor is stopping the child, so that its exit is no crash. */
   isStopping = false;
@@ -190,6 +192,7 @@ export class LoadedChild {
         ...(signal ? { signal } : {}),
         ...(deltas ? { onDelta: deltas.receive } : {}),
       });
+      this.answered += 1;
       const result = this.#maskResult(fromOutcome(outcome));
       return deltas ? await endInTime(deltas, result, call) : result;
     } catch (error) {

@@ -5,6 +5,7 @@ import { CpuScheduler, type ScheduledChild, UPDATE_EVERY_MS } from '../../../sup
 interface Actor extends ScheduledChild {
   busyMinMs?: number;
   running: number;
+  answered: number;
   hadMs: number;
   waitedMs: number;
   /** Whether it was in the idle class, and the classes of its account, without repetitions. */
@@ -16,6 +17,7 @@ function actor(installationId: string, accountId = installationId): Actor {
   const ofAccount: string[] = [];
   const self: Actor = {
     running: 0,
+    answered: 0,
     hadMs: 0,
     waitedMs: 0,
     decisions,
@@ -146,6 +148,35 @@ t.test('nor is one that still waits for the garbage collection after its last ca
   stage.pass(1_500, [one, 0.015, 0.985]);
   stage.pass(5_000, [one, 0, 0]);
   t.same(one.decisions, [false]);
+});
+
+t.test('a plugin that had to wait is no hog while it answers short calls; one of long calls is', async (t) => {
+  const [short, long] = [actor('a'), actor('b')];
+  const stage = new Stage();
+  short.running = 32;
+  long.running = 32;
+  // Calls of 2 ms and of 20.
+  for (let update = 1; update <= 1_000; update += 1) {
+    stage.pass(UPDATE_EVERY_MS, [short, 0.1, 0.9], [long, 0.1, 0.9]);
+    short.answered += 1;
+    if (update % 10 === 0) long.answered += 1;
+  }
+  t.same(short.decisions, [false]);
+  t.same(short.ofAccount, ['light']);
+  t.same(long.decisions, [false, true]);
+  stage.pass(2_000, [short, 0.1, 0.9]);
+  t.same(short.decisions, [false, true], 'answers save up no time');
+});
+
+t.test('a child that need not wait is CPU-bound however short its calls are', async (t) => {
+  const one = actor('a');
+  const stage = new Stage();
+  one.running = 32;
+  for (let update = 0; update < 10; update += 1) {
+    stage.pass(UPDATE_EVERY_MS, [one, 1, 0]);
+    one.answered += 10;
+  }
+  t.same(one.decisions, [false, true]);
 });
 
 t.test('the classes of a child that is about to start', async (t) => {
