@@ -177,7 +177,9 @@ t.test('a busy bundler rejects a build of the account that fills it, and accepts
 
 t.test('uploads at once are bounded', async (t) => {
   const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+  let begun = 0;
   const slow = async () => {
+    begun += 1;
     await gate;
     return introspect();
   };
@@ -188,7 +190,7 @@ t.test('uploads at once are bounded', async (t) => {
   const send = (semVer: string) =>
     ann.send({ method: 'POST', url: `/api/plugins/${id}/versions/zip`, ...upload(zip, semVer) });
   const first = [send('1.0.0'), send('1.0.1')];
-  await sleep(300);
+  while (begun < 2) await sleep(5);
   const third = await send('1.0.2');
   t.equal(third.status, 429);
   t.equal(third.body.code, 'rate_limited');

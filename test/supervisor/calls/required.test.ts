@@ -338,11 +338,13 @@ t.test('compaction asks the required plugin before others', async (t) => {
 
 t.test('a plugin that is uninstalled, paused or reconfigured while an earlier one runs', async (t) => {
   const account = 'changes';
-  await fixture.install({
+  const slow = await fixture.install({
     slug: 'slow',
     account,
+    capabilities: ['host.storage'],
     code: `middleware.inboundMessage = async (ctx) => {
-    if (ctx.message.text === 'wait') await new Promise((resolve) => setTimeout(resolve, 700));
+    if (ctx.message.text !== 'wait') return {};
+    while ((await host.storage.get('go on')) === null) await new Promise((resolve) => setTimeout(resolve, 20));
     return {};
   };`,
   });
@@ -360,6 +362,10 @@ t.test('a plugin that is uninstalled, paused or reconfigured while an earlier on
   await change(gone, `status = 'uninstalling'`);
   await change(paused, `status = 'paused'`);
   await change(changed, `settings = '{"suffix": "new"}'`);
+  await fixture.pool.query(
+    `INSERT INTO installation_storage (installation_id, key, value, size_bytes) VALUES ($1, 'go on', '1', 1)`,
+    [slow.installationId],
+  );
   const { body } = await answer;
   t.equal(body.context.message.text, 'wait new');
   t.same(

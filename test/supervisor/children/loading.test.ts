@@ -112,7 +112,7 @@ t.test('registration ends with the first turn', async (t) => {
     setTimeout(() => { middleware.systemPrompt = () => 0; }, 1);`),
   );
   t.match(await callTool(child, 'run'), { answer: /tools is closed/ });
-  await sleep(50);
+  while (child.lines.length === 0) await sleep(5);
   t.match(child.lines, [{ level: 'error', message: /middleware is closed/ }]);
 });
 
