@@ -12,6 +12,19 @@ import { type Teardown, testDatabase } from '../../runner/harness.ts';
 const onError = () => undefined;
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
+/** Does it some times. @returns the milliseconds of the fastest: a busy machine is slow now and then, a poll each time */
+async function timeFastest(work: () => Promise<unknown>): Promise<number> {
+  const times: number[] = [];
+  for (let count = 0; count < 5; count += 1) {
+    // After a job its worker looks for the next one by itself.
+    await pause(100);
+    const started = performance.now();
+    await work();
+    times.push(performance.now() - started);
+  }
+  return Math.min(...times);
+}
+
 async function setUp(test: Teardown) {
   const { pool } = await testDatabase(test);
   const listener = await openListener(pool, onError);
@@ -29,24 +42,32 @@ t.test('a job exists if and when its transaction commits, and is worked on at on
     await queues.send(tx, 'events', { eventId: 'gone', installationId: 'i' });
     throw new Error('rolled back');
   }).catch(onError);
-  const started = performance.now();
-  await inTransaction(pool, (tx) => queues.send(tx, 'events', { eventId: 'kept', installationId: 'i' }));
-  while (worked.length === 0) await pause(1);
-  t.ok(performance.now() - started < 500, `${performance.now() - started} ms, without waiting for a poll`);
+  const kept: string[] = [];
+  const fastest = await timeFastest(async () => {
+    kept.push(`kept ${kept.length}`);
+    const eventId = kept.at(-1) ?? '';
+    await inTransaction(pool, (tx) => queues.send(tx, 'events', { eventId, installationId: 'i' }));
+    while (worked.length < kept.length) await pause(1);
+  });
+  t.ok(fastest < 500, `${fastest} ms, without waiting for a poll`);
   await pause(100);
-  t.strictSame(worked, ['kept']);
+  t.strictSame(worked, kept);
 });
 
 t.test('jobs of one installation come one after another, others pass by', async (t) => {
   const { pool, queues } = await setUp(t);
   const order: string[] = [];
   let running = 0;
+  const { promise: passed, resolve: pass } = Promise.withResolvers<void>();
   queues.work('events', async ({ eventId, installationId }) => {
-    if (installationId === 'slow') running += 1;
-    t.ok(running <= 1);
-    await pause(installationId === 'slow' ? 150 : 1);
-    if (installationId === 'slow') running -= 1;
+    if (installationId === 'slow') {
+      running += 1;
+      t.equal(running, 1);
+      await passed;
+      running -= 1;
+    }
     order.push(eventId);
+    if (eventId === 'q3') pass();
   });
   for (const n of [1, 2, 3])
     await queues.send(
@@ -67,7 +88,7 @@ t.test('jobs of one installation come one after another, others pass by', async 
     order.filter((id) => id.startsWith('s')),
     ['s1', 's2', 's3'],
   );
-  t.ok(order.indexOf('q3') < order.indexOf('s3'), order.join());
+  t.ok(order.indexOf('q3') < order.indexOf('s1'), order.join());
 });
 
 t.test('one account does not take all places, and one that has none goes first', async (t) => {
@@ -181,9 +202,10 @@ t.test('an introspection is requested, answered and deleted; without a superviso
     if (await findIntrospection(pool, introspectionId))
       await answerIntrospection(pool, introspectionId, { ok: false, message: 'no', stack: 'at x' });
   });
-  const started = performance.now();
-  t.match(await claimNext(), { ok: false, message: 'no', stack: 'at x' });
-  t.ok(performance.now() - started < 450, `${performance.now() - started} ms, without a poll`);
+  const fastest = await timeFastest(async () =>
+    t.match(await claimNext(), { ok: false, message: 'no', stack: 'at x' }),
+  );
+  t.ok(fastest < 450, `${fastest} ms, without a poll`);
   t.equal((await pool.query('SELECT 1 FROM introspections')).rows.length, 0);
 });
 
