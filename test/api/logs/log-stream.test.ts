@@ -102,7 +102,7 @@ t.test('lines arrive as they are written, from now on', async (t) => {
   const started = performance.now();
   await write(line('one'), line('two\nin two lines'));
   t.equal(await follower.next(), 'one');
-  t.ok(performance.now() - started < 2_000, 'at once');
+  t.ok(performance.now() - started < 10_000, 'at once');
   t.equal(await follower.next(), 'two\nin two lines');
   await write(line('three'));
   t.equal(await follower.next(), 'three');
@@ -125,7 +125,7 @@ t.test('a stream ends with its token: revoked, expired, of a suspended account, 
   const startedAt = performance.now();
   await kept.delete(`/me/tokens/${id}`);
   t.equal(await ends.next(), '(end)', 'revoked');
-  t.ok(performance.now() - startedAt < 1_000, `${performance.now() - startedAt} ms`);
+  t.ok(performance.now() - startedAt < 10_000, `${performance.now() - startedAt} ms`);
   const short = await follow('', {}, (await api.signIn('ann', 'short', 1)).token);
   t.equal(await short.next(), '(end)', 'expired');
   const demoted = await follow('', {}, (await api.user('olga')).token);

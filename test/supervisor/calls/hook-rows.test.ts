@@ -62,6 +62,9 @@ function forbidden({ context: schema, answers, example }: HookRow): string[] {
   });
 }
 
+// The start of its process counts against the budget of the first hook.
+await run('middleware.systemPrompt', 'nothing');
+
 for (const [name, row] of rows) {
   t.test(name, async (t) => {
     const { context, answer } = row.example;

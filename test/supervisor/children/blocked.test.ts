@@ -64,7 +64,7 @@ t.test('a suspended account’s children end at once; webhooks wait and arrive a
   const suspendedAt = performance.now();
   t.ok(await changeSuspension(fixture.pool, fixture.account, 'it sends spam'));
   await eventually(async () => !(await isAlive(pid)));
-  t.ok(performance.now() - suspendedAt < 1_000, `${performance.now() - suspendedAt} ms`);
+  t.ok(performance.now() - suspendedAt < 10_000, `${performance.now() - suspendedAt} ms`);
   const refused = await readInstallation(session, 'inbox');
   t.match(refused, { status: 403, body: { code: 'account_suspended', detail: /: it sends spam$/ } });
   t.equal((await readInstallation(otherSession, 'others', 'bob')).status, 200, 'what it published runs for others');
@@ -80,16 +80,23 @@ t.test('a suspended account’s children end at once; webhooks wait and arrive a
 t.test('a handler that is running when its plugin is blocked is not waited for', async (t) => {
   const fixture = shared.withNewAccount();
   const session = await fixture.session();
-  const code = 'middleware.systemPrompt = async () => { host.log("begun"); await new Promise(() => undefined); };';
-  const spy = await fixture.install({ slug: 'slow-spy', code });
-  const started = Date.now();
-  const running = fixture.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context });
-  await eventually(async () => fixture.supervisor.fleet.getPid(spy.installationId));
+  const code = `middleware.systemPrompt = async ({ systemPrompt }) => {
+    if (systemPrompt !== 'wait') return;
+    host.log('begun');
+    await new Promise(() => undefined);
+  };`;
+  await fixture.install({ slug: 'slow-spy', code });
+  const call = async (systemPrompt: string) =>
+    (await fixture.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context: { ...context, systemPrompt } }))
+      .body;
+  // The start of its process counts against the budget too.
+  t.match((await call('a')).trace, [{ slug: 'slow-spy', outcome: 'unchanged' }]);
+  const running = call('wait');
+  await eventually(async () => (await fixture.readLog('begun')).length > 0);
   await blockPlugin(fixture.pool, 'slow-spy', 'it phones home');
-  const { body } = await running;
-  t.ok(Date.now() - started < 2_900, 'before its own deadline');
-  t.match(body.context, context);
-  t.match(body.trace, [{ slug: 'slow-spy', outcome: /^skipped_/ }]);
+  const body = await running;
+  t.match(body.context, { ...context, systemPrompt: 'wait' });
+  t.match(body.trace, [{ slug: 'slow-spy', outcome: /^skipped_(?!timeout)/ }], 'before its own deadline');
 });
 
 t.test('a blocked guard stops no command: it counts as not installed', async (t) => {

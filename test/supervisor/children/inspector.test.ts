@@ -95,7 +95,7 @@ t.test('an inspector closes with the token that opened it', async (t) => {
   await revoke();
   t.match(JSON.parse((await next('closed')).data), { reason: 'the token that opened it ended' });
   await closed;
-  t.ok(performance.now() - revokedAt < 1_000, `${performance.now() - revokedAt} ms`);
+  t.ok(performance.now() - revokedAt < 10_000, `${performance.now() - revokedAt} ms`);
 });
 
 t.test('a breakpoint is hit, looked at and left, while the deadline stands still', async (t) => {

@@ -381,7 +381,7 @@ for (const [how, { vanish, comeBack }] of Object.entries(vanishings))
     const stopped = performance.now();
     const back = await Promise.all(
       accounts.map(async (account) => {
-        while (!isGood(await callOnce(account, second)));
+        while (!isGood(await callOnce(account, second))) await sleep(50);
         return performance.now() - stopped;
       }),
     );
@@ -440,6 +440,8 @@ const LOOK_MS = 15_000;
 tap.test(
   'webhook requests are told to the owner of their account alone, and to all where it does not answer',
   async (t) => {
+    // The owner that an API reads at the begin of a move no longer is the owner after it.
+    await settled();
     const listener = await openListener(pool, (error) => t.comment(error.message));
     t.teardown(() => listener.close());
     const told: string[] = [];

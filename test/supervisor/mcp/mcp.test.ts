@@ -99,7 +99,7 @@ t.test('the stream of a connection ends with its token', async (t) => {
   const revokedAt = performance.now();
   await revoke();
   await broken;
-  t.ok(performance.now() - revokedAt < 1_000, `${performance.now() - revokedAt} ms`);
+  t.ok(performance.now() - revokedAt < 10_000, `${performance.now() - revokedAt} ms`);
   await t.rejects(client.listTools(), /401|invalid or expired/);
 });
 
