@@ -73,7 +73,7 @@ t.test('a stop lets running calls finish, within its grace', async (t) => {
   await child.load(bundleOf(toolOf('await new Promise((resolve) => setTimeout(resolve, args)); return "done";')));
   const quick = callTool(child, 'run', 50);
   const slow = t.rejects(callTool(child, 'run', 5_000), errorOf('dead'));
-  const stopping = child.stop({ graceMs: 500 });
+  const stopping = child.stop({ graceMs: 2_000 });
   t.equal(child.state, 'draining');
   await t.rejects(callTool(child, 'run', 1), errorOf('dead'));
   t.same(await quick, { outcome: 'answered', answer: 'done' });
@@ -84,7 +84,7 @@ t.test('a stop lets running calls finish, within its grace', async (t) => {
 t.test('a stop is polite first: what listens leaves by itself, what does not is killed', async (t) => {
   const polite = testChild(t, jail);
   await polite.load(bundleOf(toolOf('return 1;')));
-  t.match(await polite.stop({ graceMs: 1_000 }), { code: 0, signal: null, requested: true, gone: true });
+  t.match(await polite.stop({ graceMs: 30_000 }), { code: 0, signal: null, requested: true, gone: true });
   const deaf = testChild(t, jail);
   await deaf.load(bundleOf(toolOf('for (;;);')));
   callTool(deaf, 'run').catch(() => undefined);

@@ -1,5 +1,5 @@
 /** `host.ssh` against a real OpenSSH server. */
-import { existsSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
@@ -220,10 +220,13 @@ for (const [name, what] of Object.entries(changes))
 
 t.test('connections', { skip: noSshd }, async (t) => {
   await t.test('are bounded per installation', async (t) => {
-    const { run, fixture } = await bench(t, {}, { sshBounds: { total: 10, perInstallation: 2, idleMs: 60_000 } });
-    const two = [run('sleep 2'), run('sleep 2')];
+    const bounds = { total: 10, perInstallation: 2, idleMs: 60_000 };
+    const { run, fixture, sshd } = await bench(t, {}, { sshBounds: bounds });
+    const done = join(sshd.folder, 'done');
+    const two = [1, 2].map(() => run(`until [ -e ${done} ]; do sleep 0.1; done`));
     await eventually(async () => fixture.supervisor.ssh.size === 2);
     t.match(await run('id'), /2 SSH commands are running already/);
+    writeFileSync(done, '');
     t.match(await Promise.all(two), [{ exitCode: 0 }, { exitCode: 0 }]);
   });
   await t.test('close when they are idle, and when the installation changes', async (t) => {
