@@ -318,7 +318,8 @@ t.test('what is listened to while a lost connection takes its locks again is hea
   await locked;
   await eventually(async () => {
     const { rows } = await pool.query(
-      `SELECT 1 FROM pg_stat_activity WHERE query LIKE 'SELECT pg_try_advisory_lock_shared%' AND pid <> ALL ($1)`,
+      `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND pid <> ALL ($1)
+         AND query LIKE 'SELECT pg_try_advisory_lock_shared%'`,
       [before],
     );
     return rows.length > 0;
