@@ -112,7 +112,9 @@ t.test('the port for operators', async (t) => {
   const health = await (await fetch(`${supervisor.opsUrl}/healthz`)).json();
   t.match(health, { status: 'ok', sandbox: { state: storage.sandbox.state } });
   t.equal((await fetch(`${supervisor.opsUrl}/readyz`)).status, 200);
-  const metrics = await (await fetch(`${supervisor.opsUrl}/metrics`)).text();
-  t.match(metrics, /bulkhead_children\{state="spare"\} 1/);
+  await eventually(async () => {
+    const metrics = await (await fetch(`${supervisor.opsUrl}/metrics`)).text();
+    return /bulkhead_children\{state="spare"\} 1/.test(metrics);
+  });
   t.equal(await supervisor.stop(), 0);
 });

@@ -356,9 +356,15 @@ t.test('a supervisor that is killed in the middle delivers each once', async (t)
   );
   const count = async () =>
     (await fixture.pool.query(`SELECT text FROM session_messages WHERE text LIKE 'k%'`)).rows.map(({ text }) => text);
+  // They are delivered one after the other, and this one waits: or all might be done before the kill.
+  const holder = await fixture.pool.connect();
+  await holder.query('BEGIN');
+  await holder.query(`SELECT 1 FROM reminders WHERE session_id = $1 AND id = 'k10' FOR UPDATE`, [session]);
   const killed = await startProcess(t, fixture);
   await eventually(async () => (await count()).length > 0);
   await killed.kill();
+  await holder.query('ROLLBACK');
+  holder.release();
   t.ok((await count()).length < 20, 'it was killed in the middle');
   const next = await startProcess(t, fixture);
   await eventually(async () => (await count()).length >= 20);
