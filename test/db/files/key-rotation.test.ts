@@ -67,7 +67,13 @@ t.test('under load every read answers, every write stays, and all end under the 
 
 t.test('killed in the middle, it is finished by the next call, with the same key', async (t) => {
   const { pool, dataDir, installationId, keysInUse, env } = await filled(t);
+  // It waits for the last one, or all might be sealed before it is killed.
+  const holder = await pool.connect();
+  await holder.query('BEGIN');
+  await holder.query('SELECT 1 FROM installation_secrets ORDER BY name DESC LIMIT 1 FOR UPDATE');
   await cutOff(env, /secrets sealed$/, 'rotate-key');
+  await holder.query('ROLLBACK');
+  holder.release();
   const middle = await keysInUse();
   t.equal(middle.length, 2, 'some are sealed anew and some are not');
   const result = await operator(env, 'rotate-key', '--json');
