@@ -277,7 +277,7 @@ export const records: Chapter = {
         const line = await watch.find('host.log', ({ message }) => message === 'info resumed');
         const response = await fetch(`${run.addresses.rest}/plugin-logs/stream?installationId=${installationId}`, {
           headers: { authorization: `Bearer ${run.own.token}`, 'last-event-id': line.id },
-          signal: AbortSignal.timeout(10_000),
+          signal: AbortSignal.timeout(45_000),
         });
         let text = '';
         for await (const chunk of decode(response.body ?? Readable.from([]))) {

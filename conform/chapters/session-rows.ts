@@ -276,7 +276,8 @@ export const sessions: Chapter = {
       const session = await run.newSession('streamed');
       const response = await fetch(`${run.own.sessionsUrl}/sessions/stream`, {
         headers: { authorization: `Bearer ${run.own.token}` },
-        signal: AbortSignal.timeout(15_000),
+        // A message waits while an older transaction of another client of the database may commit one before it.
+        signal: AbortSignal.timeout(45_000),
       });
       expect(response.headers.get('content-type'), /^text\/event-stream/);
       await append(run, session, [{ role: 'user', text: 'seen in the stream' }]);

@@ -267,7 +267,8 @@ t.test('a message notifies the supervisors only while somebody reads', async (t)
   t.match(await second.next(), { data: { message: { text: 'three' } } });
   await append(pool, 'four');
   t.match(await second.next(), { data: { message: { text: 'four' } } });
-  t.ok(performance.now() - startedAt < 10_000, 'before the stream looks by itself');
+  // A transaction of another test file may be open on this server, for which the stream waits.
+  t.ok(performance.now() - startedAt < 14_000, 'before the stream looks by itself');
   second.close();
 });
 
