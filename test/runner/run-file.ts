@@ -120,7 +120,8 @@ export async function runTogether(files: readonly string[], root: string): Promi
     const { milliseconds } = times.get(file) ?? NO_TIME;
     if (!Number.isNaN(processorMilliseconds)) times.set(file, { milliseconds, processorMilliseconds });
   });
-  const ended = await runParsed([...TEST_FLAGS, SHARED_PROCESS, ...files], root, parser);
+  const list = { TEST_FILES: files.join('\n') };
+  const ended = await runParsed([...TEST_FLAGS, SHARED_PROCESS, files[0] ?? ''], root, parser, list);
   const isComplete = finished.length === files.length;
   const hasFailures = [...byFile.values()].some(({ failures }) => failures.length > 0);
   // Why the process ended badly, if no failure explains it, is reported by the file that ran last: any of them may be to blame.
@@ -155,8 +156,13 @@ class Results {
   readonly skipped: string[] = [];
 }
 
-async function runParsed(words: readonly string[], root: string, parser: Parser): Promise<Run> {
-  const ended = await run([process.execPath, ...words], root, (chunk) => parser.write(chunk));
+async function runParsed(
+  words: readonly string[],
+  root: string,
+  parser: Parser,
+  settings: Readonly<Record<string, string>> = {},
+): Promise<Run> {
+  const ended = await run([process.execPath, ...words], root, (chunk) => parser.write(chunk), settings);
   await new Promise<void>((resolve) => {
     parser.once('complete', () => resolve());
     parser.end();
@@ -233,9 +239,14 @@ const pickTimes = ({ milliseconds, processorMilliseconds }: Pick<Run, 'milliseco
   processorMilliseconds,
 });
 
-function run([program, ...words]: readonly [string, ...string[]], cwd: string, onOutput: (chunk: string) => void) {
+function run(
+  [program, ...words]: readonly [string, ...string[]],
+  cwd: string,
+  onOutput: (chunk: string) => void,
+  settings: Readonly<Record<string, string>> = {},
+) {
   const started = Date.now();
-  const env = { ...process.env, TAP_TIMEOUT: String(amount(TEST_TIMEOUT_S)), NO_COLOR: '1' };
+  const env = { ...process.env, ...settings, TAP_TIMEOUT: String(amount(TEST_TIMEOUT_S)), NO_COLOR: '1' };
   const child = spawn(program, words, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   let errorOutput = '';

@@ -12,33 +12,21 @@ const JOBS = Math.max(6, availableParallelism());
  * the processes that its small files share.
  */
 const LONGEST: readonly string[] = [
-  'test/console/console.test.ts',
   'test/console',
-  'test/sdk',
   'test/supervisor',
+  'test/sdk',
+  'test/console/console.test.ts',
   'test/storm',
-  'test/api',
-  'test/examples',
-  'test/conform/conform.test.ts',
-  'test/api/installations/secret-canaries.test.ts',
   'test/deploy',
-  'test/supervisor/jail/walls.test.ts',
+  'test/api',
+  'test/docs',
+  'test/conform',
+  'test/examples',
   'test/db',
-  'test/deploy/crash.test.ts',
-  'test/deploy/cluster-record.test.ts',
   'test/corpora',
-  'test/deploy/local.test.ts',
-  'test/deploy/prometheus.test.ts',
-  'test/deploy/replace.test.ts',
-  'test/api/package/uploads.test.ts',
-  'test/deploy/database-faults.test.ts',
-  'test/deploy/backup.test.ts',
-  'test/deploy/debian-packages.test.ts',
-  'test/deploy/no-bubblewrap.test.ts',
-  'test/corpora/zips.test.ts',
-  'test/deploy/stopping.test.ts',
-  'test/deploy/data-dir-owner.test.ts',
-  'test/deploy/npm-start.test.ts',
+  'test/end-to-end',
+  'test/supervisor/jail/walls.test.ts',
+  'test/supervisor/jail/jail.test.ts',
 ];
 
 /**
@@ -52,8 +40,9 @@ const ALONE: readonly string[] = [
 ];
 
 /** Rooms whose small files share processes: of a small file, the imports take longer than the tests. */
-const SHARED_ROOMS =
-  /^test\/(api|conform|corpora|db|deploy|docs|examples|house|sandbox-child|sdk|service|storm|supervisor)\//;
+const SHARED_ROOMS = /^test\/(api|db|deploy|examples|sdk|service|supervisor)\//;
+/** Rooms with few small files, which share processes with each other. */
+const SMALL_ROOMS = /^test\/(docs|house|runner|sandbox-child|storm)\//;
 /** Files that measure or change their whole process: its memory, open files, processor time or environment. */
 const OWN_PROCESS: readonly string[] = [
   'test/api/package/zip-rules.test.ts',
@@ -99,6 +88,41 @@ const LONG_TOGETHER: readonly (readonly string[])[] = [
     'test/libraries/libraries.test.ts',
     'test/simulation/cluster-simulation.test.ts',
   ],
+  // The first measures the memory of its process. Both start processes.
+  ['test/api/package/uploads.test.ts', 'test/api/installations/secret-canaries.test.ts'],
+  [
+    'test/conform/conform.test.ts',
+    'test/conform/check-runtime.test.ts',
+    'test/conform/account.test.ts',
+    'test/conform/mutations.test.ts',
+  ],
+  [
+    'test/corpora/zips.test.ts',
+    'test/corpora/foreign-lists.test.ts',
+    'test/corpora/semver.test.ts',
+    'test/corpora/yaml.test.ts',
+    'test/corpora/test262/test262.test.ts',
+  ],
+  // Two of them install the packages of an object store.
+  [
+    'test/deploy/cluster-record.test.ts',
+    'test/db/files/shared-blobs.test.ts',
+    'test/deploy/crash.test.ts',
+    'test/deploy/stopping.test.ts',
+    'test/deploy/data-dir-owner.test.ts',
+  ],
+  [
+    'test/deploy/local.test.ts',
+    'test/deploy/prometheus.test.ts',
+    'test/deploy/no-bubblewrap.test.ts',
+    'test/deploy/backup.test.ts',
+  ],
+  [
+    'test/deploy/replace.test.ts',
+    'test/deploy/database-faults.test.ts',
+    'test/deploy/debian-packages.test.ts',
+    'test/deploy/npm-start.test.ts',
+  ],
 ];
 /** Every file and room that this schedule names. */
 export const NAMED: readonly string[] = [...LONGEST, ...ALONE, ...OWN_PROCESS, ...LONG_TOGETHER.flat()];
@@ -106,13 +130,14 @@ export const NAMED: readonly string[] = [...LONGEST, ...ALONE, ...OWN_PROCESS, .
  * Few enough that no process runs longer than the longest files. Each further process costs more than a second of processor
  * time: its imports, and a first fixture that V8 has not compiled yet.
  */
-const FILES_PER_PROCESS = 16;
+const FILES_PER_PROCESS = 26;
 
 /** Which files run in one process, one after the other: small ones of one room, and the long ones named above. */
 export function groupFiles(files: readonly string[]): string[][] {
-  const isShared = (file: string): boolean => SHARED_ROOMS.test(file) && !NAMED.includes(file);
-  const byRoom = Object.values(Object.groupBy(files.filter(isShared), findRoom));
-  const groups = byRoom.flatMap((inRoom = []) => {
+  const isSmall = (file: string): boolean => SMALL_ROOMS.test(file);
+  const isShared = (file: string): boolean => (SHARED_ROOMS.test(file) || isSmall(file)) && !NAMED.includes(file);
+  const byRoom = Object.groupBy(files.filter(isShared), (file) => (isSmall(file) ? 'small' : findRoom(file)));
+  const groups = Object.values(byRoom).flatMap((inRoom = []) => {
     const processes = Math.ceil(inRoom.length / FILES_PER_PROCESS);
     // Dealt out in turn: neighbours by name are often similar, and similarly long.
     return Array.from({ length: processes }, (_, process) => inRoom.filter((_, at) => at % processes === process));

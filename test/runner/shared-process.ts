@@ -1,6 +1,6 @@
 /**
- * Runs the test files of its arguments one after the other in this process: a small file spends most of its processor time on
- * importing the service and on the first fixture.
+ * Runs the test files that `TEST_FILES` lists, a line each, one after the other in this process: a small file spends most of
+ * its processor time on importing the service and on the first fixture.
  *
  * A file's `t` is a test of its own here, so its teardowns run before the next file begins.
  */
@@ -32,9 +32,11 @@ function describeModule(importer: string): string {
   return `data:text/javascript,${encodeURIComponent(lines.join('\n'))}`;
 }
 
+// tap names the folders of tests after the arguments: all files make too long a name.
+const files = (process.env.TEST_FILES ?? '').split('\n');
 // Each file has its own time limit.
 t.setTimeout(0);
-for (const file of process.argv.slice(2)) {
+for (const file of files) {
   await t.test(file, async (test) => {
     setCurrentTest(test);
     await import(pathToFileURL(resolve(file)).href);
