@@ -22,6 +22,7 @@ import { issueRecordedToken } from '../../service/identity/recorded-tokens.ts';
 import { openSignIn } from '../../service/identity/sign-in.ts';
 import { openTokenExchange } from '../../service/identity/token-exchange.ts';
 import { openIssuer, openVerifier } from '../../service/identity/tokens.ts';
+import type { Loaded } from '../../supervisor/children/child.ts';
 import { ChildError } from '../../supervisor/children/child-errors.ts';
 import { introspect } from '../../supervisor/children/introspect.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
@@ -176,18 +177,37 @@ export async function listen({ app }: ApiFixture): Promise<number> {
   return (app.server.address() as AddressInfo).port;
 }
 
-/** What the supervisor's worker does for a question of the API, without the queue between. */
+/** What the bundles of this process register, by their hash, with the name that each had in stack traces. */
+const introspected = new Map<string, { readonly sourceName: string; readonly loaded: Loaded }>();
+
+/**
+ * What the supervisor's worker does for a question of the API, without the queue between. A bundle that loads is loaded once:
+ * most tests publish one of a few, each time in a child process.
+ */
 async function jailedIntrospect(blobs: Blobs): Promise<Introspect> {
   const { jail } = await openSharedSandbox();
   return async ({ bundleSha256, sourceName }): Promise<Introspection> => {
+    const known = introspected.get(bundleSha256);
+    if (known) return renameSource(known, sourceName);
     try {
       const bundle = (await blobs.read(bundleSha256)).toString('utf8');
-      return { ok: true, ...(await introspect(jail, bundle, sourceName)) } as Introspection;
+      const loaded = await introspect(jail, bundle, sourceName);
+      introspected.set(bundleSha256, { sourceName, loaded: structuredClone(loaded) });
+      return { ok: true, ...loaded } as Introspection;
     } catch (error) {
       if (!(error instanceof ChildError)) throw error;
       return { ok: false, message: error.message, ...(error.pluginStack ? { stack: error.pluginStack } : {}) };
     }
   };
+}
+
+function renameSource(
+  known: { readonly sourceName: string; readonly loaded: Loaded },
+  sourceName: string,
+): Introspection {
+  const { places, ...loaded } = structuredClone(known.loaded);
+  const renamed = Object.entries(places).map(([name, stack]) => [name, stack.replaceAll(known.sourceName, sourceName)]);
+  return { ok: true, ...loaded, places: Object.fromEntries(renamed) } as Introspection;
 }
 
 /** Longer than any update of these tests takes. */
