@@ -37,7 +37,7 @@ import {
   startModelServer,
   stream,
 } from '../supervisor/host/model-server.ts';
-import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { eventually, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
 t.setTimeout(180_000);
 
@@ -624,10 +624,10 @@ for (const { name, framework, ways } of listWays(false))
       const stop = new AbortController();
       model.answers = [callThenSay(`${account}__wait`, {}, 'c2', 'Never.')];
       const running = run(framework, isStreamed, { ...turn, text: 'wait', signal: stop.signal });
-      while ((await countLines(account, 'waiting')) === 0) await new Promise((resolve) => setImmediate(resolve));
+      await eventually(async () => (await countLines(account, 'waiting')) > 0);
       stop.abort(new Error('the user left'));
       await running;
-      while ((await countLines(account, 'aborted')) === 0) await new Promise((resolve) => setImmediate(resolve));
+      await eventually(async () => (await countLines(account, 'aborted')) > 0);
       t.pass('the handler was aborted');
     });
 

@@ -1,6 +1,7 @@
 /** A new key for stored secrets: no reader and no writer notices, and a rotation that is cut off is finished by the next. */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import t, { type Test } from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
@@ -11,6 +12,8 @@ import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { temporaryFolder, testDatabase } from '../../runner/harness.ts';
 
 const COUNT = 900;
+/** Between two reads of a reader, milliseconds: enough of them meet the rotation. */
+const PAUSE_MS = 2;
 const nameOf = (index: number): string => `secret${index}`;
 
 async function filled(t: Test) {
@@ -47,11 +50,13 @@ t.test('under load every read answers, every write stays, and all end under the 
       if (!(await readSecret(pool, elsewhere, installationId, nameOf(index)))?.startsWith('value'))
         throw new Error('lost');
       reads += 1;
+      await sleep(PAUSE_MS);
     }
   };
   const write = async (): Promise<void> => {
     for (let index = 0; !isOver; index = (index + 11) % COUNT) {
       await saveSecret(pool, elsewhere, installationId, nameOf(index), `value ${index} again`);
+      await sleep(PAUSE_MS);
     }
   };
   const load = [read(), read(), write()];
