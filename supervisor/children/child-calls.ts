@@ -28,6 +28,10 @@ export interface InvokeOptions {
  * deadline before the child is killed, so that it has ended within 100 ms. Milliseconds.
  */
 const ABORT_WITHIN_MS = 50;
+/** CPU time that a child must have had in it. On a busy machine, one that had less may not have read the cancellation yet. */
+const ABORT_CPU_MS = 25;
+/** A child that still had less is killed nevertheless. Milliseconds. */
+const ABORT_WITHIN_MAX_MS = 1_000;
 
 const DONE = Promise.resolve();
 
@@ -36,9 +40,16 @@ export interface CallBounds {
   readonly callsWaiting: number;
 }
 
+interface CalledProcess {
+  /** Ends a process whose code hangs. */
+  kill(why: string): void;
+  /** CPU time that it has used, milliseconds. */
+  usedMs(): number;
+}
+
 export class ChildCalls {
   readonly connection: ChildConnection;
-  readonly #kill: (why: string) => void;
+  readonly #process: CalledProcess;
   readonly #slots: CallSlots;
   /** Calls that the child has not answered. At most sixteen, so a search is faster than a map. */
   readonly #running: Call[] = [];
@@ -46,11 +57,10 @@ export class ChildCalls {
   #areHeld = false;
   #onIdle: (() => void) | null = null;
 
-  /** @param kill ends a child whose code hangs */
-  constructor(connection: ChildConnection, kill: (why: string) => void, bounds: CallBounds = limits) {
+  constructor(connection: ChildConnection, process: CalledProcess, bounds: CallBounds = limits) {
     this.#slots = new CallSlots(bounds.callsInFlight, bounds.callsWaiting);
     this.connection = connection;
-    this.#kill = kill;
+    this.#process = process;
   }
 
   /** Whether a handler with this invocation id is running, so that a message may speak for it. */
@@ -120,13 +130,22 @@ export class ChildCalls {
 
   /** Kills a child that breaks the protocol. */
   kill(why: string): void {
-    this.#kill(`it broke the protocol: ${why}`);
+    this.#process.kill(`it broke the protocol: ${why}`);
   }
 
-  /** Kills the child unless the call is answered soon. */
+  /** Kills the child unless the call is answered soon, or as soon as the child has had a processor for long enough. */
   killIfHung(call: Call, why: string): void {
-    const deadline = new Deadline(ABORT_WITHIN_MS, () => this.#kill(why));
-    call.onAnswered = () => deadline.clear();
+    const before = this.#process.usedMs();
+    const look = (waitedMs: number): void => {
+      const deadline = new Deadline(ABORT_WITHIN_MS, () => {
+        const hasRun = this.#process.usedMs() - before >= ABORT_CPU_MS;
+        const nextMs = waitedMs + ABORT_WITHIN_MS;
+        if (hasRun || nextMs >= ABORT_WITHIN_MAX_MS) this.#process.kill(why);
+        else look(nextMs);
+      });
+      call.onAnswered = () => deadline.clear();
+    };
+    look(0);
   }
 }
 

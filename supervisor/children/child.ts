@@ -291,7 +291,8 @@ export class Child {
       onViolation: (reason: string) => this.#onViolation(reason),
     };
     const connection = new ChildConnection(stdout, stdin, handlers, bounds);
-    this.#pipes = { connection, calls: new ChildCalls(connection, (why) => this.kill(why), bounds), inspector };
+    const process = { kill: (why: string) => this.kill(why), usedMs: () => this.processorNeed().hadMs };
+    this.#pipes = { connection, calls: new ChildCalls(connection, process, bounds), inspector };
   }
 
   async #waitUntilReady(): Promise<void> {

@@ -219,7 +219,7 @@ t.test('answers to a call that is over, and second answers, are dropped', async 
 t.test('deltas reach their call, in order and before its answer; others are dropped', async (t) => {
   const peer = connect();
   const [arrived, kills] = [[] as unknown[], [] as string[]];
-  const calls = new ChildCalls(peer.connection, (why) => kills.push(why));
+  const calls = new ChildCalls(peer.connection, { kill: (why) => void kills.push(why), usedMs: () => 0 });
   const onDelta = async (delta: unknown) => {
     await turn();
     arrived.push(delta);
@@ -245,6 +245,42 @@ t.test('deltas reach their call, in order and before its answer; others are drop
   t.same(kills, ['it broke the protocol: more deltas than it may send ahead']);
   peer.connection.close(new ChildError('dead', 'it was killed'));
   await t.rejects(flooded, errorOf('dead'));
+});
+
+t.test('after its deadline, a child is killed when it computes on, and not while it has no processor', async (t) => {
+  // Timers of deadlines keep no process alive.
+  const alive = setInterval(() => undefined, 1_000);
+  t.teardown(() => clearInterval(alive));
+  const target = { kind: 'tools', name: 'x' } as const;
+  const killed = Promise.withResolvers<string>();
+  const looping = connect();
+  let usedMs = 0;
+  const process = { kill: killed.resolve, usedMs: () => (usedMs += 40) };
+  const hung = new ChildCalls(looping.connection, process).run(
+    target,
+    {},
+    { invocationId: 'a', deadlineAt: Date.now() },
+  );
+  await t.rejects(hung, errorOf('timeout'));
+  t.match(await killed.promise, /took longer than/);
+  looping.connection.close(new ChildError('dead', 'it was killed'));
+
+  const kills: string[] = [];
+  const starving = connect();
+  const looked = Promise.withResolvers<void>();
+  let looks = 0;
+  const lookAt = (): number => {
+    looks += 1;
+    if (looks === 5) looked.resolve();
+    return 0;
+  };
+  const calls = new ChildCalls(starving.connection, { kill: (why) => void kills.push(why), usedMs: lookAt });
+  await t.rejects(calls.run(target, {}, { invocationId: 'b', deadlineAt: Date.now() }), errorOf('timeout'));
+  await looked.promise;
+  starving.input.write(frame({ id: 0, result: { outcome: 'answered', answer: 'late' } }));
+  await turn();
+  t.same(kills, [], 'it answers when it has a processor');
+  starving.connection.close(new ChildError('dead', 'it was killed'));
 });
 
 t.test('the text of a child’s error response is dropped', async (t) => {

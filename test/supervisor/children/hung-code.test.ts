@@ -33,10 +33,10 @@ t.test('in a hook: the chain continues, the process has ended, and the next call
   t.equal(answer.body.context.systemPrompt, 'hang other');
   t.match(answer.body.trace, [{ outcome: 'skipped_timeout' }, { outcome: 'changed' }]);
   t.ok(took >= 2_900 && took < 3_000 + SLACK_MS, `took ${took} ms`);
-  // On a busy machine its new process may take longer than a hook's budget.
+  // On a busy machine the old process may end a moment later, and the new one take longer than a hook's budget.
   const next = await eventually(async () => {
     const { body } = await fixture.call('POST', path, { context });
-    return body.trace[0].outcome !== 'skipped_timeout' && body;
+    return body.trace[0].outcome === 'changed' && body;
   });
   t.equal(next.context.systemPrompt, 'a fine other');
   t.notOk(await isAlive(pid), 'the process is gone');
@@ -88,8 +88,8 @@ t.test('in a tool: the call answers at its deadline, and the next one works', as
   });
   t.match(result, { kind: 'timeout', message: /tools spin took longer than its (1000|9\d\d) ms/ });
   t.ok(performance.now() - started < 1_000 + SLACK_MS);
+  await eventually(async () => !(await isAlive(pid)));
   t.same((await fixture.call('POST', path, { arguments: {} })).body, ok);
-  t.notOk(await isAlive(pid));
 });
 
 t.test('at load: the call answers within the load budget, and the others of the chain run', async (t) => {
