@@ -86,6 +86,8 @@ export class PeerServer {
 
   #serveSocket(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     if (!this.#verify(request)) {
+      // Node listens no more. Without a listener, a client that resets the connection would end this process.
+      socket.on('error', () => undefined);
       socket.end('HTTP/1.1 403 Forbidden\r\nconnection: close\r\n\r\n');
       return;
     }

@@ -69,6 +69,18 @@ t.test('a request that is on its way when a supervisor ends is answered', async 
   await ended;
 });
 
+t.test('a client that asks for a WebSocket without a signature and breaks off ends nobody', async (t) => {
+  const { address, sendJob } = await openLink(t);
+  const { hostname, port } = new URL(address);
+  for (let count = 0; count < 20; count += 1) {
+    const socket = connect(Number(port), hostname).on('error', () => undefined);
+    await once(socket, 'connect');
+    socket.write('GET / HTTP/1.1\r\nhost: h\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n');
+    socket.resetAndDestroy();
+  }
+  t.ok(await sendJob());
+});
+
 /** A server that forwards its requests. It answers 503 when it cannot, with what the refusal says. */
 async function openForwarding(t: Test, { peers, peer }: Awaited<ReturnType<typeof openLink>>): Promise<string> {
   const app = fastify();
