@@ -288,9 +288,10 @@ t.test('host calls carry the invocation they were made in, also after an await',
     const at = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
     await at(args);
     const answer = await host.storage.get(String(args));
-    setTimeout(() => host.storage.get('late').catch(() => 0), 200);
     const error = await host.storage.get('refuse').catch((e) => [e.message, e.code, e instanceof Error]);
     const broken = await host.storage.get('break').catch((e) => [e.message, e.code]);
+    // The answer is sent first.
+    setTimeout(() => host.storage.get('late').catch(() => 0), 100);
     return { answer, error, broken, members: Object.keys(host.storage), absent: typeof host.llm };`;
   await child.load(bundleOf(toolOf(code), { members: ['storage.get'] }));
   const invoke = (id: string, ms: number) =>
