@@ -210,6 +210,20 @@ const PASS_OUTPUT = planOnce(`WITH s AS (SELECT id, account_id FROM sessions WHE
   notified AS (SELECT pg_notify($10, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
   SELECT (SELECT count(*) FROM passed)::int AS passed, (SELECT count(*) FROM notified) AS notified`);
 
+/** The values of `PASS_OUTPUT` and `PASS_LAST_OUTPUT`. */
+const listPassedValues = ({ sessionId, turnId, outputId }: OutputKey, runtime: string, output: JudgedOutput) => [
+  sessionId,
+  turnId,
+  runtime,
+  outputId,
+  output.digest,
+  JSON.stringify(output.judgement),
+  JSON.stringify(output.attachments),
+  output.text,
+  JSON.stringify(output.data),
+  MESSAGES_ADDED,
+];
+
 /**
  * Adds a judged text to the transcript. The pieces of one that did not come whole are not needed any more.
  *
@@ -218,22 +232,11 @@ const PASS_OUTPUT = planOnce(`WITH s AS (SELECT id, account_id FROM sessions WHE
  */
 export async function passOutput(
   db: Queryable,
-  { sessionId, turnId, outputId }: OutputKey,
+  key: OutputKey,
   runtime: string,
   output: JudgedOutput,
 ): Promise<boolean> {
-  const passed = findRow<{ passed: number }>(db, PASS_OUTPUT, [
-    sessionId,
-    turnId,
-    runtime,
-    outputId,
-    output.digest,
-    JSON.stringify(output.judgement),
-    JSON.stringify(output.attachments),
-    output.text,
-    JSON.stringify(output.data),
-    MESSAGES_ADDED,
-  ]);
+  const passed = findRow<{ passed: number }>(db, PASS_OUTPUT, listPassedValues(key, runtime, output));
   return (await passed.catch(throwQuotaProblem))?.passed === 1;
 }
 
@@ -261,22 +264,11 @@ const PASS_LAST_OUTPUT = planOnce(`WITH s AS (SELECT id FROM sessions WHERE id =
  */
 export function passLastOutput(
   db: Queryable,
-  { sessionId, turnId, outputId }: OutputKey,
+  key: OutputKey,
   runtime: string,
   output: JudgedOutput,
 ): Promise<TurnRow | null> {
-  return findRow<TurnRow>(db, PASS_LAST_OUTPUT, [
-    sessionId,
-    turnId,
-    runtime,
-    outputId,
-    output.digest,
-    JSON.stringify(output.judgement),
-    JSON.stringify(output.attachments),
-    output.text,
-    JSON.stringify(output.data),
-    MESSAGES_ADDED,
-  ]).catch(throwQuotaProblem);
+  return findRow<TurnRow>(db, PASS_LAST_OUTPUT, listPassedValues(key, runtime, output)).catch(throwQuotaProblem);
 }
 
 /** Records that a plugin cancelled a text. */

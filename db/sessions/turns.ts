@@ -62,6 +62,19 @@ export interface NewTurn {
   readonly leaseSeconds: number;
 }
 
+/** The first values of each statement that writes a new turn. */
+const listTurnValues = (sessionId: string, turn: NewTurn) => [
+  sessionId,
+  turn.id,
+  turn.sender,
+  turn.trigger,
+  turn.digest,
+  turn.systemPrompt,
+  turn.model,
+  turn.runtime,
+  turn.leaseSeconds,
+];
+
 export const MESSAGE_OF_TURN = `(SELECT json_build_object('id', m.id, 'role', m.role, 'text', m.text, 'data', m.data, 'judgement', m.judgement)
     FROM session_messages m WHERE m.session_id = turns.session_id AND m.id = turns.id)`;
 export const TURN = `turns.id, turns.session_id AS "sessionId", turns.account_id AS "accountId", turns.state, turns.sender, turns.trigger,
@@ -107,17 +120,7 @@ export function claimTurn(pool: Pool, sessionId: string, turn: NewTurn): Promise
        runtime = CASE WHEN ${isFree} THEN excluded.runtime ELSE turns.runtime END,
        lease_until = CASE WHEN ${isFree} THEN excluded.lease_until ELSE turns.lease_until END
      RETURNING ${TURN}, ${MESSAGE_OF_TURN} AS message`,
-    [
-      sessionId,
-      turn.id,
-      turn.sender,
-      turn.trigger,
-      turn.digest,
-      turn.systemPrompt,
-      turn.model,
-      turn.runtime,
-      turn.leaseSeconds,
-    ],
+    listTurnValues(sessionId, turn),
   ).catch(throwQuotaProblem);
 }
 
@@ -160,15 +163,7 @@ export function openJudgedTurn(
   { text, data }: JudgedMessage,
 ): Promise<TurnRow | null> {
   return findRow<TurnRow>(pool, OPEN_JUDGED_TURN, [
-    sessionId,
-    turn.id,
-    turn.sender,
-    turn.trigger,
-    turn.digest,
-    turn.systemPrompt,
-    turn.model,
-    turn.runtime,
-    turn.leaseSeconds,
+    ...listTurnValues(sessionId, turn),
     JSON.stringify(judged),
     text,
     JSON.stringify(data),
