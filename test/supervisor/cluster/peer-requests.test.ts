@@ -15,7 +15,7 @@ import { openGate } from '../../storm/database-gate.ts';
 import { eventually } from '../supervisor-fixture.ts';
 
 const LINK_TIMES = { askMs: 10, answerMs: 50, repeatMs: 10, cutOffMs: 100, forgetMs: 600_000 };
-/** For links that nobody cuts: a machine that stands still for a moment looks cut off for the others. */
+/** For tests that cut no link: with shorter times, a busy machine would look cut off. */
 const PATIENT_TIMES = { ...LINK_TIMES, answerMs: 30_000, cutOffMs: 60_000 };
 
 /** A supervisor that does every job and begins an answer to every call, and another one that asks it through a gate. */
@@ -69,7 +69,7 @@ t.test('a request that is on its way when a supervisor ends is answered', async 
   await ended;
 });
 
-t.test('a client that asks for a WebSocket without a signature and breaks off ends nobody', async (t) => {
+t.test('a supervisor goes on when a client resets its connection while it is refused a WebSocket', async (t) => {
   const { address, sendJob } = await openLink(t);
   const { hostname, port } = new URL(address);
   for (let count = 0; count < 20; count += 1) {
