@@ -77,15 +77,15 @@ export async function acceptUpdate(
   return requireInstallation(services, caller, installationId);
 }
 
-/** Tries the update that failed again. */
+/** Retries the failed update. */
 export async function retryUpdate(services: Services, caller: Caller, installationId: string): Promise<Installation> {
   await withPlugin(services, caller, installationId, async (tx, installation) => {
     const { failedVersionId } = installation;
     const version = failedVersionId === null ? null : await findVersion(tx, failedVersionId);
     if (!version) throw new Problem('not_pending', 'No update has failed, so there is nothing to try again.');
     if (version.status === 'yanked' || version.status === 'replaced') {
-      const name = version.semVer ?? 'The draft';
-      throw new Problem('not_pending', `${name} was withdrawn by its author since. Wait for the next version.`);
+      const name = version.semVer ?? 'the draft';
+      throw new Problem('not_pending', `Its author has withdrawn ${name}. Wait for the next version.`);
     }
     await moveToVersion(tx, services.queues, installation, version.id);
   });
@@ -119,7 +119,7 @@ export async function restart(services: Services, caller: Caller, installationId
     const { status, blockedReason, currentManifest } = installation;
     if (!isActive(installation) || blockedReason !== null || !currentManifest) {
       const why = blockedReason === null ? status.replaceAll('_', ' ') : 'blocked by the operator';
-      throw new Problem('not_running', `It cannot be restarted because it is not running: ${why}.`);
+      throw new Problem('not_running', `The installation cannot be restarted because it is not running: ${why}.`);
     }
     await changeInstallation(tx, installationId, resolveStatus('ready', currentManifest, installation));
     await notifyRestartRequested(tx, installationId);
@@ -134,7 +134,7 @@ function notPending({ id, pendingVersionId, pendingSemVer }: Installation): Prob
 }
 
 /**
- * Runs a change with the plugin's row and then the installation's row locked, so that the latest version cannot change.
+ * Locks the plugin's row, then the installation's, and runs a change. The latest version of the plugin cannot change meanwhile.
  */
 async function withPlugin(
   { pool }: Services,
