@@ -4,12 +4,12 @@ import type { Readable } from 'node:stream';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { KIB, MIB, SECOND } from '../../sdk/contract/limits.ts';
 
-/** A body may have this many chunks of any size. The chunks of a body with more must have a mean size. */
+/** A body may have this many chunks of any size. A body with more must have at least this mean chunk size. */
 const FREE_CHUNKS = 4_096;
 const MEAN_CHUNK_MIN_BYTES = 16;
 
 /** Whether a body costs more by its number of chunks than by its bytes: 11,000 chunks of a byte stop the event loop for 20 ms. */
-const isCrumbled = (chunks: number, bytes: number): boolean =>
+const isFragmented = (chunks: number, bytes: number): boolean =>
   chunks > FREE_CHUNKS && bytes < chunks * MEAN_CHUNK_MIN_BYTES;
 
 interface BodyBounds {
@@ -19,7 +19,7 @@ interface BodyBounds {
 }
 
 /**
- * Passes a body on piece by piece. After an error the rest of the body is not read. Ends after the last `onChunk` has.
+ * Passes a body on chunk by chunk. After an error the rest of the body is not read. Settles after the last `onChunk` has ended.
  *
  * @param onChunk a promise pauses the client until it resolves; an error ends the reading
  * @throws Problem `too_large` as soon as that is certain, `bad_request` where the body ends early or takes too long, and
@@ -33,7 +33,7 @@ export async function readChunks(
 ): Promise<void> {
   const tooLarge = () =>
     new Problem('too_large', `The body is larger than ${maxBytes} bytes, the limit of this address.`);
-  const crumbled = () =>
+  const tooFragmented = () =>
     new Problem(
       'bad_request',
       `The request's body comes in chunks of less than ${MEAN_CHUNK_MIN_BYTES} bytes. Send larger chunks.`,
@@ -50,7 +50,7 @@ export async function readChunks(
     chunks += 1;
     try {
       if (bytes > maxBytes) throw tooLarge();
-      if (isCrumbled(chunks, bytes)) throw crumbled();
+      if (isFragmented(chunks, bytes)) throw tooFragmented();
       writing = onChunk(chunk) ?? undefined;
       if (writing !== undefined) {
         body.pause();
@@ -62,7 +62,7 @@ export async function readChunks(
   };
   const onGone = (): void => fail('ended before it was complete');
   body.on('data', onData).on('end', resolve).on('close', onGone).on('error', onGone);
-  // Its client left while the request waited to begin: no event follows.
+  // The client left while the request was queued: no event follows.
   if (body.destroyed) onGone();
   try {
     await ended;
@@ -84,10 +84,10 @@ export async function readBody(body: Readable, contentLength: string | undefined
 
 /** Chunks up to this size are merged: one costs some 300 bytes besides its content. Bytes. */
 const SMALL_CHUNK_BYTES = KIB;
-/** So many chunks are worth merging. */
+/** Chunks are merged once there are more than this. */
 const MERGE_CHUNKS = 64;
 
-/** The chunks of a body, in memory of about their size, however small the chunks are. */
+/** Collects the chunks of a body. Merges small ones, so that they take about the memory of their content. */
 export class BodyChunks {
   #chunks: Buffer[] = [];
   #bytes = 0;
@@ -121,10 +121,10 @@ export class BodyChunks {
 /** How long, and how much, a client may go on sending a body that is refused. */
 const DISCARD_MS = 10 * SECOND;
 const DISCARD_MAX_BYTES = 64 * MIB;
-/** After so many bytes, and for each body that is being discarded: together they cost about 64 MB a second. Milliseconds. */
+/** Pause after each `DISCARD_PAUSE_BYTES`, times the number of discarded bodies: together at most 64 MB/s. Milliseconds. */
 const DISCARD_PAUSE_MS = 1;
 const DISCARD_PAUSE_BYTES = 64 * KIB;
-/** Of the process, so that a flood of refused bodies is not read. */
+/** Maximum number of bodies that the process discards at once: a flood of refused bodies is not read. */
 const DISCARDS_AT_ONCE = 16;
 
 let discards = 0;
@@ -134,7 +134,7 @@ let discards = 0;
  * while the client sends is reset, so that the client sees no response; that happens where many bodies are refused at once.
  */
 export function discardBody(body: IncomingMessage, response: ServerResponse): void {
-  // Its client left, and `close`, which ends the count below, was emitted before.
+  // The client has left: the listener of `close` below would never run.
   if (body.destroyed) return;
   body.unpipe();
   if (discards >= DISCARDS_AT_ONCE) {
@@ -149,8 +149,8 @@ export function discardBody(body: IncomingMessage, response: ServerResponse): vo
   body.on('data', (chunk: Buffer) => {
     bytes += chunk.byteLength;
     chunks += 1;
-    if (bytes > DISCARD_MAX_BYTES || isCrumbled(chunks, bytes)) body.destroy();
-    // Not after each chunk: while it is paused, thousands of small ones would collect.
+    if (bytes > DISCARD_MAX_BYTES || isFragmented(chunks, bytes)) body.destroy();
+    // Not after each chunk: during a pause, thousands of small chunks would pile up.
     if (bytes < pauseAt) return;
     pauseAt = bytes + DISCARD_PAUSE_BYTES;
     body.pause();

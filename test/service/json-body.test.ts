@@ -201,9 +201,9 @@ t.test('accounts that take all they get leave room for others', async (t) => {
   t.doesNotThrow(() => budget.reserve('ben', MIB));
 });
 
-t.test('a body that crumbles into tiny chunks is refused, and no more of it is kept or read', async (t) => {
+t.test('a body in tiny chunks is refused, and no more of it is kept or read', async (t) => {
   const port = Number(new URL(url).port);
-  const crumbs = (count: number, size: number) => `${size}\r\n${'1'.repeat(size)}\r\n`.repeat(count);
+  const tinyChunks = (count: number, size: number) => `${size}\r\n${'1'.repeat(size)}\r\n`.repeat(count);
   const head =
     'POST /echo HTTP/1.1\r\nhost: x\r\naccount: ann\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n';
   const socket = connect(port, '127.0.0.1')
@@ -211,13 +211,13 @@ t.test('a body that crumbles into tiny chunks is refused, and no more of it is k
     .setEncoding('latin1');
   const answered = once(socket, 'data');
   const closed = once(socket, 'close');
-  socket.write(`${head}${crumbs(5_000, 1)}`);
+  socket.write(`${head}${tinyChunks(5_000, 1)}`);
   const [answer] = await answered;
   t.match(answer, /^HTTP\/1\.1 400 .*comes in chunks of less than 16 bytes\. Send larger chunks\./s);
-  // It is discarded without a pause, until it is certain that the rest is no better.
-  socket.write(crumbs(5_000, 1));
+  // The rest is discarded without a pause until it, too, has too many tiny chunks.
+  socket.write(tinyChunks(5_000, 1));
   await closed;
-  const few = `${head}${crumbs(4_000, 1)}`;
+  const few = `${head}${tinyChunks(4_000, 1)}`;
   const small = connect(port, '127.0.0.1').setEncoding('latin1');
   small.write(`${few}0\r\n\r\n`);
   t.match((await once(small, 'data'))[0], /^HTTP\/1\.1 400 .*which a double cannot hold/s, 'few are read');
