@@ -1,4 +1,4 @@
-/** Reads a child's messages at a bounded rate. Each is bounded before it is buffered and checked before it is passed on. */
+/** Reads a child's messages at a bounded rate. Bounds each before it is buffered, and checks it before it is passed on. */
 import type { Readable } from 'node:stream';
 import { AbstractMessageReader, type DataCallback, type Disposable, type Message } from 'vscode-jsonrpc';
 import { FrameBuffer, FrameError } from '../../sandbox-child/frame.ts';
@@ -9,7 +9,7 @@ import { perSecond, TokenBucket } from '../../service/timing/token-bucket.ts';
 import { checkChildMessage, PROGRESS_METHOD } from './child-message.ts';
 import { admitText } from './child-text.ts';
 
-/** Pause of reading when the output bucket is empty, milliseconds. The child's responses are delayed by its own output. */
+/** Pause of reading when the output bucket is empty, milliseconds. It also delays the child's own responses. */
 const EMPTY_BUCKET_PAUSE_MS = 100;
 /**
  * Cost of a host call in the output bucket, bytes. It does not depend on the call's size, because the call's work has limits
@@ -18,7 +18,7 @@ const EMPTY_BUCKET_PAUSE_MS = 100;
 const CALL_BYTES = 640;
 /** Minimum cost of a log line, bytes. */
 const LINE_MIN_BYTES = 128;
-/** Cost of a delta, bytes: 2,048 a second. The bytes of an answer have a limit of their own. */
+/** Cost of a delta, bytes: allows 2,048 a second. The size of the whole answer has a limit of its own. */
 const DELTA_BYTES = 128;
 /**
  * Messages and bytes read from one child before other children are read. A chunk of the pipe can hold hundreds of small
@@ -26,7 +26,7 @@ const DELTA_BYTES = 128;
  */
 const TURN_MESSAGES = 32;
 const TURN_BYTES = 65_536;
-/** A turn's counts are reset after this time: a child that writes more slowly does not delay others. Milliseconds. */
+/** A turn's counts are reset after this time: a child that writes more slowly never has to wait for others. Milliseconds. */
 const TURN_MS = 10;
 /** Length of a rate-limit window, milliseconds. When a window's messages are used up, reading pauses until the next one. */
 const WINDOW_MS = 100;

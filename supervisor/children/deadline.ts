@@ -1,6 +1,6 @@
 /**
- * Time budgets of calls. A budget stands still while its handler waits for something slow that is not its fault, and while
- * the supervisor's own event loop stands still.
+ * Time budgets of calls. A budget is paused while its handler waits for something slow outside the plugin, and while the
+ * supervisor's own event loop is blocked.
  */
 import { unstalledNow } from '../../service/timing/loop-stalls.ts';
 import { within } from '../../service/timing/within.ts';
@@ -84,8 +84,8 @@ export const withinBudget = <T>(work: Promise<T>, budgetMs: number): Promise<T |
     return () => deadline.clear();
   });
 
-// One timer serves all budgets. It is set for the earliest and stays set when that one ends in time, as most do. A timer for
-// each call would take 5 % of a hook, and a Set of budgets 1 %.
+// One timer serves all budgets. It is set for the earliest and stays set when that call ends in time, as most do. A timer for
+// each call would cost 5 % of a hook's time, and a Set in place of the array 1 %.
 const running: Deadline[] = [];
 let timer: NodeJS.Timeout | undefined;
 let timerAt = Number.POSITIVE_INFINITY;

@@ -1,4 +1,4 @@
-/** The address at which other supervisors reach this one: for requests of its accounts' callers, and for their jobs. */
+/** Serves other supervisors: the requests and jobs that they forward for accounts of this one. */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -10,15 +10,15 @@ import { ALIVE_PATH, JOB_PATH, NOT_OWNED } from './peer-requests.ts';
 
 /** Longer than peers keep idle connections. Milliseconds. */
 const KEEP_ALIVE_MS = 75_000;
-/** Within this time, what others sent before they knew of the next owner has arrived. Milliseconds. */
+/** Requests that others sent before they learned of the next owner arrive within this time. Milliseconds. */
 const IDLE_MS = 1_000;
 
 interface PeerServerOptions {
-  /** Address to listen on, and the one at which others reach this supervisor. */
+  /** Address to listen on, at which others reach this supervisor. */
   readonly host: string;
   /** 0: any free one. */
   readonly port: number;
-  /** This supervisor's key, which signs what others send. */
+  /** This supervisor's key, with which others sign their requests. */
   readonly key: Buffer;
   readonly jobs: Pick<OwnedJobs, 'runHere'>;
   /** Starts the work on new deliveries. @returns false: this supervisor does not own all of their accounts */
@@ -63,8 +63,8 @@ export class PeerServer {
   }
 
   /**
-   * Answers what others still send, at most for `requestsMs`, and closes connections that are idle for `IDLE_MS`. Call it when this
-   * supervisor owns nothing any more.
+   * Answers requests that others still send, at most for `requestsMs`, and closes connections that are idle for `IDLE_MS`. Call it
+   * when this supervisor no longer owns any account.
    */
   async close(requestsMs: number): Promise<void> {
     for (const socket of this.#sockets) socket.destroy();
@@ -91,13 +91,13 @@ export class PeerServer {
       socket.end('HTTP/1.1 403 Forbidden\r\nconnection: close\r\n\r\n');
       return;
     }
-    // The server forgets connections that are no longer HTTP.
+    // Node does not track connections after an upgrade, so `close` destroys them itself.
     this.#sockets.add(socket);
     socket.once('close', () => this.#sockets.delete(socket));
     this.#options.upgrade(request, socket, head);
   }
 
-  /** Whether it is signed by a process of this database. Notes how often it was forwarded. */
+  /** Checks that a process of this database signed the request, and records how often it was forwarded. */
   #verify(request: IncomingMessage): boolean {
     const { method = '', url = '', headers } = request;
     const hops = verifyRequest(this.#options.key, { method, path: url, header: headers[PEER_HEADER] }, Date.now());

@@ -26,7 +26,7 @@ export function sharedLibraries(): string[] {
 }
 
 /**
- * Builds the `bwrap` arguments that mount these files read-only.
+ * Builds the `bwrap` arguments that mount Node and its libraries read-only.
  *
  * @param origin the folder of the Node that loaded the libraries
  */
