@@ -1,4 +1,4 @@
-/** Sends host calls in order, a bounded number at once, each with the invocation that made it. */
+/** Sends host calls in order, each with the id of its invocation. Bounds how many are in flight. */
 import type { ResponseError } from 'vscode-jsonrpc';
 import type { SupervisorConnection } from './supervisor-connection.ts';
 
@@ -37,7 +37,7 @@ export class HostCalls {
     });
   }
 
-  /** Sends a call past those that wait: it answers at once, or ends one that runs. */
+  /** Sends a call past the queue and its bound: reading a response body must not wait for calls that it could unblock. */
   async sendAhead(call: HostCall): Promise<unknown> {
     try {
       const { value } = (await this.#supervisor.request('hostCall', call)) as { value?: unknown };

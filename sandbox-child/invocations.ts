@@ -22,7 +22,7 @@ export interface Invocations {
   run(call: Call, handler: (context: unknown) => unknown, cancellation: Cancellation): Outcome | Promise<Outcome>;
 }
 
-/** Thrown by `cancel` to end the handler. A handler that catches it has still cancelled. */
+/** Thrown by `cancel` to end the handler. The operation is cancelled even if the handler catches it. */
 const VETO = Object.freeze(new Error('this operation was cancelled'));
 
 const toFailedOutcome = (error: unknown): Outcome => ({ outcome: 'failed', ...describeError(error) });

@@ -1,4 +1,4 @@
-/** ReadableStream for plugins, as the streams standard defines it, without readers that bring their own buffer. */
+/** ReadableStream for plugins, as the streams standard defines it, without BYOB readers. */
 import { callAsync, createQuietPromise, type QueuingStrategy } from './chunk-queue.ts';
 import { ReadableCore, type ReaderLock, type ReadResult, type UnderlyingSource } from './readable-core.ts';
 import { type PipeOptions, pipe } from './stream-pipe.ts';
@@ -6,7 +6,7 @@ import type { WritableStream } from './writable-stream.ts';
 
 export type Source<T> = UnderlyingSource<ReadableStreamDefaultController<T>>;
 
-/** Lets this file create controllers; plugins get them in `start` and `pull`. */
+/** Only this file can create controllers. Plugins get them in `start` and `pull`. */
 const INTERNAL = Symbol('controller');
 
 export class ReadableStreamDefaultController<T = unknown> {
@@ -32,7 +32,7 @@ export class ReadableStreamDefaultController<T = unknown> {
 
 /** The controller of a stream of bytes: chunks are `Uint8Array`. */
 export class ReadableByteStreamController extends ReadableStreamDefaultController<Uint8Array> {
-  /** Always null: there are no readers that bring their own buffer. */
+  /** Always null: there are no BYOB readers. */
   get byobRequest(): null {
     return null;
   }
@@ -43,7 +43,7 @@ export class ReadableByteStreamController extends ReadableStreamDefaultControlle
   }
 }
 
-/** The state of a stream, for the other files of the web's part. */
+/** Returns the state of a stream, for other files of this folder. */
 export let coreOf: <T>(stream: ReadableStream<T>) => ReadableCore<T>;
 
 export class ReadableStream<T = unknown> {
@@ -56,7 +56,7 @@ export class ReadableStream<T = unknown> {
   constructor(source?: Source<T> | null, strategy: QueuingStrategy<T> = {}) {
     const from = source ?? {};
     const isBytes = from.type === 'bytes';
-    if (!isBytes && from.type !== undefined) throw new TypeError(`${String(from.type)} is no type of a source`);
+    if (!isBytes && from.type !== undefined) throw new TypeError(`a source cannot have the type ${String(from.type)}`);
     this.#core = new ReadableCore<T>(from as UnderlyingSource<unknown>, strategy, isBytes ? 0 : 1);
     const core = this.#core;
     const controller = isBytes
@@ -65,7 +65,7 @@ export class ReadableStream<T = unknown> {
     core.start(controller);
   }
 
-  /** A stream of what an iterable gives. */
+  /** Creates a stream of the values of an iterable. */
   static from<T>(iterable: AsyncIterable<T> | Iterable<T>): ReadableStream<T> {
     const iterator = openIterator(iterable);
     return new ReadableStream<T>(
@@ -198,7 +198,7 @@ async function* iterate<T>(
   }
 }
 
-/** Two streams with the same chunks. The source is cancelled once both are. */
+/** Two streams with the same chunks. The source is cancelled once both are cancelled. */
 class Tee<T> {
   readonly branches: [ReadableStream<T>, ReadableStream<T>];
   readonly #reader: ReadableStreamDefaultReader<T>;
@@ -206,7 +206,7 @@ class Tee<T> {
   readonly #reasons: unknown[] = [undefined, undefined];
   readonly #cancelled = createQuietPromise<unknown>();
   #isReading = false;
-  #readsAgain = false;
+  #hasPendingPull = false;
 
   constructor(reader: ReadableStreamDefaultReader<T>) {
     this.#reader = reader;
@@ -230,11 +230,11 @@ class Tee<T> {
 
   async #read(): Promise<void> {
     if (this.#isReading) {
-      this.#readsAgain = true;
+      this.#hasPendingPull = true;
       return;
     }
     this.#isReading = true;
-    // The branches are told of an error by the reader's `closed`.
+    // The reader's `closed` passes an error on to the branches.
     const result = await this.#reader.read().catch(() => null);
     this.#isReading = false;
     if (result === null) return;
@@ -243,8 +243,8 @@ class Tee<T> {
       if (done) controller.close();
       else controller.enqueue(value);
     });
-    if (!this.#readsAgain) return;
-    this.#readsAgain = false;
+    if (!this.#hasPendingPull) return;
+    this.#hasPendingPull = false;
     if (!done) await this.#read();
   }
 
@@ -256,5 +256,5 @@ class Tee<T> {
     return this.#cancelled.promise;
   }
 }
-// All iterators share it, and no class leads to it.
+// All iterators share this prototype. Freezing the classes does not reach it.
 Object.freeze(iterate.prototype);

@@ -15,7 +15,7 @@ interface PendingWrite<T> {
 interface PendingAbort {
   readonly done: PromiseWithResolvers<undefined>;
   readonly reason: unknown;
-  /** An error came first: the sink is not told. */
+  /** The stream failed before the abort: the sink's `abort` is not called. */
   readonly isLate: boolean;
 }
 
@@ -198,7 +198,7 @@ class WritableCore<T> {
   }
 }
 
-/** Lets this file create controllers; plugins get them in `start` and `write`. */
+/** Only this file can create controllers. Plugins get them in `start` and `write`. */
 const INTERNAL = Symbol('controller');
 
 export class WritableStreamDefaultController {
@@ -227,7 +227,7 @@ export class WritableStream<T = unknown> {
 
   constructor(sink?: Sink<T> | null, strategy: QueuingStrategy<T> = {}) {
     const to = sink ?? {};
-    if (to.type !== undefined) throw new RangeError('a sink has no type');
+    if (to.type !== undefined) throw new RangeError('a sink must not have a type');
     this.#core = new WritableCore<T>(to, strategy);
     this.#core.start(new WritableStreamDefaultController(INTERNAL, this.#core as unknown as WritableCore<never>));
   }
