@@ -1,5 +1,4 @@
-/** Calls an operation of a delivery or event that is known by its id only. */
-
+/** Finds a delivery or event by its id, and replays it, tries it now or gives it up. */
 import type { ParsedArgs } from './command.ts';
 import type { Context } from './context.ts';
 import { CommandError } from './failure.ts';

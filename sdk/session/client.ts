@@ -40,7 +40,7 @@ import { toQueryString } from './query-string.ts';
 import { BulkheadError, ConnectionLostError, Transport, type TransportOptions } from './transport.ts';
 import { Turn } from './turn.ts';
 
-/** The `retry:` of the service's stream, milliseconds. */
+/** Pause before a reconnect: equals the `retry:` of the service's stream. Milliseconds. */
 const STREAM_PAUSE_MS = 2_000;
 
 interface Cancellable {
@@ -91,7 +91,7 @@ export class SessionClient {
     return this.#follow<Added>(filter, after, signal);
   }
 
-  /** The same with sessions that are cleared or deleted, and with changes of the tools. */
+  /** Like `added`, and also yields when a session is cleared or deleted and when its tools change. */
   events({
     after,
     signal,
@@ -101,9 +101,9 @@ export class SessionClient {
   }
 
   /**
-   * Yields the messages that wait for an answer: of channels, reminders, mail and `append`, oldest first, and then new ones until
-   * the signal aborts. Open a turn with the id of each, one after another. After a restart, those come again whose turns were
-   * not ended.
+   * Yields the messages of channels, reminders, mail and `append` that wait for an answer, oldest first, and then new ones until
+   * the signal aborts. Open a turn with the id of each, one after another. After a restart, messages whose turns were not ended
+   * come again.
    */
   async *inbox({ signal, ...filter }: EventFilter & Cancellable = {}): AsyncGenerator<{
     readonly session: Session;
@@ -111,7 +111,7 @@ export class SessionClient {
   }> {
     for (;;) {
       const stream = { method: 'GET' as const, path: `/sessions/stream${toQueryString({ ...filter })}`, signal };
-      // The stream is open before the list is read, so that no message falls between them.
+      // Opens the stream before it reads the list, so that no message falls between them.
       const { body } = await this.#transport.open(stream);
       const listed = new Set<string>();
       try {
@@ -122,7 +122,7 @@ export class SessionClient {
         for await (const { sessionId, message } of readMessages(body, signal))
           if (isWaiting(message) && !listed.has(message.id)) yield { session: this.open(sessionId), message };
       } finally {
-        // A stream that is being read is ended by its reader.
+        // Fails if `readMessages` has read the stream, and then it has closed it already.
         await body?.cancel().catch(() => undefined);
       }
       await pause(STREAM_PAUSE_MS * Math.random(), signal);
@@ -167,7 +167,7 @@ export class Session {
   readonly id: string;
   /** The session as `start` returned it; null after `open`. */
   readonly record: SessionRecord | null;
-  /** To-dos and what else the host does. */
+  /** To-dos, reminders, mail between agents and SSH commands. */
   readonly services: HostServices;
   readonly #transport: Transport;
   readonly #ownTools = new OwnTools();
@@ -276,8 +276,8 @@ export class Session {
   }
 
   /**
-   * Chooses the host's tools and your own that the session offers; what is left out stays. `turn.call` performs yours with
-   * their `run`. Returns all tools.
+   * Chooses which of the host's tools and of your own the session offers; a list that is left out stays as it is. `turn.call`
+   * performs your tools with their `run`. Returns all tools.
    */
   async offerTools(
     { tools, ...offer }: { readonly hostTools?: readonly HostToolGroup[]; readonly tools?: readonly OwnTool[] },
@@ -299,8 +299,8 @@ export class Session {
   }
 
   /**
-   * Calls a tool. A tool that fails returns a result with `isError` for the model to read. The handler sees the `callId`, and
-   * runs again when it is repeated; a call of a turn runs once per id. Aborting the signal aborts the call.
+   * Calls a tool. A tool that fails returns a result with `isError` for the model to read. The handler sees the `callId`.
+   * A repeated call runs the handler again; a call of a turn runs once per id. Aborting the signal aborts the call.
    *
    * @throws BulkheadError `invalid_arguments` with the fields that are wrong; ConnectionLostError if the tool may have run
    */
@@ -343,7 +343,7 @@ export class Session {
    * Like `complete`, but yields the pieces of the text as they come, and returns the whole answer. Ending the generator aborts the
    * call.
    *
-   * @throws BulkheadError also after pieces; ConnectionLostError if the answer breaks off
+   * @throws BulkheadError, also after some pieces; ConnectionLostError if the answer breaks off
    */
   async *streamCompletion(
     provider: string,
@@ -396,7 +396,7 @@ export class Session {
   }
 }
 
-/** The messages of one stream, which ends when it breaks. */
+/** Yields the messages of one stream until it ends or breaks. */
 async function* readMessages(
   body: ReadableStream<Uint8Array> | null,
   signal: AbortSignal | undefined,
@@ -408,6 +408,6 @@ async function* readMessages(
   }
 }
 
-/** Not of a turn that its runtime opened with the message, nor cancelled. */
+/** Whether a message needs a turn: no turn has added it, and no plugin has cancelled it. */
 const isWaiting = ({ role, data, judgement }: TranscriptMessage): boolean =>
   role === 'user' && data?.turnId === undefined && judgement?.outcome !== 'cancelled';

@@ -29,14 +29,14 @@ export declare class SessionClient {
     added({ after, signal, ...filter }?: EventFilter & {
         after?: string;
     } & Cancellable): AsyncGenerator<Added>;
-    /** The same with sessions that are cleared or deleted, and with changes of the tools. */
+    /** Like `added`, and also yields when a session is cleared or deleted and when its tools change. */
     events({ after, signal, ...filter }?: EventFilter & {
         after?: string;
     } & Cancellable): AsyncGenerator<SessionEvent>;
     /**
-     * Yields the messages that wait for an answer: of channels, reminders, mail and `append`, oldest first, and then new ones until
-     * the signal aborts. Open a turn with the id of each, one after another. After a restart, those come again whose turns were
-     * not ended.
+     * Yields the messages of channels, reminders, mail and `append` that wait for an answer, oldest first, and then new ones until
+     * the signal aborts. Open a turn with the id of each, one after another. After a restart, messages whose turns were not ended
+     * come again.
      */
     inbox({ signal, ...filter }?: EventFilter & Cancellable): AsyncGenerator<{
         readonly session: Session;
@@ -48,7 +48,7 @@ export declare class Session {
     readonly id: string;
     /** The session as `start` returned it; null after `open`. */
     readonly record: SessionRecord | null;
-    /** To-dos and what else the host does. */
+    /** To-dos, reminders, mail between agents and SSH commands. */
     readonly services: HostServices;
     constructor(transport: Transport, id: string, record: SessionRecord | null);
     /** Returns the current state of the session. */
@@ -101,8 +101,8 @@ export declare class Session {
         readonly order?: 'oldest' | 'newest';
     } & Paged): Promise<Page<TurnRecord>>;
     /**
-     * Chooses the host's tools and your own that the session offers; what is left out stays. `turn.call` performs yours with
-     * their `run`. Returns all tools.
+     * Chooses which of the host's tools and of your own the session offers; a list that is left out stays as it is. `turn.call`
+     * performs your tools with their `run`. Returns all tools.
      */
     offerTools({ tools, ...offer }: {
         readonly hostTools?: readonly HostToolGroup[];
@@ -112,8 +112,8 @@ export declare class Session {
     performTools(tools: readonly OwnTool[]): void;
     tools({ signal }?: Cancellable): Promise<readonly Tool[]>;
     /**
-     * Calls a tool. A tool that fails returns a result with `isError` for the model to read. The handler sees the `callId`, and
-     * runs again when it is repeated; a call of a turn runs once per id. Aborting the signal aborts the call.
+     * Calls a tool. A tool that fails returns a result with `isError` for the model to read. The handler sees the `callId`.
+     * A repeated call runs the handler again; a call of a turn runs once per id. Aborting the signal aborts the call.
      *
      * @throws BulkheadError `invalid_arguments` with the fields that are wrong; ConnectionLostError if the tool may have run
      */
@@ -132,7 +132,7 @@ export declare class Session {
      * Like `complete`, but yields the pieces of the text as they come, and returns the whole answer. Ending the generator aborts the
      * call.
      *
-     * @throws BulkheadError also after pieces; ConnectionLostError if the answer breaks off
+     * @throws BulkheadError, also after some pieces; ConnectionLostError if the answer breaks off
      */
     streamCompletion(provider: string, request: CompletionRequest, { signal }?: Cancellable): AsyncGenerator<string, Completion>;
     /** Clears the transcript. @throws BulkheadError `cancelled` with the reason of the plugin that cancelled it */
