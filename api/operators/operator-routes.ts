@@ -2,7 +2,7 @@
 
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import { blockPlugin, type Moderated, unblockPlugin, verifyAuthor } from '../../db/accounts/moderation.ts';
+import { changeBlock, type Moderated, verifyAuthor } from '../../db/accounts/moderation.ts';
 import { listDeadLetters, listFleet, listPluginCosts } from '../../db/records/operator-overview.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
@@ -84,11 +84,11 @@ export function operatorRoutes({ pool }: Services): FastifyPluginAsyncZod {
 
     app.post('/operator/plugins/:slug/block', { schema: shapes.block }, async (request) => {
       const { params, body } = request;
-      return shown(await blockPlugin(pool, params.slug, body.reason, requireCaller(request).name));
+      return shown(await changeBlock(pool, params.slug, body.reason, requireCaller(request).name));
     });
 
     app.post('/operator/plugins/:slug/unblock', { schema: shapes.unblock }, async (request) =>
-      shown(await unblockPlugin(pool, request.params.slug, requireCaller(request).name)),
+      shown(await changeBlock(pool, request.params.slug, null, requireCaller(request).name)),
     );
 
     for (const [word, verified] of [

@@ -83,26 +83,19 @@ export interface Moderated {
 }
 
 /**
- * Removes a plugin from the catalog and stops all its children until it is unblocked. A second call changes the reason.
+ * Blocks a plugin, or ends the block. A blocked plugin is not in the catalog, and none of its children runs. A second call changes
+ * the reason.
  *
+ * @param reason shown to users; null: the block ends
  * @param by the operator's account; null: the user of this process
  * @returns null: no such plugin
  */
-export function blockPlugin(
+export function changeBlock(
   pool: Pool,
   slug: string,
-  reason: string,
+  reason: string | null,
   by: string | null = null,
 ): Promise<Moderated | null> {
-  return setBlock(pool, slug, reason, by);
-}
-
-/** Idempotent. */
-export function unblockPlugin(pool: Pool, slug: string, by: string | null = null): Promise<Moderated | null> {
-  return setBlock(pool, slug, null, by);
-}
-
-function setBlock(pool: Pool, slug: string, reason: string | null, by: string | null): Promise<Moderated | null> {
   return inTransaction(pool, async (tx) => {
     const found = await tx.query<{ id: string }>(
       'UPDATE plugins SET blocked_reason = $2 WHERE slug = $1 AND deleted_at IS NULL RETURNING id',

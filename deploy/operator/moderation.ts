@@ -1,5 +1,5 @@
 /** Operator commands that verify authors and block plugins, and list these actions. */
-import { blockPlugin, unblockPlugin, verifyAuthor } from '../../db/accounts/moderation.ts';
+import { changeBlock, verifyAuthor } from '../../db/accounts/moderation.ts';
 import { listActions } from '../../db/accounts/operator-actions.ts';
 import { isStorable } from '../../db/postgres/storable-json.ts';
 import { type Given, type OperatorCommand, printable, readNumber, UsageError } from './command.ts';
@@ -32,7 +32,7 @@ export const block: OperatorCommand = {
   async run(given, place) {
     const [slug = ''] = given.subjects;
     const reason = readReason(given, 'block', 'users see');
-    const done = await blockPlugin((await place.migratedDatabase()).pool, slug, reason);
+    const done = await changeBlock((await place.migratedDatabase()).pool, slug, reason);
     if (!done) throw unknownPlugin(slug);
     return { sentence: `“${slug}” is blocked; ${countNotified(done.installations)}: ${reason}`, fields: { ...done } };
   },
@@ -42,7 +42,7 @@ export const unblock: OperatorCommand = {
   subjects: ['slug'],
   doc: 'allow a blocked plugin to run again',
   async run({ subjects: [slug = ''] }, place) {
-    const done = await unblockPlugin((await place.migratedDatabase()).pool, slug);
+    const done = await changeBlock((await place.migratedDatabase()).pool, slug, null);
     if (!done) throw unknownPlugin(slug);
     return { sentence: `“${slug}” is not blocked; ${countNotified(done.installations)}.`, fields: { ...done } };
   },

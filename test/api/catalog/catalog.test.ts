@@ -1,7 +1,7 @@
 /** The catalog: who sees what, how it is searched, and what an operator's word does to it. */
 import t from 'tap';
 import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
-import { blockPlugin, unblockPlugin, verifyAuthor } from '../../../db/accounts/moderation.ts';
+import { changeBlock, verifyAuthor } from '../../../db/accounts/moderation.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, introspectsMinimal } from '../package/packages.ts';
 
@@ -183,7 +183,7 @@ t.test('a verified author shows their identity until they no longer are', async 
 
 t.test('the catalog hides a blocked plugin; its users and owner see the reason', async (t) => {
   const { body } = await ben.post('/installations', { slug: 'weather' });
-  t.match(await blockPlugin(api.pool, 'weather', 'it phones home'), { installations: 1 });
+  t.match(await changeBlock(api.pool, 'weather', 'it phones home'), { installations: 1 });
   t.notOk(slugs((await ben.get('/marketplace')).body).includes('weather'));
   t.notOk((await search(ben, 'weather')).includes('weather'));
   t.match((await ben.get('/marketplace/weather')).body, { installed: true, blockedReason: 'it phones home' });
@@ -195,11 +195,11 @@ t.test('the catalog hides a blocked plugin; its users and owner see the reason',
   t.equal((await cleo.get('/marketplace/weather')).status, 404);
   const refused = await cleo.post('/installations', { slug: 'weather' });
   t.match(refused, { status: 403, body: { code: 'plugin_blocked', detail: /it phones home/ } });
-  t.ok(await unblockPlugin(api.pool, 'weather'));
+  t.ok(await changeBlock(api.pool, 'weather', null));
   t.match((await cleo.get('/marketplace/weather')).body, { blockedReason: null });
   t.equal((await ben.get(`/installations/${body.id}`)).body.statusReason, null);
   t.equal((await cleo.post('/installations', { slug: 'weather' })).status, 201);
-  t.equal(await blockPlugin(api.pool, 'no-such-plugin', 'x'), null);
+  t.equal(await changeBlock(api.pool, 'no-such-plugin', 'x'), null);
 });
 
 t.test('an operator reads everything and changes nothing of others’', async (t) => {

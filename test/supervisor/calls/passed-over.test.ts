@@ -1,6 +1,6 @@
 /** A plugin that a chain leaves out gets the reason in its log, but not with every model call. */
 import t from 'tap';
-import { blockPlugin } from '../../../db/accounts/moderation.ts';
+import { changeBlock } from '../../../db/accounts/moderation.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { LogDeduplicator } from '../../../supervisor/records/log-deduplicator.ts';
 import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -48,7 +48,7 @@ t.test('blocked: one line', async (t) => {
   const fixture = shared.withNewAccount();
   const made = await fixture.install({ slug: 'spy', code: CODE });
   const session = await fixture.session();
-  await blockPlugin(fixture.pool, 'spy', 'it phones home');
+  await changeBlock(fixture.pool, 'spy', 'it phones home');
   // A call that meets the block in the middle of a start is told by another line, and this one not at once after it.
   const { accountId } = made;
   const { pluginsCache } = fixture.supervisor;

@@ -1,6 +1,6 @@
 /** Whatever happens to a required plugin: the operation goes ahead only when the plugin ran. */
 import t from 'tap';
-import { blockPlugin } from '../../../db/accounts/moderation.ts';
+import { changeBlock } from '../../../db/accounts/moderation.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { amount } from '../../runner/soak.ts';
 import { eventually, type Installed, type Reply, startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -120,14 +120,14 @@ const cases: Readonly<Record<string, Case>> = {
   'is blocked by an operator': {
     code: guard(''),
     before: async (made) => {
-      await blockPlugin(fixture.pool, made.slug, 'it phones home');
+      await changeBlock(fixture.pool, made.slug, 'it phones home');
       await eventually(async () => (await current(made))?.blockedReason);
     },
     reason: /could not run.*: the operator blocked this plugin: it phones home\. Pause the plugin/,
   },
   'is blocked while it runs': {
     code: guard(NEVER),
-    during: (made) => blockPlugin(fixture.pool, made.slug, 'it phones home'),
+    during: (made) => changeBlock(fixture.pool, made.slug, 'it phones home'),
     reason: /the operator blocked this plugin: it phones home\./,
   },
   'lacks its configuration': {

@@ -1,6 +1,6 @@
 /** An operator blocks a running plugin: its child is killed, logs and chains say why, and unblocking starts it again. */
 import t from 'tap';
-import { blockPlugin, changeSuspension, unblockPlugin } from '../../../db/accounts/moderation.ts';
+import { changeBlock, changeSuspension } from '../../../db/accounts/moderation.ts';
 import { listHookLinks } from '../../../supervisor/children/account-plugins-cache.ts';
 import { connect, deliver, recorder, rowOf } from '../delivery/channels.ts';
 import { eventually, isAlive, startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -25,7 +25,7 @@ t.test('a blocked plugin’s child ends at once in every account, and its chain 
   t.equal(await toolCount(), 1);
   const pid = fixture.supervisor.fleet.getPid(spy.installationId) ?? 0;
   t.ok(await isAlive(pid));
-  t.match(await blockPlugin(fixture.pool, 'spy', 'it phones home'), { installations: 1 });
+  t.match(await changeBlock(fixture.pool, 'spy', 'it phones home'), { installations: 1 });
   await eventually(async () => !(await isAlive(pid)));
   t.equal(fixture.supervisor.fleet.getPid(spy.installationId), null, 'the block alone stopped the process');
   const blocked = await run();
@@ -43,7 +43,7 @@ t.test('a blocked plugin’s child ends at once in every account, and its chain 
     rows.some(({ message }) => message === `Stopped: ${WHY}`),
     'its log says so too',
   );
-  t.ok(await unblockPlugin(fixture.pool, 'spy'));
+  t.ok(await changeBlock(fixture.pool, 'spy', null));
   await eventually(async () => (await run()).context.systemPrompt === 'a spied kind');
   t.not(fixture.supervisor.fleet.getPid(spy.installationId), pid);
   t.equal(await toolCount(), 1);
@@ -93,7 +93,7 @@ t.test('a handler that is running when its plugin is blocked is not waited for',
   t.match((await call('a')).trace, [{ slug: 'slow-spy', outcome: 'unchanged' }]);
   const running = call('wait');
   await eventually(async () => (await fixture.readLog('begun')).length > 0);
-  await blockPlugin(fixture.pool, 'slow-spy', 'it phones home');
+  await changeBlock(fixture.pool, 'slow-spy', 'it phones home');
   const body = await running;
   t.match(body.context, { ...context, systemPrompt: 'wait' });
   t.match(body.trace, [{ slug: 'slow-spy', outcome: /^skipped_(?!timeout)/ }], 'before its own deadline');
@@ -107,7 +107,7 @@ t.test('a blocked guard stops no command: it counts as not installed', async (t)
   const run = async () =>
     (await fixture.call('POST', `/sessions/${session}/hooks/sshCommand`, { context: command })).body;
   t.equal((await run()).action, 'cancel');
-  await blockPlugin(fixture.pool, 'guard', 'it phones home');
+  await changeBlock(fixture.pool, 'guard', 'it phones home');
   const after = await eventually(async () => {
     const answer = await run();
     return answer.action === 'continue' && answer;
@@ -122,7 +122,7 @@ t.test('the next summarizer takes the place of a blocked one', async (t) => {
   await fixture.install({ slug: 'second', code: 'compaction.summarize = () => "second";' });
   const summary = async () => (await fixture.call('POST', `/sessions/${session}/compaction`, {})).body.summary;
   t.equal(await summary(), 'first');
-  await blockPlugin(fixture.pool, 'first', 'it phones home');
+  await changeBlock(fixture.pool, 'first', 'it phones home');
   await eventually(async () => (await summary()) === 'second');
 });
 
@@ -132,7 +132,7 @@ t.test('a call that was on its way with old news does not leave a child behind',
   const spy = await fixture.install({ slug: 'late', code: suffix(' late') });
   const [stale] = listHookLinks(await fixture.supervisor.pluginsCache.get(spy.accountId), 'middleware.systemPrompt');
   if (!stale) throw new Error('the plugin is not loaded');
-  await blockPlugin(fixture.pool, 'late', 'it phones home');
+  await changeBlock(fixture.pool, 'late', 'it phones home');
   await fixture.supervisor.fleet.invoke(stale, {
     target: { kind: 'hook', name: 'middleware.systemPrompt' },
     invocationId: 'i',
@@ -151,7 +151,7 @@ t.test('a call that was on its way with old news does not leave a child behind',
 t.test('a blocked plugin receives no session event; after the unblock it receives the next one', async (t) => {
   const fixture = shared.withNewAccount();
   const made = await fixture.install({ slug: 'told', code: 'events.sessionStarted = () => host.log("heard");' });
-  await blockPlugin(fixture.pool, 'told', 'it phones home');
+  await changeBlock(fixture.pool, 'told', 'it phones home');
   await eventually(async () => (await fixture.supervisor.pluginsCache.get(made.accountId)).plugins.length === 0);
   await fixture.session();
   const readEvents = async () => {
@@ -162,7 +162,7 @@ t.test('a blocked plugin receives no session event; after the unblock it receive
     );
     return found.rows.length;
   };
-  await unblockPlugin(fixture.pool, 'told');
+  await changeBlock(fixture.pool, 'told', null);
   await eventually(async () => (await fixture.supervisor.pluginsCache.get(made.accountId)).plugins.length === 1);
   t.equal(await readEvents(), 0, 'a session that began meanwhile was not its business');
   await fixture.session();
