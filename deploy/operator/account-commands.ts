@@ -28,8 +28,8 @@ export const accounts: OperatorCommand = {
   subjects: [],
   doc: 'accounts with issuer and rights, newest first',
   options: { name: { type: 'string', value: 'text', doc: 'only those whose name contains the text' } },
-  async run(given, place) {
-    const { items } = await pageAccounts((await place.database()).pool, readText(given, 'name'), { limit: LINES_MAX });
+  async run(args, context) {
+    const { items } = await pageAccounts((await context.database()).pool, readText(args, 'name'), { limit: LINES_MAX });
     const heading = ['ACCOUNT', 'ISSUER', 'OPERATOR', 'VERIFIED', 'SUSPENDED', 'CREATED'];
     const lines = items.map(({ name, issuer, operator, verifiedAt, suspendedReason, createdAt }) => [
       ...[name, issuer, operator ? 'yes' : null, verifiedAt === null ? null : 'yes', suspendedReason, createdAt],
@@ -42,10 +42,10 @@ export const suspend: OperatorCommand = {
   subjects: ['user'],
   doc: 'refuse an account at once and stop its plugins; webhooks for them wait; the user sees the reason',
   options: { reason: { type: 'string', value: 'reason', doc: 'shown to the user' } },
-  async run(given, place) {
-    const [user = ''] = given.subjects;
-    const reason = readReason(given, 'suspend', 'the user sees');
-    if (!(await changeSuspension((await place.database()).pool, user, reason))) throw unknownAccount(user);
+  async run(args, context) {
+    const [user = ''] = args.subjects;
+    const reason = readReason(args, 'suspend', 'the user sees');
+    if (!(await changeSuspension((await context.database()).pool, user, reason))) throw unknownAccount(user);
     return { sentence: `“${user}” is suspended: ${reason}`, fields: { user, reason } };
   },
 };
@@ -53,8 +53,8 @@ export const suspend: OperatorCommand = {
 export const resume: OperatorCommand = {
   subjects: ['user'],
   doc: 'end the suspension of an account',
-  async run({ subjects: [user = ''] }, place) {
-    if (!(await changeSuspension((await place.database()).pool, user, null))) throw unknownAccount(user);
+  async run({ subjects: [user = ''] }, context) {
+    if (!(await changeSuspension((await context.database()).pool, user, null))) throw unknownAccount(user);
     return { sentence: `“${user}” is not suspended.`, fields: { user } };
   },
 };
@@ -62,8 +62,8 @@ export const resume: OperatorCommand = {
 const role = (operator: boolean, doc: string): OperatorCommand => ({
   subjects: ['user'],
   doc,
-  async run({ subjects: [user = ''] }, place) {
-    if (!(await changeOperator((await place.database()).pool, user, operator))) throw unknownAccount(user);
+  async run({ subjects: [user = ''] }, context) {
+    if (!(await changeOperator((await context.database()).pool, user, operator))) throw unknownAccount(user);
     return { sentence: `“${user}” is ${operator ? 'an' : 'no'} operator.`, fields: { user, operator } };
   },
 });
@@ -73,8 +73,8 @@ export const demote = role(false, 'take an operator’s rights away');
 export const tokens: OperatorCommand = {
   subjects: ['user'],
   doc: 'the tokens of an account that have not expired, newest first',
-  async run({ subjects: [user = ''] }, place) {
-    const { pool } = await place.database();
+  async run({ subjects: [user = ''] }, context) {
+    const { pool } = await context.database();
     const { id } = await requireAccount(pool, user);
     const { items } = await pageTokens(pool, id, { limit: LINES_MAX });
     const heading = ['TOKEN', 'NAME', 'SCOPES', 'CREATED', 'LAST USED', 'EXPIRES'];
@@ -91,8 +91,8 @@ export const tokens: OperatorCommand = {
 export const revokeOne: OperatorCommand = {
   subjects: ['user', 'token'],
   doc: 'revoke a token of an account, by its id in tokens',
-  async run({ subjects: [user = '', token = ''] }, place) {
-    const { pool } = await place.database();
+  async run({ subjects: [user = '', token = ''] }, context) {
+    const { pool } = await context.database();
     const { id } = await requireAccount(pool, user);
     if (!(await revokeToken(pool, id, token, { subject: user, by: null })))
       throw new Error(`“${user}” has no token with the id “${token}”. See npm run -s operator -- tokens ${user}.`);
@@ -103,8 +103,8 @@ export const revokeOne: OperatorCommand = {
 export const revokeAll: OperatorCommand = {
   subjects: ['user'],
   doc: 'revoke all tokens of an account, also those of an identity provider',
-  async run({ subjects: [user = ''] }, place) {
-    const { pool } = await place.database();
+  async run({ subjects: [user = ''] }, context) {
+    const { pool } = await context.database();
     const { id } = await requireAccount(pool, user);
     await revokeAllTokens(pool, id, { subject: user, by: null });
     return { sentence: `All tokens of “${user}” are revoked.`, fields: { user } };
@@ -117,11 +117,11 @@ export const moveAccount: OperatorCommand = {
   options: {
     all: { type: 'boolean', doc: 'all of them but operators’, where OIDC_ISSUER was set before accounts had issuers' },
   },
-  async run({ subjects, options }, place) {
-    const issuer = place.settings.OIDC_ISSUER;
+  async run({ subjects, options }, context) {
+    const issuer = context.settings.OIDC_ISSUER;
     if (issuer === undefined) throw new UsageError('move-account needs OIDC_ISSUER: accounts move to that issuer.');
     if ((subjects.length === 0) === (options.all !== true)) throw new UsageError('Give user names, or --all.');
-    const { pool } = await place.database();
+    const { pool } = await context.database();
     for (const user of subjects)
       if ((await requireAccount(pool, user)).issuer !== BUILT_IN_ISSUER)
         throw new Error(`“${user}” is not an account of the built-in issuer.`);

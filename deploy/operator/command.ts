@@ -1,4 +1,4 @@
-/** The interface of an operator command, and helpers for its options and output. */
+/** The interface of an operator command. Reads its options and formats its output. */
 import type { Pool } from 'pg';
 import { replaceHiddenCharacters } from '../../sdk/contract/visible-text.ts';
 import type { SharedSettings } from '../../service/settings/settings.ts';
@@ -14,7 +14,7 @@ interface Option {
   readonly value?: string;
   readonly doc: string;
 }
-export interface Given {
+export interface ParsedArgs {
   readonly subjects: readonly string[];
   readonly options: Readonly<Record<string, string | boolean | undefined>>;
 }
@@ -23,25 +23,25 @@ export interface CommandDatabase {
   readonly url: string;
 }
 /** The context of a running command. */
-export interface Place {
+export interface CommandContext {
   readonly settings: SharedSettings;
   /**
    * The database of the running service, or of an embedded PostgreSQL started for this command. Its tables may be those of
    * another release: a command that only reads changes nothing.
    */
   database(): Promise<CommandDatabase>;
-  /** The same with the tables of this release. */
+  /** Like `database`, and migrates the tables to this release. */
   migratedDatabase(): Promise<CommandDatabase>;
   /** Writes a line of progress to standard error, unless `--json` is set. */
   printProgress(line: string): void;
 }
 export interface OperatorCommand {
-  /** Names of the arguments; one ending in `…` may be repeated, one in brackets is optional. */
+  /** Names of the arguments. One that ends in `…` takes any number of them. */
   readonly subjects: readonly string[];
-  /** One line. */
+  /** One line of the usage. */
   readonly doc: string;
   readonly options?: Readonly<Record<string, Option>>;
-  run(given: Given, place: Place): Promise<Outcome>;
+  run(args: ParsedArgs, context: CommandContext): Promise<Outcome>;
 }
 
 /** A wrong command line; the usage is printed after it. */
@@ -50,7 +50,7 @@ export class UsageError extends Error {
 }
 
 /** Replaces hidden characters, so that a name cannot control the terminal or break its line. */
-export const printable = (text: string): string => replaceHiddenCharacters(text, 'line', () => '\ufffd');
+export const makePrintable = (text: string): string => replaceHiddenCharacters(text, 'line', () => '\ufffd');
 
 /** Maximum width of a cell, so that a row stays a line. Characters. */
 const CELL_MAX = 60;
@@ -72,20 +72,20 @@ export function formatTable(heading: readonly string[], rows: readonly (readonly
 
 function formatCell(value: unknown): string {
   if (value === null || value === undefined) return '-';
-  const text = printable(value instanceof Date ? value.toISOString() : String(value));
+  const text = makePrintable(value instanceof Date ? value.toISOString() : String(value));
   return text.length > CELL_MAX ? `${text.slice(0, CELL_MAX - 1)}…` : text;
 }
 
 /** Returns the value of a number option. @throws UsageError */
-export function readNumber(given: Given, name: string, fallback: number, max: number): number {
-  const text = given.options[name];
+export function readNumber(args: ParsedArgs, name: string, fallback: number, max: number): number {
+  const text = args.options[name];
   if (typeof text !== 'string') return fallback;
   const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
   if (value >= 1 && value <= max) return value;
   throw new UsageError(`--${name} must be a whole number from 1 to ${max}.`);
 }
 
-export const readText = ({ options }: Given, name: string): string | null => {
+export const readText = ({ options }: ParsedArgs, name: string): string | null => {
   const text = options[name];
   return typeof text === 'string' ? text : null;
 };

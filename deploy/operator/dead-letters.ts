@@ -6,7 +6,7 @@ import { replayEvent } from '../../db/installations/event-history.ts';
 import { type Queues, startQueues } from '../../db/jobs/queues.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { listDeadLetters } from '../../db/records/operator-overview.ts';
-import { formatTable, type Given, type OperatorCommand, readNumber, readText, UsageError } from './command.ts';
+import { formatTable, type OperatorCommand, type ParsedArgs, readNumber, readText, UsageError } from './command.ts';
 
 const LINES = 100;
 const LINES_MAX = 10_000;
@@ -22,9 +22,9 @@ export const deadLetters: OperatorCommand = {
     installation,
     limit: { type: 'string', value: 'number', doc: `maximum number of lines; ${LINES} by default` },
   },
-  async run(given, place) {
-    const limit = readNumber(given, 'limit', LINES, LINES_MAX);
-    const items = await listDeadLetters((await place.database()).pool, readText(given, 'installation'), limit);
+  async run(args, context) {
+    const limit = readNumber(args, 'limit', LINES, LINES_MAX);
+    const items = await listDeadLetters((await context.database()).pool, readText(args, 'installation'), limit);
     const heading = ['ID', 'KIND', 'PLUGIN', 'INSTALLATION', 'WHAT', 'ATTEMPTS', 'AT', 'LAST ERROR'];
     const lines = items.map((item) => [
       ...[item.id, item.kind, item.slug, item.installationId, item.what, item.attempts, item.at, item.lastError],
@@ -40,16 +40,16 @@ export const replay: OperatorCommand = {
     installation: { ...installation, doc: 'all dead letters of one installation' },
     all: { type: 'boolean', doc: 'all dead letters' },
   },
-  async run(given, place) {
-    const { pool } = await place.migratedDatabase();
-    const of = readText(given, 'installation');
-    const ways = [given.subjects.length > 0, of !== null, given.options.all === true].filter(Boolean).length;
+  async run(args, context) {
+    const { pool } = await context.migratedDatabase();
+    const of = readText(args, 'installation');
+    const ways = [args.subjects.length > 0, of !== null, args.options.all === true].filter(Boolean).length;
     if (ways !== 1) throw new UsageError('Give ids, --installation or --all.');
     const queues = await startQueues({ pool, role: 'producer', onError: () => undefined });
     try {
-      const deliveries = await replayEach(pool, queues, 'deliveries', given, of);
-      const events = await replayEach(pool, queues, 'events', given, of);
-      if (given.subjects.length > deliveries + events && deliveries + events === 0) {
+      const deliveries = await replayEach(pool, queues, 'deliveries', args, of);
+      const events = await replayEach(pool, queues, 'events', args, of);
+      if (args.subjects.length > deliveries + events && deliveries + events === 0) {
         throw new Error('No finished delivery or event has this id.');
       }
       const sentence = `${deliveries} deliveries and ${events} events will be delivered again.`;
@@ -65,7 +65,7 @@ async function replayEach(
   pool: Pool,
   queues: Queues,
   table: 'deliveries' | 'events',
-  given: Given,
+  args: ParsedArgs,
   of: string | null,
 ): Promise<number> {
   let total = 0;
@@ -75,7 +75,7 @@ async function replayEach(
         WHERE CASE WHEN $1::text[] = '{}' THEN state = 'dead' ELSE id = ANY ($1) AND state <> 'pending' END
           AND ($2::text IS NULL OR installation_id = $2)
         ORDER BY id LIMIT ${BATCH}`,
-      [given.subjects, of],
+      [args.subjects, of],
     );
     if (found.rows.length === 0) return total;
     const done = await inTransaction(pool, async (tx) => {

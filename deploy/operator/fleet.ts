@@ -6,7 +6,7 @@ import { BLOCKED_REASON_SQL } from '../../db/installations/run-rule.ts';
 import { notifyInstallationChanged, notifyRestartRequested } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { listFleet, listWaitingQueues } from '../../db/records/operator-overview.ts';
-import { formatTable, type Given, type OperatorCommand, readNumber, readText } from './command.ts';
+import { formatTable, type OperatorCommand, type ParsedArgs, readNumber, readText } from './command.ts';
 
 /** Default and maximum number of lines. */
 const LINES = 100;
@@ -27,9 +27,9 @@ export const fleet: OperatorCommand = {
     },
     limit,
   },
-  async run(given, place) {
-    const { pool } = await place.database();
-    const rows = await listFleet(pool, readText(given, 'state'), readNumber(given, 'limit', LINES, LINES_MAX));
+  async run(args, context) {
+    const { pool } = await context.database();
+    const rows = await listFleet(pool, readText(args, 'state'), readNumber(args, 'limit', LINES, LINES_MAX));
     const heading = [
       'INSTALLATION',
       'PLUGIN',
@@ -69,10 +69,10 @@ export const waiting: OperatorCommand = {
   subjects: [],
   doc: 'queues of webhooks, replies and events, and what holds each; longest wait first',
   options: { installation: { type: 'string', value: 'id', doc: 'of one installation' }, limit },
-  async run(given, place) {
-    const { pool } = await place.database();
-    const limit = readNumber(given, 'limit', LINES, LINES_MAX);
-    const queues = await listWaitingQueues(pool, readText(given, 'installation'), limit);
+  async run(args, context) {
+    const { pool } = await context.database();
+    const limit = readNumber(args, 'limit', LINES, LINES_MAX);
+    const queues = await listWaitingQueues(pool, readText(args, 'installation'), limit);
     const heading = ['QUEUE', 'PLUGIN', 'CHANNEL', 'ACCOUNT', 'WAITING', 'SINCE', 'ATTEMPTS', 'HELD BY', 'LAST ERROR'];
     const lines = queues.map((queue) => [
       queue.queue,
@@ -98,8 +98,8 @@ export const installations: OperatorCommand = {
     status: { type: 'string', value: 'status', doc: 'ready, needs_configuration, paused, failed or uninstalling' },
     limit,
   },
-  async run(given, place) {
-    const { pool } = await place.database();
+  async run(args, context) {
+    const { pool } = await context.database();
     const { rows } = await pool.query(
       `SELECT i.id, p.slug, a.name AS account, v.semver AS "semVer", i.version_policy AS "versionPolicy", i.status,
               i.status_reason AS "statusReason", i.created_at AS "createdAt", ${BLOCKED_REASON_SQL} AS "blockedReason",
@@ -112,7 +112,7 @@ export const installations: OperatorCommand = {
          LEFT JOIN installation_runtime r ON r.installation_id = i.id
         WHERE ($1::text IS NULL OR p.slug = $1) AND ($2::text IS NULL OR a.name = $2) AND ($3::text IS NULL OR i.status = $3)
         ORDER BY i.id DESC LIMIT $4`,
-      [...readFilters(given), readNumber(given, 'limit', LINES, LINES_MAX)],
+      [...readFilters(args), readNumber(args, 'limit', LINES, LINES_MAX)],
     );
     const heading = ['INSTALLATION', 'PLUGIN', 'VERSION', 'POLICY', 'ACCOUNT', 'STATE', 'WHY', 'NEXT STEP'];
     const found = rows.map((row) => ({
@@ -133,13 +133,13 @@ export const installations: OperatorCommand = {
   },
 };
 
-const readFilters = (given: Given) => ['plugin', 'user', 'status'].map((name) => readText(given, name));
+const readFilters = (args: ParsedArgs) => ['plugin', 'user', 'status'].map((name) => readText(args, name));
 
 export const restart: OperatorCommand = {
   subjects: ['installation'],
   doc: 'stop its process after its running calls and reset its failures; the next call starts it again',
-  async run({ subjects: [installationId = ''] }, place) {
-    const { pool } = await place.migratedDatabase();
+  async run({ subjects: [installationId = ''] }, context) {
+    const { pool } = await context.migratedDatabase();
     const slug = await inTransaction(pool, async (tx) => {
       const found = await tx.query<{ slug: string; status: string }>(
         `SELECT p.slug, i.status FROM installations i JOIN plugins p ON p.id = i.plugin_id WHERE i.id = $1 FOR UPDATE OF i`,

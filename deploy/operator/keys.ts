@@ -1,4 +1,4 @@
-/** Operator commands for the keys in DATA_DIR. */
+/** Operator commands for keys: those that sign tokens, those that seal secrets, and the cluster key that seals both. */
 import { recordAction } from '../../db/accounts/operator-actions.ts';
 import { acceptMember, requireCluster } from '../../db/cluster/cluster-record.ts';
 import { rotateKey as rotate } from '../../db/files/key-rotation.ts';
@@ -15,11 +15,11 @@ import type { OperatorCommand } from './command.ts';
 export const rotateKey: OperatorCommand = {
   subjects: [],
   doc: 'create a new key and encrypt all stored secrets with it, while the service runs',
-  async run(_given, place) {
-    const { pool } = await place.migratedDatabase();
-    const store = await openConfiguredKeys(pool, place.settings);
-    const keys = await openSecretKeys(place.settings.DATA_DIR, store);
-    const done = await rotate(pool, keys, (sealed) => place.printProgress(`${sealed} secrets sealed`));
+  async run(_args, context) {
+    const { pool } = await context.migratedDatabase();
+    const store = await openConfiguredKeys(pool, context.settings);
+    const keys = await openSecretKeys(context.settings.DATA_DIR, store);
+    const done = await rotate(pool, keys, (sealed) => context.printProgress(`${sealed} secrets sealed`));
     await recordKeys(pool, store);
     const begun = done.resumed ? 'Finished the interrupted rotation to key' : 'Created the key';
     return {
@@ -69,7 +69,7 @@ export const changeClusterKey: OperatorCommand = {
 export const acceptDataDir: OperatorCommand = {
   subjects: [],
   doc: 'make DATA_DIR the folder of this database after its keys were lost; the service refuses to start before',
-  async run(_given, { settings, migratedDatabase }) {
+  async run(_args, { settings, migratedDatabase }) {
     const { DATA_DIR, OIDC_ISSUER } = settings;
     const { pool } = await migratedDatabase();
     // A service that starts creates what is missing, and refuses to start until it exists.

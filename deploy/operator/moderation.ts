@@ -2,7 +2,7 @@
 import { changeBlock, verifyAuthor } from '../../db/accounts/moderation.ts';
 import { listActions } from '../../db/accounts/operator-actions.ts';
 import { isStorable } from '../../db/postgres/storable-json.ts';
-import { type Given, type OperatorCommand, printable, readNumber, UsageError } from './command.ts';
+import { makePrintable, type OperatorCommand, type ParsedArgs, readNumber, UsageError } from './command.ts';
 
 /** Maximum length of a reason, which users see in one line. Characters. */
 const REASON_MAX_CHARS = 500;
@@ -12,8 +12,8 @@ const ACTIONS_MAX = 1_000;
 const verification = (verified: boolean, doc: string): OperatorCommand => ({
   subjects: ['user'],
   doc,
-  async run({ subjects: [user = ''] }, place) {
-    if (!(await verifyAuthor((await place.migratedDatabase()).pool, user, verified))) {
+  async run({ subjects: [user = ''] }, context) {
+    if (!(await verifyAuthor((await context.migratedDatabase()).pool, user, verified))) {
       throw new Error(`No account is named “${user}”. The first sign-in creates it.`);
     }
     const sentence = verified
@@ -29,10 +29,10 @@ export const block: OperatorCommand = {
   subjects: ['slug'],
   doc: 'remove a plugin from the catalog and stop it in every account; users see the reason',
   options: { reason: { type: 'string', value: 'reason', doc: 'shown to users' } },
-  async run(given, place) {
-    const [slug = ''] = given.subjects;
-    const reason = readReason(given, 'block', 'users see');
-    const done = await changeBlock((await place.migratedDatabase()).pool, slug, reason);
+  async run(args, context) {
+    const [slug = ''] = args.subjects;
+    const reason = readReason(args, 'block', 'users see');
+    const done = await changeBlock((await context.migratedDatabase()).pool, slug, reason);
     if (!done) throw unknownPlugin(slug);
     return { sentence: `“${slug}” is blocked; ${countNotified(done.installations)}: ${reason}`, fields: { ...done } };
   },
@@ -41,8 +41,8 @@ export const block: OperatorCommand = {
 export const unblock: OperatorCommand = {
   subjects: ['slug'],
   doc: 'allow a blocked plugin to run again',
-  async run({ subjects: [slug = ''] }, place) {
-    const done = await changeBlock((await place.migratedDatabase()).pool, slug, null);
+  async run({ subjects: [slug = ''] }, context) {
+    const done = await changeBlock((await context.migratedDatabase()).pool, slug, null);
     if (!done) throw unknownPlugin(slug);
     return { sentence: `“${slug}” is not blocked; ${countNotified(done.installations)}.`, fields: { ...done } };
   },
@@ -52,11 +52,11 @@ export const actions: OperatorCommand = {
   subjects: [],
   doc: 'the actions of operators: time, name, action and reason, newest first',
   options: { limit: { type: 'string', value: 'number', doc: `maximum number of lines; ${ACTIONS_MAX} by default` } },
-  async run(given, place) {
-    const limit = readNumber(given, 'limit', ACTIONS_MAX, ACTIONS_MAX);
-    const found = await listActions((await place.database()).pool, limit);
+  async run(args, context) {
+    const limit = readNumber(args, 'limit', ACTIONS_MAX, ACTIONS_MAX);
+    const found = await listActions((await context.database()).pool, limit);
     const lines = found.map(({ at, by, action, subject, reason }) =>
-      printable(`${at}  ${by}  ${action} ${subject}${reason === null ? '' : `: ${reason}`}`),
+      makePrintable(`${at}  ${by}  ${action} ${subject}${reason === null ? '' : `: ${reason}`}`),
     );
     const sentence = lines.length === 0 ? 'No operator actions yet.' : lines.join('\n');
     return { sentence, fields: { actions: found } };
@@ -64,8 +64,8 @@ export const actions: OperatorCommand = {
 };
 
 /** @throws UsageError */
-export function readReason(given: Given, command: string, seenBy: string): string {
-  const text = given.options.reason;
+export function readReason(args: ParsedArgs, command: string, seenBy: string): string {
+  const text = args.options.reason;
   const reason = typeof text === 'string' ? text.trim() : '';
   if (reason === '') throw new UsageError(`${command} needs --reason "…", which ${seenBy}.`);
   if (reason.length > REASON_MAX_CHARS || !isStorable(reason)) {

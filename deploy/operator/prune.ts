@@ -4,7 +4,7 @@ import { recordAction } from '../../db/accounts/operator-actions.ts';
 import { sweepBlobs } from '../../db/files/unused-blobs.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { openConfiguredBlobs } from '../../service/storage/blob-stores.ts';
-import { type OperatorCommand, type Place, readNumber } from './command.ts';
+import { type CommandContext, type OperatorCommand, readNumber } from './command.ts';
 
 const DAYS = 30;
 const DAYS_MAX = 36_500;
@@ -21,24 +21,25 @@ export const prune: OperatorCommand = {
     dead: { type: 'boolean', doc: 'remove dead letters, too; otherwise they stay for replay' },
     'dry-run': { type: 'boolean', doc: 'only print what would be removed' },
   },
-  async run(given, place) {
-    const days = readNumber(given, 'days', DAYS, DAYS_MAX);
+  async run(args, context) {
+    const days = readNumber(args, 'days', DAYS, DAYS_MAX);
     const of = {
       days,
-      states: given.options.dead === true ? ['delivered', 'skipped', 'dead'] : ['delivered', 'skipped'],
+      states: args.options.dead === true ? ['delivered', 'skipped', 'dead'] : ['delivered', 'skipped'],
     };
-    const isTrial = given.options['dry-run'] === true;
-    const deliveries = await (isTrial ? countOld : removeOld)(place, 'deliveries', of);
-    const events = await (isTrial ? countOld : removeOld)(place, 'events', of);
-    const { pool } = await (isTrial ? place.database() : place.migratedDatabase());
-    const store = await openConfiguredBlobs(pool, place.settings);
+    const isTrial = args.options['dry-run'] === true;
+    const deliveries = await (isTrial ? countOld : removeOld)(context, 'deliveries', of);
+    const events = await (isTrial ? countOld : removeOld)(context, 'events', of);
+    const { pool } = await (isTrial ? context.database() : context.migratedDatabase());
+    const store = await openConfiguredBlobs(pool, context.settings);
     const blobs = await sweepBlobs(pool, store, undefined, isTrial);
     if (!isTrial) {
       await store.sweepStaging(STAGING_MS, Date.now());
       await inTransaction(pool, (tx) => recordAction(tx, { action: 'prune', subject: `older than ${days} days` }));
     }
     const what = `${deliveries} deliveries, ${events} events and ${blobs ?? 'no'} unused blobs`;
-    const busy = blobs === null ? ' The service or a backup is at the blobs just now.' : '';
+    const busy =
+      blobs === null ? ' The service or a backup is using the blobs: run this again later to remove unused ones.' : '';
     return {
       sentence: isTrial ? `Would remove ${what}. Nothing was removed.${busy}` : `Removed ${what}.${busy}`,
       fields: { dryRun: isTrial, days, deliveries, events, blobs },
@@ -54,14 +55,14 @@ type Table = 'deliveries' | 'events';
 
 const OLD = `state = ANY ($1) AND finished_at < now() - make_interval(days => $2)`;
 
-async function countOld(place: Place, table: Table, { states, days }: Old): Promise<number> {
-  const { pool } = await place.database();
+async function countOld(context: CommandContext, table: Table, { states, days }: Old): Promise<number> {
+  const { pool } = await context.database();
   const { rows } = await pool.query<{ count: string }>(`SELECT count(*) FROM ${table} WHERE ${OLD}`, [states, days]);
   return Number(rows[0]?.count);
 }
 
-async function removeOld(place: Place, table: Table, { states, days }: Old): Promise<number> {
-  const { pool } = await place.migratedDatabase();
+async function removeOld(context: CommandContext, table: Table, { states, days }: Old): Promise<number> {
+  const { pool } = await context.migratedDatabase();
   for (let removed = 0; ; ) {
     const { rowCount } = await pool.query(
       `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table} WHERE ${OLD} LIMIT ${BATCH})`,
@@ -69,6 +70,6 @@ async function removeOld(place: Place, table: Table, { states, days }: Old): Pro
     );
     removed += rowCount ?? 0;
     if ((rowCount ?? 0) < BATCH) return removed;
-    place.printProgress(`${removed} ${table} removed`);
+    context.printProgress(`${removed} ${table} removed`);
   }
 }

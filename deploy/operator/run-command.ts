@@ -26,11 +26,11 @@ import {
 } from './account-commands.ts';
 import { backup, checkBackupFile, restore } from './backups.ts';
 import {
+  type CommandContext,
   type CommandDatabase,
-  type Given,
   type OperatorCommand,
   type Outcome,
-  type Place,
+  type ParsedArgs,
   UsageError,
 } from './command.ts';
 import { deadLetters, replay } from './dead-letters.ts';
@@ -112,13 +112,13 @@ async function run(args: readonly string[], asJson: boolean, terminal: Terminal)
     throw new UsageError(name === '' ? 'Give a command.' : `Unknown command “${name}”.`);
   }
   if (words.includes('--help')) return formatUsage(name, command);
-  const given = readGiven(name, command, words);
-  const { sentence, fields } = await inPlace(terminal, asJson, (place) => command.run(given, place));
+  const parsedArgs = readArgs(name, command, words);
+  const { sentence, fields } = await withContext(terminal, asJson, (context) => command.run(parsedArgs, context));
   return asJson ? JSON.stringify({ command: name, ...fields }) : sentence;
 }
 
 /** @throws UsageError */
-function readGiven(name: string, { subjects, options = {} }: OperatorCommand, words: string[]): Given {
+function readArgs(name: string, { subjects, options = {} }: OperatorCommand, words: string[]): ParsedArgs {
   const known = Object.entries(options).map(([option, { type }]) => [option, { type }] as const);
   const parsed = parse(words, Object.fromEntries(known));
   const isMany = subjects.at(-1)?.endsWith('…') === true;
@@ -133,17 +133,17 @@ function readGiven(name: string, { subjects, options = {} }: OperatorCommand, wo
 function parse(args: string[], options: Record<string, { type: 'string' | 'boolean' }>) {
   try {
     const { values, positionals } = parseArgs({ args, allowPositionals: true, options: { ...options, ...COMMON } });
-    return { values: values as Given['options'], positionals };
+    return { values: values as ParsedArgs['options'], positionals };
   } catch (error) {
     throw new UsageError(error instanceof Error ? error.message : String(error));
   }
 }
 
 /** Opens the resources of the command, and closes them afterwards. */
-async function inPlace(
+async function withContext(
   { readEnvironment, printError }: Terminal,
   asJson: boolean,
-  work: (place: Place) => Promise<Outcome>,
+  work: (context: CommandContext) => Promise<Outcome>,
 ): Promise<Outcome> {
   const settings = parseSettings(sharedSettings, readEnvironment());
   actAsOwner(settings.DATA_DIR);
