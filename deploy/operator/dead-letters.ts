@@ -10,7 +10,7 @@ import { formatTable, type OperatorCommand, type ParsedArgs, readNumber, readTex
 
 const LINES = 100;
 const LINES_MAX = 10_000;
-/** Deliveries replayed in one transaction. */
+/** Rows replayed in one transaction. */
 const BATCH = 1_000;
 
 const installation = { type: 'string', value: 'id', doc: 'of one installation' } as const;
@@ -27,7 +27,14 @@ export const deadLetters: OperatorCommand = {
     const items = await listDeadLetters((await context.database()).pool, readText(args, 'installation'), limit);
     const heading = ['ID', 'KIND', 'PLUGIN', 'INSTALLATION', 'WHAT', 'ATTEMPTS', 'AT', 'LAST ERROR'];
     const lines = items.map((item) => [
-      ...[item.id, item.kind, item.slug, item.installationId, item.what, item.attempts, item.at, item.lastError],
+      item.id,
+      item.kind,
+      item.slug,
+      item.installationId,
+      item.what,
+      item.attempts,
+      item.at,
+      item.lastError,
     ]);
     return { sentence: formatTable(heading, lines, 'There are no dead letters.'), fields: { items } };
   },
@@ -49,7 +56,7 @@ export const replay: OperatorCommand = {
     try {
       const deliveries = await replayEach(pool, queues, 'deliveries', args, of);
       const events = await replayEach(pool, queues, 'events', args, of);
-      if (args.subjects.length > deliveries + events && deliveries + events === 0) {
+      if (args.subjects.length > 0 && deliveries + events === 0) {
         throw new Error('No finished delivery or event has this id.');
       }
       const sentence = `${deliveries} deliveries and ${events} events will be delivered again.`;
@@ -60,7 +67,7 @@ export const replay: OperatorCommand = {
   },
 };
 
-/** In batches, so that no transaction holds many rows. Replayed rows are not found again. */
+/** Replays rows in batches, so that no transaction locks many. Deliveries of disconnected channels stay dead. */
 async function replayEach(
   pool: Pool,
   queues: Queues,
@@ -69,26 +76,25 @@ async function replayEach(
   of: string | null,
 ): Promise<number> {
   let total = 0;
-  for (;;) {
-    const found = await pool.query<{ id: string; installationId: string }>(
+  for (let after = ''; ; ) {
+    const { rows } = await pool.query<{ id: string; installationId: string }>(
       `SELECT id, installation_id AS "installationId" FROM ${table}
         WHERE CASE WHEN $1::text[] = '{}' THEN state = 'dead' ELSE id = ANY ($1) AND state <> 'pending' END
-          AND ($2::text IS NULL OR installation_id = $2)
+          AND ($2::text IS NULL OR installation_id = $2) AND id > $3
         ORDER BY id LIMIT ${BATCH}`,
-      [args.subjects, of],
+      [args.subjects, of, after],
     );
-    if (found.rows.length === 0) return total;
-    const done = await inTransaction(pool, async (tx) => {
+    const last = rows.at(-1);
+    if (last === undefined) return total;
+    after = last.id;
+    total += await inTransaction(pool, async (tx) => {
       let replayed = 0;
-      for (const { id, installationId } of found.rows) {
+      for (const { id, installationId } of rows) {
         if (table === 'deliveries') replayed += await replayDeliveries(tx, { installationId, id, limit: 1 });
         else if (await replayEvent(tx, queues, installationId, id)) replayed += 1;
       }
       if (replayed > 0) await recordAction(tx, { action: 'replay', subject: `${replayed} ${table}` });
       return replayed;
     });
-    total += done;
-    // Deliveries of disconnected channels stay dead.
-    if (done < found.rows.length) return total;
   }
 }

@@ -1,4 +1,4 @@
-/** Dead letters are listed and replayed; what is finished and old, and what nothing names, is removed when asked. */
+/** Operator commands that list and replay dead letters, show waiting queues, and remove old rows and unused blobs. */
 import { randomUUID } from 'node:crypto';
 import { utimesSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,7 +19,7 @@ async function prepareQueues(t: Test) {
   await pool.query(
     `INSERT INTO channels (id, installation_id, account_id, name, routing_id) VALUES ('c1', 'i1', 'a1', 'In', 'r1')`,
   );
-  const deliver = (id: string, state: string, daysAgo: number, channel = 'c1') =>
+  const insertDelivery = (id: string, state: string, daysAgo: number, channel = 'c1') =>
     pool.query(
       `INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, received_at, method, query, headers,
                                body, state, attempts, last_error, finished_at)
@@ -27,7 +27,7 @@ async function prepareQueues(t: Test) {
                now() - make_interval(days => $3))`,
       [id, state, daysAgo, channel],
     );
-  const insertDelivery = (id: string, state: string, daysAgo: number) =>
+  const insertEvent = (id: string, state: string, daysAgo: number) =>
     pool.query(
       `INSERT INTO events (id, installation_id, account_id, plugin_id, type, data, state, attempts, finished_at)
        VALUES ($1, 'i1', 'a1', 'p1', 'sessionStarted', '{}', $2, 8, now() - make_interval(days => $3))`,
@@ -38,32 +38,47 @@ async function prepareQueues(t: Test) {
     return found.rows.map(({ id }) => id);
   };
   const runOperator = async (...words: string[]) => JSON.parse((await operator(env, ...words, '--json')).stdout);
-  return { env, pool, deliver, tell: insertDelivery, idsOf, say: runOperator };
+  return { env, pool, insertDelivery, insertEvent, idsOf, runOperator };
 }
 
 t.test('dead letters', async (t) => {
-  const { env, pool, deliver, tell, idsOf, say } = await prepareQueues(t);
+  const { env, pool, insertDelivery, insertEvent, idsOf, runOperator } = await prepareQueues(t);
   t.match(await operator(env, 'dead-letters'), { stdout: 'There are no dead letters.\n' });
-  for (const id of ['d1', 'd2', 'd3']) await deliver(id, 'dead', 1);
-  await deliver('gone', 'dead', 1, 'no-such-channel');
-  await deliver('fine', 'delivered', 1);
-  for (const id of ['e1', 'e2']) await tell(id, 'dead', 1);
-  const { items } = await say('dead-letters');
+  for (const id of ['d1', 'd2', 'd3']) await insertDelivery(id, 'dead', 1);
+  await insertDelivery('gone', 'dead', 1, 'no-such-channel');
+  await insertDelivery('fine', 'delivered', 1);
+  for (const id of ['e1', 'e2']) await insertEvent(id, 'dead', 1);
+  const { items } = await runOperator('dead-letters');
   t.same(items.map(({ id }: { id: string }) => id).sort(), ['d1', 'd2', 'd3', 'e1', 'e2', 'gone']);
   const shown = (await operator(env, 'dead-letters', '--limit', '2')).stdout;
   t.equal(shown.trimEnd().split('\n').length, 3, 'a heading and two lines');
   t.notMatch(shown, '\u001b', 'no error text steers the terminal');
-  t.match(await say('replay', 'd1', 'e1', 'fine'), { deliveries: 2, events: 1 });
+  t.match(await runOperator('replay', 'd1', 'e1', 'fine'), { deliveries: 2, events: 1 });
   t.same(await idsOf('deliveries', 'pending'), ['d1', 'fine']);
-  t.match(await say('replay', '--all'), { deliveries: 2, events: 1 });
+  t.match(await runOperator('replay', '--all'), { deliveries: 2, events: 1 });
   t.same(await idsOf('deliveries', 'dead'), ['gone'], 'whose channel is gone');
   t.same(await idsOf('events', 'pending'), ['e1', 'e2']);
   const jobs = await pool.query(`SELECT data->>'eventId' AS id FROM pgboss.job WHERE name = 'events' ORDER BY 1`);
   t.same(jobs.rows, [{ id: 'e1' }, { id: 'e2' }], 'each has a job again');
 });
 
+t.test('a dead letter that cannot be replayed does not stop the batches after its own', async (t) => {
+  const { pool, insertDelivery, idsOf, runOperator } = await prepareQueues(t);
+  await insertDelivery('a-gone', 'dead', 1, 'no-such-channel');
+  await insertDelivery('b', 'dead', 1);
+  await pool.query(
+    `INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, received_at, method, query, headers,
+                             body, state, finished_at)
+     SELECT 'c' || n, channel_id, installation_id, account_id, routing_id, received_at, method, query, headers, body,
+            state, finished_at
+       FROM deliveries CROSS JOIN generate_series(1, 1000) n WHERE id = 'b'`,
+  );
+  t.match(await runOperator('replay', '--all'), { deliveries: 1_001 });
+  t.same(await idsOf('deliveries', 'dead'), ['a-gone']);
+});
+
 t.test('waiting names what holds each queue', async (t) => {
-  const { env, pool, say } = await prepareQueues(t);
+  const { env, pool, runOperator } = await prepareQueues(t);
   t.match(await operator(env, 'waiting'), { stdout: 'Nothing waits.\n' });
   const { epoch } = await claimAccount(pool, 'a1');
   await pool.query(`INSERT INTO channels (id, installation_id, account_id, name, routing_id) VALUES
@@ -81,7 +96,7 @@ t.test('waiting names what holds each queue', async (t) => {
   await wait('behind', 'c2', 'now', null);
   await wait('later', 'c3', '2100-01-01T00:00:00Z', null);
   await wait('paused', 'c4', 'infinity', null);
-  const { queues } = await say('waiting');
+  const { queues } = await runOperator('waiting');
   const byChannel = Object.fromEntries(queues.map((queue: { channel: string }) => [queue.channel, queue]));
   t.match(byChannel, {
     In: { queue: 'webhooks', waiting: 2, headId: 'free', heldBy: 'nobody', slug: 'inbox', account: 'ann' },
@@ -100,24 +115,24 @@ t.test('waiting names what holds each queue', async (t) => {
 });
 
 t.test('prune', async (t) => {
-  const { env, deliver, tell, idsOf, say } = await prepareQueues(t);
-  await deliver('old', 'delivered', 31);
-  await deliver('new', 'delivered', 29);
-  await deliver('dead', 'dead', 31);
-  await tell('old', 'delivered', 31);
-  await tell('skipped', 'skipped', 31);
-  await tell('new', 'delivered', 1);
+  const { env, insertDelivery, insertEvent, idsOf, runOperator } = await prepareQueues(t);
+  await insertDelivery('old', 'delivered', 31);
+  await insertDelivery('new', 'delivered', 29);
+  await insertDelivery('dead', 'dead', 31);
+  await insertEvent('old', 'delivered', 31);
+  await insertEvent('skipped', 'skipped', 31);
+  await insertEvent('new', 'delivered', 1);
   const blobs = await openBlobs(env.DATA_DIR);
   const { sha256 } = await blobs.put(Buffer.from(randomUUID()));
   const dayAgo = Date.now() / 1000 - 86_400;
   utimesSync(join(env.DATA_DIR, 'blobs', sha256.slice(0, 2), sha256.slice(2)), dayAgo, dayAgo);
-  t.match(await say('prune', '--dry-run'), { dryRun: true, deliveries: 1, events: 2, blobs: 1 });
+  t.match(await runOperator('prune', '--dry-run'), { dryRun: true, deliveries: 1, events: 2, blobs: 1 });
   t.ok(await blobs.has(sha256));
   t.same(await idsOf('deliveries', 'delivered'), ['new', 'old']);
-  t.match(await say('prune'), { dryRun: false, days: 30, deliveries: 1, events: 2, blobs: 1 });
+  t.match(await runOperator('prune'), { dryRun: false, days: 30, deliveries: 1, events: 2, blobs: 1 });
   t.notOk(await blobs.has(sha256));
   t.same(await idsOf('deliveries', 'delivered'), ['new']);
   t.same(await idsOf('deliveries', 'dead'), ['dead'], 'dead letters stay');
-  t.match(await say('prune', '--dead', '--days', '7'), { deliveries: 2, events: 0, blobs: 0 });
+  t.match(await runOperator('prune', '--dead', '--days', '7'), { deliveries: 2, events: 0, blobs: 0 });
   t.same(await idsOf('events', 'delivered'), ['new']);
 });
