@@ -1,4 +1,4 @@
-/** Keys: those that sign tokens and those that seal secrets. Here as files of a data directory. */
+/** Stores keys, which sign tokens or seal secrets, as files of a data directory. */
 import { randomUUID } from 'node:crypto';
 import { link, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -9,11 +9,11 @@ import { syncPath } from './data-dir.ts';
 export type KeyPurpose = 'identity' | 'secrets';
 /** The keys of a cluster. All processes see those that another one adds. */
 export interface KeyStore {
-  /** For messages. */
+  /** Where the keys are, for messages. */
   readonly place: string;
-  /** Of the key that seals the others; null: they are files. */
+  /** Fingerprint of the key that seals the others; null: they are files. */
   readonly fingerprint: string | null;
-  /** By id. */
+  /** Reads the keys of a purpose, by id. */
   list(purpose: KeyPurpose): Promise<ReadonlyMap<string, Buffer>>;
   /**
    * Stores a key durably; an existing one of this id stays.
@@ -47,7 +47,7 @@ export function openKeyFiles(dataDir: string): KeyStore {
     async add(purpose, id, key, onlyFirst = false) {
       const isFirst = purpose === 'identity' && (onlyFirst || (await readFile(first).catch(ignoreMissing)) === null);
       const target = isFirst ? first : locate(purpose, id);
-      await addFile(target, purpose === 'identity' ? key : Buffer.from(key.toString('base64')));
+      await addKeyFile(target, purpose === 'identity' ? key : Buffer.from(key.toString('base64')));
     },
     async remove(purpose, id) {
       const content = purpose === 'identity' ? await readFile(first).catch(ignoreMissing) : null;
@@ -83,16 +83,22 @@ function readKid(content: Buffer): string {
   return kid;
 }
 
-/** `link` never replaces a file, so the first key wins and is never seen half-written. */
-async function addFile(target: string, content: Buffer): Promise<void> {
+/**
+ * Writes the file of a key. `link` never replaces a file, so of several processes the first one wins, and no key is seen half-written.
+ *
+ * @returns false: the file exists, and stays as it is
+ */
+export async function addKeyFile(target: string, content: Buffer): Promise<boolean> {
   await mkdir(dirname(target), { recursive: true, mode: 0o700 });
   const unfinished = join(dirname(target), `${randomUUID()}.new`);
   try {
     await writeFile(unfinished, content, { mode: 0o600, flag: 'wx', flush: true });
-    await link(unfinished, target).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EEXIST') throw error;
-    });
+    await link(unfinished, target);
     await syncPath(dirname(target));
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
   } finally {
     await rm(unfinished, { force: true });
   }
