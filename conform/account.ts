@@ -4,9 +4,9 @@ import { expect, Skipped } from './expect.ts';
 import type { PackageFile } from './packages.ts';
 
 export interface Addresses {
-  /** Of the REST interface, without a slash at the end. */
+  /** Address of the REST interface, without a slash at the end. */
   readonly rest: string;
-  /** Of the session API. Null: unknown, so its rows are skipped. */
+  /** Address of the session API. Null: unknown, so its rows are skipped. */
   readonly sessions: string | null;
   /** Base of the webhook addresses. Null: as the deployment shows them. */
   readonly webhooks: string | null;

@@ -46,7 +46,7 @@ export interface ZipEntry {
   /** General purpose flags; 1: encrypted. */
   readonly flags?: number;
   readonly crc?: number;
-  /** Of the directory. */
+  /** Size in the zip's directory. */
   readonly size?: number;
   /** Unix mode, such as that of a symbolic link. */
   readonly mode?: number;

@@ -43,16 +43,16 @@ export const channels: Chapter = {
         const { id, routingId } = await channel(run);
         const { body } = await deliver(run, { body: 'all fields' }, '?a=1&b=%20');
         expect(await received(run, 'all fields'), {
-          ...{
-            deliveryId: body.id,
-            attempt: 1,
-            channelId: id,
-            routingId,
-            receivedAt: isText,
-            method: 'POST',
-            query: 'a=1&b=%20',
-          },
-          ...{ headers: { host: isText }, rawHeaders: Array.isArray, bytes: [...Buffer.from('all fields')] },
+          deliveryId: body.id,
+          attempt: 1,
+          channelId: id,
+          routingId,
+          receivedAt: isText,
+          method: 'POST',
+          query: 'a=1&b=%20',
+          headers: { host: isText },
+          rawHeaders: Array.isArray,
+          bytes: [...Buffer.from('all fields')],
         });
       },
     ),

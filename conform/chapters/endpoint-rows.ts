@@ -1,13 +1,13 @@
 /** Specification: endpoints. */
 import { ensure, expect, holding, isBoolean, isHash, isList, isText } from '../expect.ts';
 import { type Chapter, row } from '../row.ts';
-import { authorStory, draftStory, removalStory, updateStory } from './stories.ts';
+import { followDraft, followUpdates, pauseAndUninstall, publishAndDelist } from './call-sequences.ts';
 
 export const endpoints: Chapter = {
   title: 'Specification: endpoints',
   rows: [
     row('POST /plugins: 201 with the plugin, including its id.', async (run) => {
-      const { created } = await authorStory(run);
+      const { created } = await publishAndDelist(run);
       expect(created, { status: 201, body: { id: isText, displayName: /./ } });
     }),
     row('GET /plugins: the caller’s plugins.', async (run) => {
@@ -20,7 +20,7 @@ export const endpoints: Chapter = {
       ensure(!body.items.some((item: { id: string }) => item.id === id), 'another account’s plugin is listed');
     }),
     row('GET /plugins/{id}: every version with semVer, status and sourceSha256, and visibility.', async (run) => {
-      const { second } = await authorStory(run);
+      const { second } = await publishAndDelist(run);
       expect(second.body, {
         visibility: 'private',
         versions: [
@@ -36,14 +36,14 @@ export const endpoints: Chapter = {
     row(
       'POST versions/zip: multipart/form-data with file and semVer; 201 with a summary of the version.',
       async (run) => {
-        const { zip } = await authorStory(run);
+        const { zip } = await publishAndDelist(run);
         expect(zip, { status: 201, body: { id: isText, semVer: '1.0.0', status: 'published' } });
       },
     ),
     row(
       'POST versions/zip: the summary says what was discovered: commands, skills, middleware, lifecycle, tools, providers.',
       async (run) => {
-        const { zip } = await authorStory(run);
+        const { zip } = await publishAndDelist(run);
         const parts = ['commands', 'skills', 'middleware', 'lifecycle', 'tools', 'providers'];
         expect(zip.body.discovered, Object.fromEntries(parts.map((part) => [part, isList])));
       },
@@ -56,19 +56,19 @@ export const endpoints: Chapter = {
       });
     }),
     row('POST versions: semVer and files; a published version.', async (run) => {
-      const { files } = await authorStory(run);
+      const { files } = await publishAndDelist(run);
       expect(files, {
         status: 201,
         body: { semVer: '1.1.0', status: 'published', discovered: { middleware: isList } },
       });
     }),
     row('POST draft: builds and validates like a publish, without a version number.', async (run) => {
-      const { saved, detail } = await draftStory(run);
+      const { saved, detail } = await followDraft(run);
       expect(saved, { status: 200, body: { sourceSha256: isHash, discovered: { commands: [{ name: 'hi' }] } } });
       expect(detail.body, { versions: [], draft: { sourceSha256: isHash } });
     }),
     row('POST draft: installs on the Draft policy follow it.', async (run) => {
-      const { installed, moved } = await draftStory(run);
+      const { installed, moved } = await followDraft(run);
       expect(installed, { status: 201, body: { versionPolicy: 'Draft' } });
       ensure(
         moved.body.currentVersionId !== installed.body.currentVersionId,
@@ -76,15 +76,15 @@ export const endpoints: Chapter = {
       );
     }),
     row('POST listing: lists the plugin in the catalog.', async (run) => {
-      const { listed } = await authorStory(run);
+      const { listed } = await publishAndDelist(run);
       expect(listed, { status: 200, body: { visibility: 'listed' } });
     }),
     row('DELETE listing: takes deprecationMessage and removes the plugin from the catalog.', async (run) => {
-      const { delisted } = await authorStory(run);
+      const { delisted } = await publishAndDelist(run);
       expect(delisted, { status: 200, body: { visibility: 'delisted', deprecationMessage: 'Use another one.' } });
     }),
     row('POST yank: yanks the version.', async (run) => {
-      const { yanked } = await authorStory(run);
+      const { yanked } = await publishAndDelist(run);
       expect(yanked.status, 200);
     }),
     row('DELETE /plugins/{id}: deletes the plugin.', async (run) => {
@@ -111,7 +111,7 @@ export const endpoints: Chapter = {
       expect(await run.other.get(`/marketplace/${slug}`), { status: 404, body: { code: 'not_found' } });
     }),
     row('GET /marketplace: the owner’s delisted plugin stays in the owner’s own list.', async (run) => {
-      const { stillOwn, created } = await authorStory(run);
+      const { stillOwn, created } = await publishAndDelist(run);
       expect(stillOwn.body.items, holding({ slug: created.body.slug, visibility: 'delisted' }));
     }),
     row('GET /marketplace/{slug}: readme, capabilities, what the plugin can reach, installed or not.', async (run) => {
@@ -122,7 +122,7 @@ export const endpoints: Chapter = {
       });
     }),
     row('POST /installations: slug and versionPolicy; the new installation.', async (run) => {
-      const { installed } = await updateStory(run);
+      const { installed } = await followUpdates(run);
       expect(installed, { status: 201, body: { id: isText, slug: run.slug('mover'), currentSemVer: '1.0.0' } });
     }),
     row('GET /installations: the caller’s installations.', async (run) => {
@@ -145,11 +145,11 @@ export const endpoints: Chapter = {
       ensure(!answer.text.includes('conform-secret-value'), 'the answer holds the secret');
     }),
     row('PATCH /installations/{id}: versionPolicy and pinnedVersionId update the policy.', async (run) => {
-      const { pinned, followed } = await updateStory(run);
+      const { pinned, followed } = await followUpdates(run);
       expect([pinned.body.versionPolicy, followed.body.versionPolicy], ['Pinned', 'Latest']);
     }),
     row('POST accept-update: accepts the version that versionId names.', async (run) => {
-      const { accepted, grown, ids } = await updateStory(run);
+      const { accepted, grown, ids } = await followUpdates(run);
       expect([accepted.status, grown.body.currentVersionId], [200, ids.fourth]);
     }),
     row('POST rerun-setup: sends pluginInstalled again.', async (run) => {
@@ -160,7 +160,7 @@ export const endpoints: Chapter = {
       });
     }),
     row('DELETE /installations/{id}: uninstalls.', async (run) => {
-      const { removed } = await removalStory(run);
+      const { removed } = await pauseAndUninstall(run);
       expect(removed.status, 204);
     }),
     row('GET /plugin-logs: installationId selects the installation whose host.log lines are returned.', async (run) => {

@@ -5,7 +5,7 @@ import { ensure, expect, isText } from '../expect.ts';
 import { fileList, packageOf } from '../packages.ts';
 import { type Chapter, refusalRow, row, unchecked } from '../row.ts';
 import type { Run } from '../run.ts';
-import { authorStory, draftStory, updateStory } from './stories.ts';
+import { followDraft, followUpdates, publishAndDelist } from './call-sequences.ts';
 
 /** What every problem is. */
 function expectProblem(answer: Answer, status: number, code: string): void {
@@ -123,48 +123,48 @@ export const errors: Chapter = {
       expectProblem(await run.own.post('/plugins', { slug, displayName: 'X' }), 409, 'slug_taken');
     }),
     row('semVer exists, by zip and file list: 409 version_exists.', async (run) => {
-      const { zipAgain, filesAgain } = await authorStory(run);
+      const { zipAgain, filesAgain } = await publishAndDelist(run);
       for (const answer of [zipAgain, filesAgain]) expectProblem(answer, 409, 'version_exists');
     }),
     row('Yanked numbers count: a number is never reusable.', async (run) => {
-      expectProblem((await authorStory(run)).yankedNumber, 409, 'version_exists');
+      expectProblem((await publishAndDelist(run)).yankedNumber, 409, 'version_exists');
     }),
     row('Listing without a published version: 409 no_published_version.', async (run) => {
-      expectProblem((await authorStory(run)).listedEmpty, 409, 'no_published_version');
+      expectProblem((await publishAndDelist(run)).listedEmpty, 409, 'no_published_version');
     }),
     row('Yank of the last version that is not yanked: 409 last_version.', async (run) => {
-      expectProblem((await authorStory(run)).yankLast, 409, 'last_version');
+      expectProblem((await publishAndDelist(run)).yankLast, 409, 'last_version');
     }),
     row('Yanking a yanked version: 200, no change.', async (run) => {
-      const { yankedAgain, yanked } = await authorStory(run);
+      const { yankedAgain, yanked } = await publishAndDelist(run);
       expect(yankedAgain.status, 200);
       expect(yankedAgain.body.yankedAt ?? null, yanked.body.yankedAt ?? null, 'yankedAt');
     }),
     row('Delete of a plugin with a published version: 409 published_version_exists.', async (run) => {
-      expectProblem((await authorStory(run)).deletePublished, 409, 'published_version_exists');
+      expectProblem((await publishAndDelist(run)).deletePublished, 409, 'published_version_exists');
     }),
     row('Second installation of one plugin by one account: 409 already_installed.', async (run) => {
       const { slug } = await run.kit();
       expectProblem(await run.own.post('/installations', { slug }), 409, 'already_installed');
     }),
     row('accept-update of a version that is not pending: 409 not_pending.', async (run) => {
-      expectProblem((await updateStory(run)).acceptWrong, 409, 'not_pending');
+      expectProblem((await followUpdates(run)).acceptWrong, 409, 'not_pending');
     }),
     row('Draft policy on another account’s plugin: 403 draft_owner_only.', async (run) => {
       const { slug } = await run.plain();
       expectProblem(await run.other.post('/installations', { slug, versionPolicy: 'Draft' }), 403, 'draft_owner_only');
     }),
     row('Draft policy without a saved draft: 409 no_draft.', async (run) => {
-      expectProblem((await draftStory(run)).without, 409, 'no_draft');
+      expectProblem((await followDraft(run)).without, 409, 'no_draft');
     }),
     row('Pinned without pinnedVersionId: 422 invalid_pin.', async (run) => {
-      expectProblem((await updateStory(run)).pinMissing, 422, 'invalid_pin');
+      expectProblem((await followUpdates(run)).pinMissing, 422, 'invalid_pin');
     }),
     row('Pinned with a foreign pinnedVersionId: 422 invalid_pin.', async (run) => {
-      expectProblem((await updateStory(run)).pinForeign, 422, 'invalid_pin');
+      expectProblem((await followUpdates(run)).pinForeign, 422, 'invalid_pin');
     }),
     row('Pinned with a yanked pinnedVersionId: 422 invalid_pin.', async (run) => {
-      expectProblem((await updateStory(run)).pinYanked, 422, 'invalid_pin');
+      expectProblem((await followUpdates(run)).pinYanked, 422, 'invalid_pin');
     }),
     row('A package that fails validation: 422 invalid_package; errors say file, line and column.', async (run) => {
       const { id } = await run.plain();
@@ -181,11 +181,11 @@ export const errors: Chapter = {
     refusalRow('Rate limit: 429 rate_limited and Retry-After.', 'rate_limited', 429),
     unchecked('Database or queue away: 503 unavailable and Retry-After.', 'needs the database to go away'),
     row('POST that creates answers 201.', async (run) => {
-      const { created, zip, files, installed } = await authorStory(run);
+      const { created, zip, files, installed } = await publishAndDelist(run);
       for (const answer of [created, zip, files, installed]) expect(answer.status, 201);
     }),
     row('201 carries Location.', async (run) => {
-      const { created, installed } = await authorStory(run);
+      const { created, installed } = await publishAndDelist(run);
       expect(created.headers.get('location'), new RegExp(`/plugins/${created.body.id}$`), 'Location');
       expect(installed.headers.get('location'), new RegExp(`/installations/${installed.body.id}$`), 'Location');
     }),
@@ -201,7 +201,7 @@ export const errors: Chapter = {
       expect((await own.get('/plugins?limit=1001')).status, 400);
     }),
     row('Pages by cursor hold every item once.', async (run) => {
-      await Promise.all([run.plain(), run.kit(), authorStory(run)]);
+      await Promise.all([run.plain(), run.kit(), publishAndDelist(run)]);
       const seen: string[] = [];
       for (let cursor: string | null = ''; cursor !== null; ) {
         const { body }: Answer = await run.own.get(

@@ -6,15 +6,15 @@ import { hashSource } from '../packages.ts';
 import { type Chapter, row } from '../row.ts';
 import type { Run } from '../run.ts';
 import {
-  authorStory,
-  draftStory,
+  followDraft,
+  followUpdates,
   installGated,
   LAYERED,
-  removalStory,
-  updateStory,
+  pauseAndUninstall,
+  publishAndDelist,
   updateToBroken,
   updateToCrashing,
-} from './stories.ts';
+} from './call-sequences.ts';
 
 const isOptionalText = (value: unknown) => value === null || typeof value === 'string';
 const kitInstallation = async (run: Run) => {
@@ -26,7 +26,7 @@ export const records: Chapter = {
   title: 'Contract: resources',
   rows: [
     row('Plugin: owner{id,name}, visibility, tier, deprecationMessage, createdAt, updatedAt.', async (run) => {
-      const { second } = await authorStory(run);
+      const { second } = await publishAndDelist(run);
       expect(second.body, {
         owner: { id: isText, name: isText },
         visibility: oneOf('private', 'listed', 'delisted'),
@@ -38,7 +38,7 @@ export const records: Chapter = {
       });
     }),
     row('Plugin: draft{sourceSha256, savedAt, discovered}.', async (run) => {
-      const { detail } = await draftStory(run);
+      const { detail } = await followDraft(run);
       expect(detail.body.draft, { sourceSha256: isHash, savedAt: isTime, discovered: { tools: [{ name: 'fresh' }] } });
     }),
     row('PATCH /plugins/{id} changes name and description of what has no version yet.', async (run) => {
@@ -52,7 +52,7 @@ export const records: Chapter = {
     row(
       'Version: status, createdAt, yankedAt, sizeBytes, bundleSha256, capabilities, addedCapabilities.',
       async (run) => {
-        const { zip, yanked, afterYank } = await authorStory(run);
+        const { zip, yanked, afterYank } = await publishAndDelist(run);
         expect(zip.body, {
           createdAt: isTime,
           yankedAt: null,
@@ -66,27 +66,27 @@ export const records: Chapter = {
       },
     ),
     row('addedCapabilities: against the previous version.', async (run) => {
-      const { files, zip } = await authorStory(run);
+      const { files, zip } = await publishAndDelist(run);
       expect(files.body.addedCapabilities, [], '1.1.0');
       expect(zip.body.addedCapabilities, zip.body.capabilities, '1.0.0');
     }),
     row('sourceSha256: SHA-256 over the sorted lines of path, NUL, SHA-256 of the bytes.', async (run) => {
-      const { zip } = await authorStory(run);
+      const { zip } = await publishAndDelist(run);
       expect(zip.body.sourceSha256, hashSource(LAYERED));
     }),
     row('The same tree hashes the same by zip or by file list, wrapper folder removed.', async (run) => {
-      const { zip, files } = await authorStory(run);
+      const { zip, files } = await publishAndDelist(run);
       expect(files.body.sourceSha256, zip.body.sourceSha256);
     }),
     row('Latest: a pre-release only where no stable one exists.', async (run) => {
-      const { afterPreRelease } = await updateStory(run);
+      const { afterPreRelease } = await followUpdates(run);
       expect(afterPreRelease.body, { currentSemVer: '1.5.0', pendingUpdate: null });
     }),
     row('A yank moves followers of that version to the new Latest.', async (run) => {
-      expect((await updateStory(run)).afterYank.body, { currentSemVer: '1.4.0' });
+      expect((await followUpdates(run)).afterYank.body, { currentSemVer: '1.4.0' });
     }),
     row('Pinned ones keep running a yanked version, with a notice in statusReason.', async (run) => {
-      const { pinnedYanked } = await updateStory(run);
+      const { pinnedYanked } = await followUpdates(run);
       expect(pinnedYanked.body, { currentSemVer: '1.1.0', status: 'ready', statusReason: /yanked|withdrawn/i });
     }),
     row(
@@ -104,7 +104,7 @@ export const records: Chapter = {
       },
     ),
     row('Installation: pendingUpdate{versionId, semVer, added, removed}.', async (run) => {
-      const { pending, ids } = await updateStory(run);
+      const { pending, ids } = await followUpdates(run);
       expect(pending.body.pendingUpdate, { versionId: ids.third, semVer: '1.2.0', added: ['host.llm'], removed: [] });
     }),
     row('Installation: secretNames.', async (run) => expect(await kitInstallation(run), { secretNames: ['apiKey'] })),
@@ -114,7 +114,7 @@ export const records: Chapter = {
       expect(body, { status: 'needs_configuration', statusReason: isText });
     }),
     row('Installation: status is paused after pause, and ready after resume.', async (run) => {
-      const { paused, resumed } = await removalStory(run);
+      const { paused, resumed } = await pauseAndUninstall(run);
       expect([paused.body.status, resumed.body.status], ['paused', 'ready']);
     }),
     row('Installation: runtime{state, restarts, lastExit, startedAt, rssBytes}.', async (run) => {
@@ -125,7 +125,7 @@ export const records: Chapter = {
       for (const field of ['lastExit', 'startedAt', 'rssBytes']) ensure(field in runtime, `runtime has no ${field}`);
     }),
     row('Installation: channels[{id, name, webhookUrl, connectedAt}].', async (run) => {
-      const { channel } = await removalStory(run);
+      const { channel } = await pauseAndUninstall(run);
       expect(channel, { id: isText, name: 'inbox', webhookUrl: isText, connectedAt: isTime });
     }),
     row('Installation: hookOrder, required (default false), createdAt, updatedAt.', async (run) =>
@@ -143,10 +143,10 @@ export const records: Chapter = {
       expect(await run.own.patch(path, { required: false }), { status: 200, body: { required: false } });
     }),
     row('On a new Latest, an installation whose grants cover it moves by itself.', async (run) => {
-      expect((await updateStory(run)).moved.body, { currentSemVer: '1.1.0', pendingUpdate: null });
+      expect((await followUpdates(run)).moved.body, { currentSemVer: '1.1.0', pendingUpdate: null });
     }),
     row('pluginUpdated is sent to the new version.', async (run) => {
-      const { watch } = await updateStory(run);
+      const { watch } = await followUpdates(run);
       const line = await watch.find(
         'pluginUpdated',
         ({ data }) => data?.type === 'pluginUpdated' && data.data.toSemVer === '1.1.0',
@@ -154,15 +154,15 @@ export const records: Chapter = {
       expect(line, { semVer: '1.1.0' });
     }),
     row('Otherwise it keeps running the old version and shows pendingUpdate.', async (run) => {
-      expect((await updateStory(run)).pending.body, { currentSemVer: '1.1.0', status: 'ready' });
+      expect((await followUpdates(run)).pending.body, { currentSemVer: '1.1.0', status: 'ready' });
     }),
     row('accept-update names the exact version, so a later publish cannot ride on an old consent.', async (run) => {
-      const { acceptOld, replaced, ids } = await updateStory(run);
+      const { acceptOld, replaced, ids } = await followUpdates(run);
       expect(replaced.body.pendingUpdate, { versionId: ids.fourth });
       expect(acceptOld, { status: 409, body: { code: 'not_pending' } });
     }),
     row('Fewer capabilities apply silently and revoke.', async (run) => {
-      const { shrunk } = await updateStory(run);
+      const { shrunk } = await followUpdates(run);
       expect(shrunk.body.pendingUpdate, null);
       ensure(!shrunk.body.grantedCapabilities.includes('host.llm'), 'host.llm is still granted');
     }),
@@ -179,7 +179,7 @@ export const records: Chapter = {
       expect(after.currentVersionId, before.currentVersionId);
     }),
     row('Catalog entry: slug, displayName, description, tier, author{name, verified}, readme.', async (run) => {
-      const { entry } = await authorStory(run);
+      const { entry } = await publishAndDelist(run);
       expect(entry.body, {
         slug: isText,
         displayName: isText,
@@ -190,7 +190,7 @@ export const records: Chapter = {
       });
     }),
     row('Catalog entry: latest{versionId, semVer, publishedAt}.', async (run) => {
-      const { entry, files } = await authorStory(run);
+      const { entry, files } = await publishAndDelist(run);
       expect(entry.body.latest, { versionId: files.body.id, semVer: '1.1.0', publishedAt: isTime });
     }),
     row('Catalog entry: reach[{capability, sentence, risk}].', async (run) => {
@@ -226,15 +226,17 @@ export const records: Chapter = {
         await run.tool('log', { mark: 'fields' });
         const line = await watch.find('host.log', ({ message }) => message === 'info fields');
         expect(line, {
-          ...{
-            id: isText,
-            at: isTime,
-            level: 'info',
-            data: { nested: { mark: 'fields' } },
-            installationId,
-            sessionId: await run.session(),
-          },
-          ...{ source: 'tools.log', invocationId: isText, versionId, semVer: '1.0.0', truncated: false },
+          id: isText,
+          at: isTime,
+          level: 'info',
+          data: { nested: { mark: 'fields' } },
+          installationId,
+          sessionId: await run.session(),
+          source: 'tools.log',
+          invocationId: isText,
+          versionId,
+          semVer: '1.0.0',
+          truncated: false,
         });
       },
     ),
@@ -291,7 +293,7 @@ export const records: Chapter = {
       },
     ),
     row('A draft answers 200 {sourceSha256, savedAt, discovered, warnings}.', async (run) => {
-      const { saved } = await draftStory(run);
+      const { saved } = await followDraft(run);
       expect(saved, {
         status: 200,
         body: {
@@ -321,11 +323,11 @@ export const records: Chapter = {
       expect(await run.own.post(`${path}/none/replay`), { status: 404, body: { code: 'not_found' } });
     }),
     row('POST /installations/{id}/pause|resume.', async (run) => {
-      const { paused, resumed } = await removalStory(run);
+      const { paused, resumed } = await pauseAndUninstall(run);
       expect([paused.status, resumed.status], [200, 200]);
     }),
     row('A paused installation takes no calls.', async (run) => {
-      const { pausedTools, plugin } = await removalStory(run);
+      const { pausedTools, plugin } = await pauseAndUninstall(run);
       ensure(
         !pausedTools.body.items.some(({ slug }: { slug: string }) => slug === plugin.slug),
         'its tools are still offered',

@@ -2,17 +2,17 @@
 import { ensure, expect, holding, isHash, isList, isText, oneOf } from '../expect.ts';
 import { fileList, packageOf, zipPackage } from '../packages.ts';
 import { type Chapter, row } from '../row.ts';
-import { authorStory, draftStory, LAYERED, updateStory } from './stories.ts';
+import { followDraft, followUpdates, LAYERED, publishAndDelist } from './call-sequences.ts';
 
 export const resources: Chapter = {
   title: 'Specification: resources and their fields',
   rows: [
     row('All ids in requests and responses are strings.', async (run) => {
-      const { created, zip, installed } = await authorStory(run);
+      const { created, zip, installed } = await publishAndDelist(run);
       for (const { body } of [created, zip, installed]) expect(body, { id: isText });
     }),
     row('A plugin’s id is assigned on creation.', async (run) => {
-      const { created } = await authorStory(run);
+      const { created } = await publishAndDelist(run);
       expect(created, { status: 201, body: { id: isText, slug: run.slug('author') } });
     }),
     row('slug: required on create.', async ({ own }) =>
@@ -29,49 +29,49 @@ export const resources: Chapter = {
       }),
     ),
     row('description: accepted on create.', async (run) => {
-      const { created } = await authorStory(run);
+      const { created } = await publishAndDelist(run);
       expect(created.body, { description: 'Of the plugin' });
     }),
     row('visibility: present in the plugin detail.', async (run) => {
-      const { second } = await authorStory(run);
+      const { second } = await publishAndDelist(run);
       expect(second.body, { visibility: oneOf('private', 'listed', 'delisted') });
     }),
     row('versions: array of Version, present in the plugin detail.', async (run) => {
-      const { second } = await authorStory(run);
+      const { second } = await publishAndDelist(run);
       expect(second.body.versions, [{ semVer: '1.1.0' }, { semVer: '1.0.0' }]);
     }),
     row('files: only when the detail is requested with includeFiles=true.', async (run) => {
-      const { second, afterYank } = await authorStory(run);
+      const { second, afterYank } = await publishAndDelist(run);
       expect(second.body, { files: isList });
       ensure(!('files' in afterYank.body), 'the detail without includeFiles has files');
     }),
     row('files: holds the latest files.', async (run) => {
-      const { second } = await authorStory(run);
+      const { second } = await publishAndDelist(run);
       for (const [path, contentText] of Object.entries(LAYERED))
         expect(second.body.files, holding({ path, contentText }), 'the files');
     }),
     row('The plugin’s tier is community (sandboxed, the default) or verified.', async (run) => {
-      const { created } = await authorStory(run);
+      const { created } = await publishAndDelist(run);
       expect(created.body, { tier: oneOf('community', 'verified') });
     }),
     row('A version’s id is used as {versionId} in paths and bodies.', async (run) => {
-      const { accepted, yanked } = { ...(await updateStory(run)), ...(await authorStory(run)) };
+      const { accepted, yanked } = { ...(await followUpdates(run)), ...(await publishAndDelist(run)) };
       expect([accepted.status, yanked.status], [200, 200], 'accept-update and yank by version id');
     }),
     row('semVer: unique per plugin.', async (run) => {
-      const { filesAgain, zipAgain } = await authorStory(run);
+      const { filesAgain, zipAgain } = await publishAndDelist(run);
       for (const again of [filesAgain, zipAgain]) expect(again, { status: 409, body: { code: 'version_exists' } });
     }),
     row('semVer: immutable once accepted.', async (run) => {
-      const { zip, second } = await authorStory(run);
+      const { zip, second } = await publishAndDelist(run);
       expect(second.body.versions, holding({ semVer: '1.0.0', sourceSha256: zip.body.sourceSha256 }));
     }),
     row('sourceSha256: hash of the version’s source.', async (run) => {
-      const { zip } = await authorStory(run);
+      const { zip } = await publishAndDelist(run);
       expect(zip.body, { sourceSha256: isHash });
     }),
     row('A file has a path inside the package and its text content.', async (run) => {
-      const { second } = await authorStory(run);
+      const { second } = await publishAndDelist(run);
       expect(second.body.files[0], { path: isText, contentText: isText });
     }),
     row('contentText: only text files are allowed in this form.', async (run) => {
@@ -99,7 +99,7 @@ export const resources: Chapter = {
       }
     }),
     row('The frontmatter of Latest is the plugin’s name and description.', async (run) => {
-      const { entry } = await authorStory(run);
+      const { entry } = await publishAndDelist(run);
       expect(entry.body, { displayName: 'Layered', description: 'Has a file beside its code' });
     }),
     row('index.ts holds the code.', async (run) => {
@@ -111,7 +111,7 @@ export const resources: Chapter = {
       });
     }),
     row('In a zip upload the package may sit inside one wrapper folder.', async (run) => {
-      const { zip } = await authorStory(run);
+      const { zip } = await publishAndDelist(run);
       expect(zip, { status: 201 });
     }),
     row('Binary assets can be published through the zip upload.', async (run) => {
@@ -128,7 +128,7 @@ export const resources: Chapter = {
       });
     }),
     row('versionPolicy: Latest is the default.', async (run) => {
-      const { installed } = await updateStory(run);
+      const { installed } = await followUpdates(run);
       expect(installed.body, { id: isText, versionPolicy: 'Latest' });
     }),
     row('versionPolicy: an enum of Latest, Pinned and Draft.', async (run) => {
@@ -141,7 +141,7 @@ export const resources: Chapter = {
       expect(answer, { status: 403, body: { code: 'draft_owner_only' } });
     }),
     row('pinnedVersionId: used with policy Pinned.', async (run) => {
-      const { pinned, pinnedId } = await updateStory(run);
+      const { pinned, pinnedId } = await followUpdates(run);
       expect(pinned, { status: 200, body: { versionPolicy: 'Pinned', pinnedVersionId: pinnedId } });
     }),
     row('settings: an object of string to string.', async (run) => {
@@ -169,7 +169,7 @@ export const resources: Chapter = {
     row(
       'A catalog entry carries the readme, the capabilities, what the plugin can reach, and whether the caller has installed it.',
       async (run) => {
-        const { entry } = await authorStory(run);
+        const { entry } = await publishAndDelist(run);
         expect(entry, {
           status: 200,
           body: {
@@ -191,7 +191,7 @@ export const resources: Chapter = {
       },
     ),
     row('Every published version is immutable. A fix is a new semantic version.', async (run) => {
-      const { zip, files } = await authorStory(run);
+      const { zip, files } = await publishAndDelist(run);
       expect([zip.body.semVer, files.body.semVer], ['1.0.0', '1.1.0']);
     }),
     row(
@@ -210,7 +210,7 @@ export const resources: Chapter = {
       },
     ),
     row('Everything that a draft holds is built and validated like a publish.', async (run) => {
-      const { invalid } = await draftStory(run);
+      const { invalid } = await followDraft(run);
       expect(invalid, { status: 422, body: { code: 'invalid_package' } });
     }),
   ],

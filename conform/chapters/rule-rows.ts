@@ -5,7 +5,7 @@ import { ensure, expect, holding, isText } from '../expect.ts';
 import { fileList, packageOf, zipPackage } from '../packages.ts';
 import { type Chapter, refusalRow, row, unchecked } from '../row.ts';
 import type { Run } from '../run.ts';
-import { authorStory, removalStory, updateStory } from './stories.ts';
+import { followUpdates, pauseAndUninstall, publishAndDelist } from './call-sequences.ts';
 
 const UPLOAD_MAX_BYTES = 256 * 1024 * 1024;
 
@@ -76,7 +76,7 @@ export const rules: Chapter = {
       });
     }),
     row('pluginUninstalled: an installation is deleted.', async (run) => {
-      expect((await removalStory(run)).event.data, { type: 'pluginUninstalled' });
+      expect((await pauseAndUninstall(run)).event.data, { type: 'pluginUninstalled' });
     }),
     row('session started: a session starts.', async (run) => {
       const session = await run.newSession('starter');
@@ -102,7 +102,7 @@ export const rules: Chapter = {
       expect(await event(run, 'sessionDeleted', session), { data: { sessionId: session, agentId: 'deleter' } });
     }),
     row('updated: an installed plugin is updated.', async (run) => {
-      const { watch, ids } = await updateStory(run);
+      const { watch, ids } = await followUpdates(run);
       const line = await watch.find(
         'pluginUpdated',
         ({ data }) => data?.type === 'pluginUpdated' && data.data.toSemVer === '1.1.0',
@@ -110,7 +110,7 @@ export const rules: Chapter = {
       expect(line.data.data, { fromVersionId: ids.first, toVersionId: ids.second, fromSemVer: '1.0.0' });
     }),
     row('Inbound webhook requests for channel plugins are queued on arrival.', async (run) => {
-      const { channel } = await removalStory(run);
+      const { channel } = await pauseAndUninstall(run);
       expect(channel, { id: isText, webhookUrl: /\/webhook\/plugin\/[\w-]+$/ });
     }),
     unchecked(
@@ -118,7 +118,7 @@ export const rules: Chapter = {
       'needs the deployment to be replaced meanwhile',
     ),
     row('201: POST /plugins and POST versions/zip created or published.', async (run) => {
-      const { created, zip } = await authorStory(run);
+      const { created, zip } = await publishAndDelist(run);
       expect([created.status, zip.status], [201, 201]);
     }),
     row('A validation error of a zip: the message says what is wrong and where.', async (run) => {
@@ -128,7 +128,7 @@ export const rules: Chapter = {
       expect(answer, { status: 422, body: { errors: [{ path: 'index.ts', line: 1, message: isText }] } });
     }),
     row('409: the version already exists.', async (run) => {
-      const { zipAgain } = await authorStory(run);
+      const { zipAgain } = await publishAndDelist(run);
       expect(zipAgain, { status: 409, body: { code: 'version_exists' } });
     }),
     refusalRow('503: the bundler is busy; the client retries shortly.', 'bundler_busy', 503),
@@ -137,14 +137,14 @@ export const rules: Chapter = {
       expect((await run.other.post('/plugins', { slug, displayName: 'Taken' })).body, { code: 'slug_taken' });
     }),
     row('Listing without a published version is rejected.', async (run) => {
-      const { listedEmpty } = await authorStory(run);
+      const { listedEmpty } = await publishAndDelist(run);
       expect(listedEmpty, { status: 409, body: { code: 'no_published_version' } });
     }),
     row('Yanking the last version is rejected.', async (run) => {
-      expect((await authorStory(run)).yankLast.status, 409);
+      expect((await publishAndDelist(run)).yankLast.status, 409);
     }),
     row('Deleting a plugin that still has a published version is rejected.', async (run) => {
-      expect((await authorStory(run)).deletePublished.status, 409);
+      expect((await publishAndDelist(run)).deletePublished.status, 409);
     }),
     row('Zip upload size: up to 256 MB.', async (run) => {
       const { id } = await run.plain();
@@ -166,19 +166,19 @@ export const rules: Chapter = {
       }),
     ),
     row('Latest follows the newest version.', async (run) => {
-      const { moved, latest } = await updateStory(run);
+      const { moved, latest } = await followUpdates(run);
       expect([moved.body.currentSemVer, latest.body.currentSemVer], ['1.1.0', '1.5.0']);
     }),
     row('Pinned stays on pinnedVersionId.', async (run) => {
-      const { stillPinned, pinnedId } = await updateStory(run);
+      const { stillPinned, pinnedId } = await followUpdates(run);
       expect(stillPinned.body, { currentVersionId: pinnedId, currentSemVer: '1.1.0' });
     }),
     row('An update that asks for more access is applied only after accept-update with its versionId.', async (run) => {
-      const { pending, ids } = await updateStory(run);
+      const { pending, ids } = await followUpdates(run);
       expect(pending.body, { currentSemVer: '1.1.0', pendingUpdate: { versionId: ids.third, added: ['host.llm'] } });
     }),
     row('Versions are listed with status and sourceSha256 in the plugin detail.', async (run) => {
-      const { second } = await authorStory(run);
+      const { second } = await publishAndDelist(run);
       expect(second.body.versions, holding({ status: 'published', sourceSha256: isText }));
     }),
     row('Paths carry no version segment.', async (run) => {

@@ -1,4 +1,4 @@
-/** A plugin with a secret that it has used, and what it can do with the handle. */
+/** Installs a plugin that declares a secret for verifying webhooks, and calls a tool that tries what its handle can do. */
 import { createHmac } from 'node:crypto';
 import { expect } from '../expect.ts';
 import { packageOf } from '../packages.ts';
@@ -32,7 +32,7 @@ export function installHandled(run: Run): Promise<InstalledPlugin> {
   });
 }
 
-/** A text, signed with the secret as GitHub signs. */
+/** A text and its signature with the secret, as GitHub signs. */
 export function signedText() {
   const text = '{"action":"opened"}';
   const signature = `sha256=${createHmac('sha256', SECRET).update(text).digest('hex')}`;

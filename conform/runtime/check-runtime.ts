@@ -10,16 +10,16 @@ import { Scene } from './scene.ts';
 export interface RuntimeCheck {
   /** The program of the runtime and its arguments. */
   readonly command: readonly string[];
-  /** Of the REST interface, such as `http://localhost:4000/api`. */
+  /** Address of the REST interface, such as `http://localhost:4000/api`. */
   readonly rest: string;
-  /** Of the session API. */
+  /** Address of the session API. */
   readonly sessions: string;
   readonly token: string;
   /** Plays the scenarios whose sentence or chapter contains the text. */
   readonly only: string | undefined;
   /** The environment of the runtime, besides what the kit sets. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Of a service that runs for the check alone. Without it, the scenarios in which time passes are skipped. */
+  /** The clock of a service that runs for the check alone. Without it, the scenarios in which time passes are skipped. */
   readonly clock?: ServiceClock;
   readonly signal: AbortSignal;
   readonly onResult: (result: ScenarioResult) => void;

@@ -47,7 +47,7 @@ export class Exchange {
   readonly ended: Promise<End>;
   readonly #end = Promise.withResolvers<End>();
   readonly #onChange = new Set<() => void>();
-  /** Of the end, for what must not come after it. */
+  /** When the process ended, to check that nothing comes later. */
   endedAt: number | null = null;
 
   constructor(message: UserMessage) {

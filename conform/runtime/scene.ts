@@ -39,7 +39,7 @@ export class Scene {
     return new Scene(fixture, await fixture.run.newSession(agentId), `case-${fixture.run.nextNumber()}`);
   }
 
-  /** The same scenario in a session of an agent that a plugin treats in its own way. */
+  /** Opens a scene in a session of an agent that a plugin treats specially. */
   withAgent(agentId: string): Promise<Scene> {
     return Scene.open(this.fixture, agentId);
   }
@@ -144,7 +144,7 @@ export class Scene {
   async count(message: string): Promise<number> {
     const mark = randomUUID();
     const { own } = this.fixture.run;
-    // Of another session, whose tools no scenario stops: the lines of a plugin come in order.
+    // A plugin's lines come in order. The mark comes from another session, because a scenario may stop the tools of this one.
     const path = `/sessions/${await this.fixture.run.session()}/tools/${this.tool('mark')}`;
     await own.need(own.session('POST', path, { callId: mark, arguments: { mark } }));
     await this.fixture.watch.find('the kit', ({ message: line }) => line === `mark ${mark}`);

@@ -1,9 +1,9 @@
-/** What several rows look at: courses of calls that run once, with every answer on the way. */
+/** Sequences of calls whose answers several rows check. Each runs once in a run. */
 import type { Answer } from '../account.ts';
 import { fileList, type Package, packageOf, zipPackage } from '../packages.ts';
 import type { Run } from '../run.ts';
 
-/** A package that zip and file list must hash alike; its paths sort differently as bytes and as text of a locale. */
+/** Its zip and its file list must have the same hash, although its paths sort differently as bytes and by a locale. */
 export const LAYERED: Package = packageOf(
   `import { suffix } from './lib/suffix.ts';\nmiddleware.systemPrompt = (ctx) => (ctx.systemPrompt === 'layered' ? suffix : undefined);\n`,
   { name: 'Layered', description: 'Has a file beside its code' },
@@ -14,9 +14,9 @@ export const LAYERED: Package = packageOf(
   },
 );
 
-/** A plugin from its creation to its delisting. */
-export function authorStory(run: Run) {
-  return run.once('author story', async () => {
+/** Creates a plugin, publishes, lists and yanks versions of it, and delists it. */
+export function publishAndDelist(run: Run) {
+  return run.once('publish and delist', async () => {
     const { own } = run;
     const created = await own.post('/plugins', {
       slug: run.slug('author'),
@@ -43,8 +43,25 @@ export function authorStory(run: Run) {
     const afterDelisting = await own.get(`/installations/${installed.body.id}`);
     const stillOwn = await own.get(`/marketplace?q=${created.body.slug}`);
     return {
-      ...{ created, listedEmpty, zip, zipAgain, filesAgain, yankLast, files, second, listed, entry, deletePublished },
-      ...{ yanked, yankedAgain, afterYank, yankedNumber, installed, delisted, afterDelisting, stillOwn },
+      created,
+      listedEmpty,
+      zip,
+      zipAgain,
+      filesAgain,
+      yankLast,
+      files,
+      second,
+      listed,
+      entry,
+      deletePublished,
+      yanked,
+      yankedAgain,
+      afterYank,
+      yankedNumber,
+      installed,
+      delisted,
+      afterDelisting,
+      stillOwn,
     };
   });
 }
@@ -55,9 +72,9 @@ const withEvents = (more: string) =>
    tools.which = { description: 'Its version', parameters: { type: 'object' }, handler: () => ${more} };`;
 const release = (which: string, more = '') => fileList(packageOf(withEvents(`'${which}'`), { more }));
 
-/** Two installations that follow their plugins through updates: one by consent, one by its policy. */
-export function updateStory(run: Run) {
-  return run.once('update story', async () => {
+/** Updates two installations: one by consent, one by its version policy. */
+export function followUpdates(run: Run) {
+  return run.once('follow updates', async () => {
     const [consents, policies] = await Promise.all([followByConsent(run), followByPolicy(run)]);
     return { ...consents, ...policies };
   });
@@ -132,9 +149,9 @@ async function followByPolicy(run: Run) {
   return { ...refused, pinnedId, pinned, pinnedYanked, stillPinned, followed, latest, afterPreRelease, afterYank };
 }
 
-/** A draft that is saved twice and followed by an installation. */
-export function draftStory(run: Run) {
-  return run.once('draft story', async () => {
+/** Saves a draft twice while an installation follows it. */
+export function followDraft(run: Run) {
+  return run.once('follow a draft', async () => {
     const { own } = run;
     const plugin = await run.createPlugin('drafted');
     const without = await own.post('/installations', { slug: plugin.slug, versionPolicy: 'Draft' });
@@ -155,9 +172,9 @@ export function draftStory(run: Run) {
   });
 }
 
-/** An installation that is paused, resumed and uninstalled, with an agent, a channel and a session of its own. */
-export function removalStory(run: Run) {
-  return run.once('removal story', async () => {
+/** Pauses, resumes and uninstalls an installation that has an agent, a channel and a session. */
+export function pauseAndUninstall(run: Run) {
+  return run.once('pause and uninstall', async () => {
     const { own } = run;
     const code = `
       tools.make = { description: 'Makes an agent', parameters: { type: 'object' }, handler: () => host.agents.create({ name: 'Helper' }) };
@@ -178,7 +195,7 @@ export function removalStory(run: Run) {
       return found.length > 0 && found;
     });
     const paused = await own.post(`${path}/pause`);
-    // The supervisor hears of the pause a moment later.
+    // The supervisor learns of the pause a moment later.
     const pausedTools = await run.until('the pause', async () => {
       const answer = await own.session('GET', `/sessions/${session}/tools`);
       return !answer.body.items.some(({ slug }: { slug: string }) => slug === plugin.slug) && answer;
@@ -199,19 +216,29 @@ export function removalStory(run: Run) {
     });
     const webhookAfter = await fetch(address, { method: 'POST', body: 'x' });
     return {
-      ...{ plugin, channel, made, agents, paused, pausedTools, resumed, removed, event, agentsAfter, chatAfter },
+      plugin,
+      channel,
+      made,
+      agents,
+      paused,
+      pausedTools,
+      resumed,
+      removed,
+      event,
+      agentsAfter,
+      chatAfter,
       webhookStatus: webhookAfter.status,
     };
   });
 }
 
-/** An installation that lacks a required secret. */
+/** Installs a plugin without the secret that it requires. */
 export function installGated(run: Run) {
   const secret = 'secrets: { key: { label: Key, required: true } }';
   return run.once('gated', () => run.install('gated', packageOf(undefined, { more: secret })));
 }
 
-/** An update to a version that is published well and throws when its grants are there. */
+/** Updates to a version that can be published, but throws on its start in an installation, where it has grants. */
 export function updateToBroken(run: Run) {
   return run.once('broken update', async () => {
     const { own } = run;
@@ -232,10 +259,10 @@ export function updateToBroken(run: Run) {
   });
 }
 
-/** Calls of a version that ends its process: more than bring the old version back. */
+/** Calls that crash the version: more than the supervisor needs to roll back. */
 const CRASHES_MAX = 6;
 
-/** An update to a version that starts, and whose process ends at each call. */
+/** Updates to a version that starts, but crashes at each call. */
 export function updateToCrashing(run: Run) {
   return run.once('crashing update', async () => {
     const { own } = run;
