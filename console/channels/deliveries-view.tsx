@@ -60,7 +60,7 @@ export function DeliveriesView({ installationId, channels }: Props) {
         refreshMs={FOLLOW_MS}
         empty="There are no deliveries. Requests to the webhook address of a channel appear here."
       >
-        {(items) => <DeliveryTable {...{ items, channels }} onOpen={setOpened} />}
+        {(items) => <DeliveryTable items={items} channels={channels} onOpen={setOpened} />}
       </PagedList>
       <Dialog title="Delivery" opened={opened !== null} onClose={() => setOpened(null)}>
         {opened === null ? null : <DeliveryDetail installationId={installationId} deliveryId={opened} />}

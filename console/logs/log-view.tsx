@@ -63,21 +63,27 @@ export function LogView({ installationId }: { readonly installationId: string })
         </Group>
         <Group gap="xs">
           <Button
-            {...{ size: 'xs', variant: 'default', 'aria-label': frozen ? undefined : 'Pause the log' }}
+            size="xs"
+            variant="default"
+            aria-label={frozen ? undefined : 'Pause the log'}
             onClick={() => setFrozen(frozen ? null : lines)}
             leftSection={frozen ? <IconPlayerPlay {...ICON} /> : <IconPlayerPause {...ICON} />}
           >
             {frozen ? `Go on (${Math.max(0, lines.length - frozen.length)} new)` : 'Pause'}
           </Button>
           <Button
-            {...{ size: 'xs', variant: 'default', disabled: found.length === 0 }}
+            size="xs"
+            variant="default"
+            disabled={found.length === 0}
             onClick={() => void copy(found)}
             leftSection={<IconCopy {...ICON} />}
           >
             Copy
           </Button>
           <Button
-            {...{ size: 'xs', variant: 'default', disabled: found.length === 0 }}
+            size="xs"
+            variant="default"
+            disabled={found.length === 0}
             onClick={() => download(found)}
             leftSection={<IconDownload {...ICON} />}
           >

@@ -47,7 +47,7 @@ export function LineChart({ title, unit = '', times, lines }: LineChartProps) {
             <span key={part}>{NUMBER.format(top * part)}</span>
           ))}
         </div>
-        <Plot label={`${title}. Now ${summary}.`} {...{ times, lines, top, unit }} />
+        <Plot label={`${title}. Now ${summary}.`} times={times} lines={lines} top={top} unit={unit} />
         <div className="chart-times" aria-hidden>
           {ends.map((at, index) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: a time may be there twice
@@ -112,7 +112,7 @@ function Plot({ label, times, lines, top, unit }: PlotProps) {
           </g>
         ))}
       </svg>
-      {pointed === null ? null : <ChartTooltip at={pointed} {...{ times, lines, unit }} />}
+      {pointed === null ? null : <ChartTooltip at={pointed} times={times} lines={lines} unit={unit} />}
     </div>
   );
 }
