@@ -1,8 +1,8 @@
 /**
- * Measures how much bad plugins slow down good ones. Twenty good plugins are called at a fixed rate, first alone, then
- * next to one and four of each kind of bad plugin, which are called again as soon as a call ends. One supervisor with
- * its database, and the machine's best memory limiter. A bare pair of processes runs in the same seconds: its slowdown
- * is caused by the machine. Run `node bench/neighbours.ts [--seconds 30] [--only "spins for ever"]`.
+ * Measures how much bad plugins slow down good ones. One supervisor with its database, and the machine's best memory limiter,
+ * calls twenty good plugins at a fixed rate: first alone, then beside one and beside four of each kind of bad plugin. A bad
+ * plugin is called again as soon as its call ends. Two processes without Bulkhead exchange messages in the same seconds: how
+ * much they slow down is the share of the machine. Run `node bench/neighbours.ts [--seconds 30] [--only "spins for ever"]`.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -65,7 +65,7 @@ function call(fixture: NeighboursFixture, plugin: InstalledPlugin, budgetMs: num
 }
 
 /** Calls every good plugin on its schedule, independent of the others, until stopped. */
-function playGood(fixture: NeighboursFixture, plugins: readonly InstalledPlugin[], seen: Observed): () => void {
+function callGoodPlugins(fixture: NeighboursFixture, plugins: readonly InstalledPlugin[], seen: Observed): () => void {
   const timers = plugins.map((plugin, index) => {
     const beat = async () => {
       const started = performance.now();
@@ -87,7 +87,7 @@ function playGood(fixture: NeighboursFixture, plugins: readonly InstalledPlugin[
   };
 }
 
-async function playBad(
+async function callBadPlugin(
   fixture: NeighboursFixture,
   plugin: InstalledPlugin,
   seen: Observed,
@@ -102,8 +102,8 @@ async function playBad(
   }
 }
 
-/** Returns the pair's round trips since the last call, milliseconds. */
-async function askPair(): Promise<number[]> {
+/** Returns the round trips of the pair of processes since the last call, milliseconds. */
+async function readPairTimes(): Promise<number[]> {
   pair.send('times');
   const [times] = await once(pair, 'message');
   return times as number[];
@@ -122,16 +122,16 @@ async function observe(
     grown = Math.max(grown, process.memoryUsage().rss - before);
   }, 50);
   let over = false;
-  await askPair();
+  await readPairTimes();
   loop.enable();
-  const stop = playGood(fixture, good, seen);
-  const misbehaving = neighbours.map((plugin) => playBad(fixture, plugin, seen, () => over));
+  const stop = callGoodPlugins(fixture, good, seen);
+  const misbehaving = neighbours.map((plugin) => callBadPlugin(fixture, plugin, seen, () => over));
   await sleep(seconds * 1_000);
   over = true;
   stop();
   loop.disable();
   clearInterval(watch);
-  const pairMs = percentile(await askPair(), 0.99);
+  const pairMs = percentile(await readPairTimes(), 0.99);
   await Promise.all(misbehaving);
   // The monitor counts the whole interval; the rest is delay.
   const loopMs = Math.max(0, loop.percentile(99) / 1e6 - 5);

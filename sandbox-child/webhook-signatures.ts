@@ -28,37 +28,37 @@ export const verifySignature = (
 ): Promise<boolean> => CHECKS[scheme](request, secret, options);
 
 const verifyStandard: Check = async (request, secret, options) => {
-  const key = base64(requireSecret(secret).replace(/^whsec_/, ''));
+  const key = decodeBase64(requireSecret(secret).replace(/^whsec_/, ''));
   if (!key || key.length === 0) throw new TypeError('webhooks: the secret is not base64, with or without "whsec_"');
-  const prefix = header(request, 'webhook-id') === null ? 'svix' : 'webhook';
-  const id = header(request, `${prefix}-id`);
-  const at = header(request, `${prefix}-timestamp`);
-  const sent = header(request, `${prefix}-signature`);
+  const prefix = readHeader(request, 'webhook-id') === null ? 'svix' : 'webhook';
+  const id = readHeader(request, `${prefix}-id`);
+  const at = readHeader(request, `${prefix}-timestamp`);
+  const sent = readHeader(request, `${prefix}-signature`);
   if (id === null || sent === null || !isFresh(at, options)) return false;
-  const signatures = tagged(sent.split(' '), 'v1,').map(base64);
-  return matches(key, `${id}.${at}.`, request, signatures);
+  const signatures = listTagged(sent.split(' '), 'v1,').map(decodeBase64);
+  return isSignedBy(key, `${id}.${at}.`, request, signatures);
 };
 
 const verifyStripe: Check = async (request, secret, options) => {
   const key = encoder.encode(requireSecret(secret));
-  const parts = header(request, 'stripe-signature')?.split(',') ?? [];
-  const at = tagged(parts, 't=')[0] ?? null;
+  const parts = readHeader(request, 'stripe-signature')?.split(',') ?? [];
+  const at = listTagged(parts, 't=')[0] ?? null;
   if (!isFresh(at, options)) return false;
-  return matches(key, `${at}.`, request, tagged(parts, 'v1=').map(hex));
+  return isSignedBy(key, `${at}.`, request, listTagged(parts, 'v1=').map(decodeHex));
 };
 
 const verifyGitHub: Check = async (request, secret) => {
   const key = encoder.encode(requireSecret(secret));
-  const sent = header(request, 'x-hub-signature-256') ?? '';
-  return matches(key, '', request, tagged([sent], 'sha256=').map(hex));
+  const sent = readHeader(request, 'x-hub-signature-256') ?? '';
+  return isSignedBy(key, '', request, listTagged([sent], 'sha256=').map(decodeHex));
 };
 
 const verifySlack: Check = async (request, secret, options) => {
   const key = encoder.encode(requireSecret(secret));
-  const at = header(request, 'x-slack-request-timestamp');
+  const at = readHeader(request, 'x-slack-request-timestamp');
   if (!isFresh(at, options)) return false;
-  const sent = header(request, 'x-slack-signature') ?? '';
-  return matches(key, `v0:${at}:`, request, tagged([sent], 'v0=').map(hex));
+  const sent = readHeader(request, 'x-slack-signature') ?? '';
+  return isSignedBy(key, `v0:${at}:`, request, listTagged([sent], 'v0=').map(decodeHex));
 };
 
 const CHECKS: Readonly<Record<Scheme, Check>> = {
@@ -73,7 +73,7 @@ function requireSecret(secret: unknown): string {
   throw new TypeError('webhooks: the secret is missing; take it from host.secrets.get(name)');
 }
 
-function header(request: SignedRequest, name: string): string | null {
+function readHeader(request: SignedRequest, name: string): string | null {
   const value: unknown = Object.hasOwn(request.headers, name) ? request.headers[name] : null;
   return typeof value === 'string' ? value : null;
 }
@@ -85,12 +85,12 @@ function isFresh(at: string | null, options?: Tolerance | undefined): at is stri
   return Math.abs(Date.now() / 1000 - Number(at)) <= tolerance;
 }
 
-function tagged(parts: readonly string[], tag: string): string[] {
+function listTagged(parts: readonly string[], tag: string): string[] {
   const found = parts.map((part) => part.trim()).filter((part) => part.startsWith(tag));
   return found.slice(0, SIGNATURES_MAX).map((part) => part.slice(tag.length));
 }
 
-function base64(value: string): Uint8Array<ArrayBuffer> | null {
+function decodeBase64(value: string): Uint8Array<ArrayBuffer> | null {
   if (!/^[A-Za-z0-9+/]+={0,2}$/.test(value)) return null;
   try {
     return Uint8Array.from(atob(value), (character) => character.charCodeAt(0));
@@ -99,13 +99,13 @@ function base64(value: string): Uint8Array<ArrayBuffer> | null {
   }
 }
 
-function hex(value: string): Uint8Array<ArrayBuffer> | null {
+function decodeHex(value: string): Uint8Array<ArrayBuffer> | null {
   if (!/^[0-9a-f]{64}$/i.test(value)) return null;
   return Uint8Array.from({ length: 32 }, (_, at) => Number.parseInt(value.slice(at * 2, at * 2 + 2), 16));
 }
 
-/** Whether one of the signatures is the HMAC-SHA-256 of prefix and body. */
-async function matches(
+/** Whether one of the signatures is the secret's HMAC-SHA-256 of prefix and body. */
+async function isSignedBy(
   secret: Uint8Array<ArrayBuffer>,
   prefix: string,
   request: SignedRequest,

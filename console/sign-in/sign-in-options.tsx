@@ -16,7 +16,7 @@ const WINDOW_MARK = '#window';
 const WINDOW_FEATURES = 'popup,width=520,height=720';
 
 interface SignInOptionsProps {
-  /** A page is open behind, which must stay. */
+  /** Whether the sign-in covers an open page, which must not be left. */
   readonly isOverPage: boolean;
 }
 
@@ -40,25 +40,25 @@ export function SignInOptions({ isOverPage }: SignInOptionsProps) {
   );
 }
 
-const isBack = (): boolean => location.pathname === RETURN_PATH;
-const isOwnWindow = (): boolean => isBack() && location.hash === WINDOW_MARK;
+const isRedirected = (): boolean => location.pathname === RETURN_PATH;
+const isOwnWindow = (): boolean => isRedirected() && location.hash === WINDOW_MARK;
 
-/** Where to return to from the issuer. The redirect path itself stands for a window of its own. */
+/** Returns the path to open after the issuer. The redirect path itself means: close this window. */
 function findReturnPath(): string {
   if (isOwnWindow()) return RETURN_PATH;
-  return isBack() ? '/' : location.pathname + location.search;
+  return isRedirected() ? '/' : location.pathname + location.search;
 }
 
 function IssuerButton({ facts, isOverPage }: SignInOptionsProps & { readonly facts: IssuerFacts }) {
   const router = useRouter();
-  const { mutate: leave, ...leaving } = useMutation({
+  const { mutate: goToIssuer, ...going } = useMutation({
     mutationFn: async () => {
-      // Where windows are blocked, the page is left; what the editor holds is kept in this browser.
+      // If pop-ups are blocked, this page goes to the issuer. The editor keeps its text in the browser's storage.
       if (isOverPage && window.open(RETURN_PATH + WINDOW_MARK, '_blank', WINDOW_FEATURES)) return;
       await (await import('./issuer.ts')).redirectToIssuer(facts, findReturnPath());
     },
   });
-  const { mutate: comeBack, ...back } = useMutation({
+  const { mutate: finish, ...finishing } = useMutation({
     mutationFn: async () => (await import('./issuer.ts')).finishSignIn(facts),
     onSuccess: (before) => {
       if (before === RETURN_PATH) window.close();
@@ -67,14 +67,14 @@ function IssuerButton({ facts, isOverPage }: SignInOptionsProps & { readonly fac
   });
   useEffect(() => {
     if (isOverPage) return;
-    if (isBack() && location.search !== '') comeBack();
-    else if (isOwnWindow()) leave();
-  }, [isOverPage, comeBack, leave]);
-  const error = leaving.error ?? back.error;
-  if (back.isPending) return <Loader aria-label="Signing in" />;
+    if (isRedirected() && location.search !== '') finish();
+    else if (isOwnWindow()) goToIssuer();
+  }, [isOverPage, finish, goToIssuer]);
+  const error = going.error ?? finishing.error;
+  if (finishing.isPending) return <Loader aria-label="Signing in" />;
   return (
     <Stack gap="xs">
-      <Button loading={leaving.isPending} onClick={() => leave()} data-autofocus>
+      <Button loading={going.isPending} onClick={() => goToIssuer()} data-autofocus>
         Sign in with {new URL(facts.issuer).host}
       </Button>
       {error ? (

@@ -16,16 +16,16 @@ interface Key {
 /** Where a process finds keys. */
 export interface KeyPlaces {
   readonly dataDir: string;
-  /** Those that it uses. */
+  /** The keys that it uses: key files, or keys sealed in the database. */
   readonly keys: KeyStore;
-  /** Those of its data directory. */
+  /** The key files of its data directory. */
   readonly keyFiles: KeyStore;
   /** False with OIDC_ISSUER: the key that signs tokens is not used. */
   readonly signsTokens: boolean;
 }
 interface RecordedKey extends Key {
-  /** Whether a secret is sealed with it, or it is the newest of its purpose. */
-  readonly isUsed: boolean;
+  /** Whether it is the newest key of its purpose, which seals or signs what is new. */
+  readonly isNewest: boolean;
 }
 
 const PURPOSES: readonly KeyPurpose[] = ['identity', 'secrets'];
@@ -33,8 +33,8 @@ const PURPOSES: readonly KeyPurpose[] = ['identity', 'secrets'];
 const LOST = 'lost';
 
 /**
- * Finds why the keys of this process are not those of this database. Call it before the keys are opened, which creates missing
- * ones.
+ * Finds out why the keys of this process are not those of this database. Call it before the keys are opened: opening creates
+ * missing ones.
  *
  * @returns what is wrong and what to do, without a full stop; null: the keys fit
  */
@@ -52,14 +52,14 @@ export async function findKeyMismatch(
   if (changed !== undefined)
     return `DATA_DIR ${dataDir} has another key under the id ${changed.id} than this database recorded: restore DATA_DIR/keys from a backup`;
   const sealing = await listSealingKeys(pool);
-  const needed = new Set([...recorded.flatMap(({ id, isUsed }) => (isUsed ? [id] : [])), ...sealing]);
+  const needed = new Set([...recorded.flatMap(({ id, isNewest }) => (isNewest ? [id] : [])), ...sealing]);
   const missing = [...needed].filter((id) => !found.has(id) && !lost.has(id));
   return missing.length === 0
     ? null
     : `DATA_DIR ${dataDir} lacks keys that this database uses (${missing.join(', ')}): set DATA_DIR to the folder of this database, or restore it from a backup`;
 }
 
-/** Whether this database knows keys: a service has started on it. */
+/** Whether this database has recorded keys: a service has started on it. */
 export const hasRecordedKeys = async (db: Queryable): Promise<boolean> =>
   (await listRows(db, 'SELECT 1 FROM recorded_keys LIMIT 1', [])).length > 0;
 
@@ -72,7 +72,7 @@ export async function recordKeys(db: Queryable, keys: KeyStore): Promise<void> {
     );
 }
 
-/** Seals keys that are files into the database. The files stay. */
+/** Copies the key files into the database, sealed by the cluster key. The files stay. Does nothing without a cluster key. */
 export async function adoptKeyFiles({ keys, keyFiles }: KeyPlaces): Promise<void> {
   if (keys.fingerprint === null) return;
   for (const purpose of PURPOSES)
@@ -107,7 +107,7 @@ export function acceptKeys(pool: Pool, keys: KeyStore): Promise<number> {
 const listRecordedKeys = (pool: Pool): Promise<RecordedKey[]> =>
   listRows(
     pool,
-    `SELECT id, purpose, fingerprint, recorded_at = max(recorded_at) OVER (PARTITION BY purpose) AS "isUsed"
+    `SELECT id, purpose, fingerprint, recorded_at = max(recorded_at) OVER (PARTITION BY purpose) AS "isNewest"
        FROM recorded_keys`,
     [],
   );

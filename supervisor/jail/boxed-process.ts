@@ -51,30 +51,30 @@ const PAGE_BYTES = 4096;
 /** Watches a spawned process until its end. `isJailed`: the spawned process is a bubblewrap around the Node inside. */
 export function watchProcess(spawned: Spawned, isJailed: boolean, group: LimitedGroup | null): BoxedProcess {
   let inside = 0;
-  let born = '';
+  let startedAt = '';
   let killed = false;
   let isTerminating = false;
   let totalMs = 0;
-  const priority = new SessionPriority(() => (alive() ? inside : 0));
+  const priority = new SessionPriority(() => (isAlive() ? inside : 0));
   const confined = (async () => {
     const pid = await spawned.inside;
     await group?.add(pid);
-    born = startTime(pid);
+    startedAt = readStartTime(pid);
     inside = pid;
     if (killed) kill();
     else if (isTerminating) terminate();
   })();
   // `exited` reports a child that dies before it is confined.
   confined.catch(() => kill());
-  const alive = () => inside !== 0 && startTime(inside) === born && born !== '';
+  const isAlive = () => inside !== 0 && readStartTime(inside) === startedAt && startedAt !== '';
   function terminate(): void {
     isTerminating = true;
     spawned.pipes.then(({ stdin }) => stdin.end()).catch(() => undefined);
-    if (alive()) signal(inside, 'SIGTERM');
+    if (isAlive()) sendSignal(inside, 'SIGTERM');
   }
   function kill(): void {
     killed = true;
-    if (alive()) signal(inside);
+    if (isAlive()) sendSignal(inside);
     // bubblewrap needs a moment to reap the process inside and to report its exit. If bubblewrap is killed first, the process
     // inside dies too but may stay a zombie, because process 1 of a container may not reap it.
     if (isJailed) setTimeout(spawned.kill, REAP_WITHIN_MS).unref();
@@ -84,13 +84,13 @@ export function watchProcess(spawned: Spawned, isJailed: boolean, group: Limited
     const exit = await spawned.ended;
     totalMs = exit.processorMs;
     const until = performance.now() + GONE_WITHIN_MS;
-    while (alive() && performance.now() < until) {
-      signal(inside);
+    while (isAlive() && performance.now() < until) {
+      sendSignal(inside);
       await sleep(POLL_MS);
     }
     const outOfMemory = group?.ranOutOfMemory() ?? false;
     group?.remove();
-    return { ...status(exit), outOfMemory, gone: !alive() };
+    return { ...translateExit(exit), outOfMemory, gone: !isAlive() };
   })();
   return {
     confined,
@@ -100,21 +100,21 @@ export function watchProcess(spawned: Spawned, isJailed: boolean, group: Limited
     get pid() {
       return inside;
     },
-    rss: () => (alive() ? resident(inside) : 0),
-    processorMs: () => Math.max(totalMs, inside === 0 ? 0 : processorMs(inside)),
-    processorNeed: () => (inside === 0 ? NO_NEED : processorNeed(inside)),
+    rss: () => (isAlive() ? readResidentBytes(inside) : 0),
+    processorMs: () => Math.max(totalMs, inside === 0 ? 0 : readProcessorMs(inside)),
+    processorNeed: () => (inside === 0 ? NO_NEED : readProcessorNeed(inside)),
     setCpuClasses: (classes) => (group ?? priority).setCpuClasses(classes),
   };
 }
 
-/** bubblewrap reports the signal that ended its child the way a shell does. */
-function status({ code, signal }: Exit): Exit {
+/** bubblewrap reports the signal that ended its child as a shell does: 128 plus its number. */
+function translateExit({ code, signal }: Exit): Exit {
   if (code === null || code <= 128) return { code, signal };
   const name = Object.entries(constants.signals).find(([, number]) => number === code - 128)?.[0];
   return name === undefined ? { code, signal } : { code: null, signal: name as NodeJS.Signals };
 }
 
-function signal(pid: number, name: NodeJS.Signals = 'SIGKILL'): void {
+function sendSignal(pid: number, name: NodeJS.Signals = 'SIGKILL'): void {
   try {
     process.kill(pid, name);
   } catch {
@@ -123,19 +123,19 @@ function signal(pid: number, name: NodeJS.Signals = 'SIGKILL'): void {
 }
 
 /** Start time of a process in kernel ticks, which with its id identifies it. Empty if it has exited or is a zombie. */
-function startTime(pid: number): string {
+function readStartTime(pid: number): string {
   const stat = readProcessStat(pid);
   return stat === null || stat.state === 'Z' || stat.state === 'X' ? '' : stat.startTicks;
 }
 
-const processorMs = (pid: number): number => readProcessStat(pid)?.processorMs ?? 0;
+const readProcessorMs = (pid: number): number => readProcessStat(pid)?.processorMs ?? 0;
 
 const NANOSECONDS_A_MS = 1e6;
 const NO_NEED: ProcessorNeed = { hadMs: 0, waitedMs: 0 };
 
 /** CPU time of all threads, in steps of 10 ms, or of the main thread if that is more, because it is more precise. */
-function processorNeed(pid: number): ProcessorNeed {
-  const ofAllMs = processorMs(pid);
+function readProcessorNeed(pid: number): ProcessorNeed {
+  const ofAllMs = readProcessorMs(pid);
   try {
     const [had = 0, waited = 0] = readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ').map(Number);
     return { hadMs: Math.max(ofAllMs, had / NANOSECONDS_A_MS), waitedMs: waited / NANOSECONDS_A_MS };
@@ -145,7 +145,7 @@ function processorNeed(pid: number): ProcessorNeed {
   }
 }
 
-function resident(pid: number): number {
+function readResidentBytes(pid: number): number {
   try {
     return Number(readFileSync(`/proc/${pid}/statm`, 'latin1').split(' ')[1]) * PAGE_BYTES;
   } catch {
