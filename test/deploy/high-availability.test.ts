@@ -50,7 +50,7 @@ t.test('nothing acknowledged is lost when the primary is killed, and another one
   const deliver = async (routingId: string): Promise<void> => {
     for (let place = 0; !over.signal.aborted; place += 1) {
       const answer = await post(`/webhook/plugin/${routingId}`, port, `${routingId} ${place}`);
-      if (answer !== null) ledger.acknowledge({ id: answer.id, lane: routingId, place });
+      if (answer !== null) ledger.acknowledge({ id: answer.id, queue: routingId, place });
       await sleep(PAUSE_MS);
     }
   };

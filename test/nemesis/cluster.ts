@@ -17,7 +17,7 @@ import { Member, type MemberKind } from './member.ts';
 import { announceGates, PeerNetwork } from './peer-network.ts';
 import { listPlugins } from './plugins.ts';
 
-/** Of each process. The server has a hundred for all of them. */
+/** Connections of each process. The server has a hundred for all of them. */
 const CONNECTIONS = 10;
 /** By default, pgbouncer keeps clients out for 15 s after a server that was away: see docs/operating.md. */
 const POOLER_SETTINGS = `default_pool_size = 20\nserver_login_retry = 1\n${IGNORED_PARAMETERS}`;

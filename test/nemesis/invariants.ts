@@ -4,7 +4,7 @@ import type { Accepted, CounterCall, CounterWrite, DeliveryRow, FaultKind, Fault
 
 /** Work without an owner runs again within this time after a machine vanished. Milliseconds. */
 const FAILOVER_MS = 15_000;
-/** The same after a drain. Milliseconds. */
+/** Limit of a takeover after a drain. Milliseconds. */
 const DRAIN_MS = 2_000;
 /** A call waits no longer: for an owner, and then for its plugin. Milliseconds. */
 const ANSWERED_MS = 20_000;
@@ -105,7 +105,7 @@ export function judgeEvents(acknowledged: readonly Entry[], arrived: readonly En
   const { lost, misplaced } = judgeOrder(acknowledged, arrived);
   const violations = [
     ...lost.map((id) => `the start of session ${id} was not told`),
-    ...misplaced.map(({ lane, place }) => `event ${lane} ${place} was overtaken`),
+    ...misplaced.map(({ queue, place }) => `event ${queue} ${place} was overtaken`),
   ];
   return report('(c) every event is told, in order', `${acknowledged.length} sessions`, violations);
 }
@@ -131,8 +131,8 @@ export function judgeChannelOrder(
   const allowed = misplaced.filter(isAlone);
   const violations = misplaced
     .filter((entry) => !isAlone(entry))
-    .map(({ id, lane, place }) => `${lane} ${place} (${id}, ${doors.get(id)?.door}) was overtaken`);
-  const channels = new Set(acknowledged.map(({ lane }) => lane)).size;
+    .map(({ id, queue, place }) => `${queue} ${place} (${id}, ${doors.get(id)?.door}) was overtaken`);
+  const channels = new Set(acknowledged.map(({ queue }) => queue)).size;
   const figures = `${acknowledged.length} requests to ${channels} channels, ${allowed.length} overtaken beside an API without database`;
   return report('(d) order per channel over all APIs', figures, violations);
 }
@@ -144,7 +144,7 @@ function judgeOrder(acknowledged: readonly Entry[], arrived: readonly Entry[]) {
     acknowledged,
     arrived.filter(({ id }) => known.has(id)),
   );
-  const byPlace = new Map(acknowledged.map((entry) => [`${entry.lane} ${entry.place}`, entry]));
+  const byPlace = new Map(acknowledged.map((entry) => [`${entry.queue} ${entry.place}`, entry]));
   return { lost, misplaced: misplaced.map((name) => byPlace.get(name) as Entry) };
 }
 

@@ -134,7 +134,7 @@ async function deliverUntilOver(options: LoadOptions, routingId: string): Promis
     const isGood = answer?.status === 200;
     if (isGood) {
       const { id } = answer.body;
-      records.webhooks.acknowledge({ id, lane: routingId, place });
+      records.webhooks.acknowledge({ id, queue: routingId, place });
       records.accepted.push({ id, door: answer.door.name, at: Date.now() });
     }
     place += 1;
@@ -147,7 +147,7 @@ async function openSessionsUntilOver(options: LoadOptions): Promise<void> {
   for (let place = 0; !over.aborted; place += 1) {
     const answer = await post(options, supervisors, '/sessions', { agentId: `${AGENT_PREFIX}${place}` });
     if (answer?.status === 201)
-      records.events.acknowledge({ id: answer.body.id, lane: `events of ${account.name}`, place });
+      records.events.acknowledge({ id: answer.body.id, queue: `events of ${account.name}`, place });
     await pause(PAUSE_MS.session, over);
   }
 }

@@ -49,7 +49,7 @@ const write = (count: number, epoch: number | null, at = 0): CounterWrite => ({
   count,
   at,
 });
-const entry = (place: number): Entry => ({ id: `d${place}`, lane: 'a', place, at: place });
+const entry = (place: number): Entry => ({ id: `d${place}`, queue: 'a', place, at: place });
 const fault = (kind: FaultRecord['kind'], victim: string): FaultRecord => ({
   name: kind,
   victim,

@@ -34,11 +34,11 @@ commands.count = {
     return String(await added);
   },
 };
-const report = (id: string, lane: string, place: number) =>
-  host.llm.complete({ messages: [{ role: 'user', text: JSON.stringify({ id, lane, place }) }] });
+const report = (id: string, queue: string, place: number) =>
+  host.llm.complete({ messages: [{ role: 'user', text: JSON.stringify({ id, queue, place }) }] });
 channel.receive = async (request) => {
-  const [lane = '', place] = request.bodyText.split(' ');
-  await report(request.deliveryId, lane, Number(place));
+  const [queue = '', place] = request.bodyText.split(' ');
+  await report(request.deliveryId, queue, Number(place));
 };
 events.sessionStarted = async ({ data }) => {
   const place = data.agentId.startsWith('${AGENT_PREFIX}') ? Number(data.agentId.slice(${AGENT_PREFIX.length})) : -1;

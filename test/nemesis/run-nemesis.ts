@@ -34,7 +34,7 @@ const ACCOUNTS = 8;
 const COUNTER_CALLERS = 2;
 /** Between faults, when all is well again. Milliseconds. */
 const CALM_MS = { min: 1_500, max: 6_000 };
-/** Of ten faults, so many begin while another is under way. */
+/** This many of ten faults begin while another is under way. */
 const OVERLAPPING_OF_TEN = 3;
 /** What was acknowledged arrives within this time of the last fault. Milliseconds. */
 const ARRIVAL_MS = 120_000;
@@ -65,7 +65,7 @@ export async function runNemesis(options: NemesisOptions): Promise<NemesisReport
   const random = seededRandom(seed);
   const records = await openRecords(folder);
   const arrivals = await startArrivalServer({
-    arrive: (entry) => (entry.lane.startsWith('events ') ? records.events : records.webhooks).arrive(entry),
+    arrive: (entry) => (entry.queue.startsWith('events ') ? records.events : records.webhooks).arrive(entry),
   });
   const clock = await openSteppingClock(join(folder, 'clock'));
   const server = await (options.startServer ?? startOwnServer)(join(folder, 'postgres'));

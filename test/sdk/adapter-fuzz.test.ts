@@ -19,12 +19,12 @@ import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
 t.setTimeout(amount({ quick: 60_000, soak: 1_800_000 }));
 
-/** Of each adapter. */
+/** Runs of each adapter. */
 const RUNS = amount({ quick: 100, soak: 10_000 });
 /** How often the guard may be away. */
 const PAUSES_MAX = 20;
 /** Sessions that run at once. */
-const LANES = 4;
+const WORKERS = 4;
 
 /** Changes some words, stops messages with others. `stop` in a text of the agent comes alone in its sentence. */
 const judge = (isStreamed: boolean) => `
@@ -250,9 +250,9 @@ async function converseAtRandom(t: Test, account: string, converse: Converse): P
   const faults: unknown[] = [];
   let vetoes = 0;
   const pauses: string[] = [];
-  const runLane = async (lane: number): Promise<void> => {
+  const runWorker = async (worker: number): Promise<void> => {
     const session = await client.start({ agentId: 'a' });
-    for (const sample of samples.filter((_, index) => index % LANES === lane)) {
+    for (const sample of samples.filter((_, index) => index % WORKERS === worker)) {
       const said = sample.said.join('');
       const written = sample.written.join('');
       const deltas = cutText(written, sample.cuts);
@@ -277,7 +277,7 @@ async function converseAtRandom(t: Test, account: string, converse: Converse): P
       if (!isRight) faults.push({ sample, asked, shown, expected, error: String(error) });
     }
   };
-  await Promise.all(Array.from({ length: LANES }, (_, lane) => runLane(lane)));
+  await Promise.all(Array.from({ length: WORKERS }, (_, worker) => runWorker(worker)));
   t.same(faults.slice(0, 3), []);
   t.equal(faults.length, 0);
   t.ok(vetoes > 0, `${vetoes} were stopped`);

@@ -39,7 +39,7 @@ export interface SimulationResult {
   readonly forwardedShare: number;
   /** Moments at which two supervisors ran a shard of which each knew the other. */
   readonly overlaps: number;
-  /** The same where one of them believed itself alone: its writes are refused. */
+  /** Overlaps in which one of them believed that it was alone: its writes are refused. */
   readonly fencedOverlaps: number;
   /** Writes of an older epoch after one of a newer. */
   readonly staleWrites: number;
@@ -65,7 +65,7 @@ class ClusterSimulation {
   readonly #database = new SimulatedDatabase();
   readonly #random: Random;
   readonly #supervisors = new Map<number, SimulatedSupervisor>();
-  /** Who ran each shard last. */
+  /** The supervisor that ran each shard last. */
   readonly #runners: (SimulatedSupervisor | null)[] = new Array(SHARDS).fill(null);
   /** Since when each shard has no living owner. */
   readonly #lostAt: (number | null)[] = new Array(SHARDS).fill(null);

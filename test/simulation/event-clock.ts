@@ -2,7 +2,7 @@
 
 interface Planned {
   readonly at: number;
-  /** Of events of one moment, the one that was planned first is first. */
+  /** Orders events of one moment by when they were planned. */
   readonly order: number;
   run(): void;
 }

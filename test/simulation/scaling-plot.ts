@@ -7,7 +7,7 @@ const LEFT = 64;
 const TOP = 24;
 const PLOT_WIDTH = 440;
 const PLOT_HEIGHT = 280;
-/** Of the vertical axis, which counts from 1. */
+/** Decades of the vertical axis, which starts at 1. */
 const DECADES = 6;
 
 interface Series {

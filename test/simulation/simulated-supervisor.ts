@@ -26,7 +26,7 @@ const CALL_MAX_MS = 1_500;
 const RELEASES_MAX = 3;
 const RELEASE_PAUSE_MS = 2_000;
 
-export interface SupervisorWorld {
+export interface SimulationParts {
   readonly clock: EventClock;
   readonly database: SimulatedDatabase;
   readonly random: Random;
@@ -37,10 +37,10 @@ export interface SupervisorWorld {
 export class SimulatedSupervisor {
   readonly id: number;
   readonly epochs = new Int32Array(SHARDS).fill(NO_EPOCH);
-  readonly #world: SupervisorWorld;
+  readonly #parts: SimulationParts;
   /** Shards that are given up: they take no more calls. */
   readonly #leaving = new Set<number>();
-  /** Of these, those whose children have ended. */
+  /** The shards of these whose children have ended. */
   readonly #stopped = new Set<number>();
   /** Counts changes of `epochs`, so that what was read before one is not applied after it. */
   #changes = 0;
@@ -54,13 +54,13 @@ export class SimulatedSupervisor {
   hasEnded = false;
   isDraining = false;
 
-  constructor(id: number, world: SupervisorWorld) {
+  constructor(id: number, parts: SimulationParts) {
     this.id = id;
-    this.#world = world;
+    this.#parts = parts;
   }
 
   get isPaused(): boolean {
-    return this.#world.clock.now < this.#pausedUntil;
+    return this.#parts.clock.now < this.#pausedUntil;
   }
 
   /** Whether no other supervisor could take its shards over, as far as it knows. */
@@ -73,7 +73,7 @@ export class SimulatedSupervisor {
   }
 
   start(capacity: number): void {
-    const { clock, database, random } = this.#world;
+    const { clock, database, random } = this.#parts;
     database.add(this.id, capacity, clock.now);
     clock.after(random.integer(0, HEARTBEAT_MS), () => this.#beatRegularly());
     this.wake();
@@ -81,13 +81,13 @@ export class SimulatedSupervisor {
 
   /** SIGSTOP, and SIGCONT after this long. */
   pause(ms: number): void {
-    const { clock } = this.#world;
+    const { clock } = this.#parts;
     this.#pausedUntil = Math.max(this.#pausedUntil, clock.now + ms);
   }
 
   drain(): void {
     this.isDraining = true;
-    this.#world.database.markDraining(this.id);
+    this.#parts.database.markDraining(this.id);
     this.#giveUp([...this.epochs.keys()].filter((shard) => this.epochs[shard] !== NO_EPOCH));
   }
 
@@ -112,32 +112,32 @@ export class SimulatedSupervisor {
 
   #isHeld(shard: number): boolean {
     const epoch = this.epochs[shard] ?? NO_EPOCH;
-    return mayRun({ epoch, others: this.#others, validUntil: this.#validUntil }, this.#world.clock.now);
+    return mayRun({ epoch, others: this.#others, validUntil: this.#validUntil }, this.#parts.clock.now);
   }
 
   #beatRegularly(): void {
     if (this.hasEnded) return;
     this.wake();
-    this.#world.clock.after(HEARTBEAT_MS, () => this.#beatRegularly());
+    this.#parts.clock.after(HEARTBEAT_MS, () => this.#beatRegularly());
   }
 
   /** The product sets one timer for its next heartbeat; here the regular ones go on beside it. */
   #beatAtExpiry(live: ClusterView['live']): void {
     const leases = [...live].filter(([id]) => id !== this.id).map(([, expiresInMs]) => expiresInMs);
     const pauseMs = computeBeatPause(leases);
-    if (pauseMs < HEARTBEAT_MS) this.#world.clock.after(pauseMs, () => this.#whenRunning(() => this.wake()));
+    if (pauseMs < HEARTBEAT_MS) this.#parts.clock.after(pauseMs, () => this.#whenRunning(() => this.wake()));
   }
 
   /** Goes on when the process runs. */
   #whenRunning(run: () => void): void {
     if (this.hasEnded) return;
-    if (this.isPaused) this.#world.clock.after(this.#pausedUntil - this.#world.clock.now, () => this.#whenRunning(run));
+    if (this.isPaused) this.#parts.clock.after(this.#pausedUntil - this.#parts.clock.now, () => this.#whenRunning(run));
     else run();
   }
 
   /** One statement: there and back, or no answer. */
   #ask<T>(statement: () => T, use: (answer: T) => void, fail: () => void): void {
-    const { clock, database, random } = this.#world;
+    const { clock, database, random } = this.#parts;
     const way = () => random.integer(WAY_MIN_MS, WAY_MAX_MS);
     clock.after(way(), () => {
       if (this.hasEnded) return;
@@ -151,7 +151,7 @@ export class SimulatedSupervisor {
   }
 
   #beat(): void {
-    const { clock, database } = this.#world;
+    const { clock, database } = this.#parts;
     this.#whenRunning(() => {
       if (this.#isBeating) return;
       this.#isBeating = true;
@@ -201,7 +201,7 @@ export class SimulatedSupervisor {
     if (hadLapsed) for (const [shard, epoch] of this.epochs.entries()) if (epoch !== NO_EPOCH) begun.push(shard);
     this.#owners = shards.map(([owner]) => (owner !== null && live.has(owner) ? { id: owner } : null));
     this.#others = candidates.filter((id) => id !== this.id).length;
-    if (begun.length > 0) this.#world.onServing(this, begun);
+    if (begun.length > 0) this.#parts.onServing(this, begun);
     if (this.isDraining) {
       end();
       return;
@@ -219,13 +219,13 @@ export class SimulatedSupervisor {
   }
 
   #claim(wanted: readonly number[], end: () => void): void {
-    const { clock, database } = this.#world;
+    const { clock, database } = this.#parts;
     this.#ask(
       () => database.claim(this.id, wanted, clock.now),
       (claimed) => {
         for (const { shard, epoch } of claimed) this.epochs[shard] = epoch;
         const shards = claimed.map(({ shard }) => shard);
-        if (shards.length > 0) this.#world.onServing(this, shards);
+        if (shards.length > 0) this.#parts.onServing(this, shards);
         end();
       },
       () => {
@@ -238,13 +238,13 @@ export class SimulatedSupervisor {
   /** Takes no more calls of the shards, and gives them up when those that run have ended. */
   #giveUp(shards: readonly number[]): void {
     if (shards.length === 0) return;
-    const { clock, random } = this.#world;
+    const { clock, random } = this.#parts;
     for (const shard of shards) this.#leaving.add(shard);
     clock.after(random.integer(0, CALL_MAX_MS), () => this.#whenRunning(() => this.#release(shards, 1)));
   }
 
   #release(shards: readonly number[], attempt: number): void {
-    const { clock, database } = this.#world;
+    const { clock, database } = this.#parts;
     const given = shards
       .filter((shard) => this.#leaving.has(shard))
       .map((shard) => ({ shard, epoch: this.epochs[shard] ?? NO_EPOCH }));

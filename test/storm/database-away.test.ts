@@ -9,7 +9,7 @@ import { amount } from '../runner/soak.ts';
 import { startStormFixture } from './storm-fixture.ts';
 
 const SECONDS = amount({ quick: 3, soak: 60 });
-/** Of the database, for what a plugin did meanwhile, milliseconds. */
+/** How long the database is away. Milliseconds. */
 const AWAY_MS = 1_500;
 t.setTimeout((SECONDS * 2 + 180) * 1000);
 const { start, vendor, gate, supervisorGate, ledger, arrived, onArrival, storage } = await startStormFixture(t);

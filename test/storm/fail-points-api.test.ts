@@ -16,7 +16,7 @@ const vendors = [vendor, await addVendor('bob')];
 interface Kill {
   /** Where things stand still, and at which pass. Webhook requests are stored one group after another: one step of theirs at a time. */
   readonly points: Readonly<Record<string, number>>;
-  /** Of the database once the API has served its first requests. */
+  /** State of the database once the API has served its first requests. */
   readonly database: 'there' | 'away';
 }
 const kills: readonly Kill[] = [

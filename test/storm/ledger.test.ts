@@ -3,7 +3,7 @@ import t from 'tap';
 import { temporaryFolder } from '../runner/harness.ts';
 import { type Entry, judge, Ledger } from './ledger.ts';
 
-const entry = (id: string, lane: string, place: number, at = 0): Entry => ({ id, lane, place, at });
+const entry = (id: string, queue: string, place: number, at = 0): Entry => ({ id, queue, place, at });
 
 t.test('an acknowledged request that never arrived is lost', async (t) => {
   t.same(judge([entry('a', 'x', 0), entry('b', 'x', 1)], [entry('a', 'x', 0)]).lost, ['b']);
@@ -18,7 +18,7 @@ t.test('every arrival after the first is counted, and is in no order', async (t)
   t.match(judge([], arrived), { doubled: 2, misplaced: [] });
 });
 
-t.test('order counts within a lane, and where there is one', async (t) => {
+t.test('order counts within a queue, and where there is one', async (t) => {
   const arrived = [entry('b', 'x', 1), entry('c', 'y', 0), entry('a', 'x', 0), entry('e', '', 1), entry('d', '', 0)];
   t.same(judge([], arrived).misplaced, ['x 0']);
 });
@@ -31,7 +31,7 @@ t.test('waits are from the acknowledgement to the first arrival', async (t) => {
 
 t.test('the ledger is read from its files', async (t) => {
   const ledger = new Ledger(await temporaryFolder(t));
-  for (const id of ['a', 'b']) ledger.acknowledge({ id, lane: 'x', place: 0 });
-  ledger.arrive({ id: 'b', lane: 'x', place: 0 });
+  for (const id of ['a', 'b']) ledger.acknowledge({ id, queue: 'x', place: 0 });
+  ledger.arrive({ id: 'b', queue: 'x', place: 0 });
   t.match(ledger.verdict(), { lost: ['a'], doubled: 0, misplaced: [] });
 });

@@ -1,6 +1,6 @@
 /**
- * What was acknowledged and what arrived, kept outside the system: two files that are only ever appended to, the one by
- * whoever sends, the other by a server that plugins report to. Nothing of it passes through the database under test.
+ * Records what was acknowledged and what arrived, outside the system under test: two append-only files, one written by the
+ * senders, the other by a server that plugins report to.
  */
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,27 +8,27 @@ import { join } from 'node:path';
 export interface Entry {
   /** The delivery's or the event's id. */
   readonly id: string;
-  /** What is to arrive in order; empty: no order is promised. */
-  readonly lane: string;
-  /** Place in the lane, as it was sent. */
+  /** Entries of one queue must arrive in order. Empty: no order is promised. */
+  readonly queue: string;
+  /** Position in the queue, as it was sent. */
   readonly place: number;
   /** Milliseconds since 1970. */
   readonly at: number;
 }
 export interface Verdict {
-  /** Acknowledged, and never arrived. */
+  /** Ids that were acknowledged and never arrived. */
   readonly lost: readonly string[];
-  /** Arrivals of what had arrived before: of each, when it first came and when again, milliseconds since 1970. */
+  /** Entries that arrived again: when each came first, and when again. Milliseconds since 1970. */
   readonly doubles: readonly { readonly id: string; readonly firstAt: number; readonly againAt: number }[];
-  /** How many those are. */
+  /** Number of `doubles`. */
   readonly doubled: number;
-  /** Lanes and places whose first arrival came after that of a later one. */
+  /** Queues and places whose first arrival came after that of a later one. */
   readonly misplaced: readonly string[];
-  /** From the acknowledgement to the first arrival, milliseconds, in order of size. */
+  /** Times from the acknowledgement to the first arrival, sorted. Milliseconds. */
   readonly waits: readonly number[];
 }
 
-/** Compares the two books. */
+/** Compares the two records. */
 export function judge(acknowledged: readonly Entry[], arrived: readonly Entry[]): Verdict {
   const first = new Map<string, Entry>();
   const furthest = new Map<string, number>();
@@ -41,9 +41,9 @@ export function judge(acknowledged: readonly Entry[], arrived: readonly Entry[])
       continue;
     }
     first.set(entry.id, entry);
-    if (entry.lane === '') continue;
-    if (entry.place < (furthest.get(entry.lane) ?? -1)) misplaced.push(`${entry.lane} ${entry.place}`);
-    else furthest.set(entry.lane, entry.place);
+    if (entry.queue === '') continue;
+    if (entry.place < (furthest.get(entry.queue) ?? -1)) misplaced.push(`${entry.queue} ${entry.place}`);
+    else furthest.set(entry.queue, entry.place);
   }
   const waits = acknowledged.map(({ id, at }) => Math.max(0, (first.get(id)?.at ?? Number.NaN) - at));
   return {
@@ -59,7 +59,7 @@ export function judge(acknowledged: readonly Entry[], arrived: readonly Entry[])
 export class Ledger {
   readonly #acknowledged: string;
   readonly #arrived: string;
-  /** What this process has seen arrive, and what it still waits for, by lane. */
+  /** Ids that this process has seen arrive, and those that it still waits for, by queue. */
   readonly #seen = new Set<string>();
   readonly #missing = new Map<string, Set<string>>();
 
@@ -72,18 +72,18 @@ export class Ledger {
   acknowledge(entry: Omit<Entry, 'at'>): void {
     append(this.#acknowledged, entry);
     if (this.#seen.has(entry.id)) return;
-    const missing = this.#missing.get(entry.lane) ?? new Set();
-    this.#missing.set(entry.lane, missing.add(entry.id));
+    const missing = this.#missing.get(entry.queue) ?? new Set();
+    this.#missing.set(entry.queue, missing.add(entry.id));
   }
   arrive(entry: Omit<Entry, 'at'>): void {
     append(this.#arrived, entry);
     this.#seen.add(entry.id);
-    this.#missing.get(entry.lane)?.delete(entry.id);
+    this.#missing.get(entry.queue)?.delete(entry.id);
   }
 
-  /** How many of a lane were acknowledged and have not arrived yet. */
-  missing(lane: string): number {
-    return this.#missing.get(lane)?.size ?? 0;
+  /** Returns how many entries of a queue were acknowledged and have not arrived yet. */
+  missing(queue: string): number {
+    return this.#missing.get(queue)?.size ?? 0;
   }
 
   acknowledged(): Entry[] {
@@ -93,7 +93,7 @@ export class Ledger {
     return read(this.#arrived);
   }
 
-  /** As the files say now. */
+  /** Compares the files as they are now. */
   verdict(): Verdict {
     return judge(read(this.#acknowledged), read(this.#arrived));
   }

@@ -9,16 +9,16 @@ import type { Ledger } from './ledger.ts';
 export const CAPABILITIES = ['host.llm'];
 /** Its code, JavaScript and TypeScript alike: to be published, or installed as it is. */
 export const REPORTING = `
-const report = (id, lane, place) =>
-  host.llm.complete({ messages: [{ role: 'user', text: JSON.stringify({ id, lane, place }) }] });
+const report = (id, queue, place) =>
+  host.llm.complete({ messages: [{ role: 'user', text: JSON.stringify({ id, queue, place }) }] });
 channel.receive = async (request) => {
-  const [lane, place] = request.bodyText.split(' ');
-  await report(request.deliveryId, lane, Number(place));
-  if (lane === 'hello') return { messages: [{ conversationKey: 'k', from: 'vendor', text: 'hello' }] };
+  const [queue, place] = request.bodyText.split(' ');
+  await report(request.deliveryId, queue, Number(place));
+  if (queue === 'hello') return { messages: [{ conversationKey: 'k', from: 'vendor', text: 'hello' }] };
 };
 channel.send = async ({ text }) => {
-  const [id, lane, place] = text.split(' ');
-  await report(id, lane, Number(place));
+  const [id, queue, place] = text.split(' ');
+  await report(id, queue, Number(place));
 };
 events.pluginInstalled = async (event) => void (await report(event.id, '', 0));
 events.sessionStarted = async (event) => void (await report(event.data.sessionId, '', 0));

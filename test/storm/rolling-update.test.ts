@@ -20,7 +20,7 @@ t.setTimeout(600_000);
 
 /** Real releases of the past. */
 const OLD_RELEASES = amount({ quick: 0, soak: 1 });
-/** Of one account at a time. */
+/** Callers of one account at a time. */
 const CALLERS = 2;
 /** Each stage of the update lasts at least this long. Milliseconds. */
 const STAGE_MS = 5_000;

@@ -16,9 +16,9 @@ import { Vendor } from './vendor.ts';
 
 const SECONDS = amount({ quick: 5, soak: 600 });
 const CHANNELS = 4;
-/** Nothing waits longer for its arrival, once the storm is over, milliseconds. */
+/** Maximum wait of anything once the storm is over, milliseconds. */
 const STUCK_MS = 30_000;
-/** Between blows, milliseconds: long enough that some of them meet a service that runs, short enough that others do not. */
+/** Between kills, milliseconds: long enough that some of them meet a service that runs, short enough that others do not. */
 const PAUSE_MS = amount({ quick: { min: 500, max: 2_000 }, soak: { min: 1_000, max: 6_000 } });
 const random = seededRandom();
 t.setTimeout((SECONDS + 180) * 1000);
@@ -53,13 +53,13 @@ async function settle(service: ServiceFixture, ledger: Ledger): Promise<Vendor> 
   return new Vendor({ ledger, url: service.url, sessionUrl, routingIds, token: service.token, installationId: id });
 }
 
-interface Blow {
+interface Kill {
   readonly victim: string;
   readonly at: number;
 }
 type Double = Verdict['doubles'][number];
 
-/** Who may be hit, by what stands in the command line. PostgreSQL is known by its own file. */
+/** Processes that may be hit, by a part of their command line. PostgreSQL is found by its own file. */
 const VICTIMS = ['api/main.ts', 'supervisor/main.ts', 'plugin', 'postgres'] as const;
 
 /** @returns what was hit; null: it was not there just now */
@@ -100,11 +100,11 @@ t.test('nothing that was acknowledged is lost, reordered or stuck', async (t) =>
   await vendor.openConversations(vendor.routingIds.slice(0, 1));
   const over = Promise.withResolvers<void>();
   const load = vendor.sendUntil(over.promise);
-  const blows: Blow[] = [];
-  for (const until = Date.now() + SECONDS * 1000; Date.now() < until || blows.length < VICTIMS.length; ) {
+  const kills: Kill[] = [];
+  for (const until = Date.now() + SECONDS * 1000; Date.now() < until || kills.length < VICTIMS.length; ) {
     // Each victim once, then by chance.
-    const victim = await strike(service, VICTIMS[blows.length] ?? random.pick(VICTIMS));
-    if (victim !== null) blows.push({ victim, at: Date.now() });
+    const victim = await strike(service, VICTIMS[kills.length] ?? random.pick(VICTIMS));
+    if (victim !== null) kills.push({ victim, at: Date.now() });
     await sleep(random.integer(PAUSE_MS.min, PAUSE_MS.max));
   }
   over.resolve();
@@ -113,7 +113,7 @@ t.test('nothing that was acknowledged is lost, reordered or stuck', async (t) =>
   await eventually(() => ledger.verdict().lost.length === 0).catch(() => undefined);
   const settledMs = Date.now() - calm;
   const { lost, misplaced, doubles, waits } = ledger.verdict();
-  const again = countBy(doubles, (double) => blameOf(double, blows));
+  const again = countBy(doubles, (double) => blameOf(double, kills));
   const facts = {
     acknowledged: waits.length,
     unanswered: vendor.unanswered,
@@ -121,17 +121,17 @@ t.test('nothing that was acknowledged is lost, reordered or stuck', async (t) =>
     again,
     settledMs,
   };
-  const hits = countBy(blows, ({ victim }) => victim);
+  const hits = countBy(kills, ({ victim }) => victim);
   t.comment(JSON.stringify({ ...facts, hits, p99Ms: waits[Math.floor(waits.length * 0.99)], slowestMs: waits.at(-1) }));
   t.same({ lost, misplaced }, { lost: [], misplaced: [] });
   t.ok(settledMs < STUCK_MS, `the last arrived ${settledMs} ms after the storm`);
-  // What was under way when its process died comes again: at most one of a lane, a reply and an event at a blow.
-  t.ok(doubles.length <= blows.length * (CHANNELS + 2), `${doubles.length} came again after ${blows.length} blows`);
+  // What was under way when its process died comes again: at most one of a queue, a reply and an event at each kill.
+  t.ok(doubles.length <= kills.length * (CHANNELS + 2), `${doubles.length} came again after ${kills.length} kills`);
 });
 
-/** Who was hit last before a repetition. */
-const blameOf = ({ againAt }: Double, blows: readonly Blow[]): string =>
-  blows.findLast(({ at }) => at < againAt)?.victim ?? 'nobody';
+/** Names the process that was hit last before a repetition. */
+const blameOf = ({ againAt }: Double, kills: readonly Kill[]): string =>
+  kills.findLast(({ at }) => at < againAt)?.victim ?? 'nobody';
 
 function countBy<T>(items: readonly T[], keyOf: (item: T) => string): Record<string, number> {
   const counts: Record<string, number> = {};

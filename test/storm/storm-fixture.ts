@@ -35,9 +35,9 @@ export interface StormFixture {
   /** What happens when something arrives, before the plugin is answered. */
   onArrival(work: () => void): void;
   readonly ledger: Ledger;
-  /** Of the account “ann”. */
+  /** Vendor of the account “ann”. */
   readonly vendor: Vendor;
-  /** The same of another account, with an installation and channels of its own. */
+  /** Adds a vendor of another account, with an installation and channels of its own. */
   addVendor(account: string): Promise<Vendor>;
   /** @param failPoints `name:n`, separated by commas */
   start(

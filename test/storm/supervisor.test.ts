@@ -22,7 +22,7 @@ const SECONDS = amount({ quick: 5, soak: 600 });
 /** Between two requests of a channel, milliseconds. In a quick run the kills count, not the load. */
 const PAUSE_MS = amount({ quick: 100, soak: 25 });
 const random = seededRandom();
-/** Nothing may take longer from acceptance to its session, once the storm is over. */
+/** Maximum time from acceptance to the session, once the storm is over, milliseconds. */
 const STUCK_MS = 30_000;
 t.setTimeout((SECONDS + 120) * 1000);
 

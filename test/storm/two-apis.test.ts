@@ -26,27 +26,27 @@ t.test('a vendor that alternates between two APIs is served in order after an ou
   for (const port of ports) await start('api', '', { PORT: String(port) });
   const [first, second] = ports as [number, number];
   const places = new Map<string, number>();
-  const send = async (port: number, lane: string): Promise<number> => {
-    const place = places.get(lane) ?? 0;
-    places.set(lane, place + 1);
-    const answer = await fetch(`http://127.0.0.1:${port}/webhook/plugin/${lane}`, {
+  const send = async (port: number, queue: string): Promise<number> => {
+    const place = places.get(queue) ?? 0;
+    places.set(queue, place + 1);
+    const answer = await fetch(`http://127.0.0.1:${port}/webhook/plugin/${queue}`, {
       method: 'POST',
-      body: `${lane} ${place}`,
+      body: `${queue} ${place}`,
     });
     const { id } = (await answer.json()) as { id: string };
-    if (answer.status === 200) ledger.acknowledge({ id, lane, place });
+    if (answer.status === 200) ledger.acknowledge({ id, queue, place });
     return answer.status;
   };
   const statuses: number[] = [];
-  const alternate = async (lane: string, isOver: () => boolean): Promise<void> => {
+  const alternate = async (queue: string, isOver: () => boolean): Promise<void> => {
     for (let sent = 0; !isOver(); sent += 1) {
-      statuses.push(await send(sent % 2 === 0 ? first : second, lane));
+      statuses.push(await send(sent % 2 === 0 ? first : second, queue));
       await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
     }
   };
-  const during = async (ms: number, lane: string): Promise<void> => {
+  const during = async (ms: number, queue: string): Promise<void> => {
     const until = performance.now() + ms;
-    await alternate(lane, () => performance.now() > until);
+    await alternate(queue, () => performance.now() > until);
   };
   const [known, other] = vendor.routingIds as [string, string];
   // The second API never hears of this address while the database is there.
@@ -94,14 +94,14 @@ t.test('outages of every length, one after the other: nothing is lost or overtak
   const arrived: Entry[] = [];
   let isOver = false;
   /** Sends to any of the APIs, each request after the answer to the last one. @returns how many */
-  const send = async (lane: string): Promise<number> => {
+  const send = async (queue: string): Promise<number> => {
     let place = 0;
     for (; !isOver; place += 1) {
       const id = randomUUIDv7();
-      const owner = { channelId: lane, installationId: 'i', accountId: 'a', routingId: 'r' };
+      const owner = { channelId: queue, installationId: 'i', accountId: 'a', routingId: 'r' };
       const request = { method: 'POST', query: String(place), headers: [], body: Buffer.from('x') };
       await random.pick(intakes).accept({ id, receivedAt: Date.now(), ...owner, ...request });
-      acknowledged.push({ id, lane, place, at: Date.now() });
+      acknowledged.push({ id, queue, place, at: Date.now() });
       await pause(10, 70);
     }
     return place;
@@ -109,24 +109,24 @@ t.test('outages of every length, one after the other: nothing is lost or overtak
   const CLAIM = `UPDATE deliveries d SET state = 'delivered', attempts = 1, finished_at = now()
     WHERE d.id = (SELECT id FROM deliveries WHERE channel_id = $1 AND state = 'pending' ORDER BY position LIMIT 1)
       AND NOT ${isUnsettledSql('d')} RETURNING d.id, d.query AS place`;
-  const deliver = async (lane: string, isDone: (arrivals: number) => boolean): Promise<void> => {
+  const deliver = async (queue: string, isDone: (arrivals: number) => boolean): Promise<void> => {
     for (let arrivals = 0; !isDone(arrivals); ) {
-      const [row] = (await pool.query<{ id: string; place: string }>(CLAIM, [lane])).rows;
+      const [row] = (await pool.query<{ id: string; place: string }>(CLAIM, [queue])).rows;
       if (!row) await pause(10, 30);
       else {
         arrivals += 1;
-        arrived.push({ id: row.id, lane, place: Number(row.place), at: Date.now() });
+        arrived.push({ id: row.id, queue, place: Number(row.place), at: Date.now() });
       }
     }
   };
-  const lanes = Array.from({ length: CHANNELS }, (_, at) => `c${at}`);
-  const work = lanes.map(async (lane) => {
+  const queues = Array.from({ length: CHANNELS }, (_, at) => `c${at}`);
+  const work = queues.map(async (queue) => {
     let sent = Number.POSITIVE_INFINITY;
     await Promise.all([
-      send(lane).then((count) => {
+      send(queue).then((count) => {
         sent = count;
       }),
-      deliver(lane, (arrivals) => arrivals >= sent),
+      deliver(queue, (arrivals) => arrivals >= sent),
     ]);
   });
   const endsAt = performance.now() + STORM_MS;

@@ -6,9 +6,9 @@ import { eventually } from '../deploy/service-fixture.ts';
 import { amount } from '../runner/soak.ts';
 import type { Ledger } from './ledger.ts';
 
-/** A lane with so many on their way gets no more: else what is measured in the end is the backlog, not the service. */
+/** A queue with this many entries under way gets no more. Otherwise the backlog would be measured, not the service. */
 const UNDER_WAY_MAX = 50;
-/** The lane of events. */
+/** The queue of events. */
 const EVENTS = '';
 /** Time limit of a request. Milliseconds. */
 const PATIENCE_MS = 20_000;
@@ -21,7 +21,7 @@ export interface VendorOptions {
   /** Of the API, and of the session API. */
   readonly url: string;
   readonly sessionUrl: string;
-  /** Each is a lane of the ledger. */
+  /** Each is a queue of the ledger. */
   readonly routingIds: readonly string[];
   readonly token: string;
   readonly installationId: string;
@@ -30,7 +30,7 @@ export interface VendorOptions {
 export class Vendor {
   readonly #options: VendorOptions;
   readonly #places = new Map<string, number>();
-  /** The sessions of the conversations that an agent replies to; each is a lane of the ledger. */
+  /** The sessions of the conversations that an agent replies to; each is a queue of the ledger. */
   readonly #conversations: string[] = [];
   /** Requests that were not acknowledged. */
   unanswered = 0;
@@ -71,13 +71,13 @@ export class Vendor {
     );
   }
 
-  async #repeat(lane: string, work: () => Promise<void>, pauseMs: number, over: Promise<unknown>): Promise<void> {
+  async #repeat(queue: string, work: () => Promise<void>, pauseMs: number, over: Promise<unknown>): Promise<void> {
     let isOver = false;
     const noticed = over.then(() => {
       isOver = true;
     });
     while (!isOver) {
-      if (this.#options.ledger.missing(lane) < UNDER_WAY_MAX) await work();
+      if (this.#options.ledger.missing(queue) < UNDER_WAY_MAX) await work();
       await Promise.race([noticed, sleep(pauseMs)]);
     }
   }
@@ -86,7 +86,7 @@ export class Vendor {
   async deliver(routingId: string): Promise<void> {
     const place = this.#place(routingId);
     const id = await this.#post(`${this.#options.url}/webhook/plugin/${routingId}`, `${routingId} ${place}`, 200, 'id');
-    if (id !== null) this.#options.ledger.acknowledge({ id, lane: routingId, place });
+    if (id !== null) this.#options.ledger.acknowledge({ id, queue: routingId, place });
   }
 
   /** Says hello at an address, so that there is a conversation. @returns its session */
@@ -111,7 +111,7 @@ export class Vendor {
   /** Ends something whose end plugins are told of, as the ledger will know it. Again until it is answered with success. */
   async remove(path: string, id: string): Promise<void> {
     await eventually(() => this.tryRemoval(path));
-    this.#options.ledger.acknowledge({ id, lane: EVENTS, place: 0 });
+    this.#options.ledger.acknowledge({ id, queue: EVENTS, place: 0 });
   }
 
   /** @returns whether it was answered with success */
@@ -128,25 +128,25 @@ export class Vendor {
     const body = JSON.stringify({ id, text: `${id} ${session} ${place}` });
     const url = `${this.#options.sessionUrl}/sessions/${session}/replies`;
     if ((await this.#post(url, body, 202, 'id')) !== null)
-      this.#options.ledger.acknowledge({ id, lane: session, place });
+      this.#options.ledger.acknowledge({ id, queue: session, place });
   }
 
-  /** The next place of a lane. */
-  #place(lane: string): number {
-    const place = this.#places.get(lane) ?? 0;
-    this.#places.set(lane, place + 1);
+  /** The next place of a queue. */
+  #place(queue: string): number {
+    const place = this.#places.get(queue) ?? 0;
+    this.#places.set(queue, place + 1);
     return place;
   }
 
   async rerunSetup(): Promise<void> {
     const path = `/api/installations/${this.#options.installationId}/rerun-setup`;
     const id = await this.#post(`${this.#options.url}${path}`, null, 202, 'eventId');
-    if (id !== null) this.#options.ledger.acknowledge({ id, lane: EVENTS, place: 0 });
+    if (id !== null) this.#options.ledger.acknowledge({ id, queue: EVENTS, place: 0 });
   }
 
   async startSession(): Promise<void> {
     const id = await this.#post(`${this.#options.sessionUrl}/sessions`, '{"agentId":"agent-1"}', 201, 'id');
-    if (id !== null) this.#options.ledger.acknowledge({ id, lane: EVENTS, place: 0 });
+    if (id !== null) this.#options.ledger.acknowledge({ id, queue: EVENTS, place: 0 });
   }
 
   /** @returns the id it was acknowledged with; null: it was not */

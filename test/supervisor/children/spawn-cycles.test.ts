@@ -70,10 +70,10 @@ t.test(`${CYCLES} children later nothing is left`, async (t) => {
     if (end.gone) ended += 1;
   };
   const until = async (total: number): Promise<void> => {
-    const lane = async () => {
+    const runWorker = async () => {
       while (begun < total) await cycle();
     };
-    await Promise.all(Array.from({ length: AT_ONCE }, lane));
+    await Promise.all(Array.from({ length: AT_ONCE }, runWorker));
   };
   await until(WARM_UP);
   const before = { ...(await settled()), files: readdirSync(directory) };
