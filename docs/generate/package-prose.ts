@@ -29,9 +29,9 @@ The YAML is version 1.2 with its core schema: \`yes\` and \`on\` are text, \`1.1
 document, with text as keys. References (\`*name\`), tags (\`!name\`), directives, fields that are set twice and unknown fields are refused. Every error names file, line and column. Control,
 direction and invisible characters are refused in all text.`,
 
-  capabilities: `Declare what the code reaches beyond its own process. Hooks, tools, commands, events, providers and \`channel\` are capabilities by being
-registered. An unknown capability is an error. \`host.assets\`, \`host.log\`, \`host.settings\` and \`host.secrets\` need none. A host is a name with a dot, or
-\`*.\` and a name for all hosts below it.`,
+  capabilities: `Declare what the code uses outside its own process. Do not declare hooks, tools, commands, events, providers and \`channel\`: registering one makes it
+a capability. An unknown capability is an error. \`host.assets\`, \`host.log\`, \`host.settings\` and \`host.secrets\` need none. A host of \`host.http:\` is a name with a
+dot, or \`*.\` and a name for all hosts below it.`,
 
   code: `## Code
 
@@ -56,7 +56,7 @@ and a \`.js\` file with a licence comment (\`/*! … */\`, \`@license\`) or mini
 | a name that nothing declares | A warning, and a ReferenceError when code reaches it. |
 | \`process.env.NODE_ENV\` | Is \`'production'\`. The same in your own code. |
 
-Code may use \`import\`, \`eval\` and their kin as names of methods and in texts. The bundle spells these with escapes; no line of it moves, and stack
+Code may have \`import\`, \`eval\` and similar words as names of methods and in strings. The bundle writes them with escapes and moves no line, so stack
 traces, the inspector and errors show your own files.`,
 
   paths: `## Paths
@@ -79,13 +79,13 @@ One folder around everything is taken off. \`__MACOSX/\`, \`.DS_Store\`, \`Thumb
 A zip that another reader could open as another package is refused. So:
 
 - The end record is the last one in the file, and its comment contains no other. With 64-bit records, all records agree.
-- The directory is where the end record says, as long as it says, and has the entries that it counts.
+- The directory has the position, the length and the number of entries that the end record states.
 - The entries fill the file from its first byte to the directory. Nothing is before, between or after them; no two share bytes.
 - The header of each entry has the same name, flags, method, sizes and checksum as the directory. With a data descriptor, the header may have
   zeros, and the descriptor has the values.
 - Each entry unpacks to exactly its size and checksum, and its compressed data ends where the entry ends.
 - Entries are stored or deflated, not encrypted, and files or folders: no links, no devices. A folder's name ends with \`/\`, a file's does not.
-- Names are UTF-8, also without the flag that says so. A Unicode Path field has the same name.
+- Names are UTF-8, even without the flag that says so. A Unicode Path field has the same name.
 
 After the upload, the zip is deleted. What Bulkhead keeps, hashes and hands out is the tree: \`GET /plugins/{id}/versions/{versionId}/archive\`
 answers a zip that depends on the tree alone. [Agreement with other readers](package-agreement.md) shows what this means for every kind of zip.`,
@@ -115,22 +115,22 @@ A version number is [SemVer 2.0.0](https://semver.org) as text: \`1.4.0\`, \`2.0
 zeros and build metadata (\`+…\`) are refused, because two texts would be one version. A number is never used again, not even after a yank.
 
 **Latest** is the highest published version by SemVer precedence, a pre-release only where there is no stable version. The time of a publish
-does not matter: \`1.0.1\` published after \`1.1.0\` changes nothing for followers of Latest. A yank takes a version back: those who follow it move to the new
-Latest, those who pinned it keep it, with a notice. The last version cannot be yanked.`,
+does not matter: \`1.0.1\` published after \`1.1.0\` changes nothing for followers of Latest. To yank a version is to withdraw it: installations that follow
+Latest move to the new Latest, and those that pinned the version keep it, with a notice. The last version cannot be yanked.`,
 
   names: `## Name and description
 
-The frontmatter of Latest is the plugin's name and description: in the catalog, in its search, and on installations. What \`POST /plugins\` was given holds
-until the first version; until then, \`PATCH /plugins/{id}\` changes it. The slug never changes.`,
+The frontmatter of Latest has the plugin's name and description: for the catalog, its search, and installations. Until the first version, those of
+\`POST /plugins\` apply, and \`PATCH /plugins/{id}\` changes them. The slug never changes.`,
 
   consent: `## Consent
 
 Before an installation, the user reads one sentence for each capability, with its risk, and accepts them all. They become the grants of the
 installation; a member of \`host\` that is not granted does not exist in the plugin.
 
-A new Latest that needs no more than the grants is taken over without asking. One that needs more waits as \`pendingUpdate\`: the old version keeps running
-until the user accepts that very version, so a later publish cannot use the consent to an earlier one. A version that needs less
-takes grants away. The user can pin a version instead, and then nothing changes by itself.`,
+A new Latest that needs no more than the grants is installed without asking. One that needs more waits as \`pendingUpdate\`: the old version keeps running
+until the user accepts that very version, so a later publish cannot use the consent to an earlier one. When a version needs
+less, the other grants are removed. The user can pin a version instead, and then nothing changes by itself.`,
 
   delisting: `## Listing and delisting
 
@@ -142,7 +142,7 @@ A plugin with a published version cannot be deleted. An operator can block a plu
 
   verified: `## The verified tier
 
-Every plugin is of the tier \`community\` or \`verified\`; both run in the same jail. Verified means that the operator of this Bulkhead knows who the
+Every plugin has the tier \`community\` or \`verified\`; both run in the same jail. Verified means that the operator of this Bulkhead knows who the
 author is, and the card shows that identity. It says nothing about the code.
 
 To apply, write to the operator, outside of Bulkhead, after you have published for a while without trouble. Say:

@@ -80,7 +80,7 @@ async function work(agentId: string, agent: Agent, inbox: ReturnType<SessionClie
     await takeTurn(agentId, await prepareSession(session, agent), message, agent);
 }
 
-/** What failed waits in the inbox. */
+/** Goes on after a failure: messages without an answer stay in the inbox. */
 async function workForEver(agentId: string, agent: Agent): Promise<void> {
   for (;;) {
     await work(agentId, agent, client.inbox({ agentId })).catch((error: Error) => console.error(error.message));
