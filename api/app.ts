@@ -48,7 +48,7 @@ const API_PREFIX = '/api';
 const BODY_MAX_BYTES = MIB;
 /** One account may have one of the largest file lists in flight and some calls beside it. */
 const BODIES_IN_FLIGHT = { processBytes: 128 * MIB, accountBytes: 24 * MIB };
-/** Of requests without a token, whose bodies have at most 32 KiB: in the place of an account is the client's address. */
+/** For requests without a token, whose bodies have at most 32 KiB. `accountBytes` is the share of one client address. */
 const ANONYMOUS_BODIES_IN_FLIGHT = { processBytes: 16 * MIB, accountBytes: 4 * MIB };
 const UPLOAD_RETRY_AFTER_S = 5;
 /** Long enough for an upload of 256 MB over a slow line. Milliseconds. */

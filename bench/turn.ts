@@ -44,7 +44,7 @@ async function takeTurn(send: Send, session: string): Promise<number[]> {
 
 const opening = (id: string) => ({ id, text: TEXT, trigger: 'user', systemPrompt: PROMPT, prompt: true });
 
-/** The same with raw hooks. @returns the milliseconds of the three hooks, then of the two appends */
+/** Does the work of a turn with single hook calls. @returns the milliseconds of the three hooks, then of the two appends */
 function callHooks(send: Send, session: string): Promise<number[]> {
   const [at, id] = [`/sessions/${session}`, randomUUID()];
   const message = { id, from: 'user', text: TEXT };

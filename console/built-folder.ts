@@ -70,7 +70,7 @@ function takeOver(outDir: string, dist: string, sources: string): void {
   rmSync(old, { recursive: true, force: true });
 }
 
-/** Of the files' names and contents. */
+/** Hashes the names and contents of files. */
 export function hashSources(root: string, globs: readonly string[], exclude: readonly string[] = []): string {
   const hash = createHash('sha256');
   const files = globSync([...globs], { cwd: root, exclude: [...exclude] });

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { STOP_TIMEOUT_MS } from '../service/lifecycle/parent.ts';
 
-/** They notice the death of their parent at once and drain; this is longer than a drain on a busy machine. Milliseconds. */
+/** The services notice the death of their parent at once and drain. Longer than a drain on a busy machine. Milliseconds. */
 const END_TIMEOUT_MS = STOP_TIMEOUT_MS + 30_000;
 const POLL_MS = 100;
 const MAINS = ['api', 'supervisor'].map((name) => fileURLToPath(new URL(`../${name}/main.ts`, import.meta.url)));

@@ -15,7 +15,7 @@ const kinds: readonly FunctionKind[] = [
 ];
 
 type Constructor = new (...texts: string[]) => object;
-/** Those of the language, by kind. They find syntax errors; what they make is never called. */
+/** The language's own constructors, by kind. They find syntax errors; the functions that they make are never called. */
 const originals = new Map(kinds.map((kind) => [kind, kind.sample.constructor as Constructor]));
 
 /**

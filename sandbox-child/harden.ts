@@ -1,8 +1,8 @@
 /**
- * Freezes what programs share, and lets them assign its names on their own objects. JavaScript refuses that for frozen data
- * properties: with a frozen `Object.prototype`, `counts.constructor = 1` would throw. Accessors can allow it.
+ * Freezes shared objects, and still lets programs assign properties of the same names on their own objects. JavaScript refuses
+ * that for frozen data properties: with a frozen `Object.prototype`, `counts.constructor = 1` would throw. Accessors allow it.
  *
- * Imported before ses, which takes a `harden` that is there as the engine's own, and freezes the intrinsics with it.
+ * Import this before ses: ses freezes the intrinsics with a global `harden` if there is one.
  */
 
 const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf, ownKeys } = Reflect;
@@ -10,12 +10,12 @@ const { create, freeze, hasOwn, preventExtensions } = Object;
 const { getOwnPropertyDescriptor: describeProperty, getOwnPropertyDescriptors: describeProperties } = Object;
 
 const hardened = new WeakSet<object>();
-/** Functions that stand for the value of an overridable property. */
+/** Getters that return the value of an overridable property. */
 const getters = new WeakSet<object>();
-/** The setters of overridden names, which know only their name. */
+/** Setters by name: one serves the property of that name on all objects. */
 const setters = new Map<PropertyKey, (replacement: unknown) => void>();
 
-/** Freezes a value and everything reachable from it. What is writable in it becomes an accessor. */
+/** Freezes a value and everything reachable from it. Turns writable properties into accessors. */
 export function hardenOverridable<T>(root: T): T {
   const found = new Set<object>();
   enqueue(found, root);
@@ -59,7 +59,7 @@ function hardenObject(object: object, found: Set<object>): void {
   if (isOverridden) readThroughHeir(create(object));
 }
 
-/** ses has made a few accessors by now, whose setter calls itself where a program copied it to an own object. */
+/** ses has already turned a few properties into accessors. Their setter would call itself once a program copies it to an own object. */
 function readDataOfSes(descriptor: PropertyDescriptor): PropertyDescriptor {
   const get: { (): unknown; originalValue?: unknown } | undefined = descriptor.get;
   if (get === undefined || !hasOwn(get, 'originalValue')) return descriptor;
@@ -72,7 +72,7 @@ function readDataOfSes(descriptor: PropertyDescriptor): PropertyDescriptor {
  */
 const readThroughHeir = (heir: Record<PropertyKey, unknown>): unknown => heir.nothing;
 
-/** Built-in methods, of which there are two thousand, have nothing to follow. */
+/** A built-in method has only `length` and `name`, so nothing is reachable from it. There are two thousand of them. */
 const isMethod = (keys: readonly PropertyKey[]): boolean =>
   keys.length === 2 && keys[0] === 'length' && keys[1] === 'name';
 
@@ -109,7 +109,7 @@ function assign(target: unknown, key: PropertyKey, value: unknown): boolean {
 /**
  * Lets `Object.getOwnPropertyDescriptor` show overridable properties as the data properties of the language: programs that copy
  * members to own objects get methods, and those that look for a setter (`immer`) find none. `Reflect` shows the accessors, because
- * the traps of a proxy must not tell anything else.
+ * a proxy's trap must report what its target really has.
  */
 export function describeAsLanguage(): void {
   const methods = {

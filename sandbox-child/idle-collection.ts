@@ -1,5 +1,5 @@
 /**
- * Collects the garbage of the start once, when a loaded child is idle. V8 itself never would, because an idle child allocates
+ * Collects the garbage of the start once, as soon as a loaded child is idle. V8 would never do it, because an idle child allocates
  * nothing. The child shrinks by 2.6 MB of 15.6 for 15 ms of processor time.
  */
 
@@ -9,7 +9,7 @@ const IDLE_MS = 1_000;
 /** Only this flavor returns the freed pages to the operating system. */
 const COLLECTION = { type: 'major', flavor: 'last-resort' } as const;
 
-/** V8's function, which `--expose-gc` defines. No program that runs later finds it. */
+/** V8's function, which `--expose-gc` defines. Deleted, so that no program that runs later finds it. */
 const { gc: collect } = globalThis as { readonly gc?: (options: typeof COLLECTION) => void };
 Reflect.deleteProperty(globalThis, 'gc');
 

@@ -244,7 +244,7 @@ function showFunction(value: object): string {
   return isNamed ? `[${kind}: ${name}]` : `[${kind} (anonymous)]`;
 }
 
-/** What lies behind methods. */
+/** Shows contents that only methods can reach. */
 function showHidden(value: object): string[] {
   if (value instanceof ArrayBuffer) return [`byteLength: ${value.byteLength}`];
   return value instanceof WeakMap || value instanceof WeakSet ? ['<items unknown>'] : [];

@@ -13,7 +13,7 @@ export interface Built {
   readonly inputs: readonly string[];
 }
 interface Kept extends Built {
-  /** Of the names and contents of `inputs`. */
+  /** Hash of the names and contents of `inputs`. */
   readonly hash: string;
 }
 

@@ -227,7 +227,7 @@ function readHead(buffer: Buffer, start: number, end: number, bounds: JsonBounds
 const describeRefusal = (error: unknown): unknown =>
   error instanceof JsonError ? new FrameError(`a message that ${error.message}`) : error;
 
-/** What decoding finds out in passing, which saves a second look at the frame. */
+/** Recorded while a frame is decoded, so that it need not be searched again. */
 interface Findings {
   /** Whether a text may hold U+0000 or a lone surrogate: the JSON has an escape, or a part the character itself. */
   isSuspect: boolean;

@@ -140,7 +140,7 @@ export class StdoutWriter extends AbstractMessageWriter {
     return DONE;
   }
 
-  /** Nothing is buffered. */
+  /** Does nothing, because nothing is buffered. */
   end(): void {}
 
   #send(message: object): void {

@@ -19,7 +19,7 @@ import { findRoom, groupFiles, inOrder, type Job } from './runner/schedule.ts';
 import { SEED_VARIABLE, SOAK_VARIABLE } from './runner/soak.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-/** Of the slowest files, named at the end. */
+/** How many of the slowest files are listed at the end. */
 const SLOWEST = 10;
 /** Failed assertions named at the end, of each file. */
 const NAMED_FAILURES = 5;

@@ -1,5 +1,4 @@
 /** Routes of an installation's channels, deliveries and events. */
-
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { pageDeliveries } from '../../db/channels/delivery-history.ts';
@@ -50,13 +49,13 @@ const shapes = {
   },
   disconnect: {
     summary: 'Disconnects a channel',
-    details: 'Its address answers 410 afterwards, and its chats are removed.',
+    details: 'Requests to its address get 410 from then on. Its sessions are removed.',
     params: channelParams,
     response: { 204: noContent },
   },
   replace: {
     summary: 'Replaces a channel’s address',
-    details: 'The old one answers 410 afterwards.',
+    details: 'Requests to the old address get 410 from then on.',
     params: channelParams,
     response: { 200: channelResource },
   },
@@ -73,21 +72,21 @@ const shapes = {
   },
   replay: {
     summary: 'Replays a finished delivery',
-    details: 'It is delivered after those that are pending, with all attempts left.',
+    details: 'It is queued behind the pending deliveries, and its attempts start again.',
     problems: ['no_channel', 'delivery_state'],
     params: deliveryParams,
     response: { 200: deliveryDetail },
   },
   tryNow: {
     summary: 'Attempts a waiting delivery at once',
-    details: 'Refused for one that waits for another delivery or for its installation.',
+    details: 'Refused if the delivery waits for an earlier one or for its installation.',
     problems: ['delivery_state'],
     params: deliveryParams,
     response: { 200: deliveryDetail },
   },
   giveUp: {
     summary: 'Makes a pending delivery a dead letter',
-    details: 'The next one follows. Replay it to deliver it after all.',
+    details: 'The channel goes on with the next delivery. To deliver this one after all, replay it.',
     problems: ['delivery_state'],
     params: deliveryParams,
     response: { 200: deliveryDetail },
@@ -95,7 +94,7 @@ const shapes = {
   replayManyDeliveries: {
     summary: 'Replays many deliveries',
     details:
-      'Oldest first, after those that are pending, at most 10,000 at once. Skips those of disconnected channels.',
+      'Queues them behind the pending deliveries, oldest first, at most 10,000 at once. Skips those of disconnected channels.',
     params: idParams,
     body: replayBody,
     response: { 200: replayed },

@@ -185,7 +185,7 @@ export class Intake {
     const { pool, owners } = this.#options;
     const isTold = owners?.canReach(group) === true;
     const committed = insertDeliveries(pool, group, !isTold).then(() => {
-      // Also after a commit that took too long: what is written to disk is then there already.
+      // Runs even if the commit took too long and the group was written to disk as well: its rows exist.
       if (isTold) owners.send(group);
     });
     await answered(committed);
@@ -224,7 +224,7 @@ export class Intake {
             await this.#appending.catch(() => undefined);
             continue;
           }
-          // What comes now is written directly. It is held as well, and gets its place.
+          // New deliveries are written directly from now on. They are held, too, until their order is certain.
           this.#spooling = false;
           this.#settling ||= isAnnounced;
           isAnnounced = false;

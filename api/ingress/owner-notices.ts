@@ -116,7 +116,7 @@ export class OwnerNotices {
 
   /** Notices that come while a request is under way join the next one. */
   async #empty(owner: Peer, outbox: Outbox): Promise<void> {
-    // Those of the same group.
+    // Notices of the same group of requests join this one.
     await new Promise(setImmediate);
     while (outbox.notices.size > 0) {
       const notices = [...outbox.notices].slice(0, DELIVERY_NOTICES_MAX);

@@ -5,9 +5,9 @@ import { removeSpool, SHOWN_EVERY_MS, settleSpool, showSpool } from '../../db/ch
 import { repeatOverLostConnections } from '../../db/postgres/lost-connections.ts';
 import { within } from '../../service/timing/within.ts';
 
-/** After so long every API process has noticed that the database is away. Milliseconds. */
+/** After this time every API process has noticed that the database is away. Milliseconds. */
 export const NOTICED_WITHIN_MS = 2 * SHOWN_EVERY_MS;
-/** So long after it missed the database, others may have older requests on their disks, not announced yet. Milliseconds. */
+/** This long after a process missed the database, others may hold older requests on their disks unannounced. Milliseconds. */
 const BEHIND_MS = 5_000;
 
 export class SpoolOrder {

@@ -6,7 +6,7 @@ import { jsonBody, page, storedText, timestamp } from '../../service/http/schema
 
 /** Maximum number of rows in an answer: a summary for people, not an export. */
 export const ROWS_MAX = 200;
-/** The same limit as in the operator's command. Characters. */
+/** Also the limit of the operator commands. Characters. */
 const REASON_MAX_CHARS = 500;
 
 const SEARCH_MAX_CHARS = 200;

@@ -8,7 +8,7 @@ const REWORDED: readonly (readonly [RegExp, string])[] = [
   [/^No matching export in "[^"]*?:([^"]+)" for import "([^"]+)"$/, '“$1” exports nothing with the name “$2”'],
   [/^Multiple exports with the same name "([^"]+)"$/, '“$1” is exported twice'],
   [/^The symbol "([^"]+)" has already been declared$/, '“$1” is declared twice'],
-  // Of the parser that looks for forbidden syntax.
+  // From the parser that looks for forbidden syntax.
   [/^Identifier '(.+)' has already been declared$/, '“$1” is declared twice'],
   [/^Expected (.+) but found end of file$/, 'The code ends too early: $1 is missing'],
   [/^Unexpected end of file$/, 'The code ends too early'],

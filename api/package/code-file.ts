@@ -31,7 +31,7 @@ export interface CodeFile {
 }
 /** From 1; absent: unknown. */
 type CodePlace = Pick<ProblemLocation, 'line' | 'column'>;
-/** Of the whole package. */
+/** What a file needs to know about the rest of its package. */
 export interface CompileContext {
   readonly names: UndeclaredNames;
   /** Whether a relative path that a file imports is a code file of the package. */

@@ -6,7 +6,7 @@ import { readFrontmatter } from './frontmatter.ts';
 import { invalidAll, invalidAt } from './invalid-package.ts';
 import { checkPage, type Package, readText } from './package-files.ts';
 
-/** The same limit as for registered commands and tools. */
+/** Registered commands and tools have the same limit. */
 export const PROMPTS_MAX = 128;
 export const PROMPT_DESCRIPTION_MAX_CHARS = 1024;
 /** Pages that a skill refers to, as instructions for the agent. */

@@ -3,7 +3,7 @@ import { LineIndex } from './line-index.ts';
 import type { Edit } from './ses-source.ts';
 
 const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
-/** Of a digit of a variable-length quantity: more digits follow. */
+/** Bit of a digit of a variable-length quantity: more digits follow. */
 const MORE = 32;
 
 /**

@@ -55,7 +55,7 @@ const ARCHIVES = {
   },
 } as const;
 
-/** Downloads the version: its files, or in the Agent Plugins format. */
+/** Downloads the version, as its source files or in the Agent Plugins format. */
 function ArchiveButton({ pluginId, versionId, kind }: Props & { readonly kind: keyof typeof ARCHIVES }) {
   const { label, path, name } = ARCHIVES[kind];
   const save = useMutation({

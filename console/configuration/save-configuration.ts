@@ -5,7 +5,7 @@ import type { Fields, FormValues, Values } from './form-values.ts';
 
 /** Where values are saved. */
 interface Target {
-  /** Of the installation. */
+  /** Id of the installation. */
   readonly id: string;
   readonly fields: Fields;
   /** The settings that it has. */

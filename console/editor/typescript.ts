@@ -17,7 +17,7 @@ const NAMED: Readonly<Record<string, Readonly<Record<string, number>>>> = {
   moduleDetection: { force: 3 },
 };
 
-/** Of `Temporal`. Both types and values. */
+/** Classes of `Temporal`: both types and values. */
 const TEMPORAL_CLASSES = [
   ...(['Duration', 'Instant', 'PlainDate', 'PlainDateTime', 'PlainMonthDay'] as const),
   ...(['PlainTime', 'PlainYearMonth', 'ZonedDateTime'] as const),

@@ -17,7 +17,7 @@ type Account = components['schemas']['KnownAccount'];
 
 /** After the last key, milliseconds. */
 const SEARCH_AFTER_MS = 250;
-/** The same limit as in the REST interface. Characters. */
+/** Limit of the REST interface. Characters. */
 const REASON_MAX_CHARS = 500;
 const TITLES = ['Account', 'Issuer', 'Rights', 'Since', 'Do'];
 

@@ -671,7 +671,7 @@ export interface paths {
         post?: never;
         /**
          * Disconnects a channel
-         * @description Its address answers 410 afterwards, and its chats are removed.
+         * @description Requests to its address get 410 from then on. Its sessions are removed.
          */
         delete: operations["deleteInstallationsByIdChannelsByChannelId"];
         options?: never;
@@ -690,7 +690,7 @@ export interface paths {
         put?: never;
         /**
          * Replaces a channel’s address
-         * @description The old one answers 410 afterwards.
+         * @description Requests to the old address get 410 from then on.
          */
         post: operations["postInstallationsByIdChannelsByChannelIdReplaceAddress"];
         delete?: never;
@@ -744,7 +744,7 @@ export interface paths {
         put?: never;
         /**
          * Replays a finished delivery
-         * @description It is delivered after those that are pending, with all attempts left.
+         * @description It is queued behind the pending deliveries, and its attempts start again.
          */
         post: operations["postInstallationsByIdDeliveriesByDeliveryIdReplay"];
         delete?: never;
@@ -764,7 +764,7 @@ export interface paths {
         put?: never;
         /**
          * Attempts a waiting delivery at once
-         * @description Refused for one that waits for another delivery or for its installation.
+         * @description Refused if the delivery waits for an earlier one or for its installation.
          */
         post: operations["postInstallationsByIdDeliveriesByDeliveryIdTryNow"];
         delete?: never;
@@ -784,7 +784,7 @@ export interface paths {
         put?: never;
         /**
          * Makes a pending delivery a dead letter
-         * @description The next one follows. Replay it to deliver it after all.
+         * @description The channel goes on with the next delivery. To deliver this one after all, replay it.
          */
         post: operations["postInstallationsByIdDeliveriesByDeliveryIdGiveUp"];
         delete?: never;
@@ -804,7 +804,7 @@ export interface paths {
         put?: never;
         /**
          * Replays many deliveries
-         * @description Oldest first, after those that are pending, at most 10,000 at once. Skips those of disconnected channels.
+         * @description Queues them behind the pending deliveries, oldest first, at most 10,000 at once. Skips those of disconnected channels.
          */
         post: operations["postInstallationsByIdDeliveriesReplay"];
         delete?: never;

@@ -11,7 +11,7 @@ interface ErrorAlertProps {
   readonly isPage?: boolean;
 }
 
-/** Nothing is there, and trying again does not help. */
+/** Statuses after which trying again does not help. */
 const GONE = [404, 410];
 
 export function ErrorAlert({ error, reset, isPage = false }: ErrorAlertProps) {

@@ -61,7 +61,7 @@ function KindSection({ stored: { kind, usedBytes, limitBytes, holds, free } }: {
     <Section title={title}>
       <Text size="sm">{share >= NEARLY_FULL ? `${sizes}: nearly full` : sizes}</Text>
       <Progress
-        // What is there is visible.
+        // At least 1 %, so that the bar shows that something is stored.
         value={usedBytes === 0 ? 0 : Math.max(1, Math.round(share * 100))}
         color={share >= NEARLY_FULL ? 'red' : 'cyan'}
         size="lg"

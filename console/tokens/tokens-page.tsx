@@ -8,7 +8,7 @@ import { PagedList } from '../shell/paged-list.tsx';
 import { Delegations } from './delegations.tsx';
 import { type Token, TokensTable } from './tokens-table.tsx';
 
-/** The same limit as in the REST interface. Characters. */
+/** Limit of the REST interface. Characters. */
 const NAME_MAX_CHARS = 100;
 
 export function TokensPage() {

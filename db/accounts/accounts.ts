@@ -42,7 +42,7 @@ export async function findOrCreateAccount(
   const known = await findAccount(db, subject, issuer);
   if (known !== null) return known;
   for (const name of listNames(subject, issuer)) {
-    // Nothing is inserted if the name is taken, or if another process was faster.
+    // Inserts nothing if the name is taken, or if another process was faster.
     await db.query('INSERT INTO accounts (id, name, issuer, subject) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING', [
       randomUUIDv7(),
       name,

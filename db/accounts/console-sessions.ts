@@ -8,7 +8,7 @@ import { changeRows, findRow, type Queryable } from '../postgres/rows.ts';
 export interface SessionIdentity {
   readonly subject: string;
   readonly issuer: string;
-  /** Of the token that was exchanged; null: it had no record. */
+  /** Id of the token that was exchanged; null: the token had no record. */
   readonly tokenId: string | null;
   readonly createdAt: string;
   readonly expiresAt: string;

@@ -12,7 +12,7 @@ export interface DelegationFields {
   readonly name: string;
   /** Address of the OpenID Connect issuer, without a slash at the end. */
   readonly issuer: string;
-  /** Of the service's tokens. */
+  /** Subject of the service's tokens. */
   readonly subject: string;
   readonly scopes: string[];
 }

@@ -25,7 +25,7 @@ export interface SshHostRow extends SshHostFields {
   /** Another one after each change. */
   readonly revision: string;
   readonly testedAt: string | null;
-  /** Of the last test; null: it succeeded, or there was none. */
+  /** Why the last test failed; null: it succeeded, or there was none. */
   readonly testFault: string | null;
   readonly createdAt: string;
   readonly updatedAt: string;

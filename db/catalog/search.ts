@@ -28,7 +28,7 @@ interface SearchTerms {
   readonly name: string;
   /** `to_tsquery` for titles: all words, the last one as a prefix. */
   readonly title: string;
-  /** The same for description and readme. */
+  /** `to_tsquery` for description and readme. */
   readonly prose: string;
   readonly terms: readonly string[];
 }

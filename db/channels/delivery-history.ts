@@ -33,8 +33,8 @@ export interface Delivery {
 }
 
 /**
- * What comes before a pending delivery: one of its conversation that is set aside, or the head of its queue. The head is a
- * join by queue alone, so that PostgreSQL looks it up once for a page.
+ * Joins the delivery that a pending one waits for: one of its conversation that is set aside, or the head of its queue. The head
+ * is joined by queue alone, so that PostgreSQL looks it up once for a page.
  */
 const FROM = `deliveries d
   LEFT JOIN LATERAL (

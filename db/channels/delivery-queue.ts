@@ -40,7 +40,7 @@ export interface ClaimedDelivery extends OwnedChannelQueue {
   readonly attempt: number;
   /** Attempts that were interrupted and do not count as failures. */
   readonly interruptions: number;
-  /** Of the request that created the delivery; null: it is not traced. */
+  /** Trace of the request that created the delivery; null: it is not traced. */
   readonly traceparent: string | null;
   /** Whether more waited behind it in its queue. What comes later is announced. */
   readonly hasNext: boolean;

@@ -4,7 +4,7 @@ import { createHash, createHmac } from 'node:crypto';
 export interface Credentials {
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
-  /** Of temporary credentials. */
+  /** Only temporary credentials have one. */
   readonly sessionToken: string | undefined;
 }
 interface SignedRequest {
@@ -16,7 +16,7 @@ interface SignedRequest {
 
 const ALGORITHM = 'AWS4-HMAC-SHA256';
 const SERVICE = 's3';
-/** What `encodeURIComponent` leaves as it is, and AWS does not. */
+/** Characters that AWS encodes and `encodeURIComponent` does not. */
 const RESERVED = /[!'()*]/g;
 
 /** Encodes a path as S3 and the signature expect it. */

@@ -51,7 +51,7 @@ interface SealedTable {
   readonly name: string;
   readonly prefix: string;
 }
-/** Those of the view `sealed_values`. */
+/** The tables of the view `sealed_values`. */
 const SEALED_TABLES: readonly SealedTable[] = [
   { table: 'installation_secrets', owner: 'installation_id', name: 'name', prefix: '' },
   { table: 'ssh_hosts', owner: 'account_id', name: 'id', prefix: 'ssh:' },

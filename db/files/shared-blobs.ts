@@ -28,7 +28,7 @@ import {
 const CONCURRENCY = 8;
 /** Blobs that a sweep looks at together. */
 const BATCH = 5_000;
-/** Of a stream, so that a slow reader does not hold a whole blob in its buffer. */
+/** Size of the chunks of a stream, so that a slow reader does not hold a whole blob in its buffer. */
 const CHUNK_BYTES = 64 * 1024;
 /** Sweeps and uploads that meet are rare, so a third one is a fault. */
 const UPLOADS_MAX = 3;
@@ -139,7 +139,7 @@ async function sweepUnused(
     after = last;
     const used = await findUsed(names);
     const unused = names.filter((name) => !used.has(name));
-    // Those of a sweep that was killed are among them.
+    // Includes the blobs that a killed sweep condemned.
     await forEachOf(await condemnBlobs(pool, unused, before), async (blob) => {
       if (blob.objectKey !== null) {
         // A row of a bucket that is no longer used: its object stays.

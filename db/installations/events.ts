@@ -126,7 +126,7 @@ export async function finishEvent(
 }
 
 export interface EventPostponement {
-  /** Of the claim, which fences the write. */
+  /** Epoch of the claim, which fences the write. */
   readonly epoch: number;
   readonly afterSeconds: number;
   readonly error: string;

@@ -21,7 +21,7 @@ export interface Runtime {
   readonly inspected: boolean;
 }
 export interface OwnedRuntime extends Runtime {
-  /** Of the shard of its account. */
+  /** Epoch of the shard of its account. */
   readonly epoch: number;
 }
 

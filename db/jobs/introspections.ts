@@ -143,7 +143,7 @@ export async function answerIntrospection(pool: Pool, id: string, result: Intros
   try {
     await saveAnswer(pool, id, result);
   } catch (error) {
-    // The same answer is rejected for ever, and the author would wait for it.
+    // PostgreSQL would reject this answer every time, and the author would wait for it.
     if (!isRejectedRow(error)) throw error;
     await saveAnswer(pool, id, { ok: false, message: REJECTED_ANSWER });
   }

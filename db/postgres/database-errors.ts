@@ -7,7 +7,7 @@ type DatabaseErrorKind =
   | 'busy'
   /** A text holds a character that PostgreSQL cannot store. */
   | 'unstorable_text'
-  /** The same row fails again. */
+  /** This row would fail again. */
   | 'rejected_row';
 
 /** The kind of each SQLSTATE, or of all that begin like it: the longest entry that fits decides. */

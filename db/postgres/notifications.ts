@@ -116,7 +116,7 @@ export const subscribeToSessions = subscribeTo(SESSIONS);
 
 /** Notifies the owner of an account of changed deliveries of a channel. `query` selects `channel_id` and `account_id`. */
 export const notifyDeliveriesSql = notifySql(DELIVERIES, `channel_id || ' ' || account_id`);
-/** The same for new deliveries, naming their queue: `query` also selects `installation_id` and `direction`. */
+/** Notifies the owner of new deliveries and names their queue: `query` also selects `installation_id` and `direction`. */
 export const notifyNewDeliveriesSql = notifySql(
   DELIVERIES,
   `concat_ws(' ', channel_id, account_id, installation_id, direction)`,

@@ -1,22 +1,22 @@
-/** The connection pool, with or without a pooler before the server, transactions, and locks that end with a transaction. */
+/** The connection pool (direct, or through a pooler in transaction mode), transactions, fences and named locks. */
 import { Client, type ClientConfig, Pool, type PoolClient, type PoolConfig, types } from 'pg';
 import { isDatabaseUnavailable } from './database-errors.ts';
 import { KEEPALIVE, KEEPALIVE_OPTIONS } from './keepalive.ts';
 
-/** A server that does not accept a connection in this time is unavailable. Milliseconds. */
+/** A server that does not accept a connection within this time counts as unavailable. Milliseconds. */
 const CONNECT_TIMEOUT_MS = 5_000;
 /** A caller waits this long while others use all connections; then the server is busy, not unavailable. Milliseconds. */
 const WAIT_TIMEOUT_MS = 30_000;
-/** No statement of a request or a worker needs longer. Migrations use their own connection. Milliseconds. */
+/** Limit of a statement of a request or a worker. Migrations use a connection of their own, without it. Milliseconds. */
 const STATEMENT_TIMEOUT_MS = 30_000;
 /** A longer wait for a row lock means that another transaction is stuck. Milliseconds. */
 const LOCK_TIMEOUT_MS = 10_000;
 /** Releases the locks of a transaction that a bug left open. Milliseconds. */
 const IDLE_IN_TRANSACTION_TIMEOUT_MS = 60_000;
 /**
- * The planner compares all orders of up to this many joined tables; beyond, it keeps the order of the statement. An
- * installation is read from eight tables: comparing all their orders took 28 to 57 ms a query on a busy machine, without it
- * 1 to 2 ms.
+ * `join_collapse_limit`: the planner compares all orders of up to this many joined tables; for more, it keeps the order of the
+ * statement. An installation is read from eight tables: comparing all orders took 28 to 57 ms a query on a busy machine, and
+ * keeping the order 1 to 2 ms.
  */
 const JOINS_COMPARED = 5;
 /** Keeps API and supervisor together well below PostgreSQL's default of 100. */
@@ -24,7 +24,7 @@ const DEFAULT_CONNECTIONS = 20;
 
 export interface Database {
   readonly pool: Pool;
-  /** For connections of their own that keep a state, such as LISTEN. */
+  /** For connections outside the pool that keep a state, such as LISTEN. */
   readonly session: SessionSource;
   /** Closes all connections. Idempotent. */
   close(): Promise<void>;
@@ -40,13 +40,13 @@ interface PoolOptions {
   readonly sessionUrl?: string | undefined;
   /** Shown in `pg_stat_activity`. */
   readonly name: string;
-  /** Maximum. */
+  /** Maximum size of the pool. */
   readonly connections?: number;
   /** Called when an idle connection is lost. The pool replaces it. */
   onError(error: Error): void;
 }
 
-/** The pool's own timeout covers waiting and connecting together, so the connection has another one for connecting. */
+/** The pool's timeout covers the wait for a free connection and connecting together. This client limits connecting alone. */
 class PooledClient extends Client {
   constructor(config: ClientConfig = {}) {
     super({ ...config, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
@@ -54,8 +54,8 @@ class PooledClient extends Client {
 }
 
 /**
- * A pooler gives each transaction another connection of its own. So no setting of a connection outlives a
- * transaction: neither limits nor the names of prepared statements.
+ * A pooler can run each transaction on a different connection to the server, so a prepared statement of an earlier transaction
+ * may be missing. This client drops the names of statements, so that none is kept.
  */
 class UnnamingClient extends PooledClient {
   override query: Client['query'] = ((query: unknown, ...rest: unknown[]) => {
@@ -66,7 +66,7 @@ class UnnamingClient extends PooledClient {
 
 class PoolBehindPooler extends Pool {}
 
-/** In the message that begins a transaction: costs no round trip. */
+/** Sent in the message that begins a transaction behind a pooler, so it costs no round trip. */
 const LIMITS = `SET LOCAL statement_timeout = ${STATEMENT_TIMEOUT_MS}; SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS};
   SET LOCAL idle_in_transaction_session_timeout = ${IDLE_IN_TRANSACTION_TIMEOUT_MS};
   SET LOCAL join_collapse_limit = ${JOINS_COMPARED}`;

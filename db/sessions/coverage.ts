@@ -45,7 +45,7 @@ export interface JudgedCount {
   readonly judged: number;
   readonly total: number;
 }
-/** Of the messages in the transcript, by role. */
+/** Counts the judged messages of the transcript, by role. */
 export const countJudged = (pool: Pool, sessionId: string): Promise<JudgedCount[]> =>
   listRows(
     pool,

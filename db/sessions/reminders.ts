@@ -99,7 +99,7 @@ export const pageComingReminders = (
 const IS_ACTIVE = `NOT EXISTS (SELECT 1 FROM accounts a WHERE a.id = r.account_id AND a.suspended_reason IS NOT NULL)`;
 
 /**
- * What is due, oldest first.
+ * Lists due reminders, oldest first.
  *
  * @param busy accounts that are left out
  * @param perAccount maximum number of each account

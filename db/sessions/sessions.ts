@@ -82,7 +82,7 @@ export async function openSession(
 export const findSessionByKey = (db: Queryable, accountId: string, key: string): Promise<Session | null> =>
   findRow(db, `SELECT ${COLUMNS} FROM sessions WHERE account_id = $1 AND key = $2`, [accountId, key]);
 
-/** Of any account: the caller must check it. */
+/** Finds a session of any account: the caller must check the account. */
 export const findSession = (tx: Queryable, id: string): Promise<Session | null> =>
   findRow(tx, `SELECT ${COLUMNS} FROM sessions WHERE id = $1`, [id]);
 

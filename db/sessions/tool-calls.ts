@@ -25,7 +25,7 @@ export type CallAnswer =
 /** Names one call. */
 export interface CallKey extends TurnKey {
   readonly callId: string;
-  /** Of the tool and the arguments. */
+  /** Digest of the tool and the arguments. */
   readonly digest: string;
 }
 export interface CallRow {
@@ -36,7 +36,7 @@ export interface CallRow {
   readonly answer: CallAnswer | null;
   /** As the plugins let them pass, for the runtime to perform the call. Null: the host performs it, or has yet to judge it. */
   readonly handed: { readonly arguments: z.infer<typeof json>; readonly attempt: string } | null;
-  /** Of the result that the runtime sent. */
+  /** Digest of the result that the runtime sent. */
   readonly resultDigest: string | null;
   readonly startedAt: string;
   readonly endedAt: string | null;

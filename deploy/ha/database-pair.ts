@@ -35,7 +35,7 @@ export interface PostgresNode {
   start(): Promise<void>;
 }
 export interface DatabasePair {
-  /** Of the primary, through HAProxy. */
+  /** Address of the primary, through HAProxy. */
   readonly url: string;
   readonly nodes: readonly PostgresNode[];
   /** Waits until one of them is the primary and the other one its synchronous standby. */

@@ -23,8 +23,9 @@ export interface TrialOptions {
   /** Empty or missing. */
   readonly folder: string;
   readonly programs: HaPrograms;
-  /** Of the API and the console, and of the session API. */
+  /** Port of the API and the console. */
   readonly port: number;
+  /** Port of the session API. */
   readonly sessionsPort: number;
   /** More settings of all processes of Bulkhead. */
   readonly settings?: Readonly<Record<string, string>>;

@@ -72,7 +72,7 @@ export interface PreparedRequest<Message> {
 /** A message of a user that this session knows. */
 interface KnownMessage {
   readonly turn: Turn;
-  /** Of the text as it was sent. Empty: only the service's id and text identify it. */
+  /** Digest of the text as it was sent. Empty: only the service's id and text identify the message. */
   readonly digest: string;
   state: TurnRecord['state'];
   /** As the plugins let it pass. */
@@ -121,7 +121,7 @@ export class Conversation {
   /** Messages of users, oldest first. */
   #known: KnownMessage[] = [];
   #isLoaded: boolean;
-  /** Of the next page of older ones. */
+  /** Cursor of the next page of older messages. */
   #cursor: string | null = null;
   /** One request opens turns at a time, so that two runs at once do not open one twice. */
   #opening: Promise<unknown> = Promise.resolve();

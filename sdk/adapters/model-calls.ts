@@ -3,7 +3,7 @@ import type { Json } from '../session/session.ts';
 
 /** A call of a tool that the model asks for. */
 export interface ModelCall {
-  /** Of the model; of a judged call, one that no other call of the turn has. */
+  /** The model's id; for a judged call, an id that no other call of the turn has. */
   readonly callId: string;
   readonly name: string;
   readonly arguments: Json;

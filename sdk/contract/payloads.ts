@@ -108,7 +108,7 @@ export const newTodo = todoFields.extend({ notes: todoFields.shape.notes.default
 export const todoChanges = todoFields
   .extend({
     assigneeAgentId,
-    /** Of a to-do that is reopened. `middleware.todoComplete` judges the other way. */
+    /** False reopens the to-do. `middleware.todoComplete` judges its completion. */
     done: z.boolean(),
   })
   .partial();

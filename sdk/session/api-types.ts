@@ -166,7 +166,7 @@ export interface HookCoverage {
   readonly asked: number;
   readonly cancelled: number;
   readonly lastAt: string | null;
-  /** Of the transcript: the messages that this hook judges. Null: it judges none. */
+  /** Counts of the messages in the transcript that this hook judges. Null: it judges none. */
   readonly messages: { readonly judged: number; readonly total: number } | null;
 }
 export interface Tool extends Omit<Offered, 'installationId'> {

@@ -51,7 +51,7 @@ declare module 'fastify' {
   }
 }
 
-// Of every schema in the process: of requests, and of what plugins answer and pass to the host.
+// Applies to every schema in the process: of requests, of plugins' answers and of host calls.
 z.config({ customError: describeFieldFault });
 
 /** Builds the application without routes; the caller adds them, listens and closes. */

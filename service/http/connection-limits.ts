@@ -8,7 +8,7 @@ import { onceClosed } from './closed-responses.ts';
 
 /** Enough for many thousand users; an idle one costs about 10 KB. */
 const CONNECTIONS_MAX = 10_000;
-/** Of the files that the process may open. The rest is for the database, for plugins and for what requests read. */
+/** Share of the process's open files for connections. The rest is for the database, plugins and files that requests read. */
 const SHARE_OF_FILES = 0.5;
 /**
  * Requests of one connection without an answer (RFC 9112, 9.3.2). They arrive in one piece and all begin in one turn of the event

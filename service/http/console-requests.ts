@@ -10,7 +10,7 @@ const SAFE_METHODS = ['GET', 'HEAD'];
 
 /** The console of this service, as browsers see it. */
 export interface ConsoleSite {
-  /** Of its address. */
+  /** Origin of the console's address. */
   readonly origin: string;
   readonly cookieName: string;
   /** Attributes of the cookie beside its lifetime. */

@@ -63,7 +63,7 @@ export interface ConsoleSessions {
 
 interface Parts {
   readonly pool: Pool;
-  /** Of bearer tokens. */
+  /** Accepts bearer tokens. */
   readonly tokens: TokenVerifier;
   /** Accepts tokens and the credentials of cookies. */
   readonly signIn: SignIn;

@@ -60,7 +60,7 @@ interface CachedToken {
 }
 interface Watcher {
   readonly token: string;
-  /** What the token gave when the watch began. */
+  /** The sign-in that the token gave when the watch began. */
   readonly began: Promise<SignedIn>;
   end(): void;
 }
@@ -180,7 +180,7 @@ class CachingSignIn implements SignIn {
       const current = await this.#find(watcher.token);
       if (current.account.id === account.id && current.account.operator === account.operator) return;
     } catch {
-      // Also when it cannot be verified now: the client comes back with its token.
+      // Ends the watch, too, if the token cannot be verified now: the client comes back with its token.
     }
     if (this.#watchers.has(watcher)) watcher.end();
   }

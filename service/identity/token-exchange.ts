@@ -29,7 +29,7 @@ const LIFETIME_MAX_S = 3_600;
 /** Exchanges of one service. */
 const EXCHANGES_PER_MINUTE = 60;
 const UNAVAILABLE_RETRY_AFTER_S = 5;
-/** Of RFC 6749 and RFC 8693; the last two of RFC 6749's other endpoint, for what may succeed later. */
+/** Codes of RFC 6749 and RFC 8693. The last two are those of the authorization endpoint, for errors that may pass. */
 type ErrorCode =
   | 'invalid_request'
   | 'unsupported_grant_type'

@@ -134,7 +134,7 @@ async function openBuiltInVerifier(store: KeyStore, now: () => number): Promise<
       // Tokens from before the records have no type and no id.
       const { typ } = verified.protectedHeader;
       if (typ !== undefined && typ !== ACCESS_TOKEN_TYPE) throw new InvalidTokenError('not an access token');
-      // Of an account of another issuer, for which a service acts.
+      // `sub_iss` is the issuer of the account, where a service acts for an account of another issuer.
       const { sub_iss: issuer = BUILT_IN_ISSUER } = verified.payload;
       return { ...readIdentity(verified, String(issuer)), tokenId: verified.payload.jti ?? null };
     },

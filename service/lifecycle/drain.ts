@@ -77,7 +77,7 @@ export class ConnectionDrain {
     let timers: readonly NodeJS.Timeout[] = [];
     const startTimers = ({ idleMs, requestsMs }: DrainTimes): void => {
       timers.forEach(clearTimeout);
-      // Of a connection that becomes idle later, such as after a stream.
+      // For connections that become idle later, such as after a stream.
       server.keepAliveTimeout = idleMs;
       // After the loop has read what arrived while it was busy.
       const closeIdle = (): void => void setImmediate(() => server.closeIdleConnections());

@@ -31,7 +31,7 @@ const FOLLOW_UP_MS = 30 * SECOND;
 export interface HeapUse {
   /** Objects and buffers, garbage included. Bytes. */
   readonly usedBytes: number;
-  /** The same after the last collection. Bytes. */
+  /** `usedBytes` after the last collection. */
   readonly collectedBytes: number;
   /** Share of the time since the last look in which the event loop was busy, 0 to 1. */
   readonly utilization: number;

@@ -34,7 +34,7 @@ export type ChildMessage = z.infer<typeof childMessage>;
 export const SUCCESSOR_VARIABLE = 'BULKHEAD_SUCCESSOR';
 /** Maximum duration of a stop. Then the process ends by force. Milliseconds. */
 export const STOP_TIMEOUT_MS = 30_000;
-/** The same where another process may serve, so that long calls can end. Kubernetes waits a minute. Milliseconds. */
+/** Maximum duration of a stop where another process may serve: long calls can end. Kubernetes waits a minute. Milliseconds. */
 export const HANDOVER_TIMEOUT_MS = 58_000;
 /** Interval between two reports of a successor. Milliseconds. */
 const REPORT_EVERY_MS = 200;

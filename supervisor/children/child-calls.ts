@@ -219,7 +219,7 @@ class Call {
   }
 
   #receiveDelta(delta: unknown): void {
-    // Of a call that was cancelled.
+    // The call was cancelled.
     if (this.isSettled) return;
     this.#unreadDeltas += 1;
     if (this.#unreadDeltas > DELTAS_UNREAD_MAX) this.#calls.kill('more deltas than it may send ahead');

@@ -71,7 +71,7 @@ const defaultBounds: ChildBounds = limits;
 const TERMINATE_WITHIN_MS = 250;
 /** From spawn to `ready`. Usually 60 ms; a machine that needs 10 s is overloaded. */
 const READY_WITHIN_MS = 10_000;
-/** The same for a child in the idle CPU class: a busy machine may not schedule it for a while. */
+/** From spawn to `ready` in the idle CPU class: a busy machine may not schedule the child for a while. */
 const IDLE_CLASS_READY_WITHIN_MS = 60_000;
 /** Length of a malformed registration's name in its error, characters. */
 const NAME_MAX_CHARS = 100;

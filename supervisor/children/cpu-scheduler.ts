@@ -24,8 +24,8 @@ const BUSY_SHARE = 0.5;
 /** CPU time that a child must have used before it can count as CPU-bound, milliseconds. */
 const BUSY_MIN_MS = 8;
 /**
- * The same for a child that waited most of the time: more than its first call and the garbage collection after its last one take,
- * which fill a second on a busy machine.
+ * `BUSY_MIN_MS` of a child that waited most of the time: more than its first call and the garbage collection after its last one
+ * take, which fill a second on a busy machine.
  */
 const WAITING_BUSY_MIN_MS = 40;
 /**
@@ -34,8 +34,8 @@ const WAITING_BUSY_MIN_MS = 40;
  */
 const SHORT_CALL_MS = 8;
 /**
- * The same for a child that loads a plugin: loading is work. A plugin that computes for a second while it loads may be honest, but
- * a draft that does is loaded once, and nothing waits for it but its author.
+ * `BUSY_MIN_MS` of a child that loads a plugin, because loading is work. A plugin may compute for a second while it loads. A draft
+ * may not: it is loaded once, and only its author waits for it.
  */
 export const LOADING_BUSY_MIN_MS = { plugin: 1_000, draft: 200 } as const;
 /** How long an installation's children stay in the idle class after one was last CPU-bound, milliseconds. */

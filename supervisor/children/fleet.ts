@@ -335,7 +335,7 @@ export class Fleet implements PluginInvoker {
     this.#loading.add({ child, plugin, running: 1, busyMinMs: LOADING_BUSY_MIN_MS.draft });
   }
 
-  /** Those that load are measured from when they are ready: a start itself takes as much as a CPU-bound child. */
+  /** Measures a loading child only once it is ready: its start uses as much CPU time as a CPU-bound child. */
   *#scheduledChildren(): Generator<ScheduledChild> {
     for (const loading of this.#loading) {
       const { state } = loading.child;

@@ -218,7 +218,7 @@ export class InstallationRunner {
 
   async #invoke(call: PluginCall): Promise<LinkResult> {
     const stalledBefore = stalledMs();
-    // What only the old version registers is answered by it at once.
+    // Waits for the new version if it registers this handler. Otherwise the old one answers at once.
     if (this.#handover?.loadedChild.registers(call))
       await withinBudget(this.#handover.ended, Math.min(HANDOVER_WAIT_MS, call.deadlineAt - Date.now()));
     const serving = this.#serving;

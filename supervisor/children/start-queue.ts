@@ -22,8 +22,8 @@ const WAIT_MAX_MS = 60_000;
 const CHECK_EVERY_MS = 25;
 
 /**
- * Of all places, this part is kept for plugins that their accounts require: without one the account's operations stop, and a
- * crowd of other plugins must not bring that about.
+ * One place in this many is reserved for plugins that their accounts require: without them the account's operations stop, and
+ * many starts of other plugins must not cause that.
  */
 const PLACES_PER_RESERVED_PLACE = 8;
 

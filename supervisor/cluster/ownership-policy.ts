@@ -87,7 +87,7 @@ export function routeCall({ isHeld, isLeaving, owner, self }: CallPlace): 'here'
 }
 
 interface ShardView {
-  /** Of the candidate that each shard is placed on. */
+  /** Id of the candidate that each shard is placed on. */
   readonly placed: readonly (number | null)[];
   readonly owners: readonly ({ readonly id: number } | null)[];
   /** The epochs of the shards that this supervisor owns. */
@@ -97,7 +97,7 @@ interface ShardView {
   readonly others: number;
 }
 
-/** The shards to claim, because they are placed here and have no owner, and those to give up, because they are placed elsewhere. */
+/** Returns the shards to claim (placed here and without an owner) and those to give up (placed elsewhere). */
 export function planMoves({ placed, owners, epochs, self, others }: ShardView): {
   readonly claim: number[];
   readonly giveUp: number[];

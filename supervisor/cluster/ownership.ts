@@ -41,13 +41,13 @@ import { placeShards } from './placement.ts';
 
 /** A call waits this long for an owner: longer than a lease, and than the drain of a predecessor. Milliseconds. */
 const OWNER_WAIT_MS = 15_000;
-/** To let the work of a shard end that moves, its calls wait this long. Milliseconds. */
+/** New calls of a shard that moves wait this long, so that its work can end. Milliseconds. */
 const MOVE_HOLD_MS = 1_500;
-/** Heartbeats that a supervisor which ends begins to find a successor. */
+/** Heartbeats in which a stopping supervisor looks for a successor. */
 const LOOKS_MAX = 3;
-/** Pause before it is tried again, when a call lasts longer. Milliseconds. */
+/** Pause before a move is tried again because a call lasted longer. Milliseconds. */
 export const MOVE_PAUSE_MS = 3_000;
-/** The same while this supervisor ends: others wait for its shards. Milliseconds. */
+/** `MOVE_PAUSE_MS` while this supervisor stops: others wait for its shards. Milliseconds. */
 const DRAIN_PAUSE_MS = 250;
 /** The longest budget of a tool: after this long, a supervisor that goes on cuts the last calls of a shard off. Milliseconds. */
 const MOVE_GRACE_MS = 60_000;
@@ -386,7 +386,7 @@ export class Ownership {
       this.#changes += 1;
       for (const shard of shards) this.#epochs[shard] = NO_EPOCH;
     }
-    // Also those that a drain gave up while a move paused: their calls would wait here for an owner that they have.
+    // All of them: a drain may have given some up while the move paused, and their calls must not wait here.
     for (const shard of given) this.#leaving.delete(shard);
     this.#announce();
   }

@@ -23,7 +23,7 @@ export const NOT_OWNED = 409;
 export const ALIVE_PATH = '/peer/alive';
 /** Some proxies send the whole address in the request line. */
 const ORIGIN = /^https?:\/\/[^/?]*/i;
-/** They concern one connection only. */
+/** Hop-by-hop headers, which are not forwarded. */
 const HOP_BY_HOP = new Set([
   'connection',
   'expect',

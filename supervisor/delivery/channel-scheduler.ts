@@ -22,11 +22,11 @@ interface ChannelSchedulerOptions {
   onError(error: Error): void;
 }
 
-/** What follows an attempt. */
+/** What the queue does after an attempt. */
 export interface Outcome {
   /** The next delivery of the queue may follow at once. */
   readonly isNextDue: boolean;
-  /** After this, the channel has another delivery to attempt; null: nothing is known of one. Milliseconds. */
+  /** Time until the channel has another delivery to attempt; null: none is known. Milliseconds. */
   readonly wakeAfterMs: number | null;
 }
 

@@ -47,7 +47,7 @@ type AttemptDeps = DeliveryDeps & { readonly fence: Fence };
 /** Delay before a queue whose account is being handed over is looked at again: it may stay here. Milliseconds. */
 const HANDOVER_MS = 1_000;
 
-/** Nothing follows that this supervisor knows of. */
+/** No further attempt is due here, as far as this supervisor knows. */
 const NOTHING: Outcome = { isNextDue: false, wakeAfterMs: null };
 
 /** Works on the head of a channel queue. */
@@ -165,7 +165,7 @@ async function finish(
   const isRecorded = await finishDelivery(pool, id, fence.epoch, state, error);
   // The write may be a repeated one, whose first answer was lost.
   if (!isRecorded) return { isNextDue: false, wakeAfterMs: 0 };
-  // What was set aside has held up later replies of its conversation, in the other queue.
+  // A delivery that was set aside has delayed later replies of its conversation, which are in the other queue.
   return { isNextDue: hasNext, wakeAfterMs: setAside ? 0 : null };
 }
 

@@ -1,5 +1,4 @@
 /** `/sessions/{id}/mail` and `/mail`: messages between agents. */
-
 import { randomUUIDv7 } from 'node:crypto';
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
@@ -35,7 +34,7 @@ const list = {
 const send = {
   summary: 'Sends a message to another agent of the account',
   details:
-    'Runs `outboundMessage` and `agentMessage` for this session, then `inboundMessage` for the session that gets it. The same id is sent once.',
+    'Runs `outboundMessage` and `agentMessage` for this session, then `inboundMessage` for the session of the receiver. A repeated request with the same id sends nothing again.',
   problems: ['cancelled', 'quota_exceeded'],
   params: sessionParams,
   body: jsonBody({

@@ -10,13 +10,13 @@ import type { SessionServices } from '../sessions/session-services.ts';
 import { digestOf, toJudgement } from '../sessions/turn-answers.ts';
 
 export interface Mail {
-  /** The same id is sent once. */
+  /** A second mail with the same id is not sent. */
   readonly id: string;
   readonly toAgentId: string;
   readonly text: string;
 }
 export interface SentMail {
-  /** Of the message in the receiver's transcript. */
+  /** Id of the message in the receiver's transcript. */
   readonly messageId: string;
   readonly sessionId: string;
   readonly toAgentId: string;

@@ -20,11 +20,11 @@ export interface SecretSource {
   read(name: string): Promise<string | null>;
 }
 
-/** Handles are not secret, but nobody else may guess one: a text that a plugin passes on could hold it. */
+/** Makes and resolves handles. A handle is not secret, but must not be guessable: a text that a plugin passes on could contain it. */
 export class SecretHandles {
   readonly #key = randomBytes(32);
 
-  /** The same for a secret as long as this process runs, so that a plugin may keep it. */
+  /** Returns a secret's handle, which stays the same while this process runs, so that a plugin may keep it. */
   make(installationId: string, name: string): string {
     const proof = createHmac('sha256', this.#key)
       .update(JSON.stringify([installationId, name]))
@@ -76,7 +76,7 @@ export class SecretHandles {
         if (!isSafe) throw new HostError(`the secret ${name} is sent over https: only`);
         const value = await readValue(name, source);
         mask.add(name, value);
-        // As it looks in bytes.
+        // The value as it looks in a header's bytes.
         mask.add(name, Buffer.from(value).toString('latin1'));
         text = text.replaceAll(this.make(source.installationId, name), () => value);
         isFilled = true;

@@ -30,7 +30,7 @@ export interface JailOptions {
   readonly directory: string;
   /** The bundled child program, one CommonJS script; see `sandbox-child/build-child.ts`. */
   readonly program: string;
-  /** The same program with its code cache, of `cacheProgram`. Null: children compile it. */
+  /** The program with its code cache, made by `cacheProgram`. Null: children compile it. */
   readonly cachedProgram?: Uint8Array | null;
   readonly walls?: Walls;
   /** Limits of the JavaScript heap and of all resident memory, megabytes. */
@@ -112,7 +112,7 @@ export function makeJail(options: JailOptions): Jail {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   const { cachedProgram = null } = options;
   const isCached = cachedProgram !== null;
-  // Of other names than the program alone: a supervisor of an earlier release may be using that one.
+  // Not `sandbox-child.cjs`, which a supervisor of an earlier release may be using.
   const programPaths = isCached
     ? [
         writeAtomically(directory, 'cached-child.cjs', START_CACHED_PROGRAM),

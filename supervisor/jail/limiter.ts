@@ -450,7 +450,7 @@ class Group implements LimitedGroup {
       return false;
     }
     this.#description = below;
-    // Of the description that counts from now on: a change meanwhile went to the old group.
+    // A change of the CPU class meanwhile went to the old group.
     await this.#restoreCpuClass(below);
     return true;
   }

@@ -57,7 +57,7 @@ function writeInTurn(priority: SessionPriority): void {
   if (timer === null) writeWaiting();
 }
 
-/** Those that are raised go first: something waits for them. */
+/** Writes raised priorities first: calls wait for those processes. */
 function writeWaiting(): void {
   timer = null;
   for (const priority of [...waiting].sort((one, other) => one.wanted - other.wanted)) {

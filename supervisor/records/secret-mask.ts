@@ -187,7 +187,7 @@ function listForms(name: string, value: string): Form[] {
   const forms = new Map<string, Form>();
   const add = (encode: () => string): void => {
     const whole = encode();
-    // Of two encodings that are equal, the first is the cheaper one.
+    // If two encodings give the same text, the first is the cheaper one.
     if (whole.length < VALUE_MIN_CHARS || forms.has(whole)) return;
     const isLong = whole.length > HEAD_CHARS;
     forms.set(whole, {

@@ -9,7 +9,7 @@ import type { ProviderDelta } from '../children/answer-deltas.ts';
 import type { ProviderAnswer, ProviderRequest } from './providers.ts';
 import { CALL_BODY_MAX_BYTES } from './session-services.ts';
 
-/** Of the arguments of all tool calls in a request, which are JSON in texts. */
+/** Maximum number of JSON values in the arguments of all tool calls of a request. Arguments are JSON in strings. */
 const ARGUMENTS_VALUES_MAX = countValuesMax(CALL_BODY_MAX_BYTES);
 /** The message to a child takes ten levels around the arguments. */
 const ARGUMENTS_LEVELS_MAX = JSON_LEVELS_MAX - 10;

@@ -14,7 +14,7 @@ export interface HookAnswer {
   readonly reason: string | null;
   readonly cancelledBy: ChainState['trace'][number]['slug'] | null;
   readonly trace: ChainState['trace'];
-  /** What cancelled the operation, for this process's own texts. */
+  /** The cancel itself, from which this process writes its own texts. */
   readonly cancel: Cancel | null;
 }
 

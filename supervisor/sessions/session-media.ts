@@ -61,7 +61,7 @@ export async function holdAttachments(
   });
 }
 
-/** The same for what plugins made of a message: a file that is gone is left out. */
+/** Like `holdAttachments`, for a message that plugins judged: leaves a missing file out. */
 export async function holdJudgedAttachments(
   services: SessionServices,
   session: Session,

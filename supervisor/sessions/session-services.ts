@@ -59,7 +59,7 @@ export interface SessionServices extends ChainDeps {
 }
 
 export const sessionParams = z.object({ sessionId: z.string() });
-/** Of a tool, command, skill or provider: its name in sessions, `<slug>__<name>`. */
+/** `name` is that of a tool, command, skill or provider in sessions: `<slug>__<name>`. */
 export const offerParams = sessionParams.extend({ name: z.string() });
 
 /** The caller's session that a request names. @throws Problem `not_found` */

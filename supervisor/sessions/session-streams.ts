@@ -56,7 +56,7 @@ export async function addToolEvents(
     async read() {
       const rows = await tail.read();
       const now = await pluginsCache.get(accountId);
-      // The same object until something of the account changes, and most reads are for messages.
+      // `now` is the same object until the account's plugins change. Most reads are for messages.
       if (now === plugins) return rows;
       plugins = now;
       const tools = digestOf(listTools(plugins));

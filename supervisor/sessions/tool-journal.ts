@@ -237,7 +237,7 @@ export interface CallState {
   readonly callId: string;
   readonly name: string;
   readonly state: 'running' | 'performing' | 'answered' | 'interrupted';
-  /** Of a call that the runtime performs. */
+  /** Arguments of a call that the runtime performs. */
   readonly arguments: unknown;
   readonly result: ToolResult | null;
   readonly startedAt: string;

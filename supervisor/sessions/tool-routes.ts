@@ -30,7 +30,7 @@ export const hostTools = z
 const RUNTIME_TOOLS_MAX = 128;
 const TOOL_NAME_MAX_CHARS = 128;
 const TOOL_DESCRIPTION_MAX_CHARS = 8_192;
-/** Of all tools of a runtime: each prompt reads them. */
+/** Maximum size of all tools of a runtime: each prompt reads them. */
 const RUNTIME_TOOLS_MAX_BYTES = 262_144;
 
 /** `<slug>__<tool>` is a plugin's, also of one that is installed later. */

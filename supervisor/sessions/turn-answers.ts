@@ -1,4 +1,4 @@
-/** What the steps of a turn answer, and why a runtime may not take one. */
+/** The responses to the steps of a turn, and the problems of steps that a runtime may not take. */
 import { createHash } from 'node:crypto';
 import type { Pool } from 'pg';
 import { findTurn, type Judgement, type TurnKey, type TurnRow } from '../../db/sessions/turns.ts';
@@ -6,7 +6,7 @@ import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
 import type { Cancel } from '../calls/chain.ts';
 import type { HookAnswer } from './hooks.ts';
 
-/** What became of a step: `cancel` means that it did not happen. */
+/** The result of a step. `cancel`: the step did not happen. */
 export interface Verdict {
   readonly action: 'continue' | 'cancel';
   readonly reason: string | null;
@@ -33,7 +33,7 @@ export const readVerdict = (judged: Judgement | null): Verdict =>
 
 const RAN: ReadonlySet<string> = new Set(['changed', 'unchanged', 'cancelled']);
 
-/** What is kept of a chain with the message that it judged. */
+/** Returns the part of a chain's result that is stored with the message that it judged. */
 export function toJudgement(hook: string, { trace, cancel }: Pick<HookAnswer, 'trace' | 'cancel'>): Judgement {
   const changedBy = trace.filter(({ outcome }) => outcome === 'changed').map(({ slug }) => slug);
   return {
@@ -79,7 +79,7 @@ export async function explainRefusal(pool: Pool, key: TurnKey): Promise<Problem>
   );
 }
 
-/** What the transcript has no room for leaves nothing behind. @throws the error */
+/** Removes a step that the transcript has no room for. @throws the error */
 export async function forgetUnkept(error: unknown, forget: () => Promise<unknown>): Promise<never> {
   if (error instanceof Problem && error.code === 'quota_exceeded') await forget();
   throw error;

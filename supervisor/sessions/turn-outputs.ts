@@ -208,7 +208,7 @@ async function judgePiece(
   });
 }
 
-/** What is kept of the judgements of all pieces: a cancel is the last one. */
+/** Merges the judgements of all pieces. After a cancel there is no further piece. */
 function mergeJudgements(before: Judgement | null, next: Judgement | null): Judgement | null {
   if (before === null || next === null || next.outcome === 'cancelled') return next ?? before;
   return {

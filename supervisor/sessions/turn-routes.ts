@@ -38,7 +38,7 @@ const MODEL_MAX_CHARS = 200;
 const TOOL_NAME_MAX_CHARS = 300;
 const LEASE_DEFAULT_S = 120;
 const LEASE_MAX_S = 3_600;
-/** Of an output. */
+/** Maximum number of pieces of an output. */
 const PIECES_MAX = 100_000;
 const COMPACT_AFTER_MAX = 900;
 const KEEP_DEFAULT = 4;

@@ -184,7 +184,7 @@ async function judgeMessage(
   { attachments: given, ...words }: InboundMessage,
 ): Promise<JudgedMessage> {
   const noticeId = `${id}:vetoed`;
-  // Those of a channel's message were checked when it came: one that is gone since stops no turn.
+  // A channel's attachments were checked when the message came. One that is missing now must not stop the turn.
   const hold = given === requested ? holdAttachments : holdJudgedAttachments;
   const message = { ...words, attachments: await hold(services, session, given) };
   const answer = await runSessionHook(services, session, INBOUND, { message }, trigger, noticeId);

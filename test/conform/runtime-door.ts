@@ -46,7 +46,7 @@ export async function answerMessages(answer: (exchange: Exchange) => Promise<voi
   const write = (line: object): void => void process.stdout.write(`${JSON.stringify(line)}\n`);
   const handle = async (told: Told): Promise<void> => {
     const { id, text } = told;
-    // The same message came twice at once.
+    // A message can arrive twice at once.
     if (running.has(id)) return;
     const known = sessions.get(told.session) ?? { session: client.open(told.session), messages: [] };
     sessions.set(told.session, known);

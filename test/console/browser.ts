@@ -29,7 +29,7 @@ const ARGUMENTS = [...chromium.args.filter((one) => !NOT_OURS.test(one)), '--dis
 const SET_BY_BROWSER = { DBUS_SESSION_BUS_ADDRESS: 'disabled:', FC_FONTATIONS: '1', VK_ICD_FILENAMES: '' };
 /** Beside other tests everything takes its time, milliseconds. */
 const PATIENCE_MS = 90_000;
-/** Of an element that breaks a rule, in a report. */
+/** Characters of an offending element that a report shows. */
 const PIECE_CHARS = 160;
 
 /** Starts it, unpacked before if `npm test` has not done so; it ends with the test. */

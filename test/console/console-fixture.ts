@@ -1,4 +1,4 @@
-/** What the actions of the parity test work on, and the clicks they share. */
+/** The fixture of the parity test's actions, and clicks that they share. */
 import type { Page } from 'playwright-core';
 import type { ServiceFixture } from '../deploy/service-fixture.ts';
 

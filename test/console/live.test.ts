@@ -8,7 +8,7 @@ import { failInstallation, installationThat, publish, publishFrontDesk, TRICKS }
 import { inspect } from './pictures.ts';
 
 t.setTimeout(900_000);
-/** Of compressed JavaScript, until the catalog can be used. */
+/** Compressed JavaScript that is loaded until the catalog can be used. */
 const FIRST_LOAD_MAX_BYTES = 250_000;
 const LINES = amount({ quick: 5_000, soak: 100_000 });
 /** One of them in the middle. */

@@ -9,9 +9,9 @@ export interface Deployment {
   readonly pluginId: string;
   readonly installationId: string;
   readonly sessionId: string;
-  /** Of a channel. */
+  /** Path of a channel's webhook address. */
   readonly webhookPath: string;
-  /** Of the client of the Model Context Protocol. */
+  /** Headers of a client of the Model Context Protocol. */
   readonly mcpHeaders: Readonly<Record<string, string>>;
 }
 const SLUG = 'corpus';

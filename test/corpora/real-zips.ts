@@ -1,4 +1,4 @@
-/** The same package, zipped by the tools that this machine has. */
+/** Zips one package with each of the tools that this machine has. */
 import { execFile } from 'node:child_process';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';

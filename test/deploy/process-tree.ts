@@ -1,4 +1,4 @@
-/** Who runs below a process, and who of them still does later: named by id and birth, since ids are used again. */
+/** Lists the processes below a process, and which of them still run. A process is known by id and start time, since ids are reused. */
 import { readdir, readFile } from 'node:fs/promises';
 
 export interface Seen {
@@ -20,7 +20,7 @@ export async function processTree(root: number): Promise<Seen[]> {
   return (await Promise.all(found)).filter((seen) => seen !== null);
 }
 
-/** Those that still run. */
+/** Returns the processes that still run. */
 export async function stillRunning(seen: Iterable<Seen>): Promise<Seen[]> {
   const all = await allProcesses();
   return [...seen].filter(({ pid, born }) => all.get(pid)?.born === born);

@@ -141,5 +141,5 @@ t.test('dashboard and alerts', { skip: whyMissing('prometheus') }, async (t) => 
   await service.exited;
 });
 
-/** The same rules for a test that does not wait for minutes. */
+/** Shortens the times of the rules, for a test that does not wait for minutes. */
 const inSeconds = (rules: string): string => rules.replaceAll(/for: \d+m/g, 'for: 0s').replaceAll(/\[\d+m\]/g, '[5s]');

@@ -42,7 +42,7 @@ export interface StartedService {
   stderr(): string;
   /** Its processes now; remembered for `leftovers`. */
   processes(): Promise<Seen[]>;
-  /** Of all processes ever looked at, those that still run; empty as soon as none does, else after a while. */
+  /** Returns the processes seen so far that still run: an empty list as soon as none does, else after a while. */
   leftovers(): Promise<Seen[]>;
   /** Waits for a line of standard output. */
   line(wanted: RegExp): Promise<string>;
@@ -53,11 +53,11 @@ export interface ServiceFixture extends StartedService {
   /** Everything it was started with that is not the machine's own. */
   readonly env: Environment & Ports & { DATA_DIR: string };
   readonly url: string;
-  /** Of the operator `local`; empty where an issuer makes the tokens. */
+  /** Token of the operator `local`; empty where an issuer makes the tokens. */
   readonly token: string;
   /** Calls the REST interface, or with a full address anything else, as the operator `local`. */
   call(method: string, path: string, body?: unknown, token?: string): Promise<Answer>;
-  /** The same service, called by another account. */
+  /** Returns the same service, called by another account. */
   asUser(name: string): Promise<ServiceFixture>;
   /** Calls the session API. */
   session(method: string, path: string, body?: unknown, token?: string): Promise<Answer>;

@@ -98,7 +98,7 @@ export class Workshop {
     this.#ids = ids;
   }
 
-  /** The same things, asked of another start. */
+  /** Uses the same plugins and accounts with another start of the service. */
   in(service: ServiceFixture): Workshop {
     return new Workshop(service, this.#ids);
   }
@@ -154,7 +154,7 @@ export class Workshop {
     return (await this.#service.call('POST', `/api/plugins/${this.#ids.plugin}/versions`, version(semVer))).status;
   }
 
-  /** Whoever still holds on does so no more. */
+  /** Lets calls that are being held go on. */
   release(): Promise<unknown> {
     return this.#tool('release');
   }

@@ -3,7 +3,7 @@ const Frozen = globalThis.Error;
 const Own = function (...given: unknown[]): unknown {
   return Reflect.construct(Frozen, given, new.target ?? Own);
 };
-// The same prototype, so that `instanceof` knows every error.
+// Shares the prototype, so that `instanceof` knows every error.
 Own.prototype = Frozen.prototype;
 Object.setPrototypeOf(Own, Frozen);
 

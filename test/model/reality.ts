@@ -9,7 +9,7 @@ const names = ['ann', 'ben', 'cleo'];
 
 export interface Reality {
   readonly api: ApiFixture;
-  /** Of slugs and account names; unlike any other run's. */
+  /** Prefix of slugs and account names, which no other run has. */
   readonly prefix: string;
   readonly accounts: readonly string[];
   client(account: string): Client;

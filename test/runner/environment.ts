@@ -20,7 +20,7 @@ const OTHERS = new Set([
   'SHELL',
   'TOKEN',
 ]);
-/** Of PostgreSQL's clients and of OpenTelemetry. */
+/** Prefixes of the variables of PostgreSQL's clients and of OpenTelemetry. */
 const PREFIXES = /^(PG|OTEL_)/;
 
 /** Removes such variables from an environment. */

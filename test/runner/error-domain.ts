@@ -8,7 +8,7 @@ import { registerHooks } from 'node:module';
 /** tap imports it by this name. */
 const REPLACED = 'async-hook-domain';
 const current = new AsyncLocalStorage<Domain>();
-/** Those not destroyed, the oldest first: the whole run's, which also gets the errors of no test. */
+/** The domains in use, oldest first. The first is the whole run's, which also gets errors outside tests. */
 const live = new Set<Domain>();
 
 type ErrorHandler = (error: unknown, origin: string) => void;

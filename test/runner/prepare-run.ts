@@ -14,7 +14,7 @@ import { BROWSER_VARIABLE, unpackBrowser } from './unpacked-browser.ts';
 const root = fileURLToPath(new URL('../..', import.meta.url));
 /** Compiled modules of test files and of the processes they start. Kept between runs; `npm ci` removes it. */
 const COMPILE_CACHE = join(root, 'node_modules', '.cache', 'test-compile-cache');
-/** They write the folders that the API serves, unless these are up to date. */
+/** The builders of the folders that the API serves. They do nothing if the folders are up to date. */
 const SITE_BUILDERS = ['console/build-console.ts', 'docs/build-site.ts'];
 
 export interface PreparedRun {

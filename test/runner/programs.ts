@@ -21,7 +21,7 @@ const packages: Readonly<Record<string, string>> = {
   sshd: 'openssh-server',
 };
 
-/** Of a database that survives its machine; only long tests need them. */
+/** Programs of a database that survives its machine; only long tests need them. */
 const highAvailabilityPackages: typeof packages = { etcd: 'etcd-server', haproxy: 'haproxy', patroni: 'patroni' };
 
 /**

@@ -34,7 +34,7 @@ export interface Outcome {
   readonly failed: number;
   readonly skipped: readonly string[];
   readonly milliseconds: number;
-  /** Of its process and of those that it waited for. */
+  /** CPU time of the file's process and of the processes that it waited for. */
   readonly processorMilliseconds: number;
   /** Names of the failed assertions. */
   readonly failures: readonly string[];

@@ -83,7 +83,7 @@ const WITHHELD: readonly RegExp[] = [
   /^RegExp\.(?:input|lastMatch|lastParen|leftContext|rightContext|\$.)$/,
   // It changes a frozen regular expression.
   /^RegExp\.prototype\.compile/,
-  // Of Node, not of the language.
+  // Node has these, the language does not.
   /^promise\.Symbol\(/,
 ];
 

@@ -72,7 +72,7 @@ interface TurnRun {
   readonly modelUrl: string;
   /** Default: `m`. */
   readonly model?: string;
-  /** Of the model's server. */
+  /** Key of the model's server. */
   readonly apiKey?: string;
   readonly text?: string;
   /** The whole conversation, where it is more than `text`. */

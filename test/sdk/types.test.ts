@@ -34,7 +34,7 @@ t.test('every row, right and wrong', async (t) => {
   t.equal(await complaints(directory), '');
 });
 
-/** Of each row: a misspelt name, a wrong answer, a veto where there is none, a context that holds less. */
+/** Makes wrong code for each row: a misspelt name, a wrong answer, a veto where there is none, a context with fewer fields. */
 function rowCases(): string[] {
   const wrong = '// @ts-expect-error';
   const lines = Object.entries<HookRow>(hooks).flatMap(([name, { cancellable }]) => [

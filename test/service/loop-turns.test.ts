@@ -52,7 +52,7 @@ t.test('of many requests at once, some begin in each turn of the loop, keys in t
   await turn();
   const requests = [...Array.from({ length: 40 }, () => request('ann')), request('ben')];
   await turn();
-  // Those that began at once, and the first that waited.
+  // The requests that began at once, and the first that waited.
   t.ok(begun.length < 20, `${begun.length} began`);
   t.ok(begun.includes('ben'), 'it did not wait for all of another key');
   await Promise.all(requests);

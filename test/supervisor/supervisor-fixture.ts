@@ -76,7 +76,7 @@ export interface SupervisorFixture extends StorageFixture {
   readonly app: FastifyInstance;
   /** Installs, calls and opens sessions where no other account is named. */
   readonly account: string;
-  /** The same supervisor with a new account: tests of one file share a supervisor, each with an account of its own. */
+  /** Returns the same supervisor with a new account: the tests of a file share a supervisor, each with an account of its own. */
   withNewAccount(): SupervisorFixture;
   /** Announces a changed installation. Resolves when the supervisor has been notified. */
   notify(installationId: string): Promise<void>;

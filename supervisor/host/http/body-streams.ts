@@ -138,7 +138,7 @@ export class BodyStream {
     if (this.signal.aborted) return;
     this.#reason = reason;
     this.#closed.abort();
-    // What the decoder still holds.
+    // Frees what the decoder has buffered.
     this.#body?.on('error', () => undefined).destroy();
     for (const cleanup of this.#cleanups) cleanup();
     this.#onClose();
@@ -180,7 +180,7 @@ export class BodyStream {
         if (done) return this.#end();
         this.#count(value.byteLength);
         const bytes = this.#maskBytes(value);
-        // Nothing is left of a part that may begin a secret.
+        // Empty: the whole part may be the start of a secret, so it waits for the next one.
         if (bytes.byteLength > 0) return { bytes, isEnd: false };
       }
     } finally {

@@ -11,7 +11,7 @@ import type { PrivateKeyText } from './private-key.ts';
 
 /** New connections of an account to its own hosts. Otherwise it could look for open ports or guess passwords elsewhere. */
 const CONNECTS_PER_MINUTE = 30;
-/** Of the thread that opens private keys. */
+/** Heap of the thread that opens private keys. */
 const THREAD_HEAP_MB = 64;
 
 /** A host that an account may use. */

@@ -70,7 +70,7 @@ export async function runSshCommand(access: SshAccess, request: SshCommand): Pro
   return { commandId, host, exitCode: end.exitCode, stdout, stderr, durationMs, traces };
 }
 
-/** The same error for unknown hosts and for those of others. */
+/** Finds the host. Unknown hosts and those of other accounts get the same error. */
 async function findTarget(hosts: SshHosts, { accountId, hostId }: SshCommand): Promise<SshHost> {
   const target = (await hosts.listForAccount(accountId)).find(({ id }) => id === hostId);
   if (!target) throw new HostError('no SSH host of this account has this id; host.ssh.hosts() lists them');

@@ -5,7 +5,7 @@ import type { Workspaces } from './workspaces.ts';
 
 type Calls = 'workspace.list' | 'workspace.read' | 'workspace.readText' | 'workspace.write' | 'workspace.remove';
 
-/** The same limit for reading and writing. */
+/** Limit of a file, for reading and writing. */
 const FILE_BYTES = hostCalls['workspace.read'].maxBytes;
 
 export const workspaceCalls = (workspaces: Workspaces): Pick<HostHandlers, Calls> => ({

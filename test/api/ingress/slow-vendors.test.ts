@@ -1,4 +1,4 @@
-/** What vendors and plugins do slowly, or too often, delays no other request of the webhook address. */
+/** Slow or too frequent requests of one account delay no other request to a webhook address. */
 import { EventEmitter, once } from 'node:events';
 import { type ClientRequest, createServer, request as httpRequest } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -14,10 +14,10 @@ import { temporaryFolder } from '../../runner/harness.ts';
 import { send } from './webhook-fixture.ts';
 
 const ADDRESS = { channelId: 'c', installationId: 'i', handshake: { jsonType: null } };
-/** Of them an account gets four. */
+/** One account gets at most four of them. */
 const PLACES = 6;
 
-/** `asked` for each handshake, which waits for `answer`. */
+/** Emits `asked` when a handshake begins, and `request` for each request. A handshake ends when the test emits `answer`. */
 const progress = new EventEmitter().setMaxListeners(0);
 const stored: NewDelivery[] = [];
 const handler = createWebhookHandler({
@@ -75,15 +75,15 @@ t.test('handshakes of one account are bounded, and nothing else waits for them',
   t.equal(stored.length, 2);
   progress.emit('answer');
   for (const answer of await Promise.all(waiting)) t.match(answer, { status: 200, body: { ok: true } });
-  t.equal(stored.length, 7, 'without an answer a request is queued');
+  t.equal(stored.length, 7, 'a request without an answer is queued');
   await begin('ann');
   progress.emit('answer');
   t.match(await waiting.at(-1), { status: 200 }, 'the places are free again');
 });
 
-t.test('refusals beyond a rate wait, as many as may, and nothing else waits for them', async (t) => {
+t.test('refusals above the rate are delayed, up to a maximum of them, and delay nothing else', async (t) => {
   const refused = () => send({ port, path: '/webhook/unknown' });
-  // The first refusal was that of a handshake.
+  // The rate allows three at once, and the refused handshake above was the first.
   for (let count = 0; count < 2; count += 1) t.match(await refused(), { status: 404 });
   const chunks = { 'transfer-encoding': 'chunked' };
   const answered: unknown[] = [];
@@ -98,7 +98,7 @@ t.test('refusals beyond a rate wait, as many as may, and nothing else waits for 
     t.match(chunked, { status: 404 }, 'a chunked body does not wait');
   }
   t.equal((await send({ port, path: '/webhook/plugin/ben' }, Buffer.from('x'))).status, 200);
-  t.match(await refused(), { status: 404 }, 'where two wait, the next is answered');
+  t.match(await refused(), { status: 404 }, 'while two are delayed, the next is answered at once');
   t.same(answered, []);
   for (const request of paused) request.destroy();
 });

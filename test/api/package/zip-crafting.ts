@@ -86,7 +86,7 @@ export function craftZip(entries: readonly CraftedEntry[], layout: ZipLayout = {
   return Buffer.concat([...files, beforeDirectory, ...directory, afterDirectory, end, text]);
 }
 
-/** The same entries, told by the 64-bit records. */
+/** Crafts a zip whose 64-bit records describe the entries. */
 export function craftZip64(entries: readonly CraftedEntry[], count = entries.length): Buffer {
   const zip = craftZip(entries);
   const end = Buffer.from(zip.subarray(zip.length - END_BYTES));

@@ -121,7 +121,7 @@ t.test('bombs are refused from the directory, at once and with nothing on disk',
     craftZip(Array.from({ length: 10_001 }, (_, index) => ({ name: `f${index}`, content: '' }))),
     /10000/,
   );
-  // Of this process, crafting them included: on a busy machine the clock says nothing.
+  // CPU time of this process, with the crafting: on a busy machine the clock says nothing.
   const { user, system } = process.cpuUsage(before);
   t.ok(user + system < 10_000_000, `${((user + system) / 1e6).toFixed(1)} s of processor`);
   t.same(await readdir(join(folder, 'staging')), []);

@@ -1,4 +1,4 @@
-/** Many at once: whatever wins, the rules hold. Checked in the tables, and no answer is a fault of the service. */
+/** Sends contradicting requests at once: in any order the rules hold, checked in the tables, and no response is a 5xx. */
 import t, { type Test } from 'tap';
 import { brokenInvariants } from '../../model/invariants.ts';
 import { startCachedApi } from '../../model/service.ts';
@@ -6,11 +6,11 @@ import { amount } from '../../runner/soak.ts';
 import { type Answer, type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, introspectsMinimal, MINIMAL, readmeWith } from '../package/packages.ts';
 
-/** Of the longest race; the others have a quarter. The order of the calls turns with every round, all of them at least twice. */
+/** Rounds of the longest race; the others have a quarter. Each round starts with another call, each call at least twice. */
 const ROUNDS = amount({ quick: 20, soak: 200 });
-/** More than the bundler lets wait. */
+/** More than the bundler's queue holds. */
 const PUBLISHES = amount({ quick: 40, soak: 64 });
-/** Maximum number of retries of a client that gets a retry-after. */
+/** Maximum number of tries of a client that is told that the bundler is busy. */
 const TRIES = 200;
 const RETRY_MS = 50;
 const MORE = { ...MINIMAL, 'index.ts': `${INDEX}events.pluginInstalled = () => {};` };
@@ -37,14 +37,14 @@ async function create(): Promise<{ id: string; slug: string }> {
   const slug = `racing-${++count}`;
   return { slug, id: idOf(await ann.post('/plugins', { slug, displayName: slug })) };
 }
-/** Runs all at once. @returns the statuses, none of which is a fault */
+/** Runs all calls at once, and fails the test on a 5xx. @returns the statuses */
 async function race(t: Test, ...calls: (() => Promise<Answer>)[]): Promise<number[]> {
   const answers = await Promise.all(calls.map((call) => call()));
   const faults = answers.filter(({ status }) => status >= 500);
   if (faults.length > 0) t.fail(JSON.stringify(faults.map(({ body }) => body)));
   return answers.map(({ status }) => status);
 }
-/** Runs rounds, and names the first one that broke something. */
+/** Runs rounds, and checks the invariants after every tenth one, so that a failure names where to look. */
 async function rounds(t: Test, times: number, round: (index: number) => Promise<void>): Promise<void> {
   for (let index = 0; index < times; index += 1) {
     await round(index);
@@ -54,7 +54,7 @@ async function rounds(t: Test, times: number, round: (index: number) => Promise<
   t.same(await brokenInvariants(api.pool), []);
 }
 
-t.test('many publishes of one number make one version, with the real bundler saying when it is busy', async (t) => {
+t.test('many publishes of one number make one version, and the real bundler refuses when it is busy', async (t) => {
   const real = await startApiFixture(t, { introspect: introspectsMinimal });
   const author = await real.user('author');
   const { body } = await author.post('/plugins', { slug: 'one', displayName: 'One' });
@@ -79,7 +79,7 @@ t.test('many publishes of one number make one version, with the real bundler say
   t.equal(rows[0].count, 1);
 });
 
-t.test('yank-last, delete, listing, accept and install', async (t) => {
+t.test('both yanks against delete, listing, accept and install', async (t) => {
   await rounds(t, ROUNDS, async (index) => {
     const { id, slug } = await create();
     const first = idOf(await publish(ann, id, '1.0.0'));

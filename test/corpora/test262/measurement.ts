@@ -10,7 +10,7 @@ import { readCase, type SuiteFile } from './suite-files.ts';
 export interface Measurement {
   /** Cases that plugins are held to. */
   readonly eligible: number;
-  /** Of these, those that pass in plain Node. All other counts are parts of it. */
+  /** Eligible cases that pass in plain Node. All other counts are parts of it. */
   readonly inNode: number;
   /** The paths of all that fail, in plain Node or in a plugin. */
   readonly failed: ReadonlySet<string>;

@@ -5,7 +5,7 @@ interface Reason {
   readonly explanation: string;
 }
 interface FoundReason extends Reason {
-  /** Of the path and the error of a case. */
+  /** Matches the path and the error of a case. */
   readonly pattern: RegExp;
 }
 

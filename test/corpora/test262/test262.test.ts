@@ -18,9 +18,9 @@ t.after(() => stopEsbuild());
 const suite = process.env.BULKHEAD_TEST262;
 const isLong = amount({ quick: false, soak: true });
 const skip = suite === undefined ? 'BULKHEAD_TEST262 names no checkout of test262' : !isLong && 'runs with --soak';
-/** Of the eligible cases: enough to see every kind, and done in minutes. */
+/** One in this many of the eligible cases runs: enough to see every kind, and done in minutes. */
 const RUN_EVERY = 3;
-/** Of these, through the bundler. */
+/** One in this many of these runs through the bundler. */
 const BUNDLED_EVERY = 40;
 const SHARE_MIN = 0.97;
 /** Cases that the parser of esbuild reads otherwise than the language: names of Unicode 17, and two old rules of syntax. */

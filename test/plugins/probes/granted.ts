@@ -236,5 +236,5 @@ const frames: Rows = {
 };
 
 export const granted = [hostileArguments, answers, refusals, fetching, contexts].flatMap(seekRows);
-/** Nothing that they answer counts: the harness looks at what arrives. */
+/** The harness looks at what arrives, whatever these probes answer. */
 export const frameRows = rowsOf(frames, { counts: /^(?!)/ });

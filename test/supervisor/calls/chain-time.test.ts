@@ -1,4 +1,4 @@
-/** Time in a chain, by a clock that the test moves: every row's budget for a link, and 15 s for all of them. */
+/** The time limits of a chain, with a clock that the test moves: the budget of each link, and 15 s for all links. */
 import t from 'tap';
 import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
@@ -29,7 +29,7 @@ const accountWith = (hook: HookName, count: number, required = false) =>
     }),
   );
 
-/** Every link takes as long as `takes` says of its call. */
+/** Runs a chain. Each link takes as long as `takes` returns. */
 async function run(
   hook: HookName,
   takes: (call: PluginCall, now: number) => number,
@@ -71,17 +71,21 @@ for (const [name, row] of Object.entries(hooks) as [HookName, HookRow][]) {
   t.test(`${name}: ${row.budgetMs} ms a link, ${wholeMs} ms in all`, async (t) => {
     const { state, calls, tookMs } = await run(name, untilItsDeadline, LATE);
     const first = calls[0];
-    t.equal(first?.call.deadlineAt, START + row.budgetMs, 'the first has its row’s budget');
-    t.match(first?.call.context, { at: asMoment(START), deadlineAt: asMoment(START + row.budgetMs) }, 'and is told');
-    t.ok(tookMs <= wholeMs, 'it never takes longer than the chain may');
+    t.equal(first?.call.deadlineAt, START + row.budgetMs, 'the first link has the budget of its hook');
+    t.match(
+      first?.call.context,
+      { at: asMoment(START), deadlineAt: asMoment(START + row.budgetMs) },
+      'its context has the times',
+    );
+    t.ok(tookMs <= wholeMs, 'never longer than the chain’s limit');
     if (row.onFailure === 'cancel') {
-      t.equal(calls.length, 1, 'who is late stops it at once');
+      t.equal(calls.length, 1, 'a late link cancels at once');
       t.match(state.trace, [{ outcome: 'vetoed_timeout' }]);
       return;
     }
     const expectedCalls = Math.ceil(wholeMs / row.budgetMs);
-    t.equal(calls.length, Math.min(expectedCalls, linkCount), 'those for whom time was left are asked');
-    t.equal(state.trace.length, linkCount, 'the trace tells of all');
+    t.equal(calls.length, Math.min(expectedCalls, linkCount), 'links with time left are called');
+    t.equal(state.trace.length, linkCount, 'the trace has all links');
     for (const step of state.trace.slice(expectedCalls))
       t.match(step, { outcome: 'skipped_unavailable', reason: /earlier links used up/ });
   });
@@ -91,7 +95,7 @@ for (const [name, row] of Object.entries(hooks) as [HookName, HookRow][]) {
     const { calls, state } = await run(name, () => each, SILENT);
     t.equal(calls.length, linkCount);
     for (const { at, call } of calls)
-      t.equal(call.deadlineAt, Math.min(at + row.budgetMs, START + wholeMs), `asked ${at - START} ms after the start`);
+      t.equal(call.deadlineAt, Math.min(at + row.budgetMs, START + wholeMs), `called ${at - START} ms after the start`);
     t.ok(state.trace.every(({ outcome }) => outcome === 'unchanged'));
   });
 
@@ -101,7 +105,7 @@ for (const [name, row] of Object.entries(hooks) as [HookName, HookRow][]) {
     if (linkCount === 1) return;
     const outcome = row.onFailure === 'cancel' ? 'vetoed_unavailable' : 'skipped_unavailable';
     t.equal(state.trace[1]?.outcome, outcome);
-    t.equal(state.cancelled !== null, row.onFailure === 'cancel', 'who guards and could not be asked stops it');
+    t.equal(state.cancelled !== null, row.onFailure === 'cancel', 'a hook that fails closed cancels');
   });
 
   t.test(`${name}: a required link that is late cancels, whatever the hook`, async (t) => {

@@ -15,13 +15,13 @@ export interface Things {
   readonly agentId: string;
   readonly mediaId: string;
   readonly hostId: string;
-  /** Of the plugin's package. */
+  /** Path of an asset in the plugin's package. */
   readonly asset: string;
   readonly path: string;
   readonly key: string;
   readonly secret: string;
   readonly secretValue: string;
-  /** Of a secret that only the host uses. */
+  /** Handle of a secret that only the host uses. */
   readonly handle: string;
   readonly model: string;
   readonly url: string;
@@ -64,7 +64,7 @@ export const argumentsAbout = {
 } as const satisfies { readonly [Name in HostCallName]: (about: Things) => readonly unknown[] };
 
 const isRemoval = (name: string): boolean => /\.(remove|delete)$/.test(name);
-/** Those that remove come last: the others need what they remove. */
+/** The calls in order. Those that remove something come last, because the others need it. */
 export const calls = (Object.keys(argumentsAbout) as HostCallName[]).toSorted(
   (a, b) => Number(isRemoval(a)) - Number(isRemoval(b)),
 );

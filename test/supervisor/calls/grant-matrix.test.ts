@@ -36,7 +36,7 @@ const shape = (answer: Answer, about: Things): string =>
     .replaceAll(/[0-9a-f]{64}|[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\dT[\d:.]+Z/g, '<new>')
     .replaceAll(/(not|bob)(-folder|-data|\.test)/g, '<who>$2');
 
-/** Nothing of Bob's but what Ann's plugin said itself. */
+/** Whether an answer has nothing of Bob's except what Ann's plugin sent itself. */
 function holdsNothingOf(bob: Things, answer: Answer, args: readonly unknown[]): boolean {
   const argsText = JSON.stringify(args);
   const text = JSON.stringify(answer);

@@ -21,7 +21,7 @@ const CODE = asCommand(`
   const big = 'x'.repeat(200_000);
   return Promise.all(Array.from({ length: args.many }, (_, n) => said(host.workspace.write('folder' + n + '/file.txt', big))));`);
 const CAPABILITIES = ['host.storage', 'host.media', 'host.workspace', 'host.agents', 'host.session'];
-// Those that were waiting in the child come when it is gone already.
+// Calls that were waiting in the child arrive when the child is gone.
 const REFUSED = /^denied: .* is not granted( any more)?$/;
 
 const ends: Readonly<Record<string, string>> = {

@@ -105,7 +105,7 @@ t.test('children of one account have a group in common, with the memory and the 
     const read = () => [weight, 'cpu.idle'].map((file) => readFileSync(join(cpuOf(spare), file), 'latin1').trim());
     while (read().join() !== [value, idle].join()) await new Promise((resolve) => setTimeout(resolve, 5));
   };
-  // Of one weight that both accounts share.
+  // Half of the weight that both accounts share.
   await expectCpu(isVersion1 ? '512' : '50', '0');
   spare.setCpuClasses({ child: 'normal', account: 'reduced' });
   await expectCpu(isVersion1 ? '205' : '20', '0');

@@ -163,7 +163,7 @@ t.test(
       (await fixture.pool.query(query, [made.installationId, '^It failed too often and is stopped: '])).rowCount,
       1,
     );
-    // The same statement as in configure and resume.
+    // Configure and resume use this statement, too.
     await fixture.pool.query(
       `UPDATE installations SET status = 'ready', status_reason = NULL, updated_at = clock_timestamp() WHERE id = $1`,
       [made.installationId],

@@ -1,4 +1,4 @@
-/** Who owns an account, and does its jobs, while supervisors join and leave: two on one database, without plugins. */
+/** Ownership of an account and its jobs while supervisors join and leave: two on one database, without plugins. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
@@ -18,9 +18,9 @@ import { type TestDatabase, testDatabase } from '../../runner/harness.ts';
 import { eventually } from '../supervisor-fixture.ts';
 
 const CAPACITY = 10;
-/** Nothing is cut off in these tests. */
+/** No call is cut off in these tests. */
 const NEVER = new Promise<never>(() => undefined);
-/** Nothing listens there: no call is forwarded. */
+/** An address where nothing listens: no call is forwarded. */
 const ADDRESS = 'http://127.0.0.1:1';
 
 /** Opens two that follow the cluster and own nothing yet. */

@@ -99,7 +99,7 @@ async function gone(t: Test, of: Installed, attempts: number): Promise<void> {
   await eventually(() => hasRows('audit', of));
 }
 
-/** Of an installation's records. */
+/** Whether an installation has records. */
 const hasRows = async (table: 'audit' | 'plugin_logs', { installationId }: Installed) =>
   (await storage.pool.query(`SELECT 1 FROM ${table} WHERE installation_id = $1`, [installationId])).rows.length > 0;
 

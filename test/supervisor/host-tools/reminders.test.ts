@@ -361,7 +361,7 @@ t.test('a supervisor that is killed in the middle delivers each once', async (t)
   );
   const count = async () =>
     (await fixture.pool.query(`SELECT text FROM session_messages WHERE text LIKE 'k%'`)).rows.map(({ text }) => text);
-  // They are delivered one after the other, and this one waits: or all might be done before the kill.
+  // Reminders are delivered one after the other, and this one waits. Otherwise all could be delivered before the kill.
   const holder = await fixture.pool.connect();
   await holder.query('BEGIN');
   await holder.query(`SELECT 1 FROM reminders WHERE session_id = $1 AND id = 'k10' FOR UPDATE`, [session]);

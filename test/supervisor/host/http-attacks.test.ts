@@ -37,7 +37,7 @@ t.test('addresses of this machine are refused, also public ones and those that i
   const plugin = await pluginWith(t, ['own.test'], { listOwnAddresses: () => own });
   plugin.dns.set('own.test', [PUBLIC]);
   const fetchOwn = (timeoutMs = 30_000) => plugin.fetch(`http://own.test:${inside.port}/`, { timeoutMs });
-  // Nobody answers there.
+  // Nothing listens there.
   await t.rejects(fetchOwn(300), { message: /^(?!.*machine)/ }, 'somebody else’s so far');
   own.push('fe80::1%eth0', PUBLIC);
   await t.rejects(fetchOwn(), {

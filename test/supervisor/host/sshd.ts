@@ -28,7 +28,7 @@ function whyUnusable(): string | false {
 export interface Sshd {
   readonly folder: string;
   readonly port: number;
-  /** Of the key it shows. */
+  /** Fingerprint of the key that the server shows. */
   readonly fingerprint: string;
   /** Connections open now, and all there were. */
   open(): number;

@@ -120,7 +120,7 @@ t.test('version 1: an account’s group contains those of its children and has a
   const children = groupsIn(join(root, 'memory/a', folder()));
   const read = (base: string, file: string) =>
     children.map((name) => readLimit(join(root, base, folder(), name), file));
-  // Of the second, which moves in the background, the process is the last thing that is written.
+  // The second child moves in the background: its process is written last.
   await written(join(root, 'cpu/c', folder(), children[1] ?? '', 'cgroup.procs'), '4243');
   t.same(read('memory/a', 'memory.limit_in_bytes'), ['268435456', '268435456']);
   t.same(read('memory/a', 'cgroup.procs'), ['4242', '4243']);

@@ -75,7 +75,7 @@ t.test('waiting work and dead letters are counted in PostgreSQL', async (t) => {
     );
   await insertEvent('dead', running, "'dead', now(), now()");
   await insertEvent('waiting', running, "'pending', now() + interval '1 h', now() - interval '90 s'");
-  // Of a paused installation: the supervisor would queue it for a running one at once.
+  // Events of a paused installation: the supervisor would queue those of a running one at once.
   await insertEvent('held', paused, "'pending', 'infinity', now() - interval '9 h'");
   const text = await scrape(fixture);
   t.match(text, 'bulkhead_queue_depth{queue="events"} 1', 'not the one that waits for its user');
