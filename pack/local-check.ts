@@ -15,7 +15,7 @@ export async function checkFolder(files: readonly FolderFile[], slug: string): P
   // Started early, because the start takes as long as the bundling.
   const introspector = startIntrospector(scratch);
   try {
-    return { ok: true, found: summed(await buildLocally(files, slug, scratch, introspector)) };
+    return { ok: true, found: describeBuild(await buildLocally(files, slug, scratch, introspector)) };
   } catch (error) {
     if (error instanceof RangeError) return { ok: false, code: 'invalid_package', message: NESTED, errors: [] };
     if (!(error instanceof Problem)) throw error;
@@ -29,7 +29,7 @@ export async function checkFolder(files: readonly FolderFile[], slug: string): P
 
 const NESTED = 'The package holds something that is nested too deeply.';
 
-function summed({
+function describeBuild({
   sourceSha256,
   sizeBytes,
   manifest,

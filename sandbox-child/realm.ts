@@ -1,5 +1,5 @@
 /** Wall L1: the locked realm in which a bundle is evaluated. */
-// First: ses freezes the intrinsics with it.
+// Must be imported before ses, which freezes the intrinsics with its `harden`.
 import { hardenOverridable } from './harden.ts';
 import 'ses';
 import { replaceFunctionConstructors } from './function-constructors.ts';
@@ -44,7 +44,7 @@ type GlobalObject = Record<PropertyKey, unknown>;
 /** Freezes every intrinsic of this process and returns a realm that can reach nothing else. Irreversible. */
 export function lockRealm(): Realm {
   const language = rememberLanguage();
-  // ses would freeze it, which takes time, and no program reaches it.
+  // ses would freeze `Buffer`, which takes time, although no program can reach it.
   const { Buffer } = globalThis;
   Reflect.deleteProperty(globalThis, 'Buffer');
   repairIntrinsics({
@@ -77,7 +77,7 @@ export function lockRealm(): Realm {
   const realm: GlobalObject = compartment.globalThis;
   const functionConstructor = replaceFunctionConstructors(realm, (source) => compartment.evaluate(source));
   defineGlobals(realm, { self: realm, global: realm, Function: functionConstructor });
-  // Without reading the lazy ones.
+  // Reads descriptors, so that no lazy value is made.
   const shared = Object.values(Object.getOwnPropertyDescriptors(realm)).map(({ value }) => value);
   hardenIntrinsics();
   for (const value of [...shared, ...language.hidden]) if (value !== realm) hardenOverridable(value);

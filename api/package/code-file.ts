@@ -15,7 +15,7 @@ const ALLOWED_IMPORTS =
 const ERRORS_MAX = 20;
 /** TypeScript drops imports that only types use. This keeps those that are not marked as types. */
 const KEEPING_IMPORTS = '{"compilerOptions":{"verbatimModuleSyntax":true}}';
-/** A first look, because few files import anything but files. */
+/** Cheap check before a second compilation: few files import anything but files. */
 const FOREIGN_IMPORT = /\b(?:from|import)\s*['"](?!\.)/;
 const COMPUTED_IMPORT =
   'import() needs a relative path in quotes: only files of the package can be imported, which are fixed at its publish';
@@ -69,7 +69,7 @@ const transformFile = ({ path, source, loader }: CodeFile, tsconfig = '{}') =>
     define: {
       // An address that leads nowhere, so that a library can resolve paths against it.
       'import.meta': JSON.stringify({ url: new URL(path, 'plugin:///').href }),
-      // Libraries choose their quick build by it.
+      // Libraries choose their production build by it.
       'process.env.NODE_ENV': '"production"',
     },
     tsconfigRaw: tsconfig,
@@ -159,7 +159,7 @@ async function findBuiltins(file: CodeFile): Promise<PartialMessage[]> {
 /** @param line and column from 1 */
 function reportAt(path: string, line: number | undefined, column: number | undefined, text: string): PartialMessage {
   if (line === undefined || column === undefined) return { text, location: { file: `${NAMESPACE}:${path}` } };
-  // In characters, as `lineText` would tell readers of the message.
+  // `column` counts characters. An empty `lineText` says so: esbuild's own columns count bytes of that text.
   return { text, location: { file: path, line, column: column - 1, lineText: '' } };
 }
 

@@ -69,8 +69,8 @@ export const hasOperator = async (db: Queryable): Promise<boolean> =>
   (await findRow(db, 'SELECT 1 FROM accounts WHERE operator LIMIT 1')) !== null;
 
 /**
- * Gives accounts of the built-in issuer to another issuer, with the same subject. An account that the other issuer's token
- * created meanwhile takes the place of the moved one.
+ * Moves accounts from the built-in issuer to another one, with the same subject. An account that a token of the other issuer has
+ * created already changes places with the moved one: it gets the built-in issuer.
  *
  * @param names null: all but operators'
  * @returns the names of the moved accounts
@@ -87,7 +87,9 @@ export function moveAccounts(pool: Pool, issuer: string, names: readonly string[
       const place = `moved ${id}`;
       await tx.query('UPDATE accounts SET subject = $2 WHERE id = $1', [id, place]);
       await tx.query('UPDATE accounts SET issuer = $3 WHERE issuer = $1 AND subject = $2', [
-        ...[issuer, subject, BUILT_IN_ISSUER],
+        issuer,
+        subject,
+        BUILT_IN_ISSUER,
       ]);
       await tx.query('UPDATE accounts SET issuer = $2, subject = $3 WHERE id = $1', [id, issuer, subject]);
       await notifyAccountChanged(tx, id);

@@ -55,7 +55,7 @@ export function deleteStorageValue(pool: WritingPool, installationId: string, ke
   });
 }
 
-/** Sorted. */
+/** Lists the keys that start with a prefix, sorted. */
 export async function listStorageKeys(pool: Pool, installationId: string, prefix: string): Promise<string[]> {
   const found = await pool.query<{ key: string }>(
     `SELECT key FROM installation_storage WHERE installation_id = $1 AND starts_with(key, $2) ORDER BY key LIMIT $3`,

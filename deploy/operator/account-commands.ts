@@ -32,7 +32,12 @@ export const accounts: OperatorCommand = {
     const { items } = await pageAccounts((await context.database()).pool, readText(args, 'name'), { limit: LINES_MAX });
     const heading = ['ACCOUNT', 'ISSUER', 'OPERATOR', 'VERIFIED', 'SUSPENDED', 'CREATED'];
     const lines = items.map(({ name, issuer, operator, verifiedAt, suspendedReason, createdAt }) => [
-      ...[name, issuer, operator ? 'yes' : null, verifiedAt === null ? null : 'yes', suspendedReason, createdAt],
+      name,
+      issuer,
+      operator ? 'yes' : null,
+      verifiedAt === null ? null : 'yes',
+      suspendedReason,
+      createdAt,
     ]);
     return { sentence: formatTable(heading, lines, 'No account has that name.'), fields: { accounts: items } };
   },

@@ -1,17 +1,17 @@
-/** The times of a reminder that repeats: an RRULE of RFC 5545, in a time zone of IANA. */
+/** The times of a repeating reminder: an RRULE of RFC 5545 in an IANA time zone. */
 import { RRuleTemporal } from 'rrule-temporal';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { TIME_MAX_MS } from '../../sdk/contract/payloads.ts';
 
-/** Steps that a rule may take to its next time. A rule that never comes true would take all until the year 9999. */
+/** Steps that a rule may take to its next time. A rule without a next time would search until the year 9999. */
 const STEPS_MAX = 1_000;
-/** Times that are counted after the service was down. */
+/** Maximum number of missed times that are counted after the service was down. */
 const MISSED_COUNTED_MAX = 100;
 const COUNT_MAX = 10_000;
 const INTERVAL_MAX = 1_000;
 const FREQUENCIES: ReadonlySet<string> = new Set(['HOURLY', 'DAILY', 'WEEKLY', 'MONTHLY', 'YEARLY']);
-/** Parts of a rule, and what their values look like. `BYSECOND` is missing: nothing repeats within a minute. */
 const NUMBERS = /^[+-]?\d{1,3}(,[+-]?\d{1,3}){0,30}$/;
+/** Parts of a rule and the form of their values. `BYSECOND` is missing: nothing repeats within a minute. */
 const PARTS: Readonly<Record<string, RegExp>> = {
   FREQ: /^[A-Z]+$/,
   INTERVAL: /^[1-9]\d{0,3}$/,
@@ -27,7 +27,7 @@ const PARTS: Readonly<Record<string, RegExp>> = {
   BYWEEKNO: NUMBERS,
   BYSETPOS: NUMBERS,
 };
-/** The numbers that a part takes. `isSigned`: also counted from the end. The library leaves others out without a word. */
+/** The range of a part's numbers. `isSigned`: also negative, counted from the end. The library silently ignores other numbers. */
 const RANGES: Readonly<Record<string, { readonly least: number; readonly most: number; readonly isSigned: boolean }>> =
   {
     BYDAY: { least: 1, most: 53, isSigned: true },
@@ -89,7 +89,7 @@ export function requireZone(zone: string): void {
     if (!ZONE.test(zone)) throw new RangeError(zone);
     Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(zone);
   } catch {
-    throw refuse('zone', 'is no time zone of IANA, such as Europe/Berlin');
+    throw refuse('zone', 'is not an IANA time zone, such as Europe/Berlin');
   }
 }
 
@@ -118,7 +118,7 @@ export interface RepeatedTime {
   readonly remaining: number | null;
 }
 
-/** Computes the time after one that is due. May take long. @throws Error when the rule never comes true, or is not a rule */
+/** Computes the time after a due one. May take long. @throws Error when the rule has no next time, or is not a rule */
 export function findFollowing(
   { repeat, startsAt, zone, remaining }: RepeatedTime,
   dueAt: string,
