@@ -1,7 +1,7 @@
 /** Chooses the version that an installation runs under its version policy. */
 import type { ClientBase } from 'pg';
 import type { Plugin } from '../../db/catalog/plugins.ts';
-import { findVersion, listVersions, type Version } from '../../db/catalog/versions.ts';
+import { findDraft, findVersion, type Version } from '../../db/catalog/versions.ts';
 import type { VersionPolicy } from '../../db/installations/installations.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
@@ -18,7 +18,7 @@ export async function chooseVersion(
     if (plugin.ownerId !== caller.id) {
       throw new Problem('draft_owner_only', 'The policy Draft is for your own plugins only.');
     }
-    const draft = (await listVersions(tx, plugin.id)).find((version) => version.status === 'draft');
+    const draft = await findDraft(tx, plugin.id);
     if (!draft) throw new Problem('no_draft', `“${plugin.slug}” has no draft yet. Save one first.`);
     return draft;
   }

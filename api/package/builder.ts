@@ -7,7 +7,7 @@ import type { Introspection, IntrospectionRequest } from '../../db/jobs/introspe
 import { isStorable } from '../../db/postgres/storable-json.ts';
 import { type Manifest, manifest } from '../../sdk/contract/manifest.ts';
 import { type Bundle, type CodePackage, ENTRY } from './bundle.ts';
-import { acceptIntrospection, checkSurfaces, discover, listCapabilities } from './discovery.ts';
+import { acceptIntrospection, checkOfferSize, checkSurfaces, discover, listCapabilities } from './discovery.ts';
 import { readFrontmatter } from './frontmatter.ts';
 import { invalidAt } from './invalid-package.ts';
 import { type Package, type PackageFile, readText } from './package-files.ts';
@@ -58,13 +58,19 @@ export async function buildPackage(
   const found = introspected.registrations;
   const discovered = discover(introspected, prompts);
   checkSurfaces(slug, introspected);
+  checkOfferSize(discovered);
   const sourceMap = await services.blobs.put(Buffer.from(bundle.sourceMap));
   const built: StagedBuild = {
     sourceSha256: of.sourceSha256,
     bundleSha256: stored.sha256,
     sourceMapSha256: sourceMap.sha256,
     sizeBytes: of.sizeBytes,
-    storedBytes: of.sizeBytes + stored.sizeBytes + sourceMap.sizeBytes + of.files.length * FILE_ROW_BYTES,
+    storedBytes:
+      of.sizeBytes +
+      stored.sizeBytes +
+      sourceMap.sizeBytes +
+      of.files.length * FILE_ROW_BYTES +
+      Buffer.byteLength(JSON.stringify([discovered, found])),
     manifest: head.data,
     readme: head.body,
     capabilities: listCapabilities(head.data, found, prompts),

@@ -53,6 +53,11 @@ const CHOSEN: Readonly<Record<string, number>> = {
 
 /** Maximum size of a tool's schema, which is sent to the model with every request. Bytes of JSON. */
 export const SCHEMA_MAX_BYTES = 64 * KIB;
+/**
+ * Maximum size of everything that a version offers. A process that serves an account holds it for each of the account's
+ * plugins. Bytes of JSON.
+ */
+export const OFFER_MAX_BYTES = 256 * KIB;
 
 /** The registrations of a bundle, with their positions. */
 export interface Introspected {
@@ -202,6 +207,14 @@ export function discover({ registrations: found, placeOf }: Introspected, prompt
     throw invalidAt({ path: ENTRY, message });
   }
   return discovered;
+}
+
+/** @throws Problem `invalid_package` when the names, descriptions, schemas and models are too large together */
+export function checkOfferSize(discovered: Discovered): void {
+  const bytes = Buffer.byteLength(JSON.stringify(discovered));
+  if (bytes <= OFFER_MAX_BYTES) return;
+  const message = `The names, descriptions, schemas and models that the package offers have ${bytes} bytes; the maximum is ${OFFER_MAX_BYTES}. Shorten them, or split the package.`;
+  throw invalidAt({ path: ENTRY, message });
 }
 
 /** Lists all capabilities of a version, declared and registered, sorted. */

@@ -11,7 +11,7 @@ import {
 } from '../../db/catalog/plugins.ts';
 import {
   findVersion,
-  listVersions,
+  listVersionNumbers,
   markYanked,
   releaseYankedVersions,
   type Version,
@@ -76,8 +76,9 @@ export async function yankVersion(
 ): Promise<Version> {
   return inTransaction(services.pool, async (tx) => {
     const plugin = requireOwnedPlugin(await lockPlugin(tx, pluginId, 'exclusive'), caller);
-    const versions = await listVersions(tx, plugin.id);
-    const version = versions.find(({ id, status }) => id === versionId && status !== 'draft');
+    const versions = await listVersionNumbers(tx, plugin.id);
+    const isOwn = versions.some(({ id }) => id === versionId);
+    const version = isOwn ? await findVersion(tx, versionId) : null;
     if (!version) throw new Problem('not_found', `“${plugin.slug}” has no version with this id.`);
     if (version.status === 'yanked') return version;
     if (versions.filter(({ status }) => status === 'published').length === 1) {

@@ -4,7 +4,6 @@ import { z } from 'zod';
 import type { Plugin } from '../../db/catalog/plugins.ts';
 import type { Version } from '../../db/catalog/versions.ts';
 import type { VersionRollback } from '../../db/installations/updates.ts';
-import { comparePrecedence } from '../../sdk/contract/version-numbers.ts';
 import { anyJson, timestamp } from '../../service/http/schemas.ts';
 
 const capabilities = z.array(z.string());
@@ -97,12 +96,15 @@ const rollback = z
   .meta({ id: 'VersionRollback', description: 'A version that crash-looped in its first ten minutes.' });
 export const pluginDetail = plugin
   .extend({
-    versions: z.array(versionResource),
+    versions: z.array(versionResource).describe('Highest precedence first.'),
+    versionsLeftOut: z
+      .int()
+      .describe('Number of versions with a lower precedence that are left out, because the others offer 4 MiB.'),
     rollbacks: z.array(rollback).describe('Newest first.'),
     draft: draftResource.nullable(),
     files: z.array(fileResource).optional(),
   })
-  .meta({ id: 'PluginDetail', description: 'A plugin with all its versions, highest precedence first.' });
+  .meta({ id: 'PluginDetail', description: 'A plugin with its versions.' });
 export type FileResource = z.output<typeof fileResource>;
 
 export const getTier = (plugin: Plugin): 'community' | 'verified' => (plugin.ownerVerified ? 'verified' : 'community');
@@ -127,7 +129,10 @@ export function showVersion(version: Version): z.output<typeof versionResource> 
 }
 
 interface PluginContents {
+  /** Highest precedence first. */
   readonly versions: readonly Version[];
+  readonly versionsLeftOut: number;
+  readonly draft: Version | null;
   readonly rollbacks: readonly VersionRollback[];
   readonly files: FileResource[] | null;
 }
@@ -142,16 +147,15 @@ export function showPublished({
   return { ...showVersion(version), warnings: [...warnings] };
 }
 
-/** Represents a plugin with all versions, highest precedence first. */
+/** Represents a plugin with its versions. */
 export function showPluginDetail(
   plugin: Plugin,
-  { versions, rollbacks, files }: PluginContents,
+  { versions, versionsLeftOut, draft, rollbacks, files }: PluginContents,
 ): z.output<typeof pluginDetail> {
-  const draft = versions.find((version) => version.status === 'draft');
-  const numbered = versions.filter((version) => version.status !== 'draft').map(showVersion);
   return {
     ...showPlugin(plugin),
-    versions: numbered.sort((a, b) => comparePrecedence(b.semVer, a.semVer)),
+    versions: versions.map(showVersion),
+    versionsLeftOut,
     rollbacks: [...rollbacks],
     draft: draft ? showDraft(draft) : null,
     ...(files ? { files } : {}),

@@ -4,7 +4,7 @@ import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { requireRoom } from '../../db/accounts/usage.ts';
 import { findPlugin, insertPlugin, pagePlugins } from '../../db/catalog/plugins.ts';
-import { listFiles, listVersions } from '../../db/catalog/versions.ts';
+import { findDraft, listFiles } from '../../db/catalog/versions.ts';
 import { listRollbacks } from '../../db/installations/updates.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
@@ -15,6 +15,7 @@ import { idParams, page, pageQuery } from '../../service/http/schemas.ts';
 import { FILE_LIST_MAX_BYTES, notUtf8Problem } from '../package/file-list.ts';
 import { receiveUpload } from '../package/upload.ts';
 import type { Services } from '../services.ts';
+import { readNewestVersions } from './newest-versions.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
 import { newPlugin, pluginQuery, publishBody, uploadParts } from './plugin-input.ts';
 import {
@@ -28,7 +29,14 @@ import {
 import { publishVersion } from './publishing.ts';
 import { readVersionFiles } from './version-files.ts';
 
-const publishProblems = ['not_owner', 'version_exists', 'invalid_package', 'bundler_busy', 'quota_exceeded'] as const;
+const publishProblems = [
+  'not_owner',
+  'version_exists',
+  'too_many',
+  'invalid_package',
+  'bundler_busy',
+  'quota_exceeded',
+] as const;
 
 const shapes = {
   make: {
@@ -44,7 +52,7 @@ const shapes = {
     response: { 200: page(pluginResource) },
   },
   one: {
-    summary: 'One plugin with all its versions',
+    summary: 'One plugin with its versions',
     problems: ['not_owner'],
     params: idParams,
     querystring: pluginQuery,
@@ -87,11 +95,12 @@ export function pluginRoutes(services: Services, uploads: PlaceLimiter): Fastify
         requireCaller(request),
         'read',
       );
-      const versions = await listVersions(services.pool, plugin.id);
-      const newest = plugin.latestVersionId ?? versions.find((version) => version.status === 'draft')?.id;
+      const draft = await findDraft(services.pool, plugin.id);
+      const newest = plugin.latestVersionId ?? draft?.id;
       const files = request.query.includeFiles && newest ? await listFiles(services.pool, newest) : [];
       return showPluginDetail(plugin, {
-        versions,
+        ...(await readNewestVersions(services.pool, plugin.id)),
+        draft,
         rollbacks: await listRollbacks(services.pool, plugin.id),
         files: request.query.includeFiles ? await readVersionFiles(services.blobs, files) : null,
       });

@@ -4,9 +4,11 @@ import { addBlobBytes, requireRoom } from '../../db/accounts/usage.ts';
 import { findPlugin, lockPlugin, type Plugin, reserveSlug, setLatestVersion } from '../../db/catalog/plugins.ts';
 import {
   type BuiltPackage,
+  findVersion,
   insertVersion,
-  listVersions,
+  listVersionNumbers,
   type Version,
+  type VersionNumber,
   versionExists,
 } from '../../db/catalog/versions.ts';
 import { findInstallationOfPlugin } from '../../db/installations/installations.ts';
@@ -22,6 +24,9 @@ import type { PackageSource } from '../package/reader.ts';
 import type { Services } from '../services.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
 import { findLatestVersion, findPreviousVersion } from './version-order.ts';
+
+/** Maximum number of versions of one plugin. Each publish and yank compares their numbers. */
+const VERSIONS_MAX = 2_000;
 
 interface PublishedVersion {
   readonly version: Version;
@@ -109,13 +114,15 @@ async function addVersion(
   semVer: string,
   built: BuiltPackage,
 ): Promise<Version> {
-  const before = await listVersions(tx, plugin.id);
+  const before = await listVersionNumbers(tx, plugin.id);
   if (before.some((version) => version.semVer === semVer)) throw taken(semVer);
-  const previous = findPreviousVersion(before, semVer);
+  if (before.length >= VERSIONS_MAX) throw tooManyVersions(plugin);
+  const numberBefore = findPreviousVersion(before, semVer);
+  const previous = numberBefore && (await findVersion(tx, numberBefore.id));
   const added = previous ? findMissingCapabilities(built.capabilities, previous.capabilities) : built.capabilities;
   const version = await insertVersion(tx, plugin.id, semVer, built, added);
   await reserveSlug(tx, plugin.slug);
-  await updateLatestVersion(tx, { queues }, plugin, [...before, version]);
+  await updateLatestVersion(tx, { queues }, plugin, [...before, { id: version.id, status: version.status, semVer }]);
   return version;
 }
 
@@ -124,12 +131,19 @@ export async function updateLatestVersion(
   tx: ClientBase,
   { queues }: Pick<Services, 'queues'>,
   plugin: Plugin,
-  versions: readonly Version[],
+  versions: readonly VersionNumber[],
 ): Promise<void> {
-  const latest = findLatestVersion(versions);
-  await setLatestVersion(tx, plugin.id, latest?.id ?? null);
-  if (latest?.id !== plugin.latestVersionId) await rollOutLatestVersion(tx, queues, plugin, latest);
+  const id = findLatestVersion(versions)?.id ?? null;
+  await setLatestVersion(tx, plugin.id, id);
+  if (id === plugin.latestVersionId) return;
+  await rollOutLatestVersion(tx, queues, plugin, id === null ? null : await findVersion(tx, id));
 }
+
+const tooManyVersions = ({ slug }: Plugin): Problem =>
+  new Problem(
+    'too_many',
+    `“${slug}” has its maximum of ${VERSIONS_MAX} versions, also counting those that were yanked. Test with drafts, and publish releases only.`,
+  );
 
 const taken = (semVer: string): Problem =>
   new Problem('version_exists', `Version ${semVer} exists already. A version never changes; publish a new number.`);

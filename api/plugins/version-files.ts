@@ -1,6 +1,6 @@
 /** Reads the files of a version for its owner. */
 import type { Pool } from 'pg';
-import { findVersion, listVersions, type Version, type VersionFile } from '../../db/catalog/versions.ts';
+import { findDraft, findVersion, type Version, type VersionFile } from '../../db/catalog/versions.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { decodeText } from '../../sdk/contract/text-bytes.ts';
@@ -14,10 +14,8 @@ const TOTAL_MAX_BYTES = 16 * MIB;
 const DRAFT = 'draft';
 
 /** Finds the version of that id, or the plugin's draft. */
-export async function findVersionOrDraft(pool: Pool, pluginId: string, versionId: string): Promise<Version | null> {
-  if (versionId !== DRAFT) return findVersion(pool, versionId);
-  return (await listVersions(pool, pluginId)).find(({ status }) => status === 'draft') ?? null;
-}
+export const findVersionOrDraft = (pool: Pool, pluginId: string, versionId: string): Promise<Version | null> =>
+  versionId === DRAFT ? findDraft(pool, pluginId) : findVersion(pool, versionId);
 
 /** Reads the text of each file; null for binary files and beyond the limits. */
 export async function readVersionFiles(blobs: Blobs, files: readonly VersionFile[]): Promise<FileResource[]> {

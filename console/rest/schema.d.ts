@@ -193,7 +193,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One plugin with all its versions */
+        /** One plugin with its versions */
         get: operations["getPluginsById"];
         put?: never;
         post?: never;
@@ -1335,7 +1335,7 @@ export interface components {
             /** Format: date-time */
             updatedAt: string;
         };
-        /** @description A plugin with all its versions, highest precedence first. */
+        /** @description A plugin with its versions. */
         PluginDetail: {
             id: string;
             slug: string;
@@ -1356,7 +1356,10 @@ export interface components {
             createdAt: string;
             /** Format: date-time */
             updatedAt: string;
+            /** @description Highest precedence first. */
             versions: components["schemas"]["Version"][];
+            /** @description Number of versions with a lower precedence that are left out, because the others offer 4 MiB. */
+            versionsLeftOut: number;
             /** @description Newest first. */
             rollbacks: components["schemas"]["VersionRollback"][];
             draft: components["schemas"]["Draft"] | null;
@@ -4181,7 +4184,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description version_exists: The version already exists */
+            /** @description too_many: The account has its maximum of these; version_exists: The version already exists */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -4189,7 +4192,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "version_exists";
+                        code?: "too_many" | "version_exists";
                     };
                 };
             };
@@ -4355,7 +4358,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description version_exists: The version already exists */
+            /** @description too_many: The account has its maximum of these; version_exists: The version already exists */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -4363,7 +4366,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "version_exists";
+                        code?: "too_many" | "version_exists";
                     };
                 };
             };

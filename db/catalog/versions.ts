@@ -115,11 +115,19 @@ export async function findVersions(pool: Queryable, ids: readonly string[]): Pro
   return listRows(pool, `SELECT ${COLUMNS} FROM versions v WHERE v.id = ANY ($1)`, [ids]);
 }
 
-/** Oldest first, including the draft, without replaced drafts. */
-export const listVersions = (pool: Queryable, pluginId: string): Promise<Version[]> =>
-  listRows(pool, `SELECT ${COLUMNS} FROM versions v WHERE v.plugin_id = $1 AND v.status <> 'replaced' ORDER BY v.id`, [
-    pluginId,
-  ]);
+/** The draft of a plugin. */
+export const findDraft = (pool: Queryable, pluginId: string): Promise<Version | null> =>
+  findRow(pool, `SELECT ${COLUMNS} FROM versions v WHERE v.plugin_id = $1 AND v.status = 'draft'`, [pluginId]);
+
+export type VersionNumber = Pick<Version, 'id' | 'status'> & { readonly semVer: string };
+
+/** The numbers of all versions, also yanked ones, oldest first. What they hold is read where it is needed: there may be thousands. */
+export const listVersionNumbers = (pool: Queryable, pluginId: string): Promise<VersionNumber[]> =>
+  listRows(
+    pool,
+    `SELECT id, semver AS "semVer", status FROM versions WHERE plugin_id = $1 AND semver IS NOT NULL ORDER BY id`,
+    [pluginId],
+  );
 
 /** A version that can be pinned. */
 export interface PublishedVersion {

@@ -1,5 +1,6 @@
 /** Loads an account's plugins with everything that a supervisor needs to run them. */
 
+import { setImmediate } from 'node:timers/promises';
 import {
   findMissingConfiguration,
   listSecretUses,
@@ -16,6 +17,9 @@ export const DRAFT_SEM_VER = '0.0.0-draft';
 /** A version that crash-loops this soon after it became current is rolled back. Seconds. */
 const PROBATION_SECONDS = 600;
 
+/** The rows of an account can hold 25 MB of schemas. For so long they are checked without a pause. Milliseconds. */
+const SLICE_MS = 5;
+
 /** One installation with the version it runs. */
 export interface InstalledPlugin {
   readonly installationId: string;
@@ -29,6 +33,8 @@ export interface InstalledPlugin {
   readonly bundleSha256: string;
   readonly sourceMapSha256: string | null;
   readonly registrations: Registrations;
+  /** Size of the registrations. Bytes of JSON. */
+  readonly registrationBytes: number;
   readonly granted: readonly string[];
   /** The user's values over the manifest's defaults. */
   readonly settings: Readonly<Record<string, string>>;
@@ -45,6 +51,7 @@ export interface InstalledPlugin {
   readonly blockedReason: string | null;
   /** Paths of `commands/*.md` and `skills/<name>/SKILL.md`, with the blobs that hold them. */
   readonly texts: Readonly<Record<string, string>>;
+  /** Of the record of what the version offers: its commands and skills. */
   readonly discovered: unknown;
   /** Until then a crash loop returns to the version before. Null: it never does. */
   readonly rollbackUntil: string | null;
@@ -64,8 +71,10 @@ const selectSql = (versionId: string, granted: string): string => `
   SELECT i.id AS "installationId", i.account_id AS "accountId", i.plugin_id AS "pluginId",
          p.owner_id AS "pluginOwnerId", p.slug, p.display_name AS "displayName", v.id AS "versionId",
          v.semver AS "semVer",
-         v.bundle_sha256 AS "bundleSha256", v.source_map_sha256 AS "sourceMapSha256", v.registrations, v.manifest,
-         v.discovered, ${granted} AS granted, i.settings AS given, i.status, i.hook_order AS "hookOrder", i.required,
+         v.bundle_sha256 AS "bundleSha256", v.source_map_sha256 AS "sourceMapSha256", v.registrations,
+         octet_length(v.registrations::text) AS "registrationBytes", v.manifest,
+         jsonb_build_object('commands', v.discovered -> 'commands', 'skills', v.discovered -> 'skills') AS discovered,
+         ${granted} AS granted, i.settings AS given, i.status, i.hook_order AS "hookOrder", i.required,
          (SELECT o.operator FROM accounts o WHERE o.id = i.account_id) AS "isOperators",
          ${BLOCKED_REASON_SQL} AS "blockedReason", i.updated_at AS "updatedAt",
          CASE WHEN i.previous_version_id IS NOT NULL
@@ -93,7 +102,15 @@ export async function loadAccountPlugins(pool: Queryable, accountId: string): Pr
       ORDER BY i.hook_order, i.id`,
     [accountId],
   );
-  return found.rows.map(toInstalledPlugin);
+  const plugins: InstalledPlugin[] = [];
+  let pauseAt = performance.now() + SLICE_MS;
+  for (const row of found.rows) {
+    plugins.push(toInstalledPlugin(row));
+    if (performance.now() < pauseAt) continue;
+    await setImmediate();
+    pauseAt = performance.now() + SLICE_MS;
+  }
+  return plugins;
 }
 
 /** Loads one installation in any status. Null: it is deleted or has no version. */

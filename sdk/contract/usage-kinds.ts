@@ -2,7 +2,7 @@
 
 export const usageKinds = {
   versions: {
-    holds: 'Published versions: their files, bundles and source maps.',
+    holds: 'Published versions: their files, bundles, source maps and what they offer.',
     free: 'Yank versions that should not be installed any more, or delete plugins without a published version.',
   },
   drafts: {

@@ -6,10 +6,13 @@ import { type InstalledPlugin, loadAccountPlugins } from '../../db/installations
 import { isActive, mayRun } from '../../db/installations/run-rule.ts';
 import type { OutboundMode } from '../../db/sessions/turn-outputs.ts';
 import { formatFullName } from '../../sdk/contract/full-names.ts';
+import { MIB } from '../../sdk/contract/limits.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
 
 /** Maximum number of cached accounts, a few kilobytes each. */
 const ACCOUNTS_MAX = 5_000;
+/** Of what their plugins register: few accounts with the largest schemas must not take the memory of all. Bytes of JSON. */
+const REGISTRATIONS_MAX_BYTES = 64 * MIB;
 
 export interface ToolRef {
   readonly plugin: InstalledPlugin;
@@ -31,13 +34,22 @@ export interface AccountPlugins {
   readonly tools: ReadonlyMap<string, ToolRef>;
 }
 
+/**
+ * The tools of an account are sent as one list, with every prompt. Those of plugins later in hook order than what fits are not
+ * offered; no model takes as many. Bytes of JSON.
+ */
+const TOOLS_MAX_BYTES = 4 * MIB;
+
 /** Called with the rows just read. Returns them as they are served now: after a failed update the old version serves. */
 export type OnLoaded = (accountId: string, plugins: readonly InstalledPlugin[]) => readonly InstalledPlugin[];
 
 export class AccountPluginsCache {
   readonly #pool: Pool;
   readonly #onLoaded: OnLoaded;
-  readonly #byAccount = new LRUCache<string, AccountPlugins>({ max: ACCOUNTS_MAX });
+  readonly #byAccount = new LRUCache<string, AccountPlugins>({
+    max: ACCOUNTS_MAX,
+    maxSize: REGISTRATIONS_MAX_BYTES,
+  });
   readonly #loading = new Map<string, Promise<AccountPlugins>>();
   readonly #watchers = new Set<(accountId: string | null) => void>();
 
@@ -85,12 +97,9 @@ export class AccountPluginsCache {
   }
 
   #load(accountId: string): Promise<AccountPlugins> {
-    const loading: Promise<AccountPlugins> = loadAccountPlugins(this.#pool, accountId).then((plugins) => {
-      const served = this.#onLoaded(accountId, plugins.filter(isActive));
-      const byId = new Map(served.map((plugin) => [plugin.installationId, plugin]));
-      const accountPlugins = indexAccountPlugins(plugins.map((plugin) => byId.get(plugin.installationId) ?? plugin));
+    const loading: Promise<AccountPlugins> = this.#read(accountId).then(({ accountPlugins, size }) => {
       // After a drop these rows are stale: callers that wait get them, but they are not cached.
-      if (this.#loading.get(accountId) === loading) this.#byAccount.set(accountId, accountPlugins);
+      if (this.#loading.get(accountId) === loading) this.#byAccount.set(accountId, accountPlugins, { size });
       return accountPlugins;
     });
     this.#loading.set(accountId, loading);
@@ -99,6 +108,15 @@ export class AccountPluginsCache {
     };
     loading.then(forget, forget);
     return loading;
+  }
+
+  async #read(accountId: string): Promise<{ readonly accountPlugins: AccountPlugins; readonly size: number }> {
+    const plugins = await loadAccountPlugins(this.#pool, accountId);
+    const served = this.#onLoaded(accountId, plugins.filter(isActive));
+    const byId = new Map(served.map((plugin) => [plugin.installationId, plugin]));
+    const accountPlugins = indexAccountPlugins(plugins.map((plugin) => byId.get(plugin.installationId) ?? plugin));
+    // Zero is no size for the cache.
+    return { accountPlugins, size: plugins.reduce((sum, { registrationBytes }) => sum + registrationBytes, 1) };
   }
 }
 
@@ -124,7 +142,10 @@ export function addUnconfigured(accountPlugins: AccountPlugins): AccountPlugins 
 
 function indexTools(plugins: readonly InstalledPlugin[]): ReadonlyMap<string, ToolRef> {
   const tools = new Map<string, ToolRef>();
+  let bytes = 0;
   for (const plugin of plugins) {
+    bytes += plugin.registrationBytes;
+    if (bytes > TOOLS_MAX_BYTES) break;
     for (const tool of Object.keys(plugin.registrations.tools))
       tools.set(formatFullName(plugin, tool), { plugin, tool });
   }

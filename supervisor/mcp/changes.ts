@@ -55,7 +55,16 @@ export function watchLists(
   };
 }
 
+/** Made once for all connections of an account: its lists can hold megabytes. */
+const digests = new WeakMap<AccountPlugins, Digests>();
+
 function digest(accountPlugins: AccountPlugins): Digests {
+  const known = digests.get(accountPlugins) ?? digestAll(accountPlugins);
+  digests.set(accountPlugins, known);
+  return known;
+}
+
+function digestAll(accountPlugins: AccountPlugins): Digests {
   const ready = digestLists(accountPlugins);
   if (accountPlugins.unconfigured.length === 0) return { ready, asking: ready };
   return { ready, asking: { ...digestLists(addUnconfigured(accountPlugins)), resources: ready.resources } };

@@ -3,7 +3,7 @@ import type { Listener } from '../../db/postgres/listener.ts';
 import type { RowTail } from '../../db/postgres/row-tail.ts';
 import { announceReader, type SessionTail, subscribeToMessages } from '../../db/sessions/session-tail.ts';
 import { type RowStreamOptions, RowStreams } from '../../service/http/row-streams.ts';
-import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
+import type { AccountPlugins, AccountPluginsCache } from '../children/account-plugins-cache.ts';
 import { listTools } from './tools.ts';
 import { digestOf } from './turn-answers.ts';
 
@@ -41,6 +41,15 @@ export function addOpenEvent(tail: SessionTail): RowTail {
   };
 }
 
+/** Made once for all streams of an account: its tools can hold megabytes. */
+const digests = new WeakMap<AccountPlugins, string>();
+
+function digestTools(plugins: AccountPlugins): string {
+  const known = digests.get(plugins) ?? digestOf(listTools(plugins));
+  digests.set(plugins, known);
+  return known;
+}
+
 /** Adds an event `tools` when the tools of the account are others than at the last read. */
 export async function addToolEvents(
   tail: RowTail,
@@ -48,7 +57,7 @@ export async function addToolEvents(
   accountId: string,
 ): Promise<RowTail> {
   let plugins = await pluginsCache.get(accountId);
-  let known = digestOf(listTools(plugins));
+  let known = digestTools(plugins);
   return {
     get position() {
       return tail.position;
@@ -59,7 +68,7 @@ export async function addToolEvents(
       // `now` is the same object until the account's plugins change. Most reads are for messages.
       if (now === plugins) return rows;
       plugins = now;
-      const tools = digestOf(listTools(plugins));
+      const tools = digestTools(plugins);
       if (tools === known) return rows;
       known = tools;
       return { ...rows, events: [...rows.events, { id: tail.position, type: 'tools', data: {} }] };

@@ -70,6 +70,16 @@ t.test('each unusable schema is named', async (t) => {
   t.match(body.detail, /^index\.ts:2:\d+: tools\.t0\.parameters/);
 });
 
+t.test('schemas that are too large together are refused', async (t) => {
+  const schema = { description: 'x'.repeat(60 * 1024) };
+  const { status, body } = await publish(tools(Array(5).fill(schema)));
+  t.equal(status, 422);
+  t.match(body.errors, [
+    { path: 'index.ts', message: /that the package offers have 3\d{5} bytes; the maximum is 262144/ },
+  ]);
+  t.equal((await publish(tools(Array(4).fill(schema)))).status, 201);
+});
+
 t.test('a schema that is no object is refused', async (t) => {
   for (const parameters of [false, null, 'string']) {
     const { status, body } = await publish(tool(parameters));

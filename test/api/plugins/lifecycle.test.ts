@@ -1,5 +1,6 @@
 /** Versions, listings and installations over time: who moves, who is asked, and what cannot be undone. */
 import t from 'tap';
+import { readNewestVersions } from '../../../api/plugins/newest-versions.ts';
 import { amount } from '../../runner/soak.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL } from '../package/packages.ts';
@@ -243,6 +244,24 @@ t.test('files of a version are its owner’s to read', async (t) => {
   t.match(items, [{ path: 'index.ts', contentText: INDEX, sizeBytes: INDEX.length }, { path: 'readme.md' }]);
   t.equal((await ben.get(path)).status, 403);
   t.equal((await ann.get(`/plugins/${plugin.id}/versions/nope/files`)).status, 404);
+});
+
+t.test('a plugin has a bounded number of versions, and shows as many as fit into an answer', async (t) => {
+  const plugin = await listed(['1.0.0'], ['1.1.0']);
+  const newest = await readNewestVersions(api.pool, plugin.id, 1);
+  t.match(newest, { versions: { length: 1, 0: { semVer: '1.1.0' } }, versionsLeftOut: 1 });
+  await api.pool.query(
+    `INSERT INTO versions (id, plugin_id, semver, status, source_sha256, bundle_sha256, size_bytes, manifest, readme,
+       capabilities, added_capabilities, discovered, registrations)
+     SELECT id || n, plugin_id, '0.0.' || n, 'published', source_sha256, bundle_sha256, size_bytes, manifest, readme,
+       capabilities, added_capabilities, discovered, registrations
+       FROM versions, generate_series(1, 1998) AS n WHERE id = $1`,
+    [plugin.ids['1.0.0']],
+  );
+  const { body } = await ann.get(`/plugins/${plugin.id}`);
+  t.match(body, { versions: { length: 2_000, 0: { semVer: '1.1.0' }, 1: { semVer: '1.0.0' } }, versionsLeftOut: 0 });
+  const refused = await ann.post(`/plugins/${plugin.id}/versions`, { semVer: '1.2.0', files: fileList(MINIMAL) });
+  t.match(refused, { status: 409, body: { code: 'too_many' } });
 });
 
 /** Both packages, and each of the three things a user does. */

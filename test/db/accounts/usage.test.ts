@@ -20,7 +20,7 @@ import {
   type BuiltPackage,
   deleteReplacedDrafts,
   insertVersion,
-  listVersions,
+  listVersionNumbers,
   markYanked,
   releaseYankedVersions,
   replaceDraft,
@@ -125,13 +125,13 @@ const steps: Readonly<Record<string, (at: Tenant, size: number) => Promise<unkno
     }),
   yank: ({ pluginId }) =>
     inTransaction(pool, async (tx) => {
-      const [oldest] = (await listVersions(tx, pluginId)).filter(({ status }) => status === 'published');
+      const [oldest] = (await listVersionNumbers(tx, pluginId)).filter(({ status }) => status === 'published');
       if (oldest) await markYanked(tx, oldest.id);
       await releaseYankedVersions(tx, pluginId);
     }),
   'yank while it is in use': ({ pluginId, installationId }) =>
     inTransaction(pool, async (tx) => {
-      const [oldest] = (await listVersions(tx, pluginId)).filter(({ status }) => status === 'published');
+      const [oldest] = (await listVersionNumbers(tx, pluginId)).filter(({ status }) => status === 'published');
       if (!oldest) return;
       await tx.query('UPDATE installations SET current_version_id = $2 WHERE id = $1', [installationId, oldest.id]);
       await markYanked(tx, oldest.id);

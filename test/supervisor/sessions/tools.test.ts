@@ -23,6 +23,17 @@ const dice = `tools.roll = {
   },
 };`;
 
+t.test('the tools of an account fit into 4 MiB, those that come first in hook order', async (t) => {
+  const fixture = shared.withNewAccount();
+  const code = `tools.big = { description: 'x', handler: () => 'x', parameters: { description: 'x'.repeat(1_500_000) } };`;
+  for (const slug of ['one', 'two', 'three']) await fixture.install({ slug, code });
+  const { items } = (await fixture.call('GET', `/sessions/${await fixture.session()}/tools`)).body;
+  t.same(
+    items.map(({ name }: { name: string }) => name),
+    ['one__big', 'two__big'],
+  );
+});
+
 t.test('names that every object has are property names like any other, in schemas and arguments', async (t) => {
   const fixture = shared.withNewAccount();
   const names = ['__proto__', 'constructor', 'toString'];
