@@ -186,6 +186,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   });
   const { fleet, pluginsCache, logs, audit, rollups, metrics, stacks, llm, ssh, sshHosts } = assembleFleet(options, {
     ownership,
+    listener,
     queues,
     hookCounts,
     onError,
@@ -206,7 +207,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     upgrade: (request, socket, head) => app.server.emit('upgrade', request, socket, head),
     onError,
   });
-  const sessions = new SessionCache(pool);
+  const sessions = new SessionCache(pool, () => listener.isConnected());
   const signIn = openSignIn(pool, withConsoleSessions(pool, options.verifier));
   await signIn.follow(listener);
   const services: SessionServices = {
@@ -301,13 +302,17 @@ type Assembled = Pick<Supervisor, 'fleet' | 'pluginsCache' | 'logs' | 'audit' | 
 
 interface Assembly {
   readonly ownership: Ownership;
+  readonly listener: Listener;
   readonly queues: Queues;
   readonly hookCounts: HookCounts;
   onError(error: Error): void;
 }
 
 /** Creates the fleet and the sinks it writes to. The fleet and the plugins cache refer to each other: the fleet starts the plugins that the cache has read. */
-function assembleFleet(options: SupervisorOptions, { ownership, queues, hookCounts, onError }: Assembly): Assembled {
+function assembleFleet(
+  options: SupervisorOptions,
+  { ownership, listener, queues, hookCounts, onError }: Assembly,
+): Assembled {
   const { pool, blobs, keys, sandbox } = options;
   const rollups = new Rollups(pool, { onError, ...(options.rollupsMs ? { flushMs: options.rollupsMs } : {}) });
   const gauges: Gauges = {
@@ -368,7 +373,10 @@ function assembleFleet(options: SupervisorOptions, { ownership, queues, hookCoun
     findRefusal: (isOperators) => findRefusal(sandbox, isOperators),
     onServing: (accountId) => pluginsCache.drop(accountId),
   });
-  const pluginsCache = new AccountPluginsCache(pool, (accountId, plugins) => fleet.sync(accountId, plugins));
+  const pluginsCache = new AccountPluginsCache(pool, {
+    onLoaded: (accountId, plugins) => fleet.sync(accountId, plugins),
+    isNotified: () => listener.isConnected(),
+  });
   return { fleet, pluginsCache, logs, audit, rollups, metrics, stacks, llm, ssh, sshHosts };
 }
 

@@ -4,10 +4,12 @@ import { LRUCache } from 'lru-cache';
 import type { Pool } from 'pg';
 import { type InstalledPlugin, loadAccountPlugins } from '../../db/installations/account-plugins.ts';
 import { isActive, mayRun } from '../../db/installations/run-rule.ts';
+import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import type { OutboundMode } from '../../db/sessions/turn-outputs.ts';
 import { formatFullName } from '../../sdk/contract/full-names.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
+import { within } from '../../service/timing/within.ts';
 
 /** Maximum number of cached accounts, a few kilobytes each. */
 const ACCOUNTS_MAX = 5_000;
@@ -39,13 +41,21 @@ export interface AccountPlugins {
  * offered; no model takes as many. Bytes of JSON.
  */
 const TOOLS_MAX_BYTES = 4 * MIB;
+/** While changes are not notified, a database that takes longer to answer counts as away. Milliseconds. */
+const UNNOTIFIED_LOAD_MS = 2_000;
 
 /** Called with the rows just read. Returns them as they are served now: after a failed update the old version serves. */
 export type OnLoaded = (accountId: string, plugins: readonly InstalledPlugin[]) => readonly InstalledPlugin[];
 
+interface CacheOptions {
+  readonly onLoaded: OnLoaded;
+  /** Whether this process is notified of changes. While it is not, what it knows may be old. */
+  isNotified(): boolean;
+}
+
 export class AccountPluginsCache {
   readonly #pool: Pool;
-  readonly #onLoaded: OnLoaded;
+  readonly #options: CacheOptions;
   readonly #byAccount = new LRUCache<string, AccountPlugins>({
     max: ACCOUNTS_MAX,
     maxSize: REGISTRATIONS_MAX_BYTES,
@@ -53,14 +63,14 @@ export class AccountPluginsCache {
   readonly #loading = new Map<string, Promise<AccountPlugins>>();
   readonly #watchers = new Set<(accountId: string | null) => void>();
 
-  constructor(pool: Pool, onLoaded: OnLoaded) {
+  constructor(pool: Pool, options: CacheOptions) {
     this.#pool = pool;
-    this.#onLoaded = onLoaded;
+    this.#options = options;
   }
 
   /** Returns the cached plugins without a promise, for the hot path. */
   peek(accountId: string): AccountPlugins | undefined {
-    return this.#byAccount.get(accountId);
+    return this.#options.isNotified() ? this.#byAccount.get(accountId) : undefined;
   }
 
   /** Returns the cached plugins, or a promise that loads them. */
@@ -70,7 +80,20 @@ export class AccountPluginsCache {
 
   /** Returns the plugins and loads them on a cache miss. */
   async get(accountId: string): Promise<AccountPlugins> {
+    if (!this.#options.isNotified()) return this.#loadUnnotified(accountId);
     return this.peek(accountId) ?? this.#loading.get(accountId) ?? this.#load(accountId);
+  }
+
+  /** A plugin may have been installed or required since the last notification. Without the database, nobody changes anything. */
+  async #loadUnnotified(accountId: string): Promise<AccountPlugins> {
+    const known = this.#byAccount.get(accountId);
+    const loading = this.#read(accountId);
+    if (!known) return (await loading).accountPlugins;
+    const read = await within(loading, UNNOTIFIED_LOAD_MS).catch((error: unknown) => {
+      if (classifyDatabaseError(error) === null) throw error;
+      return undefined;
+    });
+    return read?.accountPlugins ?? known;
   }
 
   /** Drops an account's entry. A load in progress may hold older rows, so the next call starts another one. */
@@ -112,7 +135,7 @@ export class AccountPluginsCache {
 
   async #read(accountId: string): Promise<{ readonly accountPlugins: AccountPlugins; readonly size: number }> {
     const plugins = await loadAccountPlugins(this.#pool, accountId);
-    const served = this.#onLoaded(accountId, plugins.filter(isActive));
+    const served = this.#options.onLoaded(accountId, plugins.filter(isActive));
     const byId = new Map(served.map((plugin) => [plugin.installationId, plugin]));
     const accountPlugins = indexAccountPlugins(plugins.map((plugin) => byId.get(plugin.installationId) ?? plugin));
     // Zero is no size for the cache.

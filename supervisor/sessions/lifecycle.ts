@@ -53,7 +53,7 @@ export async function startSession(
     if (isNew && fields.tools) await setRuntimeTools(tx, session.id, fields.tools);
     return { session: { ...session, hasTools: isNew ? (fields.tools ?? []).length > 0 : session.hasTools }, isNew };
   });
-  services.sessions.put(opened.session);
+  if (opened.isNew) services.sessions.put(opened.session);
   const session = requireSameAgent(opened.session, fields);
   return { isNew: opened.isNew, session: opened.isNew ? session : await applyFields(services, session, fields) };
 }

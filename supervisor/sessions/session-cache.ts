@@ -1,6 +1,7 @@
-/** Caches the fields of sessions that never change, so that hook calls read no row. */
+/** Caches the rows of sessions, so that hook calls read none. A change notification drops an entry. */
 import { LRUCache } from 'lru-cache';
 import type { Pool } from 'pg';
+import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import { findSession, type Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 
@@ -9,10 +10,15 @@ const SESSIONS_MAX = 50_000;
 
 export class SessionCache {
   readonly #pool: Pool;
+  readonly #isNotified: () => boolean;
   readonly #sessions = new LRUCache<string, Session>({ max: SESSIONS_MAX });
+  /** Counts the drops, so that a row that was read before one is not cached after it. */
+  #drops = 0;
 
-  constructor(pool: Pool) {
+  /** @param isNotified whether this process is notified of changes. While it is not, what it knows may be old */
+  constructor(pool: Pool, isNotified: () => boolean) {
     this.#pool = pool;
+    this.#isNotified = isNotified;
   }
 
   /** Returns the account's session if it is cached. */
@@ -24,11 +30,22 @@ export class SessionCache {
   /** Finds the account's session; those of other accounts are not found. @throws Problem `not_found` */
   async get(accountId: string, id: string): Promise<Session> {
     const known = this.peek(accountId, id);
-    if (known) return known;
-    const found = id.includes('\0') ? null : await findSession(this.#pool, id);
+    if (known && this.#isNotified()) return known;
+    const drops = this.#drops;
+    const found = id.includes('\0') ? null : await this.#find(id, known);
     if (found?.accountId !== accountId) throw new Problem('not_found', 'You have no session with this id.');
-    this.put(found);
+    if (drops === this.#drops) this.put(found);
     return found;
+  }
+
+  /** @param known answered while the database is away: nobody changes it then */
+  async #find(id: string, known: Session | null): Promise<Session | null> {
+    try {
+      return await findSession(this.#pool, id);
+    } catch (error) {
+      if (known && classifyDatabaseError(error) !== null) return known;
+      throw error;
+    }
   }
 
   put(session: Session): void {
@@ -36,11 +53,13 @@ export class SessionCache {
   }
 
   drop(id: string): void {
+    this.#drops += 1;
     this.#sessions.delete(id);
   }
 
   /** Clears the cache, because notifications may have been lost. */
   dropAll(): void {
+    this.#drops += 1;
     this.#sessions.clear();
   }
 }
