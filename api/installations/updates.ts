@@ -20,7 +20,7 @@ import type { Services } from '../services.ts';
 import type { installationChanges } from './installation-input.ts';
 import { changeLockedInstallation, requireInstallation } from './installation-lookup.ts';
 import { chooseVersion } from './version-choice.ts';
-import { moveToVersion, offerVersion } from './version-rollout.ts';
+import { holdUpdate, moveToVersion, offerVersion } from './version-rollout.ts';
 
 /**
  * Changes policy, pin, hook order, or whether the installation is required. A version with more capabilities waits for
@@ -32,11 +32,13 @@ export async function changePolicy(
   installationId: string,
   change: z.output<typeof installationChanges>,
 ): Promise<Installation> {
-  await withPlugin(services, caller, installationId, async (tx, installation, plugin) => {
-    const { hookOrder, required } = change;
-    if (hookOrder !== undefined || required !== undefined) {
+  await withPlugin(services, caller, installationId, async (tx, before, plugin) => {
+    const { hookOrder, required = before.required } = change;
+    const installation = { ...before, required };
+    if (hookOrder !== undefined || change.required !== undefined) {
       await changeInstallation(tx, installation.id, { hookOrder, required });
     }
+    if (required && !before.required) await holdUpdate(tx, installation);
     const policy = change.versionPolicy ?? installation.versionPolicy;
     if (change.pinnedVersionId !== undefined && policy !== 'Pinned') {
       throw new Problem('invalid_pin', 'pinnedVersionId is allowed with the policy Pinned only.');

@@ -1,16 +1,14 @@
 /** Begins updates of installations to a new latest version, or offers it if it needs the user's consent. */
 import type { ClientBase } from 'pg';
 import type { Plugin } from '../../db/catalog/plugins.ts';
-import type { Version } from '../../db/catalog/versions.ts';
+import { findVersion, type Version } from '../../db/catalog/versions.ts';
 import { findNewlyMissing } from '../../db/installations/configuration.ts';
 import { changeInstallation, type Installation, lockInstallations } from '../../db/installations/installations.ts';
 import { beginUpdate, cancelUpdate } from '../../db/installations/updates.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
+import { hooks } from '../../sdk/contract/protocol.ts';
 import { isCovered } from './capability-diff.ts';
-
-/** Capabilities that are hooks start with it. */
-const HOOK_PREFIX = 'middleware.';
 
 /**
  * Updates every installation with the policy Latest where the plugin's latest version needs no consent; for
@@ -55,10 +53,26 @@ export async function offerVersion(
 function mayApply(installation: Installation, version: Version): boolean {
   const { grantedCapabilities, required } = installation;
   const { capabilities } = version;
-  const isHookDropped = grantedCapabilities.some((one) => one.startsWith(HOOK_PREFIX) && !capabilities.includes(one));
   const isComplete =
     installation.currentVersionId === version.id || findNewlyMissing(installation, version.manifest).length === 0;
-  return isCovered(grantedCapabilities, capabilities) && isComplete && !(required && isHookDropped);
+  return isCovered(grantedCapabilities, capabilities) && isComplete && !(required && dropsHook(installation, version));
+}
+
+const dropsHook = ({ grantedCapabilities }: Installation, { capabilities }: Version): boolean =>
+  grantedCapabilities.some((one) => Object.hasOwn(hooks, one) && !capabilities.includes(one));
+
+/**
+ * Ends the update under way of an installation that becomes required, if the version drops a hook: it waits for consent. A
+ * rollback does not wait, because the version before lacks what is required now.
+ *
+ * @param installation its row is locked by the transaction
+ */
+export async function holdUpdate(tx: ClientBase, installation: Installation): Promise<void> {
+  const { id, targetVersionId, rollbackReason, versionPolicy } = installation;
+  const target = targetVersionId === null ? null : await findVersion(tx, targetVersionId);
+  if (!target || versionPolicy === 'Draft' || !dropsHook(installation, target)) return;
+  await cancelUpdate(tx, id);
+  if (rollbackReason === null) await setPending(tx, installation, target.id);
 }
 
 /**

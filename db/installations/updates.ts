@@ -3,6 +3,7 @@
  * it current. After a crash, what is recorded is tried again.
  */
 import type { ClientBase, Pool } from 'pg';
+import { hooks } from '../../sdk/contract/protocol.ts';
 import { deleteReplacedDrafts } from '../catalog/versions.ts';
 import { isSupervisorRunning } from '../cluster/supervisors.ts';
 import type { Queues } from '../jobs/queues.ts';
@@ -159,9 +160,15 @@ export async function failUpdate(pool: WritingPool, update: UpdateKey, reason: s
   });
 }
 
+/** Whether the version before lacks a hook of the current one. `$4` lists the hooks. */
+const DROPS_HOOK_SQL = `EXISTS (
+  SELECT 1 FROM unnest(granted_capabilities) AS g(capability) WHERE g.capability = ANY ($4) AND g.capability <> ALL (
+    coalesce(previous_grants, (SELECT v.capabilities FROM versions v WHERE v.id = previous_version_id))))`;
+
 /**
  * Begins the return to the version before, if the current one became current lately and nothing else is under way. Counts
- * it for the author.
+ * it for the author. A required plugin keeps a version that crashes, which stops its operations, where the version before would
+ * let them pass: whoever can make it crash must not switch its hooks off.
  *
  * @param reason shown to the user
  */
@@ -177,9 +184,9 @@ export async function beginRollback(
       `UPDATE installations SET target_version_id = previous_version_id, target_since = clock_timestamp(),
               rollback_reason = $3
         WHERE id = $1 AND current_version_id = $2 AND previous_version_id IS NOT NULL AND target_version_id IS NULL
-          AND status IN ('ready', 'failed')
+          AND status IN ('ready', 'failed') AND NOT (required AND ${DROPS_HOOK_SQL})
         RETURNING id, account_id AS "accountId"`,
-      [installationId, versionId, reason],
+      [installationId, versionId, reason, Object.keys(hooks)],
     );
     const [installation] = changed;
     if (!installation) return false;

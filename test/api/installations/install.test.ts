@@ -1,6 +1,8 @@
 /** Installing, configuring and uninstalling. */
 import t from 'tap';
 import { loadInstalledPlugin, loadUpdateTarget } from '../../../db/installations/account-plugins.ts';
+import { beginRollback, beginUpdate } from '../../../db/installations/updates.ts';
+import { inTransaction } from '../../../db/postgres/pool.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL, readmeWith } from '../package/packages.ts';
 
@@ -76,6 +78,41 @@ t.test('an update that drops a hook of a required plugin waits for consent', asy
   const accepted = await ann.post(`${path}/accept-update`, { versionId });
   t.match(accepted.body, { currentSemVer: '1.1.0', grantedCapabilities: ['middleware.systemPrompt'] });
   for (const installed of [optional.path, path]) await ann.delete(installed);
+});
+
+t.test('a plugin that becomes required keeps its hooks, whatever is under way', async (t) => {
+  const style = 'middleware.systemPrompt = (ctx) => ctx.prompt;';
+  const guard = { ...MINIMAL, 'index.ts': `${style} middleware.inboundMessage = (ctx) => ctx.cancel("no");` };
+  const { slug, id, versionId: guarding } = await published(guard);
+  const pinned = { versionPolicy: 'Pinned', pinnedVersionId: guarding };
+  const { body: made } = await ann.post('/installations', { slug, ...pinned });
+  const path = `/installations/${made.id}`;
+  const publish = async (semVer: string, index: string) =>
+    (await ann.post(`/plugins/${id}/versions`, { semVer, files: fileList({ ...guard, 'index.ts': index }) })).body.id;
+  const versionId = await publish('1.1.0', style);
+  const kept = { required: true, currentSemVer: '1.0.0', updateUnderWay: null, pendingUpdate: { versionId } };
+  t.match((await ann.patch(path, { required: true, versionPolicy: 'Latest' })).body, kept, 'in the same request');
+  await ann.patch(path, { required: false, ...pinned });
+  const { queues } = api.services;
+  const { rows } = await api.pool.query('SELECT account_id AS "accountId" FROM installations WHERE id = $1', [made.id]);
+  await inTransaction(api.pool, (tx) => beginUpdate(tx, queues, { id: made.id, ...rows[0] }, versionId));
+  t.match((await ann.patch(path, { required: true })).body, kept, 'an update was starting');
+  t.match((await ann.post(`${path}/accept-update`, { versionId })).body, { currentSemVer: '1.1.0' });
+  const next = await publish('1.2.0', guard['index.ts']);
+  await ann.patch(path, { versionPolicy: 'Latest' });
+  t.match((await ann.post(`${path}/accept-update`, { versionId: next })).body, { currentSemVer: '1.2.0' });
+  const rollBack = () =>
+    beginRollback(
+      api.pool,
+      queues,
+      { installationId: made.id, versionId: next },
+      { reason: 'it ends', cause: 'crashed' },
+    );
+  t.equal(await rollBack(), false, 'a message that makes it crash does not switch it off');
+  await ann.patch(path, { required: false });
+  t.equal(await rollBack(), true);
+  t.match((await ann.patch(path, { required: true })).body, { currentSemVer: '1.2.0', updateUnderWay: null });
+  t.equal((await ann.delete(path)).status, 204);
 });
 
 t.test('an installation is required from the start or by a later change, and supervisors load it so', async (t) => {
