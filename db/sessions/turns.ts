@@ -1,7 +1,7 @@
 /** Turns of agents and their leases. */
 import type { Pool } from 'pg';
 import type { z } from 'zod';
-import type { attachments, judgement, trigger } from '../../sdk/contract/payloads.ts';
+import type { judgement, trigger } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { findRow, type PageQuery, planOnce, type Queryable, readPositionPage } from '../postgres/rows.ts';
@@ -26,7 +26,8 @@ export interface TurnMessage {
   readonly id: string;
   readonly role: string;
   readonly text: string;
-  readonly data: { readonly from?: string; readonly attachments?: z.infer<typeof attachments> } | null;
+  /** Of any shape, where a runtime added the message. */
+  readonly data: Readonly<Record<string, unknown>> | null;
   readonly judgement: Judgement | null;
 }
 export interface TurnRow {
@@ -206,23 +207,30 @@ export async function openTurnWithMessage(
 /**
  * Opens a judged turn whose message is in the transcript already: from a channel, or added unjudged.
  *
- * @param text the judged text, for a message that was not judged before
+ * @param message as it was judged, for one that was not judged before
  */
 export async function openTurnOfMessage(
   pool: Pool,
   { sessionId, turnId }: TurnKey,
   runtime: string,
   judged: Judgement,
-  text: string,
+  message: Omit<JudgedMessage, 'data'> & Pick<TurnMessage, 'data'>,
 ): Promise<boolean> {
   const opened = await findRow<{ opened: number }>(
     pool,
     `${OPEN_TURN},
      marked AS (
-       UPDATE session_messages m SET text = $5, judgement = $4 FROM opened
+       UPDATE session_messages m SET text = $5, data = $6, judgement = $4 FROM opened
         WHERE m.session_id = $1 AND m.id = $2 AND m.judgement IS NULL)
      SELECT count(*)::int AS opened FROM opened`,
-    [sessionId, turnId, runtime, JSON.stringify(judged), text],
+    [
+      sessionId,
+      turnId,
+      runtime,
+      JSON.stringify(judged),
+      message.text,
+      message.data === null ? null : JSON.stringify(message.data),
+    ],
   );
   return opened?.opened === 1;
 }

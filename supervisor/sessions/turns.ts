@@ -1,4 +1,5 @@
 /** Opens and ends turns of agents. Each step is written before it is answered, so that it can be repeated by its ids. */
+import { isDeepStrictEqual } from 'node:util';
 import type { z } from 'zod';
 import { requireRoom } from '../../db/accounts/usage.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
@@ -31,7 +32,7 @@ import {
   vetoTurn,
 } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import type { attachments } from '../../sdk/contract/payloads.ts';
+import { attachments as attachmentList } from '../../sdk/contract/payloads.ts';
 import { createBadRequest } from '../../service/http/errors.ts';
 import type { Cancel } from '../calls/chain.ts';
 import { type HookAnswer, runSessionHook } from './hooks.ts';
@@ -59,7 +60,7 @@ import {
   readConversationRows,
 } from './turn-prompt.ts';
 
-type Attachments = z.infer<typeof attachments>;
+type Attachments = z.infer<typeof attachmentList>;
 
 const INBOUND = 'middleware.inboundMessage';
 /** A longer system prompt is refused where the account has no room for it. */
@@ -224,8 +225,7 @@ async function judgeClaimed(
   if (known && known.role !== 'user') throw createReusedProblem('a message of the transcript');
   if (known?.judgement) {
     // A channel's message was judged when it came in.
-    if (!(await openTurnOfMessage(pool, key, runtime, known.judgement, known.text)))
-      throw await explainRefusal(pool, key);
+    if (!(await openTurnOfMessage(pool, key, runtime, known.judgement, known))) throw await explainRefusal(pool, key);
     return { row: { ...claimed, state: 'open', judgement: known.judgement } };
   }
   const judged =
@@ -237,20 +237,31 @@ async function judgeClaimed(
     if (!(await vetoTurn(pool, key, runtime, judgement))) throw await explainRefusal(pool, key);
     return { row: { ...claimed, state: 'vetoed', judgement, message: null } };
   }
+  const { text } = message;
   const data = describeData({ ...message, id: request.id });
   const opened = known
-    ? await openTurnOfMessage(pool, key, runtime, judgement, message.text)
-    : await openTurnWithMessage(pool, key, runtime, judgement, { text: message.text, data });
+    ? await openTurnOfMessage(pool, key, runtime, judgement, { text, data: keepJudgedFiles(known, message) })
+    : await openTurnWithMessage(pool, key, runtime, judgement, { text, data });
   if (!opened) throw await explainRefusal(pool, key);
   await services.faultPoint('turn.opened');
-  const kept: TurnMessage = { id: request.id, role: 'user', text: message.text, data, judgement };
+  const kept: TurnMessage = { id: request.id, role: 'user', text, data, judgement };
   return { row: { ...claimed, state: 'open', judgement, message: kept } };
 }
 
+/** The data of a message that was in the transcript before it was judged, without the files that a hook took out. */
+const keepJudgedFiles = ({ data }: TurnMessage, { attachments }: InboundMessage): TurnMessage['data'] =>
+  isDeepStrictEqual(data?.attachments ?? [], attachments) ? data : { ...data, attachments };
+
+/** A runtime may have added the message with any data. */
+const readSent = ({ data }: TurnMessage) => ({
+  from: typeof data?.from === 'string' ? data.from : null,
+  attachments: attachmentList.safeParse(data?.attachments).data ?? [],
+});
+
 /** @throws Problem `bad_request` without a text */
 function toMessage({ id, from, text, attachments }: NewRequest, known: TurnMessage | null) {
-  if (known)
-    return { id, from: known.data?.from ?? from, text: known.text, attachments: known.data?.attachments ?? [] };
+  const sent = known && readSent(known);
+  if (known && sent) return { id, from: sent.from ?? from, text: known.text, attachments: sent.attachments };
   if (text === undefined)
     throw createBadRequest('body', [
       { field: 'text', message: 'is required, because no message of this session has the id of the turn' },
@@ -260,6 +271,7 @@ function toMessage({ id, from, text, attachments }: NewRequest, known: TurnMessa
 
 export function describeTurn(turn: TurnRow): TurnAnswer {
   const { id, sessionId, state, trigger, message, runtime, leaseUntil, openedAt, endedAt, replyId } = turn;
+  const sent = message && readSent(message);
   return {
     ...readVerdict(turn.judgement),
     id,
@@ -267,13 +279,13 @@ export function describeTurn(turn: TurnRow): TurnAnswer {
     state,
     trigger,
     message:
-      state === 'judging' || message === null
+      state === 'judging' || message === null || sent === null
         ? null
         : {
             id,
-            from: message.data?.from ?? turn.sender,
+            from: sent.from ?? turn.sender,
             text: message.text,
-            attachments: message.data?.attachments ?? [],
+            attachments: sent.attachments,
             judgement: message.judgement,
           },
     lease: { runtime, until: leaseUntil },

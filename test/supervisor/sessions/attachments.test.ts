@@ -59,6 +59,28 @@ t.test('attachments of turns', async (t) => {
     t.match(vetoed.body, { action: 'cancel', reason: 'no such files', message: null });
   });
 
+  await t.test('of a message that was in the transcript before are judged, too, whatever its data holds', async (t) => {
+    const face = await put('a face', 'face');
+    const attachments = [{ name: 'face', mediaType: 'text/plain', mediaId: face.body.id }];
+    const data = { source: 'import', from: 'bob', attachments };
+    const malformed = { from: { name: 'bob' }, attachments: 'face' };
+    const messages = [
+      { id: 't4', role: 'user', text: 'Who is this?', data },
+      { id: 't5', role: 'user', text: 'And this?', data: malformed },
+    ];
+    t.equal((await fixture.call('POST', `${path}/messages`, { messages })).status, 200);
+    const openKnown = (id: string) => fixture.call('POST', `${path}/turns`, { id, trigger: 'user' });
+    const blurred = [{ name: 'blurred', mediaType: 'text/plain', mediaId: String }];
+    t.match(await openKnown('t4'), { status: 201, body: { message: { from: 'bob', attachments: blurred } } });
+    t.match((await readPrompt('t4')).at(-2), { id: 't4', data: { ...data, attachments: blurred } });
+    t.match(await openKnown('t5'), { status: 201, body: { message: { from: 'user', attachments: [] } } });
+    t.match(await fixture.call('GET', `${path}/turns/t5`), {
+      status: 200,
+      body: { turn: { message: { from: 'user' } } },
+    });
+    t.match((await readPrompt('t5')).at(-1), { id: 't5', data: { attachments: [] } });
+  });
+
   await t.test('are files of the account, within its limits', async (t) => {
     const other = fixture.withNewAccount();
     const theirs = `/sessions/${await other.session()}`;
