@@ -2,7 +2,7 @@
 import type { Pool } from 'pg';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import { findRow, listRows, planOnce, type Queryable } from '../postgres/rows.ts';
-import { MESSAGE, type MessageRow } from './sessions.ts';
+import { MESSAGE, type MessageRow, type TranscriptMessage, toPlainMessage } from './sessions.ts';
 
 export interface SummaryRow {
   readonly upTo: string;
@@ -32,9 +32,11 @@ export async function addSummary(
     .catch(throwQuotaProblem);
 }
 
+/** Nothing vetoed. Of a strict session, `$3`, nothing either that no hook judged. */
+const MAY_BE_READ = `coalesce(judgement ->> 'outcome', '') <> 'cancelled' AND (NOT $3 OR role = 'tool' OR judgement IS NOT NULL)`;
+
 const LIST_MODEL_MESSAGES = planOnce(`SELECT ${MESSAGE} FROM session_messages
-  WHERE session_id = $1 AND role <> 'notice' AND coalesce(judgement ->> 'outcome', '') <> 'cancelled'
-    AND (NOT $3 OR role = 'tool' OR judgement IS NOT NULL)
+  WHERE session_id = $1 AND role <> 'notice' AND ${MAY_BE_READ}
     AND session_messages.position > coalesce((SELECT max(up_to) FROM session_summaries WHERE session_id = $1), 0)
   ORDER BY session_messages.position DESC LIMIT $2`);
 
@@ -48,3 +50,16 @@ export const listModelMessages = (
   { id: sessionId, strict: isStrict }: { readonly id: string; readonly strict: boolean },
   limit: number,
 ): Promise<MessageRow[]> => listRows(db, LIST_MODEL_MESSAGES, [sessionId, limit, isStrict]);
+
+const LIST_SUMMARIZED_MESSAGES = planOnce(`SELECT ${MESSAGE} FROM session_messages
+  WHERE session_id = $1 AND ${MAY_BE_READ} ORDER BY session_messages.position DESC LIMIT $2`);
+
+/** The newest messages that a summary for a model may be made of, in the order of the transcript. */
+export async function listSummarizedMessages(
+  db: Queryable,
+  { id: sessionId, strict: isStrict }: { readonly id: string; readonly strict: boolean },
+  limit: number,
+): Promise<TranscriptMessage[]> {
+  const newest = await listRows<MessageRow>(db, LIST_SUMMARIZED_MESSAGES, [sessionId, limit, isStrict]);
+  return newest.reverse().map(toPlainMessage);
+}

@@ -1,6 +1,7 @@
 /** Compaction: the first plugin that registered `compaction.summarize` summarizes a conversation. */
 import type { z } from 'zod';
-import { appendNotice, lastMessages, type Session } from '../../db/sessions/sessions.ts';
+import { appendNotice, type Session } from '../../db/sessions/sessions.ts';
+import { listSummarizedMessages } from '../../db/sessions/summaries.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import type { transcriptMessage, trigger } from '../../sdk/contract/payloads.ts';
 import type { Summary } from '../../sdk/session/api-types.ts';
@@ -37,7 +38,7 @@ export async function summarizeTranscript(
 ): Promise<Compaction> {
   const { accountId } = session;
   if (listHookLinks(await services.pluginsCache.current(accountId), HOOK).length === 0) return useBuiltin(null, []);
-  const messages = request.messages ?? (await lastMessages(services.pool, session.id, MESSAGES_MAX));
+  const messages = request.messages ?? (await listSummarizedMessages(services.pool, session, MESSAGES_MAX));
   const context = { messages, focus: request.focus, maxChars: limits.summaryMaxChars };
   const state = await runHook(services, { hook: HOOK, accountId, session, trigger: request.trigger, context });
   const { cancelled } = state;

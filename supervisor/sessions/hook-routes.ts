@@ -89,7 +89,11 @@ const hookCoverage = z
 
 const { messages, focus } = hooks['compaction.summarize'].context.shape;
 const compactionBody = jsonBody({
-  messages: messages.optional().describe('Default: the session’s transcript.'),
+  messages: messages
+    .optional()
+    .describe(
+      'Default: the session’s transcript, without what plugins cancelled and, of a strict session, what no hook judged.',
+    ),
   focus: focus.default(null),
   trigger: trigger.default('system'),
 });

@@ -81,3 +81,23 @@ t.test('the built-in summarizer is also used after a timeout, or when the plugin
     t.equal(calls.length, 1);
   }
 });
+
+t.test('what may not reach a model does not reach it in a summary', async (t) => {
+  const own = fixture.withNewAccount();
+  const code = `middleware.inboundMessage = (ctx) => { if (ctx.message.text === 'bad') ctx.cancel('no'); };
+    compaction.summarize = ({ messages }) => messages.map(({ text }) => text).join();`;
+  await own.install({ slug: 'guard', code });
+  const session = async (more = {}) =>
+    (await own.call('POST', '/sessions', { agentId: 'a', key: 'k', ...more })).body.id;
+  const path = `/sessions/${await session()}`;
+  const messages = ['bad', 'good'].map((text) => ({ id: text, role: 'user', text }));
+  t.equal((await own.call('POST', `${path}/messages`, { messages })).status, 200);
+  t.match((await own.call('POST', `${path}/turns`, { id: 'bad', trigger: 'user' })).body, { action: 'cancel' });
+  const summarize = async () => (await own.call('POST', `${path}/compaction`, {})).body.summary;
+  t.match(await summarize(), /^good,.*cancelled.*: no$/, 'the veto itself is no secret');
+  await session({ strict: true });
+  t.match((await own.call('POST', `${path}/turns`, { id: 't', text: 'judged', trigger: 'user' })).body, {
+    state: 'open',
+  });
+  t.equal(await summarize(), 'judged', 'a strict session has only what hooks judged');
+});
