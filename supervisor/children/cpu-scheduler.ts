@@ -77,6 +77,8 @@ interface Measurement {
   at: number;
   need: ProcessorNeed;
   answered: number;
+  /** Whether it was CPU-bound when it was last classified, and has answered no call since. */
+  isBusy: boolean;
 }
 type Load = 'busy' | 'normal' | 'undecided';
 
@@ -86,8 +88,8 @@ interface AccountUse {
   /** CPU time of its children in this period. */
   usedMs: number;
   notLightUntil: number;
-  /** Whether a CPU-bound child had a call at the last update. */
-  hasBusyCall: boolean;
+  /** Whether a child was CPU-bound at the last update: one with a call, or one that computes without any. */
+  hasBusyChild: boolean;
   /** Until when installations that started or had a call count as running. */
   readonly runningUntil: Map<string, number>;
 }
@@ -106,15 +108,17 @@ export class CpuScheduler {
 
   /** Measures every child. Call it every `UPDATE_EVERY_MS`. `now`: milliseconds of a monotonic clock. */
   update(children: Iterable<ScheduledChild>, now: number): void {
-    for (const use of this.#uses.values()) use.hasBusyCall = false;
+    for (const use of this.#uses.values()) use.hasBusyChild = false;
     const all = [...children];
     for (const child of all) {
       const { installationId, accountId } = child.plugin;
       const use = this.#getUse(accountId, now);
       if (this.#measureIsBusy(child, use, now)) this.#penalties.set(installationId, now + PENALTY_MS);
-      if (child.running === 0) continue;
-      if (this.#isPenalized(installationId, now)) use.hasBusyCall = true;
-      use.runningUntil.set(installationId, now + OTHERS_RAN_MS);
+      const isRunning = child.running > 0;
+      // A call whose caller has left runs on until its deadline, and timers need no call.
+      if (this.#isPenalized(installationId, now) && (isRunning || this.#getMeasurement(child, now).isBusy))
+        use.hasBusyChild = true;
+      if (isRunning) use.runningUntil.set(installationId, now + OTHERS_RAN_MS);
     }
     for (const { plugin, child } of all) child.setCpuClasses(this.#classify(plugin, now));
     for (const [installationId, until] of this.#penalties) if (until <= now) this.#penalties.delete(installationId);
@@ -136,7 +140,7 @@ export class CpuScheduler {
   #classify({ installationId, accountId }: ScheduledPlugin, now: number): CpuClasses {
     const use = this.#getUse(accountId, now);
     const child = this.#isPenalized(installationId, now) ? 'idle' : 'normal';
-    if (use.hasBusyCall) return { child, account: this.#isOtherRunning(use, now) ? 'reduced' : 'idle' };
+    if (use.hasBusyChild) return { child, account: this.#isOtherRunning(use, now) ? 'reduced' : 'idle' };
     return { child, account: use.notLightUntil > now ? 'normal' : 'light' };
   }
 
@@ -159,7 +163,7 @@ export class CpuScheduler {
   #getUse(accountId: string, now: number): AccountUse {
     let use = this.#uses.get(accountId);
     if (!use) {
-      use = { periodEndsAt: now, usedMs: 0, notLightUntil: 0, hasBusyCall: false, runningUntil: new Map() };
+      use = { periodEndsAt: now, usedMs: 0, notLightUntil: 0, hasBusyChild: false, runningUntil: new Map() };
       this.#uses.set(accountId, use);
     }
     if (use.periodEndsAt <= now) Object.assign(use, { periodEndsAt: now + ACCOUNT_PERIOD_MS, usedMs: 0 });
@@ -170,7 +174,7 @@ export class CpuScheduler {
     const known = this.#measurements.get(child);
     if (known) return known;
     const need = child.child.processorNeed();
-    const fresh: Measurement = { phase: 'idle', at: now, need, answered: child.answered ?? 0 };
+    const fresh: Measurement = { phase: 'idle', at: now, need, answered: child.answered ?? 0, isBusy: false };
     this.#measurements.set(child, fresh);
     return fresh;
   }
@@ -180,6 +184,7 @@ export class CpuScheduler {
     const measurement = this.#getMeasurement(child, now);
     if (child.running === 0) {
       measurement.phase = 'idle';
+      if ((child.answered ?? 0) > measurement.answered) measurement.isBusy = false;
       return now - measurement.at >= IDLE_MEASURE_MS && this.#classifyLoad(child, measurement, use, now) === 'busy';
     }
     if (measurement.phase === 'measured') {
@@ -204,11 +209,16 @@ export class CpuScheduler {
     const isWaiting = hadMs < BUSY_SHARE * spanMs;
     const keepsBusy = hadMs >= BUSY_SHARE * (spanMs - waitedMs);
     const usualMinMs = isWaiting ? WAITING_BUSY_MIN_MS : BUSY_MIN_MS;
-    if (keepsBusy && hadMs < (child.busyMinMs ?? usualMinMs)) return 'undecided';
     const answered = (child.answered ?? 0) - measurement.answered;
     const hadShortCalls = isWaiting && hadMs <= SHORT_CALL_MS * answered;
+    if (keepsBusy && hadMs < (child.busyMinMs ?? usualMinMs)) {
+      // A crowd of endless loops that wait for each other takes seconds to become CPU-bound. Light, it would leave nothing to the rest.
+      if (hadMs >= BUSY_MIN_MS && !hadShortCalls && child.busyMinMs === undefined) use.notLightUntil = now + NOT_LIGHT_MS;
+      return 'undecided';
+    }
     this.#record(child, measurement, need, use, now);
-    return keepsBusy && !hadShortCalls ? 'busy' : 'normal';
+    measurement.isBusy = keepsBusy && !hadShortCalls;
+    return measurement.isBusy ? 'busy' : 'normal';
   }
 
   #record(
@@ -224,5 +234,5 @@ export class CpuScheduler {
   }
 }
 
-const isForgettable = ({ periodEndsAt, notLightUntil, hasBusyCall, runningUntil }: AccountUse, now: number): boolean =>
-  !hasBusyCall && runningUntil.size === 0 && Math.max(periodEndsAt, notLightUntil) <= now;
+const isForgettable = ({ periodEndsAt, notLightUntil, hasBusyChild, runningUntil }: AccountUse, now: number): boolean =>
+  !hasBusyChild && runningUntil.size === 0 && Math.max(periodEndsAt, notLightUntil) <= now;

@@ -92,10 +92,27 @@ t.test('loading is work: it counts as CPU-bound only after the time given', asyn
   t.same(one.decisions, [false, true]);
 });
 
-t.test('what spins without a call steps back too', async (t) => {
+t.test('what spins without a call steps back too, and so does its account', async (t) => {
   const one = actor('a');
-  new Stage().pass(2_000, [one, 1, 0]);
+  const stage = new Stage();
+  stage.pass(2_000, [one, 1, 0]);
   t.same(one.decisions, [false, true]);
+  t.equal(one.ofAccount.at(-1), 'idle');
+  stage.pass(8_000, [one, 0, 0]);
+  t.equal(one.ofAccount.at(-1), 'light', 'once it waits');
+});
+
+t.test('a hundred calls whose callers have left step back', async (t) => {
+  const left = Array.from({ length: 100 }, (_, index) => actor(`i-${index}`));
+  const stage = new Stage();
+  const pass = (ms: number) => stage.pass(ms, ...left.map((one): Need => [one, 0.02, 0.98]));
+  for (const one of left) one.running = 1;
+  pass(600);
+  t.strictSame(new Set(left.map(({ ofAccount }) => ofAccount.at(-1))), new Set(['normal']), 'before they are CPU-bound');
+  pass(3_000);
+  for (const one of left) one.running = 0;
+  pass(30_000);
+  t.strictSame(new Set(left.map(({ ofAccount }) => ofAccount.at(-1))), new Set(['idle']));
 });
 
 t.test('its successor starts behind, and everybody is forgiven in the end', async (t) => {
@@ -208,6 +225,7 @@ t.test('an account is in the idle class while only CPU-bound children run for it
   stage.pass(10_000, [spinning, 1, 0], [short, 0, 0]);
   t.equal(short.ofAccount.at(-1), 'idle');
   spinning.running = 0;
+  spinning.answered = 1;
   stage.pass(UPDATE_EVERY_MS, [spinning, 0, 0], [short, 0, 0]);
   t.equal(short.ofAccount.at(-1), 'normal');
   stage.pass(10_000, [spinning, 0, 0], [short, 0, 0]);
