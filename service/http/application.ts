@@ -14,6 +14,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { describeFieldFault } from '../../sdk/contract/field-faults.ts';
 import type { RequiredScopes } from '../identity/scopes.ts';
 import type { SignIn } from '../identity/sign-in.ts';
+import { RepeatedErrors } from '../telemetry/repeated-errors.ts';
 import { waitToBegin } from '../timing/loop-turns.ts';
 import { requireCaller, requireSignIn } from './authentication.ts';
 import type { ByteLimits } from './byte-budget.ts';
@@ -89,6 +90,11 @@ export function createServer(options: ServerOptions): FastifyInstance {
       },
     },
   });
+  const outages = new RepeatedErrors({
+    report: (error, count) => app.log.error({ err: error, count }, error.message),
+  });
+  app.decorate('outages', outages);
+  app.addHook('onClose', () => outages.close());
   app.setErrorHandler(answerError);
   answerUnknownRoutes(app);
   answerUnroutable(app.server);

@@ -6,6 +6,7 @@ import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import { Problem, type ProblemCode, type ProblemLocation } from '../../sdk/contract/errors.ts';
 import { PROBLEM_TYPE, type ProblemBody, problemBody } from '../../sdk/contract/problem-body.ts';
 import { InvalidTokenError, IssuerUnavailableError, WrongTokenError } from '../identity/tokens.ts';
+import type { RepeatedErrors } from '../telemetry/repeated-errors.ts';
 import { discardBody } from './body-reader.ts';
 
 /** Maximum number of error locations in one response. */
@@ -22,10 +23,17 @@ const FRAMEWORK: Readonly<Record<string, [ProblemCode, string]>> = {
   FST_ERR_BAD_URL: ['bad_request', 'The address is not a valid URL.'],
 };
 
-/** Problems that are logged for operators: the caller did nothing wrong. */
-const LOGGED: ReadonlySet<ProblemCode> = new Set(['internal', 'outcome_unknown', 'unavailable']);
+/** Problems of which each is logged for operators: the caller did nothing wrong. */
+const LOGGED: ReadonlySet<ProblemCode> = new Set(['internal', 'outcome_unknown']);
 
-/** Turns any thrown value into a problem that may be shown. The caller logs those of `LOGGED`. */
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** What made requests `unavailable`. An outage or an attack meets thousands a second, which would fill the log. */
+    readonly outages: RepeatedErrors;
+  }
+}
+
+/** Turns any thrown value into a problem that may be shown. `logUnexpected` logs those that operators should see. */
 export function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof WrongTokenError) return new Problem('unauthenticated', error.message);
@@ -142,6 +150,7 @@ function prepareAnswer(problem: Problem, error: unknown, request: FastifyRequest
 
 function logUnexpected(problem: Problem, error: unknown, request: FastifyRequest): void {
   // A client that leaves ends its call, which is then unavailable.
-  if (problem.code === 'unavailable' && request.raw.socket.destroyed) return;
+  if (problem.code === 'unavailable' && !request.raw.socket.destroyed)
+    request.server.outages.add(error instanceof Error ? error : problem);
   if (LOGGED.has(problem.code)) request.log.error({ err: error, requestId: request.id }, problem.message);
 }

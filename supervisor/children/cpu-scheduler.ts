@@ -213,7 +213,8 @@ export class CpuScheduler {
     const hadShortCalls = isWaiting && hadMs <= SHORT_CALL_MS * answered;
     if (keepsBusy && hadMs < (child.busyMinMs ?? usualMinMs)) {
       // A crowd of endless loops that wait for each other takes seconds to become CPU-bound. Light, it would leave nothing to the rest.
-      if (hadMs >= BUSY_MIN_MS && !hadShortCalls && child.busyMinMs === undefined) use.notLightUntil = now + NOT_LIGHT_MS;
+      if (hadMs >= BUSY_MIN_MS && !hadShortCalls && child.busyMinMs === undefined)
+        use.notLightUntil = now + NOT_LIGHT_MS;
       return 'undecided';
     }
     this.#record(child, measurement, need, use, now);

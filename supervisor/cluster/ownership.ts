@@ -288,7 +288,7 @@ export class Ownership {
   #extend(validUntil: number): void {
     this.#validUntil = validUntil;
     clearTimeout(this.#lapseTimer);
-    this.#lapseTimer = setTimeout(() => this.#lapse(), validUntil - performance.now()).unref();
+    this.#lapseTimer = setTimeout(() => this.#lapse(), Math.max(validUntil - performance.now(), 0)).unref();
   }
 
   /** Ends the children: from now on another supervisor may run them. */

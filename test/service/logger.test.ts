@@ -1,5 +1,7 @@
 /** What a process's log shows, and what never gets into it. */
 import t from 'tap';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { createServer } from '../../service/http/application.ts';
 import { withLogIds } from '../../service/telemetry/log-ids.ts';
 import { openLogger, REDACTED } from '../../service/telemetry/logger.ts';
 import { RepeatedErrors } from '../../service/telemetry/repeated-errors.ts';
@@ -61,4 +63,20 @@ t.test('an error of many requests is reported at once, and then in windows with 
   for (let topic = 0; topic < 30; topic += 1) last.add(new Error(`one of many ${topic}`));
   last.close();
   t.equal(reports.length, 3 + 20 + 2, 'many different ones share a count');
+});
+
+t.test('an outage that many requests meet is one line, and one more with their number', async (t) => {
+  const lines: string[] = [];
+  const logger = openLogger('test', 'info', { write: (line: string) => void lines.push(line) });
+  const app = createServer({ logger, bodyMaxBytes: 1_000, server: {} });
+  app.get('/', async () => {
+    throw new Problem('unavailable', 'The service is full. Retry after 1 s.', { retryAfter: 1 });
+  });
+  for (let request = 0; request < 50; request += 1) t.equal((await app.inject('/')).statusCode, 503);
+  t.equal(lines.length, 1);
+  await app.close();
+  t.strictSame(
+    lines.map((line) => JSON.parse(line)).map(({ msg, count }) => ({ msg, count })),
+    [1, 49].map((count) => ({ msg: 'The service is full. Retry after 1 s.', count })),
+  );
 });

@@ -108,7 +108,11 @@ t.test('a hundred calls whose callers have left step back', async (t) => {
   const pass = (ms: number) => stage.pass(ms, ...left.map((one): Need => [one, 0.02, 0.98]));
   for (const one of left) one.running = 1;
   pass(600);
-  t.strictSame(new Set(left.map(({ ofAccount }) => ofAccount.at(-1))), new Set(['normal']), 'before they are CPU-bound');
+  t.strictSame(
+    new Set(left.map(({ ofAccount }) => ofAccount.at(-1))),
+    new Set(['normal']),
+    'before they are CPU-bound',
+  );
   pass(3_000);
   for (const one of left) one.running = 0;
   pass(30_000);
