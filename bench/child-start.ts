@@ -20,7 +20,7 @@ const STARTS = 25;
 /** Number of children side by side; `CHILDREN=40 node bench/child-start.ts` starts more. */
 const HANDFUL = Number(process.env.CHILDREN ?? 8);
 /** Wait until an idle child has collected its start-up garbage. */
-const SETTLE_MS = 1_500;
+const SETTLE_MS = 11_000;
 const PLUGIN = 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + " Use metric units.";';
 
 const directory = mkdtempSync(join(tmpdir(), 'bulkhead-bench-'));

@@ -13,6 +13,10 @@ const DEADLINE_MS = 200;
 const GONE_WITHIN_MS = 100 + amount({ quick: 5_000, soak: 400 });
 
 const jail = await testJail(t);
+/** It has no call while the other tests run. */
+const idle = testChild(t, jail);
+await idle.load(bundleOf(toolOf('return 1;')));
+const idleBytes = idle.rss();
 
 t.test('load, call, configure, stop', async (t) => {
   const child = testChild(t, jail);
@@ -58,14 +62,6 @@ t.test('a promise whose own then throws is a failure of its handler', async (t) 
   await child.load(bundleOf(Object.entries(handlers).map(register).join('\n')));
   for (const name of Object.keys(handlers))
     t.match(await callTool(child, name), { outcome: 'failed', message: `from ${name}` });
-});
-
-t.test('an idle child gives the memory of its start back', async (t) => {
-  const child = testChild(t, jail);
-  await child.load(bundleOf(toolOf('return 1;')));
-  const loaded = child.rss();
-  await eventually(async () => child.rss() < loaded - MIB);
-  t.same(await callTool(child, 'run'), { outcome: 'answered', answer: 1 });
 });
 
 t.test('a stop lets running calls finish, within its grace', async (t) => {
@@ -441,4 +437,9 @@ t.test('a generator that yields a value that is not JSON is ended', async (t) =>
   const failed = await child.invoke(target, { request: {}, settings: {} }, options);
   t.match(failed, { outcome: 'failed', message: /BigInt/ });
   t.match(await callTool(child, 'ended'), { answer: 'ended' });
+});
+
+t.test('an idle child gives the memory of its start back', async (t) => {
+  await eventually(async () => idle.rss() < idleBytes - MIB);
+  t.same(await callTool(idle, 'run'), { outcome: 'answered', answer: 1 });
 });
