@@ -33,7 +33,7 @@ export async function addSummary(
 }
 
 /** Nothing vetoed. Of a strict session, `$3`, nothing either that no hook judged. */
-const MAY_BE_READ = `coalesce(judgement ->> 'outcome', '') <> 'cancelled' AND (NOT $3 OR role = 'tool' OR judgement IS NOT NULL)`;
+const MAY_BE_READ = `coalesce(judgement ->> 'outcome', '') <> 'cancelled' AND (NOT $3 OR judgement IS NOT NULL)`;
 
 const LIST_MODEL_MESSAGES = planOnce(`SELECT ${MESSAGE} FROM session_messages
   WHERE session_id = $1 AND role <> 'notice' AND ${MAY_BE_READ}
@@ -43,7 +43,7 @@ const LIST_MODEL_MESSAGES = planOnce(`SELECT ${MESSAGE} FROM session_messages
 /**
  * The newest messages that no summary replaces and a model may read, newest first: no notices, nothing vetoed.
  *
- * @param isStrict nothing either that no hook judged. Results of tools are judged before they are messages
+ * @param isStrict nothing either that no hook judged
  */
 export const listModelMessages = (
   db: Queryable,

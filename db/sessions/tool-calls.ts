@@ -6,7 +6,7 @@ import type { json, toolResult } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import { changeRows, findRow, listRows, planOnce, type Queryable } from '../postgres/rows.ts';
 import { hasStreamReaderSql, MESSAGES_ADDED } from './session-changes.ts';
-import { HOLD_TURN, type TurnKey } from './turns.ts';
+import { HOLD_TURN, type Judgement, type TurnKey } from './turns.ts';
 
 /** How long an answer is kept, hours. */
 const CALL_KEPT_HOURS = 24;
@@ -85,6 +85,7 @@ interface ToolMessage {
   readonly id: string;
   readonly text: string;
   readonly data: Readonly<Record<string, unknown>>;
+  readonly judgement: Judgement;
 }
 
 const ANSWER_CALL = planOnce(`WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
@@ -92,8 +93,8 @@ const ANSWER_CALL = planOnce(`WITH s AS (SELECT id, account_id FROM sessions WHE
     UPDATE tool_calls SET answer = $5, result_digest = $10, ended_at = now() FROM s
      WHERE session_id = s.id AND turn_id = $2 AND call_id = $3 AND digest = $4 AND answer IS NULL RETURNING s.account_id),
   added AS (
-    INSERT INTO session_messages (session_id, account_id, id, role, text, data)
-    SELECT $1, account_id, $6, 'tool', $7, $8 FROM answered WHERE $6::text IS NOT NULL
+    INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
+    SELECT $1, account_id, $6, 'tool', $7, $8, $11 FROM answered WHERE $6::text IS NOT NULL
     ON CONFLICT DO NOTHING RETURNING account_id)
   SELECT pg_notify($9, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')}`);
 
@@ -121,6 +122,7 @@ export async function answerCall(
     message === null ? null : JSON.stringify(message.data),
     MESSAGES_ADDED,
     resultDigest,
+    message === null ? null : JSON.stringify(message.judgement),
   ]);
 }
 

@@ -1,10 +1,12 @@
 /** The door of every tool call of an agent: `middleware.toolCall` judges it before, and `middleware.toolResult` its result. */
 import type { Session } from '../../db/sessions/sessions.ts';
+import type { Judgement } from '../../db/sessions/turns.ts';
 import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
-import { runSessionHook } from './hooks.ts';
+import { type HookAnswer, runSessionHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
 import { failedTool, readToolResult } from './tool-results.ts';
+import { toJudgement } from './turn-answers.ts';
 
 export interface ToolCall {
   readonly callId: string;
@@ -22,6 +24,14 @@ export interface JudgedResult {
   readonly arguments: unknown;
   /** False: a required plugin did not run, so the tool did not. The same call may pass later. */
   readonly isFinal: boolean;
+  /** What the plugins made of the result, or of a call that they stopped. */
+  readonly judgement: Judgement;
+}
+
+/** A result that plugins withhold is replaced by the host's words. A model needs those, so no prompt leaves them out as cancelled. */
+function judgeReplaced(hook: string, answer: HookAnswer): Judgement {
+  const judgement = toJudgement(hook, answer);
+  return answer.cancel ? { ...judgement, outcome: 'changed' } : judgement;
 }
 
 /**
@@ -38,11 +48,7 @@ export async function callBetweenHooks(
   const passed = await judgeCall(services, session, call);
   if ('result' in passed) return passed;
   if (call.signal?.aborted)
-    return {
-      result: failedTool('The call was aborted before the tool ran.'),
-      arguments: passed.arguments,
-      isFinal: true,
-    };
+    return { ...passed, result: failedTool('The call was aborted before the tool ran.'), isFinal: true };
   const started = performance.now();
   const result = await run(passed.arguments);
   const durationMs = Math.round(performance.now() - started);
@@ -51,7 +57,7 @@ export async function callBetweenHooks(
       throw describeUnjudged(call.name, error);
     },
   );
-  return { result: judged, arguments: passed.arguments, isFinal: true };
+  return { ...judged, arguments: passed.arguments, isFinal: true };
 }
 
 /** The tool has run, so the failure must not look like one after which the same call may be made again. */
@@ -66,21 +72,16 @@ export async function judgeCall(
   services: SessionServices,
   session: Session,
   { callId: id, name, arguments: args, noticeId }: ToolCall,
-): Promise<Pick<JudgedResult, 'arguments'> | JudgedResult> {
+): Promise<Pick<JudgedResult, 'arguments' | 'judgement'> | JudgedResult> {
   const call = { id, name, arguments: args };
-  const { cancel, context } = await runSessionHook(
-    services,
-    session,
-    'middleware.toolCall',
-    { call },
-    'agent',
-    noticeId,
-  );
+  const answer = await runSessionHook(services, session, 'middleware.toolCall', { call }, 'agent', noticeId);
+  const { cancel, context } = answer;
+  const judgement = judgeReplaced('toolCall', answer);
   if (cancel) {
     const result = failedTool(describeCancel(cancel.by.displayName, cancel.reason));
-    return { result, arguments: args, isFinal: cancel.cause === 'plugin' };
+    return { result, arguments: args, isFinal: cancel.cause === 'plugin', judgement };
   }
-  return { arguments: (context as { call: typeof call }).call.arguments };
+  return { arguments: (context as { call: typeof call }).call.arguments, judgement };
 }
 
 /** The result that the agent may read. The tool has run, so a required plugin that did not judge it withholds it for good. */
@@ -90,8 +91,8 @@ export async function judgeResult(
   { callId: id, name, arguments: args, noticeId }: ToolCall,
   result: ToolResult,
   durationMs: number,
-): Promise<ToolResult> {
-  const { cancel, context, trace } = await runSessionHook(
+): Promise<Pick<JudgedResult, 'result' | 'judgement'>> {
+  const answer = await runSessionHook(
     services,
     session,
     'middleware.toolResult',
@@ -99,7 +100,13 @@ export async function judgeResult(
     'agent',
     noticeId,
   );
-  if (cancel) return failedTool(`The tool ran, but ${cancel.by.displayName} withheld its result: ${cancel.reason}`);
-  if (!trace.some(({ outcome }) => outcome === 'changed')) return result;
-  return readToolResult(name, (context as { result: ToolResult }).result, services.toolResultBytes);
+  const { cancel, context, trace } = answer;
+  const judgement = judgeReplaced('toolResult', answer);
+  if (cancel) {
+    const withheld = `The tool ran, but ${cancel.by.displayName} withheld its result: ${cancel.reason}`;
+    return { result: failedTool(withheld), judgement };
+  }
+  if (!trace.some(({ outcome }) => outcome === 'changed')) return { result, judgement };
+  const changed = (context as { result: ToolResult }).result;
+  return { result: readToolResult(name, changed, services.toolResultBytes), judgement };
 }

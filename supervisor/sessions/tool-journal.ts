@@ -12,7 +12,7 @@ import {
   handCall,
   releaseCall,
 } from '../../db/sessions/tool-calls.ts';
-import { findTurn, holdTurn, type TurnKey } from '../../db/sessions/turns.ts';
+import { findTurn, holdTurn, type Judgement, type TurnKey } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import type { Json, ToolResult } from '../../sdk/session/api-types.ts';
@@ -99,7 +99,7 @@ async function makeCall(
 }
 
 /** An answer, and the arguments that the tool got. */
-interface MadeCall extends Pick<JudgedResult, 'arguments' | 'isFinal'> {
+interface MadeCall extends Pick<JudgedResult, 'arguments' | 'isFinal' | 'judgement'> {
   readonly answer: CallAnswer;
 }
 
@@ -124,9 +124,12 @@ async function readAnswer(
   } catch (error) {
     if (!(error instanceof Problem) || error.code === 'unavailable') throw error;
     const problem = { code: error.code, detail: error.message, errors: error.errors };
-    return { answer: { problem }, arguments: args, isFinal: true };
+    return { answer: { problem }, arguments: args, isFinal: true, judgement: OF_THE_HOST };
   }
 }
+
+/** The host's own text: no plugin had a part in it. */
+const OF_THE_HOST: Judgement = { hook: 'toolResult', outcome: 'unchanged', asked: 0, by: [], reason: null };
 
 const findToolOfCall = async (
   services: SessionServices,
@@ -154,7 +157,7 @@ async function saveAnswer(
 
 function toToolMessage(
   { turnId, callId }: CallKey,
-  { name, arguments: args }: Pick<ToolRequest, 'name' | 'arguments'>,
+  { name, arguments: args, judgement }: Pick<MadeCall, 'arguments' | 'judgement'> & Pick<ToolRequest, 'name'>,
   answer: CallAnswer,
 ) {
   const result = readResult(answer);
@@ -163,6 +166,7 @@ function toToolMessage(
     id: randomUUIDv7(),
     text: text.slice(0, TEXT_MAX_CHARS).toWellFormed(),
     data: { turnId, callId, tool: name, arguments: args, isError: result.isError },
+    judgement,
   };
 }
 
@@ -188,7 +192,7 @@ async function readKnownCall(
   const tool = await findToolOfCall(services, session, request).catch(() => null);
   if (tool && isRepeatable(tool)) return null;
   const answer = { result: INTERRUPTED };
-  await saveAnswer(services, key, answer, toToolMessage(key, request, answer));
+  await saveAnswer(services, key, answer, toToolMessage(key, { ...request, judgement: OF_THE_HOST }, answer));
   return answer;
 }
 
@@ -221,12 +225,12 @@ export async function answerOwnCall(
     const noticeId = createNoticeId(turn.turnId, callId);
     const passed = await judgeResult(services, session, { ...judged, noticeId }, result, durationMs);
     await services.faultPoint('call.judged');
-    const answer = { result: passed };
-    const { data, ...message } = toToolMessage(key, judged, answer);
+    const answer = { result: passed.result };
+    const { data, ...message } = toToolMessage(key, { ...judged, judgement: passed.judgement }, answer);
     // The adapters replace what their frameworks remember of it.
     const marked = { ...message, data: { ...data, performedBy: 'runtime' } };
     await saveAnswer(services, key, answer, marked, resultDigest);
-    return passed;
+    return passed.result;
   });
 }
 

@@ -260,7 +260,7 @@ t.test('a strict session takes only what was judged, and says how', async (t) =>
   const { id } = (await start(false)).body;
   const append = (role: string) =>
     fixture.call('POST', `/sessions/${id}/messages`, { messages: [{ role, text: 'unjudged' }] });
-  t.equal((await append('user')).status, 200);
+  for (const role of ['user', 'tool']) t.equal((await append(role)).status, 200);
   t.match((await start(true)).body, { id, strict: true });
   t.match((await start(false)).body, { strict: true }, 'it stays strict');
   for (const [role, route] of [
@@ -293,8 +293,10 @@ t.test('a strict session takes only what was judged, and says how', async (t) =>
   const messages = await transcript(fixture, id);
   t.same(
     messages.map(({ role, text }) => (role === 'tool' ? role : text)),
-    ['unjudged', 'hello', 'posted', 'sent', 'tool', 'hi'],
+    ['unjudged', 'tool', 'hello', 'posted', 'sent', 'tool', 'hi'],
   );
+  const judgements = messages.filter(({ role }) => role === 'tool').map(({ judgement }) => judgement ?? null);
+  t.same(judgements, [null, { hook: 'toolResult', outcome: 'unchanged', asked: 0, by: [], reason: null }]);
   const sent = messages.find(({ text }) => text === 'sent')?.id ?? '';
   await turn('POST', '', { id: sent, trigger: 'agent' });
   t.same(await prompted(sent), ['hello', 'sent', 'tool', 'hi'], 'opening its turn has it judged');
