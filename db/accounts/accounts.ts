@@ -1,7 +1,7 @@
 /** Accounts: one per issuer and subject of a token, created when first seen. */
 
 import { randomUUID, randomUUIDv7 } from 'node:crypto';
-import type { Pool } from 'pg';
+import type { ClientBase, Pool } from 'pg';
 import type { Page } from '../postgres/cursors.ts';
 import { notifyAccountChanged } from '../postgres/notifications.ts';
 import { inTransaction } from '../postgres/pool.ts';
@@ -119,3 +119,9 @@ const findAccount = (db: Queryable, subject: string, issuer: string): Promise<Ac
 
 export const setOperator = async (db: Queryable, id: string, operator: boolean): Promise<void> =>
   void (await changeRows(db, 'UPDATE accounts SET operator = $2 WHERE id = $1', [id, operator]));
+
+/** Locks the account's row until the transaction ends, so that concurrent writers cannot exceed one of its limits together. */
+export async function lockAccount(tx: ClientBase, id: string): Promise<void> {
+  // NO KEY: rows that only refer to the account (sessions, plugins) can still be written.
+  await tx.query('SELECT 1 FROM accounts WHERE id = $1 FOR NO KEY UPDATE', [id]);
+}

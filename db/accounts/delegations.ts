@@ -6,6 +6,7 @@ import { notifyAccountChanged } from '../postgres/notifications.ts';
 import { inTransaction } from '../postgres/pool.ts';
 import { changeRows, findRow, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 import { recordAccountAction } from './account-actions.ts';
+import { lockAccount } from './accounts.ts';
 import { recordToken } from './issued-tokens.ts';
 
 export interface DelegationFields {
@@ -43,6 +44,7 @@ export function addDelegation(
   most: number,
 ): Promise<Delegation | null> {
   return inTransaction(pool, async (tx) => {
+    await lockAccount(tx, accountId);
     const added = await findRow<Delegation>(
       tx,
       `INSERT INTO delegations (id, account_id, name, issuer, subject, scopes)

@@ -3,7 +3,9 @@ import { randomUUIDv7 } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { SecretKeys } from '../files/secrets.ts';
 import type { Page } from '../postgres/cursors.ts';
+import type { Transaction } from '../postgres/pool.ts';
 import { changeRows, findRow, listRows, type PageQuery, type Queryable, readPositionPage } from '../postgres/rows.ts';
+import { lockAccount } from './accounts.ts';
 import { throwQuotaProblem } from './usage.ts';
 
 export interface SshLogin {
@@ -58,15 +60,16 @@ export const findSshHost = (db: Queryable, { accountId, hostId }: SshHostKey): P
 
 /** @returns null: there are `most` hosts, or one has the id @throws Problem `quota_exceeded` */
 export async function insertSshHost(
-  db: Queryable,
+  tx: Transaction,
   keys: SecretKeys,
   { accountId, hostId }: SshHostKey,
   { name, address, port, user, hostKeys, login }: SshHostFields & { readonly login: SshLogin },
   most: number,
 ): Promise<SshHostRow | null> {
   const { keyId, sealed } = await keys.seal(nameOwner(accountId), hostId, JSON.stringify(login));
+  await lockAccount(tx, accountId);
   return findRow<SshHostRow>(
-    db,
+    tx,
     `INSERT INTO ssh_hosts (account_id, id, revision, name, address, port, user_name, host_keys, login, key_id, sealed)
      SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11
       WHERE (SELECT count(*) FROM ssh_hosts WHERE account_id = $1) < $12

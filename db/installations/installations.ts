@@ -3,6 +3,7 @@
 import { randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
 import type { Manifest } from '../../sdk/contract/manifest.ts';
+import { lockAccount } from '../accounts/accounts.ts';
 import type { Visibility } from '../catalog/plugins.ts';
 import type { VersionStatus } from '../catalog/versions.ts';
 import type { Channel } from '../channels/channels.ts';
@@ -140,8 +141,7 @@ export async function lockAccountInstallations(
   tx: ClientBase,
   accountId: string,
 ): Promise<{ count: number; lastHookOrder: number }> {
-  // NO KEY: rows that only refer to the account (sessions, plugins) can still be written.
-  await tx.query('SELECT 1 FROM accounts WHERE id = $1 FOR NO KEY UPDATE', [accountId]);
+  await lockAccount(tx, accountId);
   const found = await tx.query<{ count: number; lastHookOrder: number }>(
     `SELECT count(*)::int AS count, coalesce(max(i.hook_order), 0) AS "lastHookOrder"
        FROM installations i WHERE i.account_id = $1 AND ${LIVE}`,

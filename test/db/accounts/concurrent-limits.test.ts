@@ -1,0 +1,49 @@
+/** What an account may have at most, it has at most also where requests come at once. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { recordAccountAction } from '../../../db/accounts/account-actions.ts';
+import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
+import { addDelegation } from '../../../db/accounts/delegations.ts';
+import { insertSshHost } from '../../../db/accounts/ssh-hosts.ts';
+import { openSecretKeys } from '../../../db/files/secrets.ts';
+import { inTransaction } from '../../../db/postgres/pool.ts';
+import { temporaryFolder, testDatabase } from '../../runner/harness.ts';
+
+const MOST = 1;
+const { pool } = await testDatabase(t);
+const { id: accountId } = await findOrCreateAccount(pool, 'ann');
+const keys = await openSecretKeys(await temporaryFolder(t));
+
+/** Each adds a thing of that name, and records it in the same transaction. */
+const adds: Readonly<Record<string, (name: string) => Promise<unknown>>> = {
+  'services that act for the account': (name) =>
+    addDelegation(
+      pool,
+      { accountId, tokenId: null },
+      { name, issuer: 'https://idp.example', subject: name, scopes: ['account:read'] },
+      MOST,
+    ),
+  'SSH hosts': (name) =>
+    inTransaction(pool, async (tx) => {
+      const fields = { name, address: 'host.example', port: 22, user: 'ann', hostKeys: [], login: { password: 'x' } };
+      const made = await insertSshHost(tx, keys, { accountId, hostId: name }, fields, MOST);
+      const action = { accountId, action: 'ssh-host.add', subject: name, detail: null, tokenId: null, actor: null };
+      if (made) await recordAccountAction(tx, action);
+      return made;
+    }),
+};
+
+for (const [things, add] of Object.entries(adds))
+  t.test(things, async (t) => {
+    const holder = await pool.connect();
+    await holder.query('BEGIN');
+    // Nothing is recorded until both have counted what there is, or wait for each other.
+    await holder.query('LOCK TABLE account_actions IN ACCESS EXCLUSIVE MODE');
+    const adding = Promise.all([add('first'), add('second')]);
+    const waiting = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+    while ((await pool.query(waiting)).rows.length < 2) await sleep(5);
+    await holder.query('ROLLBACK');
+    holder.release();
+    const added = (await adding).filter((thing) => thing !== null);
+    t.equal(added.length, MOST);
+  });
