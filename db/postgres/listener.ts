@@ -9,6 +9,8 @@ const RECONNECT_FIRST_MS = 100;
 const RECONNECT_MAX_MS = 5_000;
 /** Detects a connection that died without a FIN. Milliseconds. */
 const HEARTBEAT_MS = 10_000;
+/** The statements of the connection take a millisecond: one that is not answered in this time never will be. Milliseconds. */
+const RESPONSE_MS = 5_000;
 /** A notification to the process itself takes a millisecond. Milliseconds. */
 const ROUND_TRIP_MS = 5_000;
 /** Delay before a lock that a running transaction holds is tried again. Milliseconds. */
@@ -24,6 +26,12 @@ interface Subscriber {
   /** Notifications may have been missed: treat everything as changed. */
   onReconnect(): void;
 }
+/** A channel of the server. */
+interface Channel {
+  readonly subscribers: Set<Subscriber>;
+  /** Resolves when the server listens, or when the connection is lost: the next one listens as well. */
+  readonly listening: Promise<void>;
+}
 export interface Listener {
   /** Subscribes to a channel. Resolves when the server listens. */
   listen(channel: string, subscriber: Subscriber): Promise<Subscription>;
@@ -35,7 +43,7 @@ export interface Listener {
   isConnected(): boolean;
   /**
    * Resolves when this process was notified of all transactions that have ended, so that its caches know what it has changed.
-   * Without a connection, at once: the next one treats everything as changed.
+   * Without a connection, at once: the next one treats everything as changed. A connection that does not respond is given up.
    */
   catchUp(): Promise<void>;
   close(): Promise<void>;
@@ -47,14 +55,16 @@ export interface Listener {
  * @param pool sends a notification, to check that it arrives
  * @param onError called on each loss of the connection; the listener reconnects automatically
  * @param session supplies server and role; default: the pool
+ * @param responseMs time after which a connection that does not respond is lost
  * @throws Error when notifications do not arrive, as behind a pooler in transaction mode
  */
 export async function openListener(
   pool: Pool,
   onError: (error: Error) => void,
   session: SessionSource = pool,
+  responseMs: number = RESPONSE_MS,
 ): Promise<Listener> {
-  const connection = new ListeningConnection(session, onError);
+  const connection = new ListeningConnection(session, onError, responseMs);
   await connection.open();
   try {
     await requireNotifications(pool, connection);
@@ -93,7 +103,8 @@ async function requireNotifications(pool: Pool, listener: Listener): Promise<voi
 class ListeningConnection implements Listener {
   readonly #session: SessionSource;
   readonly #onError: (error: Error) => void;
-  readonly #subscribers = new Map<string, Set<Subscriber>>();
+  readonly #responseMs: number;
+  readonly #channels = new Map<string, Channel>();
   /** Names of the locks that this session holds. */
   readonly #held = new Set<{ readonly name: string }>();
   #client: Client | null = null;
@@ -102,9 +113,10 @@ class ListeningConnection implements Listener {
   #failures = 0;
   #closed = false;
 
-  constructor(session: SessionSource, onError: (error: Error) => void) {
+  constructor(session: SessionSource, onError: (error: Error) => void, responseMs: number) {
     this.#session = session;
     this.#onError = onError;
+    this.#responseMs = responseMs;
   }
 
   isConnected(): boolean {
@@ -122,7 +134,7 @@ class ListeningConnection implements Listener {
       const restored = new Set<unknown>();
       for (let before = -1; before < restored.size; ) {
         before = restored.size;
-        for (const channel of this.#subscribers.keys()) {
+        for (const channel of this.#channels.keys()) {
           if (!restored.has(channel)) await client.query(`LISTEN ${client.escapeIdentifier(channel)}`);
           restored.add(channel);
         }
@@ -138,25 +150,36 @@ class ListeningConnection implements Listener {
     if (this.#closed) return client.end();
     this.#client = client;
     this.#failures = 0;
-    this.#heartbeat = setInterval(() => this.#checkConnection(client), HEARTBEAT_MS).unref();
+    this.#heartbeat = setInterval(() => void this.#checkConnection(client), HEARTBEAT_MS).unref();
   }
 
-  async listen(channel: string, subscriber: Subscriber): Promise<Subscription> {
-    const known = this.#subscribers.get(channel);
-    if (known) known.add(subscriber);
-    else {
-      this.#subscribers.set(channel, new Set([subscriber]));
-      await this.#client?.query(`LISTEN ${this.#client.escapeIdentifier(channel)}`);
+  async listen(name: string, subscriber: Subscriber): Promise<Subscription> {
+    let channel = this.#channels.get(name);
+    if (!channel) {
+      channel = { subscribers: new Set(), listening: this.#beginListening(name) };
+      this.#channels.set(name, channel);
     }
-    return { close: () => this.#unsubscribe(channel, subscriber) };
+    channel.subscribers.add(subscriber);
+    await channel.listening;
+    return { close: () => this.#unsubscribe(name, subscriber) };
   }
 
-  async #unsubscribe(channel: string, subscriber: Subscriber): Promise<void> {
-    const group = this.#subscribers.get(channel);
-    if (group?.delete(subscriber) !== true || group.size > 0) return;
-    this.#subscribers.delete(channel);
+  async #beginListening(name: string): Promise<void> {
+    const client = this.#client;
+    await client?.query(`LISTEN ${client.escapeIdentifier(name)}`).catch((error: unknown) => {
+      // A connection that is lost meanwhile listens when it is back.
+      if (this.#client !== client) return;
+      this.#channels.delete(name);
+      throw error;
+    });
+  }
+
+  async #unsubscribe(name: string, subscriber: Subscriber): Promise<void> {
+    const channel = this.#channels.get(name);
+    if (channel?.subscribers.delete(subscriber) !== true || channel.subscribers.size > 0) return;
+    this.#channels.delete(name);
     // A lost connection listens no more.
-    await this.#client?.query(`UNLISTEN ${this.#client.escapeIdentifier(channel)}`).catch(() => undefined);
+    await this.#client?.query(`UNLISTEN ${this.#client.escapeIdentifier(name)}`).catch(() => undefined);
   }
 
   async holdShared(name: string): Promise<Subscription> {
@@ -180,7 +203,7 @@ class ListeningConnection implements Listener {
 
   async catchUp(): Promise<void> {
     // The server sends notifications before it answers the next statement. A connection that is lost has nothing to catch up.
-    await this.#client?.query('SELECT').catch(() => undefined);
+    if (this.#client) await this.#checkConnection(this.#client);
   }
 
   async close(): Promise<void> {
@@ -193,22 +216,24 @@ class ListeningConnection implements Listener {
   }
 
   #deliver({ channel, payload = '' }: Notification): void {
-    for (const subscriber of this.#subscribers.get(channel) ?? []) subscriber.onNotification(payload);
+    for (const subscriber of this.#channels.get(channel)?.subscribers ?? []) subscriber.onNotification(payload);
   }
 
-  #checkConnection(client: Client): void {
+  /** Resolves when the server has answered, or the connection is lost. */
+  async #checkConnection(client: Client): Promise<void> {
     const timer = setTimeout(
       () => this.#handleLoss(client, new Error('The LISTEN connection does not respond')),
-      HEARTBEAT_MS / 2,
+      this.#responseMs,
     );
-    client
-      .query<{ standby: boolean }>('SELECT pg_is_in_recovery() AS standby')
-      .then(({ rows }) => {
-        // A standby delivers no notifications, and its connections survive a failover.
-        if (rows[0]?.standby === true) this.#handleLoss(client, new Error('The LISTEN connection leads to a standby'));
-      })
-      .catch((error: Error) => this.#handleLoss(client, error))
-      .finally(() => clearTimeout(timer));
+    try {
+      const { rows } = await client.query<{ standby: boolean }>('SELECT pg_is_in_recovery() AS standby');
+      // A standby delivers no notifications, and its connections survive a failover.
+      if (rows[0]?.standby === true) this.#handleLoss(client, new Error('The LISTEN connection leads to a standby'));
+    } catch (error) {
+      this.#handleLoss(client, error as Error);
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   #handleLoss(client: Client, error: Error): void {
@@ -231,7 +256,8 @@ class ListeningConnection implements Listener {
   }
 
   #notifyReconnected(): void {
-    for (const group of this.#subscribers.values()) for (const subscriber of group) subscriber.onReconnect();
+    for (const { subscribers } of this.#channels.values())
+      for (const subscriber of subscribers) subscriber.onReconnect();
   }
 }
 

@@ -1,4 +1,6 @@
 /** Queues, the listener and what is built on them, against a real PostgreSQL. */
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import t from 'tap';
 import { recordEvent } from '../../../db/installations/events.ts';
 import { answerIntrospection, findIntrospection, requestIntrospection } from '../../../db/jobs/introspections.ts';
@@ -224,3 +226,56 @@ t.test('the first sends need no connection besides that of their transaction', a
   const { rows } = await pool.query(`SELECT 1 FROM pgboss.job WHERE name = 'uninstall'`);
   t.equal(rows.length, clients.length);
 });
+
+t.test('a channel that the server refuses has no subscriber, and keeps no connection from coming back', async (t) => {
+  const { pool } = await testDatabase(t);
+  const listener = await openListener(pool, onError);
+  t.teardown(() => listener.close());
+  const listening = `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'UNLISTEN%'`;
+  const [{ pid }] = (await pool.query(listening)).rows;
+  const subscriber = { onNotification: onError, onReconnect: onError };
+  const asked = [listener.listen('', subscriber), listener.listen('', subscriber)];
+  for (const one of asked) await t.rejects(one, /zero-length/);
+  await t.rejects(listener.listen('', subscriber), /zero-length/, 'nor later');
+  const { promise: isBack, resolve } = Promise.withResolvers<void>();
+  await listener.listen('good', { onNotification: onError, onReconnect: resolve });
+  await pool.query('SELECT pg_terminate_backend($1)', [pid]);
+  await isBack;
+  t.ok(listener.isConnected());
+});
+
+/** Passes connections on to the server until `cut`: then it keeps them open, and nothing comes through. */
+async function openLink(t: Teardown, url: string) {
+  const { hostname, port } = new URL(url);
+  const sockets: Socket[] = [];
+  const link = createServer((client) => {
+    const server = connect(Number(port), hostname);
+    for (const socket of [client, server]) sockets.push(socket.on('error', onError));
+    client.pipe(server).pipe(client);
+  }).listen(0, '127.0.0.1');
+  await once(link, 'listening');
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy();
+    link.close();
+  });
+  const linked = new URL(url);
+  linked.host = `127.0.0.1:${(link.address() as AddressInfo).port}`;
+  return { url: linked.href, cut: () => sockets.forEach((socket) => void socket.unpipe().pause()) };
+}
+
+t.test(
+  'a link that is cut without a word holds up a request for one time limit, not until the next heartbeat',
+  async (t) => {
+    const { pool, url } = await testDatabase(t);
+    const link = await openLink(t, url);
+    const { promise: isLost, resolve } = Promise.withResolvers<Error>();
+    const listener = await openListener(pool, resolve, { options: { connectionString: link.url } }, 100);
+    t.teardown(() => listener.close());
+    link.cut();
+    const startedAt = performance.now();
+    await listener.catchUp();
+    const ms = performance.now() - startedAt;
+    t.match(await isLost, { message: 'The LISTEN connection does not respond' });
+    t.ok(ms < 9_000, `${ms} ms`);
+  },
+);
