@@ -28,8 +28,10 @@ const FIRST_FD = 3;
  */
 export function listenOptions(
   name: 'service' | 'operations',
-  address: { readonly host: string; readonly port: number },
+  { host, port }: { readonly host: string; readonly port: number },
 ): { readonly host: string; readonly port: number; readonly fd?: number } {
+  // Of this name alone, the framework serves every address, on servers of its own that have none of our limits.
+  const address = { host: host === 'localhost' ? '127.0.0.1' : host, port };
   const { LISTEN_FDS, LISTEN_FDNAMES = '' } = process.env;
   const index = LISTEN_FDNAMES.split(':').indexOf(name);
   if (LISTEN_FDS === undefined || index < 0 || index >= Number(LISTEN_FDS)) return address;

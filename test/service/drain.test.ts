@@ -4,7 +4,8 @@ import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { ConnectionDrain } from '../../service/lifecycle/drain.ts';
+import { createServer as createLimitedServer } from '../../service/http/application.ts';
+import { ConnectionDrain, listenOptions } from '../../service/lifecycle/drain.ts';
 
 const TIMES = { handover: { idleMs: 300, requestsMs: 900 }, alone: { idleMs: 50, requestsMs: 100 } };
 /** For tests of what ends earlier, also on a busy machine. */
@@ -132,3 +133,12 @@ t.test('where no other process serves it takes less time, also when that is know
 
 const closeServer = (server: Server): Promise<string> =>
   new Promise((resolve) => void server.close(() => resolve('closed')));
+
+t.test('localhost is one address, served by the one server that is drained and limited', async (t) => {
+  const options = listenOptions('service', { host: 'localhost', port: 0 });
+  t.same(options, { host: '127.0.0.1', port: 0 });
+  const app = createLimitedServer({ bodyMaxBytes: 1, server: {} });
+  t.teardown(() => app.close());
+  await app.listen(options);
+  t.same(app.addresses(), [app.server.address()]);
+});
