@@ -12,7 +12,7 @@ import { readJsonBodies } from '../service/http/json-body.ts';
 import { createServer } from '../service/http/node-http.ts';
 import { documentRoutes } from '../service/http/openapi.ts';
 import { PlaceLimiter } from '../service/http/place-limiter.ts';
-import { type AccountLimits, limitAccounts, limitAnonymous } from '../service/http/rate-limits.ts';
+import { type AccountLimits, limitAccounts, limitAnonymous, parseNetwork } from '../service/http/rate-limits.ts';
 import type { ConsoleSessions } from '../service/identity/console-sessions.ts';
 import { REST_SCOPES } from '../service/identity/scopes.ts';
 import type { SignIn } from '../service/identity/sign-in.ts';
@@ -48,7 +48,7 @@ const API_PREFIX = '/api';
 const BODY_MAX_BYTES = MIB;
 /** One account may have one of the largest file lists in flight and some calls beside it. */
 const BODIES_IN_FLIGHT = { processBytes: 128 * MIB, accountBytes: 24 * MIB };
-/** For requests without a token, whose bodies have at most 32 KiB. `accountBytes` is the share of one client address. */
+/** For requests without a token, whose bodies have at most 32 KiB. `accountBytes` is the share of one client network. */
 const ANONYMOUS_BODIES_IN_FLIGHT = { processBytes: 16 * MIB, accountBytes: 4 * MIB };
 const UPLOAD_RETRY_AFTER_S = 5;
 /** Long enough for an upload of 256 MB over a slow line. Milliseconds. */
@@ -135,7 +135,7 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   const site = describeConsole(publicUrl, deps.cookieDomain);
   await app.register((scope) => accountScope(scope, deps, site), { prefix: API_PREFIX });
   const anonymousScope = async (scope: FastifyInstance) => {
-    readJsonBodies(scope, ANONYMOUS_BODIES_IN_FLIGHT, ({ ip }) => ip);
+    readJsonBodies(scope, ANONYMOUS_BODIES_IN_FLIGHT, ({ ip }) => parseNetwork(ip));
     limitAnonymous(scope, limits.anonymous);
     const facts = deps.signInFacts ?? { sessionApiUrl: null, oidc: null };
     await scope.register(signInRoutes(facts, deps.consoleSessions, site));

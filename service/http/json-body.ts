@@ -37,7 +37,7 @@ declare module 'fastify' {
  * Replaces Fastify's JSON parser and removes the one for `text/plain`, so that anything else is 415.
  *
  * @param inFlight limits bodies from their first byte to the end of their response
- * @param findSender whose share of the budget a request uses: its account, or its address where requests need no token
+ * @param findSender whose share of the budget a request uses: its account, or its network where requests need no token
  */
 export function readJsonBodies(
   app: FastifyInstance,

@@ -76,8 +76,8 @@ function takeToken(bucket: TokenBucket, reply: FastifyReply, limit: number, rule
   throw new Problem('rate_limited', `Rate limit exceeded: ${rule}. Retry after ${retryAfter} s.`, { retryAfter });
 }
 
-/** Returns the key under which an address is counted. */
-function parseNetwork(address: string): string {
+/** Returns the key under which an address is counted, of requests and of what they send. */
+export function parseNetwork(address: string): string {
   if (!ipaddr.isValid(address)) return address.slice(0, ADDRESS_MAX);
   const parsed = ipaddr.process(address);
   if (parsed instanceof ipaddr.IPv6) return parsed.parts.slice(0, IPV6_NETWORK_GROUPS).join(':');

@@ -1,9 +1,11 @@
 /** What happens when there is too much of something, or something is away. */
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { saveUsageLimits } from '../../../db/accounts/usage.ts';
+import { KIB } from '../../../sdk/contract/limits.ts';
 import { processTree } from '../../deploy/process-tree.ts';
 import { killProcess } from '../../runner/harness.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
@@ -125,6 +127,33 @@ t.test('public routes are limited by address', async (t) => {
   t.equal((await request('/api/sign-in')).status, 200);
   t.equal((await request('/api/sign-in')).status, 429);
   t.equal((await ann.get('/me')).status, 200);
+});
+
+t.test('bodies without a token are counted by network, too', async (t) => {
+  const api = await startApiFixture(t, { introspect });
+  const headers = { 'content-type': 'application/json', 'transfer-encoding': 'chunked' };
+  const signIn = async (remoteAddress: string, pieces: AsyncIterable<Buffer> | Iterable<Buffer>) => {
+    const payload = Readable.from(pieces);
+    return await api.app.inject({ method: 'POST', url: '/api/sign-in', remoteAddress, headers, payload });
+  };
+  const { promise: over, resolve: end } = Promise.withResolvers<void>();
+  const answers: Promise<unknown>[] = [];
+  // One network may have 4 MiB in flight.
+  for (let host = 1; host <= 128; host += 1) {
+    const { promise: isRead, resolve } = Promise.withResolvers<void>();
+    const sendHalf = async function* () {
+      yield Buffer.alloc(32 * KIB, ' ');
+      resolve();
+      await over;
+    };
+    answers.push(signIn(`2001:db8::${host.toString(16)}`, sendHalf()));
+    await isRead;
+  }
+  const further = [Buffer.from('{}')];
+  t.match((await signIn('2001:db8::ffff', further)).json(), { status: 429, code: 'rate_limited', detail: /4 MiB/ });
+  t.equal((await signIn('2001:db8:0:1::1', further)).statusCode, 400, 'another network is not held up');
+  end();
+  await Promise.all(answers);
 });
 
 t.test('security headers restrict the page and other origins', async (t) => {
