@@ -5,13 +5,20 @@ import type { Multipart } from '@fastify/multipart';
 import type { FastifyRequest } from 'fastify';
 import type { Staging } from '../../db/files/staging.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { KIB, MIB } from '../../sdk/contract/limits.ts';
+import { KIB, MIB, SECOND } from '../../sdk/contract/limits.ts';
 import { SEM_VER_MAX_CHARS } from '../../sdk/contract/version-numbers.ts';
+import { type BodyBounds, readChunks } from '../../service/http/body-reader.ts';
 
 /** Maximum size of an upload, from the specification. Bytes. */
 export const UPLOAD_MAX_BYTES = 256 * MIB;
 /** Space for boundaries and headers of the two parts. Bytes. */
 const ENVELOPE_MAX_BYTES = 64 * KIB;
+/** Half of what a slow line sends. An upload holds one of few places, so a client that dribbles must not hold it for long. */
+export const UPLOAD_BOUNDS: BodyBounds = {
+  maxBytes: UPLOAD_MAX_BYTES + ENVELOPE_MAX_BYTES,
+  withinMs: 30 * SECOND,
+  leastBytesPerSecond: 32 * KIB,
+};
 /** Maximum number of parts. Unexpected parts are rejected by name; this limit stops a flood of them. */
 const PARTS_MAX = 10;
 
@@ -20,6 +27,10 @@ interface Upload {
   readonly path: string;
   readonly semVer: string;
 }
+interface Found {
+  path?: string;
+  semVer?: string;
+}
 
 /**
  * Receives the parts `file` and `semVer`.
@@ -27,23 +38,41 @@ interface Upload {
  * @param staging the caller removes it, with the file
  * @throws Problem `too_large` or `bad_request`
  */
-export async function receiveUpload(request: FastifyRequest, staging: Staging): Promise<Upload> {
+export async function receiveUpload(
+  request: FastifyRequest,
+  staging: Staging,
+  bounds: BodyBounds = UPLOAD_BOUNDS,
+): Promise<Upload> {
   // Reject at once instead of after receiving 256 MB.
-  if (Number(request.headers['content-length'] ?? 0) > UPLOAD_MAX_BYTES + ENVELOPE_MAX_BYTES) throw tooLarge();
+  if (Number(request.headers['content-length'] ?? 0) > bounds.maxBytes) throw tooLarge();
   if (!request.isMultipart()) {
     throw new Problem('unsupported_media_type', 'Send the package as multipart/form-data with file and semVer.');
   }
   // The client disconnected during the sign-in: no further event comes, so waiting for the parts would never end.
   if (request.raw.destroyed) throw new Problem('bad_request', 'The upload was interrupted.');
-  const found: { path?: string; semVer?: string } = {};
+  const ended = new AbortController();
   try {
-    for await (const part of request.parts({ limits: partLimits })) await receivePart(part, found, staging);
+    // Both read the same bytes: one parses them, the other bounds them.
+    const [{ path, semVer }] = await Promise.all([
+      receiveParts(request, staging, ended.signal),
+      readChunks(request.raw, request.headers['content-length'], bounds, () => undefined),
+    ]);
+    if (path === undefined) throw missing('file', 'the zip');
+    if (semVer === undefined) throw missing('semVer', 'the version number');
+    return { path, semVer };
   } catch (error) {
+    ended.abort();
     throw toProblem(error);
   }
-  if (found.path === undefined) throw missing('file', 'the zip');
-  if (found.semVer === undefined) throw missing('semVer', 'the version number');
-  return { path: found.path, semVer: found.semVer };
+}
+
+async function receiveParts(request: FastifyRequest, staging: Staging, signal: AbortSignal): Promise<Found> {
+  const found: Found = {};
+  for await (const part of request.parts({ limits: partLimits })) {
+    signal.throwIfAborted();
+    await receivePart(part, found, staging, signal);
+  }
+  return found;
 }
 
 const partLimits = {
@@ -56,15 +85,11 @@ const partLimits = {
   files: 2,
 };
 
-async function receivePart(
-  part: Multipart,
-  found: { path?: string; semVer?: string },
-  staging: Staging,
-): Promise<void> {
+async function receivePart(part: Multipart, found: Found, staging: Staging, signal: AbortSignal): Promise<void> {
   const name = part.fieldname;
   if (name === 'file' && part.type === 'file' && found.path === undefined) {
     found.path = staging.scratch();
-    await pipeline(part.file, createWriteStream(found.path, { flags: 'wx', mode: 0o600 }));
+    await pipeline(part.file, createWriteStream(found.path, { flags: 'wx', mode: 0o600 }), { signal });
     if (part.file.truncated) throw tooLarge();
   } else if (name === 'semVer' && part.type === 'field' && found.semVer === undefined) {
     if (typeof part.value !== 'string') throw missing('semVer', 'the version number, as text');
@@ -78,6 +103,7 @@ async function receivePart(
 
 /** A malformed multipart body is the client's fault; a full disk is not. */
 function toProblem(error: unknown): unknown {
+  if (error instanceof Problem && error.code === 'too_large') return tooLarge();
   if (error instanceof Problem || !(error instanceof Error) || 'syscall' in error) return error;
   if ('code' in error && error.code === 'FST_REQ_FILE_TOO_LARGE') return tooLarge();
   return new Problem(

@@ -12,10 +12,18 @@ const MEAN_CHUNK_MIN_BYTES = 16;
 const isFragmented = (chunks: number, bytes: number): boolean =>
   chunks > FREE_CHUNKS && bytes < chunks * MEAN_CHUNK_MIN_BYTES;
 
-interface BodyBounds {
+export interface BodyBounds {
   readonly maxBytes: number;
   /** How long the client may take, milliseconds. */
   readonly withinMs: number;
+  /** Bytes give the client more time at this rate, as long as less than `withinMs` is left. Default: they give none. */
+  readonly leastBytesPerSecond?: number;
+}
+
+/** Returns when a body must have ended at the latest, after further bytes arrived. Times are in milliseconds. */
+export function postponeEnd(endsAt: number, bytes: number, now: number, bounds: BodyBounds): number {
+  const { withinMs, leastBytesPerSecond = Number.POSITIVE_INFINITY } = bounds;
+  return Math.min(endsAt + (bytes / leastBytesPerSecond) * SECOND, now + withinMs);
 }
 
 /**
@@ -28,9 +36,10 @@ interface BodyBounds {
 export async function readChunks(
   body: Readable,
   contentLength: string | undefined,
-  { maxBytes, withinMs }: BodyBounds,
+  bounds: BodyBounds,
   onChunk: (chunk: Buffer) => void | Promise<void>,
 ): Promise<void> {
+  const { maxBytes, withinMs, leastBytesPerSecond } = bounds;
   const tooLarge = () =>
     new Problem('too_large', `The body is larger than ${maxBytes} bytes, the limit of this address.`);
   const tooFragmented = () =>
@@ -41,13 +50,24 @@ export async function readChunks(
   if (Number(contentLength ?? 0) > maxBytes) throw tooLarge();
   const { promise: ended, resolve, reject } = Promise.withResolvers<void>();
   const fail = (how: string): void => reject(new Problem('bad_request', `The request's body ${how}.`));
-  const timer = setTimeout(() => fail(`took longer than ${withinMs / SECOND} s`), withinMs).unref();
+  const slow =
+    leastBytesPerSecond === undefined
+      ? `took longer than ${withinMs / SECOND} s`
+      : `comes at less than ${leastBytesPerSecond / KIB} KiB per second. Send it over a faster connection`;
+  let endsAt = performance.now() + withinMs;
+  const checkTime = (): void => {
+    const leftMs = endsAt - performance.now();
+    if (leftMs <= 0) fail(slow);
+    else timer = setTimeout(checkTime, leftMs).unref();
+  };
+  let timer = setTimeout(checkTime, withinMs).unref();
   let bytes = 0;
   let chunks = 0;
   let writing: Promise<void> | undefined;
   const onData = (chunk: Buffer): void => {
     bytes += chunk.byteLength;
     chunks += 1;
+    endsAt = postponeEnd(endsAt, chunk.byteLength, performance.now(), bounds);
     try {
       if (bytes > maxBytes) throw tooLarge();
       if (isFragmented(chunks, bytes)) throw tooFragmented();

@@ -4,9 +4,10 @@ import { connect, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { pino } from 'pino';
 import t from 'tap';
-import { MIB } from '../../sdk/contract/limits.ts';
+import { UPLOAD_BOUNDS } from '../../api/package/upload.ts';
+import { KIB, MIB } from '../../sdk/contract/limits.ts';
 import { createApplication } from '../../service/http/application.ts';
-import { readBody } from '../../service/http/body-reader.ts';
+import { postponeEnd, readBody } from '../../service/http/body-reader.ts';
 import { ByteBudget } from '../../service/http/byte-budget.ts';
 import { readJsonBodies } from '../../service/http/json-body.ts';
 
@@ -229,6 +230,39 @@ t.test('a body that stops arriving is refused, whoever sends it', async (t) => {
   stopped.push('half');
   const refused = readBody(stopped, '9', { maxBytes: 9, withinMs: 10 });
   await t.rejects(refused, { code: 'bad_request', message: /^The request's body took longer than 0\.01 s/ });
+});
+
+t.test('a body with a least rate may last as long as it comes at that rate', async (t) => {
+  const { withinMs, leastBytesPerSecond = 0 } = UPLOAD_BOUNDS;
+  /** Milliseconds after which it is refused, where each second has that many bytes. */
+  const lastingMs = (bytesOfSecond: (second: number) => number): number => {
+    let endsAt = withinMs;
+    for (let now = 0; now < 3_600_000; now += 1_000) {
+      if (endsAt <= now) return endsAt;
+      endsAt = postponeEnd(endsAt, bytesOfSecond(now / 1_000), now, UPLOAD_BOUNDS);
+    }
+    return Number.POSITIVE_INFINITY;
+  };
+  t.equal(
+    lastingMs(() => 64 * KIB),
+    Number.POSITIVE_INFINITY,
+  );
+  t.equal(
+    lastingMs((second) => (second % 25 < 15 ? 64 * KIB : 0)),
+    Number.POSITIVE_INFINITY,
+    'a line that is away for ten seconds at a time',
+  );
+  t.ok(lastingMs(() => leastBytesPerSecond / 2) < 3 * withinMs, 'half of the rate');
+  t.ok(lastingMs(() => 1) < 1.1 * withinMs, 'a dribble');
+  t.equal(
+    lastingMs((second) => (second === 0 ? 200 * MIB : 0)),
+    withinMs,
+    'what came fast allows no longer silence',
+  );
+  const slow = new Readable({ read: () => undefined });
+  slow.push('half');
+  const refused = readBody(slow, '9', { maxBytes: 9, withinMs: 10, leastBytesPerSecond: 1_000 * KIB });
+  await t.rejects(refused, { message: /^The request's body comes at less than 1000 KiB per second\. Send it over a / });
 });
 
 t.test('an answered body counts no more', async (t) => {

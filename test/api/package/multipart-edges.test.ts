@@ -3,7 +3,11 @@ import { readdir } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import multipart from '@fastify/multipart';
 import t from 'tap';
+import { receiveUpload, UPLOAD_BOUNDS } from '../../../api/package/upload.ts';
+import { MIB } from '../../../sdk/contract/limits.ts';
+import { createServer } from '../../../service/http/application.ts';
 import { listen, startApiFixture } from '../api-fixture.ts';
 import { introspectsMinimal, MINIMAL, multipartOf, zipOf } from './packages.ts';
 
@@ -26,10 +30,10 @@ async function staged(): Promise<string[]> {
 }
 
 /** Sends bytes as they are. @returns all that came back when the other side closed or `until` was read */
-function raw(bytes: Buffer | string, until: RegExp = /\r\n\r\n[\s\S]*\}$/): Promise<string> {
+function raw(bytes: Buffer | string, until: RegExp = /\r\n\r\n[\s\S]*\}$/, to = port): Promise<string> {
   return new Promise((resolve) => {
     let text = '';
-    const socket = connect(port, '127.0.0.1', () => socket.write(bytes));
+    const socket = connect(to, '127.0.0.1', () => socket.write(bytes));
     if (until.test(text)) socket.once('ready', () => socket.destroy());
     socket.setEncoding('latin1').on('data', (chunk: string) => {
       text += chunk;
@@ -167,6 +171,27 @@ t.test('a slow upload succeeds; one that stops is ended and frees its place', as
   for (const answer of stopped) t.notMatch(answer, /HTTP\/1\.1 2/);
   t.same(await staged(), []);
   t.equal(statusOf(await send({ body: Buffer.concat([number('2.3.0'), file(), END]) })), 201, 'both places are free');
+});
+
+t.test('an upload that dribbles is refused', async (t) => {
+  const app = createServer({ bodyMaxBytes: MIB, server: {} });
+  await app.register(multipart);
+  app.post('/', async (request) => {
+    await using staging = await api.services.blobs.stage();
+    await receiveUpload(request, staging, { ...UPLOAD_BOUNDS, withinMs: 50 });
+  });
+  t.teardown(() => app.close());
+  const { port } = new URL(await app.listen({ port: 0, host: '127.0.0.1' }));
+  const part = file();
+  const halves = { 'before its file': '', 'in the middle of its file': part.subarray(0, part.length / 2) };
+  for (const [when, half] of Object.entries(halves)) {
+    const type = 'content-type: multipart/form-data; boundary=b';
+    const request = `POST / HTTP/1.1\r\nhost: x\r\n${type}\r\ncontent-length: ${MIB}\r\n\r\n`;
+    const answer = await raw(Buffer.concat([Buffer.from(request), Buffer.from(half)]), undefined, Number(port));
+    t.equal(statusOf(answer), 400, when);
+    t.match(answer, /The request's body comes at less than 32 KiB per second\. Send it over a faster connection\./);
+  }
+  t.same(await staged(), []);
 });
 
 t.test('headers', async (t) => {
