@@ -1,12 +1,13 @@
 /** Bodies of webhook requests while they arrive: small ones in memory, larger ones in a file. */
 import { randomUUIDv7 } from 'node:crypto';
-import { type FileHandle, mkdir, open, rm } from 'node:fs/promises';
+import { type FileHandle, mkdir, rm } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { KIB, MIB, SECOND } from '../../sdk/contract/limits.ts';
 import { BodyChunks, readChunks } from '../../service/http/body-reader.ts';
 import { ByteBudget } from '../../service/http/byte-budget.ts';
 import { FairQueue } from '../../service/timing/fair-queue.ts';
+import { createFile } from './created-file.ts';
 
 /** Contract §7. A vendor sends 5 MiB well within 30 s; a client that sends slower holds a connection no longer. */
 const BODY_BOUNDS = { maxBytes: 5 * MIB, withinMs: 30 * SECOND };
@@ -72,16 +73,9 @@ export class IncomingBodies {
   }
 
   /** A file without a name disappears with its process, whatever ends that. */
-  async #openUnnamedFile(): Promise<FileHandle> {
+  #openUnnamedFile(): Promise<FileHandle> {
     const path = join(this.#folder, randomUUIDv7());
-    const file = await open(path, 'wx+');
-    try {
-      await rm(path);
-    } catch (error) {
-      await file.close();
-      throw error;
-    }
-    return file;
+    return createFile(path, 'wx+', () => rm(path));
   }
 }
 

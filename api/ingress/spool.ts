@@ -10,6 +10,7 @@ import type { NewDelivery } from '../../db/channels/deliveries.ts';
 import { type DataDirLock, syncPath, tryLock } from '../../db/files/data-dir.ts';
 import { orderedId } from '../../db/postgres/ordered-id.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
+import { createFile } from './created-file.ts';
 import { decodeRecords, encodeRecord } from './spool-segment.ts';
 
 /** A full segment is closed. Limits memory, because a segment is read as a whole. Bytes. */
@@ -157,13 +158,7 @@ export class Spool {
 
   async #createSegment(): Promise<{ file: FileHandle; segment: Segment }> {
     const segment = { path: join(this.#folder, `${orderedId(Date.now())}.spool`), bytes: 0 };
-    const file = await open(segment.path, 'ax', 0o600);
-    try {
-      await syncPath(this.#folder);
-    } catch (error) {
-      await file.close();
-      throw error;
-    }
+    const file = await createFile(segment.path, 'ax', () => syncPath(this.#folder));
     this.#segments.push(segment);
     return { file, segment };
   }
