@@ -16,6 +16,7 @@ import { removeTimeLimit } from '../test/runner/harness.ts';
 import { completeSearchPath } from '../test/runner/programs.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { type MeasuredProcess, startAccountsService } from './fixtures/accounts-service.ts';
+import { openCleanup } from './fixtures/cleanup.ts';
 import type { GoodResult } from './fixtures/good-account.ts';
 import type { AttackResult } from './fixtures/hostile-accounts.ts';
 import { percentile } from './percentiles.ts';
@@ -49,8 +50,7 @@ const restSeconds = Number(values.rest);
 removeTimeLimit();
 // With bubblewrap: without the jail, something else would be measured.
 await completeSearchPath();
-const endings: (() => unknown)[] = [];
-const cleanup = { teardown: (end: () => unknown) => void endings.push(end) };
+const cleanup = openCleanup();
 // In a session of its own, whose priority it raises: good clients have other machines, and their waits are not the service's.
 const good = forkClient('fixtures/good-account.ts', true);
 const hostile = forkClient('fixtures/hostile-accounts.ts');
@@ -84,8 +84,9 @@ const rows: readonly Row[] = [
   { name: 'nothing, six good accounts', chosen: [], accounts: [], good: SIX_GOOD },
   { name: `all of them, ${PAIR.length} accounts, six good accounts`, chosen: attacks, accounts: PAIR, good: SIX_GOOD },
 ].filter(({ name }) => name.includes(values.only ?? ''));
-const postgres = await startTestServer();
-process.env[SERVER_VARIABLE] = postgres.url;
+const starting = startTestServer();
+cleanup.teardown(async () => (await starting).stop());
+process.env[SERVER_VARIABLE] = (await starting).url;
 const { addresses, api, supervisor } = await startAccountsService(
   cleanup,
   [...new Set([...ONE_GOOD, ...rows.flatMap(({ good = [] }) => good)])],
@@ -97,7 +98,7 @@ function forkClient(program: string, detached = false): ChildProcess {
   client.once('exit', (code) => {
     throw new Error(`${program} ended with code ${code}`);
   });
-  endings.push(() => client.removeAllListeners('exit').kill());
+  cleanup.teardown(() => client.removeAllListeners('exit').kill());
   return client;
 }
 
@@ -220,6 +221,5 @@ printRow(await measureRow({ ...nothing, name: 'quiet again' }));
 console.log(
   `goal: nothing forbidden passes, no good call fails, p99 ≤ ${GOALS.timesQuiet}× quiet and ≤ ${GOALS.p99Ms} ms, loop p99 ≤ ${GOALS.loopMs} ms, supervisor ≤ ${GOALS.megabytes.supervisor} MB, API ≤ ${GOALS.megabytes.api} MB, both within ${Math.round((GOALS.restMemory - 1) * 100)} % of their start ${restSeconds} s later: ${missedRows.length === 0 ? 'met' : `missed in ${missedRows.length} rows`}`,
 );
-for (const end of endings.reverse()) await end();
-await postgres.stop();
+await cleanup.end();
 process.exit(0);
