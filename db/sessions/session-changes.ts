@@ -1,6 +1,6 @@
 /** What happens to sessions besides messages, for the readers of their stream. */
 import type { Pool } from 'pg';
-import type { Queryable } from '../postgres/rows.ts';
+import { listRows, type Queryable } from '../postgres/rows.ts';
 
 /** Notification channel of the stream; the payload is the account id. */
 export const MESSAGES_ADDED = 'bulkhead_messages';
@@ -31,8 +31,26 @@ export async function recordChanges(
 }
 
 /** How long a reader may be away and still learn of changes, hours. */
-export const CHANGES_KEPT_HOURS = 24;
+const CHANGES_KEPT_HOURS = 24;
+/** Condition on a row's time. */
+const isOld = (at: string): string => `${at} < now() - make_interval(hours => ${CHANGES_KEPT_HOURS})`;
 
+/** Removes old changes, except the last one of each account: whoever does not have that may have missed those before it. */
 export async function sweepChanges(pool: Pool): Promise<void> {
-  await pool.query('DELETE FROM session_changes WHERE at < now() - make_interval(hours => $1)', [CHANGES_KEPT_HOURS]);
+  await pool.query(
+    `DELETE FROM session_changes c WHERE ${isOld('c.at')} AND EXISTS (
+       SELECT 1 FROM session_changes later WHERE later.account_id = c.account_id AND ${isOld('later.at')}
+          AND (later.tx, later.position) > (c.tx, c.position))`,
+  );
+}
+
+/** Whether changes after a position of the stream may have been removed. */
+export async function hasLostChanges(db: Queryable, accountId: string, tx: string, position: string): Promise<boolean> {
+  const found = await listRows(
+    db,
+    `SELECT 1 FROM session_changes
+      WHERE account_id = $1 AND (tx, position) > ($2::xid8, $3::bigint) AND ${isOld('at')} LIMIT 1`,
+    [accountId, tx, position],
+  );
+  return found.length > 0;
 }

@@ -5,7 +5,7 @@ import type { Listener, Subscription } from '../postgres/listener.ts';
 import { subscribeTo } from '../postgres/notifications.ts';
 import type { RowEvent, RowTail } from '../postgres/row-tail.ts';
 import { listRows } from '../postgres/rows.ts';
-import { CHANGES_KEPT_HOURS, MESSAGES_ADDED, nameStreamLock } from './session-changes.ts';
+import { hasLostChanges, MESSAGES_ADDED, nameStreamLock } from './session-changes.ts';
 import { type JudgedMessage, MESSAGE, type MessageRow, toMessage } from './sessions.ts';
 
 /** Limits the memory of a slow reader: a message may be a megabyte. */
@@ -63,7 +63,7 @@ export async function openSessionTail(
   // A transaction that is open elsewhere on the server holds the horizon back, so messages after the horizon may exist
   // already.
   const known = isKnown ? null : snapshot;
-  const hasGap = after !== null && !(isKnown && (await isRecent(pool, accountId, at)));
+  const hasGap = after !== null && (!isKnown || (await hasLostChanges(pool, accountId, at.tx, at.row)));
   return {
     hasGap,
     get position() {
@@ -79,17 +79,6 @@ export async function openSessionTail(
       return { events: rows.map(asEvent), more, soon: rows.length < found.length };
     },
   };
-}
-
-/** Whether changes after a position are still kept. A position without a row names the start of a stream. */
-async function isRecent(pool: Pool, accountId: string, { tx, row }: { tx: string; row: string }): Promise<boolean> {
-  const old = await listRows(
-    pool,
-    `SELECT 1 FROM session_messages
-      WHERE account_id = $1 AND tx = $2::xid8 AND position = $3::bigint AND at < now() - make_interval(hours => $4)`,
-    [accountId, tx, row, CHANGES_KEPT_HOURS],
-  );
-  return old.length === 0;
 }
 
 /** Conditions of both tables: rows of the account after the position, and not in the snapshot. */

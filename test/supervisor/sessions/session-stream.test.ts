@@ -5,7 +5,7 @@ import { pino } from 'pino';
 import t from 'tap';
 import { openListener } from '../../../db/postgres/listener.ts';
 import type { Queryable } from '../../../db/postgres/rows.ts';
-import { hasStreamReaderSql, MESSAGES_ADDED } from '../../../db/sessions/session-changes.ts';
+import { hasStreamReaderSql, MESSAGES_ADDED, sweepChanges } from '../../../db/sessions/session-changes.ts';
 import { openSessionTail, subscribeToMessages } from '../../../db/sessions/session-tail.ts';
 import { appendMessages } from '../../../db/sessions/sessions.ts';
 import { openSessionStreams } from '../../../supervisor/sessions/session-streams.ts';
@@ -168,10 +168,23 @@ t.test('with changes it says where it begins, and whether something may have bee
   t.equal(await gapAfter(message?.id ?? ''), false);
   t.equal(await gapAfter(reader.first), false);
   t.equal(await gapAfter('999999999999999999-1'), true, 'a position of a database before a restore');
-  await fixture.pool.query(`UPDATE session_messages SET at = now() - interval '25 hours' WHERE session_id = $1`, [
-    session,
-  ]);
-  t.equal(await gapAfter(message?.id ?? ''), true, 'longer ago than cleared and deleted sessions are known');
+  for (const gone of [await fixture.session(), await fixture.session()])
+    t.equal((await fixture.call('DELETE', `/sessions/${gone}`)).status, 204);
+  const further = await follow(message?.id);
+  t.match(await further.next(), { type: 'open', data: { gap: false } });
+  t.match(await further.next(), { type: 'deleted' });
+  const last = await further.next();
+  t.match(last, { type: 'deleted' });
+  further.close();
+  await fixture.pool.query(
+    `UPDATE session_changes SET at = at - interval '25 hours'
+      WHERE account_id = (SELECT account_id FROM sessions WHERE id = $1)`,
+    [session],
+  );
+  await sweepChanges(fixture.pool);
+  for (const after of [reader.first, message?.id ?? ''])
+    t.equal(await gapAfter(after), true, 'longer ago than cleared and deleted sessions are known');
+  t.equal(await gapAfter(last?.id ?? ''), false, 'but nothing happened since');
 });
 
 t.test('a message that commits late is not passed over', async (t) => {
