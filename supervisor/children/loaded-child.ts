@@ -284,12 +284,23 @@ export class LoadedChild {
   }
 }
 
-/** A caller that does not read must not keep the call open. */
-const endInTime = async (deltas: AnswerDeltas, result: LinkResult, { deadlineAt }: PluginCall): Promise<LinkResult> =>
-  (await withinBudget(deltas.end(result), deadlineAt - Date.now())) ?? {
-    kind: 'timeout',
-    message: 'its caller did not read the answer in time',
-  };
+/** A caller that does not read, or has left, must not keep the call open. */
+async function endInTime(
+  deltas: AnswerDeltas,
+  result: LinkResult,
+  { deadlineAt, signal }: PluginCall,
+): Promise<LinkResult> {
+  const { promise: left, resolve } = Promise.withResolvers<LinkResult>();
+  const onAbort = (): void => resolve({ kind: 'unavailable', message: 'its caller left before it read the answer' });
+  if (signal?.aborted) onAbort();
+  signal?.addEventListener('abort', onAbort, { once: true });
+  try {
+    const ended = await withinBudget(Promise.race([deltas.end(result), left]), deadlineAt - Date.now());
+    return ended ?? { kind: 'timeout', message: 'its caller did not read the answer in time' };
+  } finally {
+    signal?.removeEventListener('abort', onAbort);
+  }
+}
 
 /** A larger source map would leave too little of the frame for the bundle. Bytes. */
 const MAP_MAX_BYTES = 2 * MIB;

@@ -1,4 +1,5 @@
 /** Plugins' model providers for clients of OpenAI's protocol: its own client, and two frameworks. */
+import { randomUUID } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { OpenAIClient } from '@langchain/openai';
@@ -77,6 +78,11 @@ const DRIP = `let gates = [];
   };
   commands.next = { description: 'd', handler: (input) => (gate(Number(input)).resolve(), 'ok') };
   commands.ended = { description: 'd', handler: (mode) => ending(mode).promise };`;
+/** Yields nothing, so that its answer is passed on when it has ended. */
+const WHOLE = `providers.whole = {
+  models: [{ id: 'm', name: 'M' }],
+  chat: () => ({ text: 'all of it', model: 'm', usage: { inputTokens: 1, outputTokens: 2 } }),
+};`;
 await fixture.install({ slug: 'drip', secrets: { key: 'zk-0123456789' }, code: DRIP });
 const token = await fixture.issuer.issue('ann');
 const client = new OpenAIClient({ baseURL, apiKey: token, maxRetries: 0 });
@@ -287,6 +293,27 @@ t.test('closing the request aborts the plugin', async (t) => {
   for await (const { choices } of left) if (choices[0]?.delta.content === 'jumps') break;
   t.equal(await command('ended', 'open'), 'aborted: true');
   t.notMatch(operatorLog.join(''), /the runtime closed the request/, 'which is no error that operators hear of');
+});
+
+t.test('a caller that leaves before it reads the last piece ends the call', async (t) => {
+  const own = fixture.withNewAccount();
+  const { accountId } = await own.install({ slug: 'brain', code: WHOLE });
+  const plugin = (await own.supervisor.pluginsCache.get(accountId)).plugins[0];
+  if (!plugin) throw new Error('it is not installed');
+  const left = new AbortController();
+  const result = await own.supervisor.fleet.invoke(plugin, {
+    target: { kind: 'providers', name: 'whole' },
+    invocationId: randomUUID(),
+    session: null,
+    deadlineAt: Date.now() + 60_000,
+    context: { settings: {}, request: { messages: [], model: 'm' } },
+    signal: left.signal,
+    onDelta: () => {
+      left.abort();
+      return new Promise(() => undefined);
+    },
+  });
+  t.match(result, { kind: 'unavailable', message: 'its caller left before it read the answer' });
 });
 
 t.test('a session’s provider streams to the client of the session API', async (t) => {
