@@ -9,7 +9,7 @@ interface PaceOptions {
   readonly perSecond: number;
   /** Wait before a refusal beyond them is answered. Most vendors wait longer for a response. Milliseconds. */
   readonly pauseMs: number;
-  /** Refusals that wait. Those beyond them are answered at once, because each holds a connection and what was read of it. */
+  /** Refusals that wait. Those beyond them are answered at once, because each holds a connection. */
   readonly waitingMax: number;
 }
 
@@ -25,20 +25,19 @@ export class RefusalPace {
     this.#bucket = new TokenBucket(options);
   }
 
-  /**
-   * Calls `send` at once or after the pause, in which nothing is read from the client. A chunked body never waits: what was read
-   * of it may be thousands of chunks, which take a hundred times their size in memory.
-   */
+  /** Calls `send` at once or after the pause, in which nothing is read from the client. */
   answer(response: ServerResponse, send: () => void): void {
     const { pauseMs, waitingMax } = this.#options;
-    const isChunked = response.req.headers['transfer-encoding'] !== undefined;
-    if (isChunked || this.#waiting >= waitingMax || this.#bucket.consume()) {
+    if (this.#waiting >= waitingMax || this.#bucket.consume()) {
       send();
       return;
     }
-    const { socket } = response;
+    const { req, socket } = response;
     this.#waiting += 1;
-    socket?.pause();
+    // Drops what was read of the body: thousands of tiny chunks take a hundred times their size in memory.
+    req.resume();
+    // Later, because to resume a request is to resume its socket.
+    setImmediate(() => socket?.pause());
     setTimeout(() => {
       this.#waiting -= 1;
       socket?.resume();
