@@ -10,60 +10,48 @@ type Callback = (...values: unknown[]) => void;
 
 /** Creates the timer globals. `report` receives the errors of callbacks. */
 export function createTimers(report: (error: unknown) => void): Readonly<Record<TimerGlobal, unknown>> {
-  const pending = new Map<number, NodeJS.Timeout>();
   let serial = 0;
-  const createSetter =
-    (repeat: boolean) =>
-    (callback: Callback, delay: unknown = 0, ...values: unknown[]): number => {
-      if (typeof callback !== 'function') throw new TypeError('the callback of a timer must be a function');
-      if (pending.size >= TIMERS_MAX) throw new RangeError(`a plugin may have at most ${TIMERS_MAX} pending timers`);
+  /** @param noun what the group has, for errors */
+  function openGroup<Handle>(noun: string, cancel: (handle: Handle | undefined) => void) {
+    const pending = new Map<number, Handle>();
+    function add(
+      callback: Callback,
+      values: unknown[],
+      repeats: boolean,
+      schedule: (run: () => void) => Handle,
+    ): number {
+      if (typeof callback !== 'function') throw new TypeError(`the callback of ${noun} must be a function`);
+      if (pending.size >= TIMERS_MAX) throw new RangeError(`a plugin may have at most ${TIMERS_MAX} pending ${noun}`);
       serial += 1;
       const id = serial;
       const run = (): void => {
-        if (!repeat) pending.delete(id);
+        if (!repeats) pending.delete(id);
         try {
           callback(...values);
         } catch (error) {
           report(error);
         }
       };
-      const ms = Math.min(Math.max(Number(delay) || 0, 0), DELAY_MAX_MS);
-      pending.set(id, repeat ? setInterval(run, ms) : setTimeout(run, ms));
+      pending.set(id, schedule(run));
       return id;
+    }
+    const clear = (id: unknown): void => {
+      cancel(pending.get(Number(id)));
+      pending.delete(Number(id));
     };
-  const immediates = new Map<number, NodeJS.Immediate>();
-  const setImmediateTimer = (callback: Callback, ...values: unknown[]): number => {
-    if (typeof callback !== 'function') throw new TypeError('the callback of setImmediate must be a function');
-    if (immediates.size >= TIMERS_MAX)
-      throw new RangeError(`a plugin may have at most ${TIMERS_MAX} pending immediates`);
-    serial += 1;
-    const id = serial;
-    const run = (): void => {
-      immediates.delete(id);
-      try {
-        callback(...values);
-      } catch (error) {
-        report(error);
-      }
-    };
-    immediates.set(id, setImmediate(run));
-    return id;
-  };
-  const clear = (id: unknown): void => {
-    const timer = pending.get(Number(id));
-    pending.delete(Number(id));
-    clearTimeout(timer);
-  };
+    return { add, clear };
+  }
+  const timers = openGroup<NodeJS.Timeout>('timers', clearTimeout);
+  const immediates = openGroup<NodeJS.Immediate>('immediates', clearImmediate);
+  const readDelay = (delay: unknown): number => Math.min(Math.max(Number(delay) || 0, 0), DELAY_MAX_MS);
   return {
-    setTimeout: createSetter(false),
-    setInterval: createSetter(true),
-    clearTimeout: clear,
-    clearInterval: clear,
-    setImmediate: setImmediateTimer,
-    clearImmediate: (id: unknown): void => {
-      const immediate = immediates.get(Number(id));
-      immediates.delete(Number(id));
-      clearImmediate(immediate);
-    },
+    setTimeout: (callback: Callback, delay: unknown = 0, ...values: unknown[]) =>
+      timers.add(callback, values, false, (run) => setTimeout(run, readDelay(delay))),
+    setInterval: (callback: Callback, delay: unknown = 0, ...values: unknown[]) =>
+      timers.add(callback, values, true, (run) => setInterval(run, readDelay(delay))),
+    setImmediate: (callback: Callback, ...values: unknown[]) => immediates.add(callback, values, false, setImmediate),
+    clearTimeout: timers.clear,
+    clearInterval: timers.clear,
+    clearImmediate: immediates.clear,
   };
 }
