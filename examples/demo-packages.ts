@@ -118,7 +118,7 @@ export async function uninstall(api: Service, { id }: Installation): Promise<voi
   await eventually(() => listInstallations(api), isGone, 'the installation to be gone');
 }
 
-export async function listInstallations(api: Service): Promise<readonly Installation[]> {
+async function listInstallations(api: Service): Promise<readonly Installation[]> {
   const { items } = await api.get<Listed<Installation>>('/installations?limit=1000');
   return items;
 }

@@ -7,7 +7,7 @@ import bundler from 'esbuild/package.json' with { type: 'json' };
 import { type Built, buildOrReuse } from './kept-builds.ts';
 
 /** Entry of the child program. Tests without wall L1 pass another one. */
-export const CHILD_ENTRY = fileURLToPath(new URL('main.ts', import.meta.url));
+const CHILD_ENTRY = fileURLToPath(new URL('main.ts', import.meta.url));
 
 /** Entries of the inspectable child, of the programs that are loaded on first use, and of the inspector thread. */
 const INSPECTED_ENTRY = fileURLToPath(new URL('inspected.ts', import.meta.url));

@@ -8,7 +8,7 @@ import { RuntimeProcess } from './runtime-process.ts';
 import { SessionProxy } from './session-proxy.ts';
 
 /** After so many messages the runtime is told to compact a conversation. */
-export const COMPACT_AFTER = 6;
+const COMPACT_AFTER = 6;
 const SHARED_NAME = 'kit-shared';
 /** How the service's line about it begins. */
 const CRASHED = "The plugin's process ended";

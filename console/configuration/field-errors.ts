@@ -17,7 +17,7 @@ export function findMissing(fields: Fields, filled: FormValues, secretNames: rea
 }
 
 /** The service refused values. The message names fields by their labels. */
-export class RefusedValuesError extends Error {
+class RefusedValuesError extends Error {
   override readonly name = 'RefusedValuesError';
   readonly fieldErrors: FieldErrors;
 

@@ -4,7 +4,7 @@ import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { CommandError } from './failure.ts';
 
-export const DEFAULT_URL = 'http://localhost:4000';
+const DEFAULT_URL = 'http://localhost:4000';
 
 interface Account {
   readonly token: string;

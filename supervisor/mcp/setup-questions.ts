@@ -22,7 +22,7 @@ import { isAllowed, REST_SCOPES } from '../../service/identity/scopes.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 
 /** Clients give up a call after 60 s by default, and the call itself needs some of them. Milliseconds. */
-export const QUESTION_MS = 45_000;
+const QUESTION_MS = 45_000;
 
 /** The call that cannot go on, and the client that made it. */
 export interface WaitingCall {

@@ -50,7 +50,7 @@ export async function listSessionTools(services: SessionServices, session: Sessi
 }
 
 /** The tools of a session that need no runtime: of plugins, then the host's own. */
-export async function listPerformedTools({ pluginsCache }: SessionServices, session: Session): Promise<ToolItem[]> {
+async function listPerformedTools({ pluginsCache }: SessionServices, session: Session): Promise<ToolItem[]> {
   return listOfferedTools(await pluginsCache.get(session.accountId), session);
 }
 

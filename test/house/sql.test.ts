@@ -25,7 +25,7 @@ function putIn(text: string, constants: ReadonlyMap<string, string>): string {
 }
 
 /** Names that a statement sorts by and that are also aliases of other expressions in it. */
-export function findAliasOrders(sql: string): string[] {
+function findAliasOrders(sql: string): string[] {
   const aliases = new Set([...sql.matchAll(/(?:::\w+|\))\s+AS\s+"?(\w+)"?/gi)].map(([, name]) => name));
   // ORDER BY inside an aggregate sees no output columns.
   const outside = sql.replaceAll(/_agg\((?:[^()]|\([^()]*\))*\)/g, '_agg()');

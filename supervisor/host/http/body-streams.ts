@@ -17,7 +17,7 @@ export interface StreamBounds {
   /** Time in which the server must send something that the plugin waits for, milliseconds. */
   readonly idleMs: number;
 }
-export const STREAM_BOUNDS: StreamBounds = {
+const STREAM_BOUNDS: StreamBounds = {
   openMax: 16,
   bytesMax: 16 * MIB,
   totalMs: 120 * SECOND,
