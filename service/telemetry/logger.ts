@@ -1,6 +1,6 @@
 /** The log of a process: JSON lines with ids and without secrets, readable text on a terminal. */
 import { createRequire } from 'node:module';
-import { type DestinationStream, type Logger, pino } from 'pino';
+import { type DestinationStream, type Logger, pino, stdSerializers } from 'pino';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { getLogIds } from './log-ids.ts';
 
@@ -29,9 +29,22 @@ function redact(line: string): string {
   return clean;
 }
 
+/** The driver adds the connection to an error of the pool: kilobytes, and the key that cancels its statements. */
+function describeError(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  const { client, ...described } = stdSerializers.err(error);
+  return described;
+}
+
 /** @param destination for tests; default: standard output, readable text if it is a terminal */
 export function openLogger(name: string, level: string, destination?: DestinationStream): Logger {
-  const options = { level, name, mixin: () => ({ ...getLogIds() }), hooks: { streamWrite: redact } };
+  const options = {
+    level,
+    name,
+    mixin: () => ({ ...getLogIds() }),
+    hooks: { streamWrite: redact },
+    serializers: { err: describeError },
+  };
   if (destination) return pino(options, destination);
   if (!process.stdout.isTTY) return pino(options, openStandardOutput());
   // Loaded only for a terminal, so that other starts are faster.

@@ -65,6 +65,13 @@ t.test('an error of many requests is reported at once, and then in windows with 
   t.equal(reports.length, 3 + 20 + 2, 'many different ones share a count');
 });
 
+t.test('an error of the database is logged without its connection', async (t) => {
+  const error = Object.assign(new Error('terminated'), { code: '57P01', client: { secretKey: 829917058 } });
+  const { err } = JSON.parse(logged((logger) => logger.error({ err: error }, 'no database')));
+  t.match(err, { type: 'Error', message: 'terminated', code: '57P01', stack: /logger\.test/ });
+  t.notOk('client' in err);
+});
+
 t.test('an outage that many requests meet is one line, and one more with their number', async (t) => {
   const lines: string[] = [];
   const logger = openLogger('test', 'info', { write: (line: string) => void lines.push(line) });
