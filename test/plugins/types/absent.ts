@@ -1,4 +1,4 @@
-// Compiled by test/sdk/types.test.ts, never run: what a plugin has beside the language, and what it has not.
+// Compiled by test/sdk/package.test.ts, never run: what a plugin has beside the language, and what it has not.
 const bytes = crypto.getRandomValues(new Uint8Array(4));
 const key = await crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']);
 await crypto.subtle.sign('HMAC', key, new TextEncoder().encode(new URL('https://example.com').hostname));

@@ -1,4 +1,4 @@
-// Compiled by test/sdk/types.test.ts, never run: what must compile does, and every wrong line is an error.
+// Compiled by test/sdk/package.test.ts, never run: what must compile does, and every wrong line is an error.
 middleware.systemPrompt = (ctx) => `${ctx.systemPrompt}\n${ctx.settings.tone ?? 'friendly'}`;
 middleware.systemPrompt = async (ctx) => (ctx.signal.aborted ? undefined : ctx.systemPrompt);
 middleware.systemPrompt = () => {};

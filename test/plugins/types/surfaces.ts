@@ -1,4 +1,4 @@
-// Compiled by test/sdk/types.test.ts, never run: what must compile does, and every wrong line is an error.
+// Compiled by test/sdk/package.test.ts, never run: what must compile does, and every wrong line is an error.
 interface Forecast {
   city: string;
   days?: number;
