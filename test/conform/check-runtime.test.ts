@@ -11,11 +11,11 @@ import { checkRuntime, type ScenarioResult } from '../../conform/runtime/check-r
 import { runtimeChapters } from '../../conform/runtime/runtime-chapters.ts';
 import { time } from '../../conform/runtime/scenarios/time-scenarios.ts';
 import { openPool } from '../../db/postgres/pool.ts';
-import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { root } from '../house/source-files.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { amount } from '../runner/soak.ts';
 import { openSessionClock } from './session-clock.ts';
+import { shareService } from './shared-service.ts';
 
 const SCENARIOS_MIN = 60;
 const TIMED_MS = 240_000;
@@ -24,8 +24,7 @@ const isLong = amount({ quick: false, soak: true });
 
 t.setTimeout(amount({ quick: 300_000, soak: 3_600_000 }));
 
-const limits = { READS_PER_MINUTE: '100000', WRITES_PER_MINUTE: '100000', SESSION_CALLS_PER_MINUTE: '100000' };
-const service = await startServiceOnTestDatabase(t, limits);
+const service = await shareService();
 let accounts = 0;
 
 /** The program of the page, with the adapters of this repository. */

@@ -11,9 +11,7 @@ import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { removeTimeLimit } from '../runner/harness.ts';
 import { SERVER_VARIABLE, startTestServer } from '../runner/server.ts';
 import { openSessionClock } from './session-clock.ts';
-
-/** A scenario is as fast as the runtime. */
-const NO_RATE_LIMITS = { READS_PER_MINUTE: '100000', WRITES_PER_MINUTE: '100000', SESSION_CALLS_PER_MINUTE: '100000' };
+import { NO_RATE_LIMITS } from './shared-service.ts';
 
 removeTimeLimit();
 const endings: (() => unknown)[] = [];

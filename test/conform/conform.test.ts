@@ -1,12 +1,12 @@
-/** The executable specification against a service of its own: every sentence holds, or its row says why it was skipped. */
+/** The executable specification against a running service: every sentence holds, or its row says why it was skipped. */
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
 import type { Result } from '../../conform/check-rows.ts';
-import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { freePort } from '../fixtures/free-port.ts';
 import { root } from '../house/source-files.ts';
+import { shareService } from './shared-service.ts';
 
 const ROWS_MIN = 500;
 const OUTPUT_MAX_BYTES = 10_000_000;
@@ -19,7 +19,7 @@ const conform = (...args: readonly string[]) =>
     .catch((error: { code: number; stdout: string; stderr: string }) => error);
 
 t.test('every row holds', { timeout: 300_000 }, async (t) => {
-  const service = await startServiceOnTestDatabase(t, { READS_PER_MINUTE: '100000', WRITES_PER_MINUTE: '100000' });
+  const service = await shareService();
   const other = await service.asUser('somebody-else');
   const { stdout, stderr, code } = await conform(
     `${service.url}/api`,
