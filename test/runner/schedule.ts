@@ -25,8 +25,6 @@ const LONGEST: readonly string[] = [
   'test/db',
   'test/corpora',
   'test/end-to-end',
-  'test/supervisor/jail/walls.test.ts',
-  'test/supervisor/jail/jail.test.ts',
 ];
 
 /**
@@ -43,24 +41,12 @@ const ALONE: readonly string[] = [
 const SHARED_ROOMS = /^test\/(api|db|deploy|examples|sdk|service|supervisor)\//;
 /** Rooms with few small files, which share processes with each other. */
 const SMALL_ROOMS = /^test\/(docs|house|runner|sandbox-child|storm)\//;
-/** Files that measure or change their whole process: its memory, open files, processor time or environment. */
-const OWN_PROCESS: readonly string[] = [
-  'test/api/package/zip-rules.test.ts',
-  'test/examples/ssh-guard.test.ts',
-  'test/supervisor/calls/revoked-writes.test.ts',
-  'test/supervisor/children/child-connection.test.ts',
-  'test/supervisor/children/spawn-cycles.test.ts',
-  'test/supervisor/host/http-attacks.test.ts',
-  'test/supervisor/host/workspace.test.ts',
-  'test/supervisor/jail/jail.test.ts',
-  'test/supervisor/jail/sandbox.test.ts',
-  'test/supervisor/records/tracing.test.ts',
-];
 /**
- * Long files that share a process. Each starts its supervisor or API in a process of its own; those of the console share a
- * browser.
+ * Files that share a process, others than those of their room. Most start their services in processes of their own; those of
+ * the console share a browser. A file that measures its whole process (memory, open files, processor time) is the first of
+ * its group, one that changes it the last.
  */
-const LONG_TOGETHER: readonly (readonly string[])[] = [
+const TOGETHER: readonly (readonly string[])[] = [
   [
     'test/console/live.test.ts',
     'test/console/parity.test.ts',
@@ -68,28 +54,48 @@ const LONG_TOGETHER: readonly (readonly string[])[] = [
     'test/console/built-folder.test.ts',
   ],
   [
+    'test/supervisor/host/http-attacks.test.ts',
     'test/supervisor/host/ssh.test.ts',
     'test/supervisor/calls/required.test.ts',
     'test/supervisor/delivery/deliveries.test.ts',
   ],
   ['test/sdk/author.test.ts', 'test/sdk/terminal.test.ts'],
-  ['test/api/plugins/races.test.ts', 'test/api/plugins/lifecycle.test.ts'],
-  ['test/storm/updates.test.ts', 'test/supervisor/children/updates.test.ts', 'test/model/model.test.ts'],
+  ['test/api/package/zip-rules.test.ts', 'test/api/plugins/races.test.ts', 'test/api/plugins/lifecycle.test.ts'],
+  [
+    'test/supervisor/children/spawn-cycles.test.ts',
+    'test/storm/updates.test.ts',
+    'test/supervisor/children/updates.test.ts',
+    'test/model/model.test.ts',
+  ],
   [
     'test/storm/fail-points-api.test.ts',
     'test/storm/fail-points-supervisor.test.ts',
     'test/storm/database-away.test.ts',
     'test/storm/service.test.ts',
   ],
-  ['test/supervisor/cluster/two-supervisors.test.ts', 'test/supervisor/children/crash.test.ts'],
   [
+    'test/supervisor/children/child-connection.test.ts',
+    'test/supervisor/cluster/two-supervisors.test.ts',
+    'test/supervisor/children/crash.test.ts',
+  ],
+  ['test/supervisor/jail/jail.test.ts', 'test/supervisor/jail/walls.test.ts', 'test/supervisor/jail/sandbox.test.ts'],
+  [
+    'test/supervisor/calls/revoked-writes.test.ts',
+    'test/supervisor/host/workspace.test.ts',
+    'test/supervisor/records/tracing.test.ts',
+  ],
+  [
+    'test/examples/ssh-guard.test.ts',
     'test/end-to-end/demo.test.ts',
     'test/end-to-end/webhooks.test.ts',
     'test/libraries/libraries.test.ts',
     'test/simulation/cluster-simulation.test.ts',
   ],
-  // The first measures the memory of its process. Both start processes.
-  ['test/api/package/uploads.test.ts', 'test/api/installations/secret-canaries.test.ts'],
+  [
+    'test/api/package/uploads.test.ts',
+    'test/api/installations/secret-canaries.test.ts',
+    'test/nemesis/nemesis.test.ts',
+  ],
   [
     'test/conform/conform.test.ts',
     'test/conform/check-runtime.test.ts',
@@ -125,7 +131,7 @@ const LONG_TOGETHER: readonly (readonly string[])[] = [
   ],
 ];
 /** Every file and room that this schedule names. */
-export const NAMED: readonly string[] = [...LONGEST, ...ALONE, ...OWN_PROCESS, ...LONG_TOGETHER.flat()];
+export const NAMED: readonly string[] = [...LONGEST, ...ALONE, ...TOGETHER.flat()];
 /**
  * Few enough that no process runs longer than the longest files. Each further process costs more than a second of processor
  * time: its imports, and a first fixture that V8 has not compiled yet.
@@ -142,7 +148,7 @@ export function groupFiles(files: readonly string[]): string[][] {
     // Dealt out in turn: neighbours by name are often similar, and similarly long.
     return Array.from({ length: processes }, (_, process) => inRoom.filter((_, at) => at % processes === process));
   });
-  const together = LONG_TOGETHER.map((group) => group.filter((file) => files.includes(file)));
+  const together = TOGETHER.map((group) => group.filter((file) => files.includes(file)));
   const isAlone = (file: string): boolean => !isShared(file) && !together.flat().includes(file);
   return [...together.filter(({ length }) => length > 0), ...groups, ...files.filter(isAlone).map((file) => [file])];
 }
