@@ -24,8 +24,12 @@ async function statuses(app: FastifyInstance, asked: readonly Asking[]): Promise
   return seen;
 }
 
+/** Each test has addresses and accounts of its own. */
+const fixture = await startSupervisorFixture(t, {
+  sessionApi: { anonymousPerMinute: 2, accountLimits: { reads: 2, writes: 1 } },
+});
+
 t.test('requests without a token are limited by address', async (t) => {
-  const fixture = await startSupervisorFixture(t, { sessionApi: { anonymousPerMinute: 2 } });
   const from = '192.0.2.1';
   t.same(await statuses(fixture.app, [{ from, token: 'nonsense' }, { from }]), [401, 401], 'no token counts too');
   const refused = await ask(fixture.app, { from, token: 'nonsense' });
@@ -39,8 +43,7 @@ t.test('requests without a token are limited by address', async (t) => {
 });
 
 t.test('signed-in callers are not affected by a flood from the same address', async (t) => {
-  const fixture = await startSupervisorFixture(t, { sessionApi: { anonymousPerMinute: 3 } });
-  const from = '192.0.2.1';
+  const from = '192.0.2.3';
   const tokens = await Promise.all(Array.from({ length: 8 }, (_, index) => fixture.issuer.issue(`user-${index}`)));
   t.same(
     await statuses(
@@ -64,10 +67,9 @@ t.test('signed-in callers are not affected by a flood from the same address', as
 });
 
 t.test('calls and reads of an account are counted apart, and no other account’s', async (t) => {
-  const fixture = await startSupervisorFixture(t, { sessionApi: { accountLimits: { reads: 2, writes: 1 } } });
   const ann = await fixture.issuer.issue('ann');
   const ben = await fixture.issuer.issue('ben');
-  const from = '192.0.2.1';
+  const from = '192.0.2.4';
   t.same(
     await statuses(
       fixture.app,
@@ -88,8 +90,7 @@ t.test('calls and reads of an account are counted apart, and no other account’
 
 t.test('X-Forwarded-For is believed from a trusted proxy only', async (t) => {
   const forged = ['198.51.100.1', '198.51.100.2', '198.51.100.3'].map((forwarded) => ({ from: '10.1.2.3', forwarded }));
-  const plain = await startSupervisorFixture(t, { sessionApi: { anonymousPerMinute: 2 } });
-  t.same(await statuses(plain.app, forged), [401, 401, 429], 'without the setting it changes nothing');
+  t.same(await statuses(fixture.app, forged), [401, 401, 429], 'without the setting it changes nothing');
   const trusting = await startSupervisorFixture(t, {
     sessionApi: { anonymousPerMinute: 2, trustProxy: ['10.0.0.0/8'] },
   });
