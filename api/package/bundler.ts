@@ -83,7 +83,10 @@ function toProblem(error: unknown): unknown {
 /** The environment of a thread and its esbuild, without the API's settings and addresses. */
 function esbuildEnvironment(): Record<string, string> {
   const beside = createRequire(import.meta.resolve('esbuild'));
+  const { NODE_COMPILE_CACHE } = process.env;
   return {
+    // With it a thread starts in 50 instead of 130 ms of processor time.
+    ...(NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }),
     ESBUILD_BINARY_PATH: fileURLToPath(new URL('./esbuild.sh', import.meta.url)),
     BULKHEAD_ESBUILD: beside.resolve(`@esbuild/${process.platform}-${process.arch}/bin/esbuild`),
     GOMAXPROCS: '2',
