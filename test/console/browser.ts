@@ -21,7 +21,9 @@ const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-pra
 const NOT_OURS = /^--(single-process|no-zygote|disable-web-security|disable-site-isolation|allow-running-insecure)/;
 // No page needs WebGL, and its emulation takes half of a processor.
 chromium.setGraphicsMode = false;
-const ARGUMENTS = [...chromium.args.filter((one) => !NOT_OURS.test(one)), '--disable-gpu'];
+/** Most code of a page runs a few times: to optimize it takes a tenth more of the browser's processor time than it saves. */
+const COMPILER = '--js-flags=--no-opt --single-threaded-gc';
+const ARGUMENTS = [...chromium.args.filter((one) => !NOT_OURS.test(one)), '--disable-gpu', COMPILER];
 /**
  * What the browser adds to its own environment while its threads read it, which ends it with SIGSEGV once in some dozen
  * starts. A variable that is there already is changed in place.
