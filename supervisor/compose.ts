@@ -188,5 +188,7 @@ async function prepareSandbox(config: SupervisorConfig): Promise<Sandbox> {
     openFiles: config.OPEN_FILES,
     threads: config.THREADS,
     cpuWeight: config.CPU_WEIGHT,
+    childBounds: childBounds(config),
+    keepsChild: true,
   });
 }

@@ -367,6 +367,7 @@ function assembleFleet(
     outputBytesPerSecond: options.childBounds?.outputBytesPerSecond,
     childrenMax: options.childrenMax,
     spares: options.spares,
+    firstSpare: sandbox.spare,
     idleStopMs: options.idleStopMs,
     now: options.now ?? Date.now,
     startInspectable: sandbox.inspectable ? starter(sandbox.inspectable, options) : undefined,

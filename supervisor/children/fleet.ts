@@ -48,6 +48,8 @@ export interface FleetOptions extends LoadedChildDeps {
   readonly outputBytesPerSecond?: number | undefined;
   readonly idleStopMs?: number;
   readonly spares?: number | undefined;
+  /** A spare that runs already. */
+  readonly firstSpare?: Spare | null | undefined;
   /** Clock of the restart policy, milliseconds since the epoch. */
   readonly now?: () => number;
   /** Called when other versions serve the account's chains. */
@@ -89,7 +91,7 @@ export class Fleet implements PluginInvoker {
       count: () => this.#countPlaces(),
       stopIdle: (accountId) => this.#stopIdle(accountId),
     });
-    this.#spares = new SpareChildren(options.start, options.spares ?? SPARES);
+    this.#spares = new SpareChildren(options.start, options.spares ?? SPARES, options.firstSpare);
     this.#sweeper = setInterval(() => this.#sweep(), SWEEP_MS).unref();
     this.#cpuTimer = setInterval(
       () => this.#cpuScheduler.update(this.#scheduledChildren(), performance.now()),

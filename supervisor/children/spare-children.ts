@@ -20,10 +20,12 @@ export class SpareChildren {
   /**
    * @param start starts a jailed child
    * @param wanted how many to keep ready
+   * @param first one that runs already
    */
-  constructor(start: (handlers: ChildHandlers) => Child, wanted: number) {
+  constructor(start: (handlers: ChildHandlers) => Child, wanted: number, first: Spare | null = null) {
     this.#start = start;
     this.#wanted = wanted;
+    if (first) this.#spares.push(first);
     this.#refill();
   }
 

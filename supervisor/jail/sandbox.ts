@@ -1,7 +1,8 @@
 /** Finds out at start-up which walls this machine can build, by running a child in a jail. */
 import { join } from 'node:path';
 import { findProgram } from '../../service/settings/search-path.ts';
-import { type Child, startChild } from '../children/child.ts';
+import { type ChildBounds, startChild } from '../children/child.ts';
+import { makeSpare, type Spare } from '../children/spare-children.ts';
 import { type Jail, type JailOptions, makeJail } from './jail.ts';
 import { findLimiter, type LimiterKind } from './limiter.ts';
 
@@ -21,6 +22,8 @@ export interface Sandbox {
   readonly jail: Jail;
   /** The jail of children that can be inspected; null if inspection is not possible. */
   readonly inspectable?: Jail | null;
+  /** The child that proved the walls; null unless `keepsChild`, or without wall L3. */
+  readonly spare?: Spare | null;
 }
 export interface SandboxOptions
   extends Pick<
@@ -43,6 +46,10 @@ export interface SandboxOptions
   readonly bubblewrap?: string | null;
   /** The code is that of the user who starts this process, as on an author's machine. */
   readonly isUsersOwn?: boolean;
+  /** The child that proves the walls becomes `spare`, and the caller ends it. Otherwise it is killed. */
+  readonly keepsChild?: boolean;
+  /** Limits of that child. */
+  readonly childBounds?: ChildBounds;
 }
 
 /** A user that owns no files: from systemd's range of dynamic users, which no package uses. */
@@ -64,11 +71,22 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   if (bubblewrap !== null) {
     for (const runAs of process.getuid?.() === 0 ? [UNUSED_UID, null] : [null]) {
       const jail = makeJail({ ...options, limiter, bubblewrap, runAs });
-      const failure = await tryOut(jail);
+      const { failure, spare } = await startSpare(jail, options.childBounds);
       if (failure === null) {
+        if (!options.keepsChild) await endTest(spare);
         const inspectable = makeInspectableJail(options, { limiter, bubblewrap, runAs });
-        return { state: 'full', missing: null, limiter: limiter.kind, runAs, admits: 'all', jail, inspectable };
+        return {
+          state: 'full',
+          missing: null,
+          limiter: limiter.kind,
+          runAs,
+          admits: 'all',
+          jail,
+          inspectable,
+          spare: options.keepsChild ? spare : null,
+        };
       }
+      await endTest(spare);
       missing = describeRemedy(failure);
     }
   }
@@ -136,16 +154,28 @@ export function findRefusal(
 
 /** Starts one child and kills it. @returns its stderr or error if it did not become ready; null if it did */
 export async function tryOut(jail: Jail): Promise<string | null> {
-  let child: Child | null = null;
+  const { failure, spare } = await startSpare(jail);
+  await endTest(spare);
+  return failure;
+}
+
+/** Starts a child, which is null if no process could be spawned. @returns `failure`: as of `tryOut` */
+async function startSpare(
+  jail: Jail,
+  bounds?: ChildBounds,
+): Promise<{ readonly failure: string | null; readonly spare: Spare | null }> {
+  let spare: Spare | null = null;
   try {
-    child = startChild(jail, { onHostCall: () => Promise.reject(new Error()), onLog: () => {}, onExit: () => {} });
-    await child.ready;
-    return null;
+    spare = makeSpare((handlers) => startChild(jail, handlers, bounds));
+    await spare.child.ready;
+    return { failure: null, spare };
   } catch (error) {
-    return child?.stderr().trim() || (error as Error).message;
-  } finally {
-    await child?.kill('the test of the sandbox is over');
+    return { failure: spare?.child.stderr().trim() || (error as Error).message, spare };
   }
+}
+
+async function endTest(spare: Spare | null): Promise<void> {
+  await spare?.child.kill('the test of the sandbox is over');
 }
 
 function describeRemedy(failure: string): string {

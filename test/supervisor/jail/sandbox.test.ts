@@ -3,6 +3,8 @@ import { chmodSync, symlinkSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { startChild } from '../../../supervisor/children/child.ts';
+import { SpareChildren } from '../../../supervisor/children/spare-children.ts';
 import { findRefusal, openSandbox, type SandboxMode } from '../../../supervisor/jail/sandbox.ts';
 import { noPluginUser, PLUGIN_USER } from '../../fixtures/foreign-user.ts';
 import { childProgram } from '../../runner/child-program.ts';
@@ -26,6 +28,26 @@ t.test('full, where bubblewrap works', async (t) => {
   t.match(sandbox, { state: 'full', missing: null, limiter: /^(cgroup2|cgroup1|rlimit)$/ });
   t.equal(sandbox.runAs, noPluginUser ? null : PLUGIN_USER, 'root gives its children a user of their own');
   t.equal(findRefusal(sandbox, false), null);
+  t.equal(sandbox.spare, null, 'the child that proved it has ended');
+});
+
+t.test('the child that proved the walls is the first spare', async (t) => {
+  const sandbox = await openSandbox({
+    directory: await temporaryFolder(t),
+    program: await childProgram(),
+    mode: 'require',
+    keepsChild: true,
+  });
+  const { jail, spare } = sandbox;
+  if (!spare) throw new Error('no child was kept');
+  t.teardown(() => spare.child.kill('the test is over'));
+  const spares = new SpareChildren((handlers) => startChild(jail, handlers), 1, spare);
+  t.equal(spares.count, 1);
+  const { child } = spares.claim();
+  await spares.close();
+  t.equal(child, spare.child);
+  await child.load(bundleOf(toolOf('return typeof process')));
+  t.same(await callTool(child, 'run'), { outcome: 'answered', answer: 'undefined' });
 });
 
 const isRoot = process.getuid?.() === 0;
