@@ -13,7 +13,7 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Refuses tokens with scopes, whatever the scopes. */
     readonly wholeAccount?: boolean;
-    /** Reads, but runs plugins: needs the scope of a write, whatever its method. */
+    /** Reads, but runs plugins: it counts as a write for scopes and while its account moves, whatever its method. */
     readonly runsPlugins?: boolean;
   }
   interface FastifyRequest {
@@ -63,16 +63,14 @@ export function requireSignIn(
   });
 }
 
+/** Whether a request only reads rows: it changes nothing and runs no plugin. */
+export const isRead = ({ method, routeOptions }: Pick<FastifyRequest, 'method' | 'routeOptions'>): boolean =>
+  (method === 'GET' || method === 'HEAD') && routeOptions.config?.runsPlugins !== true;
+
 /** @throws Problem `insufficient_scope` */
-function requireScope(
-  { method, routeOptions }: FastifyRequest,
-  { scopes }: Caller,
-  { read, write }: RequiredScopes,
-): void {
+function requireScope(request: FastifyRequest, { scopes }: Caller, { read, write }: RequiredScopes): void {
   if (scopes === null) return;
-  const { wholeAccount = false, runsPlugins = false } = routeOptions.config ?? {};
-  const isRead = (method === 'GET' || method === 'HEAD') && !runsPlugins;
-  const scope = wholeAccount ? null : isRead ? read : write;
+  const scope = request.routeOptions.config?.wholeAccount === true ? null : isRead(request) ? read : write;
   if (isAllowed(scopes, scope)) return;
   const why = scope === null ? 'No token with scopes may do this' : `This needs the scope ${scope}`;
   throw new Problem('insufficient_scope', `${why}, and the token has: ${scopes.join(' ') || 'none'}.`);

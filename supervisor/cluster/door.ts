@@ -3,11 +3,11 @@ import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { requireCaller } from '../../service/http/authentication.ts';
+import { isRead, requireCaller } from '../../service/http/authentication.ts';
 import { onceClosed } from '../../service/http/closed-responses.ts';
 import { replaceAnswer } from '../../service/http/errors.ts';
 import { movedElsewhere, type OwnedWork, type Ownership } from './ownership.ts';
-import { HOPS_MAX } from './ownership-policy.ts';
+import { HOPS_MAX, RETRY_AFTER_S } from './ownership-policy.ts';
 import { PeerGoneError } from './peer-links.ts';
 import type { PeerRequests } from './peer-requests.ts';
 import type { PeerServer } from './peer-server.ts';
@@ -25,7 +25,7 @@ export interface Door {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The work of a call that may change something. */
+    /** The work of a call that may change something, or runs plugins. */
     ownedWork: OwnedWork | null;
   }
 }
@@ -49,17 +49,20 @@ export function serveOwnAccounts(scope: FastifyInstance, door: Door): void {
     request.ownedWork = null;
     // Ends the work on the answer that is not sent.
     if (payload instanceof Readable) payload.destroy();
-    const moved = new Problem(
-      'outcome_unknown',
-      'The account moved to another supervisor while this call ran. The call may have taken effect: check before you repeat it.',
-    );
-    return replaceAnswer(moved, request, reply);
+    return replaceAnswer(describeMove(request), request, reply);
   });
 }
 
+const MOVED = 'The account moved to another supervisor while this call ran.';
+
+const describeMove = ({ method }: FastifyRequest): Problem =>
+  method === 'GET' || method === 'HEAD'
+    ? new Problem('unavailable', `${MOVED} Retry after ${RETRY_AFTER_S} s.`, { retryAfter: RETRY_AFTER_S })
+    : new Problem('outcome_unknown', `${MOVED} The call may have taken effect: check before you repeat it.`);
+
 /** @returns false: the account is not served here */
 function admit(ownership: Ownership, accountId: string, request: FastifyRequest, reply: FastifyReply): boolean {
-  if (request.method === 'GET' || request.method === 'HEAD') return ownership.holds(accountId);
+  if (isRead(request)) return ownership.holds(accountId);
   const work = ownership.begin(accountId);
   if (work === null) return false;
   request.ownedWork = work;

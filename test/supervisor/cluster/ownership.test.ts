@@ -1,6 +1,7 @@
 /** Ownership of an account and its jobs while supervisors join and leave: two on one database, without plugins. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { FastifyRequest } from 'fastify';
 import t, { type Test } from 'tap';
 import { findShard, SHARDS } from '../../../db/cluster/shards.ts';
 import { openListener } from '../../../db/postgres/listener.ts';
@@ -123,9 +124,10 @@ t.test('a job is offered again to an owner that is just handing its account over
   t.equal(offers, 2, 'the refusal is no failure of the job');
 });
 
-for (const [how, status] of [
-  ['succeeded', 200],
-  ['failed', 409],
+for (const [how, method, status] of [
+  ['succeeded', 'POST', 200],
+  ['failed', 'POST', 409],
+  ['ran plugins to read', 'GET', 200],
 ] as const)
   t.test(`a call that ${how} while its account moved is answered with a problem`, async (t) => {
     const database = await testDatabase(t);
@@ -141,7 +143,7 @@ for (const [how, status] of [
       request.caller = { id: account } as Caller;
     });
     serveOwnAccounts(app, { ownership: owner, peers, server: { countHops: () => 0 } });
-    app.post('/', async (request) => {
+    const handler = async (request: FastifyRequest) => {
       const fence = request.ownedWork?.fence;
       if (!fence) throw new Error('it is not served here');
       await database.pool.query(`UPDATE shards SET owner = NULL, epoch = nextval('shard_epochs') WHERE id = $1`, [
@@ -151,9 +153,11 @@ for (const [how, status] of [
       await eventually(async () => !owner.isCurrent(fence));
       if (status !== 200) throw new Problem('slug_taken', 'It failed.');
       return { isDone: true };
-    });
-    const answer = await app.inject({ method: 'POST', url: '/' });
-    t.match(answer.json(), { status: 502, code: 'outcome_unknown', detail: /moved to another supervisor/ });
-    t.equal(answer.statusCode, 502);
+    };
+    app.route({ method, url: '/', config: method === 'GET' ? { runsPlugins: true } : {}, handler });
+    const answer = await app.inject({ method, url: '/' });
+    const problem = method === 'GET' ? { status: 503, code: 'unavailable' } : { status: 502, code: 'outcome_unknown' };
+    t.match(answer.json(), { ...problem, detail: /moved to another supervisor/ });
+    t.equal(answer.statusCode, problem.status);
     t.match(answer.headers['content-type'], /^application\/problem\+json/);
   });
