@@ -22,13 +22,13 @@ const WAITING_MAX = 10_000;
 const WAITING_BYTES = 64 * MIB;
 /** A slower commit counts as an unavailable database: its requests are written to disk under the same ids. */
 const COMMIT_WITHIN_MS = 5 * SECOND;
-/** Interval between attempts to reach a database that has just gone away. */
+/** Interval between attempts to reach a database that has just gone away. Milliseconds. */
 const REPEAT_EVERY_MS = 50;
-/** Interval between attempts to empty the spool. */
+/** Interval between attempts to empty the spool. Milliseconds. */
 const DRAIN_EVERY_MS = 500;
-/** Interval between questions whether other API processes have emptied theirs too. */
+/** Interval between checks whether other API processes have emptied theirs. Milliseconds. */
 const SETTLE_EVERY_MS = 100;
-/** A process that ends waits so long for the others. */
+/** A process that stops waits this long for the others to empty their spools. Milliseconds. */
 const SETTLED_WITHIN_MS = 5 * SECOND;
 const RETRY_AFTER_S = 5;
 /** Estimated memory of one request besides its body. */
@@ -56,13 +56,13 @@ export class Intake {
   #waitingBytes = 0;
   #writing: Promise<void> | null = null;
   #draining: Promise<void> | null = null;
-  /** Requests go to disk, because older ones wait there. */
+  /** Whether requests go to disk, because older ones wait there. */
   #spooling: boolean;
   /** The disk is empty and other API processes empty theirs: an announcement holds what is stored now. */
   #settling = false;
   /** A group on its way to the disk. */
   #appending: Promise<void> | null = null;
-  /** Since the last question whether all is settled, a request was held. */
+  /** Whether a request was held since the last check that all is settled. */
   #isHeldAgain = false;
   readonly #order: SpoolOrder;
   readonly #closing = new AbortController();
@@ -96,7 +96,7 @@ export class Intake {
   /** Stores the remaining requests. The next process empties the spool. */
   async close(): Promise<void> {
     await this.#writing;
-    // Its announcement would hold deliveries for longer.
+    // The announcement of a spool that is empty would hold the deliveries of others for longer.
     if (this.#options.spool.isEmpty && this.#draining) await within(this.#draining, SETTLED_WITHIN_MS);
     this.#closing.abort();
     await this.#draining;
@@ -159,7 +159,7 @@ export class Intake {
     await this.#options.spool.append(group);
   }
 
-  /** Waits for a database that is away for a moment: nothing is accepted over the disk before every API process notices. */
+  /** Retries while the database is away for a moment: no request goes to disk before every API process has noticed. */
   async #storeDirectly(group: readonly NewDelivery[]): Promise<void> {
     const spoolsAt = performance.now() + NOTICED_WITHIN_MS;
     for (;;) {
@@ -173,9 +173,9 @@ export class Intake {
     }
   }
 
-  /** Lets the group, and what comes after it, wait for older requests that other API processes may have on their disks. */
+  /** Holds the group and later ones until the older requests that other API processes may have on their disks are stored. */
   async #hold(group: readonly NewDelivery[]): Promise<void> {
-    await answered(this.#order.announce(group[0]?.receivedAt ?? Date.now()));
+    await requireAnswer(this.#order.announce(group[0]?.receivedAt ?? Date.now()));
     this.#settling = true;
     this.#isHeldAgain = true;
     this.#startDraining();
@@ -188,7 +188,7 @@ export class Intake {
       // Runs even if the commit took too long and the group was written to disk as well: its rows exist.
       if (isTold) owners.send(group);
     });
-    await answered(committed);
+    await requireAnswer(committed);
   }
 
   /** Sets requests aside that the database rejects, so that they do not block the others. */
@@ -257,7 +257,7 @@ export class Intake {
 }
 
 /** @throws Error if the database does not answer in time */
-async function answered(work: Promise<void>): Promise<void> {
+async function requireAnswer(work: Promise<void>): Promise<void> {
   if (
     (await within(
       work.then(() => true),

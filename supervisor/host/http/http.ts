@@ -46,7 +46,7 @@ export function openHttp(
           throw new HostError(`${REQUESTS_AT_ONCE} requests are running; wait until one has ended`);
         return running.during(installationId, async () => {
           const first: HttpRequest = {
-            url: target(scope, url),
+            url: requireTarget(scope, url),
             method: init.method ?? 'GET',
             headers: requestHeaders(init.headers ?? {}),
             body: encodeBody(init),
@@ -55,7 +55,7 @@ export function openHttp(
           refuseHandles(sender, url, init);
           const redirectsMax = init.redirect === 'error' ? 0 : MAX_REDIRECTS;
           const arrive = (signal: AbortSignal) => followRedirects(scope, first, sender, redirectsMax, signal);
-          return within(init.timeoutMs ?? ROW_TIMEOUT_MS, scope.signal, (signal) =>
+          return withTimeLimit(init.timeoutMs ?? ROW_TIMEOUT_MS, scope.signal, (signal) =>
             scope.bodyId === null
               ? readWhole(arrive, signal)
               : openBody(bodies.open(scope.child, scope.bodyId), scope, arrive, signal),
@@ -106,8 +106,8 @@ async function openBody(
   }
 }
 
-/** Checks that the address is granted; the call ends when the grant is revoked. */
-function target(scope: HostScope, address: string): URL {
+/** Checks that the address is granted, and ends the call when the grant is revoked. */
+function requireTarget(scope: HostScope, address: string): URL {
   const url = readTarget(address, scope.granted());
   scope.needs((granted) => isGranted(url, granted));
   return url;
@@ -129,7 +129,7 @@ function encodeBody({ method = 'GET', body }: HttpInit): Uint8Array | null {
   return bytes;
 }
 
-/** What sends requests of one installation. */
+/** What a request of one installation is sent with. */
 interface Sender {
   readonly exchange: Exchange;
   readonly handles: SecretHandles;
@@ -142,12 +142,12 @@ function refuseHandles({ handles, source }: Sender, url: string, { body }: HttpI
   if (typeof body === 'string') handles.refuseElsewhere('body', body, source);
 }
 
-/** An answer that is no redirect. */
+/** A response that is not a redirect. */
 interface Arrived {
   readonly opened: Opened;
   /** The secrets that the request's headers held. */
   readonly sent: SecretMask;
-  /** Where it comes from. */
+  /** The address that answered. */
   readonly url: URL;
 }
 
@@ -192,15 +192,15 @@ async function followRedirects(
     const answer = await sendFilled(sender, request, signal);
     if (!('location' in answer)) return answer;
     if (redirectsMax === 0) break;
-    request = redirected(scope, request, answer);
+    request = buildRedirect(scope, request, answer);
   }
   if (redirectsMax === 0) throw new HostError('the server redirected, and the request allows no redirect');
   throw new HostError(`the server redirected more than ${redirectsMax} times`);
 }
 
-function redirected(scope: HostScope, from: HttpRequest, { status, location }: Redirect): HttpRequest {
+function buildRedirect(scope: HostScope, from: HttpRequest, { status, location }: Redirect): HttpRequest {
   if (!URL.canParse(location, from.url)) throw new HostError('the server redirected to an invalid address');
-  const url = target(scope, new URL(location, from.url).href);
+  const url = requireTarget(scope, new URL(location, from.url).href);
   if (from.url.protocol === 'https:' && url.protocol === 'http:')
     throw new HostError('the server redirected from https: to http:, which is not allowed');
   const headers = url.origin === from.url.origin ? from.headers : harmlessHeaders(from.headers);
@@ -209,7 +209,7 @@ function redirected(scope: HostScope, from: HttpRequest, { status, location }: R
 }
 
 /** Runs work until it is finished, the scope's signal aborts, or the time limit is over. */
-async function within<T>(ms: number, outer: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+async function withTimeLimit<T>(ms: number, outer: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const late = AbortSignal.timeout(ms);
   try {
     return await work(AbortSignal.any([outer, late]));

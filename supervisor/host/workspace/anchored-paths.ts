@@ -34,7 +34,7 @@ export function splitPath(path: string): string[] {
 }
 
 /** The path of a name in an open directory, for one system call. Open it with `O_NOFOLLOW`. */
-export const within = (directory: FileHandle, name: string): string => `/proc/self/fd/${directory.fd}/${name}`;
+export const pathIn = (directory: FileHandle, name: string): string => `/proc/self/fd/${directory.fd}/${name}`;
 
 /** The path of an open directory, for reading its names. */
 export const listable = (directory: FileHandle): string => `/proc/self/fd/${directory.fd}`;
@@ -44,11 +44,11 @@ export const openRoot = (path: string): Promise<FileHandle> => open(path, O_RDON
 
 /** Opens a directory in an open one. @throws ENOENT, ENOTDIR (a file, or a link) */
 export const openDirectory = (directory: FileHandle, name: string): Promise<FileHandle> =>
-  open(within(directory, name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  open(pathIn(directory, name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 
 /** Opens a file of any kind without blocking, so that its kind can be checked. @throws ENOENT, ELOOP (a link) */
 export const openEntry = (directory: FileHandle, name: string): Promise<FileHandle> =>
-  open(within(directory, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  open(pathIn(directory, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
 
 /**
  * Walks from a root along the names and runs work in the last directory. All directories on the way stay open
@@ -80,7 +80,7 @@ export async function inDirectory<T>(
 
 async function makeDirectory(above: FileHandle, name: string): Promise<void> {
   try {
-    await mkdir(within(above, name), { mode: 0o700 });
+    await mkdir(pathIn(above, name), { mode: 0o700 });
   } catch (error) {
     if (readCode(error) === 'EEXIST') return;
     throw error;
@@ -93,7 +93,7 @@ export async function prune(trail: readonly FileHandle[], names: readonly string
   for (let depth = trail.length - 1; depth > 0; depth -= 1) {
     const [above, name] = [trail[depth - 1], names[depth - 1]];
     if (!above || name === undefined) return;
-    const isGone = await rmdir(within(above, name)).then(
+    const isGone = await rmdir(pathIn(above, name)).then(
       () => true,
       () => false,
     );

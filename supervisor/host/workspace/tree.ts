@@ -1,6 +1,6 @@
 /** Lists and measures the regular files of a workspace through open directories. */
 import { type FileHandle, lstat, opendir } from 'node:fs/promises';
-import { DEPTH_MAX, listable, openDirectory, readCode, within } from './anchored-paths.ts';
+import { DEPTH_MAX, listable, openDirectory, pathIn, readCode } from './anchored-paths.ts';
 
 export interface TreeFile {
   readonly path: string;
@@ -58,7 +58,7 @@ async function walk(directory: FileHandle, prefix: string, depth: number, visito
         await below.close();
       }
     } else if (found.isFile()) {
-      const stats = await unlessGone(() => lstat(within(directory, found.name)));
+      const stats = await unlessGone(() => lstat(pathIn(directory, found.name)));
       if (stats?.isFile() && !visitor.file(path, stats)) return false;
     }
   }

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { KeyedLocks } from '../../../service/timing/keyed-locks.ts';
 import { HostError } from '../host-call.ts';
-import { inDirectory, openEntry, openRoot, prune, readCode, splitPath, within } from './anchored-paths.ts';
+import { inDirectory, openEntry, openRoot, pathIn, prune, readCode, splitPath } from './anchored-paths.ts';
 import { listTree, measureTree, type TreeFile, type Usage } from './tree.ts';
 
 /** Maximum number of files in one list. */
@@ -109,9 +109,9 @@ export class Workspaces {
       await this.#at(accountId, directories, false, async (trail) => {
         signal?.throwIfAborted();
         const directory = trail.at(-1) as FileHandle;
-        const found = await lstat(within(directory, name));
+        const found = await lstat(pathIn(directory, name));
         if (found.isDirectory()) throw new HostError('it is a directory: remove its files');
-        await unlink(within(directory, name));
+        await unlink(pathIn(directory, name));
         await prune(trail, directories);
         // Leaves the removed directories counted; if the workspace then seems full, it is measured again.
         this.#add(accountId, -found.size, -1);
@@ -146,7 +146,7 @@ export class Workspaces {
     entries: number,
     signal: AbortSignal,
   ): Promise<void> {
-    const before = await lstat(within(directory, name)).catch(() => null);
+    const before = await lstat(pathIn(directory, name)).catch(() => null);
     if (before && !before.isFile()) throw new HostError('the path exists and is not a regular file');
     await mkdir(this.#staging, { recursive: true, mode: 0o700 });
     const waiting = join(this.#staging, randomUUID());
@@ -160,7 +160,7 @@ export class Workspaces {
       }
       signal.throwIfAborted();
       // Replaces the name itself; the target of a link stays unchanged.
-      await rename(waiting, within(directory, name));
+      await rename(waiting, pathIn(directory, name));
     } finally {
       await rm(waiting, { force: true });
     }
