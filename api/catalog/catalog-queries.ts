@@ -2,7 +2,7 @@
 import { pageCatalog } from '../../db/catalog/catalog.ts';
 import { findPluginBySlug, type Plugin } from '../../db/catalog/plugins.ts';
 import { searchCatalog } from '../../db/catalog/search.ts';
-import { findVersion, findVersions, listPublishedVersions, readReadme } from '../../db/catalog/versions.ts';
+import { findVersion, listPublishedVersions, listVersionSummaries, readReadme } from '../../db/catalog/versions.ts';
 import {
   countInstallations,
   findInstallationIds,
@@ -34,7 +34,8 @@ export async function readCatalog(
   const ids = items.map((plugin) => plugin.id);
   const latestIds = items.flatMap((plugin) => plugin.latestVersionId ?? []);
   const [versions, installed, counts] = await Promise.all([
-    findVersions(pool, latestIds),
+    // Without what the versions offer: a page of schemas would have 256 MB.
+    listVersionSummaries(pool, latestIds),
     findInstallationIds(pool, caller.id, ids),
     countInstallations(pool, ids),
   ]);
@@ -64,5 +65,5 @@ export async function readCatalogEntry(
   const readme = latest ? await readReadme(pool, latest.id) : '';
   const facts = { latest, installationId: installation?.id ?? null, installCount: counts.get(plugin.id) ?? 0 };
   const versions = await listPublishedVersions(pool, plugin.id, VERSIONS_SHOWN);
-  return { plugin, facts, readme, versions };
+  return { plugin, facts, latest, readme, versions };
 }

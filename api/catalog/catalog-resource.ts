@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import type { Plugin } from '../../db/catalog/plugins.ts';
-import type { PublishedVersion, Version } from '../../db/catalog/versions.ts';
+import type { PublishedVersion, Version, VersionSummary } from '../../db/catalog/versions.ts';
 import { timestamp } from '../../service/http/schemas.ts';
 import { configurationFields, reachRow, showFields, showReach } from '../plugins/manifest-resource.ts';
 import { deprecationMessage, discovered, getTier } from '../plugins/plugin-resource.ts';
@@ -49,7 +49,7 @@ export const catalogEntry = summary
 
 /** Facts about an entry that are not in the plugin's row. */
 export interface CatalogFacts {
-  readonly latest: Version | null;
+  readonly latest: VersionSummary | null;
   readonly installationId: string | null;
   readonly installCount: number;
 }
@@ -71,6 +71,7 @@ export function showSummary(plugin: Plugin, facts: CatalogFacts): z.output<typeo
 
 /** The long fields of an entry. */
 export interface CatalogDetail {
+  readonly latest: Version | null;
   readonly readme: string;
   /** Without yanked ones, the last published first. */
   readonly versions: readonly PublishedVersion[];
@@ -79,14 +80,13 @@ export interface CatalogDetail {
 export function showEntry(
   plugin: Plugin,
   facts: CatalogFacts,
-  { readme, versions }: CatalogDetail,
+  { latest, readme, versions }: CatalogDetail,
 ): z.output<typeof catalogEntry> {
-  const found = facts.latest ? discovered.parse(facts.latest.discovered) : null;
   return {
     ...showSummary(plugin, facts),
     readme,
-    discovered: found,
-    configuration: showFields(facts.latest?.manifest ?? null),
+    discovered: latest ? discovered.parse(latest.discovered) : null,
+    configuration: showFields(latest?.manifest ?? null),
     versions: versions.map(({ id, semVer, createdAt, capabilities, manifest }) => ({
       versionId: id,
       semVer,

@@ -115,6 +115,17 @@ export async function findVersions(pool: Queryable, ids: readonly string[]): Pro
   return listRows(pool, `SELECT ${COLUMNS} FROM versions v WHERE v.id = ANY ($1)`, [ids]);
 }
 
+/** What a list of plugins shows of a version. */
+export type VersionSummary = Pick<Version, 'id' | 'semVer' | 'capabilities' | 'createdAt'>;
+
+/** In no particular order. */
+export const listVersionSummaries = (pool: Queryable, ids: readonly string[]): Promise<VersionSummary[]> =>
+  listRows(
+    pool,
+    'SELECT id, semver AS "semVer", capabilities, created_at AS "createdAt" FROM versions WHERE id = ANY ($1)',
+    [ids],
+  );
+
 /** The draft of a plugin. */
 export const findDraft = (pool: Queryable, pluginId: string): Promise<Version | null> =>
   findRow(pool, `SELECT ${COLUMNS} FROM versions v WHERE v.plugin_id = $1 AND v.status = 'draft'`, [pluginId]);

@@ -1,5 +1,6 @@
 /** The catalog: who sees what, how it is searched, and what an operator's word does to it. */
 import t from 'tap';
+import { readCatalog } from '../../../api/catalog/catalog-queries.ts';
 import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
 import { changeBlock, verifyAuthor } from '../../../db/accounts/moderation.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
@@ -63,6 +64,22 @@ t.test('the list contains listed plugins and the caller’s private and delisted
       ['anns-weather-diary', 'barometer', ...everybody],
       `${limit} at a time`,
     );
+});
+
+t.test('a page reads nothing of what its versions offer', async (t) => {
+  await api.pool.query(
+    `UPDATE versions SET discovered = discovered || jsonb_build_object('long', repeat('x', 262144)) WHERE plugin_id = $1`,
+    [forecastId],
+  );
+  let bytes = 0;
+  const query = async (text: string, values: unknown[]) => {
+    const found = await api.pool.query(text, values);
+    bytes += JSON.stringify(found.rows).length;
+    return found;
+  };
+  const { items } = await readCatalog({ pool: { query } as never }, { id: 'nobody' } as never, { limit: 100 });
+  t.equal(items.length, 4);
+  t.ok(bytes < 65_536, `${bytes} bytes`);
 });
 
 t.test('a search finds slug, name, description and readme, the nearer match first', async (t) => {
