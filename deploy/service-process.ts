@@ -19,16 +19,18 @@ const READY_TIMEOUT_MS = 120_000;
 const LAST_LINES_MS = 1_000;
 
 /**
- * V8 would let new objects fill 64 MB before it collects them. Each of those collections stops the event loop for 10 to 30 ms on a
- * busy machine, with this limit for 2 ms, and a peak leaves 100 MB less behind. The image sets the same in `NODE_OPTIONS`.
+ * By default, V8 lets new objects fill 64 MB before it collects them. On a busy machine each such collection blocks the event loop
+ * for 10 to 30 ms, with this limit for 2 ms, and the process keeps 100 MB less after a peak. The image sets the same in
+ * `NODE_OPTIONS`.
  */
 export const HEAP_FLAGS = ['--max-semi-space-size=4'];
 
 /**
- * glibc keeps what was freed, in up to eight arenas a processor, and after the first large buffer that is freed it takes larger
- * ones from them as well: of a peak, 40 to 70 MB stayed. With two arenas and fixed limits it returns them. An arena returns what
- * lies above everything in use only, so a body's chunks of 64 KiB must not lie in one: 40 MB stayed of messages of 900 kB. Larger
- * than 32 KiB they are mapped alone, which costs no measurable time. The image sets the same; other C libraries ignore it.
+ * By default, glibc keeps freed memory in up to eight arenas per processor. When the first large buffer is freed, glibc raises its
+ * threshold and takes large buffers from the arenas, too: 40 to 70 MB stayed after a peak. With two arenas and fixed thresholds
+ * glibc returns that memory. An arena returns only the memory above everything that is in use, so the 64 KiB chunks of bodies must
+ * not be in one: messages of 900 kB left 40 MB. Buffers above 32 KiB are mapped separately, which costs no measurable time. The
+ * image sets the same; other C libraries ignore it.
  */
 export const MALLOC_ENVIRONMENT: Readonly<Record<string, string>> = {
   MALLOC_ARENA_MAX: '2',
@@ -54,17 +56,17 @@ interface ServiceOptions {
 interface Run {
   readonly child: ChildProcess;
   readonly ended: Promise<void>;
-  /** The line of its output that says best why it ended. */
-  lastWords: string;
+  /** The line of its output that best explains its end. */
+  lastError: string;
 }
 
-/** A ready process beside the one that it may replace. */
+/** A process that is ready to replace the running one. */
 export interface Successor {
-  /** Lets it accept connections, as the other one does. @throws Error with one sentence when it cannot */
+  /** Lets the successor accept connections, too. @throws Error with one sentence when it cannot */
   serve(): Promise<void>;
-  /** Drains and ends the other one. */
+  /** Drains and ends the old process. */
   takeOver(): Promise<void>;
-  /** Drains and ends it; the other one goes on. */
+  /** Drains and ends the successor. The old process goes on. */
   withdraw(): Promise<void>;
 }
 
@@ -72,7 +74,7 @@ export interface Successor {
 export class ServiceProcess {
   readonly #options: ServiceOptions;
   readonly #stopping = new AbortController();
-  /** Two while a process replaces another. */
+  /** All processes of the service: two while one replaces the other. */
   readonly #runs = new Set<Run>();
   #current: Run | undefined;
   #watch: Promise<void> = Promise.resolve();
@@ -105,21 +107,21 @@ export class ServiceProcess {
     this.#replacing = over.promise;
     try {
       const run = await this.#spawn({ [SUCCESSOR_VARIABLE]: 'yes' });
-      await this.#orEnd(run, waitForReadiness(this.#options.name, run, readyTimeoutMs));
+      await this.#killOnFailure(run, waitForReadiness(this.#options.name, run, readyTimeoutMs));
       return {
         serve: () => {
-          // A process that ended cannot be told: its end is the outcome.
+          // The send fails if the process has ended. Then its end is the outcome.
           run.child.send({ serve: true } satisfies ChildMessage, () => undefined);
-          return this.#orEnd(run, this.#waitForAnnouncement(run));
+          return this.#killOnFailure(run, this.#waitForAnnouncement(run));
         },
         takeOver: async () => {
           const before = this.#current;
           this.#current = run;
           over.resolve();
-          if (before) await end(before, HANDOVER_TIMEOUT_MS);
+          if (before) await endProcess(before, HANDOVER_TIMEOUT_MS);
         },
         withdraw: async () => {
-          await end(run, HANDOVER_TIMEOUT_MS);
+          await endProcess(run, HANDOVER_TIMEOUT_MS);
           over.resolve();
         },
       };
@@ -129,7 +131,7 @@ export class ServiceProcess {
     }
   }
 
-  /** Drains and stops it, by SIGKILL after a time-out or when `force` is aborted. It is not restarted. */
+  /** Drains and stops the service, by SIGKILL after a time-out or when `force` is aborted. It is not restarted. */
   async stop(force: AbortSignal): Promise<void> {
     this.#stopping.abort();
     await Promise.all([...this.#runs].map((run) => endAlone(run, force)));
@@ -139,30 +141,30 @@ export class ServiceProcess {
 
   async #launch(): Promise<Run> {
     const run = await this.#spawn({});
-    await this.#orEnd(run, this.#waitForAnnouncement(run));
+    await this.#killOnFailure(run, this.#waitForAnnouncement(run));
     return run;
   }
 
   async #spawn(extra: Readonly<Record<string, string>>): Promise<Run> {
     const { main, env, sockets = [], onLine } = this.#options;
     const names = sockets.map((socket) => socket.name).join(':');
-    const handed = sockets.length === 0 ? {} : { LISTEN_FDS: String(sockets.length), LISTEN_FDNAMES: names };
+    const socketVariables = sockets.length === 0 ? {} : { LISTEN_FDS: String(sockets.length), LISTEN_FDNAMES: names };
     // Detached: Ctrl-C in a terminal signals the whole process group, but the parent must control the order of
     // stopping.
     const child = spawn(process.execPath, [...HEAP_FLAGS, main], {
-      env: { ...MALLOC_ENVIRONMENT, ...env, ...handed, ...extra },
+      env: { ...MALLOC_ENVIRONMENT, ...env, ...socketVariables, ...extra },
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe', ...sockets.map((socket) => socket.fd), 'ipc'],
     });
-    const run: Run = { child, ended: waitForEnd(child), lastWords: '' };
+    const run: Run = { child, ended: waitForEnd(child), lastError: '' };
     this.#runs.add(run);
     void run.ended.then(() => this.#runs.delete(run));
     for (const input of [child.stdout, child.stderr]) {
       if (input === null) continue;
       createInterface({ input }).on('line', (line) => {
         // A crash prints its stack and the Node version below the line with the error.
-        const isFirst = run.lastWords === '' && line.trim() !== '' && !line.startsWith('{');
-        if (/Error\b.*:/.test(line) || isFirst) run.lastWords = line;
+        const isFirst = run.lastError === '' && line.trim() !== '' && !line.startsWith('{');
+        if (/Error\b.*:/.test(line) || isFirst) run.lastError = line;
         onLine(line);
       });
     }
@@ -170,12 +172,12 @@ export class ServiceProcess {
   }
 
   /** @throws Error with the reason, after the end of the process */
-  async #orEnd(run: Run, outcome: Promise<string | null>): Promise<void> {
+  async #killOnFailure(run: Run, outcome: Promise<string | null>): Promise<void> {
     const failure = await outcome;
     if (failure === null) return;
     run.child.kill('SIGKILL');
     await run.ended;
-    throw new Error(failure === '' ? `The ${this.#options.name} ended while starting: ${run.lastWords}` : failure);
+    throw new Error(failure === '' ? `The ${this.#options.name} ended while starting: ${run.lastError}` : failure);
   }
 
   async #restartForever(): Promise<void> {
@@ -187,7 +189,7 @@ export class ServiceProcess {
       await watched?.ended;
       await this.#replacing;
       if (signal.aborted) return;
-      // Its successor is ready.
+      // A successor has replaced the process.
       if (watched !== this.#current) continue;
       failures = Date.now() - began > LONG_RUN_MS ? 0 : failures + 1;
       const delay = computeBackoff(failures);
@@ -236,7 +238,7 @@ async function waitForReadiness(name: string, run: Run, readyTimeoutMs: number):
 
 type Settle = (outcome: string | null) => void;
 
-/** @returns null when `onMessage` settles so, else the reason; empty when the process exited without one */
+/** @returns the outcome that `onMessage` settles, or why there is none; empty when the process exited without a reason */
 function waitForOutcome(
   name: string,
   { child }: Run,
@@ -264,22 +266,22 @@ function waitForOutcome(
   });
 }
 
-/** Ends a process where no other one serves, which it need not wait for. */
+/** Ends a process, and tells it that no other process serves, so that it does not wait for a handover. */
 function endAlone(run: Run, force: AbortSignal): Promise<void> {
   if (run.child.connected) run.child.send({ alone: true } satisfies ChildMessage, () => undefined);
-  return end(run, STOP_TIMEOUT_MS, force);
+  return endProcess(run, STOP_TIMEOUT_MS, force);
 }
 
-async function end({ child, ended }: Run, timeoutMs: number, force?: AbortSignal): Promise<void> {
+async function endProcess({ child, ended }: Run, timeoutMs: number, force?: AbortSignal): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   child.kill('SIGTERM');
   const limits = [AbortSignal.timeout(timeoutMs), ...(force === undefined ? [] : [force])];
-  const patience = AbortSignal.any(limits);
+  const limit = AbortSignal.any(limits);
   const kill = (): boolean => child.kill('SIGKILL');
-  if (patience.aborted) kill();
-  patience.addEventListener('abort', kill);
+  if (limit.aborted) kill();
+  limit.addEventListener('abort', kill);
   await ended;
-  patience.removeEventListener('abort', kill);
+  limit.removeEventListener('abort', kill);
 }
 
 /** Resolves when the process has exited and its last line was read or the wait is over. */

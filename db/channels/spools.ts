@@ -1,19 +1,19 @@
 /**
- * The order of webhook requests over several API processes. While the database is away each keeps what it accepts on its own
- * disk. Back again, each announces since when; deliveries of that time are held until every process has stored what it had,
- * then get the order of their arrival.
+ * Keeps webhook requests of several API processes in order. While the database is away, each process stores requests on its own
+ * disk. When the database is back, each announces the arrival of its first such request. Deliveries from that time on are held
+ * until every process has stored its requests, and then get the order of their arrival.
  */
 import type { Pool } from 'pg';
 import { notifySpoolsSettled } from '../postgres/notifications.ts';
 import { inTransaction, type Transaction, takeNamedLock } from '../postgres/pool.ts';
 
-/** A process shows itself in this interval. Milliseconds. */
+/** Interval in which a process reports that it reaches the database. Milliseconds. */
 export const SHOWN_EVERY_MS = 1_000;
-/** After its announcement, a process waits so long for the others to reach the database too. Seconds. */
+/** After its announcement, a process waits this long for the others to reach the database, too. Seconds. */
 const GATHER_S = 5;
-/** Deliveries wait no longer for a process that has announced a spool: it may have died, or have too much. Seconds. */
+/** Deliveries wait at most this long for an announced spool: its process may have died, or have too much to store. Seconds. */
 const HOLD_S = 30;
-/** Rows of processes that ended without a word are deleted after this. Seconds. */
+/** Rows of processes that ended without removing them are deleted after this time. Seconds. */
 const KEPT_S = 3_600;
 
 const IS_ANNOUNCED = `announced_at > now() - interval '${HOLD_S} seconds'`;
@@ -22,7 +22,7 @@ const IS_ANNOUNCED = `announced_at > now() - interval '${HOLD_S} seconds'`;
 export const isUnsettledSql = (alias: string): string => `(${alias}.direction = 'in' AND EXISTS (
   SELECT 1 FROM spools WHERE ${IS_ANNOUNCED} AND oldest_at <= ${alias}.received_at))`;
 
-/** Shows that this process has reached the database. @param oldest arrival of the first request on its disk; null: none waits there */
+/** Reports that this process has reached the database. @param oldest arrival of the first request on its disk; null: none waits there */
 export async function showSpool(pool: Pool, id: string, oldest: number | null): Promise<void> {
   await pool.query({
     name: 'show-spool',
@@ -89,7 +89,7 @@ async function settle(tx: Transaction): Promise<void> {
   await notifySpoolsSettled(tx);
 }
 
-/** Call it when a process ends and nothing is left on its disk. */
+/** Removes the row of a process that ends with an empty spool. */
 export async function removeSpool(pool: Pool, id: string): Promise<void> {
   await pool.query('DELETE FROM spools WHERE id = $1 AND announced_at IS NULL', [id]);
 }

@@ -48,7 +48,7 @@ export class ChunkQueue<T> {
   }
 }
 
-/** @throws RangeError for a mark that is no size */
+/** Reads a strategy's mark. @throws RangeError for a negative one */
 export function readHighWaterMark({ highWaterMark }: QueuingStrategy<never>, otherwise: number): number {
   if (highWaterMark === undefined) return otherwise;
   const mark = Number(highWaterMark);
@@ -69,7 +69,7 @@ export class CountQueuingStrategy {
     return countChunk;
   }
 }
-// Frozen here: who freezes the class does not call its getters.
+// Frozen here, because freezing the class does not call its getters.
 const countChunk = Object.freeze((_chunk: unknown): number => 1);
 
 export class ByteLengthQueuingStrategy {
@@ -87,7 +87,7 @@ export class ByteLengthQueuingStrategy {
 }
 const measureChunk = Object.freeze((chunk: { readonly byteLength: number }): number => chunk.byteLength);
 
-/** A promise that may reject without anybody listening. */
+/** Creates a promise whose rejection needs no handler. */
 export function createQuietPromise<T>(): PromiseWithResolvers<T> {
   const created = Promise.withResolvers<T>();
   created.promise.catch(() => undefined);

@@ -44,9 +44,9 @@ export interface SandboxOptions
   readonly inspectedProgram?: string | null;
   /** Absolute path. Default: found on the search path. */
   readonly bubblewrap?: string | null;
-  /** The code is that of the user who starts this process, as on an author's machine. */
+  /** Whether the code belongs to the user who starts this process, as on an author's machine. */
   readonly isUsersOwn?: boolean;
-  /** The child that proves the walls becomes `spare`, and the caller ends it. Otherwise it is killed. */
+  /** Whether the child that proves the walls becomes `spare`, which the caller ends. Otherwise it is killed. */
   readonly keepsChild?: boolean;
   /** Limits of that child. */
   readonly childBounds?: ChildBounds;
@@ -140,7 +140,7 @@ function makeInspectableJail(
 }
 
 /**
- * Why code may not run here, in sentences; null if it may.
+ * Returns why code may not run here, in sentences; null if it may.
  *
  * @param isOperators whether an operator wrote it, and it runs in that operator's account
  */
@@ -159,7 +159,7 @@ export async function tryOut(jail: Jail): Promise<string | null> {
   return failure;
 }
 
-/** Starts a child, which is null if no process could be spawned. @returns `failure`: as of `tryOut` */
+/** Starts a child, which is null if no process could be spawned. @returns `failure`: see `tryOut` */
 async function startSpare(
   jail: Jail,
   bounds?: ChildBounds,

@@ -1,3 +1,4 @@
+/** Migrations: applied once by many processes, rolled back together, and right about existing rows. */
 import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
@@ -19,7 +20,7 @@ t.teardown(async () => {
   await admin.close();
 });
 
-t.test('the real ones are all applied in the template', async (t) => {
+t.test('the template has all migrations', async (t) => {
   t.same(await migrate(url), []);
 });
 
@@ -41,7 +42,7 @@ t.test('a failing migration rolls back all migrations of the call', async (t) =>
   t.same(await migrate(empty.href, directory), ['0003_three', '0004_four']);
 });
 
-t.test('bytes, accounts and names of the rows that are there already', async (t) => {
+t.test('migrations count and name existing rows', async (t) => {
   const old = new URL(url);
   old.pathname = `${old.pathname}_old`;
   await admin.pool.query(`CREATE DATABASE ${old.pathname.slice(1)}`);
@@ -79,7 +80,7 @@ t.test('bytes, accounts and names of the rows that are there already', async (t)
   t.same(
     accounts,
     ['ann', 'bob'].map((name) => ({ name, issuer: 'bulkhead', subject: name })),
-    'of before, and by the release before',
+    'an account from before, and one that the previous release creates',
   );
   const counted = {
     versions: 123,
@@ -98,5 +99,5 @@ t.test('bytes, accounts and names of the rows that are there already', async (t)
   t.same(await readAll(), counted);
   await pool.query(`DELETE FROM installations; DELETE FROM plugins; DELETE FROM sessions; DELETE FROM plugin_logs`);
   const left = { ...counted, versions: 0, drafts: 0, transcripts: 0, storage: 0, logs: 0 };
-  t.same(await readAll(), left, 'and what cascades takes is given back');
+  t.same(await readAll(), left, 'cascading deletes are subtracted');
 });
