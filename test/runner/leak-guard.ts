@@ -60,9 +60,7 @@ function leftBehind(): string[] {
 /** Direct children of this process that still run. Linux only. */
 function children(): string[] {
   const parent = String(process.pid);
-  // All processes where the kernel does not list a process's children.
-  const candidates = listChildren('self') ?? listNumbers('/proc');
-  return candidates.flatMap((pid) => {
+  return listCandidates().flatMap((pid) => {
     try {
       // The name stands in brackets and may hold anything; state and parent follow it.
       const [, name, state, ppid] = /^\d+ \((.*)\) (\S) (\d+)/s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8')) ?? [];
@@ -73,6 +71,9 @@ function children(): string[] {
     }
   });
 }
+
+/** Ids of this process's children; of all processes where the kernel does not list a process's children. */
+export const listCandidates = (): string[] => listChildren('self') ?? listNumbers('/proc');
 
 /** Ids of the processes that a process has started; null where the kernel does not list them. */
 function listChildren(pid: string): string[] | null {

@@ -1,8 +1,9 @@
 /** The spawner process: there is one, it passes on all output, and if it dies its children die and another one is started. */
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { endings } from '../../plugins/hostile-programs.ts';
 import { killProcess } from '../../runner/harness.ts';
+import { listCandidates } from '../../runner/leak-guard.ts';
 import { bundleOf, callTool, testChild, testJail, toolOf } from '../children/jailed-child.ts';
 import { eventually } from '../supervisor-fixture.ts';
 
@@ -13,8 +14,7 @@ t.setTimeout(90_000);
 
 /** Lists the spawner processes of this process. */
 function spawners(): number[] {
-  return readdirSync('/proc')
-    .filter((pid) => /^\d+$/.test(pid))
+  return listCandidates()
     .map(Number)
     .filter((pid) => {
       try {
