@@ -1,6 +1,6 @@
 /**
- * Shards: accounts are spread over a fixed number of them, and one supervisor owns each shard, with all plugins of its
- * accounts. The epoch numbers the ownership.
+ * Shards: each account is in one of a fixed number of them, and one supervisor owns each shard, with all plugins of its accounts.
+ * Each change of owner gives the shard another epoch.
  */
 import { hash } from 'node:crypto';
 import type { Pool } from 'pg';
@@ -8,7 +8,7 @@ import { notifyShardsChanged } from '../postgres/notifications.ts';
 import type { Fence } from '../postgres/pool.ts';
 import { listRows, type Queryable } from '../postgres/rows.ts';
 
-/** As many as rows in `shards`, each taking a lock while it is claimed. More supervisors than this would have no work. */
+/** Number of rows in `shards`; a claim locks them. More supervisors than shards would have no work. */
 export const SHARDS = 256;
 
 /** The shard of an account, as `account_shard` in SQL. */

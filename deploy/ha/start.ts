@@ -7,7 +7,7 @@ import { startTrial } from './trial.ts';
 const USAGE = `Usage: sh deploy/node.sh deploy/ha/start.ts [--folder DIR] [--port N] [--session-port N]
 
 Starts on this one machine what high availability runs on three: etcd, two PostgreSQL under Patroni, HAProxy,
-two APIs and three supervisors. For a trial: one machine is no high availability. Ctrl-C stops everything.
+two APIs and three supervisors. For a trial only: one machine is not highly available. Ctrl-C stops everything.
 
   --folder DIR        new folder for data and logs; default .bulkhead-ha
   --port N            API, console and webhooks; default 4000

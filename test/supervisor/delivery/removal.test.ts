@@ -1,4 +1,4 @@
-/** An uninstall takes everything the installation owned, after its plugin's last word, wherever `kill -9` interrupts it. */
+/** An uninstall calls the plugin's `pluginUninstalled`, then removes everything, wherever `kill -9` interrupts it. */
 import type { ClientBase } from 'pg';
 import t, { type Test } from 'tap';
 import { beginUninstall } from '../../../api/installations/installation-lifecycle.ts';
@@ -14,7 +14,7 @@ t.setTimeout(300_000);
 const storage = await openStorageFixture(t);
 await maintainLogs(storage.pool);
 
-/** Says that it heard. At the first attempt, where `waits` says so, it goes on only when `letGo` is called. */
+/** Records that its handler has begun. With the setting `waits`, the first attempt ends only after `releaseHandler`. */
 const LEAVING = `
 events.pluginUninstalled = async (event) => {
   await host.storage.set('heard', event.attempt);
@@ -24,7 +24,7 @@ events.pluginUninstalled = async (event) => {
 };
 `;
 
-async function uninstalled(waits: 'yes' | 'no'): Promise<Installed> {
+async function installAndUninstall(waits: 'yes' | 'no'): Promise<Installed> {
   const made = await storage.install({
     code: LEAVING,
     capabilities: ['host.storage'],
@@ -47,11 +47,11 @@ async function store({ installationId }: Installed, key: string): Promise<void> 
     [installationId, key],
   );
 }
-const letGo = (of: Installed) => store(of, 'let go');
+const releaseHandler = (of: Installed) => store(of, 'let go');
 
-const lastWord = async ({ installationId }: Installed) =>
+const findUninstallEvent = async ({ installationId }: Installed) =>
   (await storage.pool.query('SELECT * FROM events WHERE installation_id = $1', [installationId])).rows[0];
-const heard = async ({ installationId }: Installed) =>
+const hasHandlerBegun = async ({ installationId }: Installed) =>
   (
     await storage.pool.query(`SELECT 1 FROM installation_storage WHERE installation_id = $1 AND key = 'heard'`, [
       installationId,
@@ -66,8 +66,8 @@ const isWaiting = async (statement: string) =>
     )
   ).rows.length > 0;
 
-/** Keeps rows locked while `work` runs, so that the supervisor stops right there. */
-async function holding(of: Installed, lock: string, work: (holder: ClientBase) => Promise<void>): Promise<void> {
+/** Keeps rows locked while `work` runs, so that the supervisor waits at that statement. */
+async function withLockedRows(of: Installed, lock: string, work: (holder: ClientBase) => Promise<void>): Promise<void> {
   const holder = await storage.pool.connect();
   try {
     await holder.query('BEGIN');
@@ -79,8 +79,8 @@ async function holding(of: Installed, lock: string, work: (holder: ClientBase) =
   }
 }
 
-/** Waits until it is gone, and looks at what it left. */
-async function gone(t: Test, of: Installed, attempts: number): Promise<void> {
+/** Waits until the installation is removed, and checks what is left. */
+async function expectRemoved(t: Test, of: Installed, attempts: number): Promise<void> {
   const { pool } = storage;
   const rows = async (table: string, column = 'installation_id') =>
     (await pool.query(`SELECT * FROM ${table} WHERE ${column} = $1`, [of.installationId])).rows;
@@ -88,14 +88,14 @@ async function gone(t: Test, of: Installed, attempts: number): Promise<void> {
   for (const table of ['installation_secrets', 'installation_storage', 'installation_runtime']) {
     t.same(await rows(table), [], table);
   }
-  t.match(await lastWord(of), { type: 'pluginUninstalled', state: 'delivered', attempts });
-  // Log and audit are written in batches, a moment later, and stay until their time is over.
-  const said = await eventually(async () => {
+  t.match(await findUninstallEvent(of), { type: 'pluginUninstalled', state: 'delivered', attempts });
+  // Log and audit are written in batches, a moment later, and stay until they expire.
+  const lines = await eventually(async () => {
     const found = (await rows('plugin_logs')).filter(({ message }) => message.startsWith('bye '));
     return found.length > 0 && found;
   });
-  const { id } = await lastWord(of);
-  t.same(new Set(said.map(({ message }) => message)), new Set([`bye ${id}`]), 'its log stays until its time is over');
+  const { id } = await findUninstallEvent(of);
+  t.same(new Set(lines.map(({ message }) => message)), new Set([`bye ${id}`]), 'its log stays until it expires');
   await eventually(() => hasRows('audit', of));
 }
 
@@ -103,83 +103,83 @@ async function gone(t: Test, of: Installed, attempts: number): Promise<void> {
 const hasRows = async (table: 'audit' | 'plugin_logs', { installationId }: Installed) =>
   (await storage.pool.query(`SELECT 1 FROM ${table} WHERE installation_id = $1`, [installationId])).rows.length > 0;
 
-/** Waits until its log and audit are written: a kill takes the lines of the last moment with it. */
-async function recorded(of: Installed): Promise<void> {
+/** Waits until its log and audit are written: a kill loses the last batch. */
+async function waitForRecords(of: Installed): Promise<void> {
   await eventually(() => hasRows('audit', of));
   await eventually(() => hasRows('plugin_logs', of));
 }
 
-// Each test goes on with the supervisor that the one before it has started.
+// The supervisor that the previous test has started.
 let running: SupervisorProcess;
 
-/** Starts one that ends with the file. */
+/** Starts a supervisor that ends with the file. */
 async function startSupervisor(): Promise<void> {
   running = await startProcess(t, storage);
 }
 
 t.test('killed before anything was done', async (t) => {
-  const of = await uninstalled('no');
-  // The job is gone as well: the row alone says that the removal was begun.
+  const of = await installAndUninstall('no');
+  // Without its job, too, the row alone says that the removal has begun.
   await storage.pool.query('DELETE FROM pgboss.job');
   await startSupervisor();
-  await gone(t, of, 1);
+  await expectRemoved(t, of, 1);
 });
 
 t.test('killed while the plugin handles pluginUninstalled', async (t) => {
-  const of = await uninstalled('yes');
-  await eventually(() => heard(of));
+  const of = await installAndUninstall('yes');
+  await eventually(() => hasHandlerBegun(of));
   await running.kill();
-  t.match(await lastWord(of), { state: 'pending', attempts: 1 });
+  t.match(await findUninstallEvent(of), { state: 'pending', attempts: 1 });
   await startSupervisor();
-  await gone(t, of, 2);
+  await expectRemoved(t, of, 2);
 });
 
 t.test('killed after pluginUninstalled, before it is recorded', async (t) => {
-  const of = await uninstalled('yes');
-  await eventually(() => heard(of));
-  await holding(of, 'SELECT 1 FROM events WHERE installation_id = $1 FOR UPDATE', async () => {
-    await letGo(of);
+  const of = await installAndUninstall('yes');
+  await eventually(() => hasHandlerBegun(of));
+  await withLockedRows(of, 'SELECT 1 FROM events WHERE installation_id = $1 FOR UPDATE', async () => {
+    await releaseHandler(of);
     await eventually(() => isWaiting('UPDATE events SET state'));
-    await recorded(of);
+    await waitForRecords(of);
     await running.kill();
   });
   await startSupervisor();
-  await eventually(async () => (await lastWord(of)).state === 'delivered');
-  const { attempts } = await lastWord(of);
-  t.ok(attempts <= 2, 'written after all, or said again');
-  await gone(t, of, attempts);
+  await eventually(async () => (await findUninstallEvent(of)).state === 'delivered');
+  const { attempts } = await findUninstallEvent(of);
+  t.ok(attempts <= 2, 'recorded after all, or attempted again');
+  await expectRemoved(t, of, attempts);
 });
 
 t.test('killed after pluginUninstalled is recorded, before the removal', async (t) => {
-  const of = await uninstalled('yes');
-  await eventually(() => heard(of));
-  await holding(of, 'SELECT 1 FROM installations WHERE id = $1 FOR KEY SHARE', async () => {
-    await letGo(of);
+  const of = await installAndUninstall('yes');
+  await eventually(() => hasHandlerBegun(of));
+  await withLockedRows(of, 'SELECT 1 FROM installations WHERE id = $1 FOR KEY SHARE', async () => {
+    await releaseHandler(of);
     await eventually(() => isWaiting('%FROM installations%FOR UPDATE%'));
-    await recorded(of);
+    await waitForRecords(of);
     await running.kill();
   });
   const left = await storage.pool.query('SELECT status FROM installations');
-  t.same(left.rows, [{ status: 'uninstalling' }], 'a transaction that lost its process left no trace');
+  t.same(left.rows, [{ status: 'uninstalling' }], 'the transaction of the killed process was rolled back');
   await startSupervisor();
-  await gone(t, of, 1);
+  await expectRemoved(t, of, 1);
 });
 
 t.test('killed right after the removal', async (t) => {
-  const of = await uninstalled('no');
+  const of = await installAndUninstall('no');
   await eventually(() => hasRows('audit', of));
-  await gone(t, of, 1);
+  await expectRemoved(t, of, 1);
   await running.kill();
   await startSupervisor();
   t.equal((await fetch(`${running.opsUrl}/readyz`)).status, 200, 'the next one starts as usual');
-  await gone(t, of, 1);
+  await expectRemoved(t, of, 1);
 });
 
 t.test('the row of a deleted plugin is removed with its last installation', async (t) => {
-  const of = await uninstalled('yes');
+  const of = await installAndUninstall('yes');
   await inTransaction(storage.pool, (tx) => deletePlugin(tx, of.pluginId));
-  await letGo(of);
-  await gone(t, of, 1);
+  await releaseHandler(of);
+  await expectRemoved(t, of, 1);
   const rows = async () =>
     (
       await storage.pool.query(
