@@ -33,7 +33,7 @@ export async function buildLocally(
   await using staging = await blobs.stage();
   const source = await readSource(files, join(scratch, 'package.zip'));
   const bundles: Bundle[] = [];
-  const built = await buildPackage(servicesOver(introspector, bundles), staging, source, slug);
+  const built = await buildPackage(createServices(introspector, bundles), staging, source, slug);
   const [bundle] = bundles;
   if (!bundle) throw new Error('a package was built without a bundle');
   return { ...built, bundle };
@@ -54,7 +54,7 @@ async function readSource(files: readonly FolderFile[], zipPath: string): Promis
 }
 
 /** The services that a build needs, in memory. @param bundles receives each built bundle */
-function servicesOver(introspector: Introspector, bundles: Bundle[]): BuildServices {
+function createServices(introspector: Introspector, bundles: Bundle[]): BuildServices {
   return {
     bundler: {
       bundle: async (of) => {

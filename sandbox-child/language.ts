@@ -1,12 +1,12 @@
 /**
- * Completes the language, of which `ses` leaves programs that share a process only a part. Clock, randomness and what observes
- * the garbage collector are harmless here: each plugin has a process of its own.
+ * Restores what ses removes from the language because programs may share a process. Here each plugin has a process of its own, so
+ * clock, randomness and observers of the garbage collector are harmless.
  */
 import type { LanguageGlobal } from '../sdk/contract/realm-globals.ts';
 import { describeAsLanguage, hardenOverridable } from './harden.ts';
 
 /** Globals that ses replaces or leaves out. */
-const WHOLE = [
+const RESTORED_GLOBALS = [
   ...(['Date', 'Math', 'RegExp', 'WeakRef', 'FinalizationRegistry', 'SuppressedError', 'DisposableStack'] as const),
   ...(['AsyncDisposableStack', 'Float16Array', 'Float32Array', 'Float64Array'] as const),
 ] as const satisfies readonly LanguageGlobal[];
@@ -15,18 +15,18 @@ const asyncIteratorPrototype = Object.getPrototypeOf(Object.getPrototypeOf(async
 /** Members that ses removes or replaces. ses also replaces the constructor of errors. */
 const MEMBERS: readonly (readonly [findOwner: () => object, key: PropertyKey])[] = [
   [() => Iterator.prototype, Symbol.dispose],
-  // Accessors that can be assigned on own objects.
+  // Accessors in the language, so that programs can assign them on own objects.
   [() => Iterator.prototype, 'constructor'],
   [() => Iterator.prototype, Symbol.toStringTag],
   [() => asyncIteratorPrototype, Symbol.asyncDispose],
   [() => Error.prototype.constructor, 'isError'],
   [() => RegExp.prototype, 'constructor'],
   [() => Date.prototype, 'constructor'],
-  // Accessors that throw.
+  // Accessors in the language that throw.
   [() => Function.prototype, 'caller'],
   [() => Function.prototype, 'arguments'],
 ];
-/** The others of V8 show the last match, a state that all code of a process shares. */
+/** The static properties of RegExp that stay. V8's others show the last match, a state that all code of a process shares. */
 const STATICS_OF_REGEXP: readonly PropertyKey[] = ['length', 'name', 'prototype', 'escape', Symbol.species];
 
 /** The part of Temporal that reads the clock. */
@@ -43,9 +43,9 @@ interface ZonedTime {
 export interface Language {
   /** The globals that ses replaces or leaves out, as the language has them. */
   readonly globals: Readonly<Record<string, unknown>>;
-  /** Large ones that most programs never use. They are untouched before, so that an empty child does not pay for them. */
+  /** Large globals that most programs never use. Each is hardened at its first use, so that an empty child does not pay for it. */
   readonly lazyGlobals: Readonly<Record<string, () => object>>;
-  /** Objects that no global leads to, but syntax or a call does. Their prototypes are intrinsics. */
+  /** Objects that only syntax or a call can reach. Their prototypes are intrinsics. */
   readonly hidden: readonly unknown[];
   /** Puts back what ses removed from the intrinsics. Call it before they are frozen. */
   restore(): void;
@@ -54,7 +54,7 @@ export interface Language {
 /** Remembers what ses removes. Call it before ses does. */
 export function rememberLanguage(): Language {
   const all = globalThis as unknown as Readonly<Record<string, unknown>>;
-  const globals = Object.fromEntries(WHOLE.map((name) => [name, all[name]]));
+  const globals = Object.fromEntries(RESTORED_GLOBALS.map((name) => [name, all[name]]));
   const members = MEMBERS.map(([findOwner, key]) => Reflect.getOwnPropertyDescriptor(findOwner(), key));
   for (const key of Reflect.ownKeys(RegExp)) {
     if (!STATICS_OF_REGEXP.includes(key)) Reflect.deleteProperty(RegExp, key);

@@ -1,7 +1,7 @@
 /**
  * Claims and finishes deliveries. Only the head of a channel queue is attempted: the oldest pending delivery. The next one
- * follows when the head is delivered, dead or set aside. Deliveries that were set aside are a queue of their own, which
- * holds no other delivery up but those of the same conversation.
+ * follows when the head is delivered, dead or set aside. Deliveries that were set aside are in a queue of their own, which delays
+ * only deliveries of the same conversation.
  */
 
 import type { Pool } from 'pg';
@@ -24,7 +24,7 @@ export interface OwnedChannelQueue extends ChannelQueue {
   readonly accountId: string;
 }
 export interface WaitingChannelQueue extends OwnedChannelQueue {
-  /** Until its head may be attempted. Milliseconds; 0: now. */
+  /** Time until its head may be attempted; 0: now. Milliseconds. */
   readonly waitMs: number;
 }
 /** One attempt at one delivery. `attempt` counts from 1. */
@@ -42,11 +42,11 @@ export interface ClaimedDelivery extends OwnedChannelQueue {
   readonly interruptions: number;
   /** Trace of the request that created the delivery; null: it is not traced. */
   readonly traceparent: string | null;
-  /** Whether more waited behind it in its queue. What comes later is announced. */
+  /** Whether others waited behind it in its queue at the claim. A later delivery is announced by a notification. */
   readonly hasNext: boolean;
 }
 
-/** Condition: a delivery of the same conversation that was set aside holds `alias` up. Never true without a conversation. */
+/** Condition: `alias` waits for a delivery of its conversation that was set aside. Never true without a conversation. */
 export const isHeldUpSql = (alias: string): string => `EXISTS (
   SELECT 1 FROM deliveries a
    WHERE a.channel_id = ${alias}.channel_id AND a.direction = ${alias}.direction AND a.state = 'pending' AND a.set_aside
@@ -64,7 +64,7 @@ const selectHeads = (channel: string, direction: string) => ({
 const polled = selectHeads('c.id', 'l.direction');
 const claimed = selectHeads('$1', '$2');
 
-/** The channels with a pending delivery, one index probe for each: what it costs does not depend on how many channels there are. */
+/** The channels with a pending delivery, by one index probe for each: the cost does not depend on the number of all channels. */
 const CHANNELS_WITH_PENDING = `WITH RECURSIVE wanted (id) AS (
     SELECT min(channel_id) FROM deliveries WHERE state = 'pending'
     UNION ALL
@@ -90,7 +90,7 @@ export const findWaitingChannelQueues = (
             d.installation_id AS "installationId", d.account_id AS "accountId",
             greatest(0, ceil(extract(epoch FROM d.next_attempt_at - now()) * 1000))::float8 AS "waitMs"
        FROM wanted w
-            -- LIMIT makes it one probe for each: a join would read all channels.
+            -- LIMIT makes this one probe for each: a join would read all channels.
             CROSS JOIN LATERAL (SELECT k.id, k.account_id FROM channels k WHERE k.id = w.id LIMIT 1) c
             CROSS JOIN (VALUES ('in'), ('out')) AS l(direction)
             CROSS JOIN LATERAL ((${polled.ordered}) UNION ALL (${polled.setAside})) d
