@@ -58,7 +58,7 @@ t.test('a crash reports how the process ended', async (t) => {
   const fixture = shared.withNewAccount();
   const made = await fixture.install({
     slug: 'hungry',
-    code: "tools.eat = { description: 'd', parameters: {}, handler: () => { const all = []; for (;;) all.push(new Array(1e5).fill('x')); } };",
+    code: "tools.eat = { description: 'd', parameters: {}, handler: () => { const all = []; for (;;) all.push(new Array(4e6).fill('x')); } };",
   });
   const session = await fixture.session();
   const answer = await fixture.call('POST', `/sessions/${session}/tools/hungry__eat`, { arguments: {} });
