@@ -6,6 +6,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { decodeText } from '../../sdk/contract/text-bytes.ts';
 import type { Caller } from '../../service/identity/caller.ts';
+import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { discovered } from '../plugins/plugin-resource.ts';
 import type { Services } from '../services.ts';
 import { requireInstallation } from './installation-lookup.ts';
@@ -37,6 +38,8 @@ type ModelText = Pick<UpdateChanges['texts'][number], 'kind' | 'name'> & { reado
 
 /** Longer files are listed, not compared. Bytes. */
 const FILE_MAX_BYTES = MIB / 2;
+/** So are files with more lines: two of half a megabyte of empty lines took 0.2 s, in which no other request ran. */
+const FILE_MAX_LINES = 20_000;
 /** Lines in one answer; files after that are listed only. */
 const LINES_MAX = 5_000;
 /** Longer lines are cut, as those of minified code. Characters. */
@@ -52,7 +55,11 @@ export async function compareUpdate(services: Services, caller: Caller, id: stri
   const texts = compareTexts(listModelTexts(before), listModelTexts(after), budget);
   const files: UpdateChanges['files'] = [];
   for (const pair of pairChangedFiles(oldFiles, newFiles)) {
-    const compared = { path: pair.path, change: pair.change, lines: await compareFiles(services, pair, budget) };
+    const compared = {
+      path: pair.path,
+      change: pair.change,
+      lines: await compareFiles(services, pair, budget, caller.id),
+    };
     const [, command, skill] = PROMPT_FILE.exec(pair.path) ?? [];
     if (command === undefined && skill === undefined) files.push(compared);
     else {
@@ -129,15 +136,24 @@ function pairChangedFiles(before: readonly VersionFile[], after: readonly Versio
 }
 
 /** Null: a side is binary or too long, or the answer has its fill. */
-async function compareFiles(services: Services, { before, after }: ChangedFile, budget: Budget) {
+async function compareFiles(services: Services, { before, after }: ChangedFile, budget: Budget, accountId: string) {
   if (budget.left <= 0) return null;
   const [was, is] = [await readText(services, before), await readText(services, after)];
+  // A package has thousands of files, and comparing two takes milliseconds.
+  await waitForLoopTurn(accountId);
   return was === null || is === null ? null : compareWithin(was, is, budget);
 }
 
 async function readText({ blobs }: Services, file: VersionFile | undefined): Promise<string | null> {
   if (!file) return '';
-  return file.sizeBytes > FILE_MAX_BYTES ? null : decodeText(await blobs.read(file.sha256));
+  const text = file.sizeBytes > FILE_MAX_BYTES ? null : decodeText(await blobs.read(file.sha256));
+  return text === null || hasMoreLines(text, FILE_MAX_LINES) ? null : text;
+}
+
+function hasMoreLines(text: string, most: number): boolean {
+  let lines = 0;
+  for (let at = text.indexOf('\n'); at >= 0 && lines <= most; at = text.indexOf('\n', at + 1)) lines += 1;
+  return lines > most;
 }
 
 function compareWithin(before: string, after: string, budget: Budget): DiffLine[] | null {

@@ -137,6 +137,17 @@ t.test('what models read and the source are compared before anybody consents', a
     { path: 'readme.md', lines: ['removed capabilities: [host.media]', 'added capabilities: [host.media, host.llm]'] },
   ]);
   t.equal((await ann.get(`${installation.path}/update-changes`)).status, 404, 'for its user only');
+  const long = { 'assets/long.txt': '\n'.repeat(20_001), 'assets/short.txt': '\n'.repeat(10) };
+  await plugin.publish('1.2.0', { ...files('Rings twice.', 'Say hello.', '', 'host.media', 'host.llm'), ...long });
+  const next = (await ben.get(`${installation.path}/update-changes`)).body.files;
+  t.match(
+    next.filter(({ path }: { path: string }) => path.startsWith('assets/')),
+    [
+      { path: 'assets/long.txt', change: 'added', lines: null },
+      { path: 'assets/short.txt', lines: { length: 10 } },
+    ],
+    'a file of too many lines is only listed',
+  );
 });
 
 t.test('a newer publish cannot ride on a consent to an older one', async (t) => {
