@@ -47,7 +47,7 @@ export class Exchange {
   readonly ended: Promise<End>;
   readonly #end = Promise.withResolvers<End>();
   readonly #onChange = new Set<() => void>();
-  /** When the process ended, to check that nothing comes later. */
+  /** When the answer ended, to check that nothing comes later. */
   endedAt: number | null = null;
 
   constructor(message: UserMessage) {

@@ -45,7 +45,7 @@ export interface JudgedCount {
   readonly judged: number;
   readonly total: number;
 }
-/** Counts the judged messages of the transcript, by role. */
+/** Counts the messages of the transcript, and how many of them were judged, by role. */
 export const countJudged = (pool: Pool, sessionId: string): Promise<JudgedCount[]> =>
   listRows(
     pool,

@@ -9,7 +9,7 @@ declare module 'fastify' {
     readonly group?: string;
     /** A longer description. */
     readonly details?: string;
-    /** Problems of this route beside those that `problemsOf` adds. */
+    /** Problems of this route beside those that `listProblems` adds. */
     readonly problems?: readonly ProblemCode[];
     /** The parts of a multipart body, for the document only. */
     readonly multipart?: z.ZodType;

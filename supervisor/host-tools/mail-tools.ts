@@ -6,7 +6,7 @@ import { sendMail } from './mail.ts';
 
 const TEXT_MAX_CHARS = 65_536;
 
-/** Fields of requests, which the tools share. */
+/** Fields that requests and tools share. */
 export const mailFields = {
   toAgentId: storedId.describe('The agent who gets it: in its newest session, or in a first one.'),
   text: storedText(TEXT_MAX_CHARS).min(1, 'must not be empty'),

@@ -14,7 +14,7 @@ const ZONE_MAX_CHARS = 64;
 const LIST_DEFAULT = 50;
 const LIST_MAX = 200;
 
-/** Fields of requests, which the tools share. */
+/** Fields that requests and tools share. */
 export const newReminderFields = {
   text: storedText(TEXT_MAX_CHARS).min(1, 'must not be empty'),
   at: timestamp.describe('The first time. ISO 8601 with an offset, such as 2026-01-05T09:00:00Z.'),

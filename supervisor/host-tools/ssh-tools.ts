@@ -12,7 +12,7 @@ import { defineTool, type HostTool } from './host-tool.ts';
 
 const COMMAND_MAX_CHARS = 131_072;
 
-/** Fields of requests, which the tools share. */
+/** Fields that requests and tools share. */
 export const sshCommandFields = {
   host: z.string().min(1).describe('The id of a host, as the list of hosts has it.'),
   command: z.string().min(1).max(COMMAND_MAX_CHARS).describe('A line for the shell of the host.'),

@@ -19,7 +19,7 @@ const dueAt = timestamp.nullable().describe('ISO 8601 with an offset, such as 20
 const assigneeAgentId = storedId.nullable().describe('The agent who should do it. Null: nobody in particular.');
 const id = storedId.describe('As todo__create or todo__list returned it.');
 
-/** Fields of requests, with texts that the database can store. */
+/** Fields that requests and tools share, with texts that the database can store. */
 export const newTodoFields = {
   title,
   notes: notes.default(''),

@@ -4,7 +4,7 @@ import type { Accepted, CounterCall, CounterWrite, DeliveryRow, FaultKind, Fault
 
 /** Work without an owner runs again within this time after a machine vanished. Milliseconds. */
 const FAILOVER_MS = 15_000;
-/** Limit of a takeover after a drain. Milliseconds. */
+/** Work without an owner runs again within this time after a drain. Milliseconds. */
 const DRAIN_MS = 2_000;
 /** A call waits no longer: for an owner, and then for its plugin. Milliseconds. */
 const ANSWERED_MS = 20_000;
