@@ -38,6 +38,16 @@ const grown = await make('grown');
 const small = (await ann.post(`/plugins/${grown}/versions`, { semVer: '1.0.0', files })).body.id;
 const asking = fileList({ ...MINIMAL, 'readme.md': readmeWith('capabilities: [host.llm]') });
 await ann.post(`/plugins/${grown}/versions`, { semVer: '1.1.0', files: asking });
+const crowded = await make('crowded');
+const first = (await ann.post(`/plugins/${crowded}/versions`, { semVer: '1.0.0', files })).body.id;
+await api.pool.query(
+  `INSERT INTO versions (id, plugin_id, semver, status, source_sha256, bundle_sha256, size_bytes, manifest, readme,
+     capabilities, added_capabilities, discovered, registrations)
+   SELECT id || n, plugin_id, '0.0.' || n, 'published', source_sha256, bundle_sha256, size_bytes, manifest, readme,
+     capabilities, added_capabilities, discovered, registrations
+     FROM versions, generate_series(1, 1999) AS n WHERE id = $1`,
+  [first],
+);
 const withdrawn = await make('withdrawn');
 const released = (await ann.post(`/plugins/${withdrawn}/versions`, { semVer: '1.0.0', files })).body.id;
 await ann.post(`/plugins/${withdrawn}/versions`, { semVer: '1.0.1', files });
@@ -104,6 +114,7 @@ const causes: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client
     text_files_only: () => ann.post(`/plugins/${shown}/versions`, { semVer: '2.0.0', files: noText }),
     bundler_busy: () => busy(() => ann.post(`/plugins/${shown}/versions`, { semVer: '2.0.0', files })),
     quota_exceeded: () => full('versions', () => ann.post(`/plugins/${shown}/versions`, { semVer: '2.0.0', files })),
+    too_many: () => ann.post(`/plugins/${crowded}/versions`, { semVer: '2.0.0', files }),
   },
   'POST /plugins/{id}/versions/zip': {
     not_owner: () => sendZip(ben, shown, '2.0.0'),
@@ -111,6 +122,7 @@ const causes: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client
     invalid_package: () => sendZip(ann, shown, '2.0.0', Buffer.from('no zip')),
     bundler_busy: () => busy(() => sendZip(ann, shown, '2.0.0')),
     quota_exceeded: () => full('versions', () => sendZip(ann, shown, '2.0.0')),
+    too_many: () => sendZip(ann, crowded, '2.0.0'),
   },
   'POST /plugins/{id}/draft': {
     not_owner: () => ben.post(`/plugins/${shown}/draft`, { files }),
