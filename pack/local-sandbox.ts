@@ -2,12 +2,14 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Spare } from '../supervisor/children/spare-children.ts';
 import { openSandbox, type Sandbox } from '../supervisor/jail/sandbox.ts';
 import { childProgram } from './child-program.ts';
 import { isPluginNode, NODE_MAJOR } from './node-version.ts';
 
 interface Shared {
   users: number;
+  isChildTaken: boolean;
   readonly opened: Promise<{ readonly sandbox: Sandbox; readonly directory: string }>;
 }
 let shared: Shared | null = null;
@@ -17,6 +19,8 @@ export interface BorrowedSandbox {
   readonly sandbox: Sandbox;
   /** For the caller's files; removed with the last user of the sandbox. */
   readonly directory: string;
+  /** Returns the child that proved the walls, for a plugin to run in; null if another one has it. */
+  takeChild(): Spare | null;
   release(): Promise<void>;
 }
 
@@ -26,7 +30,7 @@ export async function borrowSandbox(): Promise<BorrowedSandbox> {
     throw new Error(
       `Plugins run on Node ${NODE_MAJOR} and this is ${process.version}: run the tests with Node ${NODE_MAJOR}.`,
     );
-  shared ??= { users: 0, opened: open() };
+  shared ??= { users: 0, isChildTaken: false, opened: open() };
   const borrowed = shared;
   borrowed.users += 1;
   const release = async (): Promise<void> => {
@@ -34,10 +38,19 @@ export async function borrowSandbox(): Promise<BorrowedSandbox> {
     if (borrowed.users > 0) return;
     if (shared === borrowed) shared = null;
     const made = await borrowed.opened.catch(() => null);
-    if (made) await rm(made.directory, { recursive: true, force: true });
+    if (!made) return;
+    if (!borrowed.isChildTaken) await made.sandbox.spare?.child.kill('no plugin needed it');
+    await rm(made.directory, { recursive: true, force: true });
   };
   try {
-    return { ...(await borrowed.opened), release };
+    const opened = await borrowed.opened;
+    const takeChild = (): Spare | null => {
+      const { spare = null } = opened.sandbox;
+      if (borrowed.isChildTaken || spare?.child.state === 'dead') return null;
+      borrowed.isChildTaken = true;
+      return spare;
+    };
+    return { ...opened, takeChild, release };
   } catch (error) {
     await release();
     throw error;
@@ -48,7 +61,13 @@ async function open() {
   const directory = await mkdtemp(join(tmpdir(), 'bulkhead-testing-'));
   try {
     const program = await childProgram();
-    const sandbox = await openSandbox({ mode: 'auto', directory: join(directory, 'jail'), program, isUsersOwn: true });
+    const sandbox = await openSandbox({
+      mode: 'auto',
+      directory: join(directory, 'jail'),
+      program,
+      isUsersOwn: true,
+      keepsChild: true,
+    });
     warnOnce(sandbox);
     return { sandbox, directory };
   } catch (error) {

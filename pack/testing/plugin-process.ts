@@ -5,8 +5,9 @@ import type { LogLine } from '../../sdk/testing/testing.ts';
 import { describeArgumentFault, formatSource } from '../../supervisor/calls/plugin-call.ts';
 import { type Child, type ChildLogLine, type HostCall, startChild } from '../../supervisor/children/child.ts';
 import { ChildError } from '../../supervisor/children/child-errors.ts';
-import type { Jail } from '../../supervisor/jail/jail.ts';
+import { makeSpare, type Spare } from '../../supervisor/children/spare-children.ts';
 import type { LocalBuild } from '../local-build.ts';
+import type { BorrowedSandbox } from '../local-sandbox.ts';
 import { pluginError, type Source } from './plugin-error.ts';
 import type { ScriptedHost } from './scripted-host.ts';
 
@@ -33,10 +34,11 @@ export class PluginProcess {
   /** Running handlers by invocation id: the source of log lines. */
   readonly #running = new Map<string, string>();
 
-  private constructor(jail: Jail, { host, built, slug }: ProcessOptions) {
+  private constructor(spare: Spare, { host, built, slug }: ProcessOptions) {
     this.#host = host;
     this.#source = { sourceMap: built.bundle.sourceMap, name: `${slug}.js` };
-    this.#child = startChild(jail, {
+    this.#child = spare.child;
+    spare.adopt({
       onHostCall: (call) => this.#answerHostCall(call),
       onLog: (line) => this.#addPluginLine(line),
       onExit: ({ requested, reason }) =>
@@ -44,9 +46,13 @@ export class PluginProcess {
     });
   }
 
-  /** Loads a plugin into a new process. @throws PluginError when it does not load */
-  static async start(jail: Jail, options: ProcessOptions): Promise<PluginProcess> {
-    const started = new PluginProcess(jail, options);
+  /** Loads a plugin into a process that has loaded none. @throws PluginError when it does not load */
+  static async start(
+    { sandbox, takeChild }: Pick<BorrowedSandbox, 'sandbox' | 'takeChild'>,
+    options: ProcessOptions,
+  ): Promise<PluginProcess> {
+    const spare = takeChild() ?? makeSpare((handlers) => startChild(sandbox.jail, handlers));
+    const started = new PluginProcess(spare, options);
     const { built, host, settings } = options;
     try {
       await started.#child.load({

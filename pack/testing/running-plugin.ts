@@ -56,7 +56,7 @@ export class RunningPlugin implements OpenPlugin {
   }
 
   static async start(opened: Opened): Promise<RunningPlugin> {
-    return new RunningPlugin(opened, await PluginProcess.start(opened.sandbox.jail, opened));
+    return new RunningPlugin(opened, await PluginProcess.start(opened, opened));
   }
 
   get name(): string {
