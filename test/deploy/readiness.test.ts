@@ -11,7 +11,7 @@ import { buildOperations } from '../../service/lifecycle/operations.ts';
 import { openSandbox } from '../../supervisor/jail/sandbox.ts';
 import { buildHealth } from '../../supervisor/records/operations.ts';
 import { mountSmallDisk, NO_DISK } from '../fixtures/small-disk.ts';
-import { childProgram } from '../runner/child-program.ts';
+import { childPrograms } from '../runner/child-program.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
 
 const metrics = { registry: new Registry() };
@@ -27,7 +27,7 @@ async function readiness({ app }: Process) {
 
 async function makeJail(t: Teardown) {
   const directory = join(await temporaryFolder(t), 'sandbox');
-  return { directory, sandbox: await openSandbox({ mode: 'auto', directory, program: await childProgram() }) };
+  return { directory, sandbox: await openSandbox({ mode: 'auto', directory, ...(await childPrograms()) }) };
 }
 
 async function makeProcesses(t: Teardown) {

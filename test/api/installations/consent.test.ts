@@ -4,7 +4,7 @@ import t from 'tap';
 import { openVerifier } from '../../../service/identity/tokens.ts';
 import { openSandbox } from '../../../supervisor/jail/sandbox.ts';
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
-import { childProgram } from '../../runner/child-program.ts';
+import { childPrograms } from '../../runner/child-program.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL, readmeWith } from '../package/packages.ts';
@@ -196,9 +196,8 @@ t.test('a supervisor starts with a consent pending, runs the old version, and th
   await installs(cleo, quiet.slug);
   const second = await asking.publish('2.0.0', saying('New.', 'host.llm'));
   const { pool, blobs, keys } = { ...api, ...api.services };
-  const program = await childProgram();
   const verifier = await openVerifier({ DATA_DIR: api.dataDir, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
-  const sandbox = await openSandbox({ mode: 'auto', directory: await temporaryFolder(t), program });
+  const sandbox = await openSandbox({ mode: 'auto', directory: await temporaryFolder(t), ...(await childPrograms()) });
   const logger = pino({ level: 'silent' });
   const supervisor = await startSupervisor({
     pool,

@@ -5,7 +5,7 @@ import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.
 import { openVerifier } from '../../../service/identity/tokens.ts';
 import { openSandbox } from '../../../supervisor/jail/sandbox.ts';
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
-import { childProgram } from '../../runner/child-program.ts';
+import { childPrograms } from '../../runner/child-program.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { eventually } from '../../supervisor/supervisor-fixture.ts';
 import { type ApiFixture, type Client, startApiFixture } from '../api-fixture.ts';
@@ -28,8 +28,7 @@ const CRASHER = `middleware.systemPrompt = (ctx) => {
 
 /** A supervisor beside the API, whose restarts go by a clock of the test's. */
 async function superviseBy(t: Test, api: ApiFixture, now: () => number) {
-  const program = await childProgram();
-  const sandbox = await openSandbox({ mode: 'auto', directory: await temporaryFolder(t), program });
+  const sandbox = await openSandbox({ mode: 'auto', directory: await temporaryFolder(t), ...(await childPrograms()) });
   const { blobs, keys } = api.services;
   const verifier = await openVerifier({ DATA_DIR: api.dataDir, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
   const supervisor = await startSupervisor({
