@@ -75,6 +75,7 @@ export async function serveApi(
   const { pool } = database;
   const member = await describeMember(pool, config);
   await requireCluster(pool, member);
+  await database.openKept();
   const listener = await openListener(pool, onError, database.session);
   const queues = await startQueues({ pool, role: 'producer', onError, faultPoint });
   const blobs = await openSweptBlobs(pool, config);

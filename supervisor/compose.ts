@@ -60,6 +60,7 @@ export async function serveSupervisor(
   const database = openPool(config.DATABASE_URL, { name: 'bulkhead-supervisor', sessionUrl, connections, onError });
   const member = await describeMember(database.pool, config);
   await requireCluster(database.pool, member);
+  await database.openKept();
   await confirmSandboxOff(config, database.pool);
   const sandbox = await prepareSandbox(config);
   logger.info({ sandbox: sandbox.state, limiter: sandbox.limiter, runAs: sandbox.runAs }, 'the sandbox is ready');

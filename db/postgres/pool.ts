@@ -21,11 +21,18 @@ const IDLE_IN_TRANSACTION_TIMEOUT_MS = 60_000;
 const JOINS_COMPARED = 5;
 /** Keeps API and supervisor together well below PostgreSQL's default of 100. */
 const DEFAULT_CONNECTIONS = 20;
+/**
+ * Connections that stay open while nobody uses them. The pool lets the request for which it opens a new one wait for that one, even if
+ * another becomes free meanwhile: beside 400 half-sent bodies, up to 700 ms.
+ */
+const KEPT_CONNECTIONS = 4;
 
 export interface Database {
   readonly pool: Pool;
   /** For connections outside the pool that keep a state, such as LISTEN. */
   readonly session: SessionSource;
+  /** Opens the connections that the pool keeps. Where that fails, the next query that needs one says so. */
+  openKept(): Promise<void>;
   /** Closes all connections. Idempotent. */
   close(): Promise<void>;
 }
@@ -92,6 +99,7 @@ export function openPool(url: string, options: PoolOptions): Database {
     options: `-c join_collapse_limit=${JOINS_COMPARED} ${KEEPALIVE_OPTIONS}`,
   };
   const max = options.connections ?? DEFAULT_CONNECTIONS;
+  const min = Math.min(KEPT_CONNECTIONS, max);
   const behindPooler: PoolConfig = {
     ...common,
     connectionString: url,
@@ -101,8 +109,8 @@ export function openPool(url: string, options: PoolOptions): Database {
   };
   const pool =
     sessionUrl === undefined
-      ? new Pool({ ...session, max, Client: PooledClient })
-      : new PoolBehindPooler({ ...behindPooler, max, Client: UnnamingClient });
+      ? new Pool({ ...session, min, max, Client: PooledClient })
+      : new PoolBehindPooler({ ...behindPooler, min, max, Client: UnnamingClient });
   pool.on('error', options.onError);
   // The pool listens to idle connections only. Without this listener, a checked-out connection that is lost between two
   // queries would end the process; with it, the next query rejects.
@@ -111,6 +119,10 @@ export function openPool(url: string, options: PoolOptions): Database {
   return {
     pool,
     session: { options: session },
+    async openKept() {
+      const opened = await Promise.allSettled(Array.from({ length: min }, () => pool.connect()));
+      for (const one of opened) if (one.status === 'fulfilled') one.value.release();
+    },
     close() {
       closing ??= pool.end();
       return closing;

@@ -88,6 +88,16 @@ t.test('a lost idle connection is reported and replaced', async (t) => {
   await other.close();
 });
 
+t.test('the connections that a pool keeps are open before requests need them', async (t) => {
+  const service = openPool(url, { name: 'service', onError: () => undefined });
+  t.teardown(() => service.close());
+  await service.openKept();
+  const idle = service.pool.idleCount;
+  t.ok(idle > 1);
+  await Promise.all(Array.from({ length: idle }, () => service.pool.query('SELECT 1')));
+  t.equal(service.pool.totalCount, idle, 'no other one was opened');
+});
+
 t.test('statements have a timeout', async (t) => {
   const shown = await pool.query('SHOW statement_timeout');
   t.equal(shown.rows[0].statement_timeout, '30s');
