@@ -92,26 +92,28 @@ t.test(
 
 t.test('an address that is replaced while it is looked up is looked up again', async (t) => {
   const { body: made } = await ann.post(`${at}/channels`, { name: 'desk' });
+  const routingId = routingOf(made.webhookUrl);
   const isRead = Promise.withResolvers<void>();
   const isReplaced = Promise.withResolvers<void>();
   const slow = Object.assign(Object.create(api.pool) as typeof api.pool, {
     query: async (...asked: Parameters<typeof api.pool.query>) => {
       const answer = await api.pool.query(...asked);
-      isRead.resolve();
+      // The cache also reads all addresses at its start.
+      if (JSON.stringify(asked).includes(routingId)) isRead.resolve();
       await isReplaced.promise;
       return answer;
     },
   });
   const addresses = await Addresses.open(slow, api.services.listener, (error) => t.error(error));
   t.teardown(() => addresses.close());
-  const early = addresses.find(routingOf(made.webhookUrl));
+  const early = addresses.find(routingId);
   await isRead.promise;
   await ann.post(`${at}/channels/${made.id}/replace-address`);
-  const late = addresses.find(routingOf(made.webhookUrl));
+  const late = addresses.find(routingId);
   isReplaced.resolve();
   t.match(await early, { channelId: made.id }, 'what was read before');
   t.equal(await late, 'retired');
-  t.equal(await addresses.find(routingOf(made.webhookUrl)), 'retired', 'what was read first is not kept');
+  t.equal(await addresses.find(routingId), 'retired', 'what was read first is not kept');
   await ann.delete(`${at}/channels/${made.id}`);
 });
 
