@@ -17,6 +17,7 @@ import { completeSearchPath } from '../test/runner/programs.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { openAiDelta, openAiEvents, openAiStart } from '../test/supervisor/host/model-server.ts';
 import { startSupervisorFixture } from '../test/supervisor/supervisor-fixture.ts';
+import { openCleanup } from './fixtures/cleanup.ts';
 import { median } from './percentiles.ts';
 
 const TURNS = Number(process.argv[2] ?? 30);
@@ -32,8 +33,7 @@ const GUARD = `middleware.outboundMessage = { stream: true, handler: (ctx) => {
 } };`;
 
 removeTimeLimit();
-const endings: (() => unknown)[] = [];
-const cleanup = { teardown: (end: () => unknown) => void endings.push(end) };
+const cleanup = openCleanup();
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 const model = createServer(async (_request, response) => {
@@ -116,12 +116,12 @@ function printSplit(name: string, samples: readonly Sample[], pieces: boolean): 
 try {
   await completeSearchPath();
   const server = await startTestServer();
-  endings.push(() => server.stop());
+  cleanup.teardown(() => server.stop());
   process.env[SERVER_VARIABLE] = server.url;
   const fixture = await startSupervisorFixture(cleanup);
   await fixture.app.listen({ port: 0, host: '127.0.0.1' });
   await new Promise<void>((resolve) => model.listen(0, '127.0.0.1', resolve));
-  endings.push(() => model.close());
+  cleanup.teardown(() => model.close());
   const url = `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`;
   const modelUrl = `http://127.0.0.1:${(model.address() as AddressInfo).port}/v1`;
   await fixture.install({ account: 'guarded', slug: 'guard', code: GUARD });
@@ -160,5 +160,5 @@ try {
   );
   if (!isFreeMet || !isGuardedMet) process.exitCode = 1;
 } finally {
-  for (const end of endings.reverse()) await end();
+  await cleanup.end();
 }

@@ -17,6 +17,7 @@ import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { Ledger } from '../test/storm/ledger.ts';
 import { CAPABILITIES, REPORTING, startRecorder } from '../test/storm/recorder.ts';
 import { eventually, openStorageFixture } from '../test/supervisor/supervisor-fixture.ts';
+import { openCleanup } from './fixtures/cleanup.ts';
 import { percentile } from './percentiles.ts';
 
 const PLUGINS = Number(process.argv[2] ?? 100);
@@ -29,10 +30,10 @@ const SETTLED_MS = 1_500;
 
 // The test fixtures load tap, whose time limit of 30 s would end a measurement.
 removeTimeLimit();
-const endings: (() => unknown)[] = [];
-const cleanup = { teardown: (end: () => unknown) => void endings.push(end) };
+const cleanup = openCleanup();
 
 const postgres = await startTestServer();
+cleanup.teardown(() => postgres.stop());
 process.env[SERVER_VARIABLE] = postgres.url;
 const storage = await openStorageFixture(cleanup);
 const ledger = new Ledger(await temporaryFolder(cleanup));
@@ -107,6 +108,5 @@ for (const [name, ids] of Object.entries({ 'under way': underWay, 'all that were
 }
 console.log(`${PLUGINS} plugin processes; the next supervisor served after ${servesMs} ms`);
 await after.end('SIGTERM');
-for (const end of endings.reverse()) await end();
-await postgres.stop();
+await cleanup.end();
 process.exit(0);

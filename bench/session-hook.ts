@@ -25,6 +25,7 @@ import {
   startSupervisorFixture,
 } from '../test/supervisor/supervisor-fixture.ts';
 import { type SupervisorProcess, startProcess } from '../test/supervisor/supervisor-process.ts';
+import { openCleanup } from './fixtures/cleanup.ts';
 import { percentile } from './percentiles.ts';
 
 const { values, positionals } = parseArgs({
@@ -43,14 +44,13 @@ const PROMPT = 'You are a helpful agent. Answer briefly, cite sources. '.repeat(
 type Ask = () => Promise<string>;
 // The test fixtures load tap, whose time limit of 30 s would end a measurement.
 removeTimeLimit();
-const endings: (() => unknown)[] = [];
-const cleanup = { teardown: (end: () => unknown) => void endings.push(end) };
+const cleanup = openCleanup();
 
 /** Requests one path repeatedly over one connection. */
 async function asker(app: FastifyInstance, path: string, authorization: string): Promise<Ask> {
   if (!app.server.listening) await app.listen({ port: 0, host: '127.0.0.1' });
   const client = new Client(`http://127.0.0.1:${(app.server.address() as AddressInfo).port}`);
-  endings.push(() => client.close());
+  cleanup.teardown(() => client.close());
   const body = JSON.stringify({ context: { systemPrompt: PROMPT, model: 'any' } });
   const headers = { 'content-type': 'application/json', authorization };
   return async () => {
@@ -122,7 +122,7 @@ async function measureChain(): Promise<void> {
   const authorization = `Bearer ${await fixture.issuer.issue('ann')}`;
   const bare = Fastify();
   bare.post('/bare', async (request) => request.body);
-  endings.push(() => bare.close());
+  cleanup.teardown(() => bare.close());
   const floor = await asker(bare, '/bare', authorization);
   const chain = await asker(fixture.app, `/sessions/${await fixture.session()}/hooks/systemPrompt`, authorization);
   const collections: PerformanceEntry[] = [];
@@ -228,7 +228,7 @@ async function measureThroughput(count: number, seconds: number): Promise<void> 
   const storage = await openStorageFixture(cleanup);
   const bare = Fastify();
   bare.post('/bare', async (request) => request.body);
-  endings.push(() => bare.close());
+  cleanup.teardown(() => bare.close());
   const bareUrl = await bare.listen({ port: 0, host: '127.0.0.1' });
   const supervisors: SupervisorProcess[] = [];
   const accounts: CalledAccount[] = [];
@@ -266,11 +266,11 @@ async function measureThroughput(count: number, seconds: number): Promise<void> 
 
 try {
   const server = await startTestServer();
-  endings.push(() => server.stop());
+  cleanup.teardown(() => server.stop());
   process.env[SERVER_VARIABLE] = server.url;
   if (values.supervisors !== '0') {
     await measureThroughput(Number(values.supervisors), Number(values.seconds));
   } else await measureChain();
 } finally {
-  for (const end of endings.reverse()) await end();
+  await cleanup.end();
 }

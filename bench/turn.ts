@@ -12,6 +12,7 @@ import { removeTimeLimit } from '../test/runner/harness.ts';
 import { completeSearchPath } from '../test/runner/programs.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { startSupervisorFixture } from '../test/supervisor/supervisor-fixture.ts';
+import { openCleanup } from './fixtures/cleanup.ts';
 import { percentile } from './percentiles.ts';
 
 const TURNS = Number(process.argv[2] ?? 500);
@@ -29,8 +30,7 @@ const CODE = `
 type Send = (method: 'GET' | 'POST', path: string, body?: unknown) => Promise<string>;
 // The test fixtures load tap, whose time limit of 30 s would end a measurement.
 removeTimeLimit();
-const endings: (() => unknown)[] = [];
-const cleanup = { teardown: (end: () => unknown) => void endings.push(end) };
+const cleanup = openCleanup();
 
 /** Takes one turn. @returns the milliseconds of each step */
 async function takeTurn(send: Send, session: string): Promise<number[]> {
@@ -73,14 +73,14 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((all, one) =>
 try {
   await completeSearchPath();
   const server = await startTestServer();
-  endings.push(() => server.stop());
+  cleanup.teardown(() => server.stop());
   process.env[SERVER_VARIABLE] = server.url;
   const fixture = await startSupervisorFixture(cleanup);
   await fixture.install({ slug: 'guard', code: CODE });
   const headers = { 'content-type': 'application/json', authorization: `Bearer ${await fixture.issuer.issue('ann')}` };
   await fixture.app.listen({ port: 0, host: '127.0.0.1' });
   const client = new Client(`http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`);
-  endings.push(() => client.close());
+  cleanup.teardown(() => client.close());
   const send: Send = async (method, path, body) => {
     const answer = await client.request({ method, path, headers, ...(body ? { body: JSON.stringify(body) } : {}) });
     const text = await answer.body.text();
@@ -126,5 +126,5 @@ try {
   console.log(`goal: ${goal}: ${own.toFixed(2)} ms, ${met ? 'met' : 'missed'}; load ${loadavg()[0]?.toFixed(1)}`);
   if (!met) process.exitCode = 1;
 } finally {
-  for (const end of endings.reverse()) await end();
+  await cleanup.end();
 }

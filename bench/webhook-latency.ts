@@ -17,6 +17,7 @@ import { removeTimeLimit } from '../test/runner/harness.ts';
 import { completeSearchPath } from '../test/runner/programs.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { eventually, startSupervisorFixture } from '../test/supervisor/supervisor-fixture.ts';
+import { openCleanup } from './fixtures/cleanup.ts';
 import { percentile } from './percentiles.ts';
 
 const REQUESTS = Number(process.argv[2] ?? 400);
@@ -32,10 +33,10 @@ const CODE = `channel.receive = () => ({
 // The test fixtures load tap, whose time limit of 30 s would end a measurement.
 removeTimeLimit();
 await completeSearchPath();
-const endings: (() => unknown)[] = [];
-const cleanup = { teardown: (end: () => unknown) => void endings.push(end) };
+const cleanup = openCleanup();
 
 const postgres = await startTestServer();
+cleanup.teardown(() => postgres.stop());
 process.env[SERVER_VARIABLE] = postgres.url;
 const fixture = await startSupervisorFixture(cleanup);
 const { pool } = fixture;
@@ -101,6 +102,5 @@ http.closeAllConnections();
 http.close();
 await webhooks.close();
 await listener.close();
-for (const end of endings.reverse()) await end();
-await postgres.stop();
+await cleanup.end();
 process.exit(0);

@@ -19,6 +19,7 @@ import { completeSearchPath } from '../test/runner/programs.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { eventually, openStorageFixture } from '../test/supervisor/supervisor-fixture.ts';
 import { startProcess } from '../test/supervisor/supervisor-process.ts';
+import { openCleanup } from './fixtures/cleanup.ts';
 
 const { values } = parseArgs({
   options: { channels: { type: 'string', default: '100000' }, requests: { type: 'string', default: '1200' } },
@@ -48,9 +49,9 @@ interface Cost {
 // The test fixtures load tap, whose time limit of 30 s would end a measurement.
 removeTimeLimit();
 await completeSearchPath();
-const endings: (() => unknown)[] = [];
-const cleanup = { teardown: (end: () => unknown) => void endings.push(end) };
+const cleanup = openCleanup();
 const postgres = await startTestServer();
+cleanup.teardown(() => postgres.stop());
 process.env[SERVER_VARIABLE] = postgres.url;
 const storage = await openStorageFixture(cleanup);
 const { pool } = storage;
@@ -206,6 +207,5 @@ http.closeAllConnections();
 http.close();
 await webhooks.close();
 await listener.close();
-for (const end of endings.reverse()) await end();
-await postgres.stop();
+await cleanup.end();
 process.exit(0);
