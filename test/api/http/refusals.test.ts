@@ -8,6 +8,7 @@ import type { UsageKind } from '../../../sdk/contract/usage-kinds.ts';
 import type { JsonSchema, Operation } from '../../../service/http/openapi.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, MINIMAL, MINIMAL_INTROSPECTION, readmeWith, upload, zipOf } from '../package/packages.ts';
+import { copyVersion } from '../plugins/copied-versions.ts';
 
 let isBusy = false;
 const introspect: Introspect = async () => {
@@ -40,14 +41,7 @@ const asking = fileList({ ...MINIMAL, 'readme.md': readmeWith('capabilities: [ho
 await ann.post(`/plugins/${grown}/versions`, { semVer: '1.1.0', files: asking });
 const crowded = await make('crowded');
 const first = (await ann.post(`/plugins/${crowded}/versions`, { semVer: '1.0.0', files })).body.id;
-await api.pool.query(
-  `INSERT INTO versions (id, plugin_id, semver, status, source_sha256, bundle_sha256, size_bytes, manifest, readme,
-     capabilities, added_capabilities, discovered, registrations)
-   SELECT id || n, plugin_id, '0.0.' || n, 'published', source_sha256, bundle_sha256, size_bytes, manifest, readme,
-     capabilities, added_capabilities, discovered, registrations
-     FROM versions, generate_series(1, 1999) AS n WHERE id = $1`,
-  [first],
-);
+await copyVersion(api.pool, first, 1_999);
 const withdrawn = await make('withdrawn');
 const released = (await ann.post(`/plugins/${withdrawn}/versions`, { semVer: '1.0.0', files })).body.id;
 await ann.post(`/plugins/${withdrawn}/versions`, { semVer: '1.0.1', files });

@@ -4,6 +4,7 @@ import { readNewestVersions } from '../../../api/plugins/newest-versions.ts';
 import { amount } from '../../runner/soak.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL } from '../package/packages.ts';
+import { copyVersion } from './copied-versions.ts';
 
 const api = await startApiFixture(t);
 const ann = await api.user('ann');
@@ -250,14 +251,7 @@ t.test('a plugin has a bounded number of versions, and shows as many as fit into
   const plugin = await listed(['1.0.0'], ['1.1.0']);
   const newest = await readNewestVersions(api.pool, plugin.id, 1);
   t.match(newest, { versions: { length: 1, 0: { semVer: '1.1.0' } }, versionsLeftOut: 1 });
-  await api.pool.query(
-    `INSERT INTO versions (id, plugin_id, semver, status, source_sha256, bundle_sha256, size_bytes, manifest, readme,
-       capabilities, added_capabilities, discovered, registrations)
-     SELECT id || n, plugin_id, '0.0.' || n, 'published', source_sha256, bundle_sha256, size_bytes, manifest, readme,
-       capabilities, added_capabilities, discovered, registrations
-       FROM versions, generate_series(1, 1998) AS n WHERE id = $1`,
-    [plugin.ids['1.0.0']],
-  );
+  await copyVersion(api.pool, plugin.ids['1.0.0'] ?? '', 1_998);
   const { body } = await ann.get(`/plugins/${plugin.id}`);
   t.match(body, { versions: { length: 2_000, 0: { semVer: '1.1.0' }, 1: { semVer: '1.0.0' } }, versionsLeftOut: 0 });
   const refused = await ann.post(`/plugins/${plugin.id}/versions`, { semVer: '1.2.0', files: fileList(MINIMAL) });
