@@ -238,7 +238,7 @@ async function waitForReadiness(name: string, run: Run, readyTimeoutMs: number):
 
 type Settle = (outcome: string | null) => void;
 
-/** @returns the outcome that `onMessage` settles, or why there is none; empty when the process exited without a reason */
+/** @returns the outcome that `onMessage` settles, or why the process reported no outcome; empty when it exited without a reason */
 function waitForOutcome(
   name: string,
   { child }: Run,

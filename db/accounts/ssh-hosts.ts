@@ -27,7 +27,7 @@ export interface SshHostRow extends SshHostFields {
   /** Another one after each change. */
   readonly revision: string;
   readonly testedAt: string | null;
-  /** Why the last test failed; null: it succeeded, or there was none. */
+  /** Why the last test failed; null: it succeeded, or the host was never tested. */
   readonly testFault: string | null;
   readonly createdAt: string;
   readonly updatedAt: string;

@@ -167,8 +167,8 @@ const DROPS_HOOK_SQL = `EXISTS (
 
 /**
  * Begins the return to the version before, if the current one became current lately and nothing else is under way. Counts
- * it for the author. A required plugin keeps a version that crashes, which stops its operations, where the version before would
- * let them pass: whoever can make it crash must not switch its hooks off.
+ * it for the author. A required plugin is not returned to a version without one of its hooks, and keeps the version that crashes,
+ * which stops its operations: a user who can make the plugin crash must not switch its hooks off.
  *
  * @param reason shown to the user
  */

@@ -22,8 +22,8 @@ const JOINS_COMPARED = 5;
 /** Keeps API and supervisor together well below PostgreSQL's default of 100. */
 const DEFAULT_CONNECTIONS = 20;
 /**
- * Connections that stay open while nobody uses them. The pool lets the request for which it opens a new one wait for that one, even if
- * another becomes free meanwhile: beside 400 half-sent bodies, up to 700 ms.
+ * Connections that stay open while they are idle. A request for which the pool opens a connection waits for that one, even if
+ * another becomes free meanwhile: up to 700 ms beside 400 half-sent bodies.
  */
 const KEPT_CONNECTIONS = 4;
 

@@ -35,7 +35,7 @@ const CHANGES_KEPT_HOURS = 24;
 /** Condition on a row's time. */
 const isOld = (at: string): string => `${at} < now() - make_interval(hours => ${CHANGES_KEPT_HOURS})`;
 
-/** Removes old changes, except the last one of each account: whoever does not have that may have missed those before it. */
+/** Removes old changes, except the last one of each account: a reader that did not get that one may have missed the ones before it. */
 export async function sweepChanges(pool: Pool): Promise<void> {
   await pool.query(
     `DELETE FROM session_changes c WHERE ${isOld('c.at')} AND EXISTS (

@@ -84,7 +84,7 @@ export class AccountPluginsCache {
     return this.peek(accountId) ?? this.#loading.get(accountId) ?? this.#load(accountId);
   }
 
-  /** A plugin may have been installed or required since the last notification. Without the database, nobody changes anything. */
+  /** A plugin may have been installed or required since the last notification. While the database is away, plugins cannot change. */
   async #loadUnnotified(accountId: string): Promise<AccountPlugins> {
     const known = this.#byAccount.get(accountId);
     const loading = this.#read(accountId);

@@ -38,7 +38,7 @@ export class SessionCache {
     return found;
   }
 
-  /** @param known answered while the database is away: nobody changes it then */
+  /** @param known returned while the database is away, because sessions cannot change then */
   async #find(id: string, known: Session | null): Promise<Session | null> {
     try {
       return await findSession(this.#pool, id);

@@ -35,7 +35,7 @@ t.test('every row compiles, right and wrong, and every example of the reference'
   t.equal(await complaints(directory), '');
 });
 
-/** Makes wrong code for each row: a misspelt name, a wrong answer, a veto where there is none, a context with fewer fields. */
+/** Makes wrong code for each row: a misspelt name, a wrong answer, a veto in a hook that cannot veto, a context with fewer fields. */
 function rowCases(): string[] {
   const wrong = '// @ts-expect-error';
   const lines = Object.entries<HookRow>(hooks).flatMap(([name, { cancellable }]) => [

@@ -10,7 +10,7 @@ import { fileList, INDEX, introspectsMinimal, MINIMAL, readmeWith } from '../pac
 const ROUNDS = amount({ quick: 20, soak: 200 });
 /** More than the bundler's queue holds. */
 const PUBLISHES = amount({ quick: 40, soak: 64 });
-/** Maximum number of tries of a client that is told that the bundler is busy. */
+/** Maximum number of tries of a client after `bundler_busy`. */
 const TRIES = 200;
 const RETRY_MS = 50;
 const MORE = { ...MINIMAL, 'index.ts': `${INDEX}events.pluginInstalled = () => {};` };
