@@ -14,12 +14,12 @@ import { PeerServer } from '../../../supervisor/cluster/peer-server.ts';
 import { openGate } from '../../storm/database-gate.ts';
 import { eventually } from '../supervisor-fixture.ts';
 
-const LINK_TIMES = { askMs: 10, answerMs: 50, repeatMs: 10, cutOffMs: 100, forgetMs: 600_000 };
-/** For tests that cut no link: with shorter times, a busy machine would look cut off. */
-const PATIENT_TIMES = { ...LINK_TIMES, answerMs: 30_000, cutOffMs: 60_000 };
+/** For tests that cut the link. A busy machine that stands still for as long looks cut off, too. */
+const SHORT_TIMES = { askMs: 10, answerMs: 50, repeatMs: 10, cutOffMs: 100, forgetMs: 600_000 };
+const PATIENT_TIMES = { ...SHORT_TIMES, answerMs: 30_000, cutOffMs: 60_000 };
 
 /** A supervisor that does every job and begins an answer to every call, and another one that asks it through a gate. */
-async function openLink(t: Test, linkTimes = LINK_TIMES) {
+async function openLink(t: Test, linkTimes = PATIENT_TIMES) {
   const key = randomBytes(32);
   const server = new PeerServer({
     host: '127.0.0.1',
@@ -99,7 +99,7 @@ async function openForwarding(t: Test, { peers, peer }: Awaited<ReturnType<typeo
 const unreachable = { code: 'unavailable', message: /does not answer this one\. Retry after 2 s\./, retryAfter: 2 };
 
 t.test('a job for a supervisor that is cut off fails, at once while it lasts, and goes through after it', async (t) => {
-  const { gate, sendJob, told } = await openLink(t);
+  const { gate, sendJob, told } = await openLink(t, SHORT_TIMES);
   gate.hold();
   await t.rejects(sendJob());
   t.match(told, [/^the supervisor at http:.* has not answered for 0\.1 s/], 'operators are told once');
@@ -114,7 +114,7 @@ t.test('a job for a supervisor that is cut off fails, at once while it lasts, an
 });
 
 t.test('a call that waits for a supervisor that is cut off ends, and the next one is refused', async (t) => {
-  const link = await openLink(t);
+  const link = await openLink(t, SHORT_TIMES);
   const url = await openForwarding(t, link);
   link.gate.hold();
   const refuse = async () => (await fetch(url, { method: 'POST' })).text();
@@ -134,7 +134,7 @@ t.test('a call that waits for a supervisor that is cut off ends, and the next on
 });
 
 t.test('a call whose client has left is not sent, and ends without a word to operators', async (t) => {
-  const { peers, peer } = await openLink(t, PATIENT_TIMES);
+  const { peers, peer } = await openLink(t);
   const app = fastify();
   t.teardown(() => app.close());
   const begun = Promise.withResolvers<void>();
@@ -162,7 +162,7 @@ t.test('a call whose client has left is not sent, and ends without a word to ope
 });
 
 t.test('a request with a whole address is forwarded by its path', async (t) => {
-  const { hostname, port } = new URL(await openForwarding(t, await openLink(t, PATIENT_TIMES)));
+  const { hostname, port } = new URL(await openForwarding(t, await openLink(t)));
   const sent = request({ hostname, port, path: 'http://any.example/sessions?limit=1' }).end();
   const [answer] = await once(sent, 'response');
   t.equal(await text(answer), '/sessions?limit=1');
