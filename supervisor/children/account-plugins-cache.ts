@@ -4,12 +4,11 @@ import { LRUCache } from 'lru-cache';
 import type { Pool } from 'pg';
 import { type InstalledPlugin, loadAccountPlugins } from '../../db/installations/account-plugins.ts';
 import { isActive, mayRun } from '../../db/installations/run-rule.ts';
-import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import type { OutboundMode } from '../../db/sessions/turn-outputs.ts';
 import { formatFullName } from '../../sdk/contract/full-names.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
-import { within } from '../../service/timing/within.ts';
+import { readOrLastKnown } from '../../service/storage/last-known.ts';
 
 /** Maximum number of cached accounts, a few kilobytes each. */
 const ACCOUNTS_MAX = 5_000;
@@ -41,9 +40,6 @@ export interface AccountPlugins {
  * offered; no model takes as many. Bytes of JSON.
  */
 const TOOLS_MAX_BYTES = 4 * MIB;
-/** While changes are not notified, a database that takes longer to answer counts as away. Milliseconds. */
-const UNNOTIFIED_LOAD_MS = 2_000;
-
 /** Called with the rows just read. Returns them as they are served now: after a failed update the old version serves. */
 export type OnLoaded = (accountId: string, plugins: readonly InstalledPlugin[]) => readonly InstalledPlugin[];
 
@@ -84,16 +80,10 @@ export class AccountPluginsCache {
     return this.peek(accountId) ?? this.#loading.get(accountId) ?? this.#load(accountId);
   }
 
-  /** A plugin may have been installed or required since the last notification. While the database is away, plugins cannot change. */
-  async #loadUnnotified(accountId: string): Promise<AccountPlugins> {
-    const known = this.#byAccount.get(accountId);
-    const loading = this.#read(accountId);
-    if (!known) return (await loading).accountPlugins;
-    const read = await within(loading, UNNOTIFIED_LOAD_MS).catch((error: unknown) => {
-      if (classifyDatabaseError(error) === null) throw error;
-      return undefined;
-    });
-    return read?.accountPlugins ?? known;
+  /** A plugin may have been installed or required since the last notification. */
+  #loadUnnotified(accountId: string): Promise<AccountPlugins> {
+    const reading = this.#read(accountId).then(({ accountPlugins }) => accountPlugins);
+    return readOrLastKnown(reading, this.#byAccount.get(accountId));
   }
 
   /** Drops an account's entry. A load in progress may hold older rows, so the next call starts another one. */

@@ -1,9 +1,9 @@
 /** Caches the rows of sessions, so that hook calls read none. A change notification drops an entry. */
 import { LRUCache } from 'lru-cache';
 import type { Pool } from 'pg';
-import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import { findSession, type Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { readOrLastKnown } from '../../service/storage/last-known.ts';
 
 /** Maximum number of cached sessions, some hundred bytes each. */
 const SESSIONS_MAX = 50_000;
@@ -32,20 +32,10 @@ export class SessionCache {
     const known = this.peek(accountId, id);
     if (known && this.#isNotified()) return known;
     const drops = this.#drops;
-    const found = id.includes('\0') ? null : await this.#find(id, known);
+    const found = id.includes('\0') ? null : await readOrLastKnown(findSession(this.#pool, id), known ?? undefined);
     if (found?.accountId !== accountId) throw new Problem('not_found', 'You have no session with this id.');
     if (drops === this.#drops) this.put(found);
     return found;
-  }
-
-  /** @param known returned while the database is away, because sessions cannot change then */
-  async #find(id: string, known: Session | null): Promise<Session | null> {
-    try {
-      return await findSession(this.#pool, id);
-    } catch (error) {
-      if (known && classifyDatabaseError(error) !== null) return known;
-      throw error;
-    }
   }
 
   put(session: Session): void {
