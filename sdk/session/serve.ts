@@ -51,13 +51,15 @@ const DEFAULT_URL = 'http://localhost:4010';
 const LEASE_SECONDS = 120;
 /** How often a lease is renewed before it would expire. */
 const RENEWALS = 3;
-/** Clocks differ: a turn whose lease seems to have expired may be held for another moment. */
-const LEASE_PAUSE_MIN_MS = 1_000;
+/** How often a turn that another process holds is tried again: the pause doubles up to the maximum. Milliseconds. */
+const HELD_PAUSE_MIN_MS = 500;
+const HELD_PAUSE_MAX_MS = 10_000;
 const TRIGGERS: Readonly<Record<string, Trigger>> = { reminder: 'schedule', agent_message: 'agent' };
 
 /**
  * Answers messages until the signal aborts: those of one session in their order, sessions at the same time. Of several
- * processes, the one that holds a message's turn answers it; if it stops, another one does when the lease has expired.
+ * processes, the one that holds a message's turn answers it, and the others wait with the session's next messages; if it
+ * stops, another one goes on when the lease has expired.
  *
  * @throws the first error of an agent, without `onError`; BulkheadError if the stream of messages is refused
  */
@@ -173,40 +175,35 @@ class Service {
   async #answer(session: Session, message: ServedMessage, position: string | undefined): Promise<void> {
     try {
       if (this.#signal.aborted) return;
-      await this.#runAgent(session, message).catch((error: unknown) => this.#handleError(session, message, error));
+      let isOver = await this.#tryToAnswer(session, message);
       const reached = position === undefined ? null : this.#positions.settle(position);
       if (reached !== null) this.#options.onPosition?.(reached);
+      // Another process answers it. The next messages of the session wait for it all the same, to keep their order.
+      for (let ms = HELD_PAUSE_MIN_MS; !isOver; ms = Math.min(2 * ms, HELD_PAUSE_MAX_MS)) {
+        await pause(ms, this.#signal);
+        isOver = await this.#tryToAnswer(session, message);
+      }
     } catch (error) {
       if (!this.#signal.aborted) this.#fail(error);
     }
   }
 
-  /** @throws the error if it ends the service */
-  async #handleError(session: Session, message: ServedMessage, error: unknown): Promise<void> {
-    if (this.#signal.aborted) throw error;
-    const code = error instanceof BulkheadError ? error.code : null;
-    if (code === 'turn_ended') return;
-    if (code === 'turn_held') {
-      void this.#answerAfterLease(session, message);
-      return;
-    }
-    // The session was deleted. The agent may miss something else.
-    if (code === 'not_found' && (await session.look({ signal: this.#signal }).catch(ignoreMissing)) === null) return;
-    if (!this.#options.onError) throw error;
-    this.#options.onError(error, message);
-  }
-
-  /** Answers a message whose turn another process holds, if that one stops. Never rejects. */
-  async #answerAfterLease(session: Session, message: ServedMessage): Promise<void> {
-    const signal = this.#signal;
+  /** @returns false while another process holds the message's turn @throws the error if it ends the service */
+  async #tryToAnswer(session: Session, message: ServedMessage): Promise<boolean> {
     try {
-      const held = await session.turn(message.id).look({ signal }).catch(ignoreMissing);
-      if (held === null) return;
-      const leaseMs = Date.parse(held.turn.lease.until) - Date.now();
-      await pause(Math.max(leaseMs, LEASE_PAUSE_MIN_MS), signal);
-      this.#enqueue(session, message);
+      await this.#runAgent(session, message);
+      return true;
     } catch (error) {
-      if (!signal.aborted) this.#fail(error);
+      if (this.#signal.aborted) throw error;
+      const code = error instanceof BulkheadError ? error.code : null;
+      if (code === 'turn_held') return false;
+      if (code === 'turn_ended') return true;
+      // The session was deleted. The agent may miss something else.
+      if (code === 'not_found' && (await session.look({ signal: this.#signal }).catch(ignoreMissing)) === null)
+        return true;
+      if (!this.#options.onError) throw error;
+      this.#options.onError(error, message);
+      return true;
     }
   }
 

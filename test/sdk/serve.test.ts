@@ -74,6 +74,47 @@ t.test('every channel’s message is answered once, in order, and the reply is s
   for (const { served } of services) t.equal(await served, undefined, 'it ends with its signal');
 });
 
+t.test('while one process answers a message, the others wait with the next ones of its session', async (t) => {
+  const desk = await openDesk();
+  const asked: string[] = [];
+  const reported: string[][] = [];
+  const released = Promise.withResolvers<void>();
+  const agent: ServedAgent = async ({ text }) => {
+    asked.push(text);
+    if (text === 'more') await released.promise;
+    return `${text}!`;
+  };
+  const services = ['one', 'two'].map((runtime, at) => {
+    const positions: string[] = [];
+    reported[at] = positions;
+    const onPosition = (position: string) => void positions.push(position);
+    return start(agent, { channels: true, client: desk.client(runtime), onPosition });
+  });
+  await untilServed(desk);
+  // Both read the stream when both have reported the same position.
+  await eventually(async () => {
+    await desk.deliver('other: hello');
+    return reported.every((positions) => positions.length > 0);
+  });
+  await desk.deliver('more', 'and more');
+  await eventually(async () => asked.includes('more'));
+  const before = reported.map(({ length }) => length);
+  await desk.deliver('other: last');
+  // The process that does not hold the turn goes on to the next message of another session.
+  await eventually(
+    async () => reported.some(({ length }, at) => length > (before[at] ?? 0)) && asked.includes('other: last'),
+  );
+  t.notOk(asked.includes('and more'));
+  released.resolve();
+  const sent = await eventually(async () => {
+    const texts = await desk.sent();
+    return texts.includes('and more!') ? texts : undefined;
+  });
+  t.ok(sent.indexOf('more!') < sent.indexOf('and more!'));
+  for (const { stop } of services) stop();
+  for (const { served } of services) await served;
+});
+
 t.test('a position is reported only when every message before it is answered', async (t) => {
   const desk = await openDesk();
   const positions: string[] = [];
@@ -130,7 +171,8 @@ t.test('what agents miss is reported, and turns of the runtime itself are left t
 
 t.test('a stopped process’s turn is answered when its lease has expired; leases are renewed', async (t) => {
   const desk = await openDesk();
-  const idle = start(() => Promise.resolve('ready'), { channels: true, client: desk.client('idle') });
+  // What it leaves open is not waited for longer than this.
+  const idle = start(() => Promise.resolve('ready'), { channels: true, leaseSeconds: 1, client: desk.client('idle') });
   await untilServed(desk);
   idle.stop();
   await idle.served;
