@@ -140,7 +140,8 @@ async function recordUpdated(
 }
 
 /**
- * Records that the version of an update did not start. After a failed rollback the current version goes on as before.
+ * Records that the version of an update did not start. After a failed rollback the current version goes on as before, and its
+ * next end begins another one: on a busy machine the version before may have been too slow.
  *
  * @returns whether the update still counted
  */
@@ -150,8 +151,7 @@ export async function failUpdate(pool: WritingPool, update: UpdateKey, reason: s
     await tx.query(
       `UPDATE installations
           SET failed_version_id = CASE WHEN rollback_reason IS NULL THEN target_version_id END,
-              failed_reason = $2, failed_at = clock_timestamp(), rolled_back = false,
-              previous_version_id = CASE WHEN rollback_reason IS NULL THEN previous_version_id END, ${ENDED_SQL}
+              failed_reason = $2, failed_at = clock_timestamp(), rolled_back = false, ${ENDED_SQL}
         WHERE id = $1`,
       [update.installationId, reason],
     );

@@ -32,9 +32,9 @@ const throwing = (semVer: string): PluginSource => ({
   capabilities: ['host.storage'],
 });
 
-async function openCase() {
+async function openCase(source = answering('1.0.0')) {
   const fixture = shared.withNewAccount();
-  const made = await fixture.install(answering('1.0.0'));
+  const made = await fixture.install(source);
   const user = await api.user(fixture.account);
   const path = `/installations/${made.installationId}`;
   const session = await fixture.session();
@@ -194,29 +194,38 @@ async function blockEvents({ pool, supervisor }: SupervisorFixture, { installati
   };
 }
 
-t.test('a version that crash-loops soon after its update is rolled back, and its author sees it', async (t) => {
-  const { fixture, made, user, get, begin, call } = await openCase();
-  const crashing = answering(
-    '2.0.0',
-    `middleware.inboundMessage = () => { const all = []; for (;;) all.push(new Array(1e7).fill(all.length)); };`,
-  );
-  const versionId = await begin(crashing);
-  await eventually(async () => (await get()).currentSemVer === '2.0.0');
-  t.equal((await call()).context.systemPrompt, 'a 2.0.0');
+const CRASHING = `middleware.inboundMessage = () => {
+  const all = [];
+  for (;;) all.push(new Array(1e7).fill(all.length));
+};`;
+
+/** @returns calls a hook that ends the process, and counts how often that has happened */
+async function openCrash(fixture: SupervisorFixture, made: Installed): Promise<() => Promise<number>> {
   const session = await fixture.session();
+  const message = { id: 'm', from: 'x', text: 'x', attachments: [] };
   let ended = 0;
-  const crash = async () => {
-    const message = { id: 'm', from: 'x', text: 'x', attachments: [] };
+  return async () => {
     await fixture.call('POST', `/sessions/${session}/hooks/inboundMessage`, { context: { message } });
-    const ends = (await listLines(fixture, made)).filter((line) =>
-      line.startsWith("The plugin's process ended"),
-    ).length;
+    const lines = await listLines(fixture, made);
+    const ends = lines.filter((line) => line.startsWith("The plugin's process ended")).length;
     // Only after an end: calls that are refused while it starts again would use up the time of a rollback.
     if (ends > ended) passedMs += AFTER_BACKOFF_MS;
     ended = ends;
-    return (await get()).currentSemVer === '1.0.0';
+    return ends;
   };
-  await eventually(crash);
+}
+
+t.test('a version that crash-loops soon after its update is rolled back, and its author sees it', async (t) => {
+  const { fixture, made, user, get, begin, call } = await openCase();
+  const crashing = answering('2.0.0', CRASHING);
+  const versionId = await begin(crashing);
+  await eventually(async () => (await get()).currentSemVer === '2.0.0');
+  t.equal((await call()).context.systemPrompt, 'a 2.0.0');
+  const crash = await openCrash(fixture, made);
+  await eventually(async () => {
+    await crash();
+    return (await get()).currentSemVer === '1.0.0';
+  });
   const rolledBack = await get();
   t.match(rolledBack, {
     status: 'ready',
@@ -231,4 +240,32 @@ t.test('a version that crash-loops soon after its update is rolled back, and its
   );
   const { rollbacks } = (await user.get(`/plugins/${made.pluginId}`)).body;
   t.match(rollbacks, [{ versionId, semVer: '2.0.0', count: 1, cause: /memory|killed|crashed/, lastAt: String }]);
+});
+
+t.test('a rollback to a version that does not start just then is tried again after the next end', async (t) => {
+  const { fixture, made, get, begin, call } = await openCase();
+  await begin(answering('2.0.0', CRASHING));
+  await eventually(async () => (await get()).currentSemVer === '2.0.0');
+  const setBundle = async (bundleSha256: string): Promise<string> => {
+    const { rows } = await fixture.pool.query(
+      `UPDATE versions v SET bundle_sha256 = $2 FROM versions old WHERE v.id = $1 AND old.id = v.id
+       RETURNING old.bundle_sha256 AS before`,
+      [made.versionId, bundleSha256],
+    );
+    return rows[0].before;
+  };
+  const bundleSha256 = await setBundle('0'.repeat(64));
+  const crash = await openCrash(fixture, made);
+  await eventually(async () => (await crash()) >= 3);
+  await eventually(async () =>
+    (await listLines(fixture, made)).some((line) => line.startsWith('1.0.0 does not start: ')),
+  );
+  await eventually(async () => (await get()).updateUnderWay === null);
+  t.equal((await get()).currentSemVer, '2.0.0');
+  await setBundle(bundleSha256);
+  await eventually(async () => {
+    await crash();
+    return (await get()).currentSemVer === '1.0.0';
+  });
+  t.equal((await call()).context.systemPrompt, 'a 1.0.0');
 });
