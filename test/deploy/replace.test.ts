@@ -5,14 +5,15 @@
 import { execFile } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import { request } from 'node:http';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { fileList, MINIMAL } from '../api/package/packages.ts';
-import { killProcess } from '../runner/harness.ts';
+import { emptyDatabase, killProcess, temporaryFolder } from '../runner/harness.ts';
 import { amount } from '../runner/soak.ts';
 import { copyRelease, listOldReleases, type ReleaseCopy, release } from './release-copy.ts';
-import { type ServiceFixture, startServiceOnTestDatabase } from './service-fixture.ts';
+import { type ServiceFixture, startServiceFixture, startServiceOnTestDatabase } from './service-fixture.ts';
 
 t.setTimeout(600_000);
 /** Replacements in a row. */
@@ -152,8 +153,13 @@ if (oldReleases.length < OLD_RELEASES)
 for (const { commit, newest, migrates } of oldReleases)
   t.test(`an upgrade from the release whose newest migration is ${newest}`, async (t) => {
     const copy = await copyRelease(t, commit);
-    const limits = { READS_PER_MINUTE: '1000000', SESSION_READS_PER_MINUTE: '1000000' };
-    const service = await startServiceOnTestDatabase(t, limits, copy.main);
+    const env = {
+      READS_PER_MINUTE: '1000000',
+      SESSION_READS_PER_MINUTE: '1000000',
+      DATABASE_URL: (await emptyDatabase(t)).url,
+      DATA_DIR: join(await temporaryFolder(t), 'data'),
+    };
+    const service = await startServiceFixture(t, env, copy.main);
     const tally: Tally = { good: 0, bad: [] };
     const urls = [`${service.url}/api/me`, `http://localhost:${service.env.SUPERVISOR_PORT}/sessions`];
     const load = startLoad(urls, service.token, tally);

@@ -56,6 +56,13 @@ export async function testDatabase(test: Teardown): Promise<TestDatabase> {
   return { url, pool: database.pool };
 }
 
+/** A database without tables: an old release makes its own. Dropped with the test. */
+export async function emptyDatabase(test: Teardown): Promise<TestDatabase> {
+  const database = await testDatabase(test);
+  await database.pool.query('DROP SCHEMA public CASCADE; DROP SCHEMA pgboss CASCADE; CREATE SCHEMA public');
+  return database;
+}
+
 /** A folder under the system's temporary one, removed with the test. */
 export async function temporaryFolder(test: Teardown): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'bulkhead-test-'));

@@ -13,7 +13,7 @@ import { copyRelease, listOldReleases } from '../deploy/release-copy.ts';
 import { type ServiceFixture, startServiceFixture } from '../deploy/service-fixture.ts';
 import { type ForkedProcess, forkProcess } from '../fixtures/forked-process.ts';
 import { freePort } from '../fixtures/free-port.ts';
-import { type TestDatabase, temporaryFolder, testDatabase } from '../runner/harness.ts';
+import { emptyDatabase, type TestDatabase, temporaryFolder } from '../runner/harness.ts';
 import { amount } from '../runner/soak.ts';
 
 t.setTimeout(600_000);
@@ -160,9 +160,7 @@ if (oldReleases.length < OLD_RELEASES || OLD_RELEASES === 0)
 for (const { commit, newest } of oldReleases)
   t.test(`a rolling update from the release whose newest migration is ${newest}`, async (t) => {
     const copy = await copyRelease(t, commit);
-    const database = await testDatabase(t);
-    // The old release makes its own tables.
-    await database.pool.query('DROP SCHEMA public CASCADE; DROP SCHEMA pgboss CASCADE; CREATE SCHEMA public');
+    const database = await emptyDatabase(t);
     const settings = {
       DATABASE_URL: database.url,
       DATA_DIR: await temporaryFolder(t),
