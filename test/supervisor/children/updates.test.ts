@@ -32,9 +32,9 @@ const throwing = (semVer: string): PluginSource => ({
   capabilities: ['host.storage'],
 });
 
-async function openCase(source = answering('1.0.0')) {
+async function openCase() {
   const fixture = shared.withNewAccount();
-  const made = await fixture.install(source);
+  const made = await fixture.install(answering('1.0.0'));
   const user = await api.user(fixture.account);
   const path = `/installations/${made.installationId}`;
   const session = await fixture.session();
@@ -199,7 +199,7 @@ const CRASHING = `middleware.inboundMessage = () => {
   for (;;) all.push(new Array(1e7).fill(all.length));
 };`;
 
-/** @returns calls a hook that ends the process, and counts how often that has happened */
+/** @returns a function that calls a hook which ends the process, and returns how often it has ended */
 async function openCrash(fixture: SupervisorFixture, made: Installed): Promise<() => Promise<number>> {
   const session = await fixture.session();
   const message = { id: 'm', from: 'x', text: 'x', attachments: [] };
