@@ -1,11 +1,12 @@
 /** The order of a run: the longest files first, some at a time. */
 import { availableParallelism } from 'node:os';
+import { amount } from './soak.ts';
 
 /**
- * Files at once. Three for each of two cores: four leave a quarter of their time idle, because most files wait for other
- * processes and for timers.
+ * Files at once. In a quick run three for each of two cores: four leave a quarter of their time idle, because most files wait
+ * for other processes and for timers. The storms of a soak run keep the cores busy.
  */
-const JOBS = Math.max(6, availableParallelism());
+const countJobs = (): number => Math.max(amount({ quick: 6, soak: 3 }), availableParallelism());
 
 /**
  * The files that take longest, the longest first: begun last, one of them alone would keep the run waiting. A room stands for
@@ -35,6 +36,11 @@ const LONGEST: readonly string[] = [
 const ALONE: readonly string[] = [
   'test/supervisor/children/hung-code.test.ts',
   'test/supervisor/children/inspector.test.ts',
+];
+/** Files that have the machine to themselves in a soak run: their long versions have tight bounds in time. */
+const ALONE_IN_SOAK: readonly string[] = [
+  'test/supervisor/children/child.test.ts',
+  'test/storm/rolling-update.test.ts',
 ];
 
 /** Rooms whose small files share processes: of a small file, the imports take longer than the tests. */
@@ -130,8 +136,9 @@ const TOGETHER: readonly (readonly string[])[] = [
     'test/deploy/npm-start.test.ts',
   ],
 ];
+const listAlone = () => amount({ quick: ALONE, soak: [...ALONE, ...ALONE_IN_SOAK] });
 /** Every file and room that this schedule names. */
-export const NAMED: readonly string[] = [...LONGEST, ...ALONE, ...TOGETHER.flat()];
+export const NAMED: readonly string[] = [...LONGEST, ...ALONE, ...ALONE_IN_SOAK, ...TOGETHER.flat()];
 /**
  * Few enough that no process runs longer than the longest files. Each further process costs more than a second of processor
  * time: its imports, and a first fixture that V8 has not compiled yet.
@@ -141,7 +148,8 @@ const FILES_PER_PROCESS = 26;
 /** Which files run in one process, one after the other: small ones of one room, and the long ones named above. */
 export function groupFiles(files: readonly string[]): string[][] {
   const isSmall = (file: string): boolean => SMALL_ROOMS.test(file);
-  const isShared = (file: string): boolean => (SHARED_ROOMS.test(file) || isSmall(file)) && !NAMED.includes(file);
+  const named = [...LONGEST, ...listAlone(), ...TOGETHER.flat()];
+  const isShared = (file: string): boolean => (SHARED_ROOMS.test(file) || isSmall(file)) && !named.includes(file);
   const byRoom = Object.groupBy(files.filter(isShared), (file) => (isSmall(file) ? 'small' : findRoom(file)));
   const groups = Object.values(byRoom).flatMap((inRoom = []) => {
     const processes = Math.ceil(inRoom.length / FILES_PER_PROCESS);
@@ -166,14 +174,16 @@ export interface Job<T> {
 /** Runs all jobs, some at a time, and reports each as it ends. */
 export async function inOrder<T>(jobs: readonly Job<T>[], report: (result: T) => void): Promise<void> {
   const rank = ({ name }: Job<T>): number => (LONGEST.includes(name) ? LONGEST.indexOf(name) : LONGEST.length);
-  const isAlone = ({ name }: Job<T>): boolean => ALONE.includes(name);
-  const queue = jobs
-    .filter((job) => !isAlone(job))
-    .toSorted((a, b) => rank(a) - rank(b))
-    .values();
-  const work = async (): Promise<void> => {
-    for (const job of queue) report(await job.start());
+  const last = listAlone();
+  const isLast = ({ name }: Job<T>): boolean => last.includes(name);
+  const run = async (some: readonly Job<T>[], atOnce: number): Promise<void> => {
+    const queue = some.values();
+    const work = async (): Promise<void> => {
+      for (const job of queue) report(await job.start());
+    };
+    await Promise.all(Array.from({ length: atOnce }, work));
   };
-  await Promise.all(Array.from({ length: JOBS }, work));
-  await Promise.all(jobs.filter(isAlone).map(async (job) => report(await job.start())));
+  const first = jobs.filter((job) => !isLast(job)).toSorted((a, b) => rank(a) - rank(b));
+  await run(first, countJobs());
+  await run(jobs.filter(isLast), amount({ quick: last.length, soak: 1 }));
 }
