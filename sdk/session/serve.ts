@@ -218,8 +218,9 @@ class Service {
     const known = await turn.look({ signal }).catch(ignoreMissing);
     if (known !== null && !UNANSWERED.has(known.turn.state)) return;
     // Before the agent begins: of several processes, only the one that holds the turn asks its model.
-    if (!(await this.#holdTurn(session, message, signal))) return;
-    const text = await this.#askAgent(session, message);
+    const held = await this.#holdTurn(session, message, signal);
+    if (!held?.message) return;
+    const text = await this.#askAgent(session, withJudged(message, held.message));
     if ((await turn.look({ signal })).turn.state !== 'open') return;
     const { state } = await turn.end(text === '' ? undefined : text, { signal });
     // A plugin stopped the text: the turn ends without one.
@@ -242,25 +243,41 @@ class Service {
     }
   }
 
-  /** Until the signal aborts. @throws the error after which the turn is not kept: its next step has it, too */
+  /** Until the signal aborts, or the turn is not held any more: its next step says why. */
   async #renewLease(session: Session, message: ServedMessage, signal: AbortSignal): Promise<void> {
     const { leaseSeconds = LEASE_SECONDS } = this.#options;
+    const tryToHold = async (): Promise<boolean> => {
+      try {
+        return (await this.#holdTurn(session, message, signal)) !== null;
+      } catch (error) {
+        // The service may be back before the lease expires.
+        return !(error instanceof BulkheadError && LOST.has(error.code));
+      }
+    };
     do await pause((leaseSeconds * 1_000) / RENEWALS, signal);
-    while (await this.#holdTurn(session, message, signal));
+    while (await tryToHold());
   }
 
-  /** False: a plugin cancelled the message, or another process has answered it. @throws BulkheadError `turn_held` */
-  async #holdTurn(session: Session, { id, trigger }: ServedMessage, signal: AbortSignal): Promise<boolean> {
+  /** Null: a plugin cancelled the message, or another process has answered it. @throws BulkheadError `turn_held` */
+  async #holdTurn(session: Session, { id, trigger }: ServedMessage, signal: AbortSignal): Promise<TurnRecord | null> {
     const { leaseSeconds = LEASE_SECONDS } = this.#options;
     try {
       const { record } = await session.openTurn({ id, trigger, leaseSeconds }, { signal });
-      return record?.state === 'open';
+      return record?.state === 'open' ? record : null;
     } catch (error) {
       // The agent of an earlier run opened it with other fields. It belongs to this process now.
-      if (error instanceof BulkheadError && error.code === 'id_reused') return true;
+      if (error instanceof BulkheadError && error.code === 'id_reused')
+        return (await session.turn(id).look({ signal })).turn;
       throw error;
     }
   }
+}
+
+/** The message as plugins let it pass: the stream may have shown it before they were asked. */
+function withJudged(message: ServedMessage, judged: NonNullable<TurnRecord['message']>): ServedMessage {
+  const { text, attachments } = judged;
+  const data = { ...message.message.data, attachments: JSON.parse(JSON.stringify(attachments)) };
+  return { ...message, text, message: { ...message.message, text, data } };
 }
 
 /** The positions of messages, in order, until all messages before them are over. */
@@ -285,6 +302,8 @@ class Positions {
   }
 }
 
+/** Problems after which a turn is not renewed. */
+const LOST: ReadonlySet<string> = new Set(['turn_held', 'turn_ended', 'not_found']);
 const UNANSWERED: ReadonlySet<TurnRecord['state']> = new Set(['judging', 'open']);
 
 function ignoreMissing(error: unknown): null {

@@ -196,6 +196,63 @@ t.test('a stopped process’s turn is answered when its lease has expired; lease
   t.pass();
 });
 
+t.test('a lease is renewed again after the service could not be reached once', async (t) => {
+  const desk = await openDesk();
+  const renewed = Promise.withResolvers<void>();
+  let isAnswering = false;
+  let renewals = 0;
+  const agent: ServedAgent = async ({ text }) => {
+    if (text === 'long') {
+      isAnswering = true;
+      await renewed.promise;
+    }
+    return 'ready';
+  };
+  const client = connect({
+    url,
+    token: await desk.fixture.issuer.issue(desk.fixture.account),
+    runtime: 'one',
+    fetch: async (input, init) => {
+      if (!isAnswering || !new URL(String(input)).pathname.endsWith('/turns')) return fetch(input, init);
+      renewals += 1;
+      if (renewals === 1) return Response.json({ code: 'internal' }, { status: 500 });
+      renewed.resolve();
+      return fetch(input, init);
+    },
+  });
+  const { stop, served } = start(agent, { channels: true, leaseSeconds: 2, client });
+  await untilServed(desk);
+  await desk.deliver('long');
+  await renewed.promise;
+  stop();
+  await served;
+  t.equal(renewals, 2);
+});
+
+t.test('an agent reads what plugins made of a message that was added unjudged', async (t) => {
+  const desk = await openDesk();
+  await desk.fixture.install({
+    slug: `mask-${desk.fixture.account}`,
+    code: `middleware.inboundMessage = ({ message }) => (
+      { message: { text: message.text.replace('4111', '[card]'), attachments: [] } });`,
+  });
+  const read: unknown[] = [];
+  const agent: ServedAgent = async ({ text, message }) => {
+    read.push({ text, of: message.text, attachments: message.data?.attachments });
+    return 'ready';
+  };
+  const { stop, served } = start(agent, { channels: true, client: desk.client('one') });
+  await untilServed(desk);
+  const [session] = (await desk.client('two').list()).items;
+  const attachments = [{ name: 'card.png', mediaType: 'image/png', url: 'https://example.com/card.png' }];
+  const sent = { role: 'user', text: 'pay 4111', data: { attachments } };
+  await desk.fixture.call('POST', `/sessions/${session?.id}/messages`, { messages: [sent] });
+  await eventually(async () => read.length > 1 && JSON.stringify(read).includes('pay'));
+  t.same(read.at(-1), { text: 'pay [card]', of: 'pay [card]', attachments: [] });
+  stop();
+  await served;
+});
+
 t.test('an agent may stream, end its turn itself, or be stopped by a plugin', async (t) => {
   const desk = await openDesk();
   const agent: ServedAgent = ({ id, text }, { session }) => {
