@@ -98,9 +98,10 @@ export async function setHostTools(tx: Queryable, id: string, hostTools: readonl
   await notifySessionChanged(tx, id);
 }
 
-/** From now on it takes only what hooks judged. */
+/** From now on it takes only what hooks judged. Its summaries were made of other messages, too. */
 export async function makeStrict(tx: Queryable, id: string): Promise<void> {
   await tx.query('UPDATE sessions SET strict = true WHERE id = $1', [id]);
+  await tx.query('DELETE FROM session_summaries WHERE session_id = $1', [id]);
   await notifySessionChanged(tx, id);
 }
 
@@ -177,6 +178,8 @@ export async function appendNotice(
   });
 }
 
+/** Of a message: no plugin cancelled it. */
+export const IS_NOT_CANCELLED = `coalesce(judgement ->> 'outcome', '') <> 'cancelled'`;
 /** Columns of a `MessageRow`. */
 export const MESSAGE = 'id, role, text, at, data, judgement, position::text AS position';
 export interface MessageRow {
@@ -226,10 +229,10 @@ export async function pageMessages(
   return { items: page.items.map(toMessage), nextCursor: page.nextCursor };
 }
 
-/** The newest messages, in the order of the transcript, for plugins. */
+/** The newest messages that no plugin cancelled, in the order of the transcript, for plugins. */
 export async function lastMessages(pool: Pool, sessionId: string, limit: number): Promise<TranscriptMessage[]> {
   const found = await pool.query<MessageRow>(
-    `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 ORDER BY session_messages.position DESC LIMIT $2`,
+    `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 AND ${IS_NOT_CANCELLED} ORDER BY session_messages.position DESC LIMIT $2`,
     [sessionId, limit],
   );
   return found.rows.reverse().map(toPlainMessage);

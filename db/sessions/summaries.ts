@@ -1,8 +1,15 @@
 /** The messages of a session as a model reads them: a summary replaces the older ones. */
-import type { Pool } from 'pg';
 import { throwQuotaProblem } from '../accounts/usage.ts';
+import { inTransaction, type WritingPool } from '../postgres/pool.ts';
 import { findRow, listRows, planOnce, type Queryable } from '../postgres/rows.ts';
-import { MESSAGE, type MessageRow, type TranscriptMessage, toPlainMessage } from './sessions.ts';
+import {
+  IS_NOT_CANCELLED,
+  lockSession,
+  MESSAGE,
+  type MessageRow,
+  type TranscriptMessage,
+  toPlainMessage,
+} from './sessions.ts';
 
 export interface SummaryRow {
   readonly upTo: string;
@@ -16,24 +23,43 @@ const FIND_SUMMARY = planOnce(`SELECT up_to::text AS "upTo", text, at FROM sessi
 export const findSummary = (db: Queryable, sessionId: string): Promise<SummaryRow | null> =>
   findRow(db, FIND_SUMMARY, [sessionId]);
 
-/** Adds a summary of the messages up to a position. Does nothing if they were summarized or cleared meanwhile. */
-export async function addSummary(
-  pool: Pool,
-  sessionId: string,
-  summary: { readonly upTo: string; readonly text: string; readonly installationId: string },
-): Promise<void> {
-  await pool
-    .query(
-      `INSERT INTO session_summaries (session_id, up_to, account_id, text, installation_id)
-       SELECT m.session_id, m.position, m.account_id, $3, $4 FROM session_messages m WHERE m.session_id = $1 AND m.position = $2
-       ON CONFLICT DO NOTHING`,
-      [sessionId, summary.upTo, summary.text, summary.installationId],
-    )
-    .catch(throwQuotaProblem);
+interface NewSummary {
+  readonly upTo: string;
+  readonly text: string;
+  readonly installationId: string;
+  /** Ids of the messages that it was made of. */
+  readonly of: readonly string[];
 }
 
-/** Nothing vetoed. Of a strict session, `$3`, nothing either that no hook judged. */
-const MAY_BE_READ = `coalesce(judgement ->> 'outcome', '') <> 'cancelled' AND (NOT $3 OR judgement IS NOT NULL)`;
+/**
+ * Adds a summary of the messages up to a position. Does nothing if they were summarized or cleared meanwhile, one of them was
+ * cancelled, or the session became strict.
+ *
+ * @param session as it was when the messages were read
+ * @throws Problem `quota_exceeded`
+ */
+export async function addSummary(
+  pool: WritingPool,
+  { id: sessionId, strict: isStrict }: { readonly id: string; readonly strict: boolean },
+  { upTo, text, installationId, of }: NewSummary,
+): Promise<void> {
+  await inTransaction(pool, async (tx) => {
+    await lockSession(tx, sessionId);
+    await tx.query(
+      `INSERT INTO session_summaries (session_id, up_to, account_id, text, installation_id)
+       SELECT m.session_id, m.position, m.account_id, $3, $4
+         FROM session_messages m JOIN sessions s ON s.id = m.session_id AND s.strict = $5
+        WHERE m.session_id = $1 AND m.position = $2 AND NOT EXISTS (
+          SELECT 1 FROM session_messages one WHERE one.session_id = $1 AND one.id = ANY ($6)
+             AND one.judgement ->> 'outcome' = 'cancelled')
+       ON CONFLICT DO NOTHING`,
+      [sessionId, upTo, text, installationId, isStrict, of],
+    );
+  }).catch(throwQuotaProblem);
+}
+
+/** Of a strict session, `$3`, nothing either that no hook judged. */
+const MAY_BE_READ = `${IS_NOT_CANCELLED} AND (NOT $3 OR judgement IS NOT NULL)`;
 
 const LIST_MODEL_MESSAGES = planOnce(`SELECT ${MESSAGE} FROM session_messages
   WHERE session_id = $1 AND role <> 'notice' AND ${MAY_BE_READ}

@@ -26,7 +26,9 @@ export interface OutputRow {
   readonly attachments: z.infer<typeof attachments> | null;
 }
 
-const TEXT_OF_OUTPUT = `(SELECT m.text FROM session_messages m WHERE m.session_id = o.session_id AND m.id = o.id AND o.state = 'passed')`;
+/** A runtime may add an unjudged message with the id of an output. */
+const TEXT_OF_OUTPUT = `(SELECT m.text FROM session_messages m WHERE m.session_id = o.session_id AND m.id = o.id
+  AND m.role = 'assistant' AND m.judgement IS NOT NULL AND o.state = 'passed')`;
 const OUTPUT = `o.id, o.state, o.digest, o.pieces, o.shown, o.is_held AS "isHeld", o.is_streamed AS "isStreamed", o.judgement, o.attachments, ${TEXT_OF_OUTPUT} AS text`;
 
 /** An output becomes the message with its id. */
@@ -197,7 +199,7 @@ const PASS_OUTPUT = planOnce(`WITH s AS (SELECT id, account_id FROM sessions WHE
           FOR NO KEY UPDATE OF turns),
   passed AS (
     INSERT INTO turn_outputs AS o (session_id, turn_id, id, account_id, pieces, is_held, state, digest, judgement, attachments)
-    SELECT $1, $2, $4, account_id, 0, true, 'passed', $5, $6, $7 FROM t
+    SELECT $1, $2, $4, account_id, 0, true, 'passed', $5, $6, $7 FROM t WHERE $8 = '' OR ${IS_NEW_ID}
     ON CONFLICT (session_id, turn_id, id) DO UPDATE SET
       state = 'passed', digest = excluded.digest, judgement = excluded.judgement, attachments = excluded.attachments
       WHERE o.state = 'open'
@@ -227,7 +229,7 @@ const listPassedValues = ({ sessionId, turnId, outputId }: OutputKey, runtime: s
 /**
  * Adds a judged text to the transcript. The pieces of one that did not come whole are not needed any more.
  *
- * @returns false: another runtime holds the turn meanwhile, or the output was judged already
+ * @returns false: another runtime holds the turn meanwhile, the output was judged already, or a message has its id
  * @throws Problem `quota_exceeded`
  */
 export async function passOutput(

@@ -4,8 +4,10 @@ import type { z } from 'zod';
 import type { judgement, trigger } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import type { Page } from '../postgres/cursors.ts';
+import { inTransaction, type WritingPool } from '../postgres/pool.ts';
 import { findRow, type PageQuery, planOnce, type Queryable, readPositionPage } from '../postgres/rows.ts';
 import { hasStreamReaderSql, MESSAGES_ADDED } from './session-changes.ts';
+import { lockSession } from './sessions.ts';
 
 export type Judgement = z.infer<typeof judgement>;
 export type Trigger = z.infer<typeof trigger>;
@@ -235,23 +237,33 @@ export async function openTurnOfMessage(
   return opened?.opened === 1;
 }
 
-/** Ends a turn whose message a plugin cancelled. A message that is in the transcript already is marked. */
-export async function vetoTurn(
-  pool: Pool,
+/**
+ * Ends a turn whose message a plugin cancelled. A message that is in the transcript already loses its text and its data, and
+ * the summaries that were made of it are removed.
+ */
+export function vetoTurn(
+  pool: WritingPool,
   { sessionId, turnId }: TurnKey,
   runtime: string,
   judged: Judgement,
 ): Promise<boolean> {
-  const vetoed = await pool.query(
-    `WITH vetoed AS (
-       UPDATE turns SET state = 'vetoed', judgement = $4, ended_at = now()
-        WHERE session_id = $1 AND id = $2 AND runtime = $3 AND state = 'judging' RETURNING session_id, id),
-     marked AS (
-       UPDATE session_messages m SET judgement = $4 FROM vetoed WHERE m.session_id = vetoed.session_id AND m.id = vetoed.id)
-     SELECT 1 FROM vetoed`,
-    [sessionId, turnId, runtime, JSON.stringify(judged)],
-  );
-  return vetoed.rows.length > 0;
+  return inTransaction(pool, async (tx) => {
+    // A summary that is being added is either seen here, or sees the veto.
+    await lockSession(tx, sessionId);
+    const vetoed = await findRow(
+      tx,
+      `WITH vetoed AS (
+         UPDATE turns SET state = 'vetoed', judgement = $4, ended_at = now()
+          WHERE session_id = $1 AND id = $2 AND runtime = $3 AND state = 'judging' RETURNING session_id, id),
+       emptied AS (
+         UPDATE session_messages m SET judgement = $4, text = '', data = NULL
+           FROM vetoed WHERE m.session_id = vetoed.session_id AND m.id = vetoed.id RETURNING m.position),
+       forgotten AS (DELETE FROM session_summaries s USING emptied WHERE s.session_id = $1 AND s.up_to >= emptied.position)
+       SELECT 1 FROM vetoed`,
+      [sessionId, turnId, runtime, JSON.stringify(judged)],
+    );
+    return vetoed !== null;
+  });
 }
 
 const HOLD_OPEN_TURN = planOnce(`${HOLD_TURN} SELECT ${TURN}, NULL AS message FROM held AS turns`);

@@ -17,10 +17,12 @@ export interface ToolCall {
   readonly signal?: AbortSignal | undefined;
   /** Id of the notice about a cancelled call, so that a repeated call writes it once. */
   readonly noticeId?: string | undefined;
+  /** Called with the arguments that plugins let pass, before the tool runs. */
+  readonly onPassed?: ((args: unknown) => void) | undefined;
 }
 export interface JudgedResult {
   readonly result: ToolResult;
-  /** As the plugins let them pass. */
+  /** As the plugins let them pass. Null: they did not. */
   readonly arguments: unknown;
   /** False: a required plugin did not run, so the tool did not. The same call may pass later. */
   readonly isFinal: boolean;
@@ -47,6 +49,7 @@ export async function callBetweenHooks(
 ): Promise<JudgedResult> {
   const passed = await judgeCall(services, session, call);
   if ('result' in passed) return passed;
+  call.onPassed?.(passed.arguments);
   if (call.signal?.aborted)
     return { ...passed, result: failedTool('The call was aborted before the tool ran.'), isFinal: true };
   const started = performance.now();
@@ -79,7 +82,7 @@ export async function judgeCall(
   const judgement = judgeReplaced('toolCall', answer);
   if (cancel) {
     const result = failedTool(describeCancel(cancel.by.displayName, cancel.reason));
-    return { result, arguments: args, isFinal: cancel.cause === 'plugin', judgement };
+    return { result, arguments: null, isFinal: cancel.cause === 'plugin', judgement };
   }
   return { arguments: (context as { call: typeof call }).call.arguments, judgement };
 }

@@ -98,7 +98,7 @@ async function makeCall(
   return made.answer;
 }
 
-/** An answer, and the arguments that the tool got. */
+/** An answer, and the arguments that the tool got. Null: it got none. */
 interface MadeCall extends Pick<JudgedResult, 'arguments' | 'isFinal' | 'judgement'> {
   readonly answer: CallAnswer;
 }
@@ -110,6 +110,10 @@ async function readAnswer(
   { turnId }: CallKey,
   { callId, name, arguments: args, isOwn, attempt, signal }: ToolRequest,
 ): Promise<MadeCall | HandedCall> {
+  let passed: unknown = null;
+  const onPassed = (judged: unknown) => {
+    passed = judged;
+  };
   try {
     const tool = await findToolOfCall(services, session, { name, isOwn });
     const noticeId = createNoticeId(turnId, callId);
@@ -118,13 +122,20 @@ async function readAnswer(
       if ('result' in judged) return { ...judged, answer: { result: judged.result } };
       return { handed: { arguments: judged.arguments as Json, attempt } };
     }
-    const call = { callId, arguments: args, signal, noticeId, requestId: digestOf([session.id, turnId, callId]) };
+    const call = {
+      callId,
+      arguments: args,
+      signal,
+      noticeId,
+      onPassed,
+      requestId: digestOf([session.id, turnId, callId]),
+    };
     const { result, ...judged } = await callTool(services, session, tool, call);
     return { ...judged, answer: { result } };
   } catch (error) {
     if (!(error instanceof Problem) || error.code === 'unavailable') throw error;
     const problem = { code: error.code, detail: error.message, errors: error.errors };
-    return { answer: { problem }, arguments: args, isFinal: true, judgement: OF_THE_HOST };
+    return { answer: { problem }, arguments: passed, isFinal: true, judgement: OF_THE_HOST };
   }
 }
 
@@ -192,7 +203,9 @@ async function readKnownCall(
   const tool = await findToolOfCall(services, session, request).catch(() => null);
   if (tool && isRepeatable(tool)) return null;
   const answer = { result: INTERRUPTED };
-  await saveAnswer(services, key, answer, toToolMessage(key, { ...request, judgement: OF_THE_HOST }, answer));
+  // What the plugins let pass is not known any more.
+  const made = { name: request.name, arguments: null, judgement: OF_THE_HOST };
+  await saveAnswer(services, key, answer, toToolMessage(key, made, answer));
   return answer;
 }
 

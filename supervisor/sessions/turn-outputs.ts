@@ -3,6 +3,7 @@
  * model writes them; the whole is judged at its end all the same, for plugins that were installed meanwhile. While all
  * plugins that judge messages do so piece by piece, each piece may be shown when it is judged.
  */
+import type { Pool } from 'pg';
 import type { z } from 'zod';
 import { requireRoom } from '../../db/accounts/usage.ts';
 import { appendNotice, hasMessage, type Session } from '../../db/sessions/sessions.ts';
@@ -330,10 +331,18 @@ async function completeOutput(
   const passed = { digest, judgement, text, attachments, data: { attachments, turnId: key.turnId } };
   const pass = save ?? ((output: OutputKey, row: JudgedOutputRow) => passOutput(pool, output, runtime, row));
   const isSaved = isVetoed ? await vetoOutput(pool, key, runtime, { digest, judgement }) : await pass(key, passed);
-  if (!isSaved) throw await explainRefusal(pool, key);
+  if (!isSaved) throw await explainUnsaved(pool, key);
   await services.faultPoint('turn.output-saved');
   const state = isVetoed ? 'vetoed' : 'passed';
   return describeOutput({ id: key.outputId, state, text, attachments, judgement }, shownChars);
+}
+
+async function explainUnsaved(pool: Pool, key: OutputKey): Promise<Problem> {
+  const known = await findOutput(pool, key);
+  const isOpen = known === null || known.state === 'open';
+  if (isOpen && (await hasMessage(pool, key.sessionId, key.outputId)))
+    return createReusedProblem('a message of the transcript');
+  return explainRefusal(pool, key);
 }
 
 /** A plugin that was installed while a text was being shown can no longer change it: that stops the rest. */

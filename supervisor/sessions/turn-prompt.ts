@@ -192,7 +192,8 @@ async function compact(
   const { summary, notice, trace } = answer;
   if (summary === null) return describeConversation(current, notice);
   const installationId = trace[0]?.installationId ?? '';
-  await addSummary(services.pool, session.id, { upTo: last.position, text: summary, installationId });
+  const of = messages.map(({ id }) => id);
+  await addSummary(services.pool, session, { upTo: last.position, text: summary, installationId, of });
   await services.faultPoint('turn.summarized');
   const made = { upTo: last.position, text: summary, at: new Date().toISOString() };
   return describeConversation({ summary: made, rows: current.rows.slice(cut), isTruncated: false });

@@ -279,7 +279,7 @@ export function describeTurn(turn: TurnRow): TurnAnswer {
     state,
     trigger,
     message:
-      state === 'judging' || message === null || sent === null
+      state === 'judging' || state === 'vetoed' || message === null || sent === null
         ? null
         : {
             id,

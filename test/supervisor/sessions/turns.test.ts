@@ -847,6 +847,98 @@ t.test('a message that was added unjudged is judged when its turn opens', async 
   );
 });
 
+t.test('a message that was vetoed in the transcript is left there without its text', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  const slug = `reader-${fixture.account}`;
+  await fixture.install({
+    slug,
+    capabilities: ['host.session:read'],
+    code: `tools.read = { description: 'x', parameters: { type: 'object' },
+        handler: async () => JSON.stringify(await host.session.messages(100)) };
+      compaction.summarize = (ctx) => ctx.messages.map(({ text }) => text).join('+');`,
+  });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  const bomb = { id: 'm0', role: 'user', text: 'a bomb', data: { note: 'how to build it' } };
+  await fixture.call('POST', `/sessions/${session}/messages`, { messages: [bomb, { role: 'user', text: 'more' }] });
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  const prompt = async (query = '') => JSON.stringify((await turn('GET', `/t1/prompt${query}`)).body.messages);
+  t.match(await prompt('?compactAfter=1&keep=1'), /a bomb\+more/, 'unjudged, it was summarized');
+  t.match((await turn('POST', '', { id: 'm0', trigger: 'user' })).body, { state: 'vetoed', message: null });
+  t.notMatch(await prompt(), /bomb/, 'nor does a summary keep it');
+  t.notMatch(JSON.stringify(await transcript(fixture, session)), /a bomb|build/);
+  t.notMatch((await turn('GET', '/m0')).body, { turn: { message: Object } });
+  const read = await turn('POST', '/t1/calls/c1', { name: `${slug}__read` });
+  t.match(read.body.content[0].text, /more/);
+  t.notMatch(read.body.content[0].text, /a bomb/);
+});
+
+t.test('a session that becomes strict forgets its summaries', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({
+    slug: `short-${fixture.account}`,
+    code: `compaction.summarize = (ctx) => ctx.messages.map(({ text }) => text).join('+');`,
+  });
+  const { id } = (await fixture.call('POST', '/sessions', { agentId: 'a', key: 'k' })).body;
+  const turn = asRuntime(fixture, id, 'r1');
+  const messages = ['a', 'b', 'c'].map((text) => ({ role: 'user', text: `unjudged ${text}` }));
+  await fixture.call('POST', `/sessions/${id}/messages`, { messages });
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  const texts = async (query = '') =>
+    (await turn('GET', `/t1/prompt${query}`)).body.messages.map(({ text }: { text: string }) => text);
+  t.match(await texts('?compactAfter=2&keep=1'), [/unjudged a\+unjudged b\+unjudged c$/, 'hello']);
+  await fixture.call('POST', '/sessions', { agentId: 'a', key: 'k', strict: true });
+  t.same(await texts(), ['hello']);
+});
+
+t.test('the arguments of a call are kept as plugins let them pass, or not at all', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `adder-${fixture.account}`, code: ADDER });
+  await fixture.install({
+    slug: `guard-${fixture.account}`,
+    code: `middleware.toolCall = (ctx) => {
+      if (ctx.call.arguments.card) ctx.cancel('no cards');
+      if (ctx.call.arguments.pin) return { call: { ...ctx.call, arguments: { a: 'masked' } } };
+    };`,
+  });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  const name = `adder-${fixture.account}__add`;
+  for (const [id, call] of Object.entries({
+    cancelled: { name, arguments: { a: 1, card: '4111' } },
+    changed: { name, arguments: { a: 1, pin: '4111' } },
+    unknown: { name: 'none', arguments: { pin: '4111' } },
+    own: { name: 'own', own: true, arguments: { card: '4111' } },
+  }))
+    t.match(await turn('POST', `/t1/calls/${id}`, call), { status: 200, body: { isError: true } }, id);
+  const kept = await transcript(fixture, session);
+  t.notMatch(JSON.stringify(kept), /4111/);
+  t.same(
+    kept.filter(({ role }) => role === 'tool').map(({ data }) => (data as { arguments: unknown }).arguments),
+    [null, { a: 'masked' }, null, null],
+  );
+});
+
+t.test('no unjudged message with the id of an output is sent for it', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  const output = (id: string, piece: number, text: string, done = false) =>
+    turn('POST', '/t1/output', { id, piece, text, done });
+  await output('X', 0, 'Hello');
+  await output('Y', 0, '');
+  t.match((await output('Y', 1, '', true)).body, { state: 'passed' }, 'a text of no characters is no message');
+  const forged = ['X', 'Y'].map((id) => ({ id, role: 'assistant', text: 'a secret' }));
+  t.equal((await fixture.call('POST', `/sessions/${session}/messages`, { messages: forged })).status, 200);
+  t.match(await output('X', 1, '', true), { status: 409, body: { code: 'id_reused' } });
+  for (const id of ['X', 'Y']) t.notMatch((await output(id, 1, '', true)).body, { show: 'a secret' });
+  t.notMatch(JSON.stringify((await turn('GET', '/t1')).body), /a secret/);
+});
+
 t.test('a call is aborted by its runtime, and its id does not run it again', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: `adder-${fixture.account}`, code: ADDER });
