@@ -986,7 +986,8 @@ declare namespace Bulkhead {
       createdAt: string;
     }>;
     /**
-     * Returns the newest messages of the session, oldest first.
+     * Returns the newest messages of the session, oldest first. Fewer than the limit if they have 4 MiB together, or
+     * less with much data.
      * Needs `host.session` or `host.session:read`. Timeout: 10 s.
      */
     messages(limit?: number): Promise<TranscriptMessage[]>;

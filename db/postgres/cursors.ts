@@ -36,9 +36,14 @@ const createProblem = (): Problem =>
     errors: [{ field: 'cursor', message: 'is invalid' }],
   });
 
-/** Turns the rows of a query with `LIMIT limit + 1` into a page. */
-export function toPage<T>(rows: T[], limit: number, keyOf: (row: T) => string): Page<T> {
+/**
+ * Turns the rows of a query with `LIMIT limit + 1` into a page.
+ *
+ * @param isCutShort whether others may follow although there are fewer rows
+ */
+export function toPage<T>(rows: T[], limit: number, keyOf: (row: T) => string, isCutShort = false): Page<T> {
   const items = rows.slice(0, limit);
   const last = items.at(-1);
-  return { items, nextCursor: rows.length > limit && last !== undefined ? encodeCursor(keyOf(last)) : null };
+  const isFollowed = rows.length > limit || isCutShort;
+  return { items, nextCursor: isFollowed && last !== undefined ? encodeCursor(keyOf(last)) : null };
 }

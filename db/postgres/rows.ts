@@ -1,6 +1,7 @@
 /** Runs statements and returns their rows. */
 import { createHash } from 'node:crypto';
 import type { ClientBase, Pool, QueryResultRow } from 'pg';
+import { MIB } from '../../sdk/contract/limits.ts';
 import { decodeCursor, decodePosition, type Page, toPage } from './cursors.ts';
 
 /** The pool, or a connection inside a transaction. */
@@ -72,7 +73,8 @@ export async function readPage<Row extends QueryResultRow>(
 /**
  * Reads one page of a list that is sorted by position.
  *
- * @param sql its last two parameters are the position after which the page starts (0: from the beginning) and the limit
+ * @param sql its last two parameters are the position after which the page starts (0: from the beginning) and the limit. It may
+ *   end the page early, as `boundedSql` does
  */
 export async function readPositionPage<Row extends QueryResultRow & { readonly position: string }>(
   db: Queryable,
@@ -80,6 +82,35 @@ export async function readPositionPage<Row extends QueryResultRow & { readonly p
   values: readonly unknown[],
   { limit, cursor }: PageQuery,
 ): Promise<Page<Row>> {
-  const rows = await listRows<Row>(db, sql, [...values, decodePosition(cursor), limit + 1]);
-  return toPage(rows, limit, ({ position }) => position);
+  const rows = await listRows<Row & Bounded>(db, sql, [...values, decodePosition(cursor), limit + 1]);
+  return toPage(rows, limit, ({ position }) => position, isCutShort(rows));
 }
+
+/** Bytes of the rows of one list, so that none takes much memory or time. The row that reaches them is the last. */
+const LIST_MAX_BYTES = 4 * MIB;
+
+/** A row of `boundedSql`. */
+export interface Bounded {
+  /** Whether the list ends with the row, because it and those before it are large. */
+  readonly isLast?: boolean;
+}
+
+interface BoundedQuery {
+  /** Of the result. */
+  readonly columns: string;
+  /** The name of the rows in `columns`. */
+  readonly table: string;
+  /** Lists the rows, with a LIMIT and the columns `position` and `bytes`. */
+  readonly rows: string;
+  readonly order: 'ASC' | 'DESC';
+}
+
+/** Returns SQL that reads rows until they are large together. */
+export const boundedSql = ({ columns, table, rows, order }: BoundedQuery): string => `
+  SELECT ${columns}, bytes_before + bytes >= ${LIST_MAX_BYTES} AS "isLast" FROM (
+    SELECT *, sum(bytes) OVER (ORDER BY listed.position ${order} ROWS UNBOUNDED PRECEDING) - bytes AS bytes_before
+      FROM (${rows}) AS listed) AS ${table}
+   WHERE bytes_before < ${LIST_MAX_BYTES} ORDER BY ${table}.position ${order}`;
+
+/** Whether large rows ended a list of `boundedSql`. */
+export const isCutShort = (rows: readonly Bounded[]): boolean => rows.at(-1)?.isLast === true;

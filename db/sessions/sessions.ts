@@ -8,7 +8,16 @@ import type { judgement, role, transcriptMessage } from '../../sdk/contract/payl
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { notifySessionChanged } from '../postgres/notifications.ts';
-import { changeRows, findRow, type PageQuery, type Queryable, readPage, readPositionPage } from '../postgres/rows.ts';
+import {
+  boundedSql,
+  changeRows,
+  findRow,
+  listRows,
+  type PageQuery,
+  type Queryable,
+  readPage,
+  readPositionPage,
+} from '../postgres/rows.ts';
 import { hasStreamReaderSql, MESSAGES_ADDED, recordChanges } from './session-changes.ts';
 
 export interface Session {
@@ -182,6 +191,18 @@ export async function appendNotice(
 export const IS_NOT_CANCELLED = `coalesce(judgement ->> 'outcome', '') <> 'cancelled'`;
 /** Columns of a `MessageRow`. */
 export const MESSAGE = 'id, role, text, at, data, judgement, position::text AS position';
+/** Bytes of a message for `boundedSql`. The many values that `data` may have cost five times as much to read and write as a text. */
+export const MESSAGE_BYTES = '5 * stored_bytes - 4 * octet_length(text)';
+/** Lists messages of session `$1`. @param order of the transcript: `DESC` begins with the newest */
+export const listMessagesSql = (condition: string, limit: string, order: 'ASC' | 'DESC' = 'ASC'): string =>
+  boundedSql({
+    columns: MESSAGE,
+    table: 'm',
+    rows: `SELECT *, ${MESSAGE_BYTES} AS bytes FROM session_messages
+      WHERE session_id = $1 AND ${condition} ORDER BY session_messages.position ${order} LIMIT ${limit}`,
+    order,
+  });
+
 export interface MessageRow {
   readonly id: string;
   readonly role: z.infer<typeof role>;
@@ -222,20 +243,19 @@ export async function pageMessages(
 ): Promise<Page<JudgedMessage>> {
   const page = await readPositionPage<MessageRow>(
     pool,
-    `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 AND position > $2 ORDER BY session_messages.position LIMIT $3`,
+    listMessagesSql('position > $2', '$3'),
     [query.sessionId],
     query,
   );
   return { items: page.items.map(toMessage), nextCursor: page.nextCursor };
 }
 
-/** The newest messages that no plugin cancelled, in the order of the transcript, for plugins. */
+const LAST_MESSAGES = listMessagesSql(IS_NOT_CANCELLED, '$2', 'DESC');
+
+/** The newest messages that no plugin cancelled, in the order of the transcript, for plugins: fewer if they are large. */
 export async function lastMessages(pool: Pool, sessionId: string, limit: number): Promise<TranscriptMessage[]> {
-  const found = await pool.query<MessageRow>(
-    `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 AND ${IS_NOT_CANCELLED} ORDER BY session_messages.position DESC LIMIT $2`,
-    [sessionId, limit],
-  );
-  return found.rows.reverse().map(toPlainMessage);
+  const newest = await listRows<MessageRow>(pool, LAST_MESSAGES, [sessionId, limit]);
+  return newest.reverse().map(toPlainMessage);
 }
 
 export async function countMessages(tx: Queryable, sessionId: string): Promise<number> {

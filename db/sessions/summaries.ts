@@ -1,11 +1,11 @@
 /** The messages of a session as a model reads them: a summary replaces the older ones. */
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import { inTransaction, type WritingPool } from '../postgres/pool.ts';
-import { findRow, listRows, planOnce, type Queryable } from '../postgres/rows.ts';
+import { type Bounded, findRow, listRows, planOnce, type Queryable } from '../postgres/rows.ts';
 import {
   IS_NOT_CANCELLED,
+  listMessagesSql,
   lockSession,
-  MESSAGE,
   type MessageRow,
   type TranscriptMessage,
   toPlainMessage,
@@ -61,13 +61,13 @@ export async function addSummary(
 /** Of a strict session, `$3`, nothing either that no hook judged. */
 const MAY_BE_READ = `${IS_NOT_CANCELLED} AND (NOT $3 OR judgement IS NOT NULL)`;
 
-const LIST_MODEL_MESSAGES = planOnce(`SELECT ${MESSAGE} FROM session_messages
-  WHERE session_id = $1 AND role <> 'notice' AND ${MAY_BE_READ}
-    AND session_messages.position > coalesce((SELECT max(up_to) FROM session_summaries WHERE session_id = $1), 0)
-  ORDER BY session_messages.position DESC LIMIT $2`);
+const IS_OF_PROMPT = `role <> 'notice' AND ${MAY_BE_READ}
+  AND session_messages.position > coalesce((SELECT max(up_to) FROM session_summaries WHERE session_id = $1), 0)`;
+const LIST_MODEL_MESSAGES = planOnce(listMessagesSql(IS_OF_PROMPT, '$2', 'DESC'));
 
 /**
- * The newest messages that no summary replaces and a model may read, newest first: no notices, nothing vetoed.
+ * The newest messages that no summary replaces and a model may read, newest first: no notices, nothing vetoed. Fewer if they are
+ * large.
  *
  * @param isStrict nothing either that no hook judged
  */
@@ -75,12 +75,11 @@ export const listModelMessages = (
   db: Queryable,
   { id: sessionId, strict: isStrict }: { readonly id: string; readonly strict: boolean },
   limit: number,
-): Promise<MessageRow[]> => listRows(db, LIST_MODEL_MESSAGES, [sessionId, limit, isStrict]);
+): Promise<(MessageRow & Bounded)[]> => listRows(db, LIST_MODEL_MESSAGES, [sessionId, limit, isStrict]);
 
-const LIST_SUMMARIZED_MESSAGES = planOnce(`SELECT ${MESSAGE} FROM session_messages
-  WHERE session_id = $1 AND ${MAY_BE_READ} ORDER BY session_messages.position DESC LIMIT $2`);
+const LIST_SUMMARIZED_MESSAGES = planOnce(listMessagesSql(MAY_BE_READ, '$2', 'DESC'));
 
-/** The newest messages that a summary for a model may be made of, in the order of the transcript. */
+/** The newest messages that a summary for a model may be made of, in the order of the transcript. Fewer if they are large. */
 export async function listSummarizedMessages(
   db: Queryable,
   { id: sessionId, strict: isStrict }: { readonly id: string; readonly strict: boolean },

@@ -5,9 +5,9 @@ import type { judgement, trigger } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { inTransaction, type WritingPool } from '../postgres/pool.ts';
-import { findRow, type PageQuery, planOnce, type Queryable, readPositionPage } from '../postgres/rows.ts';
+import { boundedSql, findRow, type PageQuery, planOnce, type Queryable, readPositionPage } from '../postgres/rows.ts';
 import { hasStreamReaderSql, MESSAGES_ADDED } from './session-changes.ts';
-import { lockSession } from './sessions.ts';
+import { lockSession, MESSAGE_BYTES } from './sessions.ts';
 
 export type Judgement = z.infer<typeof judgement>;
 export type Trigger = z.infer<typeof trigger>;
@@ -288,13 +288,19 @@ interface TurnsQuery extends PageQuery {
 }
 
 export function pageTurns(pool: Pool, query: TurnsQuery): Promise<Page<TurnRow & { readonly position: string }>> {
-  const [after, direction] =
+  const [after, direction]: [string, 'ASC' | 'DESC'] =
     query.order === 'oldest' ? ['turns.position > $3', 'ASC'] : ['($3 = 0 OR turns.position < $3)', 'DESC'];
   return readPositionPage(
     pool,
-    `SELECT ${TURN}, ${MESSAGE_OF_TURN} AS message, turns.position::text AS position FROM turns
-      WHERE session_id = $1 AND ($2::text IS NULL OR state = $2) AND ${after}
-      ORDER BY turns.position ${direction} LIMIT $4`,
+    boundedSql({
+      columns: `${TURN}, ${MESSAGE_OF_TURN} AS message, turns.position::text AS position`,
+      table: 'turns',
+      rows: `SELECT turns.*, stored_bytes + coalesce((SELECT ${MESSAGE_BYTES} FROM session_messages m
+                 WHERE m.session_id = turns.session_id AND m.id = turns.id), 0) AS bytes
+          FROM turns WHERE session_id = $1 AND ($2::text IS NULL OR state = $2) AND ${after}
+         ORDER BY turns.position ${direction} LIMIT $4`,
+      order: direction,
+    }),
     [query.sessionId, query.state],
     query,
   );

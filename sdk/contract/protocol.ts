@@ -566,7 +566,7 @@ export const hostCalls = {
   'session.messages': {
     ...read,
     capability: 'session',
-    doc: 'Returns the newest messages of the session, oldest first.',
+    doc: 'Returns the newest messages of the session, oldest first. Fewer than the limit if they have 4 MiB together, or less with much data.',
     maxBytes: 4 * MIB,
     params: { limit: z.number().int().min(1).max(1000).optional() },
     result: z.array(p.transcriptMessage),

@@ -43,6 +43,11 @@ export const timestamp = z.iso.datetime();
 /** Validated when it was written; reads do not validate it again. */
 export const anyJson = z.unknown().meta({ description: 'Any JSON value.' });
 
+/** A JSON object that was validated when it was written. */
+export const anyObject = z
+  .custom<Readonly<Record<string, unknown>>>()
+  .meta({ type: 'object', additionalProperties: { description: 'Any JSON value.' } });
+
 /** An empty response body. */
 export const noContent = z.undefined();
 

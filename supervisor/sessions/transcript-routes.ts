@@ -6,12 +6,12 @@ import { z } from 'zod';
 import { isMessagePosition, openSessionTail } from '../../db/sessions/session-tail.ts';
 import { appendMessages, pageMessages } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { attachments, json, judgement, role, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
+import { attachments, jsonObject, judgement, role, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { endWithToken, requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { eventStreamHeaders } from '../../service/http/row-streams.ts';
 import {
-  anyJson,
+  anyObject,
   jsonBody,
   page,
   pageQuery,
@@ -35,7 +35,7 @@ const newMessages = jsonBody({
         id: storedId.optional().describe(OWN_ID),
         role,
         text: storedText(TEXT_MAX_CHARS),
-        data: z.record(z.string(), json).optional(),
+        data: jsonObject.optional(),
       }),
     )
     .min(1)
@@ -68,7 +68,7 @@ export const messageResource = z
     role,
     text: z.string(),
     at: timestamp,
-    data: z.record(z.string(), anyJson).optional(),
+    data: anyObject.optional(),
     judgement: judgement.optional().describe('What the plugins made of it. Left out: no hook judged it.'),
   })
   .meta({ id: 'Message', description: 'A message of a transcript. The role `notice`: by a plugin or by Bulkhead.' });
@@ -96,6 +96,7 @@ const shapes = {
   },
   list: {
     summary: 'The transcript, oldest message first',
+    details: 'A page ends before its limit when its messages are large: go on while there is a nextCursor.',
     params: sessionParams,
     querystring: pageQuery,
     response: { 200: page(messageResource) },

@@ -1,5 +1,6 @@
 /** What a model is asked in a turn: the judged system prompt, the messages after compaction, and all tools. */
 import { findAgentRecord } from '../../db/accounts/agents.ts';
+import { isCutShort } from '../../db/postgres/rows.ts';
 import {
   type JudgedMessage,
   type MessageRow,
@@ -141,7 +142,8 @@ export async function readConversationRows({ pool }: SessionServices, session: S
     findSummary(pool, session.id),
     listModelMessages(pool, session, MESSAGES_MAX + 1),
   ]);
-  return { summary, rows: newest.slice(0, MESSAGES_MAX).reverse(), isTruncated: newest.length > MESSAGES_MAX };
+  const isTruncated = newest.length > MESSAGES_MAX || isCutShort(newest);
+  return { summary, rows: newest.slice(0, MESSAGES_MAX).reverse(), isTruncated };
 }
 
 /** The rows with the message of the turn, which was written in the same moment. Null: they must be read again. */

@@ -12,6 +12,8 @@ export declare const surfaceName: z.ZodString;
 export declare const bytes: z.ZodInstanceOf<Uint8Array<ArrayBuffer>>;
 /** Any JSON value. A plain walk: zod's own schema takes 20 times as long, and every value of a call passes here. */
 export declare const json: z.ZodCustom<z.JSONType, z.JSONType>;
+/** zod's own record takes ten times as long. */
+export declare const jsonObject: z.ZodCustom<Record<string, z.JSONType>, Record<string, z.JSONType>>;
 export declare const settings: z.ZodRecord<z.ZodString, z.ZodString>;
 /** The longest text of one transcript message or prompt, in characters. */
 export declare const TEXT_MAX_CHARS = 262144;
@@ -68,7 +70,7 @@ export declare const transcriptMessage: z.ZodObject<{
     }>;
     text: z.ZodString;
     at: z.ZodISODateTime;
-    data: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>>;
+    data: z.ZodOptional<z.ZodCustom<Record<string, z.JSONType>, Record<string, z.JSONType>>>;
 }, z.core.$strip>;
 /** What the hooks made of a message. */
 export declare const judgement: z.ZodObject<{

@@ -79,7 +79,7 @@ export declare const hooks: {
                 }>;
                 text: z.ZodString;
                 at: z.ZodISODateTime;
-                data: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>>;
+                data: z.ZodOptional<z.ZodCustom<Record<string, z.JSONType>, Record<string, z.JSONType>>>;
             }, z.core.$strip>>;
             focus: z.ZodNullable<z.ZodString>;
             maxChars: z.ZodNumber;
@@ -1335,7 +1335,7 @@ export declare const hostCalls: {
         readonly pausesBudget: false;
         readonly readable: true;
         readonly capability: 'session';
-        readonly doc: 'Returns the newest messages of the session, oldest first.';
+        readonly doc: 'Returns the newest messages of the session, oldest first. Fewer than the limit if they have 4 MiB together, or less with much data.';
         readonly maxBytes: number;
         readonly params: {
             readonly limit: z.ZodOptional<z.ZodNumber>;
@@ -1351,7 +1351,7 @@ export declare const hostCalls: {
             }>;
             text: z.ZodString;
             at: z.ZodISODateTime;
-            data: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>>;
+            data: z.ZodOptional<z.ZodCustom<Record<string, z.JSONType>, Record<string, z.JSONType>>>;
         }, z.core.$strip>>;
     };
     readonly 'session.post': {

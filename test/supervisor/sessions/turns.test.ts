@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
+import { TEXT_MAX_CHARS } from '../../../sdk/contract/payloads.ts';
 import { RunningCalls } from '../../../supervisor/sessions/running-calls.ts';
 import { connect, deliver } from '../delivery/channels.ts';
 import {
@@ -937,6 +938,56 @@ t.test('no unjudged message with the id of an output is sent for it', async (t) 
   t.match(await output('X', 1, '', true), { status: 409, body: { code: 'id_reused' } });
   for (const id of ['X', 'Y']) t.notMatch((await output(id, 1, '', true)).body, { show: 'a secret' });
   t.notMatch(JSON.stringify((await turn('GET', '/t1')).body), /a secret/);
+});
+
+t.test('lists of large messages end early, so that none takes much memory', async (t) => {
+  const fixture = shared.withNewAccount();
+  const slug = `reader-${fixture.account}`;
+  await fixture.install({
+    slug,
+    capabilities: ['host.session:read'],
+    code: `tools.count = { description: 'x', parameters: { type: 'object' },
+      handler: async () => String((await host.session.messages(1_000)).length) };`,
+  });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 'first', text: 'x'.repeat(TEXT_MAX_CHARS), trigger: 'user' });
+  const data = Object.fromEntries(Array.from({ length: 10_000 }, (_, n) => [`key ${n}`, n]));
+  const sent = Array.from({ length: 30 }, (_, n) =>
+    n % 5 === 0
+      ? { id: `m${n}`, role: 'user', text: 'short', data }
+      : { id: `m${n}`, role: 'user', text: 'x'.repeat(TEXT_MAX_CHARS) },
+  );
+  for (let at = 0; at < sent.length; at += 10)
+    await fixture.call('POST', `/sessions/${session}/messages`, { messages: sent.slice(at, at + 10) });
+  const follow = async (path: string) => {
+    const ids: string[] = [];
+    let pages = 0;
+    for (let cursor: string | null = ''; cursor !== null; pages += 1) {
+      const page: { items: { id: string }[]; nextCursor: string | null } = (
+        await fixture.call('GET', `/sessions/${session}/${path}limit=1000&cursor=${cursor}`)
+      ).body;
+      t.ok(JSON.stringify(page.items).length < 5_000_000);
+      ids.push(...page.items.map(({ id }) => id));
+      cursor = page.nextCursor;
+    }
+    return { ids, pages };
+  };
+  const all = await follow('messages?');
+  t.same(all.ids, ['first', ...sent.map(({ id }) => id)]);
+  t.ok(all.pages > 2, `${all.pages} pages`);
+  const { isTruncated, messages } = (await turn('GET', '/first/prompt')).body;
+  t.equal(isTruncated, true);
+  t.match([messages.length < 20, messages.at(-1)], [true, { id: 'm29' }]);
+  const read = await turn('POST', '/first/calls/c1', { name: `${slug}__count` });
+  t.ok(Number(read.body.content[0].text) < 20);
+  for (const { id } of sent.filter(({ text }) => text !== 'short').slice(0, 17))
+    await turn('POST', '', { id, trigger: 'user' });
+  for (const order of ['oldest', 'newest']) {
+    const turns = await follow(`turns?order=${order}&`);
+    t.equal(new Set(turns.ids).size, 18);
+    t.ok(turns.pages > 1);
+  }
 });
 
 t.test('a call is aborted by its runtime, and its id does not run it again', async (t) => {
