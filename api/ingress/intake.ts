@@ -30,6 +30,8 @@ const DRAIN_EVERY_MS = 500;
 const SETTLE_EVERY_MS = 100;
 /** A process that stops waits this long for the others to empty their spools. Milliseconds. */
 const SETTLED_WITHIN_MS = 5 * SECOND;
+/** Interval between checks whether another API process has ended and left requests on disk. Milliseconds. */
+const ADOPT_EVERY_MS = 60 * SECOND;
 const RETRY_AFTER_S = 5;
 /** Estimated memory of one request besides its body. */
 const OVERHEAD_BYTES = 2_048;
@@ -45,6 +47,8 @@ interface IntakeOptions {
   /** Sends the notices of new deliveries. Absent: a notification goes to all supervisors. */
   readonly owners?: Pick<OwnerNotices, 'canReach' | 'send'>;
   onError(error: Error): void;
+  /** Interval between checks for requests that other API processes left on disk. Default: a minute. Milliseconds. */
+  readonly adoptEveryMs?: number;
   /** Called at each step. A test may stop the step there. */
   faultPoint?(step: string): Promise<void> | undefined;
 }
@@ -66,6 +70,7 @@ export class Intake {
   #isHeldAgain = false;
   readonly #order: SpoolOrder;
   readonly #closing = new AbortController();
+  readonly #adoptTimer: NodeJS.Timeout;
 
   /** Starts with the requests that an earlier process left in the spool. */
   constructor(options: IntakeOptions) {
@@ -73,6 +78,7 @@ export class Intake {
     this.#spooling = !options.spool.isEmpty;
     this.#order = new SpoolOrder(options.pool, () => this.#spooling);
     this.#faultPoint = options.faultPoint ?? (() => undefined);
+    this.#adoptTimer = setInterval(() => void this.#adoptAbandoned(), options.adoptEveryMs ?? ADOPT_EVERY_MS).unref();
     if (this.#spooling) this.#startDraining();
   }
 
@@ -93,8 +99,9 @@ export class Intake {
     });
   }
 
-  /** Stores the remaining requests. The next process empties the spool. */
+  /** Stores the remaining requests. Another process empties the spool. */
   async close(): Promise<void> {
+    clearInterval(this.#adoptTimer);
     await this.#writing;
     // The announcement of a spool that is empty would hold the deliveries of others for longer.
     if (this.#options.spool.isEmpty && this.#draining) await within(this.#draining, SETTLED_WITHIN_MS);
@@ -207,6 +214,16 @@ export class Intake {
     }
   }
 
+  /** Begins to store what processes left that ended after this one had started. */
+  async #adoptAbandoned(): Promise<void> {
+    const { spool, onError } = this.#options;
+    // An error must not stop the caller, which stores requests of this process.
+    await spool.adoptAbandoned().catch(onError);
+    if (spool.isEmpty) return;
+    this.#spooling = true;
+    this.#startDraining();
+  }
+
   #startDraining(): void {
     this.#draining ??= this.#drain();
   }
@@ -224,12 +241,14 @@ export class Intake {
             await this.#appending.catch(() => undefined);
             continue;
           }
-          // New deliveries are written directly from now on. They are held, too, until their order is certain.
-          this.#spooling = false;
+          // Without requests adopted meanwhile, new deliveries are written directly from now on. They are held, too, until
+          // their order is certain.
+          this.#spooling = !spool.isEmpty;
           this.#settling ||= isAnnounced;
           isAnnounced = false;
           this.#isHeldAgain = false;
           const isSettled = await this.#order.settle();
+          if (isSettled) await this.#adoptAbandoned();
           if (isSettled && spool.isEmpty && !this.#isHeldAgain) break;
           await this.#pause(SETTLE_EVERY_MS);
           continue;

@@ -1,11 +1,12 @@
 /**
  * Stores webhook requests on disk while the database is unavailable: appends them in order, with fsync, and reads them back
- * in the same order. Each process locks a folder of its own and takes over the folders of processes that are gone. Locks,
- * because process ids are not unique across containers.
+ * in the same order. Each process locks a folder of its own and takes over the folders of processes that are gone: when it
+ * starts, and while it runs, because a process may end after its successor has started. Locks, because process ids are not
+ * unique across containers.
  */
 import { existsSync } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, rmdir, stat } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import type { NewDelivery } from '../../db/channels/deliveries.ts';
 import { type DataDirLock, syncPath, tryLock } from '../../db/files/data-dir.ts';
 import { orderedId } from '../../db/postgres/ordered-id.ts';
@@ -18,6 +19,8 @@ const SEGMENT_BYTES = 16 * MIB;
 /** File that the owner of a folder locks. */
 const LOCK = 'lock';
 const ATTEMPTS_MAX = 5;
+/** A running process takes over files up to this share of its bound, because new requests need room as well. */
+const ADOPTED_SHARE = 0.5;
 
 interface Segment {
   readonly path: string;
@@ -40,24 +43,19 @@ export class Spool {
   readonly #maxBytes: number;
   readonly #onError: (error: Error) => void;
   /** Oldest first; the last one may be open for writing. */
-  readonly #segments: Segment[];
+  readonly #segments: Segment[] = [];
   #writing: { readonly file: FileHandle; readonly segment: Segment } | null = null;
-  #bytes: number;
+  #bytes = 0;
   /** The content of the oldest segment and the read position. */
   #reading: Reading | null = null;
   /** Serializes writes to segments and their removal. */
   #lastOperation: Promise<unknown> = Promise.resolve();
 
-  private constructor(
-    options: { folder: string; lock: DataDirLock; maxBytes: number; onError(error: Error): void },
-    segments: Segment[],
-  ) {
+  private constructor(options: { folder: string; lock: DataDirLock; maxBytes: number; onError(error: Error): void }) {
     this.#folder = options.folder;
     this.#lock = options.lock;
     this.#maxBytes = options.maxBytes;
     this.#onError = options.onError;
-    this.#segments = segments;
-    this.#bytes = segments.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
   /**
@@ -67,14 +65,10 @@ export class Spool {
    */
   static async open(directory: string, maxBytes: number, onError: (error: Error) => void): Promise<Spool> {
     const { folder, lock } = await createFolder(directory);
-    await adoptAbandoned(directory, folder);
-    const names = (await readdir(folder)).filter((name) => name.endsWith('.spool')).sort();
-    const segments: Segment[] = [];
-    for (const name of names) {
-      const path = join(folder, name);
-      segments.push({ path, bytes: (await stat(path)).size });
-    }
-    return new Spool({ folder, lock, maxBytes, onError }, segments);
+    const spool = new Spool({ folder, lock, maxBytes, onError });
+    // All of them, so that processes that start and end one after the other keep no more than one bound together.
+    await spool.#adopt(Number.POSITIVE_INFINITY);
+    return spool;
   }
 
   get isEmpty(): boolean {
@@ -86,6 +80,20 @@ export class Spool {
   }
   get isFull(): boolean {
     return this.#bytes >= this.#maxBytes;
+  }
+
+  /** Adopts the oldest requests of processes that are gone, if this spool is empty. Call it again for the rest. */
+  adoptAbandoned(): Promise<void> {
+    return this.#enqueue(async () => {
+      if (this.isEmpty) await this.#adopt(this.#maxBytes * ADOPTED_SHARE);
+    });
+  }
+
+  async #adopt(maxBytes: number): Promise<void> {
+    for (const segment of await moveAbandoned(this.#folder, maxBytes)) {
+      this.#segments.push(segment);
+      this.#bytes += segment.bytes;
+    }
   }
 
   /** Appends requests; resolves when they are durable. */
@@ -149,7 +157,7 @@ export class Spool {
 
   async close(): Promise<void> {
     await this.#enqueue(() => this.#closeWriting());
-    // The next process adopts what is left.
+    // Another process, which may run already, adopts what is left.
     if (this.isEmpty) await rm(join(this.#folder, LOCK), { force: true });
     this.#lock.release();
     // Fails if the folder contains rejected requests, which stay.
@@ -217,18 +225,37 @@ function lockFolder(folder: string): DataDirLock | null {
   }
 }
 
-/** Moves the segments of processes that are gone into this process's folder. */
-async function adoptAbandoned(directory: string, folder: string): Promise<void> {
-  for (const name of await readdir(directory)) {
+/**
+ * Moves the segments of processes that are gone into this process's folder, until they have `maxBytes`.
+ *
+ * @returns the moved segments, oldest first
+ */
+async function moveAbandoned(folder: string, maxBytes: number): Promise<Segment[]> {
+  const moved: Segment[] = [];
+  let movedBytes = 0;
+  const directory = dirname(folder);
+  for (const name of (await readdir(directory)).sort()) {
     if (name === basename(folder)) continue;
     const abandoned = join(directory, name);
     const lock = lockFolder(abandoned);
     if (!lock) continue;
-    // A file that cannot be moved keeps its folder, and the next process tries again.
-    for (const file of await readdir(abandoned))
-      if (file !== LOCK) await rename(join(abandoned, file), join(folder, file)).catch(() => undefined);
-    await rm(join(abandoned, LOCK), { force: true });
+    // Another process may have emptied and removed the folder before this one locked it.
+    for (const file of (await readdir(abandoned).catch(() => [])).sort()) {
+      if (file === LOCK || movedBytes >= maxBytes) continue;
+      const path = join(folder, file);
+      try {
+        const { size } = await stat(join(abandoned, file));
+        await rename(join(abandoned, file), path);
+        if (!file.endsWith('.spool')) continue;
+        moved.push({ path, bytes: size });
+        movedBytes += size;
+      } catch {
+        // A file that cannot be moved keeps its folder, and the next adoption tries again.
+      }
+    }
+    await rm(join(abandoned, LOCK), { force: true }).catch(() => undefined);
     lock.release();
     await rmdir(abandoned).catch(() => undefined);
   }
+  return moved.sort((a, b) => (a.path < b.path ? -1 : 1));
 }

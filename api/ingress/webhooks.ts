@@ -36,7 +36,7 @@ interface Webhooks {
   readonly serve: RequestListener;
   /** Number of requests in memory, and bytes in the spool. */
   load(): { readonly waiting: number; readonly spoolBytes: number };
-  /** Stores all accepted requests. The next process empties the spool. */
+  /** Stores all accepted requests. Another process empties the spool. */
   close(): Promise<void>;
 }
 

@@ -14,6 +14,7 @@ import { type Teardown, temporaryFolder, testDatabase } from '../../runner/harne
 import { openGate } from '../../storm/database-gate.ts';
 import { awayPool } from './webhook-fixture.ts';
 
+const DAY_MS = 86_400_000;
 const ignore = () => undefined;
 const deliveryOf = (index: number, bytes = 100): NewDelivery => ({
   id: randomUUIDv7(),
@@ -147,6 +148,82 @@ t.test('the database away, back, and a kill between: every accepted request is t
   t.equal((await pool.query('SELECT 1 FROM deliveries WHERE id = $1', [direct.id])).rowCount, 1);
   await intake.close();
   await spooling.close();
+});
+
+t.test('a running process takes over what another that it ran beside left on disk', async (t) => {
+  const { pool, gate, gated } = await openGated(t);
+  const folder = await temporaryFolder(t);
+  const leave = async (old: Spool, delivery: NewDelivery): Promise<void> => {
+    const stopping = new Intake({ pool: awayPool(t), spool: old, onError: ignore });
+    await stopping.accept(delivery);
+    await stopping.close();
+  };
+  const waitFor = async (delivery: NewDelivery): Promise<void> => {
+    while ((await pool.query('SELECT 1 FROM deliveries WHERE id = $1', [delivery.id])).rowCount === 0);
+  };
+  const [idle, own, left] = [deliveryOf(1), deliveryOf(2), deliveryOf(3)];
+
+  await t.test('while it is idle', async (t) => {
+    const old = await open(folder);
+    const intake = new Intake({ pool, spool: await open(folder), onError: ignore, adoptEveryMs: 1 });
+    await leave(old, idle);
+    await waitFor(idle);
+    await intake.close();
+    t.same(await readdir(folder), []);
+  });
+
+  await t.test('once it has emptied its own disk', async (t) => {
+    const old = await open(folder);
+    const intake = new Intake({ pool: gated, spool: await open(folder), onError: ignore, adoptEveryMs: DAY_MS });
+    gate.shut();
+    await intake.accept(own);
+    await leave(old, left);
+    gate.open();
+    await waitFor(left);
+    await intake.close();
+    t.same(await readdir(folder), []);
+  });
+});
+
+t.test(
+  'of two running processes one takes over a request, and neither more than half of what it may keep',
+  async (t) => {
+    const folder = await temporaryFolder(t);
+    const spools = [await open(folder, 1_000), await open(folder, 1_000)];
+    const sent = Array.from({ length: 6 }, (_, index) => deliveryOf(index, 500));
+    const gone = await Promise.all(sent.map(() => open(folder)));
+    for (const [index, spool] of gone.entries()) await spool.append([sent[index] as NewDelivery]);
+    for (const spool of gone) await spool.close();
+    const taken: NewDelivery[] = [];
+    while (taken.length < sent.length) {
+      await Promise.all(spools.map((spool) => spool.adoptAbandoned()));
+      const found = (await Promise.all(spools.map(everything))).flat();
+      t.ok(found.length > 0 && found.length <= spools.length, 'one file each');
+      taken.push(...found.sort((a, b) => a.receivedAt - b.receivedAt));
+    }
+    t.same(taken.map(describeDelivery), sent.map(describeDelivery), 'the oldest first, each once');
+    await Promise.all(spools.map((spool) => spool.close()));
+    t.same(await readdir(folder), []);
+  },
+);
+
+t.test('a process with requests on its disk takes over no others, and the next one takes all', async (t) => {
+  const folder = await temporaryFolder(t);
+  const running = await open(folder, 1_000);
+  const gone = await open(folder);
+  await gone.append([deliveryOf(1, 2_000)]);
+  await running.append([deliveryOf(2)]);
+  const own = running.bytes;
+  await gone.close();
+  await running.adoptAbandoned();
+  t.equal(running.bytes, own);
+  await running.close();
+  const next = await open(folder, 1_000);
+  t.same(
+    (await everything(next)).map(({ query }) => query),
+    ['n=1', 'n=2'],
+  );
+  await next.close();
 });
 
 t.test('once its disk is empty, a process stores directly while others still empty theirs', async (t) => {
