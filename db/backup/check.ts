@@ -8,6 +8,7 @@ import { openSealedKeys } from '../files/sealed-keys.ts';
 import { openSecretKeys } from '../files/secrets.ts';
 import { isPermissionDenied } from '../postgres/database-errors.ts';
 import { withConnection } from '../postgres/dedicated-connection.ts';
+import { migrate } from '../postgres/migrate.ts';
 import { openPool } from '../postgres/pool.ts';
 import { findRow } from '../postgres/rows.ts';
 import { type Archive, openArchive } from './archive-reader.ts';
@@ -65,7 +66,8 @@ export async function checkBackup({
         throw new BackupError(`Cannot create a temporary database: ${error.message}.${remedy}`);
       });
       try {
-        const { rows } = await restoreTables(archive, scratch.href, onProgress);
+        const rows = await restoreTables(archive, scratch.href, onProgress);
+        await migrate(scratch.href);
         const secrets = await decryptSecrets(archive, scratch.href, folder, clusterKey);
         const checked = await checkNamedBlobs(scratch.href, folder, openBlobs, onProgress);
         return { at: archive.manifest.at, rows, files: archive.manifest.files.length, secrets, blobs: checked };

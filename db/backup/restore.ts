@@ -1,10 +1,12 @@
 /** Restores a backup into an empty database and data directory. */
 
+import { randomUUID } from 'node:crypto';
+import { escapeLiteral } from 'pg';
 import { withConnection } from '../postgres/dedicated-connection.ts';
 import { MIGRATIONS, migrate } from '../postgres/migrate.ts';
 import { type Archive, openArchive } from './archive-reader.ts';
-import { BackupError, fileEntryName, type Progress, tableEntryName } from './format.ts';
-import { finishRestore, prepareRestore, restoreFile } from './stored-files.ts';
+import { BackupError, fileEntryName, type Manifest, type Progress, tableEntryName } from './format.ts';
+import { finishRestore, prepareRestore, readMarker, restoreFile } from './stored-files.ts';
 import { importTables, listMigrations, listTables } from './tables.ts';
 
 /** Files between two progress lines. */
@@ -37,25 +39,36 @@ export async function restoreBackup(
   onProgress: Progress,
 ): Promise<RestoreSummary> {
   await using archive = await openArchive(path, onProgress);
-  await requireEmptyDatabase(url);
-  await prepareRestore(dataDir);
-  await restoreFiles(archive, dataDir, onProgress);
-  // Files first, so that no row refers to a missing file.
-  const { rows, migrated } = await restoreTables(archive, url, onProgress);
+  const { at, tables, files } = archive.manifest;
+  const filled = await findFilledTable(url);
+  if (filled === null) {
+    const marker = `${markerPrefix(archive.manifest)}${randomUUID()}`;
+    await prepareRestore(dataDir, marker);
+    await restoreFiles(archive, dataDir, onProgress);
+    // Files first, so that no row refers to a missing file.
+    await restoreTables(archive, url, onProgress, marker);
+  } else if (await isCommitted(archive.manifest, url, dataDir)) {
+    onProgress('files and rows were restored before the interruption');
+  } else {
+    throw new BackupError(`The database is not empty: table ${filled} has rows. Restore into an empty database.`);
+  }
+  const migrated = await migrate(url);
   await finishRestore(dataDir);
-  return { at: archive.manifest.at, rows, files: archive.manifest.files.length, migrated };
+  return { at, rows: tables.reduce((sum, table) => sum + table.rows, 0), files: files.length, migrated };
 }
 
 /**
- * Loads a backup's tables into an empty database and applies the missing migrations.
+ * Loads a backup's tables into an empty database, with the migrations of the backup.
  *
+ * @param marker of the data directory; committed with the rows, so that a repetition knows that they are there
  * @throws BackupError when the backup is of a newer release or a table has another number of rows
  */
 export async function restoreTables(
   archive: Archive,
   url: string,
   onProgress: Progress,
-): Promise<{ rows: number; migrated: readonly string[] }> {
+  marker: string | null = null,
+): Promise<number> {
   const { migrations, tables } = archive.manifest;
   const known = (await withConnection(url, CONNECTION, listMigrations)) ?? [];
   if (known.length < migrations.length) await migrate(url, MIGRATIONS, migrations.length - known.length);
@@ -67,11 +80,28 @@ export async function restoreTables(
       if (counts.get(name) !== rows)
         throw new BackupError(`Table ${name} has ${counts.get(name)} rows instead of ${rows}.`);
     }
+    // A comment, because the database has only the tables of the backup's release.
+    if (marker !== null) await client.query(`COMMENT ON TABLE public.migrations IS ${escapeLiteral(marker)}`);
     await client.query('COMMIT');
     return tables.reduce((sum, table) => sum + table.rows, 0);
   });
   onProgress(`${rows} rows restored`);
-  return { rows, migrated: await migrate(url) };
+  return rows;
+}
+
+/** Another backup does not continue an interrupted restore. */
+const markerPrefix = ({ at }: Manifest): string => `restored from the backup of ${at} as `;
+
+/** Whether an interrupted restore of this backup into this data directory has committed its rows to this database. */
+async function isCommitted(manifest: Manifest, url: string, dataDir: string): Promise<boolean> {
+  const marker = await readMarker(dataDir);
+  if (!marker?.startsWith(markerPrefix(manifest))) return false;
+  const { rows } = await withConnection(url, CONNECTION, (client) =>
+    client.query<{ marker: string | null }>(
+      `SELECT obj_description(to_regclass('public.migrations'), 'pg_class') AS marker`,
+    ),
+  );
+  return rows[0]?.marker === marker;
 }
 
 async function restoreFiles({ manifest, read }: Archive, dataDir: string, onProgress: Progress): Promise<void> {
@@ -82,14 +112,14 @@ async function restoreFiles({ manifest, read }: Archive, dataDir: string, onProg
   onProgress(`${manifest.files.length} files restored`);
 }
 
-/** Accepts a database with empty tables: it was only migrated, or a restore was interrupted. */
-function requireEmptyDatabase(url: string): Promise<void> {
+/** Null: the database has no tables, or empty ones because it was only migrated or a restore was interrupted. */
+function findFilledTable(url: string): Promise<string | null> {
   return withConnection(url, CONNECTION, async (client) => {
-    if ((await listMigrations(client)) === null) return;
+    if ((await listMigrations(client)) === null) return null;
     for (const { name } of await listTables(client)) {
       const { rowCount } = await client.query(`SELECT FROM "${name}" LIMIT 1`);
-      if (rowCount === 0) continue;
-      throw new BackupError(`The database is not empty: table ${name} has rows. Restore into an empty database.`);
+      if (rowCount !== 0) return name;
     }
+    return null;
   });
 }

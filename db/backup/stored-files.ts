@@ -1,10 +1,10 @@
 /** Reads and restores the files of a backup: keys, blobs and workspaces in `DATA_DIR`. */
-import { constants, lstat, mkdir, open, readdir, rm, writeFile } from 'node:fs/promises';
+import { constants, lstat, mkdir, open, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
 import type { Readable } from 'node:stream';
 import { BackupError, FOLDERS } from './format.ts';
 
-/** Exists during a restore and after an interrupted one. */
+/** Exists during a restore and after an interrupted one. Contains the text that the restore commits with its rows. */
 const MARKER = 'restore.unfinished';
 
 /**
@@ -39,7 +39,7 @@ export async function openFile(dataDir: string, path: string): Promise<Readable 
  *
  * @throws BackupError naming a folder that is not empty
  */
-export async function prepareRestore(dataDir: string): Promise<void> {
+export async function prepareRestore(dataDir: string, marker: string): Promise<void> {
   const wasInterrupted = await isUnfinished(dataDir);
   for (const folder of FOLDERS) {
     const path = join(dataDir, folder);
@@ -47,7 +47,7 @@ export async function prepareRestore(dataDir: string): Promise<void> {
     const [first] = await readdir(path).catch(ignoreMissing);
     if (first !== undefined) throw new BackupError(`${path} is not empty. Restore into a new DATA_DIR.`);
   }
-  await writeFile(join(dataDir, MARKER), '', { mode: 0o600, flush: true });
+  await writeFile(join(dataDir, MARKER), marker, { mode: 0o600, flush: true });
 }
 
 /** Writes one file durably. */
@@ -64,6 +64,14 @@ export function finishRestore(dataDir: string): Promise<void> {
 /** Whether a restore into this data directory was interrupted. */
 export async function isUnfinished(dataDir: string): Promise<boolean> {
   return (await lstat(join(dataDir, MARKER)).catch(() => null)) !== null;
+}
+
+/** Reads what an interrupted restore committed with its rows, if it got that far. Null: no restore was interrupted. */
+export function readMarker(dataDir: string): Promise<string | null> {
+  return readFile(join(dataDir, MARKER), 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return null;
+    throw error;
+  });
 }
 
 function ignoreMissing(error: NodeJS.ErrnoException): [] {

@@ -1,0 +1,70 @@
+/** A restore that is interrupted at any step can be repeated, and nothing else can be restored over what it has written. */
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import t from 'tap';
+import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
+import { writeBackup } from '../../../db/backup/create.ts';
+import { restoreBackup } from '../../../db/backup/restore.ts';
+import { isUnfinished } from '../../../db/backup/stored-files.ts';
+import { MIGRATIONS, migrate } from '../../../db/postgres/migrate.ts';
+import { emptyDatabase, type Teardown, temporaryFolder } from '../../runner/harness.ts';
+
+const ignore = () => undefined;
+const ALL = (await readdir(MIGRATIONS)).length;
+
+/** A backup of the release before this one, with an account and a file. */
+async function writeOldBackup(test: Teardown): Promise<string> {
+  const { pool, url } = await emptyDatabase(test);
+  await migrate(url, MIGRATIONS, ALL - 1);
+  await findOrCreateAccount(pool, 'local');
+  const dataDir = await temporaryFolder(test);
+  await mkdir(join(dataDir, 'workspaces'));
+  await writeFile(join(dataDir, 'workspaces', 'notes.txt'), 'rye');
+  const path = join(await temporaryFolder(test), 'old.backup');
+  await writeBackup(url, dataDir, path, ignore);
+  return path;
+}
+
+/** Ends a restore at a line of its progress, as a kill at that moment would. */
+const endAt = (end: RegExp) => (line: string) => {
+  if (end.test(line)) throw new Error('killed');
+};
+
+for (const [name, end] of [
+  ['before its rows are committed', /files restored$/],
+  ['after its rows are committed', /rows (were )?restored/],
+] as const) {
+  t.test(`a restore that is killed ${name} is repeated`, async (t) => {
+    const path = await writeOldBackup(t);
+    const { pool, url } = await emptyDatabase(t);
+    const dataDir = await temporaryFolder(t);
+    await t.rejects(restoreBackup(url, dataDir, path, endAt(end)), /killed/);
+    await t.rejects(restoreBackup(url, dataDir, path, endAt(end)), /killed/, 'twice');
+    t.equal(await isUnfinished(dataDir), true);
+    const { files, rows, migrated } = await restoreBackup(url, dataDir, path, ignore);
+    t.same({ files, migrated: migrated.length }, { files: 1, migrated: 1 });
+    t.ok(rows > 0);
+    t.equal(await isUnfinished(dataDir), false);
+    t.equal(await readFile(join(dataDir, 'workspaces', 'notes.txt'), 'utf8'), 'rye');
+    t.equal((await pool.query('SELECT FROM accounts')).rowCount, 1);
+    await t.rejects(restoreBackup(url, dataDir, path, ignore), /not empty/, 'once it is complete');
+  });
+}
+
+t.test('after a killed restore, another backup or another folder is refused', async (t) => {
+  const path = await writeOldBackup(t);
+  const { url } = await emptyDatabase(t);
+  const dataDir = await temporaryFolder(t);
+  await t.rejects(restoreBackup(url, dataDir, path, endAt(/rows restored$/)), /killed/);
+  const refused = { name: 'BackupError', message: /database is not empty/ };
+  await t.rejects(restoreBackup(url, dataDir, await writeOldBackup(t), ignore), refused);
+  const other = await temporaryFolder(t);
+  await t.rejects(restoreBackup(url, other, path, endAt(/files restored$/)), refused);
+  await t.rejects(restoreBackup((await emptyDatabase(t)).url, other, path, endAt(/files restored$/)), /killed/);
+  await t.rejects(
+    restoreBackup(url, other, path, ignore),
+    refused,
+    'whose files are of a restore into another database',
+  );
+  await restoreBackup(url, dataDir, path, ignore);
+});
