@@ -74,9 +74,21 @@ t.test('blobs that a killed sweep moved aside are restored and checked again', a
   for (const name of [orphan, used]) {
     await rename(join(folder, 'blobs', name.slice(0, 2), name.slice(2)), join(folder, 'condemned', name));
   }
-  t.equal(await blobs.sweepUnused(MINUTE, Date.now(), async () => new Set([used])), 1);
+  const findUsed = async () => new Set([used]);
+  t.equal(await blobs.sweepUnused(MINUTE, Date.now(), findUsed), 0);
+  t.ok(await blobs.has(orphan), 'a publish may be about to name it');
+  t.equal(await blobs.sweepUnused(MINUTE, Date.now() + 2 * MINUTE, findUsed), 1);
   t.notOk(await blobs.has(orphan));
   t.equal((await blobs.read(used)).toString(), 'used');
+});
+
+t.test('a blob that a killed sweep moved aside does not age the copy that a publish wrote since', async (t) => {
+  const { blobs, putOld, folder } = await store(t);
+  const name = await putOld('published again');
+  await rename(join(folder, 'blobs', name.slice(0, 2), name.slice(2)), join(folder, 'condemned', name));
+  await blobs.put(Buffer.from('published again'));
+  t.equal(await blobs.sweepUnused(MINUTE, Date.now(), nothing), 0, 'before the row of the publish is committed');
+  t.equal((await blobs.read(name)).toString(), 'published again');
 });
 
 t.test('of publishes and sweeps at the same time no publish loses a file', async (t) => {
