@@ -143,6 +143,7 @@ const format: MessageFormat<Message> = {
             ? [
                 {
                   callId: part.toolCallId,
+                  name: part.toolName,
                   text: readOutput(part.output),
                   isError: FAILED.has(part.output.type),
                 },

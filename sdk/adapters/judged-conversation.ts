@@ -44,6 +44,8 @@ export interface MessageFormat<Message> {
 }
 interface ToolText {
   readonly callId: string;
+  /** Of the tool. Empty: the message does not say. */
+  readonly name: string;
   readonly text: string;
   readonly isError?: boolean;
 }
@@ -82,15 +84,20 @@ interface KnownMessage {
   sent: readonly Attachment[] | null;
   /** As it came with the opened turn; it is good for one call of the model. */
   prompt?: Prompt | undefined;
+  /** Of an ended turn whose results a prompt lacked. */
+  results?: CallResults;
 }
+
+/** Texts of results as the plugins let them pass, by call. Null: the service called the tool, so the framework has that text. */
+type CallResults = ReadonlyMap<string, string | null>;
 
 /** An open turn, as far as this process works on it. */
 interface OpenTurn {
   readonly turn: Turn;
   /** Ids of its calls. */
   readonly callIds: Set<string>;
-  /** Ids of calls whose results were sent to be judged. */
-  readonly sent: Set<string>;
+  /** Of the calls whose results the framework has. */
+  readonly results: Map<string, string | null>;
   readonly refusals: Refusals[];
   /** The last answer of the model. */
   answer: JudgedAnswer | null;
@@ -100,6 +107,9 @@ interface OpenTurn {
 const REFUSALS_MAX = 8;
 /** Tools that read what a session offers as texts. */
 const OFFERED_TEXTS: ReadonlySet<string> = new Set(['read_skill', 'run_command']);
+/** Turns that one request of the model looks up because its prompt lacks their results. The results of others are left out. */
+const LOOKS_MAX = 5;
+const LEFT_OUT = 'The result of this call is left out, because the plugins have not judged it.';
 const DIGEST_CHARS = 16;
 const MODEL_MAX_CHARS = 200;
 const PAGE_SIZE = 100;
@@ -155,13 +165,17 @@ export class Conversation {
     const { messages, signal } = request;
     if (digest === '' && !this.#openTurns.has(turn.id)) await endLeftOutputs(turn, signal);
     const open = this.#holdOpenTurn(turn);
-    const isSent = await this.#sendResults(open, messages, knownByIndex, format, signal);
+    const last = knownByIndex.findLastIndex((one) => one !== null);
+    const isSent = await this.#sendResults(open, messages.slice(last + 1), format, signal);
     const prompt = await this.#readPrompt(turn, request, options, isSent);
     if (prompt.action === 'cancel') throw new VetoError(prompt.cancelledBy, prompt.reason, prompt.isFinal);
     const [head] = prompt.messages;
     const summary = head?.data?.kind === 'summary' ? head.text : null;
     const from = summary === null ? 0 : findFirstUncovered(knownByIndex, prompt.messages.slice(1));
-    const results = readJudgedResults(prompt.messages);
+    const sent = [...open.results].map(([callId, text]) => [`${turn.id} ${callId}`, text] as const);
+    // The transcript comes last: it has results for longer than the service has their calls.
+    const results = new Map([...sent, ...readJudgedResults(prompt.messages)]);
+    await this.#addMissingResults(results, messages, knownByIndex, from, format, signal);
     const { refusals } = open;
     for (const one of refusals) one.at ??= messages.length;
     const refusedAt = (index: number): Message[] =>
@@ -173,7 +187,7 @@ export class Conversation {
       turnId = own?.turn.id ?? turnId;
       if (index < from) continue;
       judged.push(...refusedAt(index));
-      if (!own) judged.push(this.#withJudgedResults(message, turnId, results, format));
+      if (!own) judged.push(await this.#withJudgedResults(message, turnId, results, format));
       else if (own.text !== null) judged.push(await this.#applyJudgement(message, own, own.text, format, signal));
     }
     judged.push(...refusedAt(messages.length));
@@ -255,19 +269,56 @@ export class Conversation {
     return isOwn;
   }
 
-  /** The message with the results as the plugins let them pass. */
-  #withJudgedResults<Message>(
+  /** The message with the results as the plugins let them pass. What they have not judged is left out. */
+  async #withJudgedResults<Message>(
     message: Message,
     turnId: string,
-    judged: ReadonlyMap<string, string>,
+    judged: CallResults,
     format: MessageFormat<Message>,
-  ): Message {
+  ): Promise<Message> {
     let passed = message;
-    for (const { callId, text } of format.readToolResult(message)) {
-      const known = judged.get(`${turnId} ${callId}`);
-      if (known !== undefined && known !== toStorable(text)) passed = format.replaceToolResult(passed, callId, known);
+    for (const { callId, name, text } of format.readToolResult(message)) {
+      let known = judged.get(`${turnId} ${callId}`);
+      if (known === undefined && (await this.isOwn(name))) known = LEFT_OUT;
+      if (typeof known === 'string' && known !== toStorable(text))
+        passed = format.replaceToolResult(passed, callId, known);
     }
     return passed;
+  }
+
+  /** Adds the results that a prompt lacks: a summary replaces the first half of their turn, or there were too many messages. */
+  async #addMissingResults<Message>(
+    results: Map<string, string | null>,
+    messages: readonly Message[],
+    knownByIndex: readonly (KnownMessage | null)[],
+    from: number,
+    format: MessageFormat<Message>,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const lacking = new Set<KnownMessage>();
+    let known: KnownMessage | null = null;
+    for (const [index, message] of messages.entries()) {
+      known = knownByIndex[index] ?? known;
+      if (index < from || known?.state !== 'ended') continue;
+      for (const { callId, name } of format.readToolResult(message))
+        if (!results.has(`${known.turn.id} ${callId}`) && (await this.isOwn(name))) lacking.add(known);
+    }
+    const unread = [...lacking].filter((one) => !one.results).slice(-LOOKS_MAX);
+    await Promise.all(
+      unread.map(async (one) => {
+        one.results = await this.#readResults(one.turn, signal);
+      }),
+    );
+    for (const { turn, results: found = [] } of lacking)
+      for (const [callId, text] of found) results.set(`${turn.id} ${callId}`, text);
+  }
+
+  async #readResults(turn: Turn, signal: AbortSignal | undefined): Promise<CallResults> {
+    const { calls } = await turn.look(signal ? { signal } : {});
+    const results = new Map<string, string | null>();
+    for (const { callId, name, result } of calls)
+      if (result) results.set(callId, (await this.isOwn(name)) ? formatToolResult(result) : null);
+    return results;
   }
 
   /** Calls a tool in the turn whose model asked for it. */
@@ -296,7 +347,7 @@ export class Conversation {
   #holdOpenTurn(turn: Turn): OpenTurn {
     const known = this.#openTurns.get(turn.id);
     if (known) return known;
-    const open: OpenTurn = { turn, callIds: new Set(), sent: new Set(), refusals: [], answer: null };
+    const open: OpenTurn = { turn, callIds: new Set(), results: new Map(), refusals: [], answer: null };
     this.#openTurns.set(turn.id, open);
     return open;
   }
@@ -308,27 +359,31 @@ export class Conversation {
     this.#openTurns.delete(turn.id);
   }
 
-  /** Sends the results of the framework's own tools, which plugins judge. Returns whether there were any. */
+  /**
+   * Sends the results of the framework's own tools, which plugins judge. Returns whether there were any.
+   *
+   * @param messages of the framework, those after the message of the turn
+   */
   async #sendResults<Message>(
-    { turn, callIds, sent }: OpenTurn,
+    { turn, callIds, results }: OpenTurn,
     messages: readonly Message[],
-    knownByIndex: readonly (KnownMessage | null)[],
     format: MessageFormat<Message>,
     signal: AbortSignal | undefined,
   ): Promise<boolean> {
-    const last = knownByIndex.findLastIndex((one) => one !== null);
-    const results = messages
-      .slice(last + 1)
+    const unsent = messages
       .flatMap((message) => format.readToolResult(message))
-      .filter(({ callId }) => !sent.has(callId));
-    if (results.length === 0) return false;
+      .filter(({ callId }) => !results.has(callId));
+    if (unsent.length === 0) return false;
     const { calls } = await turn.look(signal ? { signal } : {});
-    for (const { callId, text, isError = false } of results) {
-      const isWaiting = calls.some((call) => call.callId === callId && call.state === 'performing');
-      if (isWaiting)
-        await sendResult(turn, callId, { content: [{ type: 'text', text: toStorable(text) }], isError }, signal);
+    for (const { callId, name, text, isError = false } of unsent) {
+      const call = calls.find((one) => one.callId === callId);
+      const content = [{ type: 'text' as const, text: toStorable(text) }];
+      const isWaiting = call?.state === 'performing';
+      const judged = isWaiting ? await sendResult(turn, callId, { content, isError }, signal) : call?.result;
+      const isOwn = await this.isOwn(call?.name ?? name);
+      const known = judged ? formatToolResult(judged) : LEFT_OUT;
+      results.set(callId, isOwn ? known : null);
       callIds.add(callId);
-      sent.add(callId);
     }
     return true;
   }
@@ -357,7 +412,7 @@ export class Conversation {
       await this.#load(signal);
       knownByIndex = this.#match(words, digests, lastReply, messageId);
     }
-    await this.#endEarlier(knownByIndex, last);
+    await this.#endEarlier(knownByIndex, messages.slice(0, last), format, signal);
     for (const [index, text] of texts.entries()) {
       const digest = digests[index];
       const known = knownByIndex[index];
@@ -388,12 +443,25 @@ export class Conversation {
     return knownByIndex;
   }
 
-  /** A new message ends the turns before it that the framework left, such as one that was aborted. */
-  async #endEarlier(knownByIndex: readonly (KnownMessage | null)[], last: number): Promise<void> {
-    for (const one of knownByIndex.slice(0, Math.max(last, 0))) {
+  /**
+   * A new message ends the turns before it that the framework left, such as one that was aborted or stopped after a tool.
+   *
+   * @param messages those before the new one
+   */
+  async #endEarlier<Message>(
+    knownByIndex: readonly (KnownMessage | null)[],
+    messages: readonly Message[],
+    format: MessageFormat<Message>,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    for (const [index] of messages.entries()) {
+      const one = knownByIndex[index];
       if (one?.state !== 'open') continue;
-      // Its stream was left unread, and the turn takes no output when it has ended.
-      await this.#openTurns.get(one.turn.id)?.answer?.abandon();
+      const open = this.#holdOpenTurn(one.turn);
+      // Its stream was left unread, and the turn takes neither output nor results when it has ended.
+      await open.answer?.abandon();
+      const next = messages.findIndex((message, at) => at > index && format.readUserText(message) !== null);
+      await this.#sendResults(open, messages.slice(index + 1, next < 0 ? undefined : next), format, signal);
       await this.#endTurn(one.turn);
     }
   }
@@ -525,21 +593,29 @@ async function endLeftOutputs(turn: Turn, signal: AbortSignal | undefined): Prom
     if (state === 'open' && pieces > 0) await turn.piece('', { id, piece: pieces, done: true, ...abort });
 }
 
-/** A result that is too long to be judged is a failed one. */
-async function sendResult(turn: Turn, id: string, result: ToolResult, signal: AbortSignal | undefined): Promise<void> {
-  const abort = signal ? { signal } : {};
-  await turn.answerCall(id, result, abort).catch((error: unknown) => {
-    if (!(error instanceof BulkheadError && error.code === 'too_large')) throw error;
-    return turn.answerCall(id, { content: [{ type: 'text', text: error.message }], isError: true }, abort);
-  });
+/** Returns a result as the plugins let it pass; null: another process ended the turn. One that is too long is a failed one. */
+async function sendResult(
+  turn: Turn,
+  id: string,
+  result: ToolResult,
+  signal: AbortSignal | undefined,
+): Promise<ToolResult | null> {
+  try {
+    return await turn.answerCall(id, result, signal ? { signal } : {});
+  } catch (error) {
+    if (!(error instanceof BulkheadError)) throw error;
+    if (error.code === 'turn_ended') return null;
+    if (error.code !== 'too_large') throw error;
+    return sendResult(turn, id, { content: [{ type: 'text', text: error.message }], isError: true }, signal);
+  }
 }
 
-/** The results of the framework's own tools as the plugins let them pass, by turn and call. */
-const readJudgedResults = (messages: Prompt['messages']): ReadonlyMap<string, string> =>
-  new Map(
-    messages.flatMap(({ role, text, data }) =>
-      role === 'tool' && data?.performedBy === 'runtime' ? [[`${data.turnId} ${data.callId}`, text] as const] : [],
-    ),
+/** The results of a prompt, by turn and call. Null: the service called the tool, so the framework has that text. */
+const readJudgedResults = (messages: Prompt['messages']) =>
+  messages.flatMap(({ role, text, data }) =>
+    role === 'tool' && data
+      ? [[`${data.turnId} ${data.callId}`, data.performedBy === 'runtime' ? text : null] as const]
+      : [],
   );
 
 /** The first message that a summary does not cover: of a turn that it covers in part, the user's. */

@@ -303,7 +303,14 @@ const format: MessageFormat<BaseMessage> = {
   },
   readToolResult: (message) =>
     ToolMessage.isInstance(message)
-      ? [{ callId: message.tool_call_id, text: message.text, isError: message.status === 'error' }]
+      ? [
+          {
+            callId: message.tool_call_id,
+            name: message.name ?? '',
+            text: message.text,
+            isError: message.status === 'error',
+          },
+        ]
       : [],
   replaceToolResult: (message, _callId, text) => new ToolMessage({ ...message.lc_kwargs, content: text } as never),
   createRefusals: (calls) => [

@@ -353,7 +353,9 @@ const format: MessageFormat<AgentInputItem> = {
     return { ...item, content: [{ type: 'input_text', text }, ...parts] };
   },
   readToolResult: (item) =>
-    item.type === 'function_call_result' ? [{ callId: item.callId, text: readOutput(item.output) }] : [],
+    item.type === 'function_call_result'
+      ? [{ callId: item.callId, name: item.name, text: readOutput(item.output) }]
+      : [],
   replaceToolResult: (item, callId, text) =>
     item.type === 'function_call_result' && item.callId === callId
       ? { ...item, output: { type: 'text' as const, text } }

@@ -40,6 +40,8 @@ export interface MessageFormat<Message> {
 }
 interface ToolText {
     readonly callId: string;
+    /** Of the tool. Empty: the message does not say. */
+    readonly name: string;
     readonly text: string;
     readonly isError?: boolean;
 }

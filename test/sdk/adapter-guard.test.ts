@@ -1,0 +1,285 @@
+/**
+ * The adapters, one call of the model at a time: what the model is asked has no result of a tool and no text of a user that a
+ * guard vetoed, removed or has not judged, whatever an app sends.
+ */
+import type { AddressInfo } from 'node:net';
+import { BaseChatModel } from '@langchain/core/language_models/chat_models';
+import { AIMessage, type BaseMessage, HumanMessage, ToolMessage } from '@langchain/core/messages';
+import { type AgentInputItem, assistant, type Model, Usage, user } from '@openai/agents';
+import { generateText, type ModelMessage, wrapLanguageModel } from 'ai';
+import t from 'tap';
+import * as aiSdk from '../../sdk/adapters/ai-sdk.ts';
+import type { AdapterOptions } from '../../sdk/adapters/judged-conversation.ts';
+import * as langchain from '../../sdk/adapters/langchain.ts';
+import * as openAiAgents from '../../sdk/adapters/openai-agents.ts';
+import { connect, type Session } from '../../sdk/session/session.ts';
+import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+
+t.setTimeout(120_000);
+
+const fixture = await startSupervisorFixture(t);
+await fixture.app.listen({ port: 0, host: '127.0.0.1' });
+const url = `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`;
+
+const GUARD = `
+  middleware.inboundMessage = (ctx) => {
+    if (/FORBIDDEN/.test(JSON.stringify(ctx.message))) ctx.cancel('it is forbidden');
+  };
+  middleware.toolCall = ({ call, cancel }) => {
+    host.log('call', { name: call.name });
+    if (/FORBIDDEN/.test(JSON.stringify(call.arguments))) cancel('it is forbidden');
+  };
+  middleware.toolResult = ({ result, cancel }) => {
+    if (/SECRET/.test(JSON.stringify(result))) cancel('it is secret');
+  };`;
+await fixture.install({ account: 'guarded', slug: 'guard', code: GUARD });
+
+const openSession = async (account = 'guarded', fetch = globalThis.fetch): Promise<Session> =>
+  connect({ url, token: await fixture.issuer.issue(account), fetch, runtime: 'guard-test' }).start({ agentId: 'a' });
+
+/** The session as another process of the same runtime sees it. */
+const reopenSession = async (session: Session, account = 'guarded', fetch = globalThis.fetch): Promise<Session> =>
+  connect({ url, token: await fixture.issuer.issue(account), fetch, runtime: 'guard-test' }).open(session.id);
+
+interface Call {
+  readonly callId: string;
+  readonly name: string;
+  readonly args: object;
+}
+type Entry =
+  | { readonly role: 'user'; readonly text: string }
+  | { readonly role: 'assistant'; readonly text?: string; readonly calls?: readonly Call[] }
+  | { readonly role: 'tool'; readonly callId: string; readonly name: string; readonly text: string };
+interface Question {
+  readonly session: Session;
+  readonly history: readonly Entry[];
+  /** What the model answers. */
+  readonly answer: { readonly text?: string; readonly calls?: readonly Call[] };
+  readonly options?: AdapterOptions;
+}
+/** Asks the model once, and returns what it was asked, as JSON. */
+type Ask = (question: Question) => Promise<string>;
+
+const toAiSdk = (entry: Entry): ModelMessage => {
+  if (entry.role === 'user') return { role: 'user', content: entry.text };
+  if (entry.role === 'tool') {
+    const { callId: toolCallId, name: toolName, text: value } = entry;
+    return { role: 'tool', content: [{ type: 'tool-result', toolCallId, toolName, output: { type: 'text', value } }] };
+  }
+  const calls = (entry.calls ?? []).map(({ callId, name, args }) => {
+    return { type: 'tool-call' as const, toolCallId: callId, toolName: name, input: args };
+  });
+  return { role: 'assistant', content: [{ type: 'text', text: entry.text ?? '' }, ...calls] };
+};
+const askAiSdk: Ask = async ({ session, history, answer, options }) => {
+  let asked = '';
+  const model = {
+    specificationVersion: 'v4',
+    provider: 'local',
+    modelId: 'm',
+    supportedUrls: {},
+    doGenerate: async ({ prompt }: { prompt: unknown }) => {
+      asked = JSON.stringify(prompt);
+      const calls = (answer.calls ?? []).map(({ callId, name, args }) => {
+        return { type: 'tool-call', toolCallId: callId, toolName: name, input: JSON.stringify(args) };
+      });
+      const content = [...(answer.text === undefined ? [] : [{ type: 'text', text: answer.text }]), ...calls];
+      const finishReason = { unified: calls.length > 0 ? 'tool-calls' : 'stop' };
+      return { content, finishReason, usage: { inputTokens: {}, outputTokens: {} }, warnings: [] };
+    },
+  };
+  const judged = wrapLanguageModel({ model: model as never, middleware: aiSdk.bulkhead(session, options) });
+  await generateText({ model: judged, messages: history.map(toAiSdk), maxRetries: 0 });
+  return asked;
+};
+
+class ScriptedChatModel extends BaseChatModel {
+  readonly #answer: AIMessage;
+  asked = '';
+
+  constructor(answer: AIMessage) {
+    super({});
+    this.#answer = answer;
+  }
+
+  override _llmType(): string {
+    return 'scripted';
+  }
+
+  override async _generate(messages: BaseMessage[]) {
+    this.asked = JSON.stringify(messages);
+    return { generations: [{ text: this.#answer.text, message: this.#answer }] };
+  }
+}
+const toAnswer = ({ text = '', calls = [] }: Question['answer']): AIMessage =>
+  new AIMessage({
+    content: text,
+    tool_calls: calls.map(({ callId: id, name, args }) => ({ id, name, args: args as never })),
+  });
+const toLangchain = (entry: Entry): BaseMessage => {
+  if (entry.role === 'user') return new HumanMessage(entry.text);
+  if (entry.role === 'assistant') return toAnswer(entry);
+  return new ToolMessage({ content: entry.text, tool_call_id: entry.callId, name: entry.name });
+};
+async function askChatModel({ session, answer, options }: Omit<Question, 'history'>, messages: BaseMessage[]) {
+  const model = new ScriptedChatModel(toAnswer(answer));
+  await langchain.bulkhead(session, model, options).invoke(messages);
+  return model.asked;
+}
+const askLangchain: Ask = ({ history, ...question }) => askChatModel(question, history.map(toLangchain));
+
+const toFunctionCalls = (calls: readonly Call[] = []) =>
+  calls.map(({ callId, name, args }) => {
+    return { type: 'function_call' as const, callId, name, arguments: JSON.stringify(args) };
+  });
+const toItems = (entry: Entry): AgentInputItem[] => {
+  if (entry.role === 'user') return [user(entry.text)];
+  if (entry.role === 'assistant') return [assistant(entry.text ?? ''), ...toFunctionCalls(entry.calls)];
+  const { callId, name, text } = entry;
+  return [{ type: 'function_call_result', callId, name, status: 'completed', output: { type: 'text', text } }];
+};
+async function askAgentsModel(
+  { session, answer, options = {} }: Omit<Question, 'history'>,
+  input: AgentInputItem[],
+  { tools = [], output }: { tools?: readonly object[]; output?: readonly object[] } = {},
+): Promise<string> {
+  let asked = '';
+  const scripted = {
+    async getResponse({ systemInstructions, input: items }: { systemInstructions?: string; input: unknown }) {
+      asked = JSON.stringify([systemInstructions, items]);
+      const text = answer.text === undefined ? [] : [assistant(answer.text)];
+      return { usage: new Usage(), output: output ?? [...text, ...toFunctionCalls(answer.calls)] };
+    },
+  } as unknown as Model;
+  const modelProvider = { getModel: () => scripted };
+  const model = await openAiAgents.bulkhead(session, { ...options, modelProvider }).modelProvider.getModel('m');
+  const settings = { modelSettings: {}, handoffs: [], outputType: 'text' as const, tracing: false };
+  await model.getResponse({ ...settings, input, tools: tools as never });
+  return asked;
+}
+const askAgents: Ask = ({ history, ...question }) => askAgentsModel(question, history.flatMap(toItems));
+
+const adapters: Readonly<Record<string, Ask>> = {
+  'ai-sdk': askAiSdk,
+  langchain: askLangchain,
+  'openai-agents': askAgents,
+};
+
+const say = (text: string): Entry => ({ role: 'user', text });
+const callFile = (callId: string, text = ''): Entry & { role: 'assistant' } => ({
+  role: 'assistant',
+  text,
+  calls: [{ callId, name: 'read_file', args: { path: callId } }],
+});
+const result = (callId: string, text: string, name = 'read_file'): Entry => ({ role: 'tool', callId, name, text });
+
+/** A service whose transcript had no room for results, or that has forgotten its calls, as after a day. */
+const forgetful =
+  (forgotten: 'results' | 'calls' | 'both'): typeof fetch =>
+  async (input, init) => {
+    const response = await fetch(input, init);
+    const isTurn = /\/turns(\/[^/]*(\/prompt)?)?$/.test(new URL(String(input)).pathname);
+    if (!isTurn || !response.headers.get('content-type')?.includes('application/json')) return response;
+    const body = JSON.parse(await response.text());
+    for (const prompt of [body, body.prompt])
+      if (prompt?.messages && forgotten !== 'calls')
+        prompt.messages = prompt.messages.filter(({ role }: { role: string }) => role !== 'tool');
+    if (body.calls && forgotten !== 'results') body.calls = [];
+    return new Response(JSON.stringify(body), { status: response.status, headers: response.headers });
+  };
+
+for (const [name, ask] of Object.entries(adapters)) {
+  t.test(`${name}: the result of a run that stopped before the next call of the model is judged`, async (t) => {
+    for (const isNewProcess of [false, true]) {
+      const session = await openSession();
+      const first = [say('m1')];
+      await ask({ session, history: first, answer: callFile('c1') });
+      const history = [...first, callFile('c1'), result('c1', 'SECRET'), say('m2')];
+      const next = isNewProcess ? await reopenSession(session) : session;
+      const asked = await ask({ session: next, history, answer: { text: 'Sure.' } });
+      t.match(asked, /withheld its result: it is secret/);
+      t.notMatch(asked, /SECRET/);
+      const later = [...history, { role: 'assistant', text: 'Sure.' } as const, say('m3')];
+      t.notMatch(await ask({ session: next, history: later, answer: { text: 'Sure.' } }), /SECRET/);
+    }
+  });
+
+  t.test(`${name}: a withheld result stays withheld where a summary replaces the half of its turn`, async (t) => {
+    const account = `summary-${name}`;
+    const SUMMARY = `compaction.summarize = () => 'They read files.';`;
+    await fixture.install({ account, slug: account, code: GUARD + SUMMARY });
+    const letters = ['a', 'b', 'c', 'd', 'e'];
+    const history: Entry[] = [say('m1')];
+    const session = await openSession(account);
+    for (const letter of letters) {
+      const options = { compactAfter: 6, keep: 4 };
+      const asked = await ask({ session, history, answer: callFile(letter, `Next ${letter}.`), options });
+      t.notMatch(asked, /SECRET/);
+      history.push(callFile(letter, `Next ${letter}.`), result(letter, `SECRET ${letter}`));
+    }
+    for (const next of [session, await reopenSession(session, account)]) {
+      const asked = await ask({ session: next, history, answer: callFile('f'), options: { compactAfter: 6, keep: 4 } });
+      t.match(asked, /They read files/);
+      t.match(asked, /withheld its result/);
+      t.notMatch(asked, /SECRET/);
+    }
+    await ask({ session, history, answer: { text: 'Done.' } });
+    history.push({ role: 'assistant', text: 'Done.' }, say('m2'));
+    for (const next of [session, await reopenSession(session, account)]) {
+      const asked = await ask({ session: next, history, answer: { text: 'Yes.' } });
+      t.match(asked, /They read files/);
+      t.match(asked, /withheld its result/);
+      t.notMatch(asked, /SECRET/);
+    }
+  });
+
+  t.test(`${name}: a result that the prompt lacks is what the service answered, or is left out`, async (t) => {
+    const session = await openSession('guarded', forgetful('results'));
+    const history = [say('m1'), callFile('c1'), result('c1', 'SECRET'), callFile('c2'), result('c2', 'fine')];
+    await ask({ session, history: history.slice(0, 1), answer: callFile('c1') });
+    await ask({ session, history: history.slice(0, 3), answer: callFile('c2') });
+    await ask({ session, history, answer: callFile('c3') });
+    const ways = {
+      'same process': { next: session, isKept: true },
+      'without its results': { next: await reopenSession(session, 'guarded', forgetful('results')), isKept: true },
+      'without its calls': { next: await reopenSession(session, 'guarded', forgetful('calls')), isKept: true },
+      'without both': { next: await reopenSession(session, 'guarded', forgetful('both')), isKept: false },
+    };
+    for (const [way, { next, isKept }] of Object.entries(ways)) {
+      const asked = await ask({ session: next, history, answer: callFile('c3') });
+      t.match(asked, isKept ? /withheld its result/ : /left out, because/, way);
+      t.notMatch(asked, /SECRET/);
+      t.equal(asked.includes('fine'), isKept, way);
+    }
+  });
+
+  t.test(`${name}: a turn that another process has ended takes no results`, async (t) => {
+    const session = await openSession();
+    const history = [say('m1')];
+    await ask({ session, history, answer: callFile('c1') });
+    const [turn] = (await session.turns()).items;
+    await session.turn(turn?.id ?? '').end();
+    const asked = await ask({
+      session,
+      history: [...history, callFile('c1'), result('c1', 'SECRET'), say('m2')],
+      answer: { text: 'Yes.' },
+    });
+    t.match(asked, /left out, because/);
+    t.notMatch(asked, /SECRET/);
+  });
+
+  t.test(`${name}: results from before the app used Bulkhead are left out`, async (t) => {
+    const history = [
+      callFile('c0'),
+      result('c0', 'SECRET'),
+      say('m1'),
+      callFile('c1'),
+      result('c1', 'SECRET'),
+      { role: 'assistant', text: 'I see.' } as const,
+      say('m2'),
+    ];
+    const asked = await ask({ session: await openSession(), history, answer: { text: 'Yes.' } });
+    t.match(asked, /left out, because.*left out, because/);
+    t.notMatch(asked, /SECRET/);
+  });
+}
