@@ -105,8 +105,6 @@ interface OpenTurn {
 
 /** Times in a turn that the model may ask for nothing but refused calls. */
 const REFUSALS_MAX = 8;
-/** Tools that read what a session offers as texts. */
-const OFFERED_TEXTS: ReadonlySet<string> = new Set(['read_skill', 'run_command']);
 /** Turns that one request of the model looks up because its prompt lacks their results. The results of others are left out. */
 const LOOKS_MAX = 5;
 const LEFT_OUT = 'The result of this call is left out, because the plugins have not judged it.';
@@ -260,7 +258,6 @@ export class Conversation {
 
   /** Whether a tool is the framework's. Those of plugins and of the host have `__` in their names, and others may have. */
   async isOwn(name: string): Promise<boolean> {
-    if (OFFERED_TEXTS.has(name)) return false;
     if (!name.includes('__')) return true;
     const known = this.#areOwn.get(name);
     if (known !== undefined) return known;

@@ -1,4 +1,4 @@
-/** The session's tools for a model, and the plugins' skills and commands as two more tools. */
+/** The session's tools for a model, and the plugins' skills and commands as two more tools, which are judged like the framework's own. */
 import type { Session, ToolResult } from '../session/session.ts';
 import { openConversation } from './judged-conversation.ts';
 

@@ -198,9 +198,11 @@ class JudgedModel implements Model {
   }
 
   async #prepare(request: ModelRequest): Promise<{ judged: ModelRequest; answer: JudgedAnswer }> {
-    const { input } = request;
+    const { input, tools } = request;
+    requireJudgeableTools(tools);
     const items = typeof input === 'string' ? [{ role: 'user', content: input } as AgentInputItem] : input;
     const isSystem = (item: AgentInputItem): boolean => 'role' in item && item.role === 'system';
+    requireJudgeableResults(items, tools);
     const own = items.filter(isSystem).map((item) => ('content' in item ? String(item.content) : ''));
     const { systemPrompt, messages, answer } = await openConversation(this.#session).prepare(
       {
@@ -216,6 +218,38 @@ class JudgedModel implements Model {
     const instructions = systemPrompt === '' ? {} : { systemInstructions: systemPrompt };
     return { judged: { ...rest, ...instructions, input: messages }, answer };
   }
+}
+
+type OfferedTool = ModelRequest['tools'][number];
+
+/** Whether this process runs a tool of the framework's own kinds, whose calls and results plugins do not know. */
+const isLocal = (tool: OfferedTool): boolean =>
+  tool.type === 'shell' ? !isHostedShell(tool) : tool.type === 'computer' || tool.type === 'apply_patch';
+
+const isHostedShell = (tool: OfferedTool): boolean =>
+  tool.type === 'shell' && (tool.environment?.type ?? 'local') !== 'local';
+
+/** @throws Error */
+function requireJudgeableTools(tools: readonly OfferedTool[]): void {
+  const local = tools.find(isLocal);
+  if (local)
+    throw new Error(
+      `The tool “${local.name}” of type ${local.type} runs in this process, and plugins cannot judge its calls and results. ` +
+        'Give the agent a function tool in its place: tool({ name, description, parameters, execute }).',
+    );
+}
+
+const LOCAL_RESULTS: ReadonlySet<unknown> = new Set(['computer_call_result', 'apply_patch_call_output']);
+
+/** The provider's own shell has its results before the framework does. @throws Error */
+function requireJudgeableResults(items: readonly AgentInputItem[], tools: readonly OfferedTool[]): void {
+  const isLocalResult = ({ type }: AgentInputItem): boolean =>
+    LOCAL_RESULTS.has(type) || (type === 'shell_call_output' && !tools.some(isHostedShell));
+  const local = items.find(isLocalResult);
+  if (local)
+    throw new Error(
+      `The input has a result of type ${local.type}, which plugins cannot judge. Leave the call and its result out of the input.`,
+    );
 }
 
 /** Judges each text of the model, and leaves out what no plugin judges. */

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { BaseChatModel } from '@langchain/core/language_models/chat_models';
 import { AIMessage, type BaseMessage, HumanMessage, ToolMessage } from '@langchain/core/messages';
 import { type AgentInputItem, assistant, type Model, Usage, user } from '@openai/agents';
-import { generateText, type ModelMessage, wrapLanguageModel } from 'ai';
+import { generateText, type ModelMessage, stepCountIs, wrapLanguageModel } from 'ai';
 import t from 'tap';
 import * as aiSdk from '../../sdk/adapters/ai-sdk.ts';
 import type { AdapterOptions } from '../../sdk/adapters/judged-conversation.ts';
@@ -283,3 +283,77 @@ for (const [name, ask] of Object.entries(adapters)) {
     t.notMatch(asked, /SECRET/);
   });
 }
+
+for (const [name, ask] of Object.entries(adapters))
+  t.test(`${name}: tools by the names of those that read skills and commands are judged`, async (t) => {
+    for (const tool of ['run_command', 'read_skill']) {
+      const session = await openSession();
+      const call = (input: string) => ({ calls: [{ callId: 'c1', name: tool, args: { name: 'x', input } }] });
+      const refused = await ask({ session, history: [say('m0')], answer: call('FORBIDDEN') });
+      t.match(refused, /it is forbidden/, 'the model reads why its call was refused');
+      await ask({ session, history: [say('m1')], answer: call('fine') });
+      const history = [say('m1'), { role: 'assistant' as const, ...call('fine') }, result('c1', 'SECRET', tool)];
+      const asked = await ask({ session, history, answer: { text: 'Yes.' } });
+      t.match(asked, /withheld its result/);
+      t.notMatch(asked, /SECRET/);
+    }
+  });
+
+t.test('ai-sdk: the text of a plugin’s command is judged before the model reads it', async (t) => {
+  await fixture.install({ account: 'commands', slug: 'guard-of-commands', code: GUARD });
+  const code = `commands.echo = { description: 'Echoes', handler: (input) => 'You said ' + input };`;
+  await fixture.install({ account: 'commands', slug: 'echo', code });
+  const session = await openSession('commands');
+  const prompts: string[] = [];
+  const usage = { inputTokens: {}, outputTokens: {} };
+  const inputs = ['SECRET', 'fine', 'FORBIDDEN'];
+  const model = {
+    specificationVersion: 'v4',
+    provider: 'local',
+    modelId: 'm',
+    supportedUrls: {},
+    doGenerate: async ({ prompt }: { prompt: unknown }) => {
+      prompts.push(JSON.stringify(prompt));
+      const input = inputs[prompts.length - 1];
+      const call = { type: 'tool-call', toolCallId: `c${prompts.length}`, toolName: 'run_command' };
+      return input === undefined
+        ? { content: [{ type: 'text', text: 'Done.' }], finishReason: { unified: 'stop' }, usage, warnings: [] }
+        : {
+            content: [{ ...call, input: JSON.stringify({ name: 'echo__echo', input }) }],
+            finishReason: { unified: 'tool-calls' },
+            usage,
+            warnings: [],
+          };
+    },
+  };
+  const { text } = await generateText({
+    model: wrapLanguageModel({ model: model as never, middleware: aiSdk.bulkhead(session) }),
+    tools: await aiSdk.bulkheadTools(session),
+    stopWhen: stepCountIs(6),
+    prompt: 'Echo',
+  });
+  t.equal(text, 'Done.');
+  t.match(prompts[1], /withheld its result/);
+  t.notMatch(prompts[1], /You said SECRET/);
+  t.match(prompts[2], /You said fine/);
+  t.match(prompts[3], /it is forbidden/);
+});
+
+t.test('openai-agents: local tools that plugins cannot judge are refused before the model is asked', async (t) => {
+  const ask = (input: AgentInputItem[], tools: readonly object[] = []) =>
+    openSession().then((session) => askAgentsModel({ session, answer: { text: 'Yes.' } }, input, { tools }));
+  const local = { type: 'shell', name: 'shell', environment: { type: 'local' } };
+  for (const tool of [local, { type: 'apply_patch', name: 'apply_patch' }, { type: 'computer', name: 'computer' }])
+    await t.rejects(ask([user('m1')], [tool]), /plugins cannot judge.*function tool/, tool.name);
+  const hosted = { type: 'shell', name: 'shell', environment: { type: 'container_auto' } };
+  const output = [{ stdout: 'SECRET', stderr: '', outcome: { type: 'exit' as const, exitCode: 0 } }];
+  const call = { type: 'shell_call' as const, callId: 'c1', action: { commands: ['ls'] } };
+  const shelled: AgentInputItem[] = [user('m1'), call, { type: 'shell_call_output', callId: 'c1', output }];
+  await t.rejects(ask(shelled), /shell_call_output.*plugins cannot judge/);
+  t.match(await ask(shelled, [hosted]), /SECRET/, 'the provider runs its own shell, and has its output');
+  const patched: AgentInputItem[] = [
+    user('m1'),
+    { type: 'apply_patch_call_output', callId: 'c1', status: 'completed', output: 'SECRET' },
+  ];
+  await t.rejects(ask(patched, [hosted]), /apply_patch_call_output.*plugins cannot judge/);
+});
