@@ -10,7 +10,7 @@ import {
   type MessageFormat,
   openConversation,
 } from './judged-conversation.ts';
-import { formatAddress, type MessageFile, readAddress } from './message-files.ts';
+import { encodeText, formatAddress, type MessageFile, readAddress } from './message-files.ts';
 import { parseArguments, printArguments } from './model-calls.ts';
 import { listOfferedTools } from './offered-tools.ts';
 
@@ -128,7 +128,7 @@ const format: MessageFormat<Message> = {
   readFiles: ({ role, content }) =>
     role !== 'user'
       ? []
-      : content.flatMap((part, index) => (part.type === 'file' ? [{ ...readFile(part), index }] : [])),
+      : content.flatMap((part, index) => (part.type === 'text' ? [] : [{ ...readFile(part), index }])),
   replaceContent(message, text, files) {
     if (message.role !== 'user') return message;
     const { content } = message;
@@ -181,11 +181,13 @@ const format: MessageFormat<Message> = {
   ],
 };
 
-function readFile({ data, filename, mediaType }: FilePart): MessageFile {
-  const file = { name: filename ?? 'file', mediaType };
-  if (data.type === 'url') return { ...file, ...readAddress(data.url.href), mediaType };
-  if (data.type === 'text') return { ...file, data: encodeBase64(new TextEncoder().encode(data.text)) };
-  if (data.type === 'reference') return file;
+/** @param part may be of a kind that a later version of the framework adds */
+function readFile({ type, data, filename, mediaType = 'application/octet-stream' }: FilePart): MessageFile {
+  const file = { name: filename ?? type, mediaType };
+  if (data?.type === 'url') return { ...file, ...readAddress(data.url.href), mediaType };
+  if (data?.type === 'text') return { ...file, data: encodeText(data.text) };
+  if (data?.type === 'reference') return { ...file, isAtProvider: true };
+  if (data?.type !== 'data') return file;
   return { ...file, data: typeof data.data === 'string' ? data.data : encodeBase64(data.data) };
 }
 

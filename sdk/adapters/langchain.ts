@@ -7,6 +7,7 @@ import {
   AIMessage,
   AIMessageChunk,
   type BaseMessage,
+  ChatMessage,
   HumanMessage,
   SystemMessage,
   ToolMessage,
@@ -24,7 +25,7 @@ import {
   type MessageFormat,
   openConversation,
 } from './judged-conversation.ts';
-import { formatAddress, type MessageFile, readAddress } from './message-files.ts';
+import { encodeText, formatAddress, type MessageFile, readAddress } from './message-files.ts';
 import { parseArguments, printArguments } from './model-calls.ts';
 import { listOfferedTools, type OfferedTool } from './offered-tools.ts';
 
@@ -122,9 +123,10 @@ class JudgedChatModel extends BaseChatModel {
     }
   }
 
-  async #prepare(messages: BaseMessage[], { signal }: this['ParsedCallOptions']) {
+  async #prepare(given: BaseMessage[], { signal }: this['ParsedCallOptions']) {
     const { session, options, model } = this.#judged;
     const name = (model as { model?: unknown }).model;
+    const messages = given.map(toJudgeable);
     const isSystem = (message: BaseMessage): boolean => message.type === 'system';
     const request = {
       systemPrompt: messages
@@ -264,17 +266,39 @@ async function judgeMessage(message: AIMessage, answer: JudgedAnswer): Promise<A
 const withTextBefore = (before: string, message: AIMessage): AIMessage =>
   before === '' ? message : new AIMessage({ ...message.lc_kwargs, content: before + message.text } as never);
 
-/** Reads standard blocks, their older form, and OpenAI's. Of all others, plugins see the type. */
+const JUDGED_TYPES: ReadonlySet<string> = new Set(['human', 'ai', 'tool', 'system']);
+
+/** @throws Error for a message that is neither a user's, nor the agent's, a tool's or the system's */
+function toJudgeable(message: BaseMessage): BaseMessage {
+  if (JUDGED_TYPES.has(message.type)) return message;
+  if (ChatMessage.isInstance(message) && (message.role === 'user' || message.role === 'human'))
+    return new HumanMessage({ content: message.content, ...(message.id === undefined ? {} : { id: message.id }) });
+  throw new Error(
+    `The conversation has a message of type “${message.type}”, which plugins cannot judge. ` +
+      'Use HumanMessage, AIMessage, ToolMessage or SystemMessage in its place.',
+  );
+}
+
+/** Reads standard blocks, their older form, and those of OpenAI and Anthropic, which nest their fields. */
 function readFile(part: Readonly<Record<string, unknown>>): MessageFile {
-  const { type, url, data, image_url: image } = part;
+  const { type, image_url: image } = part;
+  const nested = [part.source, part.file, part.input_audio, image].find((value) => typeof value === 'object');
+  const { data, ...fields }: Readonly<Record<string, unknown>> = { ...part, ...nested };
   const text = (value: unknown) => (typeof value === 'string' && value !== '' ? value : undefined);
   const mediaType =
-    text(part.mimeType) ?? text(part.mime_type) ?? (isPicture(type) ? 'image/*' : 'application/octet-stream');
-  const file = { name: text(part.name) ?? text(part.filename) ?? String(type ?? 'file'), mediaType };
-  const address = text(image) ?? text((image as { url?: unknown } | undefined)?.url) ?? text(url);
+    text(fields.mimeType) ??
+    text(fields.mime_type) ??
+    text(fields.media_type) ??
+    (isPicture(type) ? 'image/*' : 'application/octet-stream');
+  const file = { name: text(fields.name) ?? text(fields.filename) ?? String(type ?? 'file'), mediaType };
+  const words = text(fields.text) ?? (fields.type === 'text' ? text(data) : undefined);
+  if (words !== undefined) return { ...file, data: encodeText(words) };
   if (data instanceof Uint8Array) return { ...file, data: encodeBase64(data) };
   if (text(data) !== undefined) return { ...file, data: String(data) };
-  return address === undefined ? file : { ...file, ...readAddress(address) };
+  const address = text(image) ?? text(fields.url) ?? text(fields.file_data);
+  if (address !== undefined) return { ...file, ...readAddress(address) };
+  const id = text(fields.fileId) ?? text(fields.file_id) ?? (fields.source_type === 'id' ? text(fields.id) : undefined);
+  return { ...file, isAtProvider: id !== undefined };
 }
 
 const isPicture = (type: unknown): boolean => type === 'image' || type === 'image_url';
@@ -288,6 +312,10 @@ const toFilePart = (file: MessageFile) =>
         metadata: { filename: file.name },
         ...(file.data === undefined ? { url: file.url ?? '' } : { data: file.data }),
       };
+
+/** The text of a result; with other blocks, all of them as JSON, so that plugins judge what the model reads. */
+const readResult = ({ content, text }: ToolMessage): string =>
+  typeof content === 'string' || content.every(({ type }) => type === 'text') ? text : JSON.stringify(content);
 
 const format: MessageFormat<BaseMessage> = {
   readUserText: (message) => (HumanMessage.isInstance(message) ? message.text : null),
@@ -307,7 +335,7 @@ const format: MessageFormat<BaseMessage> = {
           {
             callId: message.tool_call_id,
             name: message.name ?? '',
-            text: message.text,
+            text: readResult(message),
             isError: message.status === 'error',
           },
         ]

@@ -3,13 +3,15 @@ import { encodeBase64 } from '../session/base64.ts';
 import { type Attachment, BulkheadError, type Session } from '../session/session.ts';
 import { toStorable } from './judged-answer.ts';
 
-/** A picture or file in a message of a framework. Without data and url, only its name and type can be judged. */
+/** A picture or file in a message of a framework. */
 export interface MessageFile {
   readonly name: string;
   readonly mediaType: string;
   /** Its bytes in base64. */
   readonly data?: string;
   readonly url?: string;
+  /** Whether the model's provider has it, and nobody else: only its name and type can be judged. */
+  readonly isAtProvider?: boolean;
   /** Its place in the content of the message; left out: a plugin put it there. */
   readonly index?: number;
 }
@@ -32,19 +34,26 @@ export class MessageFiles {
     this.#session = session;
   }
 
-  /** Keeps files with the session. Equal files have the same id, so that this can be repeated. */
+  /**
+   * Keeps files with the session. Equal files have the same id, so that this can be repeated.
+   *
+   * @throws Error for a part of a message of which plugins could judge nothing
+   */
   attach(files: readonly MessageFile[], signal?: AbortSignal): Promise<Attachment[]> {
     return Promise.all(
-      files.map(async ({ name: given, mediaType, data, url }) => {
+      files.map(async ({ name: given, mediaType, data, url, isAtProvider = false }) => {
         const name = toStorable(given).slice(0, NAME_MAX_CHARS).toWellFormed();
         const attachment = { name, mediaType: toStorable(mediaType).slice(0, NAME_MAX_CHARS).toWellFormed() };
         if (data !== undefined && (data.length / BASE64_CHARS) * BASE64_BYTES <= MEDIA_MAX_BYTES) {
           const kept = await this.#session.putMedia({ data, name }, signal ? { signal } : {});
           return { ...attachment, mediaType: kept.mediaType, mediaId: kept.id };
         }
-        return url !== undefined && url.length <= URL_MAX_CHARS && URL.canParse(url)
-          ? { ...attachment, url }
-          : attachment;
+        if (data !== undefined || isAtProvider) return attachment;
+        if (url !== undefined && url.length <= URL_MAX_CHARS && URL.canParse(url)) return { ...attachment, url };
+        throw new Error(
+          `The part “${name}” (${mediaType}) of a user's message has no text, data or address that plugins can judge. ` +
+            'Send it in another form, such as text or base64, or leave it out.',
+        );
       }),
     );
   }
@@ -99,13 +108,17 @@ export const describeFiles = (files: readonly MessageFile[]): string =>
     .map(({ name, mediaType, data, url }) => `\0${JSON.stringify([name, mediaType, url ?? ''])}${data ?? ''}`)
     .join('');
 
-/** The file at an address, or the bytes in a `data:` address. */
+/** The file at an address, or the bytes in a `data:` address. @throws URIError */
 export function readAddress(address: string): Pick<MessageFile, 'data' | 'url'> & { readonly mediaType?: string } {
-  const inline = /^data:([^;,]*)[^,]*;base64,(.*)$/s.exec(address);
+  const inline = /^data:([^;,]*)([^,]*),(.*)$/is.exec(address);
   if (!inline) return { url: address };
-  const [, mediaType = '', data = ''] = inline;
+  const [, mediaType = '', parameters = '', content = ''] = inline;
+  const data = /;base64$/i.test(parameters) ? content : encodeText(decodeURIComponent(content));
   return mediaType === '' ? { data } : { data, mediaType };
 }
+
+/** The data of a file with this text. */
+export const encodeText = (text: string): string => encodeBase64(new TextEncoder().encode(text));
 
 /** The address of a file, which may hold its bytes. */
 export const formatAddress = ({ mediaType, data, url }: MessageFile): string =>

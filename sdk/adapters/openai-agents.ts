@@ -343,20 +343,22 @@ const isMessage = (item: AgentOutputItem): item is AssistantMessageItem => 'role
 
 type UserPart = Exclude<UserMessageItem['content'], string>[number];
 
-/** A file that only the provider has, and audio that it has, are judged by type. */
 function readFile(part: Exclude<UserPart, { type: 'input_text' }>): MessageFile {
   if (part.type === 'input_image') {
     const file = { name: 'image', mediaType: 'image/*' };
-    return typeof part.image === 'string' ? { ...file, ...readAddress(part.image) } : file;
+    return { ...file, ...(typeof part.image === 'string' ? readAddress(part.image) : readReference(part.image)) };
   }
   if (part.type === 'input_file') {
     const file = { name: part.filename ?? 'file', mediaType: 'application/octet-stream' };
     if (typeof part.file === 'string') return { ...file, ...readAddress(part.file) };
-    return part.file && 'url' in part.file ? { ...file, url: part.file.url } : file;
+    return { ...file, ...(part.file && 'url' in part.file ? readAddress(part.file.url) : readReference(part.file)) };
   }
   const audio = { name: 'audio', mediaType: 'audio/*' };
-  return typeof part.audio === 'string' ? { ...audio, data: part.audio } : audio;
+  return { ...audio, ...(typeof part.audio === 'string' ? { data: part.audio } : readReference(part.audio)) };
 }
+
+/** A file that only the provider has. */
+const readReference = (file: { readonly id: string } | undefined) => ({ isAtProvider: file?.id !== undefined });
 
 const toFilePart = (file: MessageFile): UserPart =>
   file.mediaType.startsWith('image/')

@@ -4,7 +4,14 @@
  */
 import type { AddressInfo } from 'node:net';
 import { BaseChatModel } from '@langchain/core/language_models/chat_models';
-import { AIMessage, type BaseMessage, HumanMessage, ToolMessage } from '@langchain/core/messages';
+import {
+  AIMessage,
+  type BaseMessage,
+  ChatMessage,
+  FunctionMessage,
+  HumanMessage,
+  ToolMessage,
+} from '@langchain/core/messages';
 import { type AgentInputItem, assistant, type Model, Usage, user } from '@openai/agents';
 import { generateText, type ModelMessage, stepCountIs, wrapLanguageModel } from 'ai';
 import t from 'tap';
@@ -12,6 +19,7 @@ import * as aiSdk from '../../sdk/adapters/ai-sdk.ts';
 import type { AdapterOptions } from '../../sdk/adapters/judged-conversation.ts';
 import * as langchain from '../../sdk/adapters/langchain.ts';
 import * as openAiAgents from '../../sdk/adapters/openai-agents.ts';
+import { encodeBase64 } from '../../sdk/session/base64.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
@@ -356,4 +364,121 @@ t.test('openai-agents: local tools that plugins cannot judge are refused before 
     { type: 'apply_patch_call_output', callId: 'c1', status: 'completed', output: 'SECRET' },
   ];
   await t.rejects(ask(patched, [hosted]), /apply_patch_call_output.*plugins cannot judge/);
+});
+
+await fixture.install({
+  account: 'files',
+  slug: 'files',
+  capabilities: ['host.media'],
+  code: `middleware.inboundMessage = async (ctx) => {
+    for (const { mediaId } of [...ctx.message.attachments].filter((one) => one.mediaId)) {
+      const { content } = await host.media.get(mediaId);
+      if (String.fromCharCode(...content).includes('FORBIDDEN')) ctx.cancel('it is forbidden');
+    }
+    if (/FORBIDDEN/.test(JSON.stringify(ctx.message))) ctx.cancel('it is forbidden');
+  };
+  middleware.toolResult = ({ result, cancel }) => {
+    if (/SECRET/.test(JSON.stringify(result))) cancel('it is secret');
+  };`,
+});
+const VETO = { name: 'VetoError', reason: 'it is forbidden' };
+const UNREADABLE = /no text, data or address that plugins can judge/;
+const base64 = (text: string): string => encodeBase64(new TextEncoder().encode(text));
+const dataAddress = `data:text/plain,FORBIDDEN${'%20'.repeat(2_000)}`;
+
+t.test('langchain: text in any block of a user’s message is judged', async (t) => {
+  const askWith = async (...messages: BaseMessage[]) =>
+    askChatModel({ session: await openSession('files'), answer: { text: 'Yes.' } }, messages);
+  const withBlock = (block: object) =>
+    new HumanMessage({ content: [{ type: 'text', text: 'see file' }, block as never] });
+  const judged = [
+    { type: 'file', source_type: 'text', mime_type: 'text/plain', text: 'FORBIDDEN' },
+    { type: 'text-plain', text: 'FORBIDDEN' },
+    { type: 'document', source: { type: 'text', media_type: 'text/plain', data: 'FORBIDDEN' } },
+    { type: 'document', source: { type: 'base64', media_type: 'application/pdf', data: base64('FORBIDDEN') } },
+    { type: 'file', file: { filename: 'a.txt', file_data: `data:text/plain;base64,${base64('FORBIDDEN')}` } },
+    { type: 'input_audio', input_audio: { format: 'wav', data: base64('FORBIDDEN') } },
+    { type: 'image_url', image_url: { url: dataAddress } },
+    { type: 'image_url', image_url: 'https://example.com/FORBIDDEN' },
+  ];
+  for (const block of judged) await t.rejects(askWith(withBlock(block)), VETO, JSON.stringify(block).slice(0, 80));
+  const unreadable = [
+    { type: 'document', source: { type: 'content', content: [{ type: 'text', text: 'FORBIDDEN' }] } },
+    { type: 'tool_result', content: 'FORBIDDEN' },
+    { type: 'image_url', image_url: 'FORBIDDEN' },
+  ];
+  for (const block of unreadable) await t.rejects(askWith(withBlock(block)), UNREADABLE, JSON.stringify(block));
+  t.match(await askWith(withBlock({ type: 'text-plain', text: 'fine' })), /fine/);
+  t.match(await askWith(withBlock({ type: 'file', fileId: 'file-1' })), /file-1/, 'a file that only the provider has');
+});
+
+t.test('langchain: messages of other types are judged or refused', async (t) => {
+  const askWith = async (...messages: BaseMessage[]) =>
+    askChatModel({ session: await openSession('files'), answer: { text: 'Yes.' } }, messages);
+  const last = new HumanMessage('hello');
+  for (const role of ['user', 'human']) {
+    t.match(await askWith(new ChatMessage({ role, content: 'fine' }), last), /fine/);
+    t.notMatch(await askWith(new ChatMessage({ role, content: 'FORBIDDEN' }), last), /FORBIDDEN/);
+    await t.rejects(askWith(new ChatMessage({ role, content: 'FORBIDDEN' })), VETO);
+  }
+  const refused = /plugins cannot judge.*HumanMessage/;
+  await t.rejects(askWith(last, new ChatMessage({ role: 'critic', content: 'FORBIDDEN' })), refused);
+  await t.rejects(askWith(last, new FunctionMessage({ name: 'read_file', content: 'SECRET' })), refused);
+});
+
+t.test('langchain: a result of a tool is judged with all its blocks', async (t) => {
+  const session = await openSession('files');
+  const { calls = [] } = callFile('c1');
+  await askChatModel({ session, answer: { calls } }, [new HumanMessage('m1')]);
+  const content = [
+    { type: 'text' as const, text: 'A file:' },
+    { type: 'text-plain' as const, text: 'SECRET' },
+  ];
+  const asked = await askChatModel({ session, answer: { text: 'Yes.' } }, [
+    new HumanMessage('m1'),
+    toAnswer({ calls }),
+    new ToolMessage({ content: content as never, tool_call_id: 'c1', name: 'read_file' }),
+  ]);
+  t.match(asked, /withheld its result/);
+  t.notMatch(asked, /SECRET/);
+});
+
+t.test('openai-agents: text in any part of a user’s message is judged', async (t) => {
+  const askWith = async (part: object) =>
+    askAgentsModel({ session: await openSession('files'), answer: { text: 'Yes.' } }, [
+      user([{ type: 'input_text', text: 'see file' }, part as never]),
+    ]);
+  const judged = [
+    { type: 'input_file', filename: 'a.txt', file: dataAddress },
+    { type: 'input_file', filename: 'a.txt', file: `data:text/plain;base64,${base64('FORBIDDEN')}` },
+    { type: 'input_image', image: 'https://example.com/FORBIDDEN' },
+    { type: 'audio', audio: base64('FORBIDDEN') },
+  ];
+  for (const part of judged) await t.rejects(askWith(part), VETO, JSON.stringify(part).slice(0, 80));
+  const unreadable = [
+    { type: 'input_file', file: 'FORBIDDEN' },
+    { type: 'input_note', note: 'FORBIDDEN' },
+  ];
+  for (const part of unreadable) await t.rejects(askWith(part), UNREADABLE, JSON.stringify(part));
+  t.match(await askWith({ type: 'input_file', file: { id: 'file-1' } }), /file-1/, 'a file that only the provider has');
+});
+
+t.test('ai-sdk: text in any part of a user’s message is judged', async (t) => {
+  const askWith = async (part: object) => {
+    const middleware = aiSdk.bulkhead(await openSession('files'));
+    const content = [{ type: 'text', text: 'see file' }, part];
+    const params = { prompt: [{ role: 'user', content }] } as never;
+    const judged = await middleware.transformParams?.({ type: 'generate', params, model: { modelId: 'm' } as never });
+    return JSON.stringify(judged);
+  };
+  const file = { type: 'file', mediaType: 'text/plain' };
+  const judged = [
+    { ...file, data: { type: 'text', text: 'FORBIDDEN' } },
+    { ...file, data: { type: 'data', data: base64('FORBIDDEN') } },
+    { ...file, data: { type: 'url', url: new URL(dataAddress) } },
+  ];
+  for (const part of judged) await t.rejects(askWith(part), VETO, JSON.stringify(part).slice(0, 80));
+  await t.rejects(askWith({ type: 'note', note: 'FORBIDDEN' }), UNREADABLE);
+  const reference = { ...file, data: { type: 'reference', reference: { openai: 'file-1' } } };
+  t.match(await askWith(reference), /file-1/, 'a file that only the provider has');
 });
