@@ -70,6 +70,7 @@ function createServices(introspector: Introspector, bundles: Bundle[]): BuildSer
       }),
     },
     introspect: ({ sourceName, hasFetch }) => introspector.introspect(bundles[0]?.text ?? '', sourceName, hasFetch),
+    loopKey: 'local build',
   };
 }
 

@@ -25,6 +25,8 @@ export interface BuildServices {
   readonly bundler: { bundle(of: CodePackage): Promise<Bundle> };
   readonly blobs: Pick<Blobs, 'put'>;
   introspect(request: IntrospectionRequest): Promise<Introspection>;
+  /** Whose turns of the event loop the build uses, such as the author's account. */
+  readonly loopKey: string;
 }
 /** A finished build whose files are staged but not committed. */
 export interface StagedBuild extends BuiltPackage {
@@ -45,7 +47,7 @@ export async function buildPackage(
   source: PackageSource,
   slug: string,
 ): Promise<StagedBuild> {
-  const of = await readPackage(source, staging);
+  const of = await readPackage(source, staging, services.loopKey);
   const readme = require(of, README);
   require(of, ENTRY);
   const head = readFrontmatter({ path: README, text: await readText(readme) }, manifest);
@@ -82,7 +84,7 @@ export async function buildPackage(
       manifest: head.data,
       code: bundle.text,
       commands: prompts.commands,
-      unusedFiles: await findUnusedFiles(of),
+      unusedFiles: await findUnusedFiles(of, services.loopKey),
     }),
   };
   refuseUnstorable(README, built.manifest);

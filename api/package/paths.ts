@@ -1,5 +1,6 @@
-/** Validates the paths of a package. Pure. */
+/** Validates and sorts the paths of a package. */
 import { describeHiddenCharacter } from '../../sdk/contract/visible-text.ts';
+import { LoopSlices } from '../../service/timing/loop-turns.ts';
 
 /** Maximum depth: deeper trees break tools on some systems. Segments. */
 export const PATH_MAX_DEPTH = 16;
@@ -62,24 +63,38 @@ interface Taken extends PackagePath {
   /** Only because of a path below it. */
   readonly isImplied: boolean;
 }
+interface TakenPath extends Taken {
+  /** Stands for the path in the keys of the paths below it. */
+  readonly number: number;
+}
 
 /**
  * Finds the first conflict between paths: paths that are equal on some file system, or a path that is both file and folder.
  * Folders take part, also those that only the paths below them name.
  *
+ * @param loopKey whose turns of the event loop it uses
  * @returns the later path and the reason, or null
  */
-export function findClash(paths: readonly PackagePath[]): { path: string; fault: string } | null {
-  const taken = new Map<string, Taken>();
+export async function findClash(
+  paths: readonly PackagePath[],
+  loopKey: string,
+): Promise<{ path: string; fault: string } | null> {
+  const taken = new Map<string, TakenPath>();
+  const slices = new LoopSlices(loopKey);
   for (const { path, isFolder } of paths) {
-    const slashes = [...path.matchAll(/\//g)].map(({ index }) => index);
-    const folders = slashes.map((end) => ({ path: path.slice(0, end), isFolder: true, isImplied: true }));
-    for (const one of [...folders, { path, isFolder, isImplied: false }]) {
-      const key = foldCase(one.path);
+    await slices.pauseWhenOver();
+    let [end, parent] = [-1, 0];
+    for (const segment of path.split('/')) {
+      end += 1 + segment.length;
+      const isImplied = end < path.length;
+      const one = { path: path.slice(0, end), isFolder: isFolder || isImplied, isImplied };
+      // Folding whole paths would fold the first folder of each once for every folder below it.
+      const key = `${parent}/${foldCase(segment)}`;
       const other = taken.get(key);
       const fault = other && findFault(one, other);
       if (fault) return { path, fault };
-      if (!other || other.isImplied) taken.set(key, one);
+      parent = other?.number ?? taken.size + 1;
+      if (!other || other.isImplied) taken.set(key, { ...one, number: parent });
     }
   }
   return null;
@@ -98,10 +113,10 @@ function findFault(one: Taken, other: Taken): string | null {
 }
 
 /**
- * Paths with the same folded form are equal on file systems that ignore case or normalize names. Upper case of lower case is
+ * Names with the same folded form are equal on file systems that ignore case or normalize names. Upper case of lower case is
  * Unicode's full folding: `ß` becomes `SS`, and both lower forms of sigma become one.
  */
-const foldCase = (path: string): string => path.normalize('NFD').toLowerCase().toUpperCase().normalize('NFD');
+const foldCase = (name: string): string => name.normalize('NFD').toLowerCase().toUpperCase().normalize('NFD');
 
 /** Returns the single folder that contains every path, with its `/`; empty without one. */
 export function findWrapperFolder(paths: readonly string[]): string {
@@ -112,6 +127,9 @@ export function findWrapperFolder(paths: readonly string[]): string {
   return paths.every((path) => path.startsWith(wrapper)) ? wrapper : '';
 }
 
-/** Compares the UTF-8 bytes of paths; the source hash depends on this order. */
-export const comparePathBytes = (a: { path: string }, b: { path: string }): number =>
-  Buffer.compare(Buffer.from(a.path), Buffer.from(b.path));
+/** Sorts files by the UTF-8 bytes of their paths; the source hash depends on this order. */
+export function sortByPathBytes<File extends { readonly path: string }>(files: readonly File[]): File[] {
+  // Encoding in each comparison would encode each path more than ten times.
+  const encoded = files.map((file) => ({ file, bytes: Buffer.from(file.path) }));
+  return encoded.sort((a, b) => Buffer.compare(a.bytes, b.bytes)).map(({ file }) => file);
+}

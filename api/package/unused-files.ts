@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { posix } from 'node:path';
 import { closest, distance } from 'fastest-levenshtein';
+import { LoopSlices } from '../../service/timing/loop-turns.ts';
 import { ENTRY } from './bundle.ts';
 import { findModule, isCode } from './bundle-modules.ts';
 import type { Package } from './package-files.ts';
@@ -18,15 +19,23 @@ const COMPANION =
 /** A string with a relative path. Finds more than imports, which only spares a warning. */
 const RELATIVE = /['"](\.{1,2}\/[^'"\n]*)['"]/g;
 
-/** Returns one sentence per kind of unused file. */
-export async function findUnusedFiles(of: Package): Promise<string[]> {
+/**
+ * Returns one sentence per kind of unused file.
+ *
+ * @param loopKey whose turns of the event loop it uses
+ */
+export async function findUnusedFiles(of: Package, loopKey: string): Promise<string[]> {
   const imported = await findImported(of);
-  const unused = of.files.map(({ path }) => path).filter((path) => !imported.has(path) && !isUsed(path));
-  const [beside, companions] = [new Map<string, string[]>(), new Set<string>()];
-  for (const path of unused) {
-    if (COMPANION.test(posix.basename(path)) && !isHidden(path)) companions.add(path);
+  const beside = new Map<string, string[]>();
+  const slices = new LoopSlices(loopKey);
+  for (const { path } of of.files) {
+    await slices.pauseWhenOver();
+    const isCompanion = COMPANION.test(posix.basename(path)) && !isHidden(path);
+    if (isCompanion || imported.has(path) || isUsed(path)) continue;
     const kind = describeUse(path);
-    if (!companions.has(path)) beside.set(kind, [...(beside.get(kind) ?? []), path]);
+    const paths = beside.get(kind);
+    if (paths) paths.push(path);
+    else beside.set(kind, [path]);
   }
   return [...beside].map(([kind, paths]) => `${listPaths(paths)} ${kind}`);
 }

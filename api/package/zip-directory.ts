@@ -2,6 +2,7 @@
 import type { FileHandle } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
 import type { Problem } from '../../sdk/contract/errors.ts';
+import { LoopSlices } from '../../service/timing/loop-turns.ts';
 import { invalidAt, invalidPackage } from './invalid-package.ts';
 import { escapePath } from './package-files.ts';
 import { validatePath } from './paths.ts';
@@ -42,12 +43,17 @@ export interface CentralEntry {
   readonly headerStart: number;
 }
 
-/** @throws Problem `invalid_package` that names the entry */
-export async function readDirectory(file: FileHandle, place: DirectoryPlace): Promise<CentralEntry[]> {
+/**
+ * @param loopKey whose turns of the event loop it uses
+ * @throws Problem `invalid_package` that names the entry
+ */
+export async function readDirectory(file: FileHandle, place: DirectoryPlace, loopKey: string): Promise<CentralEntry[]> {
   const bytes = await readAt(file, place.start, place.end - place.start);
   const entries: CentralEntry[] = [];
+  const slices = new LoopSlices(loopKey);
   let at = 0;
   while (entries.length < place.entries) {
+    await slices.pauseWhenOver();
     const head = bytes.subarray(at, at + CENTRAL_BYTES);
     if (head.length < CENTRAL_BYTES || head.readUInt32LE(0) !== CENTRAL)
       throw invalidPackage(`The directory of the zip holds ${entries.length} entries; it counts ${place.entries}.`);

@@ -27,20 +27,21 @@ export const RATIO_FLOOR_BYTES = MIB;
  * Unpacks a zip into a staging directory, without its wrapper folder and system files.
  *
  * @param path of the uploaded file
+ * @param loopKey whose turns of the event loop it uses
  * @throws Problem `invalid_package` that names the entry
  */
-export async function readZip(path: string, staging: Staging): Promise<PackageFile[]> {
+export async function readZip(path: string, staging: Staging, loopKey: string): Promise<PackageFile[]> {
   const file = await open(path, 'r');
   try {
     const { size } = await file.stat();
     const place = await findDirectory(file, size);
     if (place.entries > FILES_MAX)
       throw invalidPackage(`The zip has ${place.entries} entries; the maximum is ${FILES_MAX}.`);
-    const described = await readDirectory(file, place);
+    const described = await readDirectory(file, place, loopKey);
     requireModestSize(described, size);
     const entries = await locateEntries(file, described, place.start);
     if (entries.length === 0 && place.start > 0) throw invalidPackage('The zip holds bytes, but no entries.');
-    return await unpack(file, entries, staging);
+    return await unpack(file, entries, staging, loopKey);
   } finally {
     await file.close();
   }
@@ -59,8 +60,16 @@ function requireModestSize(entries: readonly CentralEntry[], archiveBytes: numbe
     throw invalidPackage(`The zip would unpack to ${total} bytes, over ${RATIO_MAX} times its size.`);
 }
 
-async function unpack(file: FileHandle, entries: readonly Entry[], staging: Staging): Promise<PackageFile[]> {
-  const clash = findClash(entries.map(({ name, isFolder }) => ({ path: name, isFolder })));
+async function unpack(
+  file: FileHandle,
+  entries: readonly Entry[],
+  staging: Staging,
+  loopKey: string,
+): Promise<PackageFile[]> {
+  const clash = await findClash(
+    entries.map(({ name, isFolder }) => ({ path: name, isFolder })),
+    loopKey,
+  );
   if (clash) throw invalidEntry(clash.path, clash.fault);
   const kept = entries.filter(({ name }) => !isSystemFile(name));
   const wrapper = findWrapperFolder(kept.map(({ name, isFolder }) => (isFolder ? `${name}/` : name)));

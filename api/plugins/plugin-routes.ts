@@ -74,7 +74,7 @@ const shapes = {
   },
 } satisfies Record<string, FastifySchema>;
 
-/** @param uploads limits concurrent zip uploads; file lists are limited by the bundler's queue */
+/** @param uploads limits concurrent zip uploads; the memory for bodies limits concurrent file lists */
 export function pluginRoutes(services: Services, uploads: PlaceLimiter): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Authoring');

@@ -90,6 +90,7 @@ export async function withBuild<T>(
     },
     bundler: { bundle: (of) => bundler.bundle(of, accountId) },
     introspect: (request) => services.introspect({ ...request, accountId }),
+    loopKey: accountId,
   };
   const built = await buildOrRefuse(() => buildPackage(forAccount, staging, source, slug));
   await addBlobBytes(services.pool, accountId, built.sizeBytes);

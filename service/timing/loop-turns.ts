@@ -40,6 +40,27 @@ function rest(): void {
   if (isRunning) setTimeout(scheduleNext, performance.now() - startedAt);
 }
 
+/** Short beside the time in which a request is answered, long beside a turn of the loop. Milliseconds. */
+const SLICE_MS = 5;
+
+/** Divides work on many items into slices, each in a turn of the loop. */
+export class LoopSlices {
+  readonly #key: string;
+  #endsAt = performance.now() + SLICE_MS;
+
+  /** @param key whose work it is, as for `waitForLoopTurn` */
+  constructor(key: string) {
+    this.#key = key;
+  }
+
+  /** For the time between two items: resolves at once, or when the loop has time for the next slice. */
+  async pauseWhenOver(): Promise<void> {
+    if (performance.now() < this.#endsAt) return;
+    await waitForLoopTurn(this.#key);
+    this.#endsAt = performance.now() + SLICE_MS;
+  }
+}
+
 const beginning = new TurnQueue<() => void>();
 let begun = 0;
 let isCounting = false;

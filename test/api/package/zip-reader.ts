@@ -29,7 +29,7 @@ export async function openZipReader(test: Teardown): Promise<ZipReader> {
     await using staging = await blobs.stage();
     const path = staging.scratch();
     await writeFile(path, zip);
-    return await readPackage({ kind: 'zip', path }, staging).catch((error: unknown) => {
+    return await readPackage({ kind: 'zip', path }, staging, 'ann').catch((error: unknown) => {
       if (error instanceof Problem) return error;
       throw error;
     });

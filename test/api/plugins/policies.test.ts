@@ -129,9 +129,12 @@ t.test('paths', async (t) => {
 
 t.test('paths that are one path on some file system', async (t) => {
   const clash = (...paths: string[]) =>
-    findClash(paths.map((path) => ({ path: path.replace(/\/$/, ''), isFolder: path.endsWith('/') })));
+    findClash(
+      paths.map((path) => ({ path: path.replace(/\/$/, ''), isFolder: path.endsWith('/') })),
+      'ann',
+    );
   const good = [['a', 'b/a', 'c'], ['b/', 'b/a'], ['b/a', 'b/'], ['b/c/', 'b/', 'b/a', 'b/c/d'], ['ı', 'j'], []];
-  for (const paths of good) t.equal(clash(...paths), null, paths.join());
+  for (const paths of good) t.equal(await clash(...paths), null, paths.join());
   const letterCase = /the same as “.+” where letter case does not count/;
   const wrong: [paths: string[], says: RegExp][] = [
     [['a/b', 'A'], letterCase],
@@ -149,5 +152,5 @@ t.test('paths that are one path on some file system', async (t) => {
     [['a', 'a/b'], /below “a”, which is a file/],
     [['a/b', 'a'], /both a file and a folder/],
   ];
-  for (const [paths, says] of wrong) t.match(clash(...paths)?.fault, says, paths.join());
+  for (const [paths, says] of wrong) t.match((await clash(...paths))?.fault, says, paths.join());
 });
