@@ -1,7 +1,7 @@
 /** Full names, by which sessions and models call the tools, commands, providers and skills of plugins. */
 
 /** Model APIs refuse a request with a tool whose name is longer or has other characters than these. */
-const TOOL_NAME_MAX_CHARS = 64;
+export const TOOL_NAME_MAX_CHARS = 64;
 const TOOL_NAME = /^[a-zA-Z0-9_-]*$/;
 
 /** The groups of the host's own tools: `todo` for `todo__create`. No plugin can have such a slug. */

@@ -1,10 +1,10 @@
 /** The tools of a session: those of the account's plugins, the host's own, and its runtime's. Lists, finds and calls them. */
 import { randomUUIDv7 } from 'node:crypto';
 import { closest } from 'fastest-levenshtein';
-import { listRuntimeTools } from '../../db/sessions/runtime-tools.ts';
+import { listRuntimeTools, type RuntimeTool } from '../../db/sessions/runtime-tools.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { formatFullName } from '../../sdk/contract/full-names.ts';
+import { formatFullName, TOOL_NAME_MAX_CHARS } from '../../sdk/contract/full-names.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
 import { callSurface, toProblem } from '../calls/surface-call.ts';
 import type { AccountPlugins, ToolRef } from '../children/account-plugins-cache.ts';
@@ -13,6 +13,9 @@ import type { HostTool } from '../host-tools/host-tool.ts';
 import { callBetweenHooks, type JudgedResult, type ToolCall } from './judged-call.ts';
 import type { SessionServices } from './session-services.ts';
 import { failedTool, readToolResult } from './tool-results.ts';
+
+/** Each name that a wrong one is compared with takes a microsecond of the event loop; an account may have 12,800 tools. */
+const COMPARED_NAMES_MAX = 1_000;
 
 export interface ToolItem {
   readonly name: string;
@@ -42,12 +45,16 @@ export const listTools = (accountPlugins: AccountPlugins): ToolItem[] =>
 
 /** Lists what a session offers: the tools of plugins, then the host's own, then the runtime's. */
 export async function listSessionTools(services: SessionServices, session: Session): Promise<ToolItem[]> {
-  const own = session.hasTools ? await listRuntimeTools(services.pool, session.id) : [];
+  const own = await listOwnTools(services, session);
   return [
     ...(await listPerformedTools(services, session)),
     ...own.map((tool): ToolItem => ({ ...tool, installationId: null, slug: '', performedBy: 'runtime' })),
   ];
 }
+
+/** The tools that the runtime of a session performs itself. */
+const listOwnTools = async ({ pool }: SessionServices, session: Session): Promise<readonly RuntimeTool[]> =>
+  session.hasTools ? await listRuntimeTools(pool, session.id) : [];
 
 /** The tools of a session that need no runtime: of plugins, then the host's own. */
 async function listPerformedTools({ pluginsCache }: SessionServices, session: Session): Promise<ToolItem[]> {
@@ -69,13 +76,24 @@ export function listOfferedTools(accountPlugins: AccountPlugins, session: Sessio
 export async function findTool(services: SessionServices, session: Session, name: string): Promise<FoundTool> {
   const own = findHostTool(session, name);
   if (own) return { kind: 'host', tool: own };
-  const found = (await services.pluginsCache.get(session.accountId)).tools.get(name);
+  const { tools } = await services.pluginsCache.get(session.accountId);
+  const found = tools.get(name);
   if (found) return { kind: 'plugin', tool: found };
-  const tools = await listSessionTools(services, session);
-  if (tools.some((tool) => tool.name === name)) return { kind: 'runtime', tool: { name } };
-  const names = tools.map((tool) => tool.name);
-  const hint = names.length > 0 ? ` Did you mean ${closest(name.slice(0, 200), names)}?` : '';
+  const others = [...(await listOwnTools(services, session)), ...listHostTools(session)].map((tool) => tool.name);
+  // The host's own tools were looked up above.
+  if (others.includes(name)) return { kind: 'runtime', tool: { name } };
+  const nearest = findNearestName(name, [...others, ...tools.keys()]);
+  const hint = nearest === null ? '' : ` Did you mean ${nearest}?`;
   throw new Problem('not_found', `No tool has this name.${hint}`);
+}
+
+/** Compares a wrong name first with those of the plugin that it names. Null: there are no names. */
+function findNearestName(wrong: string, names: readonly string[]): string | null {
+  const wanted = wrong.slice(0, TOOL_NAME_MAX_CHARS);
+  const [slug = ''] = wanted.split('__');
+  const ofPlugin = names.filter((name) => name.startsWith(`${slug}__`));
+  const compared = [...ofPlugin, ...names].slice(0, COMPARED_NAMES_MAX);
+  return compared.length > 0 ? closest(wanted, compared) : null;
 }
 
 /** Whether a call that a crash interrupted may be made again: it has its effect once. A runtime's was not handed over yet. */
