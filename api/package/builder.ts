@@ -17,7 +17,7 @@ import { findUnusedFiles } from './unused-files.ts';
 import { findWarnings } from './warnings.ts';
 
 const README = 'readme.md';
-/** Estimated size of a file's row, so that empty files count. */
+/** Estimated size of a file's row without its path, so that empty files count. */
 const FILE_ROW_BYTES = 300;
 
 /** The services that a build needs; the author's command line provides its own. */
@@ -71,7 +71,7 @@ export async function buildPackage(
       of.sizeBytes +
       stored.sizeBytes +
       sourceMap.sizeBytes +
-      of.files.length * FILE_ROW_BYTES +
+      countRowBytes(of) +
       Buffer.byteLength(JSON.stringify([discovered, found])),
     manifest: head.data,
     readme: head.body,
@@ -91,6 +91,10 @@ export async function buildPackage(
   refuseUnstorable(ENTRY, [discovered, found]);
   return built;
 }
+
+/** The table of files holds each path twice: in the row, and in the primary key. */
+const countRowBytes = ({ files }: Package): number =>
+  files.reduce((sum, { path }) => sum + FILE_ROW_BYTES + 2 * Buffer.byteLength(path), 0);
 
 const declaresHosts = ({ capabilities }: Manifest): boolean =>
   capabilities.some((capability) => capability.startsWith('host.http:'));

@@ -206,8 +206,13 @@ export async function markYanked(tx: ClientBase, id: string): Promise<void> {
   ]);
 }
 
+/** The owner's list still shows yanked versions, so the values keep the shapes of `Manifest` and `Discovered`. */
+const EMPTY_TEXTS = `readme = '', registrations = '{}',
+  manifest = manifest || '{"capabilities": [], "settings": {}, "secrets": {}}', discovered =
+  '{"commands": [], "skills": [], "middleware": [], "lifecycle": [], "tools": [], "providers": [], "channel": null}'`;
+
 /**
- * Gives up the files, bundles and source maps of yanked versions that no installation uses. The rows stay, because a
+ * Gives up the files, bundles, source maps and texts of yanked versions that no installation uses. The rows stay, because a
  * version number is never reusable.
  *
  * @param pluginId null: all plugins
@@ -222,7 +227,7 @@ export async function releaseYankedVersions(tx: ClientBase | Pool, pluginId: str
           AND NOT ${isUsedAs('pending_version_id')} AND NOT ${isUsedAs('target_version_id')}
           AND NOT ${isUsedAs('previous_version_id')}),
      emptied AS (DELETE FROM version_files WHERE version_id IN (SELECT id FROM unused))
-     UPDATE versions SET stored_bytes = 0 WHERE id IN (SELECT id FROM unused)`,
+     UPDATE versions SET stored_bytes = 0, ${EMPTY_TEXTS} WHERE id IN (SELECT id FROM unused)`,
     [pluginId],
   );
 }

@@ -1,6 +1,7 @@
 /** Versions, listings and installations over time: who moves, who is asked, and what cannot be undone. */
 import t from 'tap';
 import { readNewestVersions } from '../../../api/plugins/newest-versions.ts';
+import { releaseYankedVersions } from '../../../db/catalog/versions.ts';
 import { amount } from '../../runner/soak.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL } from '../package/packages.ts';
@@ -100,6 +101,55 @@ t.test('consent applies only to the version that was shown', async (t) => {
   t.equal((await ann.post(`${installation.path}/accept-update`, { versionId: plugin.ids['1.2.0'] })).status, 404);
   t.match((await accept(plugin.ids['1.2.0'])).body, { currentSemVer: '1.2.0', pendingUpdate: null });
   t.equal((await accept(plugin.ids['1.2.0'])).body.code, 'not_pending');
+});
+
+t.test('a yanked version takes no more than its row once no installation uses it', async (t) => {
+  const tool = "tools.add = { description: 'd'.repeat(4_000), parameters: {}, handler: () => 1 };";
+  const large = {
+    'readme.md': `---\nname: A\ndescription: B\nsettings:\n  a:\n    description: ${'s'.repeat(900)}\n---\n${'r'.repeat(20_000)}`,
+    'index.ts': `${INDEX}${tool}`,
+  };
+  const plugin = await listed(['1.0.0'], ['1.1.0', large]);
+  const pinned = await installs(ben, plugin.slug, { versionPolicy: 'Pinned', pinnedVersionId: plugin.ids['1.1.0'] });
+  const readBytes = async (): Promise<number> => {
+    const { rows } = await api.pool.query('SELECT octet_length(v::text) AS bytes FROM versions v WHERE id = $1', [
+      plugin.ids['1.1.0'],
+    ]);
+    return rows[0].bytes;
+  };
+  const before = await readBytes();
+  t.ok(before > 20_000 + 2 * 4_000 + 900, 'the readme, the tool as offered and as registered, and the setting');
+  await plugin.yank('1.1.0');
+  t.ok((await readBytes()) >= before, 'the installation that pinned it reads all of it');
+  t.equal((await ben.patch(pinned.path, { pinnedVersionId: plugin.ids['1.0.0'] })).status, 200);
+  await api.pool.query('UPDATE installations SET previous_version_id = NULL WHERE id = $1', [pinned.id]);
+  await releaseYankedVersions(api.pool, null);
+  t.ok((await readBytes()) < 1_500, `${await readBytes()} bytes are left`);
+  const { versions } = (await ann.get(`/plugins/${plugin.id}`)).body;
+  t.match(versions[0], {
+    semVer: '1.1.0',
+    status: 'yanked',
+    capabilities: [],
+    discovered: { tools: [], channel: null },
+  });
+  t.equal((await ann.get(`/plugins/${plugin.id}/versions/${plugin.ids['1.1.0']}/files`)).status, 410);
+  await plugin.publish('1.2.0', large);
+});
+
+t.test('the path of a file counts for the quota, as often as the database holds it', async (t) => {
+  const folder = `assets/${'p'.repeat(250)}`;
+  const plugin = await listed(
+    ['1.0.0', { ...MINIMAL, 'assets/a': '' }],
+    ['1.1.0', { ...MINIMAL, [`${folder}/${'q'.repeat(250)}/a`]: '' }],
+  );
+  const countBytes = async (semVer: string): Promise<number> => {
+    const { rows } = await api.pool.query('SELECT stored_bytes FROM versions WHERE id = $1', [plugin.ids[semVer]]);
+    return Number(rows[0].stored_bytes);
+  };
+  t.equal(
+    (await countBytes('1.1.0')) - (await countBytes('1.0.0')),
+    2 * (`${folder}/${'q'.repeat(250)}/a`.length - 'assets/a'.length),
+  );
 });
 
 t.test('a yank moves followers back, drops questions, and spares the pinned', async (t) => {
