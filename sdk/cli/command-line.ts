@@ -1,7 +1,7 @@
 /**
  * `bulkhead`, the command line for plugin authors.
  *
- * Each file in `commands/` exports one `Command`; help, `--json`, completion and docs are derived from it. Errors of
+ * The files in `commands/` export each `Command`; help, `--json`, completion and docs are derived from it. Errors of
  * commands become one message on standard error and an exit code here.
  */
 import { Command as Commander, CommanderError, Option as CommanderOption } from 'commander';

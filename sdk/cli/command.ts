@@ -1,4 +1,4 @@
-/** The interface of a `bulkhead` command. Each file in `commands/` exports one; `command-list.ts` lists them. */
+/** The interface of a `bulkhead` command. The files in `commands/` export them; `command-list.ts` lists them. */
 import type { Context } from './context.ts';
 
 interface Argument {

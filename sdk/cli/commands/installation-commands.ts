@@ -1,0 +1,38 @@
+/** `bulkhead pause`, `resume` and `restart`: change whether an installation runs. */
+import type { Command } from '../command.ts';
+import { requireInstallation } from '../lookup.ts';
+import type { Installation } from '../rest-types.ts';
+import { toOneLine } from '../terminal-text.ts';
+
+/** @param describe the line that is printed after success */
+const createCommand = (name: string, summary: string, describe: (changed: Installation) => string): Command => ({
+  name,
+  summary,
+  args: [{ name: '<slug>', doc: 'slug of the plugin' }],
+  async run(context, args) {
+    const rest = await context.getRest();
+    const { id } = await requireInstallation(rest, args.positional[0] ?? '');
+    const changed = await rest.post<Installation>(`/installations/${id}/${name}`);
+    context.output.printLine(describe(changed));
+    return changed;
+  },
+});
+
+export const pause = createCommand(
+  'pause',
+  'Stop an installation until you resume it',
+  ({ slug }) => `${slug} is paused. Its webhook requests and events wait: bulkhead resume ${slug}`,
+);
+
+export const resume = createCommand(
+  'resume',
+  'Let a paused installation run again',
+  ({ slug, condition: { state, cause } }) =>
+    `${slug}: ${state.replaceAll('_', ' ')}${cause === null ? '' : `: ${toOneLine(cause)}`}`,
+);
+
+export const restart = createCommand(
+  'restart',
+  'Restart an installation, also one that has failed too often',
+  ({ slug }) => `${slug} stops after its running calls. The next call starts it again.`,
+);
