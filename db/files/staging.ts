@@ -1,6 +1,6 @@
 /** Files that are not blobs yet: in a directory of DATA_DIR for each publish, which ends with it. */
 import { createHash, randomUUID } from 'node:crypto';
-import { type FileHandle, mkdir, open, readdir, rm, stat } from 'node:fs/promises';
+import { mkdir, open, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
 export interface BlobName {
@@ -56,7 +56,7 @@ async function stageFile(path: string, source: AsyncIterable<Uint8Array> | Itera
     for await (const chunk of source) {
       hash.update(chunk);
       sizeBytes += chunk.byteLength;
-      await writeAll(file, chunk);
+      await file.appendFile(chunk);
     }
   } catch (error) {
     await rm(path, { force: true });
@@ -65,10 +65,6 @@ async function stageFile(path: string, source: AsyncIterable<Uint8Array> | Itera
     await file.close();
   }
   return { stagedAt: path, sha256: hash.digest('hex'), sizeBytes };
-}
-
-async function writeAll(file: FileHandle, chunk: Uint8Array): Promise<void> {
-  for (let done = 0; done < chunk.byteLength; ) done += (await file.write(chunk, done)).bytesWritten;
 }
 
 async function sweepStaging(stagingRoot: string, before: number): Promise<number> {
