@@ -1,6 +1,6 @@
 /** Media files of an account. A row refers to a blob and exists while at least one installation or session holds it. */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { BlobName } from '../files/staging.ts';
 import { inTransaction, type Transaction, takeNamedLock, type WritingPool } from '../postgres/pool.ts';
@@ -29,8 +29,7 @@ interface NewMedia extends BlobName {
 const COLUMNS = `id, sha256, media_type AS "mediaType", name, size_bytes::int AS "sizeBytes"`;
 
 /** Equal bytes have the same id within an account, and another id in every other account. */
-const createMediaId = (accountId: string, sha256: string): string =>
-  createHash('sha256').update(`media\n${accountId}\n${sha256}`).digest('hex');
+const createMediaId = (accountId: string, sha256: string): string => hash('sha256', `media\n${accountId}\n${sha256}`);
 /** Serializes the writes of an account, which count quota and holders. */
 const lockMedia = (tx: Transaction, accountId: string): Promise<void> => takeNamedLock(tx, `media:${accountId}`);
 

@@ -1,5 +1,5 @@
 /** Signs requests to S3 and compatible services: AWS Signature Version 4, with the hash of the body. */
-import { createHash, createHmac } from 'node:crypto';
+import { createHmac, hash } from 'node:crypto';
 
 export interface Credentials {
   readonly accessKeyId: string;
@@ -42,7 +42,7 @@ export function signRequest(
 ): Record<string, string> {
   const time = now.toISOString().replaceAll(/[-:]|\.\d+/g, '');
   const scope = [time.slice(0, 8), region, SERVICE, 'aws4_request'];
-  const hashed = hash(body);
+  const hashed = hash('sha256', body);
   const signed: Record<string, string> = {
     ...headers,
     host: url.host,
@@ -53,7 +53,7 @@ export function signRequest(
   const names = Object.keys(signed).sort();
   const lines = names.map((name) => `${name}:${signed[name]?.trim()}\n`).join('');
   const canonical = [method, url.pathname, '', lines, names.join(';'), hashed].join('\n');
-  const toSign = [ALGORITHM, time, scope.join('/'), hash(canonical)].join('\n');
+  const toSign = [ALGORITHM, time, scope.join('/'), hash('sha256', canonical)].join('\n');
   const key = scope.reduce<string | Buffer>((secret, part) => hmac(secret, part), `AWS4${secretAccessKey}`);
   const signature = hmac(key, toSign).toString('hex');
   const { host: _, ...sent } = signed;
@@ -61,5 +61,4 @@ export function signRequest(
   return { ...sent, authorization };
 }
 
-const hash = (content: string | Uint8Array): string => createHash('sha256').update(content).digest('hex');
 const hmac = (key: string | Buffer, text: string): Buffer => createHmac('sha256', key).update(text).digest();

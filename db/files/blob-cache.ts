@@ -2,7 +2,7 @@
  * Copies of blobs that are stored elsewhere, as files named by their hash. Bounded, and safe for several processes: a copy
  * is checked at each read, and any copy may vanish at any time.
  */
-import { createHash, randomUUID } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
@@ -63,7 +63,7 @@ export async function openBlobCache(folder: string, maxBytes: number): Promise<B
   };
 }
 
-export const hashBytes = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
+export const hashBytes = (bytes: Uint8Array): string => hash('sha256', bytes);
 
 /** Removes what is beyond the limit, longest unused first. */
 async function trim(folder: string, maxBytes: number): Promise<void> {

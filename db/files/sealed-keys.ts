@@ -1,5 +1,5 @@
 /** Keys as rows, each sealed under the key of the cluster, which is never stored with them. */
-import { createHash, createHmac } from 'node:crypto';
+import { createHmac, hash } from 'node:crypto';
 import type { Pool } from 'pg';
 import { inTransaction } from '../postgres/pool.ts';
 import { changeRows, listRows, type Queryable } from '../postgres/rows.ts';
@@ -18,9 +18,7 @@ const FINGERPRINT_CHARS = 16;
 const fingerprintClusterKey = (key: Buffer): string =>
   createHmac('sha256', key).update('bulkhead cluster key').digest('hex').slice(0, FINGERPRINT_CHARS);
 export const fingerprintKey = (purpose: KeyPurpose, key: Buffer): string =>
-  createHash('sha256')
-    .update(purpose === 'secrets' ? key : Buffer.from(JSON.parse(key.toString('utf8')).x, 'base64url'))
-    .digest('hex');
+  hash('sha256', purpose === 'secrets' ? key : Buffer.from(JSON.parse(key.toString('utf8')).x, 'base64url'));
 
 /** @param key 32 bytes */
 export function openSealedKeys(db: Queryable, key: Buffer): KeyStore {

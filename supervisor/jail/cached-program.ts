@@ -3,7 +3,7 @@
  * nothing that a start needs. V8 checks version, flags and source, and compiles as usual if any of them differs.
  */
 import { spawn } from 'node:child_process';
-import { createHash, randomUUID } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { getCompileCacheDir } from 'node:module';
 import { join } from 'node:path';
@@ -53,7 +53,7 @@ export async function cacheProgram(program: string): Promise<Buffer | null> {
   // A character outside of latin1 would be lost.
   if (text.toString('latin1') !== source) return null;
   const cache = getCompileCacheDir();
-  const recipe = hash([process.version, ...FLAGS, MAKE_CACHE, source].join('\0')).toString('hex');
+  const recipe = hash('sha256', [process.version, ...FLAGS, MAKE_CACHE, source].join('\0'));
   const folder = cache === undefined ? null : join(cache, 'child-programs');
   const kept = folder === null ? null : await readKept(join(folder, recipe));
   if (kept !== null) return kept;
@@ -65,8 +65,6 @@ export async function cacheProgram(program: string): Promise<Buffer | null> {
   if (folder !== null) await keep(folder, recipe, made);
   return made;
 }
-
-const hash = (content: string | Uint8Array): Buffer => createHash('sha256').update(content).digest();
 
 async function makeCache(source: Buffer): Promise<Buffer | null> {
   try {
@@ -93,7 +91,7 @@ async function readKept(file: string): Promise<Buffer | null> {
   try {
     const kept = await readFile(file);
     const content = kept.subarray(HASH_BYTES);
-    return hash(content).equals(kept.subarray(0, HASH_BYTES)) ? content : null;
+    return hash('sha256', content, 'buffer').equals(kept.subarray(0, HASH_BYTES)) ? content : null;
   } catch {
     return null;
   }
@@ -104,7 +102,7 @@ async function keep(folder: string, name: string, content: Buffer): Promise<void
   const whole = join(folder, `${name}.${randomUUID()}`);
   try {
     await mkdir(folder, { recursive: true });
-    await writeFile(whole, Buffer.concat([hash(content), content]));
+    await writeFile(whole, Buffer.concat([hash('sha256', content, 'buffer'), content]));
     await rename(whole, join(folder, name));
   } catch {
     // The folder may be read-only: the next process makes it again.

@@ -2,7 +2,7 @@
  * Kills jails that were left half built. If a supervisor is killed while bubblewrap builds a jail, the inner bubblewrap waits
  * forever, because it has not yet set its parent-death signal. It contains no plugin code.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 
@@ -16,8 +16,7 @@ export function jailMark(directory: string): string[] {
   return ['--setenv', MARK, hashDirectory(directory), '--unsetenv', MARK];
 }
 
-const hashDirectory = (directory: string): string =>
-  createHash('sha256').update(resolve(directory)).digest('hex').slice(0, MARK_CHARS);
+const hashDirectory = (directory: string): string => hash('sha256', resolve(directory)).slice(0, MARK_CHARS);
 
 /** Kills the half-built jails of killed supervisors of this directory. @returns how many there were */
 export function sweepStuckJails(directory: string): number {
