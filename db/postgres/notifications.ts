@@ -39,14 +39,26 @@ const notifySql =
   (query: string): string =>
     `SELECT pg_notify('${channel}', ${text}) FROM (${query}) AS written`;
 
-/** Subscribes to notifications of an id and its account, of which only the owner of the account takes notice. */
-const subscribeToOwned =
+const notifyInstallationsWhere =
+  (column: 'id' | 'plugin_id' | 'account_id') =>
+  async (tx: Queryable, id: string): Promise<void> =>
+    void (await tx.query(`SELECT pg_notify($1, account_id || ' ' || id) FROM installations WHERE ${column} = $2`, [
+      INSTALLATIONS,
+      id,
+    ]));
+
+/** Subscribes to notifications of an id and its account. The channel determines which of the two comes first. */
+const subscribeToPairs =
   (channel: string) =>
-  (listener: Listener, onNotification: (id: string, accountId: string) => void): Promise<Subscription> =>
-    subscribeTo(channel)(listener, (payload) => {
-      const [id = '', accountId = ''] = payload.split(' ');
-      onNotification(id, accountId);
-    });
+  (listener: Listener, onPair: (first: string, second: string) => void, onEverything?: () => void) =>
+    subscribeTo(channel)(
+      listener,
+      (payload) => {
+        const [first = '', second = ''] = payload.split(' ');
+        onPair(first, second);
+      },
+      onEverything,
+    );
 
 /** Notifies every process that the rights or tokens of an account changed. */
 export const notifyAccountChanged = notify(ACCOUNTS);
@@ -58,45 +70,27 @@ export const subscribeToAccounts = subscribeTo(ACCOUNTS);
  *
  * @param tx the transaction that changes the installation
  */
-export async function notifyInstallationChanged(tx: Queryable, installationId: string): Promise<void> {
-  await tx.query(`SELECT pg_notify($1, account_id || ' ' || id) FROM installations WHERE id = $2`, [
-    INSTALLATIONS,
-    installationId,
-  ]);
-}
-
+export const notifyInstallationChanged = notifyInstallationsWhere('id');
 /** Notifies supervisors of every installation of a plugin: after a publish, a yank or a block. */
-export async function notifyPluginChanged(tx: Queryable, pluginId: string): Promise<void> {
-  await tx.query(`SELECT pg_notify($1, account_id || ' ' || id) FROM installations WHERE plugin_id = $2`, [
-    INSTALLATIONS,
-    pluginId,
-  ]);
-}
-
+export const notifyPluginChanged = notifyInstallationsWhere('plugin_id');
 /** Notifies supervisors of every installation of an account: after a suspension or its end. */
-export async function notifyInstallationsOfAccount(tx: Queryable, accountId: string): Promise<void> {
-  await tx.query(`SELECT pg_notify($1, account_id || ' ' || id) FROM installations WHERE account_id = $2`, [
-    INSTALLATIONS,
-    accountId,
-  ]);
-}
+export const notifyInstallationsOfAccount = notifyInstallationsWhere('account_id');
 
 interface InstallationChange {
   readonly accountId: string;
   readonly installationId: string;
 }
 
-export function subscribeToInstallations(
+export const subscribeToInstallations = (
   listener: Listener,
   onChange: (change: InstallationChange) => void,
   onEverything: () => void,
-): Promise<Subscription> {
-  const onNotification = (payload: string) => {
-    const [accountId = '', installationId = ''] = payload.split(' ');
-    onChange({ accountId, installationId });
-  };
-  return subscribeTo(INSTALLATIONS)(listener, onNotification, onEverything);
-}
+): Promise<Subscription> =>
+  subscribeToPairs(INSTALLATIONS)(
+    listener,
+    (accountId, installationId) => onChange({ accountId, installationId }),
+    onEverything,
+  );
 
 /** Asks supervisors to stop an installation's child. The next call or event starts a new one. */
 export const notifyRestartRequested = notify(RESTARTS);
@@ -156,8 +150,8 @@ export const subscribeToAddresses = subscribeTo(ADDRESSES);
 
 /** Notifies the owner of an account that an API process requests a handshake. `query` selects `id` and `account_id`. */
 export const notifyHandshakeRequestedSql = notifySql(HANDSHAKE_REQUESTS, `id || ' ' || account_id`);
-/** A request that is missed during a reconnect is lost: its vendor no longer waits. */
-export const subscribeToHandshakeRequests = subscribeToOwned(HANDSHAKE_REQUESTS);
+/** Passes the id first. A request that is missed during a reconnect is lost: its vendor no longer waits. */
+export const subscribeToHandshakeRequests = subscribeToPairs(HANDSHAKE_REQUESTS);
 
 /** Notifies the API process that waits for a handshake. */
 export const notifyHandshakeAnsweredSql = notifySql(HANDSHAKE_ANSWERS, 'id');
