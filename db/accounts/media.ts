@@ -120,13 +120,11 @@ export function releaseMedia(
 }
 
 /** Removes an installation as a holder of all its files. */
-export async function releaseMediaOfInstallation(tx: Transaction, installationId: string): Promise<void> {
-  const owner = await tx.query<{ accountId: string }>(
-    'SELECT account_id AS "accountId" FROM installations WHERE id = $1',
-    [installationId],
-  );
-  if (!owner.rows[0]) return;
-  await lockMedia(tx, owner.rows[0].accountId);
+export async function releaseMediaOfInstallation(
+  tx: Transaction,
+  { accountId, installationId }: { readonly accountId: string; readonly installationId: string },
+): Promise<void> {
+  await lockMedia(tx, accountId);
   await tx.query(
     `WITH dropped AS (DELETE FROM media_holders WHERE installation_id = $1 RETURNING media_id)
      DELETE FROM media m WHERE id IN (SELECT media_id FROM dropped)

@@ -1,5 +1,6 @@
 /** Actions of operators on authors and plugins. Each is recorded with the operator's name. */
 import type { Pool } from 'pg';
+import { countInstallations } from '../installations/installations.ts';
 import { notifyAccountChanged, notifyInstallationsOfAccount, notifyPluginChanged } from '../postgres/notifications.ts';
 import { inTransaction, type Transaction } from '../postgres/pool.ts';
 import { findRow } from '../postgres/rows.ts';
@@ -105,13 +106,6 @@ export function changeBlock(
     if (id === undefined) return null;
     await recordAction(tx, { action: reason === null ? 'unblock' : 'block', subject: slug, reason, by });
     await notifyPluginChanged(tx, id);
-    return { slug, reason, installations: await countLive(tx, id) };
+    return { slug, reason, installations: (await countInstallations(tx, [id])).get(id) ?? 0 };
   });
-}
-
-async function countLive(tx: Transaction, pluginId: string): Promise<number> {
-  const found = await tx.query<{ installs: number }>('SELECT installs FROM install_counts WHERE plugin_id = $1', [
-    pluginId,
-  ]);
-  return found.rows[0]?.installs ?? 0;
 }

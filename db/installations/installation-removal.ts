@@ -20,7 +20,7 @@ export async function removeInstallation(pool: WritingPool, queues: Queues, inst
     if (accountId === null) return;
     const owner = { accountId, installationId };
     await deleteChannelSessions(tx, queues, owner);
-    await releaseMediaOfInstallation(tx, installationId);
+    await releaseMediaOfInstallation(tx, owner);
     await deleteAgentsOfInstallation(tx, queues, owner);
     await tx.query('DELETE FROM installations WHERE id = $1', [installationId]);
     await abandonEvents(tx, installationId, 'the installation was removed');

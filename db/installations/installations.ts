@@ -240,8 +240,8 @@ export async function lockInstallations(
 }
 
 /** Counts the live installations of each plugin. Plugins without any may be missing. */
-export async function countInstallations(pool: Pool, pluginIds: readonly string[]): Promise<Map<string, number>> {
-  const found = await pool.query<{ pluginId: string; count: number }>(
+export async function countInstallations(db: Queryable, pluginIds: readonly string[]): Promise<Map<string, number>> {
+  const found = await db.query<{ pluginId: string; count: number }>(
     'SELECT c.plugin_id AS "pluginId", c.installs AS count FROM install_counts c WHERE c.plugin_id = ANY ($1)',
     [pluginIds],
   );
