@@ -1,5 +1,6 @@
 /** Reads an installation's log forwards, each line once, including lines committed out of order. */
 import type { Pool } from 'pg';
+import { readIdTime } from '../../db/postgres/ordered-id.ts';
 import { findNewestLogId, type LogFilter, readLogs, type StoredLogLine } from '../../db/records/logs.ts';
 
 /**
@@ -13,7 +14,7 @@ const REMEMBERED_MAX = 2_000;
 const CLOCK_SLACK_MS = 60_000;
 /** Sorts before every id. */
 const FIRST = '00000000-0000-7000-8000-000000000000';
-const ID = /^([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 export class LogTail {
   readonly #pool: Pool;
@@ -48,7 +49,7 @@ export class LogTail {
     const position = {
       after: floor,
       without: [...this.#recent],
-      since: Math.max(0, (parseTime(floor) ?? 0) - CLOCK_SLACK_MS),
+      since: Math.max(0, readIdTime(floor) - CLOCK_SLACK_MS),
     };
     const lines = await readLogs(this.#pool, this.#filter, position, limit);
     for (const { id } of lines) {
@@ -59,9 +60,8 @@ export class LogTail {
   }
 
   #floor(): string {
-    const time = parseTime(this.#position);
-    if (time === null || this.#recent.size > REMEMBERED_MAX) return this.#position;
-    const earlier = idAt(Math.max(0, time - OVERLAP_MS));
+    if (this.#recent.size > REMEMBERED_MAX) return this.#position;
+    const earlier = idAt(Math.max(0, readIdTime(this.#position) - OVERLAP_MS));
     return earlier > this.#start ? earlier : this.#start;
   }
 }
@@ -69,11 +69,7 @@ export class LogTail {
 /** Whether a text has the format of a line's id. */
 export const isLogId = (text: string): boolean => ID.test(text);
 
-function parseTime(id: string): number | null {
-  const [, high, low] = ID.exec(id) ?? [];
-  return high === undefined ? null : Number.parseInt(`${high}${low}`, 16);
-}
-
+/** The smallest id of a millisecond, so that it is the same at each read. */
 function idAt(time: number): string {
   const digits = time.toString(16).padStart(12, '0');
   return `${digits.slice(0, 8)}-${digits.slice(8)}${FIRST.slice(13)}`;
