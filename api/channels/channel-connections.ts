@@ -3,14 +3,12 @@ import type { z } from 'zod';
 import { findVersion } from '../../db/catalog/versions.ts';
 import { type Channel, deleteChannel, insertChannel, replaceAddress } from '../../db/channels/channels.ts';
 import { endOrphanedDeliveries } from '../../db/channels/delivery-queue.ts';
-import { lockInstallation } from '../../db/installations/installations.ts';
-import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { deleteChannelSessions, setChannelAgent } from '../../db/sessions/conversations.ts';
 import { lockAccountSessions } from '../../db/sessions/session-removal.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
-import { requireInstallation } from '../installations/installation-lookup.ts';
+import { changeLockedInstallation, requireInstallation } from '../installations/installation-lookup.ts';
 import type { Discovered } from '../package/discovery.ts';
 import type { Services } from '../services.ts';
 import type { newChannel } from './channel-input.ts';
@@ -25,9 +23,7 @@ export function connectChannel(
   installationId: string,
   { name, agentId, agentName }: z.output<typeof newChannel>,
 ): Promise<Channel> {
-  return inTransaction(services.pool, async (tx) => {
-    const installation = await lockInstallation(tx, caller.id, installationId);
-    if (!installation) throw new Problem('not_found', 'You have no installation with this id.');
+  return changeLockedInstallation(services, caller, installationId, async (tx, installation) => {
     const version = installation.currentVersionId ? await findVersion(tx, installation.currentVersionId) : null;
     if ((version?.discovered as Discovered | undefined)?.channel?.receive !== true)
       throw new Problem('no_channel', `“${installation.slug}” receives no webhooks: it registers no channel.receive.`);
@@ -35,7 +31,6 @@ export function connectChannel(
       throw new Problem('rate_limited', `An installation has ${CHANNELS_MAX} channels at most. Disconnect one first.`);
     const channel = await insertChannel(tx, { installationId, accountId: caller.id, name });
     if (agentId !== undefined) await setChannelAgent(tx, channel.id, { id: agentId, name: agentName ?? null });
-    await notifyInstallationChanged(tx, installationId);
     return channel;
   });
 }
