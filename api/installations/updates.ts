@@ -32,7 +32,7 @@ export async function changePolicy(
   installationId: string,
   change: z.output<typeof installationChanges>,
 ): Promise<Installation> {
-  await withPlugin(services, caller, installationId, async (tx, before, plugin) => {
+  return withPlugin(services, caller, installationId, async (tx, before, plugin) => {
     const { hookOrder, required = before.required } = change;
     const installation = { ...before, required };
     if (hookOrder !== undefined || change.required !== undefined) {
@@ -59,8 +59,6 @@ export async function changePolicy(
     if (policy === 'Draft') await moveToVersion(tx, queues, installation, version.id);
     else await offerVersion(tx, queues, installation, version);
   });
-  await services.finishUpdate(installationId);
-  return requireInstallation(services, caller, installationId);
 }
 
 /** Accepts the pending version only: after a newer publish, the user must consent to that version. */
@@ -70,18 +68,16 @@ export async function acceptUpdate(
   installationId: string,
   versionId: string,
 ): Promise<Installation> {
-  await withPlugin(services, caller, installationId, async (tx, installation) => {
+  return withPlugin(services, caller, installationId, async (tx, installation) => {
     const version = installation.pendingVersionId === versionId ? await findVersion(tx, versionId) : null;
     if (version?.status !== 'published') throw notPending(installation);
     await beginUpdate(tx, services.queues, installation, version.id);
   });
-  await services.finishUpdate(installationId);
-  return requireInstallation(services, caller, installationId);
 }
 
 /** Retries the failed update. */
 export async function retryUpdate(services: Services, caller: Caller, installationId: string): Promise<Installation> {
-  await withPlugin(services, caller, installationId, async (tx, installation) => {
+  return withPlugin(services, caller, installationId, async (tx, installation) => {
     const { failedVersionId } = installation;
     const version = failedVersionId === null ? null : await findVersion(tx, failedVersionId);
     if (!version) throw new Problem('not_pending', 'No update has failed, so there is nothing to try again.');
@@ -91,8 +87,6 @@ export async function retryUpdate(services: Services, caller: Caller, installati
     }
     await moveToVersion(tx, services.queues, installation, version.id);
   });
-  await services.finishUpdate(installationId);
-  return requireInstallation(services, caller, installationId);
 }
 
 /** Stops an installation until `resume`. */
@@ -136,15 +130,16 @@ function notPending({ id, pendingVersionId, pendingSemVer }: Installation): Prob
 }
 
 /**
- * Locks the plugin's row, then the installation's, and runs a change. The latest version of the plugin cannot change meanwhile.
+ * Locks the plugin's row, then the installation's, runs a change and waits for its update. The latest version of the plugin cannot
+ * change meanwhile.
  */
 async function withPlugin(
-  { pool }: Services,
+  services: Services,
   caller: Caller,
   installationId: string,
   change: (tx: ClientBase, installation: Installation, plugin: Plugin) => Promise<void>,
-): Promise<void> {
-  await inTransaction(pool, async (tx) => {
+): Promise<Installation> {
+  await inTransaction(services.pool, async (tx) => {
     const known = await findInstallation(tx, caller.id, installationId);
     const plugin = known ? await lockPlugin(tx, known.pluginId, 'shared') : null;
     const installation = await lockInstallation(tx, caller.id, installationId);
@@ -152,4 +147,6 @@ async function withPlugin(
     await change(tx, installation, plugin);
     await notifyInstallationChanged(tx, installationId);
   });
+  await services.finishUpdate(installationId);
+  return requireInstallation(services, caller, installationId);
 }
