@@ -2,7 +2,6 @@
 
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { findPlugin } from '../../db/catalog/plugins.ts';
 import { listFiles } from '../../db/catalog/versions.ts';
 import { findSession } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -10,9 +9,8 @@ import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import type { Services } from '../services.ts';
 import { packAgentPlugin } from './agent-plugin-archive.ts';
-import { requireOwnedPlugin } from './plugin-access.ts';
 import { versionParams } from './plugin-input.ts';
-import { findVersionOrDraft } from './version-files.ts';
+import { requireOwnedVersion } from './version-files.ts';
 
 interface ServiceAddresses {
   /** Without a slash at the end. */
@@ -46,10 +44,7 @@ export function agentPluginRoutes(services: Services, addresses: ServiceAddresse
       },
       async (request, reply) => {
         const caller = requireCaller(request);
-        const plugin = requireOwnedPlugin(await findPlugin(services.pool, request.params.id), caller, 'read');
-        const version = await findVersionOrDraft(services.pool, plugin.id, request.params.versionId);
-        if (version?.pluginId !== plugin.id)
-          throw new Problem('not_found', `“${plugin.slug}” has no version with this id.`);
+        const { plugin, version } = await requireOwnedVersion(services.pool, caller, request.params);
         const sessionMcpUrl = await findMcpUrl(services, caller.id, request.query.sessionId, addresses);
         const named = { slug: plugin.slug, description: plugin.description, author: plugin.ownerName };
         const files = await listFiles(services.pool, version.id);

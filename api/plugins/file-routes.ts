@@ -3,7 +3,6 @@
 import type { FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { findPlugin } from '../../db/catalog/plugins.ts';
 import { listFiles } from '../../db/catalog/versions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
@@ -11,19 +10,15 @@ import { groupRoutes } from '../../service/http/route-schema.ts';
 import { page } from '../../service/http/schemas.ts';
 import type { Services } from '../services.ts';
 import { packTree } from './blob-archive.ts';
-import { requireOwnedPlugin } from './plugin-access.ts';
 import { versionParams } from './plugin-input.ts';
 import { fileResource } from './plugin-resource.ts';
-import { findVersionOrDraft, readVersionFiles } from './version-files.ts';
+import { readVersionFiles, requireOwnedVersion } from './version-files.ts';
 
 export function fileRoutes(services: Services): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Authoring');
-    const findFiles = async (request: FastifyRequest, { id, versionId }: z.output<typeof versionParams>) => {
-      const plugin = requireOwnedPlugin(await findPlugin(services.pool, id), requireCaller(request), 'read');
-      const version = await findVersionOrDraft(services.pool, plugin.id, versionId);
-      if (version?.pluginId !== plugin.id)
-        throw new Problem('not_found', `“${plugin.slug}” has no version with this id.`);
+    const findFiles = async (request: FastifyRequest, params: z.output<typeof versionParams>) => {
+      const { plugin, version } = await requireOwnedVersion(services.pool, requireCaller(request), params);
       const files = await listFiles(services.pool, version.id);
       if (files.length === 0)
         throw new Problem('gone', `${version.semVer} is yanked and no installation uses it, so its files are removed.`);
