@@ -7,6 +7,7 @@ import {
   subscribeToHandshakeAnswers,
 } from '../postgres/notifications.ts';
 import { type Fence, holdShardSql } from '../postgres/pool.ts';
+import { Waker } from '../timing/waker.ts';
 import type { NewDelivery } from './deliveries.ts';
 import type { ClaimedDelivery } from './delivery-queue.ts';
 
@@ -34,17 +35,13 @@ export async function requestHandshake(
   timeoutMs: number = HANDSHAKE_TIMEOUT_MS,
 ): Promise<HandshakeReply | null> {
   const deadline = performance.now() + timeoutMs;
-  let wake: () => void = () => undefined;
-  const notify = () => wake();
-  const subscription = await subscribeToHandshakeAnswers(listener, (id) => id === delivery.id && notify(), notify);
+  const waker = new Waker();
+  const onAnswer = (id: string) => id === delivery.id && waker.wake();
+  const subscription = await subscribeToHandshakeAnswers(listener, onAnswer, () => waker.wake());
   try {
     await insertHandshake(pool, delivery);
     for (let left = timeoutMs; left > 0; left = deadline - performance.now()) {
-      const notified = Promise.withResolvers<void>();
-      wake = notified.resolve;
-      const timer = setTimeout(notified.resolve, Math.min(left, POLL_MS));
-      await notified.promise;
-      clearTimeout(timer);
+      await waker.wait(Math.min(left, POLL_MS));
       const found = await pool.query<{ answer: { reply: HandshakeReply | null } | null }>(
         'SELECT answer FROM handshakes WHERE id = $1',
         [delivery.id],

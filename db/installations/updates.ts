@@ -11,6 +11,7 @@ import type { Listener } from '../postgres/listener.ts';
 import { notifyInstallationChanged, subscribeToInstallations } from '../postgres/notifications.ts';
 import { inTransaction, type WritingPool } from '../postgres/pool.ts';
 import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
+import { Waker } from '../timing/waker.ts';
 import { DRAFT_SEM_VER, loadUpdateTarget } from './account-plugins.ts';
 import { mergePendingUpdates, recordEvent } from './events.ts';
 import { BLOCKED_REASON_SQL, mayUpdate } from './run-rule.ts';
@@ -254,22 +255,18 @@ export async function waitForUpdate(
 ): Promise<void> {
   if (!(await isUpdateRunning(pool, installationId))) return;
   const giveUpAt = Date.now() + timeoutMs;
-  let wake = (): void => undefined;
+  const waker = new Waker();
   const subscription = await subscribeToInstallations(
     listener,
     (change) => {
-      if (change.installationId === installationId) wake();
+      if (change.installationId === installationId) waker.wake();
     },
-    () => wake(),
+    () => waker.wake(),
   );
   try {
     for (let left = timeoutMs; left > 0; left = giveUpAt - Date.now()) {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      wake = resolve;
       if (!(await isUpdateRunning(pool, installationId))) return;
-      const timer = setTimeout(resolve, Math.min(left, POLL_MS));
-      await promise;
-      clearTimeout(timer);
+      await waker.wait(Math.min(left, POLL_MS));
     }
   } finally {
     await subscription.close();

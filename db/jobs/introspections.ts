@@ -9,9 +9,10 @@ import { z } from 'zod';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { registrations, schemaFault } from '../../sdk/contract/protocol.ts';
 import { isRejectedRow } from '../postgres/database-errors.ts';
-import type { Listener, Subscription } from '../postgres/listener.ts';
+import type { Listener } from '../postgres/listener.ts';
 import { notifyIntrospectionAnswered, subscribeToIntrospections } from '../postgres/notifications.ts';
 import { findRow } from '../postgres/rows.ts';
+import { Waker } from '../timing/waker.ts';
 import type { Queues } from './queues.ts';
 
 /** 5 s for the child, the rest for waiting in the queue. Milliseconds. */
@@ -69,7 +70,9 @@ export async function requestIntrospection(
   { timeoutMs = TIMEOUT_MS }: { timeoutMs?: number } = {},
 ): Promise<Introspection> {
   const id = randomUUIDv7();
-  const answered = await subscribeToAnswer(deps.listener, id);
+  const waker = new Waker();
+  const onAnswer = (answeredId: string) => answeredId === id && waker.wake();
+  const subscription = await subscribeToIntrospections(deps.listener, onAnswer, () => waker.wake());
   try {
     await deps.pool.query('INSERT INTO introspections (id, bundle_sha256, source_name) VALUES ($1, $2, $3)', [
       id,
@@ -79,51 +82,22 @@ export async function requestIntrospection(
     const { accountId, hasFetch = false } = request;
     const payload = { introspectionId: id, accountId, hasFetch };
     await deps.queues.send(deps.pool, 'introspect', payload, { group: { id: accountId, accountId } });
-    const result = await pollAnswer(deps.pool, id, answered, Date.now() + timeoutMs);
+    const result = await pollAnswer(deps.pool, id, waker, Date.now() + timeoutMs);
     if (result && (result.ok || !result.unavailable)) return result;
     throw new Problem('unavailable', result?.message ?? 'No supervisor checked the package in time. Retry shortly.', {
       retryAfter: RETRY_AFTER_S,
     });
   } finally {
-    await answered.subscription.close();
+    await subscription.close();
     await deps.pool.query('DELETE FROM introspections WHERE id = $1', [id]).catch(() => undefined);
   }
 }
 
-interface Answered {
-  readonly subscription: Subscription;
-  /** Resolves at a notification, or after `ms`. */
-  wait(ms: number): Promise<void>;
-}
-
-async function subscribeToAnswer(listener: Listener, id: string): Promise<Answered> {
-  let wake = () => {};
-  let isNotified = false;
-  const notify = () => {
-    isNotified = true;
-    wake();
-  };
-  const subscription = await subscribeToIntrospections(listener, (answeredId) => answeredId === id && notify(), notify);
-  return {
-    subscription,
-    wait: (ms) => {
-      if (isNotified) {
-        isNotified = false;
-        return Promise.resolve();
-      }
-      const { promise, resolve } = Promise.withResolvers<void>();
-      const timer = setTimeout(resolve, ms);
-      wake = resolve;
-      return promise.then(() => clearTimeout(timer));
-    },
-  };
-}
-
-async function pollAnswer(pool: Pool, id: string, answered: Answered, giveUpAt: number): Promise<Introspection | null> {
+async function pollAnswer(pool: Pool, id: string, waker: Waker, giveUpAt: number): Promise<Introspection | null> {
   for (;;) {
     const left = giveUpAt - Date.now();
     if (left <= 0) return null;
-    await answered.wait(Math.min(left, POLL_MS));
+    await waker.wait(Math.min(left, POLL_MS));
     const found = await pool.query<{ result: unknown }>('SELECT result FROM introspections WHERE id = $1', [id]);
     if (found.rows[0]?.result) return introspection.parse(found.rows[0].result);
   }

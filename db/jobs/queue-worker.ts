@@ -1,5 +1,6 @@
 /** Works on one pg-boss queue. Jobs run concurrently and are completed one by one. */
 import type { Job, PgBoss } from 'pg-boss';
+import { Waker } from '../timing/waker.ts';
 import { mayTakePlace } from './account-share.ts';
 
 interface WorkerLimits {
@@ -20,8 +21,6 @@ interface QueueWorkerOptions {
   onError(error: Error): void;
 }
 
-/** Delay after a fetch failed because the database is unavailable. Milliseconds. */
-const RETRY_DELAY_MS = 500;
 /** pg-boss counts the jobs of a group in all processes, also of killed ones; `perGroup` is counted here instead. */
 const NO_GROUP_LIMIT = 1_000_000;
 
@@ -32,9 +31,7 @@ const NO_GROUP_LIMIT = 1_000_000;
 export class QueueWorker {
   readonly #options: QueueWorkerOptions;
   readonly #running = new Map<Promise<void>, Job<unknown>>();
-  #woken = false;
-  #stopping = false;
-  #sleeper: (() => void) | null = null;
+  readonly #waker = new Waker();
   readonly #loop: Promise<void>;
 
   constructor(options: QueueWorkerOptions) {
@@ -44,14 +41,12 @@ export class QueueWorker {
 
   /** Fetches now. */
   wake(): void {
-    this.#woken = true;
-    this.#sleeper?.();
+    this.#waker.wake();
   }
 
   /** Stops fetching and waits for running handlers, at most `graceMs`. */
   async stop(graceMs: number): Promise<void> {
-    this.#stopping = true;
-    this.wake();
+    this.#waker.close();
     await this.#loop;
     if (graceMs <= 0 || this.#running.size === 0) return;
     const { promise: timeout, resolve } = Promise.withResolvers<void>();
@@ -62,10 +57,9 @@ export class QueueWorker {
 
   async #run(): Promise<void> {
     const { concurrency, pollSeconds } = this.#options.limits;
-    while (!this.#stopping) {
-      this.#woken = false;
+    while (!this.#waker.closed) {
       if (this.#running.size < concurrency && (await this.#startJob())) continue;
-      if (!this.#woken && !this.#stopping) await this.#sleep(pollSeconds * 1000);
+      await this.#waker.wait(pollSeconds * 1000);
     }
   }
 
@@ -81,7 +75,6 @@ export class QueueWorker {
       return true;
     } catch (error) {
       this.#options.onError(error as Error);
-      await this.#sleep(RETRY_DELAY_MS);
       return false;
     }
   }
@@ -125,16 +118,6 @@ export class QueueWorker {
       // If this fails too, the job stays active until it expires, and pg-boss retries it.
       await boss.fail(name, job.id, { message }).catch(onError);
     }
-  }
-
-  #sleep(ms: number): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, ms);
-    this.#sleeper = resolve;
-    return promise.finally(() => {
-      clearTimeout(timer);
-      this.#sleeper = null;
-    });
   }
 }
 

@@ -2,8 +2,8 @@
 
 import { Readable } from 'node:stream';
 import type { RowTail } from '../../db/postgres/row-tail.ts';
+import { Waker } from '../../db/timing/waker.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { Waker } from '../timing/waker.ts';
 import { formatEvent, HEARTBEAT_TEXT } from './event-text.ts';
 
 /** Keeps proxies from closing a quiet connection, and finds rows whose notification was lost. Milliseconds. */

@@ -1,5 +1,6 @@
 /** Extends the supervisor's lease on a connection of its own, so that a busy pool does not delay it. */
 import { Client, type Pool } from 'pg';
+import { Waker } from '../../db/timing/waker.ts';
 import { within } from '../../service/timing/within.ts';
 
 /** Delay after a failed one. Milliseconds. */
@@ -19,10 +20,8 @@ interface HeartbeatOptions {
 
 export class Heartbeat {
   readonly #options: HeartbeatOptions;
-  readonly #stopping = new AbortController();
+  readonly #waker = new Waker();
   #client: Client | null = null;
-  #wake: () => void = () => undefined;
-  #isWoken = false;
   readonly #waiting: (() => void)[] = [];
   #running: Promise<void> = Promise.resolve();
 
@@ -38,8 +37,7 @@ export class Heartbeat {
 
   /** Beats now, once more if a beat is under way. */
   wake(): void {
-    this.#isWoken = true;
-    this.#wake();
+    this.#waker.wake();
   }
 
   /** Resolves after a beat that begins now, also if it fails. */
@@ -51,8 +49,7 @@ export class Heartbeat {
   }
 
   async stop(): Promise<void> {
-    this.#stopping.abort();
-    this.#wake();
+    this.#waker.close();
     await this.#running;
     await this.#disconnect();
   }
@@ -60,10 +57,9 @@ export class Heartbeat {
   async #run(firstPauseMs: number): Promise<void> {
     let failures = 0;
     let pauseMs = firstPauseMs;
-    while (!this.#stopping.signal.aborted) {
-      await this.#sleep(pauseMs);
-      if (this.#stopping.signal.aborted) return;
-      this.#isWoken = false;
+    for (;;) {
+      await this.#waker.wait(pauseMs);
+      if (this.#waker.closed) return;
       const waiting = this.#waiting.splice(0);
       try {
         pauseMs = await this.#beat();
@@ -75,15 +71,6 @@ export class Heartbeat {
       }
       for (const resolve of waiting) resolve();
     }
-  }
-
-  async #sleep(ms: number): Promise<void> {
-    if (this.#isWoken) return;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#wake = resolve;
-    const timer = setTimeout(resolve, ms);
-    await promise;
-    clearTimeout(timer);
   }
 
   async #beat(): Promise<number> {
