@@ -1,6 +1,6 @@
 /** Settings of the API process. */
 import { z } from 'zod';
-import { parseSettings, sharedSettings, webAddress, wholeNumber } from '../service/settings/settings.ts';
+import { commaList, parseSettings, sharedSettings, webAddress, wholeNumber } from '../service/settings/settings.ts';
 
 export const apiSettings = {
   ...sharedSettings,
@@ -12,18 +12,12 @@ export const apiSettings = {
     'How long a sign-in to the console lasts. One with a token that Bulkhead issued ends with the token.',
     'hours',
   ),
-  EXCHANGE_ISSUERS: z
-    .string()
-    .transform((list) => list.split(',').map((url) => url.trim().replace(/\/+$/, '')))
-    .transform((urls) => urls.filter((url) => url !== ''))
-    .refine(
-      (urls) => urls.every((url) => /^https?:\/\/[^\s/]/.test(url)),
-      'must be http or https addresses, separated by commas',
-    )
-    .prefault('')
-    .describe(
-      'OpenID Connect issuers, separated by commas, whose tokens services exchange for tokens of accounts that allowed it (POST /oauth/token). Empty: none.',
-    ),
+  EXCHANGE_ISSUERS: commaList(
+    'http or https addresses',
+    (url) => /^https?:\/\/[^\s/]/.test(url),
+    'OpenID Connect issuers, separated by commas, whose tokens services exchange for tokens of accounts that allowed it (POST /oauth/token). Empty: none.',
+    (url) => url.replace(/\/+$/, ''),
+  ),
   EXCHANGE_AUDIENCE: z
     .string()
     .min(1)

@@ -1,21 +1,17 @@
 /** Settings of the supervisor process. */
 import { z } from 'zod';
 import { KIB, limits, MIB } from '../sdk/contract/limits.ts';
-import { oneOf, parseSettings, sharedSettings, wholeNumber } from '../service/settings/settings.ts';
+import { commaList, oneOf, parseSettings, sharedSettings, wholeNumber } from '../service/settings/settings.ts';
 
 /** A host name with a port. */
 const PRIVATE_TARGET = /^[a-z0-9.-]+:\d{1,5}$/;
-const privateTargets = () =>
-  z
-    .string()
-    .transform((list) => list.split(',').map((target) => target.trim().toLowerCase()))
-    .transform((targets) => targets.filter((target) => target !== ''))
-    .refine(
-      (targets) => targets.every((target) => PRIVATE_TARGET.test(target)),
-      'must be host:port, separated by commas',
-    )
-    .transform((targets): ReadonlySet<string> => new Set(targets))
-    .prefault('');
+const privateTargets = (doc: string) =>
+  commaList(
+    'host:port',
+    (target) => PRIVATE_TARGET.test(target),
+    doc,
+    (target) => target.toLowerCase(),
+  );
 /** Enough for a delivery that is tried for weeks. */
 const DELIVERY_WAITS_MAX = 20;
 
@@ -173,10 +169,10 @@ export const supervisorSettings = {
     .describe(
       'JSON file of SSH hosts for accounts, as docs/security-model.md describes, beside those that accounts add themselves. Empty: none.',
     ),
-  SSH_ALLOW_PRIVATE: privateTargets().describe(
+  SSH_ALLOW_PRIVATE: privateTargets(
     'SSH hosts of accounts that may have private addresses: host:port, separated by commas. Every account may then add them, and needs a login there. Empty: none.',
   ),
-  HTTP_ALLOW_PRIVATE: privateTargets().describe(
+  HTTP_ALLOW_PRIVATE: privateTargets(
     'Targets of host.http that may have private addresses: host:port, separated by commas. Plugins that were granted the host reach them inside your network. Empty: none.',
   ),
   WORKSPACE_FILES: wholeNumber(

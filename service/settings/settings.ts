@@ -60,13 +60,18 @@ export function webAddress(doc: string) {
     .describe(doc);
 }
 
-/** Addresses and networks (`10.0.0.0/8`), separated by commas. Default: none. */
-function networks(doc: string) {
+/** Items separated by commas. Default: none. @param read changes an item before it is checked */
+export function commaList(
+  kind: string,
+  isValid: (item: string) => boolean,
+  doc: string,
+  read = (item: string) => item,
+) {
   return z
     .string()
-    .transform((list) => list.split(',').map((one) => one.trim()))
-    .transform((list) => list.filter((one) => one !== ''))
-    .refine((list) => list.every(isNetwork), 'must be addresses or networks (10.0.0.0/8), separated by commas')
+    .transform((list) => list.split(',').map((item) => read(item.trim())))
+    .transform((items) => items.filter((item) => item !== ''))
+    .refine((items) => items.every(isValid), `must be ${kind}, separated by commas`)
     .prefault('')
     .describe(doc);
 }
@@ -176,7 +181,9 @@ export const sharedSettings = {
     .describe('Address that /healthz, /readyz and /metrics listen on. Do not expose it to the public.'),
   API_OPS_PORT: port(4001, "Port of the API's /healthz, /readyz and /metrics."),
   SUPERVISOR_OPS_PORT: port(4011, "Port of the supervisor's /healthz, /readyz and /metrics."),
-  TRUST_PROXY: networks(
+  TRUST_PROXY: commaList(
+    'addresses or networks (10.0.0.0/8)',
+    isNetwork,
     'Reverse proxies in front of the API and the session API: addresses and networks (10.0.0.0/8), separated by commas. The client address is taken from their X-Forwarded-For. Empty: X-Forwarded-For is ignored.',
   ),
   STRANGER_REQUESTS_PER_MINUTE: wholeNumber(
@@ -193,14 +200,11 @@ export const sharedSettings = {
     .min(1)
     .optional()
     .describe('Client id with which the console signs in (code flow with PKCE). Empty: OIDC_AUDIENCE.'),
-  OIDC_CLIENTS: z
-    .string()
-    .transform((list) => list.split(',').map((one) => one.trim()))
-    .transform((list) => list.filter((one) => one !== ''))
-    .prefault('')
-    .describe(
-      'Client ids whose access tokens are accepted beside those of the console, separated by commas: agent runtimes, for example. *: those of every client to which the issuer gives tokens for OIDC_AUDIENCE.',
-    ),
+  OIDC_CLIENTS: commaList(
+    'client ids',
+    () => true,
+    'Client ids whose access tokens are accepted beside those of the console, separated by commas: agent runtimes, for example. *: those of every client to which the issuer gives tokens for OIDC_AUDIENCE.',
+  ),
   OIDC_ACCESS_TOKENS: oneOf(
     ['at+jwt', 'jwt'],
     'at+jwt',
