@@ -9,6 +9,7 @@ import {
 } from '../../sdk/contract/manifest.ts';
 import { listSecretNames } from '../files/secrets.ts';
 import type { Queues } from '../jobs/queues.ts';
+import type { InstallationStatus } from './installation-state.ts';
 import { changeInstallation, type Installation } from './installations.ts';
 import { queueUpdate } from './updates.ts';
 
@@ -89,17 +90,15 @@ export function mergeManifests(current: Manifest, target: Manifest | null): Mani
   };
 }
 
-type Status = 'ready' | 'needs_configuration' | 'paused' | 'failed' | 'uninstalling';
-
 /**
  * Returns the status after a change of configuration. A pause remains; a failed installation becomes ready,
  * because the cause may be gone.
  */
 export function resolveStatus(
-  before: Status,
+  before: InstallationStatus,
   manifest: Manifest,
   { settings, secretNames }: Stored,
-): { status: Status; statusReason: string | null } {
+): { status: InstallationStatus; statusReason: string | null } {
   if (before === 'paused' || before === 'uninstalling') return { status: before, statusReason: null };
   const missing = findMissingConfiguration(manifest, settings, secretNames);
   if (missing.length === 0) return { status: 'ready', statusReason: null };
