@@ -7,7 +7,6 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 /** The output of `console/build-console.ts`. */
 const DIST = fileURLToPath(new URL('../../console/dist', import.meta.url));
-const YEAR_MS = 365 * 24 * 3_600_000;
 /** Paths of other resources, where an unknown address must answer 404 instead of the page. */
 const NO_PAGES = /^\/(api|webhook|assets|docs)(\/|$)/;
 
@@ -20,7 +19,7 @@ export async function consoleFiles(app: FastifyInstance, reaches: () => readonly
     prefix: '/assets/',
     // File names contain hashes.
     immutable: true,
-    maxAge: YEAR_MS,
+    maxAge: '365d',
     index: false,
     preCompressed: true,
   });

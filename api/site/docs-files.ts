@@ -6,7 +6,6 @@ import fastifyStatic from '@fastify/static';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 const DIST = fileURLToPath(new URL('../../docs/dist', import.meta.url));
-const YEAR_MS = 365 * 24 * 3_600_000;
 const NOT_FOUND = '404.html';
 /** Scripts, styles, pictures and fonts of the site only. */
 const POLICY = [
@@ -25,7 +24,7 @@ export async function docsFiles(app: FastifyInstance): Promise<void> {
     prefix: '/docs/assets/',
     // File names contain hashes.
     immutable: true,
-    maxAge: YEAR_MS,
+    maxAge: '365d',
     index: false,
     preCompressed: true,
   });
