@@ -1,4 +1,5 @@
 /** Works on one pg-boss queue. Jobs run concurrently and are completed one by one. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Job, PgBoss } from 'pg-boss';
 import { Waker } from '../timing/waker.ts';
 import { mayTakePlace } from './account-share.ts';
@@ -49,10 +50,7 @@ export class QueueWorker {
     this.#waker.close();
     await this.#loop;
     if (graceMs <= 0 || this.#running.size === 0) return;
-    const { promise: timeout, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, graceMs);
-    await Promise.race([Promise.allSettled(this.#running.keys()), timeout]);
-    clearTimeout(timer);
+    await Promise.race([Promise.allSettled(this.#running.keys()), sleep(graceMs, undefined, { ref: false })]);
   }
 
   async #run(): Promise<void> {

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, type Notification, type Pool } from 'pg';
+import { Waker } from '../timing/waker.ts';
 import type { SessionSource } from './pool.ts';
 
 /** Exponential backoff of reconnects. Milliseconds. */
@@ -77,27 +78,18 @@ export async function openListener(
 
 async function requireNotifications(pool: Pool, listener: Listener): Promise<void> {
   const channel = `bulkhead_check_${randomUUID()}`;
-  const { promise: arrived, resolve, reject } = Promise.withResolvers<void>();
-  const subscription = await listener.listen(channel, {
-    onNotification: () => resolve(),
-    onReconnect: () => undefined,
-  });
-  const timer = setTimeout(
-    () =>
-      reject(
-        new Error(
-          'Notifications of PostgreSQL do not arrive: DATABASE_URL leads to a pooler in transaction mode. Set DATABASE_SESSION_URL to the address of PostgreSQL itself.',
-        ),
-      ),
-    ROUND_TRIP_MS,
-  );
+  const waker = new Waker();
+  const subscriber = { onNotification: () => waker.wake(), onReconnect: () => undefined };
+  const subscription = await listener.listen(channel, subscriber);
   try {
     await pool.query('SELECT pg_notify($1, $2)', [channel, '']);
-    await arrived;
+    if (await waker.wait(ROUND_TRIP_MS)) return;
   } finally {
-    clearTimeout(timer);
     await subscription.close();
   }
+  throw new Error(
+    'Notifications of PostgreSQL do not arrive: DATABASE_URL leads to a pooler in transaction mode. Set DATABASE_SESSION_URL to the address of PostgreSQL itself.',
+  );
 }
 
 class ListeningConnection implements Listener {

@@ -104,9 +104,7 @@ async function stopServer(child: ChildProcess, ended: Promise<void>): Promise<vo
   for (const signal of ['SIGINT', 'SIGQUIT', 'SIGKILL'] as const) {
     if (!running()) return;
     child.kill(signal);
-    const timer = new AbortController();
-    await Promise.race([ended, sleep(STOP_TIMEOUT_MS, undefined, { signal: timer.signal }).catch(() => undefined)]);
-    timer.abort();
+    await Promise.race([ended, sleep(STOP_TIMEOUT_MS, undefined, { ref: false })]);
   }
 }
 

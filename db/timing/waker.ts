@@ -19,8 +19,8 @@ export class Waker {
     this.wake();
   }
 
-  /** Resolves when woken, or after `ms`. */
-  async wait(ms: number): Promise<void> {
+  /** Resolves when woken, or after `ms`. @returns whether it was woken */
+  async wait(ms: number): Promise<boolean> {
     if (!this.#woken) {
       const { promise, resolve } = Promise.withResolvers<void>();
       const timer = setTimeout(resolve, ms);
@@ -29,6 +29,8 @@ export class Waker {
       clearTimeout(timer);
       this.#resolve = null;
     }
-    if (!this.#closed) this.#woken = false;
+    const isWoken = this.#woken;
+    this.#woken = this.#closed;
+    return isWoken;
   }
 }
