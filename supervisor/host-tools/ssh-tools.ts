@@ -21,7 +21,7 @@ export const sshCommandFields = {
 type SshRequest = z.output<z.ZodObject<typeof sshCommandFields>>;
 export type SshAnswer = Omit<SshResult, 'traces'>;
 
-/** @throws Problem `cancelled`, and `bad_request` when the command could not be run */
+/** @throws Problem `cancelled`, `outcome_unknown`, and `bad_request` when the command could not be run */
 export async function runSsh(
   services: SessionServices,
   session: Session,

@@ -387,6 +387,14 @@ export class CrashOnce {
   };
 }
 
+/** The database is away whenever a veto is written to the session's transcript. */
+export async function refuseNotices({ pool }: Pick<SupervisorFixture, 'pool'>, session: string): Promise<void> {
+  await pool.query(`CREATE FUNCTION refuse_notice() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN RAISE 'away' USING ERRCODE = 'cannot_connect_now'; END $$`);
+  await pool.query(`CREATE TRIGGER refuse_notice BEFORE INSERT ON session_messages FOR EACH ROW
+    WHEN (NEW.role = 'notice' AND NEW.session_id = '${session}') EXECUTE FUNCTION refuse_notice()`);
+}
+
 /** On a machine that is busy with others, what takes a second may take most of a minute. Milliseconds. */
 const PATIENCE_MS = 60_000;
 

@@ -1,6 +1,7 @@
 /** Runs one command over SSH between its three hooks, which get the same `commandId` and host. */
 import { randomUUIDv7 } from 'node:crypto';
 import type { z } from 'zod';
+import { Problem } from '../../../sdk/contract/errors.ts';
 import { SECOND } from '../../../sdk/contract/limits.ts';
 import type { sshOptions } from '../../../sdk/contract/payloads.ts';
 import { type HookName, hooks } from '../../../sdk/contract/protocol.ts';
@@ -43,7 +44,7 @@ const commandContext = hooks['middleware.sshCommand'].context;
 const inputContext = hooks['middleware.sshCommandInput'].context;
 const outputContext = hooks['middleware.sshCommandOutput'].context.pick({ stdout: true, stderr: true });
 
-/** @throws HostError, or what `judge` throws */
+/** @throws HostError, Problem `outcome_unknown` when the command ran but its output could not be judged, or what `judge` throws */
 export async function runSshCommand(access: SshAccess, request: SshCommand): Promise<SshResult> {
   const target = await findTarget(access.hosts, request);
   const { command, options, judge } = request;
@@ -64,10 +65,19 @@ export async function runSshCommand(access: SshAccess, request: SshCommand): Pro
   const end = await runOn(access, request, target, { line, input: data, timeoutMs, signal: request.signal });
   const durationMs = Math.round(performance.now() - started);
   const ended = { commandId, host, command: checked.command, ...end, durationMs };
-  const shown = await judge('middleware.sshCommandOutput', ended);
+  const shown = await judge('middleware.sshCommandOutput', ended).catch((error: unknown) => {
+    throw describeUnjudged(error);
+  });
   traces.sshCommandOutput = shown.trace;
   const { stdout, stderr } = read(outputContext, shown.context);
   return { commandId, host, exitCode: end.exitCode, stdout, stderr, durationMs, traces };
+}
+
+/** The command has run, so the failure must not look like one after which clients send the command again. */
+function describeUnjudged(cause: unknown): unknown {
+  if (cause instanceof HostError || (cause instanceof Problem && cause.code === 'cancelled')) return cause;
+  const detail = 'The command ran, but plugins could not judge its output. Check what it did before you run it again.';
+  return new Problem('outcome_unknown', detail, { cause });
 }
 
 /** Finds the host. Unknown hosts and those of other accounts get the same error. */

@@ -1,7 +1,9 @@
 /** SSH as a service of the host, against a real OpenSSH server. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import t from 'tap';
 import { noSshd, startSshd } from '../host/sshd.ts';
-import { CrashOnce, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { CrashOnce, refuseNotices, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const GUARD = `
   const note = (hook) => (ctx) => {
@@ -71,4 +73,30 @@ t.test('a command of an agent and of a person', { skip: noSshd }, async (t) => {
     { status: 200, body: { items: [] } },
     'not of another account',
   );
+});
+
+t.test('a command whose output could not be judged does not run again', { skip: noSshd }, async (t) => {
+  const sshd = await startSshd(t);
+  const fixture = await startSupervisorFixture(t, { sshTargets: await sshd.targets({ accounts: ['ann'] }) });
+  const code = `middleware.sshCommandOutput = () => { throw new Error('x'); };`;
+  await fixture.install({ required: true, code });
+  const { body } = await fixture.call('POST', '/sessions', { agentId: 'operator', hostTools: ['ssh'] });
+  const session = `/sessions/${body.id}`;
+  const [host] = (await fixture.call('GET', `${session}/ssh-hosts`)).body.items;
+  const ran = join(sshd.folder, 'ran');
+  const run = (name: string) => ({ host: host.id, command: `echo ${name} >> ${ran}` });
+  t.match(await fixture.call('POST', `${session}/ssh`, { ...run('vetoed'), trigger: 'user' }), {
+    status: 409,
+    body: { code: 'cancelled' },
+  });
+  await refuseNotices(fixture, body.id);
+  const lost = await fixture.call('POST', `${session}/ssh`, { ...run('direct'), trigger: 'user' });
+  t.match(lost, { status: 502, body: { code: 'outcome_unknown', detail: /^The command ran, but/ } });
+  t.notOk('retry-after' in lost.headers);
+  await fixture.call('POST', `${session}/turns`, { id: 't1', text: 'go', trigger: 'user' });
+  const call = async () =>
+    (await fixture.call('POST', `${session}/turns/t1/calls/c1`, { name: 'ssh__run', arguments: run('called') })).body;
+  for (let attempt = 0; attempt < 2; attempt += 1)
+    t.match(await call(), { isError: true, content: [{ text: /^The command ran, but/ }] });
+  t.equal(await readFile(ran, 'utf8'), 'vetoed\ndirect\ncalled\n');
 });

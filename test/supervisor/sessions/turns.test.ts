@@ -9,6 +9,7 @@ import {
   CrashOnce,
   eventually,
   type Reply,
+  refuseNotices,
   type SupervisorFixture,
   startSupervisorFixture,
 } from '../supervisor-fixture.ts';
@@ -511,14 +512,6 @@ t.test('every tool call is judged before it runs, and its result before the agen
     [{ name: 'toolCall', asked: 13 }, { name: 'toolResult' }],
   );
 });
-
-/** The database is away whenever a veto is written to the session's transcript. */
-async function refuseNotices({ pool }: SupervisorFixture, session: string): Promise<void> {
-  await pool.query(`CREATE FUNCTION refuse_notice() RETURNS trigger LANGUAGE plpgsql AS
-    $$ BEGIN RAISE 'away' USING ERRCODE = 'cannot_connect_now'; END $$`);
-  await pool.query(`CREATE TRIGGER refuse_notice BEFORE INSERT ON session_messages FOR EACH ROW
-    WHEN (NEW.role = 'notice' AND NEW.session_id = '${session}') EXECUTE FUNCTION refuse_notice()`);
-}
 
 t.test('two runtimes: one holds a turn, and the other gets it when the lease has expired', async (t) => {
   const fixture = shared.withNewAccount();
