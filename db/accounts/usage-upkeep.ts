@@ -3,12 +3,10 @@ import type { Pool } from 'pg';
 import { SECOND } from '../../sdk/contract/limits.ts';
 import type { UsageKind } from '../../sdk/contract/usage-kinds.ts';
 import { findRow, listRows } from '../postgres/rows.ts';
-import { type AccountKind, foldUsage, recountUsage } from './usage.ts';
+import { type AccountKind, foldUsage, RECOUNT_EVERY_MS, recountUsage } from './usage.ts';
 
 /** Bounds the changes that a check must add up. Milliseconds. */
 const FOLD_EVERY_MS = 2 * SECOND;
-/** Heals sums that an operator's statement or a dropped partition left behind. Milliseconds. */
-const RECOUNT_EVERY_MS = 24 * 3_600 * SECOND;
 /** Shares of a quota: removing starts above the first and ends below the second, so that it runs seldom. */
 const FULL_SHARE = 0.9;
 const KEPT_SHARE = 0.8;
@@ -42,6 +40,7 @@ export function startUsageUpkeep(pool: Pool, onError: (error: Error) => void): (
   };
   const timers = [
     setInterval(() => tick(maintainUsage), FOLD_EVERY_MS).unref(),
+    // Heals sums that an operator's statement or a dropped partition left behind.
     setInterval(() => tick(recountUsage), RECOUNT_EVERY_MS).unref(),
   ];
   return () => {

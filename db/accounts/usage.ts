@@ -1,6 +1,7 @@
 /** The bytes that accounts keep, by kind. Triggers count the rows; the functions here count files and read the sums. */
 import type { Pool } from 'pg';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { SECOND } from '../../sdk/contract/limits.ts';
 import { USAGE_KINDS, type UsageKind, usageKinds } from '../../sdk/contract/usage-kinds.ts';
 import { readExceededQuota } from '../postgres/database-errors.ts';
 import { inTransaction, takeNamedLock } from '../postgres/pool.ts';
@@ -14,6 +15,8 @@ export interface Usage {
 }
 /** Counted by the writers of files; recounting the tables leaves them as they are. */
 const FILE_KINDS: readonly UsageKind[] = ['blobs', 'workspaces'];
+/** Between two recounts, and the time limit of one: it reads all rows. Milliseconds. */
+export const RECOUNT_EVERY_MS = 24 * 3_600 * SECOND;
 /** Held by statements that change several sums, which would deadlock otherwise. */
 const SUMS_LOCK = 'account usage';
 
@@ -141,8 +144,8 @@ export async function recountUsage(pool: Pool): Promise<void> {
   await inTransaction(pool, async (tx) => {
     await tx.query('SET LOCAL statement_timeout = 0');
     await takeNamedLock(tx, SUMS_LOCK);
-    await tx.query(
-      `WITH counted AS (
+    const recount = {
+      text: `WITH counted AS (
          SELECT account_id, kind, period, sum(stored_bytes) AS bytes FROM stored_rows
           WHERE account_id IS NOT NULL GROUP BY 1, 2, 3),
        applied AS (DELETE FROM account_usage_changes WHERE kind <> ALL ($1))
@@ -151,7 +154,9 @@ export async function recountUsage(pool: Pool): Promise<void> {
            FULL JOIN (SELECT account_id, kind, period FROM account_usage WHERE kind <> ALL ($1)) u
              USING (account_id, kind, period)
        ON CONFLICT (account_id, kind, period) DO UPDATE SET bytes = excluded.bytes`,
-      [FILE_KINDS],
-    );
+      values: [FILE_KINDS],
+      query_timeout: RECOUNT_EVERY_MS,
+    };
+    await tx.query(recount);
   });
 }

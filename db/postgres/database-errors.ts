@@ -45,7 +45,7 @@ const SQLSTATE = /^[0-9A-Z]{5}$/;
 const SOCKET = /^(ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH)/;
 /** The driver has no codes for these. */
 const UNAVAILABLE_MESSAGE =
-  /^(Connection terminated|Client has encountered a connection error|Cannot use a pool after calling end|Client was closed|timeout expired)/;
+  /^(Connection terminated|Client has encountered a connection error|Cannot use a pool after calling end|Client was closed|timeout expired|Query read timeout)/;
 const BUSY_MESSAGE = 'timeout exceeded when trying to connect';
 /** Raised by the trigger `refuse_over_limit`. */
 const QUOTA_EXCEEDED = 'BH413';

@@ -1,6 +1,7 @@
 /**
  * TCP keepalives of every connection: a machine that vanishes without a word, with its locks, is noticed within half a
- * minute at both ends. The kernel's own defaults are more than two hours.
+ * minute at both ends. The kernel's own defaults are more than two hours. While the server has not confirmed sent bytes, the
+ * driver's end sends no keepalives: the pools limit the time of a statement (`query_timeout`).
  */
 
 /** For the driver. libuv then sends ten probes, one a second. */

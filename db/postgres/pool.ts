@@ -9,6 +9,11 @@ const CONNECT_TIMEOUT_MS = 5_000;
 const WAIT_TIMEOUT_MS = 30_000;
 /** Limit of a statement of a request or a worker. Migrations use a connection of their own, without it. Milliseconds. */
 const STATEMENT_TIMEOUT_MS = 30_000;
+/**
+ * A server that can be reached ends a statement before this. One that vanished is noticed by it: TCP sends unconfirmed bytes
+ * again for up to 15 minutes. Milliseconds.
+ */
+const QUERY_TIMEOUT_MS = STATEMENT_TIMEOUT_MS + 5_000;
 /** A longer wait for a row lock means that another transaction is stuck. Milliseconds. */
 const LOCK_TIMEOUT_MS = 10_000;
 /** Releases the locks of a transaction that a bug left open. Milliseconds. */
@@ -49,6 +54,8 @@ interface PoolOptions {
   readonly name: string;
   /** Maximum size of the pool. */
   readonly connections?: number;
+  /** Time after which a statement without an answer fails, and its connection is closed. Default: 35 s. */
+  readonly queryTimeoutMs?: number;
   /** Called when an idle connection is lost. The pool replaces it. */
   onError(error: Error): void;
 }
@@ -87,8 +94,13 @@ export type Transaction = PoolClient;
  * @param url a `postgres://` address
  */
 export function openPool(url: string, options: PoolOptions): Database {
-  const { sessionUrl } = options;
-  const common = { ...KEEPALIVE, application_name: options.name, types: { getTypeParser } };
+  const { sessionUrl, queryTimeoutMs = QUERY_TIMEOUT_MS } = options;
+  const common = {
+    ...KEEPALIVE,
+    application_name: options.name,
+    types: { getTypeParser },
+    query_timeout: queryTimeoutMs,
+  };
   const session = {
     ...common,
     connectionString: sessionUrl ?? url,
@@ -104,8 +116,6 @@ export function openPool(url: string, options: PoolOptions): Database {
     ...common,
     connectionString: url,
     connectionTimeoutMillis: WAIT_TIMEOUT_MS,
-    // Ends the wait for a single statement, which no transaction limits.
-    query_timeout: STATEMENT_TIMEOUT_MS,
   };
   const pool =
     sessionUrl === undefined
@@ -187,12 +197,14 @@ export async function inTransaction<T>(
     await client.query('COMMIT');
     return result;
   } catch (error) {
-    // A connection that cannot roll back is in an unknown state: the pool discards it.
-    await client.query('ROLLBACK').catch((failure: Error) => {
-      broken = failure;
-    });
-    // After a failover this connection may lead to a server that accepts no writes: the next one finds the new server.
+    // Closing the connection rolls back: a server that vanished would not answer, and after a failover this connection may lead
+    // to one that accepts no writes.
     if (isDatabaseUnavailable(error)) broken = error as Error;
+    // A connection that cannot roll back is in an unknown state: the pool discards it.
+    else
+      await client.query('ROLLBACK').catch((failure: Error) => {
+        broken = failure;
+      });
     throw error;
   } finally {
     client.release(broken);

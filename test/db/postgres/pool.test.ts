@@ -1,7 +1,11 @@
+import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
+import { recountUsage } from '../../../db/accounts/usage.ts';
+import { isDatabaseUnavailable } from '../../../db/postgres/database-errors.ts';
 import { inTransaction, openPool, takeNamedLock } from '../../../db/postgres/pool.ts';
 import { findRow, planOnce } from '../../../db/postgres/rows.ts';
-import { testDatabase } from '../../runner/harness.ts';
+import { type Teardown, testDatabase } from '../../runner/harness.ts';
+import { openGate } from '../../storm/database-gate.ts';
 
 const { pool, url } = await testDatabase(t);
 await pool.query('CREATE TABLE notes (text text)');
@@ -101,4 +105,66 @@ t.test('the connections that a pool keeps are open before requests need them', a
 t.test('statements have a timeout', async (t) => {
   const shown = await pool.query('SHOW statement_timeout');
   t.equal(shown.rows[0].statement_timeout, '30s');
+});
+
+/** Longer than a busy server takes for a statement without work. Milliseconds. */
+const QUERY_TIMEOUT_MS = 3_000;
+
+/** Two open connections through a gate, of a service that reaches the server itself or a pooler. */
+async function openGatedPool(t: Teardown, through: 'server' | 'pooler') {
+  const gate = await openGate(t, url);
+  const sessionUrl = through === 'pooler' ? url : undefined;
+  const options = { sessionUrl, connections: 2, queryTimeoutMs: QUERY_TIMEOUT_MS, onError: () => undefined };
+  const gated = openPool(gate.url, { name: 'gated', ...options });
+  t.teardown(() => gated.close());
+  await gated.openKept();
+  return { gate, pool: gated.pool };
+}
+const BACKEND = 'SELECT pg_backend_pid() AS pid';
+
+for (const through of ['server', 'pooler'] as const) {
+  t.test(`a statement whose server vanishes fails, and its connection is not used again: ${through}`, async (t) => {
+    const { gate, pool } = await openGatedPool(t, through);
+    const before = await Promise.all([pool.query(BACKEND), pool.query(BACKEND)]);
+    gate.hold();
+    const lost = await Promise.allSettled([pool.query("SELECT 'old'"), pool.query("SELECT 'old'")]);
+    for (const one of lost) t.ok(one.status === 'rejected' && isDatabaseUnavailable(one.reason));
+    gate.open();
+    const after = await Promise.all([pool.query(BACKEND), pool.query(BACKEND)]);
+    const old = before.map(({ rows }) => rows[0].pid);
+    for (const { rows } of after) t.notOk(old.includes(rows[0].pid), 'another connection, which has no old answer');
+  });
+
+  t.test(`a transaction whose server vanishes fails without a wait for its rollback: ${through}`, async (t) => {
+    const { gate, pool } = await openGatedPool(t, through);
+    let next: Promise<string> | undefined;
+    const transaction = inTransaction(pool, async (tx) => {
+      gate.hold();
+      return tx.query('SELECT 1').catch(async (error: unknown) => {
+        next = pool.query('SELECT 1').then(String, () => 'the next statement');
+        // By now it was sent, so it fails before a rollback would.
+        await setImmediate();
+        throw error;
+      });
+    }).catch((error: unknown) => {
+      t.ok(isDatabaseUnavailable(error));
+      return 'the transaction';
+    });
+    await transaction.finally(() => gate.open());
+    t.equal(await Promise.race([next, transaction]), 'the transaction', 'failed first');
+  });
+}
+
+t.test('a recount has the time that it needs', async (t) => {
+  const { pool: impatient } = await openGatedPool(t, 'server');
+  const locker = await pool.connect();
+  t.teardown(() => locker.release(true));
+  await locker.query('BEGIN; LOCK TABLE account_usage');
+  const recount = recountUsage(impatient);
+  recount.catch(() => undefined);
+  const waiting = `SELECT 1 FROM pg_stat_activity WHERE application_name = 'gated' AND wait_event_type = 'Lock'`;
+  while ((await pool.query(waiting)).rowCount === 0);
+  await t.rejects(impatient.query('SELECT pg_sleep(60)'), { message: 'Query read timeout' });
+  await locker.query('ROLLBACK');
+  await t.resolves(recount);
 });
