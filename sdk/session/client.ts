@@ -32,7 +32,7 @@ import type {
   WaitingMessage,
 } from './api-types.ts';
 import { encodeBase64 } from './base64.ts';
-import { followEvents, readEvents } from './event-stream.ts';
+import { followEvents, readEvents, STREAM_SILENCE_MS } from './event-stream.ts';
 import { HostServices } from './host-services.ts';
 import { describeTools, OwnTools } from './own-tools.ts';
 import { pause } from './pause.ts';
@@ -57,9 +57,12 @@ export function connect(options: TransportOptions): SessionClient {
 
 export class SessionClient {
   readonly #transport: Transport;
+  readonly #silenceMs: number;
 
-  constructor(transport: Transport) {
+  /** @param silenceMs a stream that sends nothing for this time is opened again, milliseconds */
+  constructor(transport: Transport, silenceMs: number = STREAM_SILENCE_MS) {
     this.#transport = transport;
+    this.#silenceMs = silenceMs;
   }
 
   /** Starts a session, or opens the one with this `key`. Plugins receive `sessionStarted` of a new one. */
@@ -119,7 +122,7 @@ export class SessionClient {
           listed.add(message.id);
           yield { session: this.open(sessionId), message };
         }
-        for await (const { sessionId, message } of readMessages(body, signal))
+        for await (const { sessionId, message } of readMessages(body, this.#silenceMs, signal))
           if (isWaiting(message) && !listed.has(message.id)) yield { session: this.open(sessionId), message };
       } finally {
         // Fails if `readMessages` has read the stream, and then it has closed it already.
@@ -156,6 +159,7 @@ export class SessionClient {
       after,
       isRetryable,
       pauseMs: STREAM_PAUSE_MS,
+      silenceMs: this.#silenceMs,
       signal,
     })) {
       yield { ...JSON.parse(data), type, position: id };
@@ -396,13 +400,15 @@ export class Session {
   }
 }
 
-/** Yields the messages of one stream until it ends or breaks. */
+/** Yields the messages of one stream until it ends, breaks or falls silent. */
 async function* readMessages(
   body: ReadableStream<Uint8Array> | null,
+  silenceMs: number,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Omit<WaitingMessage, 'agentId'>> {
   try {
-    for await (const { type, data } of readEvents(body)) if (type === 'message' && data !== '') yield JSON.parse(data);
+    for await (const { type, data } of readEvents(body, silenceMs))
+      if (type === 'message' && data !== '') yield JSON.parse(data);
   } catch {
     signal?.throwIfAborted();
   }

@@ -17,9 +17,13 @@ export interface FollowOptions {
   readonly onBreak?: () => void;
   /** Longest pause before the stream is opened again, milliseconds. */
   readonly pauseMs: number;
+  /** A stream that sends nothing for this time has ended, milliseconds. Default: 45,000. */
+  readonly silenceMs?: number;
   readonly signal?: AbortSignal | undefined;
 }
 
+/** Three heartbeats of the service. Milliseconds. */
+export const STREAM_SILENCE_MS = 45_000;
 /** Events have at most 1 MiB; a longer line is not one of them. Characters. */
 const LINE_MAX = 8 * 1024 * 1024;
 
@@ -29,7 +33,7 @@ const LINE_MAX = 8 * 1024 * 1024;
  * @throws the error of `open` that is not retryable, or the signal's reason
  */
 export async function* followEvents(options: FollowOptions): AsyncGenerator<ServerSentEvent> {
-  const { open, after, isRetryable, onBreak, pauseMs, signal } = options;
+  const { open, after, isRetryable, onBreak, pauseMs, silenceMs = STREAM_SILENCE_MS, signal } = options;
   for (let lastId = after; ; ) {
     const body = await open(lastId).catch((error: unknown) => {
       signal?.throwIfAborted();
@@ -37,7 +41,7 @@ export async function* followEvents(options: FollowOptions): AsyncGenerator<Serv
       return null;
     });
     try {
-      for await (const event of readEvents(body)) {
+      for await (const event of readEvents(body, silenceMs)) {
         if (event.id !== '') lastId = event.id;
         if (event.data !== '') yield event;
       }
@@ -50,11 +54,18 @@ export async function* followEvents(options: FollowOptions): AsyncGenerator<Serv
   }
 }
 
-/** Reads events until the stream ends. An event with only an id has empty `data`. */
-export async function* readEvents(body: ReadableStream<Uint8Array> | null): AsyncGenerator<ServerSentEvent> {
+/**
+ * Reads events until the stream ends. An event with only an id has empty `data`.
+ *
+ * @param silenceMs a stream that sends nothing for this time has ended, milliseconds; without it, it may be silent
+ */
+export async function* readEvents(
+  body: ReadableStream<Uint8Array> | null,
+  silenceMs?: number,
+): AsyncGenerator<ServerSentEvent> {
   if (body === null) return;
   let event = { id: '', type: 'message', data: [] as string[] };
-  for await (const line of readLines(body)) {
+  for await (const line of readLines(body, silenceMs)) {
     if (line === '') {
       yield { id: event.id, type: event.type, data: event.data.join('\n') };
       event = { id: event.id, type: 'message', data: [] };
@@ -67,12 +78,15 @@ export async function* readEvents(body: ReadableStream<Uint8Array> | null): Asyn
   }
 }
 
-async function* readLines(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+async function* readLines(body: ReadableStream<Uint8Array>, silenceMs?: number): AsyncGenerator<string> {
   const reader = body.pipeThrough(new TextDecoderStream() as TransformStream<Uint8Array, string>).getReader();
+  const endRead = () => reader.cancel().catch(() => undefined);
   let rest = '';
   try {
     for (;;) {
-      const { value, done } = await reader.read();
+      // A machine that vanishes closes no connection.
+      const timer = silenceMs === undefined ? undefined : setTimeout(endRead, silenceMs);
+      const { value, done } = await reader.read().finally(() => clearTimeout(timer));
       if (done) return;
       const lines = (rest + value).split(/\r\n|\n|\r/);
       rest = lines.pop() ?? '';
@@ -80,6 +94,6 @@ async function* readLines(body: ReadableStream<Uint8Array>): AsyncGenerator<stri
       yield* lines;
     }
   } finally {
-    await reader.cancel().catch(() => undefined);
+    await endRead();
   }
 }

@@ -1,10 +1,12 @@
 /** The agent runtime's client against a real session API: what it asks, what it repeats, and what it does not. */
+import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import vm from 'node:vm';
 import { build, stop as stopEsbuild } from 'esbuild';
 import t from 'tap';
+import { SessionClient } from '../../sdk/session/client.ts';
 import {
   type Added,
   BulkheadError,
@@ -12,6 +14,7 @@ import {
   connect,
   type SessionEvent,
 } from '../../sdk/session/session.ts';
+import { Transport } from '../../sdk/session/transport.ts';
 import type { Teardown } from '../runner/harness.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
@@ -237,6 +240,48 @@ t.test('the stream yields new messages and resumes at its position', async (t) =
   );
   control.abort();
   await t.rejects(client.added({ signal }).next());
+});
+
+/** Sends one message on each stream, and then nothing, as when the machine of the service or the link to it vanishes. */
+async function startSilentStreams(test: Teardown) {
+  const resumedAfter: (string | undefined)[] = [];
+  const closed: Promise<unknown>[] = [];
+  const server = createServer((request, response) => {
+    if (!request.url?.startsWith('/sessions/stream')) return void response.end('{"items":[],"nextCursor":null}');
+    const id = String(resumedAfter.push(request.headers['last-event-id'] as string | undefined));
+    closed.push(once(response, 'close'));
+    const message = { id, role: 'user', text: `message ${id}` };
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    response.write(`id: ${id}\nevent: message\ndata: ${JSON.stringify({ sessionId: 's1', message })}\n\n`);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  test.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  const transport = new Transport({ url: `http://127.0.0.1:${port}`, token: 'x' });
+  return { client: new SessionClient(transport, SILENCE_MS), resumedAfter, closed };
+}
+const SILENCE_MS = 100;
+
+t.test('a stream that sends nothing is opened again after its last event', async (t) => {
+  const { client, resumedAfter, closed } = await startSilentStreams(t);
+  const taken = await takeUntil('message 3', client.added());
+  t.same(
+    taken.map(({ message }) => message.text),
+    ['message 1', 'message 2', 'message 3'],
+  );
+  t.same(resumedAfter, [undefined, '1', '2']);
+  await Promise.all(closed);
+});
+
+t.test('an inbox whose stream sends nothing opens another', async (t) => {
+  const { client, closed } = await startSilentStreams(t);
+  const texts: string[] = [];
+  for await (const { message } of client.inbox()) if (texts.push(message.text) === 2) break;
+  t.same(texts, ['message 1', 'message 2']);
+  await Promise.all(closed);
 });
 
 async function takeUntil(text: string, stream: AsyncGenerator<Added>): Promise<Added[]> {

@@ -13,7 +13,8 @@ interface Paged extends Cancellable {
 export declare function connect(options: TransportOptions): SessionClient;
 export declare class SessionClient {
     #private;
-    constructor(transport: Transport);
+    /** @param silenceMs a stream that sends nothing for this time is opened again, milliseconds */
+    constructor(transport: Transport, silenceMs?: number);
     /** Starts a session, or opens the one with this `key`. Plugins receive `sessionStarted` of a new one. */
     start({ tools, ...fields }: NewSession, { signal }?: Cancellable): Promise<Session>;
     /** Returns an existing session by its id, without a request. */
