@@ -42,13 +42,13 @@ interface EmbeddedOptions {
 }
 
 export interface EmbeddedPostgres {
-  /** `postgres://` address of Bulkhead's database. Changes with a restart only if another program took the port. */
+  /** `postgres://` address of Bulkhead's database. A restart keeps it. */
   readonly url: string;
   /** Process id of the server. */
   readonly pid: number;
   /** Resolves when the current server has exited, also by a crash. */
   ended(): Promise<void>;
-  /** Starts the server again after a crash. */
+  /** Starts the server again after a crash. @throws Error while another program uses its port */
   restart(): Promise<void>;
   /** Shuts down, then releases DATA_DIR. */
   stop(): Promise<void>;
@@ -122,7 +122,6 @@ function manageServer(
     async restart() {
       await server.ended;
       server = await launch(server.port);
-      await writeAddress(dataDir, server.port, passwords);
     },
     async stop() {
       await server.stop();

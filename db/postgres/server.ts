@@ -22,7 +22,7 @@ interface ServerOptions {
   readonly launcher: Launcher;
   readonly cluster: string;
   readonly logFile: string;
-  /** Tried first; if it is in use, the server gets any free port. */
+  /** Of a server that ran before, whose clients know no other. Default: any free port. */
   readonly port?: number;
   /** `-c` settings by name. */
   readonly parameters: Readonly<Record<string, string | number>>;
@@ -44,7 +44,7 @@ export interface PostgresServer {
  */
 export async function startServer(options: ServerOptions): Promise<PostgresServer> {
   for (let attempt = 1; ; attempt++) {
-    const port = attempt === 1 && options.port !== undefined ? options.port : await findFreePort();
+    const port = options.port ?? (await findFreePort());
     const logStart = openLog(options.logFile);
     const child = launch(options, port);
     const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
@@ -52,7 +52,10 @@ export async function startServer(options: ServerOptions): Promise<PostgresServe
     if (failed === null) return { pid: child.pid ?? 0, port, ended, stop: () => stopServer(child, ended) };
     await stopServer(child, ended);
     const log = (await readFile(options.logFile, 'utf8')).slice(logStart);
-    if (attempt < PORT_ATTEMPTS && /could not bind|Address already in use/.test(log)) continue;
+    const isPortTaken = /could not bind|Address already in use/.test(log);
+    if (isPortTaken && options.port !== undefined)
+      throw new Error(`PostgreSQL did not start: another program uses its port ${port}. Stop that program.`);
+    if (isPortTaken && attempt < PORT_ATTEMPTS) continue;
     const reason =
       log.split('\n').findLast((line) => /(FATAL|PANIC|ERROR|error|unshare|setpriv):/.test(line)) ?? failed;
     throw new Error(

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -122,6 +123,23 @@ t.test('a killed server restarts at the same address with its data', async (t) =
   t.not(postgres.pid, pid);
   t.same(await query(url, 'SELECT seven FROM kept ORDER BY seven'), [[7], [8], [9], [10]]);
   await postgres.stop();
+});
+
+t.test('a killed server waits for its port, which its clients know', async (t) => {
+  const postgres = await startEmbedded({ dataDir });
+  t.teardown(() => postgres.stop());
+  const { url, pid } = postgres;
+  process.kill(pid, 'SIGKILL');
+  await postgres.ended();
+  const other = createServer();
+  await once(other.listen(Number(new URL(url).port), '127.0.0.1'), 'listening');
+  await t.rejects(postgres.restart(), {
+    message: `PostgreSQL did not start: another program uses its port ${new URL(url).port}. Stop that program.`,
+  });
+  await new Promise((resolve) => other.close(resolve));
+  await postgres.restart();
+  t.equal(postgres.url, url);
+  t.same(await query(url, 'SELECT count(*)::int > 0 FROM kept'), [[true]]);
 });
 
 t.test('a cluster of another major version is refused in one sentence', async (t) => {
