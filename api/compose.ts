@@ -9,7 +9,6 @@ import { startUsageUpkeep } from '../db/accounts/usage-upkeep.ts';
 import { sweepDeletedPlugins } from '../db/catalog/plugins.ts';
 import { recordMember, requireCluster } from '../db/cluster/cluster-record.ts';
 import { announceProcess } from '../db/cluster/running-processes.ts';
-import type { Blobs } from '../db/files/blobs.ts';
 import type { KeyStore } from '../db/files/key-files.ts';
 import { openSecretKeys } from '../db/files/secrets.ts';
 import { waitForUpdate } from '../db/installations/updates.ts';
@@ -41,8 +40,6 @@ import { startBlobSweeper } from './plugins/blob-sweeper.ts';
 import { watchIssuer } from './site/issuer-reach.ts';
 import { createMetrics } from './telemetry/metrics.ts';
 
-/** Minimum age of files left by killed processes; a running upload is younger. Milliseconds. */
-const STAGING_MAX_AGE_MS = 60 * 60_000;
 const HOUR_MS = 3_600_000;
 
 /** Time for handlers to notice that their connection was cut off, and for the parts to close. Milliseconds. */
@@ -78,7 +75,7 @@ export async function serveApi(
   await database.openKept();
   const listener = await openListener(pool, onError, database.session);
   const queues = await startQueues({ pool, role: 'producer', onError, faultPoint });
-  const blobs = await openSweptBlobs(pool, config);
+  const blobs = await openConfiguredBlobs(pool, config);
   await sweepDeletedPlugins(pool);
   const upkeep = startBlobSweeper({ pool, blobs, onError });
   await saveUsageLimits(pool, usageLimits(config));
@@ -150,12 +147,6 @@ export async function serveApi(
   await app.listen(listenOptions('service', { host: config.HOST, port: config.PORT }));
   await operations.listen(listenOptions('operations', { host: config.OPS_HOST, port: config.API_OPS_PORT }));
   announceReady(publicUrl(config));
-}
-
-async function openSweptBlobs(pool: Pool, config: ApiConfig): Promise<Blobs> {
-  const blobs = await openConfiguredBlobs(pool, config);
-  await blobs.sweepStaging(STAGING_MAX_AGE_MS, Date.now());
-  return blobs;
 }
 
 function readSignInFacts(config: ApiConfig): AppDeps['signInFacts'] & {} {

@@ -14,11 +14,14 @@ export const UPLOAD_MAX_BYTES = 256 * MIB;
 /** Space for boundaries and headers of the two parts. Bytes. */
 const ENVELOPE_MAX_BYTES = 64 * KIB;
 /** Half of what a slow line sends. An upload holds one of few places, so a client that dribbles must not hold it for long. */
-export const UPLOAD_BOUNDS: BodyBounds = {
+export const UPLOAD_BOUNDS = {
   maxBytes: UPLOAD_MAX_BYTES + ENVELOPE_MAX_BYTES,
   withinMs: 30 * SECOND,
   leastBytesPerSecond: 32 * KIB,
-};
+} satisfies BodyBounds;
+/** The time of the slowest upload that is not refused. Milliseconds. */
+export const UPLOAD_MAX_MS =
+  UPLOAD_BOUNDS.withinMs + (UPLOAD_BOUNDS.maxBytes / UPLOAD_BOUNDS.leastBytesPerSecond) * SECOND;
 /** Maximum number of parts. Unexpected parts are rejected by name; this limit stops a flood of them. */
 const PARTS_MAX = 10;
 

@@ -1,13 +1,16 @@
-/** Releases unused yanked versions, and removes unused blobs from disk: at start-up, every hour, and after a deletion. */
+/** Releases unused yanked versions, and removes files of killed publishes and unused blobs from disk: at start-up, every hour, and after a deletion. */
 import type { Pool } from 'pg';
 import { dropUsagePeriods } from '../../db/accounts/usage.ts';
 import { releaseYankedVersions } from '../../db/catalog/versions.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
 import { SWEEP_GRACE_MS, sweepBlobs } from '../../db/files/unused-blobs.ts';
+import { UPLOAD_MAX_MS } from '../package/upload.ts';
 
 const EVERY_MS = 60 * 60_000;
 /** Delay after a deletion, so that several share one sweep. Milliseconds. */
 const AFTER_DELETE_MS = 10_000;
+/** Minimum age of a staging directory that is removed: another API may still receive its upload, or build it. Milliseconds. */
+const STAGING_MAX_AGE_MS = UPLOAD_MAX_MS + SWEEP_GRACE_MS;
 
 interface BlobSweeper {
   /** Schedules a sweep soon after a deletion. */
@@ -29,6 +32,7 @@ export function startBlobSweeper({ pool, blobs, onError }: UpkeepDeps, graceMs =
   let soon: NodeJS.Timeout | undefined;
   const removeUnused = async () => {
     const before = new Date(Date.now() - graceMs - EVERY_MS);
+    await blobs.sweepStaging(STAGING_MAX_AGE_MS, Date.now());
     await releaseYankedVersions(pool, null);
     const removed = await sweepBlobs(pool, blobs, graceMs);
     // All unused files of these hours are removed.

@@ -1,9 +1,11 @@
 /** Files of packages on disk: there as long as a version names them, and not longer. */
-import { readdir, utimes } from 'node:fs/promises';
+import { mkdir, readdir, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
+import { UPLOAD_BOUNDS } from '../../../api/package/upload.ts';
 import { startBlobSweeper } from '../../../api/plugins/blob-sweeper.ts';
 import { findUsedBlobs } from '../../../db/catalog/versions.ts';
+import { SECOND } from '../../../sdk/contract/limits.ts';
 import { type ApiFixture, startApiFixture } from '../api-fixture.ts';
 import { type Files, fileList, introspectsMinimal as introspect, MINIMAL } from '../package/packages.ts';
 
@@ -78,6 +80,24 @@ t.test('a sweep does not remove blobs that a concurrent publish reuses', async (
       t.ok(await api.services.blobs.has(made.bundleSha256), 'its bundle is there');
     }
   }
+  await upkeep.close();
+});
+
+t.test('the sweep removes the files of killed publishes, and none of a slow upload', async (t) => {
+  const api = await startApiFixture(t, { introspect });
+  const root = join(api.dataDir, 'staging');
+  const { maxBytes, leastBytesPerSecond, withinMs } = UPLOAD_BOUNDS;
+  const slowestMs = withinMs + (maxBytes / leastBytesPerSecond) * SECOND;
+  for (const [name, began] of [
+    ['killed', 0],
+    ['slow', Date.now() - slowestMs],
+  ] as const) {
+    await mkdir(join(root, name));
+    await utimes(join(root, name), new Date(began), new Date(began));
+  }
+  const upkeep = startBlobSweeper({ pool: api.pool, blobs: api.services.blobs, onError });
+  await upkeep.sweep();
+  t.same(await readdir(root), ['slow']);
   await upkeep.close();
 });
 
