@@ -8,7 +8,7 @@ import { type AttemptResult, countAttemptSql, countInterruptionSql } from '../jo
 import type { Queues } from '../jobs/queues.ts';
 import { orderedId } from '../postgres/ordered-id.ts';
 import { type Fence, holdShardSql } from '../postgres/pool.ts';
-import { findRow, type Queryable } from '../postgres/rows.ts';
+import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
 import { BLOCKED_REASON_SQL } from './run-rule.ts';
 
 /** Limits the memory of one sweep; the next sweep handles the rest. */
@@ -83,6 +83,19 @@ export async function mergePendingUpdates(tx: Queryable, installationId: string)
 /** An event that failed this often lets the later ones of its installation pass. */
 const FAILURES_IN_ORDER = 2;
 
+/** The event of an installation that is attempted next. It may have to wait, and the later ones wait with it. */
+const selectHead = (isOfInstallation: string) => `SELECT e.* FROM events e
+  WHERE ${isOfInstallation} AND e.state = 'pending'
+    AND (e.next_attempt_at <= now() OR e.attempts - e.interruptions < ${FAILURES_IN_ORDER})
+  ORDER BY e.installation_id, e.id LIMIT 1`;
+
+/** The installations with a pending event, by one index probe for each: the cost does not depend on the number of events. */
+const INSTALLATIONS_WITH_PENDING = `WITH RECURSIVE waiting (id) AS (
+    SELECT min(installation_id) FROM events WHERE state = 'pending'
+    UNION ALL
+    SELECT (SELECT min(p.installation_id) FROM events p WHERE p.state = 'pending' AND p.installation_id > w.id)
+      FROM waiting w WHERE w.id IS NOT NULL)`;
+
 /**
  * Claims one attempt at the oldest event of an installation, also one that an earlier owner of the shard has claimed. An
  * event that waits for its next attempt holds the later ones back, until it has failed `FAILURES_IN_ORDER` times. Null:
@@ -94,10 +107,7 @@ export const claimNextEvent = (pool: Pool, installationId: string, fence: Fence)
   findRow(
     pool,
     `UPDATE events SET attempts = attempts + 1, ${countInterruptionSql}, claimed_by = $2
-      WHERE id = (SELECT e.id FROM events e
-                   WHERE e.installation_id = $1 AND e.state = 'pending'
-                     AND (e.next_attempt_at <= now() OR e.attempts - e.interruptions < ${FAILURES_IN_ORDER})
-                   ORDER BY e.id LIMIT 1)
+      WHERE id = (SELECT head.id FROM (${selectHead('e.installation_id = $1')}) head)
         AND state = 'pending' AND next_attempt_at <= now() AND ${holdShardSql(fence)}
       RETURNING id, installation_id AS "installationId", account_id AS "accountId", plugin_id AS "pluginId",
         version_id AS "versionId", semver AS "semVer", type, data, occurred_at AS "occurredAt", attempts AS attempt,
@@ -125,6 +135,16 @@ export async function finishEvent(
   );
 }
 
+type QueuedEvent = Pick<ClaimedEvent, 'id' | 'installationId' | 'accountId'>;
+
+const queueEvent = (
+  tx: Queryable,
+  queues: Queues,
+  { id, installationId, accountId }: QueuedEvent,
+  options: { readonly delaySeconds?: number } = {},
+): Promise<void> =>
+  queues.send(tx, 'events', { eventId: id, installationId }, { ...options, group: { id: installationId, accountId } });
+
 export interface EventPostponement {
   /** Epoch of the claim, which fences the write. */
   readonly epoch: number;
@@ -137,7 +157,7 @@ export interface EventPostponement {
 export async function postponeEvent(
   pool: Pool,
   queues: Queues,
-  event: { readonly id: string; readonly installationId: string; readonly accountId: string },
+  event: QueuedEvent,
   { epoch, afterSeconds, error, as }: EventPostponement,
 ): Promise<void> {
   await pool.query(
@@ -146,10 +166,7 @@ export async function postponeEvent(
       WHERE id = $1 AND claimed_by = $5 AND state = 'pending'`,
     [event.id, error, afterSeconds, as, epoch],
   );
-  const { installationId, accountId } = event;
-  const group = { id: installationId, accountId };
-  const payload = { eventId: event.id, installationId };
-  await queues.send(pool, 'events', payload, { delaySeconds: Math.max(1, afterSeconds), group });
+  await queueEvent(pool, queues, event, { delaySeconds: Math.max(1, afterSeconds) });
 }
 
 interface OwnEvents {
@@ -160,27 +177,29 @@ interface OwnEvents {
 }
 
 /**
- * Queues every pending event of the caller's shards again that has no waiting job and that it is not delivering: after a
- * `kill -9` of a supervisor or of PostgreSQL.
+ * Queues a job for each installation of the caller's shards whose next event is due, that has no waiting job and that it is
+ * not delivering: after a `kill -9` of a supervisor or of PostgreSQL. The job delivers the later events, too.
  *
  * @returns how many
  */
 export async function requeueStrandedEvents(pool: Pool, queues: Queues, own: OwnEvents): Promise<number> {
-  const stranded = await pool.query<{ id: string; installationId: string; accountId: string; delay: number }>(
-    `SELECT e.id, e.installation_id AS "installationId", e.account_id AS "accountId", greatest(0, extract(epoch FROM e.next_attempt_at - now()))::float8 AS delay
-       FROM events e
-      WHERE e.state = 'pending' AND e.next_attempt_at < 'infinity' AND NOT e.installation_id = ANY ($2)
+  const stranded = await listRows<QueuedEvent>(
+    pool,
+    `${INSTALLATIONS_WITH_PENDING}
+     SELECT e.id, e.installation_id AS "installationId", e.account_id AS "accountId"
+       -- BETWEEN, because = makes the order by id alone, and its index has the events of all others.
+       FROM waiting w CROSS JOIN LATERAL (${selectHead('e.installation_id BETWEEN w.id AND w.id')}) e
+      WHERE e.next_attempt_at <= now() AND NOT e.installation_id = ANY ($2)
         AND ${isInShardsSql('e.account_id', '$1')}
+        -- A job that waits for a later attempt at another event would come too late.
         AND NOT EXISTS (SELECT 1 FROM pgboss.job j
-                         WHERE j.name = 'events' AND j.state < 'active' AND j.data ->> 'eventId' = e.id)
+                         WHERE j.name = 'events' AND j.state < 'active' AND j.data ->> 'installationId' = e.installation_id
+                           AND (j.start_after <= now() OR j.data ->> 'eventId' = e.id))
       ORDER BY e.id LIMIT ${SWEEP_LIMIT}`,
     [own.shards, [...own.delivering]],
   );
-  for (const { id, installationId, accountId, delay } of stranded.rows) {
-    const group = { id: installationId, accountId };
-    await queues.send(pool, 'events', { eventId: id, installationId }, { delaySeconds: delay, group });
-  }
-  return stranded.rows.length;
+  for (const event of stranded) await queueEvent(pool, queues, event);
+  return stranded.length;
 }
 
 /** Holds an event until its installation can run: it is paused or needs configuration. The attempt does not count. */
@@ -194,16 +213,18 @@ export async function holdEvent(pool: Pool, eventId: string, epoch: number, reas
 
 /** Queues held events whose installation can run again. @param installationId null: all installations */
 export async function releaseHeldEvents(pool: Pool, queues: Queues, installationId: string | null): Promise<number> {
-  const released = await pool.query<{ id: string; installationId: string; accountId: string }>(
+  const released = await listRows<QueuedEvent>(
+    pool,
     `UPDATE events e SET next_attempt_at = now() FROM installations i JOIN plugins p ON p.id = i.plugin_id
       WHERE i.id = e.installation_id AND ${BLOCKED_REASON_SQL} IS NULL AND i.status IN ('ready', 'failed', 'uninstalling')
         AND e.state = 'pending' AND e.next_attempt_at = 'infinity' AND ($1::text IS NULL OR e.installation_id = $1)
       RETURNING e.id, e.installation_id AS "installationId", e.account_id AS "accountId"`,
     [installationId],
   );
-  for (const { id, installationId, accountId } of released.rows)
-    await queues.send(pool, 'events', { eventId: id, installationId }, { group: { id: installationId, accountId } });
-  return released.rows.length;
+  // One job delivers all events of an installation.
+  const jobs = new Map(released.map((event) => [event.installationId, event]));
+  for (const event of jobs.values()) await queueEvent(pool, queues, event);
+  return released.length;
 }
 
 /** Marks the pending events of a removed installation as dead. */

@@ -33,6 +33,7 @@ import { sweepReminders } from '../../db/sessions/reminders.ts';
 import { sweepChanges } from '../../db/sessions/session-changes.ts';
 import { sweepCalls } from '../../db/sessions/tool-calls.ts';
 import { openRetryingWriter } from '../../service/timing/retrying-writer.ts';
+import { Waker } from '../../service/timing/waker.ts';
 import type { Child } from '../children/child.ts';
 import { ChildError } from '../children/child-errors.ts';
 import type { Fleet } from '../children/fleet.ts';
@@ -87,7 +88,7 @@ export interface Jobs {
   handshake(id: string, accountId: string): void;
   /** Releases the deliveries that were held for an installation. */
   releaseDeliveries(installationId: string): void;
-  /** Compares rows and queues now, because notifications may have been lost. */
+  /** Compares rows and queues now, or again after the comparison under way, because notifications may have been lost. */
   heal(): void;
   /**
    * Starts no more work and waits for running work, at most the grace time in milliseconds. Does not stop the queues.
@@ -121,10 +122,9 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
   await sweepIntrospections(deps.pool, deps.queues);
   const work = { delivering, updating, scheduler };
   await heal(deps, work);
-  const timers = [
-    setInterval(() => heal(deps, work).catch(deps.onError), HEAL_MS),
-    setInterval(() => upkeep(deps).catch(deps.onError), UPKEEP_MS),
-  ];
+  const healing = new Waker();
+  void healRepeatedly(deps, work, healing);
+  const upkeepTimer = setInterval(() => upkeep(deps).catch(deps.onError), UPKEEP_MS);
   const reminders = new DueReminders(deps);
   const stopUsageUpkeep = startUsageUpkeep(deps.pool, deps.onError);
   return {
@@ -136,9 +136,10 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
     wakeAllChannels: () => scheduler.wake(null),
     handshake: (id, accountId) => void answerAsked(deps, id, accountId).catch(deps.onError),
     releaseDeliveries: (installationId) => void release(deps, scheduler, installationId).catch(deps.onError),
-    heal: () => void heal(deps, work).catch(deps.onError),
+    heal: () => healing.wake(),
     stop: (graceMs) => {
-      timers.forEach(clearInterval);
+      healing.close();
+      clearInterval(upkeepTimer);
       stopUsageUpkeep();
       writes.stop();
       return Promise.all([scheduler.stop(graceMs), reminders.stop(graceMs)]).then(() => undefined);
@@ -152,6 +153,15 @@ interface RunningWork {
   /** Ids of the installations being updated. */
   readonly updating: ReadonlySet<string>;
   readonly scheduler: ChannelScheduler;
+}
+
+/** Never runs two at once: each would repeat what the other does. */
+async function healRepeatedly(deps: JobDeps, work: RunningWork, healing: Waker): Promise<void> {
+  for (;;) {
+    await healing.wait(HEAL_MS);
+    if (healing.closed) return;
+    await heal(deps, work).catch(deps.onError);
+  }
 }
 
 async function heal(deps: JobDeps, { delivering, updating, scheduler }: RunningWork): Promise<void> {

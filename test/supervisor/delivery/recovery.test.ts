@@ -1,0 +1,57 @@
+/** The comparison of rows and queues that a supervisor makes every few seconds, and when notifications may have been lost. */
+import t from 'tap';
+import { subscribeToInstallations } from '../../../db/postgres/notifications.ts';
+import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
+
+const LOSSES = 3;
+/** Long enough for a second comparison to reach the lock. Milliseconds. */
+const SETTLE_MS = 500;
+
+t.setTimeout(60_000);
+
+t.test('comparisons of rows and queues do not overlap, and one follows for what came meanwhile', async (t) => {
+  const { pool, supervisor } = await startSupervisorFixture(t);
+  let reconnects = 0;
+  await subscribeToInstallations(
+    supervisor.listener,
+    () => undefined,
+    () => {
+      reconnects += 1;
+    },
+  );
+  const listWaiting = async () => {
+    const { rows } = await pool.query<{ pid: number; begun: string }>(
+      `SELECT pid, query_start::text AS begun FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'UPDATE installation_runtime%'`,
+    );
+    return rows;
+  };
+  const locker = await pool.connect();
+  t.teardown(() => locker.release(true));
+  const lock = () => locker.query('BEGIN; LOCK TABLE installation_runtime IN SHARE MODE');
+  await lock();
+  for (let loss = 1; loss <= LOSSES; loss += 1) {
+    await pool.query(
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()`,
+    );
+    await eventually(async () => reconnects === loss);
+    await eventually(async () => (await listWaiting()).length > 0);
+  }
+  await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+  const [first, ...others] = await listWaiting();
+  t.same(others, [], 'one comparison waits for the lock');
+  const second = await pool.connect();
+  t.teardown(() => second.release(true));
+  // Waits behind the first comparison and before the next.
+  const locked = second.query('BEGIN; LOCK TABLE installation_runtime IN SHARE MODE');
+  await eventually(async () => {
+    const { rows } = await pool.query(
+      `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'BEGIN; LOCK TABLE%'`,
+    );
+    return rows.length === 1;
+  });
+  await locker.query('COMMIT');
+  await locked;
+  await eventually(async () => (await listWaiting()).some(({ begun }) => begun !== first?.begun));
+  await second.query('COMMIT');
+});
