@@ -273,7 +273,8 @@ export async function clearSession(tx: Queryable, sessionId: string): Promise<nu
   await recordChanges(tx, [sessionId], 'cleared');
   // The rows of turns stay: a late step, or a message that is sent once more, must not begin the turn again.
   await tx.query(
-    `UPDATE turns SET state = 'cleared', judgement = NULL, ended_at = coalesce(ended_at, now()) WHERE session_id = $1`,
+    `UPDATE turns SET state = 'cleared', judgement = NULL, ended_at = coalesce(ended_at, now())
+      WHERE session_id = $1 AND (state <> 'cleared' OR judgement IS NOT NULL)`,
     [sessionId],
   );
   for (const table of ['turn_outputs', 'tool_calls', 'session_summaries'])

@@ -9,6 +9,7 @@ import { addHookCounts, listHookCounts } from '../../../db/sessions/coverage.ts'
 import {
   appendMessages,
   appendNotice,
+  clearSession,
   createSession,
   lastMessages,
   pageMessages,
@@ -45,6 +46,36 @@ t.test('a notice takes one statement, because a cancelled hook waits for it', as
   pool.off('acquire', count);
   t.equal(statements, 1);
   t.match(await lastMessages(pool, other.id, 1), [{ id: 'n', role: 'notice', text: 'cancelled' }]);
+});
+
+t.test('a repeated clear writes only the turns that are not cleared yet', async (t) => {
+  const other = await createSession(pool, { accountId: account.id, agentId: 'a', agentName: 'A', channelId: null });
+  const addTurns = (ids: readonly string[]) =>
+    pool.query(
+      `INSERT INTO turns (session_id, id, account_id, sender, trigger, digest, system_prompt, model, runtime, lease_seconds, lease_until, judgement)
+       SELECT $1, id, $2, 's', 't', '', '', '', '', 1, now(), '{}' FROM unnest($3::text[]) AS id`,
+      [other.id, account.id, ids],
+    );
+  /** Where each turn is stored: another place after every write. */
+  const listTurns = async () => {
+    const { rows } = await pool.query(
+      'SELECT id, ctid::text, state, judgement, ended_at IS NULL AS "isOpen" FROM turns WHERE session_id = $1 ORDER BY id',
+      [other.id],
+    );
+    return rows;
+  };
+  await addTurns(['a', 'b', 'c']);
+  await clearSession(pool, other.id);
+  const cleared = await listTurns();
+  t.match(
+    cleared,
+    ['a', 'b', 'c'].map((id) => ({ id, state: 'cleared', judgement: null, isOpen: false })),
+  );
+  await addTurns(['d']);
+  await clearSession(pool, other.id);
+  const again = await listTurns();
+  t.same(again.slice(0, 3), cleared, 'the others stay where they are');
+  t.match(again[3], { id: 'd', state: 'cleared', judgement: null, isOpen: false });
 });
 
 t.test('pages of any size hold every message once, in order', async (t) => {
