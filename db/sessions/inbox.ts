@@ -1,8 +1,8 @@
 /** Messages to agents that wait for an answer. */
 import type { Pool } from 'pg';
 import type { Page } from '../postgres/cursors.ts';
-import { type PageQuery, readPositionPage } from '../postgres/rows.ts';
-import { type JudgedMessage, MESSAGE, type MessageRow, toMessage } from './sessions.ts';
+import { boundedSql, type PageQuery, readPositionPage } from '../postgres/rows.ts';
+import { type JudgedMessage, MESSAGE, MESSAGE_BYTES, type MessageRow, toMessage } from './sessions.ts';
 
 /** The newest messages of users that are read, whatever is asked for: bounds the time of a list that finds few of them. */
 const READ_MAX = 50_000;
@@ -30,7 +30,11 @@ interface InboxQuery extends PageQuery {
 export async function pageInbox(pool: Pool, query: InboxQuery): Promise<Page<WaitingMessage>> {
   const page = await readPositionPage<MessageRow & { sessionId: string; agentId: string }>(
     pool,
-    `SELECT ${MESSAGE}, w."sessionId", w."agentId" FROM (
+    boundedSql({
+      columns: `${MESSAGE}, "sessionId", "agentId"`,
+      table: 'm',
+      order: 'ASC',
+      rows: `SELECT m.*, ${MESSAGE_BYTES} AS bytes, w."sessionId", w."agentId" FROM (
          SELECT u."sessionId", u."agentId", u.position AS waiting FROM (
            SELECT r.*, s.agent_id AS "agentId" FROM (
              -- Without texts: a sort of that many would not fit into memory.
@@ -46,6 +50,7 @@ export async function pageInbox(pool: Pool, query: InboxQuery): Promise<Page<Wai
           ORDER BY u.position LIMIT $6) AS w
        JOIN session_messages m ON m.session_id = w."sessionId" AND m.position = w.waiting
       ORDER BY m.position`,
+    }),
     [query.accountId, query.agentId, query.sessionId, query.runtime],
     query,
   );

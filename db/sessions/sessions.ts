@@ -191,15 +191,15 @@ export async function appendNotice(
 export const IS_NOT_CANCELLED = `coalesce(judgement ->> 'outcome', '') <> 'cancelled'`;
 /** Columns of a `MessageRow`. */
 export const MESSAGE = 'id, role, text, at, data, judgement, position::text AS position';
-/** Bytes of a message for `boundedSql`. The many values that `data` may have cost five times as much to read and write as a text. */
-export const MESSAGE_BYTES = '5 * stored_bytes - 4 * octet_length(text)';
+/** Bytes of a message `m` for `boundedSql`. The many values that `data` may have cost five times as much to read and write as a text. */
+export const MESSAGE_BYTES = '5 * m.stored_bytes - 4 * octet_length(m.text)';
 /** Lists messages of session `$1`. @param order of the transcript: `DESC` begins with the newest */
 export const listMessagesSql = (condition: string, limit: string, order: 'ASC' | 'DESC' = 'ASC'): string =>
   boundedSql({
     columns: MESSAGE,
     table: 'm',
-    rows: `SELECT *, ${MESSAGE_BYTES} AS bytes FROM session_messages
-      WHERE session_id = $1 AND ${condition} ORDER BY session_messages.position ${order} LIMIT ${limit}`,
+    rows: `SELECT *, ${MESSAGE_BYTES} AS bytes FROM session_messages m
+      WHERE session_id = $1 AND ${condition} ORDER BY m.position ${order} LIMIT ${limit}`,
     order,
   });
 

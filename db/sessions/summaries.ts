@@ -62,7 +62,7 @@ export async function addSummary(
 const MAY_BE_READ = `${IS_NOT_CANCELLED} AND (NOT $3 OR judgement IS NOT NULL)`;
 
 const IS_OF_PROMPT = `role <> 'notice' AND ${MAY_BE_READ}
-  AND session_messages.position > coalesce((SELECT max(up_to) FROM session_summaries WHERE session_id = $1), 0)`;
+  AND m.position > coalesce((SELECT max(up_to) FROM session_summaries WHERE session_id = $1), 0)`;
 const LIST_MODEL_MESSAGES = planOnce(listMessagesSql(IS_OF_PROMPT, '$2', 'DESC'));
 
 /**
