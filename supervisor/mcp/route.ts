@@ -35,6 +35,19 @@ const ACCOUNT_SESSION = {
 const CONNECTION_HEADER = 'mcp-session-id';
 /** The protocol's error for an unknown connection: the client must initialize again. */
 const GONE = { jsonrpc: '2.0', error: { code: -32_001, message: 'Session not found' }, id: null };
+/**
+ * Maximum number of messages in one request. All are handled at once, counted as one request, and each can be answered with
+ * megabytes. Versions of the protocol before 2025-06-18 have batches; no client is known that needs longer ones.
+ */
+const BATCH_MAX = 4;
+const BATCH_TOO_LONG = {
+  jsonrpc: '2.0',
+  error: {
+    code: -32_600,
+    message: `A batch has at most ${BATCH_MAX} messages. Send each message in a request of its own.`,
+  },
+  id: null,
+};
 
 const rpcMessage = z.unknown().meta({ description: 'JSON-RPC messages of the Model Context Protocol.' });
 const rpcError = { content: { 'application/json': { schema: rpcMessage } } };
@@ -70,6 +83,7 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
       return loading;
     };
     const serve = async (request: FastifyRequest, reply: FastifyReply, session: Session): Promise<FastifyReply> => {
+      if (Array.isArray(request.body) && request.body.length > BATCH_MAX) return reply.code(400).send(BATCH_TOO_LONG);
       requireAnswerer(request);
       const connections = await openConnections();
       const named = readConnectionId(request);

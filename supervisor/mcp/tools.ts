@@ -12,6 +12,7 @@ import {
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
+import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { addUnconfigured, type ToolRef } from '../children/account-plugins-cache.ts';
 import { findHostTool } from '../host-tools/catalog.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
@@ -57,6 +58,8 @@ export function offerTools({ server, services, session, questions, wrap }: Serve
 /** A client that can ask its user is also offered the tools of plugins that only lack configuration. */
 async function describeTools({ pluginsCache }: SessionServices, session: Session, asks: boolean): Promise<Tool[]> {
   const ready = await pluginsCache.get(session.accountId);
+  // A list of 4 MiB takes tens of milliseconds.
+  await waitForLoopTurn(session.accountId);
   const offered = asks ? addUnconfigured(ready) : ready;
   const { tools } = offered;
   return listOfferedTools(offered, session).map(({ name, description, parameters, installationId, slug }) => {

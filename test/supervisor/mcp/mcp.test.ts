@@ -220,6 +220,59 @@ t.test('a connection belongs to its account and session, and ends on DELETE', as
   await t.rejects(client.listTools());
 });
 
+/** Sends a batch of requests for the list of tools. */
+async function sendLists({ sessionId = '' }: StreamableHTTPClientTransport, count: number) {
+  return fixture.app.inject({
+    method: 'POST',
+    url: `/sessions/${session}/mcp`,
+    payload: Array.from({ length: count }, (_, id) => ({ jsonrpc: '2.0', id, method: 'tools/list' })),
+    headers: {
+      authorization: `Bearer ${await fixture.issuer.issue('ann')}`,
+      accept: 'application/json, text/event-stream',
+      'mcp-session-id': sessionId,
+    },
+  });
+}
+
+t.test('a batch has few messages, because each can be answered with megabytes', async (t) => {
+  const { transport } = await connect(t, session);
+  const countLists = (body: string) => body.split('"tools":[').length - 1;
+  const refused = await sendLists(transport, 100);
+  t.equal(countLists(refused.body), 0);
+  t.equal(refused.statusCode, 400);
+  const error = { code: -32_600, message: /at most 4 messages.*each message in a request of its own/ };
+  t.match(JSON.parse(refused.body), { jsonrpc: '2.0', error, id: null });
+  t.equal((await sendLists(transport, 5)).statusCode, 400);
+  t.equal(countLists((await sendLists(transport, 4)).body), 4);
+});
+
+t.test('each list of tools is made in a turn of the event loop of its own', async (t) => {
+  const { transport } = await connect(t, session);
+  const { pluginsCache } = fixture.supervisor;
+  const known = await pluginsCache.get(installed.accountId);
+  const turns = new Set<number>();
+  let turn = 0;
+  let countingTurns = setImmediate(countTurn);
+  function countTurn(): void {
+    turn += 1;
+    countingTurns = setImmediate(countTurn);
+  }
+  const watched = new Proxy(known, {
+    get(target, name) {
+      if (name === 'tools') turns.add(turn);
+      return Reflect.get(target, name);
+    },
+  });
+  const { get } = pluginsCache;
+  pluginsCache.get = async () => watched;
+  t.teardown(() => {
+    clearImmediate(countingTurns);
+    pluginsCache.get = get;
+  });
+  await sendLists(transport, 4);
+  t.equal(turns.size, 4);
+});
+
 t.test('invalid protocol messages are rejected and leave no connection', async (t) => {
   const path = `/sessions/${session}/mcp`;
   const authorization = `Bearer ${await fixture.issuer.issue('ann')}`;
