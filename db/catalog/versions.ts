@@ -186,18 +186,29 @@ export const findFile = (pool: Queryable, versionId: string, path: string): Prom
     [versionId, path],
   );
 
-/** By path. */
+/** A folder of a version's files, such as `skills/bread`. */
+interface VersionFolder {
+  readonly versionId: string;
+  readonly folder: string;
+}
+interface FolderFile extends Pick<VersionFile, 'path' | 'sizeBytes'> {
+  /** Index of its folder in the list. */
+  readonly index: number;
+}
+
+/** Lists the files below these folders, by folder and path. */
 export const listFilesBelow = (
   pool: Queryable,
-  versionId: string,
-  folder: string,
+  folders: readonly VersionFolder[],
   limit: number,
-): Promise<VersionFile[]> =>
+): Promise<FolderFile[]> =>
   listRows(
     pool,
-    `SELECT path, sha256, size_bytes::float8 AS "sizeBytes" FROM version_files
-      WHERE version_id = $1 AND starts_with(path, $2) ORDER BY path COLLATE "C" LIMIT $3`,
-    [versionId, `${folder}/`, limit],
+    `SELECT below.position::int - 1 AS index, f.path, f.size_bytes::float8 AS "sizeBytes"
+       FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS below(version_id, folder, position)
+       JOIN version_files f ON f.version_id = below.version_id AND starts_with(f.path, below.folder || '/')
+      ORDER BY below.position, f.path COLLATE "C" LIMIT $3`,
+    [folders.map(({ versionId }) => versionId), folders.map(({ folder }) => folder), limit],
   );
 
 export async function markYanked(tx: ClientBase, id: string): Promise<void> {

@@ -1,5 +1,6 @@
 /** Offers skills with their files, and media, as resources of the Model Context Protocol. */
 import {
+  type ListResourcesRequest,
   ListResourcesRequestSchema,
   ListResourceTemplatesRequestSchema,
   type ReadResourceRequest,
@@ -7,18 +8,22 @@ import {
   type Resource,
 } from '@modelcontextprotocol/sdk/types.js';
 import { findMedia } from '../../db/accounts/media.ts';
+import { decodeCursor, toPage } from '../../db/postgres/cursors.ts';
 import { isStorable } from '../../db/postgres/storable-json.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { formatFullName } from '../../sdk/contract/full-names.ts';
+import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
-import { listResources, readSkillFile, SKILL_TEXT, type Skill } from '../sessions/skill-files.ts';
+import { listResourcesOf, readSkillFile, SKILL_TEXT, type Skill, type SkillResource } from '../sessions/skill-files.ts';
 import { findSkill, listSkills } from '../sessions/skills.ts';
 import type { ServerParts } from './server-parts.ts';
 
 /** `skill://<slug>__<skill>/<path>` and `media://<id>`. */
 const SKILL_URI = /^skill:\/\/([^/]+)\/(.+)$/;
 const MEDIA_URI = /^media:\/\/([^/]+)$/;
+/** Maximum number of skills in a page of `resources/list`. Their files are read with one query. */
+const PAGE_SKILLS = 100;
 const MARKDOWN = 'text/markdown';
 /** Maximum size of a file in one response. */
 const MEDIA_MAX_BYTES = 8 * 1024 * 1024;
@@ -28,12 +33,8 @@ const formatUri = (skill: Skill, path: string): string =>
 
 /** Handles `resources/list`, `resources/templates/list` and `resources/read`. */
 export function offerResources({ server, services, session, wrap }: ServerParts): void {
-  const listAll = async () => {
-    const { plugins } = await services.pluginsCache.get(session.accountId);
-    const described = await Promise.all(listSkills(plugins).map((skill) => describe(services, skill)));
-    return { resources: described.flat() };
-  };
-  server.setRequestHandler(ListResourcesRequestSchema, wrap(listAll));
+  const list = ({ params }: ListResourcesRequest) => listPage(services, session, params?.cursor);
+  server.setRequestHandler(ListResourcesRequestSchema, wrap(list));
   server.setRequestHandler(ListResourceTemplatesRequestSchema, async () => ({
     resourceTemplates: [
       { uriTemplate: 'media://{id}', name: 'media', description: 'A file that a plugin keeps, by its media id.' },
@@ -45,10 +46,25 @@ export function offerResources({ server, services, session, wrap }: ServerParts)
   server.setRequestHandler(ReadResourceRequestSchema, wrap(readOne));
 }
 
-async function describe(services: SessionServices, skill: Skill): Promise<Resource[]> {
-  const name = formatFullName(skill.plugin, skill.text.name);
+/** Lists skills by name, so that the cursor stays valid when plugins come and go. @throws Problem for an invalid cursor */
+async function listPage(services: SessionServices, session: Session, cursor: string | undefined) {
+  const after = decodeCursor(cursor) ?? '';
+  const { plugins } = await services.pluginsCache.get(session.accountId);
+  // An account can have ten thousand skills.
+  await waitForLoopTurn(session.accountId);
+  const following = listSkills(plugins)
+    .map((skill) => ({ skill, name: formatFullName(skill.plugin, skill.text.name) }))
+    .filter(({ name }) => name > after)
+    .sort((one, other) => (one.name < other.name ? -1 : 1));
+  const skills = following.slice(0, PAGE_SKILLS).map(({ skill }) => skill);
+  const files = await listResourcesOf(services, skills);
+  const { items, nextCursor } = toPage(following, files.length, ({ name }) => name);
+  const resources = items.flatMap(({ skill, name }, index) => describe(skill, name, files[index] ?? []));
+  return nextCursor === null ? { resources } : { resources, nextCursor };
+}
+
+function describe(skill: Skill, name: string, beside: readonly SkillResource[]): Resource[] {
   const whole = { uri: formatUri(skill, SKILL_TEXT), name, description: skill.text.description, mimeType: MARKDOWN };
-  const beside = await listResources(services, skill);
   return [
     whole,
     ...beside.map(({ path, sizeBytes }) => ({ uri: formatUri(skill, path), name: `${name}/${path}`, size: sizeBytes })),

@@ -12,7 +12,7 @@ import type { SessionServices } from './session-services.ts';
 export const SKILL_TEXT = 'SKILL.md';
 /** Maximum size of a file in a response; larger ones are downloaded. */
 export const SKILL_FILE_BYTES = MIB;
-/** Maximum number of listed files of a skill. Others can be read by their path. */
+/** Maximum number of files that are listed together. Further ones of a skill can be read by their path. */
 const RESOURCES_MAX = 1_000;
 
 export interface Skill {
@@ -31,13 +31,36 @@ interface SkillFile {
 
 const formatFolder = ({ text }: Skill): string => `skills/${text.name}`;
 
-/** Lists the files next to SKILL.md, by path in the skill's folder. */
-export async function listResources({ pool }: SessionServices, skill: Skill) {
-  const folder = formatFolder(skill);
-  const files = await listFilesBelow(pool, skill.plugin.versionId, folder, RESOURCES_MAX);
-  return files
-    .map(({ path, sizeBytes }) => ({ path: path.slice(folder.length + 1), sizeBytes }))
-    .filter(({ path }) => path !== SKILL_TEXT);
+export interface SkillResource {
+  readonly path: string;
+  readonly sizeBytes: number;
+}
+
+/** Lists the files next to a skill's SKILL.md, by path in the skill's folder. */
+export async function listResources(services: SessionServices, skill: Skill): Promise<SkillResource[]> {
+  const [files = []] = await listResourcesOf(services, [skill]);
+  return files;
+}
+
+/**
+ * Lists the files next to SKILL.md of several skills with one query.
+ *
+ * @returns the files of the first skill, and of those after it whose files fit, too
+ */
+export async function listResourcesOf(
+  { pool }: SessionServices,
+  skills: readonly Skill[],
+): Promise<readonly SkillResource[][]> {
+  const folders = skills.map((skill) => ({ versionId: skill.plugin.versionId, folder: formatFolder(skill) }));
+  const files = await listFilesBelow(pool, folders, RESOURCES_MAX);
+  // The limit may have cut the files of the last skill that has rows.
+  const cutIndex = files.length < RESOURCES_MAX ? skills.length : (files.at(-1)?.index ?? 0);
+  const listed = skills.slice(0, Math.max(1, cutIndex)).map((): SkillResource[] => []);
+  for (const { index, path, sizeBytes } of files) {
+    const ownPath = path.slice((folders[index]?.folder.length ?? 0) + 1);
+    if (ownPath !== SKILL_TEXT) listed[index]?.push({ path: ownPath, sizeBytes });
+  }
+  return listed;
 }
 
 /**

@@ -160,6 +160,55 @@ t.test('skills with their files are resources', async (t) => {
   }
 });
 
+t.test('resources are listed in pages, each with one query', async (t) => {
+  const own = fixture.withNewAccount();
+  const names = Array.from({ length: 150 }, (_, index) => `s${index}`);
+  const { slug, versionId } = await own.install({
+    code: '',
+    files: Object.fromEntries(names.map((name) => [`skills/${name}/SKILL.md`, 'Knead.'])),
+  });
+  // One skill has more files than are listed of it.
+  await own.pool.query(
+    `INSERT INTO version_files (version_id, path, sha256, size_bytes)
+     SELECT version_id, format('skills/%s/%s.csv', skill, n), sha256, size_bytes
+       FROM version_files, (VALUES ('s0', 3), ('s7', 400), ('s8', 600), ('s9', 1100)) AS s (skill, files),
+            generate_series(1, files) AS n
+      WHERE version_id = $1 AND path = 'skills/s0/SKILL.md'`,
+    [versionId],
+  );
+  const { client } = await connect(t, await own.session(), own.account);
+  await client.listTools();
+  const { query } = fixture.pool;
+  let queries = 0;
+  fixture.pool.query = ((...args: unknown[]) => {
+    if (String(args[0]).includes('version_files')) queries += 1;
+    return Reflect.apply(query, fixture.pool, args);
+  }) as typeof query;
+  t.teardown(() => {
+    fixture.pool.query = query;
+  });
+  const pages: string[][] = [];
+  let cursor: string | undefined;
+  do {
+    const before = queries;
+    const page = await client.listResources({ cursor });
+    t.equal(queries - before, 1);
+    pages.push(page.resources.map(({ uri }) => uri));
+    cursor = page.nextCursor;
+  } while (cursor !== undefined);
+  const listed = pages.flat();
+  t.equal(new Set(listed).size, listed.length);
+  t.same(
+    names.filter((name) => !listed.includes(`skill://${slug}__${name}/SKILL.md`)),
+    [],
+    'every skill is listed',
+  );
+  t.equal(listed.length, 150 + 3 + 400 + 600 + 1_000);
+  t.ok(pages.every((page) => page.length <= 1_100));
+  t.ok(pages.length > 2 && pages.length < 8, `${pages.length} pages`);
+  await t.rejects(client.listResources({ cursor: 'x' }), { code: -32_602, message: /cursor is invalid/ });
+});
+
 t.test('cancelling a call aborts its handler; a call with a progress token gets notifications', async (t) => {
   const { client } = await connect(t, session);
   const control = new AbortController();
