@@ -17,7 +17,7 @@ export const DRAFT_SEM_VER = '0.0.0-draft';
 /** A version that crash-loops this soon after it became current is rolled back. Seconds. */
 const PROBATION_SECONDS = 600;
 
-/** The rows of an account can hold 25 MB of schemas. For so long they are checked without a pause. Milliseconds. */
+/** The rows of an account can hold 25 MB of schemas. For so long a load checks them without a pause. Milliseconds. */
 const SLICE_MS = 5;
 
 /** One installation with the version it runs. */
@@ -59,6 +59,9 @@ export interface InstalledPlugin {
   readonly updatedAt: string;
 }
 
+/** What the plugin's version offers. It does not change, unlike the installation. */
+type Offer = Pick<InstalledPlugin, 'registrations' | 'registrationBytes' | 'discovered' | 'texts'>;
+
 interface Row extends Omit<InstalledPlugin, 'semVer' | 'settings' | 'secretUses' | 'registrations' | 'texts'> {
   readonly semVer: string | null;
   readonly registrations: unknown;
@@ -67,47 +70,67 @@ interface Row extends Omit<InstalledPlugin, 'semVer' | 'settings' | 'secretUses'
   readonly texts: Record<string, string> | null;
 }
 
-const selectSql = (versionId: string, granted: string): string => `
+/** @param isKnown condition under which what the version offers is not read, because the caller has it */
+const selectSql = (versionId: string, granted: string, isKnown = 'false'): string => `
   SELECT i.id AS "installationId", i.account_id AS "accountId", i.plugin_id AS "pluginId",
          p.owner_id AS "pluginOwnerId", p.slug, p.display_name AS "displayName", v.id AS "versionId",
          v.semver AS "semVer",
-         v.bundle_sha256 AS "bundleSha256", v.source_map_sha256 AS "sourceMapSha256", v.registrations,
-         octet_length(v.registrations::text) AS "registrationBytes", v.manifest,
-         jsonb_build_object('commands', v.discovered -> 'commands', 'skills', v.discovered -> 'skills') AS discovered,
+         v.bundle_sha256 AS "bundleSha256", v.source_map_sha256 AS "sourceMapSha256", v.manifest,
+         CASE WHEN ${isKnown} THEN NULL ELSE v.registrations END AS registrations,
+         CASE WHEN ${isKnown} THEN NULL ELSE octet_length(v.registrations::text) END AS "registrationBytes",
+         CASE WHEN ${isKnown} THEN NULL ELSE
+           jsonb_build_object('commands', v.discovered -> 'commands', 'skills', v.discovered -> 'skills')
+         END AS discovered,
          ${granted} AS granted, i.settings AS given, i.status, i.hook_order AS "hookOrder", i.required,
          (SELECT o.operator FROM accounts o WHERE o.id = i.account_id) AS "isOperators",
          ${BLOCKED_REASON_SQL} AS "blockedReason", i.updated_at AS "updatedAt",
          CASE WHEN i.previous_version_id IS NOT NULL
               THEN i.moved_at + make_interval(secs => ${PROBATION_SECONDS}) END AS "rollbackUntil",
          ARRAY(SELECT s.name FROM installation_secrets s WHERE s.installation_id = i.id ORDER BY s.name) AS "secretNames",
-         (SELECT jsonb_object_agg(f.path, f.sha256) FROM version_files f
-           WHERE f.version_id = v.id AND (f.path LIKE 'commands/%.md' OR f.path LIKE 'skills/%/SKILL.md')) AS texts
+         CASE WHEN ${isKnown} THEN NULL ELSE
+           (SELECT jsonb_object_agg(f.path, f.sha256) FROM version_files f
+             WHERE f.version_id = v.id AND (f.path LIKE 'commands/%.md' OR f.path LIKE 'skills/%/SKILL.md'))
+         END AS texts
     FROM installations i
     JOIN plugins p ON p.id = i.plugin_id
     JOIN versions v ON v.id = ${versionId}`;
 const SELECT = selectSql('i.current_version_id', 'i.granted_capabilities');
+/** $2: ids of the versions whose offers are known. */
+const SELECT_UNKNOWN = selectSql('i.current_version_id', 'i.granted_capabilities', 'v.id = ANY($2)');
 /** The version that an update moves to, with the grants that it will have. */
 const SELECT_TARGET = selectSql(
   'i.target_version_id',
   'CASE WHEN i.rollback_reason IS NULL THEN v.capabilities ELSE coalesce(i.previous_grants, v.capabilities) END',
 );
 
+interface LoadOptions {
+  /** Plugins that were read before: what their versions offer is not read again. */
+  readonly known?: readonly InstalledPlugin[];
+  /** Resolves when the event loop has time for the next slice. */
+  waitForTurn?(): Promise<void>;
+}
+
 /**
  * Loads the account's installations in hook order, except those being uninstalled. Includes those that cannot run (paused,
  * not configured, blocked), so that the caller can report why it skips them.
  */
-export async function loadAccountPlugins(pool: Queryable, accountId: string): Promise<InstalledPlugin[]> {
+export async function loadAccountPlugins(
+  pool: Queryable,
+  accountId: string,
+  { known = [], waitForTurn = setImmediate }: LoadOptions = {},
+): Promise<InstalledPlugin[]> {
+  const offers = new Map<string, Offer>(known.map((plugin) => [plugin.versionId, plugin]));
   const found = await pool.query<Row>(
-    `${SELECT} WHERE i.account_id = $1 AND i.status <> 'uninstalling'
+    `${SELECT_UNKNOWN} WHERE i.account_id = $1 AND i.status <> 'uninstalling'
       ORDER BY i.hook_order, i.id`,
-    [accountId],
+    [accountId, [...offers.keys()]],
   );
   const plugins: InstalledPlugin[] = [];
   let pauseAt = performance.now() + SLICE_MS;
   for (const row of found.rows) {
-    plugins.push(toInstalledPlugin(row));
+    plugins.push(toInstalledPlugin(row, offers.get(row.versionId)));
     if (performance.now() < pauseAt) continue;
-    await setImmediate();
+    await waitForTurn();
     pauseAt = performance.now() + SLICE_MS;
   }
   return plugins;
@@ -156,13 +179,23 @@ export async function findBlocked(pool: Queryable, installationIds: readonly str
   return found.rows.map(({ id }) => id);
 }
 
-function toInstalledPlugin({ manifest, given, semVer, texts, ...row }: Row): InstalledPlugin {
+function toInstalledPlugin({ manifest, given, semVer, ...row }: Row, known?: Offer): InstalledPlugin {
+  const { registrationBytes, discovered } = row;
+  const offer = known ?? {
+    registrations: registrations.parse(row.registrations),
+    registrationBytes,
+    discovered,
+    texts: row.texts ?? {},
+  };
   return {
     ...row,
     semVer: semVer ?? DRAFT_SEM_VER,
-    registrations: registrations.parse(row.registrations),
+    // Each by its name: a known offer is a whole plugin, whose other fields may be old.
+    registrations: offer.registrations,
+    registrationBytes: offer.registrationBytes,
+    discovered: offer.discovered,
+    texts: offer.texts,
     settings: resolveSettings(manifest, given),
     secretUses: listSecretUses(manifest),
-    texts: texts ?? {},
   };
 }

@@ -9,6 +9,7 @@ import { formatFullName } from '../../sdk/contract/full-names.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
 import { readOrLastKnown } from '../../service/storage/last-known.ts';
+import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 
 /** Maximum number of cached accounts, a few kilobytes each. */
 const ACCOUNTS_MAX = 5_000;
@@ -49,14 +50,31 @@ interface CacheOptions {
   isNotified(): boolean;
 }
 
+/** The plugins of an account as they were read. */
+interface Entry {
+  readonly accountPlugins: AccountPlugins;
+  /** A reload takes what their versions offer from here. */
+  readonly rows: readonly InstalledPlugin[];
+  /** Whether the account has not changed since. */
+  isCurrent: boolean;
+}
+/** A load under way. */
+interface Load {
+  readonly result: Promise<AccountPlugins>;
+  /** The account has changed since the load began: its rows may be old. */
+  isStale: boolean;
+  /** The load that follows a stale one. */
+  next: Promise<AccountPlugins> | null;
+}
+
 export class AccountPluginsCache {
   readonly #pool: Pool;
   readonly #options: CacheOptions;
-  readonly #byAccount = new LRUCache<string, AccountPlugins>({
+  readonly #byAccount = new LRUCache<string, Entry>({
     max: ACCOUNTS_MAX,
     maxSize: REGISTRATIONS_MAX_BYTES,
   });
-  readonly #loading = new Map<string, Promise<AccountPlugins>>();
+  readonly #loads = new Map<string, Load>();
   readonly #watchers = new Set<(accountId: string | null) => void>();
 
   constructor(pool: Pool, options: CacheOptions) {
@@ -66,7 +84,12 @@ export class AccountPluginsCache {
 
   /** Returns the cached plugins without a promise, for the hot path. */
   peek(accountId: string): AccountPlugins | undefined {
-    return this.#options.isNotified() ? this.#byAccount.get(accountId) : undefined;
+    return this.#options.isNotified() ? this.#findCurrent(accountId) : undefined;
+  }
+
+  #findCurrent(accountId: string): AccountPlugins | undefined {
+    const entry = this.#byAccount.get(accountId);
+    return entry?.isCurrent ? entry.accountPlugins : undefined;
   }
 
   /** Returns the cached plugins, or a promise that loads them. */
@@ -77,25 +100,28 @@ export class AccountPluginsCache {
   /** Returns the plugins and loads them on a cache miss. */
   async get(accountId: string): Promise<AccountPlugins> {
     if (!this.#options.isNotified()) return this.#loadUnnotified(accountId);
-    return this.peek(accountId) ?? this.#loading.get(accountId) ?? this.#load(accountId);
+    return this.peek(accountId) ?? this.#loadOnce(accountId);
   }
 
   /** A plugin may have been installed or required since the last notification. */
   #loadUnnotified(accountId: string): Promise<AccountPlugins> {
     const reading = this.#read(accountId).then(({ accountPlugins }) => accountPlugins);
-    return readOrLastKnown(reading, this.#byAccount.get(accountId));
+    return readOrLastKnown(reading, this.#findCurrent(accountId));
   }
 
-  /** Drops an account's entry. A load in progress may hold older rows, so the next call starts another one. */
+  /** Drops an account's entry. A load under way may hold older rows, so later calls wait for another one. */
   drop(accountId: string): void {
-    this.#byAccount.delete(accountId);
-    this.#loading.delete(accountId);
+    const entry = this.#byAccount.peek(accountId);
+    if (entry) entry.isCurrent = false;
+    const load = this.#loads.get(accountId);
+    if (load) load.isStale = true;
     for (const watcher of this.#watchers) watcher(accountId);
   }
 
+  /** Drops all entries. No later call waits for a load under way: its connection may be lost. */
   dropAll(): void {
     this.#byAccount.clear();
-    this.#loading.clear();
+    this.#loads.clear();
     for (const watcher of this.#watchers) watcher(null);
   }
 
@@ -109,27 +135,45 @@ export class AccountPluginsCache {
     return () => void this.#watchers.delete(watcher);
   }
 
-  #load(accountId: string): Promise<AccountPlugins> {
-    const loading: Promise<AccountPlugins> = this.#read(accountId).then(({ accountPlugins, size }) => {
-      // After a drop these rows are stale: callers that wait get them, but they are not cached.
-      if (this.#loading.get(accountId) === loading) this.#byAccount.set(accountId, accountPlugins, { size });
-      return accountPlugins;
-    });
-    this.#loading.set(accountId, loading);
-    const forget = () => {
-      if (this.#loading.get(accountId) === loading) this.#loading.delete(accountId);
-    };
-    loading.then(forget, forget);
-    return loading;
+  /**
+   * One load of an account runs at a time, because it can take a connection and much of the event loop for a second. Calls that
+   * came after a change wait until the load under way has ended, and share the next one.
+   */
+  #loadOnce(accountId: string): Promise<AccountPlugins> {
+    const load = this.#loads.get(accountId);
+    if (load === undefined) return this.#load(accountId);
+    if (!load.isStale) return load.result;
+    const loadNext = () => this.get(accountId);
+    load.next ??= load.result.then(loadNext, loadNext);
+    return load.next;
   }
 
-  async #read(accountId: string): Promise<{ readonly accountPlugins: AccountPlugins; readonly size: number }> {
-    const plugins = await loadAccountPlugins(this.#pool, accountId);
-    const served = this.#options.onLoaded(accountId, plugins.filter(isActive));
+  #load(accountId: string): Promise<AccountPlugins> {
+    const isLatest = (): boolean => this.#loads.get(accountId) === load;
+    const result = this.#read(accountId)
+      .then(({ accountPlugins, rows }) => {
+        const entry = { accountPlugins, rows, isCurrent: !load.isStale };
+        // Zero is no size for the cache.
+        const size = rows.reduce((sum, { registrationBytes }) => sum + registrationBytes, 1);
+        if (isLatest()) this.#byAccount.set(accountId, entry, { size });
+        return accountPlugins;
+      })
+      .finally(() => {
+        if (isLatest()) this.#loads.delete(accountId);
+      });
+    const load: Load = { result, isStale: false, next: null };
+    this.#loads.set(accountId, load);
+    return result;
+  }
+
+  async #read(accountId: string): Promise<Omit<Entry, 'isCurrent'>> {
+    const rows = await loadAccountPlugins(this.#pool, accountId, {
+      known: this.#byAccount.peek(accountId)?.rows ?? [],
+      waitForTurn: () => waitForLoopTurn(accountId),
+    });
+    const served = this.#options.onLoaded(accountId, rows.filter(isActive));
     const byId = new Map(served.map((plugin) => [plugin.installationId, plugin]));
-    const accountPlugins = indexAccountPlugins(plugins.map((plugin) => byId.get(plugin.installationId) ?? plugin));
-    // Zero is no size for the cache.
-    return { accountPlugins, size: plugins.reduce((sum, { registrationBytes }) => sum + registrationBytes, 1) };
+    return { accountPlugins: indexAccountPlugins(rows.map((row) => byId.get(row.installationId) ?? row)), rows };
   }
 }
 

@@ -1,0 +1,136 @@
+/** What changes of an installation cost: at most one load of its account at a time, and only what is not known. */
+import t from 'tap';
+import { AccountPluginsCache } from '../../../supervisor/children/account-plugins-cache.ts';
+import { openStorageFixture, type PluginSource } from '../supervisor-fixture.ts';
+
+const nextTurn = () => new Promise(setImmediate);
+
+/** A cache whose queries wait for the test. */
+function openWaitingCache() {
+  const queries: PromiseWithResolvers<{ rows: [] }>[] = [];
+  const query = () => {
+    const waiting = Promise.withResolvers<{ rows: [] }>();
+    queries.push(waiting);
+    return waiting.promise;
+  };
+  const cache = new AccountPluginsCache({ query } as never, {
+    onLoaded: (_accountId, plugins) => plugins,
+    isNotified: () => true,
+  });
+  /** Answers a query and lets those that wait for it go on. */
+  const answer = async (index: number) => {
+    queries[index]?.resolve({ rows: [] });
+    await nextTurn();
+  };
+  return { cache, queries, answer };
+}
+
+t.test('changes during a load start one more load, after it', async (t) => {
+  const { cache, queries, answer } = openWaitingCache();
+  const before = cache.get('ann');
+  const after = Array.from({ length: 20 }, () => {
+    cache.drop('ann');
+    return cache.get('ann');
+  });
+  await nextTurn();
+  t.equal(queries.length, 1);
+  const ben = cache.get('ben');
+  t.equal(queries.length, 2, 'other accounts do not wait');
+  await answer(1);
+  await ben;
+  await answer(0);
+  t.equal(queries.length, 3);
+  const old = await before;
+  t.equal(cache.peek('ann'), undefined, 'rows that were read before the change are not served after it');
+  await answer(2);
+  const [first, ...others] = await Promise.all(after);
+  t.not(first, old);
+  t.ok(others.every((plugins) => plugins === first));
+  t.equal(cache.peek('ann'), first);
+  t.equal(queries.length, 3);
+});
+
+t.test('a change during the later load counts, too', async (t) => {
+  const { cache, queries, answer } = openWaitingCache();
+  const first = cache.get('ann');
+  cache.drop('ann');
+  const second = cache.get('ann');
+  await answer(0);
+  t.equal(queries.length, 2);
+  cache.drop('ann');
+  const third = cache.get('ann');
+  await answer(1);
+  t.equal(queries.length, 3);
+  t.not(await second, await first);
+  await answer(2);
+  t.not(await third, await second);
+  t.equal(cache.peek('ann'), await third);
+});
+
+t.test('a load that fails does not fail the later one', async (t) => {
+  const { cache, queries, answer } = openWaitingCache();
+  const first = cache.get('ann');
+  cache.drop('ann');
+  const second = cache.get('ann');
+  queries[0]?.reject(new Error('gone'));
+  await t.rejects(first, /gone/);
+  await nextTurn();
+  await answer(1);
+  t.equal(cache.peek('ann'), await second);
+});
+
+t.test('after a lost connection no call waits for a load that began before', async (t) => {
+  const { cache, queries, answer } = openWaitingCache();
+  const lost = cache.get('ann');
+  cache.dropAll();
+  const found = cache.get('ann');
+  await answer(1);
+  t.equal(cache.peek('ann'), await found);
+  await answer(0);
+  await lost;
+  t.equal(cache.peek('ann'), await found, 'the older rows do not replace the newer ones');
+  t.equal(queries.length, 2);
+});
+
+t.test('a load reads what a version offers once', async (t) => {
+  const fixture = await openStorageFixture(t);
+  const source: PluginSource = {
+    code: `tools.one = { description: 'x', parameters: {}, handler: () => 'y' }; middleware.inboundMessage = () => {};`,
+    files: { 'skills/bread/SKILL.md': 'Knead.' },
+    discovered: { skills: [{ name: 'bread', description: 'Bakes' }], commands: [] },
+  };
+  const installed = await fixture.install({ ...source, slug: 'one' });
+  await fixture.install({ ...source, slug: 'two' });
+  const { accountId } = installed;
+  let offers = 0;
+  const query = async (text: string, values: unknown[]) => {
+    const found = await fixture.pool.query(text, values);
+    offers += found.rows.filter(({ registrations }) => registrations !== null).length;
+    return found;
+  };
+  const cache = new AccountPluginsCache({ query } as never, {
+    onLoaded: (_accountId, plugins) => plugins,
+    isNotified: () => true,
+  });
+  const first = await cache.get(accountId);
+  t.equal(offers, 2);
+  await fixture.pool.query(`UPDATE installations SET hook_order = 10, settings = '{"a":"b"}' WHERE id = $1`, [
+    installed.installationId,
+  ]);
+  cache.drop(accountId);
+  const second = await cache.get(accountId);
+  t.equal(offers, 2);
+  t.same(
+    second.plugins.map(({ slug }) => slug),
+    ['two', 'one'],
+    'the rest is read again',
+  );
+  const [before] = first.plugins;
+  t.same(second.plugins[1], { ...before, hookOrder: 10, settings: second.plugins[1]?.settings });
+  await fixture.update(installed, { ...source, semVer: '2.0.0', code: `${source.code} tools.other = tools.one;` });
+  await fixture.pool.query(`UPDATE installations SET status = 'paused' WHERE id <> $1`, [installed.installationId]);
+  cache.drop(accountId);
+  const third = await cache.get(accountId);
+  t.equal(offers, 3, 'the new version’s');
+  t.same([...third.tools.keys()], ['one__one', 'one__other']);
+});
