@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { locateFault } from '../../sdk/contract/field-faults.ts';
 import { limits, SECOND } from '../../sdk/contract/limits.ts';
 import { REASON_MAX_CHARS } from '../../sdk/contract/payloads.ts';
-import { type ArgumentFault, type HookName, hooks } from '../../sdk/contract/protocol.ts';
+import { type ArgumentFault, type HookName, hookBase, hooks } from '../../sdk/contract/protocol.ts';
 import type { HookRow } from '../../sdk/contract/rows.ts';
 
 /**
@@ -174,12 +174,15 @@ function applyAnswer(hook: HookName, context: Fields, answer: unknown): Applied 
   return { ok: true, context: changed ? { ...context, [answers.field]: checked.data } : context, changed };
 }
 
+/** Fields that the supervisor and the child add to each link's context. `return ctx` repeats them; a chain stores none. */
+const ADDED_FIELDS: ReadonlySet<string> = new Set([...Object.keys(hookBase.shape), 'signal']);
+
 function applyPatch(hook: HookName, context: Fields, answer: unknown): Applied {
   if (!isFields(answer)) return { ok: false, message: `${hook} must return an object or nothing` };
   const patchable = patchablePaths[hook];
   let next: Fields = context;
   for (const [key, value] of Object.entries(answer)) {
-    if (value === undefined) continue;
+    if (value === undefined || ADDED_FIELDS.has(key)) continue;
     const whole = patchable.get(key);
     const present = Object.hasOwn(next, key) ? next[key] : undefined;
     const merged = whole ? checkValue(whole, value) : mergeGroup(patchable, key, present, value);

@@ -149,6 +149,19 @@ t.test('a provider that streams, from a vendor that the test scripts', async (t)
   t.match(await plugin.tool('whole'), { content: [{ text: 'one two three' }] });
 });
 
+t.test('a hook may return its context, changed in place or copied', async (t) => {
+  const plugin = await open(
+    t,
+    `middleware.inboundMessage = (ctx) => { ctx.message.text += '!'; return ctx; };
+     middleware.outboundMessage = (ctx) => ({ ...ctx, message: { ...ctx.message, text: ctx.message.text + '!' } });`,
+  );
+  for (const hook of ['inboundMessage', 'outboundMessage'] as const)
+    t.match(await plugin.hook(hook, { message: { text: 'hi' } }), {
+      changed: true,
+      context: { message: { text: 'hi!' } },
+    });
+});
+
 t.test('hooks, events and webhooks follow the rules of the service', async (t) => {
   const plugin = await open(
     t,

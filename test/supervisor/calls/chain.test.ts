@@ -1,7 +1,7 @@
 /** Chain folding, without a child: patches, cancels, failure rules, and properties that hold for any links. */
 import fc from 'fast-check';
 import t from 'tap';
-import { type HookName, hooks } from '../../../sdk/contract/protocol.ts';
+import { type HookName, hookBase, hooks } from '../../../sdk/contract/protocol.ts';
 import type { HookRow } from '../../../sdk/contract/rows.ts';
 import {
   type ChainState,
@@ -58,6 +58,21 @@ t.test('only patchable paths change', async (t) => {
     t.equal(state.trace[0]?.outcome, 'skipped_error', JSON.stringify(bad));
     t.ok(fault);
     t.equal(state.context, context, 'nothing changed');
+  }
+});
+
+t.test('a patch may repeat the whole context, with what the chain and the child add to it', async (t) => {
+  for (const [name, row] of Object.entries(hooks) as [HookName, HookRow][]) {
+    if (row.answers.kind !== 'patch') continue;
+    const added = Object.fromEntries([...Object.keys(hookBase.shape), 'signal'].map((key) => [key, { added: true }]));
+    t.notOk(
+      Object.keys(added).find((key) => key in row.context.shape),
+      `${name} has no field of its own among them`,
+    );
+    const { state, fault } = fold(name, row.example.context, answer({ ...row.example.context, ...added }));
+    t.equal(fault, null, name);
+    t.equal(state.trace[0]?.outcome, 'unchanged');
+    t.equal(state.context, row.example.context);
   }
 });
 
