@@ -11,6 +11,8 @@ const MESSAGE_MAX_CHARS = 8_192;
 const DATA_MAX_CHARS = 16_384;
 /** Levels of log data that JSON cannot hold as it is; each level is copied. */
 const DEPTH_MAX = 64;
+/** Values that are copied of such data. The JSON of more is longer than `DATA_MAX_CHARS`: each takes at least two characters. */
+const VALUES_MAX = DATA_MAX_CHARS / 2;
 
 /** `getInvocationId` returns the invocation whose code is running. */
 export function makeLog(supervisor: SupervisorConnection, getInvocationId: () => string | null): Log {
@@ -37,31 +39,38 @@ function toLoggable(data: unknown): { data: unknown; truncated: boolean } {
     if (json !== undefined && json.length <= DATA_MAX_CHARS) return { data: JSON.parse(json), truncated: false };
     return { data: (json ?? text(data)).slice(0, DATA_MAX_CHARS), truncated: json !== undefined };
   } catch {
-    return toLoggable(replaceUnprintable(data, []));
+    return toLoggable(replaceUnprintable(data, [], { valuesLeft: VALUES_MAX }));
   }
 }
 
+/** How much of the data is still copied. Objects that all link to each other have more paths than can be followed. */
+interface CopyBudget {
+  valuesLeft: number;
+}
+
 /** Replaces what JSON cannot hold, field by field, so that one BigInt, cycle or throwing getter costs only itself. */
-function replaceUnprintable(value: unknown, ancestors: readonly object[]): unknown {
+function replaceUnprintable(value: unknown, ancestors: readonly object[], budget: CopyBudget): unknown {
   try {
+    if (budget.valuesLeft <= 0) return '[left out]';
+    budget.valuesLeft -= 1;
     if (typeof value === 'bigint') return String(value);
     if (typeof value !== 'object' || value === null) return value;
     if (ancestors.includes(value)) return '[a cycle]';
     if (ancestors.length >= DEPTH_MAX) return '[nested too deeply]';
     const path = [...ancestors, value];
-    if (value instanceof Error) return replaceUnprintable(toErrorData(value), path);
+    if (value instanceof Error) return replaceUnprintable(toErrorData(value), path, budget);
     if ('toJSON' in value && typeof value.toJSON === 'function') return JSON.parse(JSON.stringify(value));
-    if (Array.isArray(value)) return value.map((item) => replaceUnprintable(item, path));
-    return Object.fromEntries(Object.keys(value).map((name) => [name, replaceField(value, name, path)]));
+    if (Array.isArray(value)) return value.map((item) => replaceUnprintable(item, path, budget));
+    return Object.fromEntries(Object.keys(value).map((name) => [name, replaceField(value, name, path, budget)]));
   } catch {
     return UNPRINTABLE;
   }
 }
 
 /** Reading a property may run a getter of the plugin. */
-function replaceField(owner: object, name: string, path: readonly object[]): unknown {
+function replaceField(owner: object, name: string, path: readonly object[], budget: CopyBudget): unknown {
   try {
-    return replaceUnprintable((owner as Record<string, unknown>)[name], path);
+    return replaceUnprintable((owner as Record<string, unknown>)[name], path, budget);
   } catch {
     return UNPRINTABLE;
   }

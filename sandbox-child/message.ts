@@ -11,6 +11,7 @@ import {
   checkCost,
   decodeUtf8,
   FRAME_BOUNDS,
+  FRAME_VALUES_MAX,
   type JsonBounds,
   JsonError,
   type ReadJson,
@@ -29,6 +30,11 @@ const PART_DEPTH_MAX = 7;
 /** Longer arrays, such as a transcript's messages, stay in the JSON, because `JSON.stringify` walks them faster. */
 const PART_ARRAY_MAX = 32;
 const PARTS_MAX = 256;
+/**
+ * Further values stay in the JSON, where `JSON.stringify` finds a cycle at once: objects that all link to each other have
+ * more paths than can be followed. A plugin's message of so many values is refused anyway.
+ */
+const VISITS_MAX = FRAME_VALUES_MAX;
 /** The bytes of a longer head are counted before memory is allocated, instead of assuming three per character. */
 const HEAD_COUNTED_CHARS = 4_096;
 
@@ -101,6 +107,8 @@ class Parts {
   readonly table: Key[] = [];
   readonly contents: (string | Uint8Array)[] = [];
   bytes = 0;
+  /** Values that were searched for parts. */
+  visits = 0;
 
   /** Adds the value at a path. Returns the null that replaces it. */
   add(content: string | Uint8Array, path: Path): null {
@@ -136,6 +144,8 @@ const PLAIN: unknown = Object.prototype;
 function detach(value: unknown, path: Path, parts: Parts): unknown {
   if (typeof value === 'string') return isPart(value, parts) ? parts.add(value, path) : value;
   if (typeof value !== 'object' || value === null) return value;
+  parts.visits += 1;
+  if (parts.visits > VISITS_MAX) return value;
   const isPlain = Object.getPrototypeOf(value) === PLAIN;
   // No proxy of one: `set` would read its length and its bytes from the plugin's traps, in the middle of a frame.
   if (!isPlain && isUint8Array(value)) {

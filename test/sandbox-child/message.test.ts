@@ -126,6 +126,18 @@ t.test('what was taken apart to be sent is left as it was', async (t) => {
   t.same(message, { id: 1, params: { text: 'x'.repeat(600) } });
 });
 
+t.test(
+  'objects that all link to each other are refused as a cycle, without following every path through them',
+  async (t) => {
+    let reads = 0;
+    const room = () => Object.defineProperty({}, 'name', { enumerable: true, get: () => `room ${(reads += 1)}` });
+    const rooms: Record<string, unknown>[] = Array.from({ length: 14 }, room);
+    for (const from of rooms) for (const [index, to] of rooms.entries()) if (from !== to) from[`to ${index}`] = to;
+    t.throws(() => encode({ method: 'x', params: { room: rooms[0] } }), { name: 'TypeError', message: /circular/ });
+    t.ok(reads <= FRAME_VALUES_MAX, `${reads} reads`);
+  },
+);
+
 t.test('`toJSON` of a value is used', async (t) => {
   const value = { long: 'x'.repeat(600), toJSON: () => ({ short: 'y' }) };
   t.same(roundTrip({ value }), { value: { short: 'y' } });

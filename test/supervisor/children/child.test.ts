@@ -360,6 +360,26 @@ t.test('log lines: levels, cut to size, and what is thrown outside of handlers',
   t.equal(child.state, 'loaded');
 });
 
+t.test(
+  'log data of objects that all link to each other is cut, without following every path through them',
+  async (t) => {
+    const child = testChild(t, jail);
+    // An enumerable getter counts how often the data is read.
+    const code = `let reads = 0;
+    const nodes = Array.from({ length: 8 }, (_, id) => ({ id, get reads() { return (reads += 1); } }));
+    for (const node of nodes) node.links = nodes.filter((other) => other !== node);
+    host.log.info('state', nodes); host.log.info('three', { three: 3n, nodes: nodes.slice(0, 3).map(({ id }) => id) });
+    return reads;`;
+    await child.load(bundleOf(toolOf(code)));
+    const { answer } = (await callTool(child, 'run', {}, 60_000)) as { answer: number };
+    t.ok(answer > 8 && answer <= 16_384, `${answer} reads`);
+    t.match(child.lines, [
+      { message: 'state', data: /^\[\{"id":0,"reads":\d+,"links":\[\{"id":1,/, truncated: true },
+      { message: 'three', data: { three: '3', nodes: [0, 1, 2] }, truncated: false },
+    ]);
+  },
+);
+
 t.test('a generator yields ahead of its reader only so far, and ends with the call', async (t) => {
   const child = testChild(t, jail);
   await child.load(
