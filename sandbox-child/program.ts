@@ -108,8 +108,13 @@ class Program {
     this.#hasFetch = params.members.includes(FETCH_MEMBER);
     const lazyGlobals = { ...this.#web.classes, ...(this.#hasFetch ? this.#web.fetch : {}) };
     try {
-      const globals = { ...this.#registry.globals, ...endowments, host };
-      this.#realm.evaluate(params.bundle, params.sourceName, globals, lazyGlobals);
+      const { globals: groups } = this.#registry;
+      // Versions that were published before these refusals existed must still start.
+      if (params.expected === null) {
+        this.#registry.refuseRepeats();
+        this.#realm.defineGroups(groups);
+      } else this.#realm.replace(groups);
+      this.#realm.evaluate(params.bundle, params.sourceName, { ...endowments, host }, lazyGlobals);
       // Registration is open until the first turn ends, so microtasks may still register.
       await new Promise<void>((resolve) => setImmediate(resolve));
       const sealed = this.#registry.seal(params.expected);

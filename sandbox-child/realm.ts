@@ -31,6 +31,8 @@ export interface Realm {
   evaluateProgram(source: string, globals: Readonly<Record<string, unknown>>): unknown;
   /** Freezes a value and everything reachable from it. Programs may still assign its names on objects that inherit it. */
   harden<T>(value: T): T;
+  /** Defines globals to whose members a bundle assigns, and which it cannot assign themselves. */
+  defineGroups(groups: Readonly<Record<string, object>>): void;
   /** Replaces globals of the evaluated bundle. */
   replace(globals: Readonly<Record<string, unknown>>): void;
   /** Defines globals of the evaluated bundle whose values are made when they are first read. */
@@ -90,6 +92,7 @@ export function lockRealm(): Realm {
       compartment.evaluate(`${source}\n//# sourceURL=${sourceName.replace(/[^\w./@-]/g, '_')}`);
     },
     evaluateProgram: (source, globals) => hardenOverridable(openCompartment(globals).evaluate(source)),
+    defineGroups: (groups) => defineGroups(realm, groups),
     replace: (globals) => defineGlobals(realm, globals),
     define: (lazyGlobals) => defineLazily(realm, lazyGlobals),
     remove(names) {
@@ -102,6 +105,18 @@ export function lockRealm(): Realm {
 function defineGlobals(realm: GlobalObject, globals: Readonly<Record<string, unknown>>): void {
   for (const [name, value] of Object.entries(globals))
     Object.defineProperty(realm, name, { value, writable: true, enumerable: false, configurable: true });
+}
+
+function defineGroups(realm: GlobalObject, groups: Readonly<Record<string, object>>): void {
+  for (const [name, group] of Object.entries(groups)) {
+    const accessors = hardenOverridable({
+      get: () => group,
+      set: () => {
+        throw new TypeError(`${name} cannot be assigned itself: assign its members, as in ${name}.name = …`);
+      },
+    });
+    Object.defineProperty(realm, name, { ...accessors, enumerable: false, configurable: true });
+  }
 }
 
 function defineLazily(realm: GlobalObject, lazyGlobals: LazyGlobals): void {

@@ -6,6 +6,8 @@ import { type Assigned, type Handler, withSignature } from './signatures.ts';
 export interface Registry {
   /** The globals that plugins assign to. */
   readonly globals: Readonly<Record<string, object>>;
+  /** Makes the second assignment of a name throw, so that a handler cannot replace another one unnoticed. */
+  refuseRepeats(): void;
   /** Ends registration and returns the registrations. @throws with one sentence if one is malformed */
   seal(expected: Registrations | null): { registrations: Registrations; places: Record<string, string> };
   /** Finds the handler of a target; null if the bundle registered none. */
@@ -25,12 +27,15 @@ export function openRegistry(): Registry {
   const assigned = new Map<Group, Map<string, unknown>>(GROUPS.map((group) => [group, new Map()]));
   const places: Record<string, string> = Object.create(null);
   let open = true;
+  let areRepeatsRefused = false;
   let count = 0;
   const record = (group: Group, key: string | symbol, value: unknown): boolean => {
     if (!open) throw new TypeError(`${group} is closed: assign while the file runs, before the first await`);
     if (typeof key !== 'string') throw new TypeError(`${group} takes names only`);
     count += 1;
     if (count > ASSIGNMENTS_MAX) throw new RangeError(`a plugin may register at most ${ASSIGNMENTS_MAX} items`);
+    if (areRepeatsRefused && assigned.get(group)?.has(key))
+      throw new TypeError(`${group}.${key} is assigned already: a plugin assigns each name once`);
     assigned.get(group)?.set(key, value);
     places[`${group}.${key}`] = (new Error('assigned').stack ?? '').slice(0, PLACE_MAX_CHARS);
     return true;
@@ -38,6 +43,9 @@ export function openRegistry(): Registry {
   const handlers: Handlers = new Map();
   return {
     globals: Object.fromEntries(GROUPS.map((group) => [group, createAssignable(group, assigned, record)])),
+    refuseRepeats() {
+      areRepeatsRefused = true;
+    },
     seal(expected) {
       open = false;
       const registrations = runWithPlaces(places, () => readRegistrations(assigned, handlers));

@@ -58,6 +58,21 @@ export const mistakes: readonly Mistake[] = [
     exit: 3,
     files: { 'index.ts': 'middleware.systemPromt = (ctx) => ctx.systemPrompt;\n' },
   },
+  {
+    title: 'A hook has two handlers',
+    args: ['check'],
+    files: {
+      'index.ts': `import './redact';\n${INDEX}middleware.inboundMessage = () => {};\n`,
+      'redact.ts': "middleware.inboundMessage = (ctx) => ctx.cancel('It has a card number.');\n",
+    },
+    exit: 3,
+  },
+  {
+    title: 'A group is assigned',
+    args: ['check'],
+    files: { 'index.ts': `${INDEX}middleware = { inboundMessage() {} };\n` },
+    exit: 3,
+  },
   { title: 'A group is misspelt', args: ['check'], files: { 'index.ts': INDEX.replace('tools', 'tool') }, exit: 3 },
   {
     title: 'A JSON Schema is not valid',

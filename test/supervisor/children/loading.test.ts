@@ -60,6 +60,16 @@ const mistakes: Readonly<Record<string, readonly [code: string, message: RegExp]
     'tools.x = { description: "d", parameters: { a: "x".repeat(5e6) }, handler() {} };',
     /the limit is 4194304/,
   ],
+  'a second handler for a hook': [
+    'middleware.inboundMessage = () => 0; middleware.inboundMessage = () => 1;',
+    /middleware.inboundMessage is assigned already/,
+  ],
+  'a second tool of the same name': [
+    `${toolOf('return 1')} Object.defineProperty(tools, 'run', { value: tools.run });`,
+    /tools.run is assigned already/,
+  ],
+  'a group that is assigned': ['middleware = { inboundMessage() {} };', /middleware cannot be assigned itself/],
+  'a group that is assigned through globalThis': ['globalThis.channel = {};', /channel cannot be assigned itself/],
   'dynamic import': ['import("node:fs");', /import/],
   'a symbol': ['tools[Symbol.iterator] = {};', /names only/],
 };
@@ -75,6 +85,20 @@ t.test('the stack of a mistake names the author’s line', async (t) => {
   const late = await read('\n\n  tools.x = { parameters: {}, handler() {} };').catch((thrown) => thrown);
   t.match(late.pluginStack, 'weather/index.js:3:');
 });
+
+t.test(
+  'a second handler and an assigned group are refused with the line, and published versions start with them',
+  async (t) => {
+    const hook = '\n\n  middleware.systemPrompt = () => "second";';
+    const first = 'middleware.systemPrompt = () => "first";';
+    const { registrations: expected } = await read(first);
+    for (const code of [first + hook, `\n\n  middleware = {}; ${first}`]) {
+      const error = await read(code).catch((thrown) => thrown);
+      t.match(error.pluginStack, /^[^\n]*\n +at (?:\S+ \()?weather\/index.js:3:/);
+      await t.resolves(testChild(t, jail).load(bundleOf(code, { expected })));
+    }
+  },
+);
 
 t.test('a text that cannot be stored is refused with the line of its assignment', async (t) => {
   const tool = (fields: string): string =>
