@@ -1035,7 +1035,7 @@ declare namespace Bulkhead {
     remove(agentId: string): Promise<void>;
     /**
      * Sends a message to an agent. `middleware.agentMessage` runs first.
-     * Needs `host.agents`. Timeout: 10 s.
+     * Needs `host.agents`. Timeout: 145 s.
      */
     send(agentId: string, text: string): Promise<{
       id: string;

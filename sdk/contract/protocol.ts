@@ -512,6 +512,8 @@ const call = {
   pausesBudget: false,
 } as const;
 const read = { ...call, readable: true } as const;
+/** Time of one call of a language model. */
+const MODEL_TIMEOUT_MS = 120 * SECOND;
 const path = z.string().min(1).max(4096);
 const key = z.string().min(1).max(512);
 const noResult = z.undefined();
@@ -621,6 +623,8 @@ export const hostCalls = {
     ...call,
     secrets: 'masked',
     capability: 'agents',
+    // A hook of the chain may wait for a model, which does not count towards its budget.
+    timeoutMs: call.timeoutMs + limits.chainBudgetMs + MODEL_TIMEOUT_MS,
     doc: 'Sends a message to an agent. `middleware.agentMessage` runs first.',
     params: { agentId: p.id, text: p.text.min(1) },
     result: z.object({ id: p.id }),
@@ -636,7 +640,7 @@ export const hostCalls = {
     ...call,
     capability: 'llm',
     pausesBudget: true,
-    timeoutMs: 120 * SECOND,
+    timeoutMs: MODEL_TIMEOUT_MS,
     doc: 'Calls a language model and returns the complete response.',
     params: { request: p.completionRequest },
     result: p.completion,

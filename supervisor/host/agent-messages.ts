@@ -2,7 +2,7 @@
 import type { Pool } from 'pg';
 import { lockAgent } from '../../db/accounts/agents.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
-import { inTransaction, type WritingPool } from '../../db/postgres/pool.ts';
+import { inTransaction, type Transaction, type WritingPool } from '../../db/postgres/pool.ts';
 import { appendMessages, createSession, findAgentSession, type Session } from '../../db/sessions/sessions.ts';
 import { describeCancel } from '../../sdk/contract/errors.ts';
 import type { PluginPort } from '../calls/plugin-port.ts';
@@ -21,16 +21,22 @@ interface AgentMessage {
   readonly plugin: string;
 }
 
-/** Opens the agent's newest session, or starts its first one. Null: the account has no such agent. */
+/**
+ * Opens the agent's newest session, or starts its first one.
+ *
+ * @param signal prevents the start when aborted before the commit
+ * @returns null: the account has no such agent
+ */
 export async function openAgentSession(
   { pool, queues }: Pick<AgentMessageDeps, 'pool' | 'queues'>,
   writes: WritingPool,
   { accountId, agentId }: { readonly accountId: string; readonly agentId: string },
+  signal?: AbortSignal,
 ): Promise<Session | null> {
   // Agents of an agent runtime are known only by their sessions.
   const newest = await findAgentSession(pool, accountId, agentId);
   if (newest) return newest;
-  return inTransaction(writes, async (tx) => {
+  const start = async (tx: Transaction): Promise<Session | null> => {
     const agent = await lockAgent(tx, accountId, agentId);
     if (!agent) return null;
     // Another message may have created the session while this one waited for the lock.
@@ -40,15 +46,21 @@ export async function openAgentSession(
     const data = { sessionId: session.id, agentId, channelId: null };
     await recordSessionEvent(tx, queues, accountId, 'sessionStarted', data);
     return session;
-  });
+  };
+  return inTransaction(writes, start, signal);
 }
 
-/** Adds a user message to a session; `data` names the plugin that wrote it. */
+/**
+ * Adds a user message to a session; `data` names the plugin that wrote it.
+ *
+ * @param signal prevents the write when aborted before the commit: its hooks may outlast the call
+ */
 export async function sendAgentMessage(
   { otherPlugins }: AgentMessageDeps,
   writes: WritingPool,
   session: Session,
   { fromAgentId, text, installationId, plugin }: AgentMessage,
+  signal: AbortSignal,
 ): Promise<{ readonly id: string } | { readonly cancelled: string }> {
   const sent = { fromAgentId, toAgentId: session.agentId, message: { text }, toSessionId: session.id };
   const { cancelled, context } = await otherPlugins.runHook({
@@ -61,8 +73,10 @@ export async function sendAgentMessage(
   if (cancelled) return { cancelled: describeCancel(cancelled.by.displayName, cancelled.reason) };
   const data = { kind: 'agent_message', fromAgentId, installationId, plugin };
   const message = context.message as typeof sent.message;
-  const [added] = await inTransaction(writes, (tx) =>
-    appendMessages(tx, session.id, [{ role: 'user', text: message.text, data }]),
+  const [added] = await inTransaction(
+    writes,
+    (tx) => appendMessages(tx, session.id, [{ role: 'user', text: message.text, data }]),
+    signal,
   );
   return added ? { id: added.id } : { cancelled: 'the session was deleted meanwhile' };
 }

@@ -60,19 +60,15 @@ function createSender(deps: AgentMessageDeps): HostHandlers['agents.send'] {
       throw new HostError(`messages triggered further messages ${AGENT_MESSAGE_DEPTH} times; this one was not sent`);
     if (!rateLimits.get(plugin.accountId).consume())
       throw new HostError(`an account’s plugins send ${AGENT_MESSAGES_PER_MINUTE} messages a minute at most`);
-    const opened = await openAgentSession(deps, scope.writes, { accountId: plugin.accountId, agentId });
+    const { accountId, installationId, slug } = plugin;
+    const opened = await openAgentSession(deps, scope.writes, { accountId, agentId }, scope.signal);
     if (!opened) throw new HostError('the account has no agent with this id');
     scope.signal.throwIfAborted();
     const session = { ...opened };
     depths.set(session, depth + 1);
-    const { installationId, slug } = plugin;
     const fromAgentId = scope.session?.agentId ?? `plugin:${slug}`;
-    const passed = await sendAgentMessage(deps, scope.writes, session, {
-      fromAgentId,
-      text,
-      installationId,
-      plugin: slug,
-    });
+    const message = { fromAgentId, text, installationId, plugin: slug };
+    const passed = await sendAgentMessage(deps, scope.writes, session, message, scope.signal);
     if ('cancelled' in passed) throw new HostError(passed.cancelled);
     return passed;
   };

@@ -1480,12 +1480,12 @@ export declare const hostCalls: {
         readonly since: '0.1.0';
         readonly origin: 'ours';
         readonly readable: false;
-        readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
         readonly pausesBudget: false;
         readonly secrets: 'masked';
         readonly capability: 'agents';
+        readonly timeoutMs: number;
         readonly doc: 'Sends a message to an agent. `middleware.agentMessage` runs first.';
         readonly params: {
             readonly agentId: z.ZodString;

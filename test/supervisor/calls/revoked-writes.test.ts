@@ -63,6 +63,8 @@ const rowWrites: Readonly<Record<string, { table: string; member: string; given:
   'a media file': { table: 'media', member: 'media.put', given: 'bytes' },
   'an agent': { table: 'agents', member: 'agents.create', given: [{ name: 'Ann' }] },
   'a message': { table: 'session_messages', member: 'session.post', given: ['hello'] },
+  // Of the session in which the command runs.
+  'a message to an agent': { table: 'session_messages', member: 'agents.send', given: ['agent-1', 'hello'] },
 };
 for (const [name, what] of Object.entries(ends))
   for (const [thing, { table, member, given }] of Object.entries(rowWrites))

@@ -1,5 +1,7 @@
 /** `host.agents`: kept per account, changed only by who made them, written to through `agentMessage`, gone with their maker. */
 import t from 'tap';
+import { limits } from '../../../sdk/contract/limits.ts';
+import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { AGENT_MESSAGE_DEPTH } from '../../../supervisor/host/agents.ts';
 import {
   asCommand,
@@ -83,6 +85,10 @@ t.test('a message passes agentMessage, then it is in the agent’s newest sessio
   );
   t.equal(new Set(all.map(({ session_id }) => session_id)).size, 1, 'one session');
   t.match(await one('send', 'nobody', 'hi'), /no agent with this id/);
+});
+
+t.test('a message may take as long as its hooks and the model that one of them asks', async (t) => {
+  t.ok(hostCalls['agents.send'].timeoutMs > limits.chainBudgetMs + hostCalls['llm.complete'].timeoutMs);
 });
 
 t.test('a hook that answers messages with messages comes to an end', async (t) => {
