@@ -1147,7 +1147,7 @@ declare namespace Bulkhead {
      */
     delete(key: string): Promise<void>;
     /**
-     * Returns the stored keys that start with a prefix.
+     * Returns the stored keys that start with a prefix. Throws if there are more than 10,000.
      * Needs `host.storage` or `host.storage:read`. Timeout: 10 s.
      */
     list(prefix?: string): Promise<string[]>;

@@ -1,9 +1,7 @@
 /** `host.storage`: a key-value store per installation. */
 import type { Pool } from 'pg';
+import { limits } from '../../sdk/contract/limits.ts';
 import { inTransaction, type Transaction, takeNamedLock, type WritingPool } from '../postgres/pool.ts';
-
-/** Maximum number of keys in one list. */
-const LIST_LIMIT = 10_000;
 
 /** @returns JSON text, or null */
 export async function readStorageValue(pool: Pool, installationId: string, key: string): Promise<string | null> {
@@ -55,11 +53,11 @@ export function deleteStorageValue(pool: WritingPool, installationId: string, ke
   });
 }
 
-/** Lists the keys that start with a prefix, sorted. */
-export async function listStorageKeys(pool: Pool, installationId: string, prefix: string): Promise<string[]> {
+/** Lists the keys that start with a prefix, sorted. Null: there are more than `limits.storageListKeys`. */
+export async function listStorageKeys(pool: Pool, installationId: string, prefix: string): Promise<string[] | null> {
   const found = await pool.query<{ key: string }>(
     `SELECT key FROM installation_storage WHERE installation_id = $1 AND starts_with(key, $2) ORDER BY key LIMIT $3`,
-    [installationId, prefix, LIST_LIMIT],
+    [installationId, prefix, limits.storageListKeys + 1],
   );
-  return found.rows.map((row) => row.key);
+  return found.rows.length > limits.storageListKeys ? null : found.rows.map((row) => row.key);
 }

@@ -17,6 +17,8 @@ export const limits = {
   logDataBytes: 16 * KIB,
   toolResultBytes: 256 * KIB,
   storageBytes: MIB,
+  /** Keys in one answer of `host.storage.list`. */
+  storageListKeys: 10_000,
   deliveryDays: 14,
   /** Delays after the failed attempts at a delivery, seconds; the failure after the last one makes it dead. */
   deliveryWaits: [5, 15, 60, 600, 3_600],

@@ -732,7 +732,7 @@ export const hostCalls = {
   'storage.list': {
     ...read,
     capability: 'storage',
-    doc: 'Returns the stored keys that start with a prefix.',
+    doc: `Returns the stored keys that start with a prefix. Throws if there are more than ${limits.storageListKeys.toLocaleString('en')}.`,
     params: { prefix: z.string().max(512).optional() },
     result: z.array(z.string()),
   },

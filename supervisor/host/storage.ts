@@ -7,6 +7,7 @@ import {
   writeStorageValue,
 } from '../../db/installations/plugin-storage.ts';
 import { isStorable } from '../../db/postgres/storable-json.ts';
+import { limits } from '../../sdk/contract/limits.ts';
 import { HostError, type HostHandlers } from './host-call.ts';
 
 type Calls = 'storage.get' | 'storage.set' | 'storage.delete' | 'storage.list';
@@ -26,7 +27,11 @@ export const storageCalls = (pool: Pool, maxBytes: number): Pick<HostHandlers, C
     await deleteStorageValue(writes, plugin.installationId, storable(key));
     return undefined;
   },
-  'storage.list': ({ plugin }, { prefix }) => listStorageKeys(pool, plugin.installationId, storable(prefix ?? '')),
+  'storage.list': async ({ plugin }, { prefix }) => {
+    const keys = await listStorageKeys(pool, plugin.installationId, storable(prefix ?? ''));
+    if (!keys) throw new HostError(`there are more than ${limits.storageListKeys} keys: list a longer prefix`);
+    return keys;
+  },
 });
 
 function storable(key: string): string {

@@ -17,6 +17,8 @@ export declare const limits: {
     readonly logDataBytes: number;
     readonly toolResultBytes: number;
     readonly storageBytes: number;
+    /** Keys in one answer of `host.storage.list`. */
+    readonly storageListKeys: 10000;
     readonly deliveryDays: 14;
     /** Delays after the failed attempts at a delivery, seconds; the failure after the last one makes it dead. */
     readonly deliveryWaits: readonly [5, 15, 60, 600, 3600];

@@ -1795,7 +1795,7 @@ export declare const hostCalls: {
         readonly pausesBudget: false;
         readonly readable: true;
         readonly capability: 'storage';
-        readonly doc: 'Returns the stored keys that start with a prefix.';
+        readonly doc: `Returns the stored keys that start with a prefix. Throws if there are more than ${string}.`;
         readonly params: {
             readonly prefix: z.ZodOptional<z.ZodString>;
         };

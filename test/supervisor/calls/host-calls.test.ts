@@ -1,6 +1,7 @@
 /** `host.*`: absent without a grant, refused when forged, real with one, and every call in the audit. */
 import t from 'tap';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
+import { limits } from '../../../sdk/contract/limits.ts';
 import { eventually, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
@@ -99,6 +100,23 @@ t.test('storage keeps exact JSON within its quota, each installation its own', a
   const seen = await run(fixture, 'one');
   t.match(seen, { back: true, missing: null, keys: ['p/1'], left: ['odd'], full: /storage is full/, bad: /U\+0000/ });
   t.same(await run(fixture, 'two'), []);
+});
+
+t.test('a list of more keys than fit is refused, not cut', async (t) => {
+  const fixture = shared.withNewAccount();
+  const code = tool(
+    `const list = (prefix) => host.storage.list(prefix).then((keys) => keys.length, (error) => error.message);
+    return { content: [{ type: 'json', json: [await list(), await list('k')] }] };`,
+  );
+  const { installationId } = await fixture.install({ slug: 'lister', capabilities: ['host.storage'], code });
+  await fixture.pool.query(
+    `INSERT INTO installation_storage (installation_id, key, value, size_bytes)
+     SELECT $1, CASE n WHEN 0 THEN 'other' ELSE 'k' || n END, '1', 7 FROM generate_series(0, $2::int) n`,
+    [installationId, limits.storageListKeys],
+  );
+  const [all, some] = await run(fixture, 'lister');
+  t.match(all, /there are more than 10000 keys: list a longer prefix/);
+  t.equal(some, limits.storageListKeys);
 });
 
 t.test('a plugin reads only the secrets of its installation', async (t) => {
