@@ -13,6 +13,8 @@ const DATA_MAX_CHARS = 16_384;
 const DEPTH_MAX = 64;
 /** Values that are copied of such data. The JSON of more is longer than `DATA_MAX_CHARS`: each takes at least two characters. */
 const VALUES_MAX = DATA_MAX_CHARS / 2;
+/** Data with more errors is copied with a search for cycles, because errors may be causes of each other. */
+const ERRORS_MAX = 100;
 
 /** `getInvocationId` returns the invocation whose code is running. */
 export function makeLog(supervisor: SupervisorConnection, getInvocationId: () => string | null): Log {
@@ -35,7 +37,13 @@ export function makeLog(supervisor: SupervisorConnection, getInvocationId: () =>
 function toLoggable(data: unknown): { data: unknown; truncated: boolean } {
   if (typeof data === 'string') return { data: data.slice(0, DATA_MAX_CHARS), truncated: data.length > DATA_MAX_CHARS };
   try {
-    const json = JSON.stringify(data, (_key, value) => (value instanceof Error ? toErrorData(value) : value));
+    let errors = 0;
+    const json = JSON.stringify(data, (_key, value) => {
+      if (!(value instanceof Error)) return value;
+      errors += 1;
+      if (errors > ERRORS_MAX) throw new RangeError('too many errors');
+      return toErrorData(value);
+    });
     if (json !== undefined && json.length <= DATA_MAX_CHARS) return { data: JSON.parse(json), truncated: false };
     return { data: (json ?? text(data)).slice(0, DATA_MAX_CHARS), truncated: json !== undefined };
   } catch {

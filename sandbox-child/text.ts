@@ -9,7 +9,7 @@ export const INSPECT = Symbol.for('nodejs.util.inspect.custom');
 /** Stands for a value whose properties throw. */
 export const UNPRINTABLE = '[a value that cannot be shown]';
 
-/** Converts a value to text. Never throws. */
+/** Converts a value to text, an error without its causes. Never throws. */
 export function text(value: unknown): string {
   try {
     if (typeof value === 'string') return value;
@@ -25,14 +25,35 @@ export function text(value: unknown): string {
 const FOREIGN_FRAME = /\n +at (?:[^\n]*?[ (])?(?:\/child\.cjs|node:[\w/]+):\d+:\d+\)?(?=\n|$)/g;
 export const removeForeignFrames = (stack: string): string => stack.replace(FOREIGN_FRAME, '');
 
-/** Converts an error to data, because JSON would contain none of its properties. */
+/** Errors that are shown behind an error: its causes, and those that an AggregateError holds. */
+const CAUSES_MAX = 5;
+
+/** Converts an error to data, because JSON would contain none of its properties. `cause` and `errors` may hold it again. */
 export function toErrorData(error: Error): Record<string, unknown> {
-  const { message, stack } = describeError(error);
-  return { ...error, name: String(error.name), message, stack };
+  return { ...error, name: String(error.name), ...describeOne(error), ...readCauses(error) };
 }
 
-/** Returns the message and stack of any thrown value. */
+/** Returns the message and stack of any thrown value, with the reason that an error has as its cause. */
 export function describeError(thrown: unknown): { message: string; stack: string } {
+  try {
+    if (thrown instanceof Error) {
+      const { message, stack } = describeOne(thrown);
+      const causes = listCauses(thrown).map((cause) => describeOne(cause));
+      const stacks = causes.map((cause) => `\nCaused by: ${cause.stack || cause.message}`);
+      // Only an error's: other causes may be whole objects.
+      const reason = causes[0]?.stack ? causes[0].message : '';
+      return {
+        message: message.includes(reason) ? message : `${message}: ${reason}`.slice(0, TEXT_MAX),
+        stack: [stack, ...stacks].join('').slice(0, TEXT_MAX),
+      };
+    }
+  } catch {
+    // A hostile error is treated as any other value.
+  }
+  return describeOne(thrown);
+}
+
+function describeOne(thrown: unknown): { message: string; stack: string } {
   try {
     if (thrown instanceof Error) {
       const message = String(thrown.message).slice(0, TEXT_MAX);
@@ -45,6 +66,30 @@ export function describeError(thrown: unknown): { message: string; stack: string
     // A hostile error is treated as any other value.
   }
   return { message: text(thrown), stack: '' };
+}
+
+/** Lists what is behind an error, each value once: errors may be causes of each other. */
+function listCauses(error: Error): unknown[] {
+  const found = new Set<unknown>([error]);
+  // The set grows while it is iterated.
+  for (const item of found)
+    for (const cause of Object.values(item instanceof Error ? readCauses(item) : {}).flat())
+      if (found.size <= CAUSES_MAX) found.add(cause);
+  return [...found].slice(1);
+}
+
+function readCauses(error: Error): { cause?: unknown; errors?: unknown[] } {
+  try {
+    const { cause } = error;
+    const errors: unknown = error instanceof AggregateError ? error.errors : null;
+    return {
+      ...(cause === undefined ? {} : { cause }),
+      ...(Array.isArray(errors) ? { errors: errors.slice(0, CAUSES_MAX) } : {}),
+    };
+  } catch {
+    // A getter of the plugin may throw.
+    return {};
+  }
 }
 
 /** Freezes a tree of plain data and arrow functions in place. */

@@ -380,6 +380,48 @@ t.test(
   },
 );
 
+t.test('the causes of an error are in its message, its stack and its log data', async (t) => {
+  const child = testChild(t, jail);
+  await child.load(bundleOf(toolOf('return (0, eval)(args)(ctx);')));
+  const outcome = (code: string) => callTool(child, 'run', `(async (ctx) => { ${code} })`);
+  const chain = `const deepest = new RangeError('no such host'); const middle = new Error('not reached', { cause: deepest });
+    const error = new TypeError('fetch failed', { cause: middle });`;
+  const stack =
+    /^TypeError: fetch failed\n[^]+\nCaused by: Error: not reached\n[^]+\nCaused by: RangeError: no such host\n/;
+  t.match(await outcome(`${chain} throw error;`), { outcome: 'failed', message: 'fetch failed: not reached', stack });
+  const all = `new AggregateError([new Error('one'), 'two'], 'all failed')`;
+  t.match(await outcome(`throw ${all};`), {
+    message: 'all failed: one',
+    stack: /Caused by: Error: one\n[^]+\nCaused by: two$/,
+  });
+  t.match(await outcome(`throw new Error('no: reason', { cause: new Error('reason') });`), { message: /^no: reason$/ });
+  t.match(await outcome(`throw new Error('odd', { cause: { code: 7 } });`), {
+    message: /^odd$/,
+    stack: /Caused by: \{"code":7\}$/,
+  });
+  const cycle = `const a = new Error('a'); const b = new Error('b', { cause: a }); a.cause = b;`;
+  const ring = (await outcome(`${cycle} throw a;`)) as { message: string; stack: string };
+  t.equal(ring.message, 'a: b');
+  t.equal(ring.stack.split('Caused by').length, 2, 'each error once');
+  const trap = `const trap = Object.defineProperty(new Error('trap'), 'cause', { get() { throw 1; } });`;
+  t.match(await outcome(`${trap} throw trap;`), { message: /^trap$/, stack: /^Error: trap\n/ });
+  const long = await outcome(`let e; for (let i = 0; i < 100; i++) e = new Error('e' + i, { cause: e }); throw e;`);
+  t.equal((long as { stack: string }).stack.split('Caused by').length, 6);
+  const logged = await outcome(`${chain} ${cycle} ${trap} host.log.error(error); host.log.error('data', { error });
+    host.log.error('all', ${all}); host.log('ring', a); host.log('trap', trap); Promise.reject(error); return 1;`);
+  t.match(logged, { answer: 1 });
+  await eventually(async () => child.lines.length >= 6);
+  const cause = { message: 'not reached', stack: /^Error: not reached\n/, cause: { name: 'RangeError' } };
+  t.match(child.lines, [
+    { message: stack },
+    { data: { error: { name: 'TypeError', message: 'fetch failed', cause } } },
+    { data: { message: 'all failed', errors: [{ message: 'one' }, 'two'] } },
+    { data: { message: 'a', cause: { message: 'b', cause: '[a cycle]' } } },
+    { data: { message: 'trap' } },
+    { message: /^uncaught: TypeError: fetch failed\n[^]+Caused by: RangeError: no such host/ },
+  ]);
+});
+
 t.test('a generator yields ahead of its reader only so far, and ends with the call', async (t) => {
   const child = testChild(t, jail);
   await child.load(
