@@ -1,6 +1,6 @@
 /** AbortController and AbortSignal for plugins. Node's own are EventTargets, which would give plugins access to more of Node. */
 import { DOMException } from './dom-exception.ts';
-import { dispatchTo, Event, EventTarget, HandlerSlot } from './event-target.ts';
+import { dispatchTo, Event, EventTarget, HandlerSlot, watchListeners } from './event-target.ts';
 import type { CancelReason } from './json-rpc.ts';
 
 export interface AbortSignalLike {
@@ -14,6 +14,9 @@ const TIMEOUT_MAX_MS = 2 ** 31 - 1;
 /** Largest number of pending `AbortSignal.timeout` of one plugin. */
 const TIMEOUTS_MAX = 1_000;
 
+/** Dependent signals of one signal from which on those are looked for that no longer exist. */
+const SWEEP_MIN = 64;
+
 const createAbortError = (): Error => new DOMException('This operation was aborted', 'AbortError');
 
 /** Lets this file create signals; plugins get them from controllers and the static methods. */
@@ -26,8 +29,13 @@ export class AbortSignal extends EventTarget implements AbortSignalLike {
   readonly #onabort = new HandlerSlot(this, 'abort');
   #aborted = false;
   #reason: unknown = undefined;
-  /** Signals of `AbortSignal.any` that abort with this one. */
-  readonly #dependents = new Set<AbortSignal>();
+  /** Signals of `AbortSignal.any` that abort with this one. Weak, because this one may live as long as the plugin. */
+  readonly #dependents = new Set<WeakRef<AbortSignal>>();
+  /** Those that have listeners: nothing else may hold them. */
+  readonly #listening = new Set<AbortSignal>();
+  #sweepAt = SWEEP_MIN;
+  /** Signals that abort this one; empty unless `AbortSignal.any` made it. None of them has sources itself. */
+  #sources: readonly AbortSignal[] = [];
 
   static {
     fire = (signal, reason) => signal.#fire(reason);
@@ -68,8 +76,29 @@ export class AbortSignal extends EventTarget implements AbortSignalLike {
     const signal = new AbortSignal(INTERNAL);
     const aborted = sources.find((source) => source.#aborted);
     if (aborted) signal.#fire(aborted.#reason);
-    else for (const source of sources) source.#dependents.add(signal);
+    else signal.#follow(sources.flatMap((source) => (source.#sources.length > 0 ? source.#sources : [source])));
     return signal;
+  }
+
+  #follow(sources: readonly AbortSignal[]): void {
+    this.#sources = sources;
+    const reference = new WeakRef(this);
+    for (const source of sources) source.#addDependent(reference);
+    watchListeners(this, (hasListeners) => this.#setListening(hasListeners && !this.#aborted));
+  }
+
+  #setListening(isListening: boolean): void {
+    for (const source of this.#sources) {
+      if (isListening) source.#listening.add(this);
+      else source.#listening.delete(this);
+    }
+  }
+
+  #addDependent(reference: WeakRef<AbortSignal>): void {
+    this.#dependents.add(reference);
+    if (this.#dependents.size < this.#sweepAt) return;
+    for (const known of this.#dependents) if (known.deref() === undefined) this.#dependents.delete(known);
+    this.#sweepAt = Math.max(SWEEP_MIN, 2 * this.#dependents.size);
   }
 
   get aborted(): boolean {
@@ -95,8 +124,12 @@ export class AbortSignal extends EventTarget implements AbortSignalLike {
     if (this.#aborted) return;
     this.#aborted = true;
     this.#reason = reason;
+    this.#setListening(false);
     dispatchTo(this, new Event('abort'));
-    for (const dependent of this.#dependents) dependent.#fire(reason);
+    for (const reference of this.#dependents) {
+      const dependent = reference.deref();
+      if (dependent) dependent.#fire(reason);
+    }
     this.#dependents.clear();
   }
 }

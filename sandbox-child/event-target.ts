@@ -141,12 +141,20 @@ export class CustomEvent extends Event {
 /** Runs the listeners of an event. Only this file's callers may: a plugin could replace `dispatchEvent`. */
 export let dispatchTo: (target: EventTarget, event: Event) => void;
 
+type ListenerWatcher = (hasListeners: boolean) => void;
+/** Calls back when listeners of a target were added or removed. A plugin could bypass methods of a subclass. */
+export let watchListeners: (target: EventTarget, watcher: ListenerWatcher) => void;
+
 export class EventTarget {
   /** By type, in the order in which they were added. */
   readonly #listeners = new Map<string, Listener[]>();
+  #watcher: ListenerWatcher | null = null;
 
   static {
     dispatchTo = (target, event) => target.#dispatch(event);
+    watchListeners = (target, watcher) => {
+      target.#watcher = watcher;
+    };
   }
 
   addEventListener(type: string, callback: Callback | null, options?: ListenerOptions | boolean | null): void {
@@ -157,6 +165,7 @@ export class EventTarget {
     if (findListener(listeners, callback, capture)) return;
     listeners.push({ callback, capture, once, passive, isRemoved: false });
     this.#listeners.set(name, listeners);
+    this.#watcher?.(true);
     signal?.addEventListener('abort', () => this.#remove(name, callback, capture), { once: true });
   }
 
@@ -179,6 +188,7 @@ export class EventTarget {
     const rest = listeners.filter((listener) => listener !== found);
     if (rest.length > 0) this.#listeners.set(type, rest);
     else this.#listeners.delete(type);
+    this.#watcher?.(this.#listeners.size > 0);
   }
 
   #dispatch(event: Event): void {

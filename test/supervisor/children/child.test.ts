@@ -259,6 +259,43 @@ t.test('signals: in a copy of the context, and the static methods of AbortSignal
   });
 });
 
+t.test(
+  'signals of a signal that lives as long as the plugin are given up, and abort with it while somebody listens',
+  async (t) => {
+    const child = testChild(t, jail);
+    // More than the heap holds, if any of them stay.
+    const code = `const shutdown = new AbortController();
+    const seen = [];
+    const make = [
+      () => AbortSignal.any([new AbortController().signal, shutdown.signal]),
+      () => AbortSignal.any([AbortSignal.any([shutdown.signal])]),
+      () => new Request('https://a.example/', { signal: shutdown.signal }).signal,
+      () => { const one = new AbortController(); const any = AbortSignal.any([one.signal, shutdown.signal]); any.onabort = () => 0; one.abort(); return any; },
+      () => { const any = AbortSignal.any([shutdown.signal]); const run = () => 0; any.addEventListener('abort', run); any.removeEventListener('abort', run); return any; },
+    ];
+    for (const [index, signal] of make.slice(0, 3).entries()) signal().addEventListener('abort', (event) => seen.push([index, event.target.reason]));
+    const kept = AbortSignal.any([shutdown.signal]);
+    for (let wave = 0; wave < 400; wave += 1) {
+      for (let n = 0; n < 100; n += 1) make[n % make.length]().payload = new Array(1_000).fill(n);
+      await new Promise((resolve) => setTimeout(resolve));
+    }
+    shutdown.abort('over');
+    return [seen, kept.aborted];`;
+    await child.load(bundleOf(toolOf(code)));
+    t.same(await callTool(child, 'run', {}, 120_000), {
+      outcome: 'answered',
+      answer: [
+        [
+          [0, 'over'],
+          [1, 'over'],
+          [2, 'over'],
+        ],
+        true,
+      ],
+    });
+  },
+);
+
 t.test('calls beyond what may wait are refused', async (t) => {
   const child = testChild(t, jail);
   await child.load(bundleOf(toolOf('await new Promise((resolve) => setTimeout(resolve, 100)); return 1;')));
