@@ -130,7 +130,11 @@ t.test(
   'objects that all link to each other are refused as a cycle, without following every path through them',
   async (t) => {
     let reads = 0;
-    const room = () => Object.defineProperty({}, 'name', { enumerable: true, get: () => `room ${(reads += 1)}` });
+    const readName = () => {
+      reads += 1;
+      return `room ${reads}`;
+    };
+    const room = () => Object.defineProperty({}, 'name', { enumerable: true, get: readName });
     const rooms: Record<string, unknown>[] = Array.from({ length: 14 }, room);
     for (const from of rooms) for (const [index, to] of rooms.entries()) if (from !== to) from[`to ${index}`] = to;
     t.throws(() => encode({ method: 'x', params: { room: rooms[0] } }), { name: 'TypeError', message: /circular/ });

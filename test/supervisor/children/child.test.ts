@@ -424,12 +424,12 @@ t.test('the causes of an error are in its message, its stack and its log data', 
   const chain = `const deepest = new RangeError('no such host'); const middle = new Error('not reached', { cause: deepest });
     const error = new TypeError('fetch failed', { cause: middle });`;
   const stack =
-    /^TypeError: fetch failed\n[^]+\nCaused by: Error: not reached\n[^]+\nCaused by: RangeError: no such host\n/;
+    /^TypeError: fetch failed\n[\s\S]+\nCaused by: Error: not reached\n[\s\S]+\nCaused by: RangeError: no such host\n/;
   t.match(await outcome(`${chain} throw error;`), { outcome: 'failed', message: 'fetch failed: not reached', stack });
   const all = `new AggregateError([new Error('one'), 'two'], 'all failed')`;
   t.match(await outcome(`throw ${all};`), {
     message: 'all failed: one',
-    stack: /Caused by: Error: one\n[^]+\nCaused by: two$/,
+    stack: /Caused by: Error: one\n[\s\S]+\nCaused by: two$/,
   });
   t.match(await outcome(`throw new Error('no: reason', { cause: new Error('reason') });`), { message: /^no: reason$/ });
   t.match(await outcome(`throw new Error('odd', { cause: { code: 7 } });`), {
@@ -455,7 +455,7 @@ t.test('the causes of an error are in its message, its stack and its log data', 
     { data: { message: 'all failed', errors: [{ message: 'one' }, 'two'] } },
     { data: { message: 'a', cause: { message: 'b', cause: '[a cycle]' } } },
     { data: { message: 'trap' } },
-    { message: /^uncaught: TypeError: fetch failed\n[^]+Caused by: RangeError: no such host/ },
+    { message: /^uncaught: TypeError: fetch failed\n[\s\S]+Caused by: RangeError: no such host/ },
   ]);
 });
 
