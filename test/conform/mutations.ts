@@ -171,9 +171,9 @@ export const mutations: readonly Mutation[] = [
   },
   {
     row: 'A transcript keeps its order across 9/10, 99/100 and 999/1000, with pages.',
-    file: 'db/sessions/sessions.ts',
-    from: 'position > $2 ORDER BY session_messages.position LIMIT',
-    to: 'position > $2 ORDER BY position LIMIT',
+    file: 'db/postgres/rows.ts',
+    from: '}.position $',
+    to: "}.position || '' $",
   },
   {
     row: '410 for a replaced address.',
@@ -184,7 +184,7 @@ export const mutations: readonly Mutation[] = [
   {
     row: 'A BigInt or cycle in log data costs that field, not the whole payload.',
     file: 'sandbox-child/log-lines.ts',
-    from: 'return toLoggable(replaceUnprintable(data, []));',
+    from: 'return toLoggable(replaceUnprintable(data, [], { valuesLeft: VALUES_MAX }));',
     to: "return { data: '[a value that cannot be shown]', truncated: false };",
   },
   {

@@ -124,8 +124,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
   });
 
   await t.test('decide on an update that asks for more, and go back', async (t) => {
-    const louder = "tools.bell = { ...tools.bell, description: 'Rings the bell twice' };";
-    await publish(service, plugin, '1.1.0', 'host.storage, host.llm', { more: louder });
+    await publish(service, plugin, '1.1.0', 'host.storage, host.llm', { bell: 'Rings the bell twice' });
     await page.getByRole('tab', { name: 'Overview' }).click();
     await page.getByText('1.1.0 asks for more access').waitFor();
     await page.getByText('tool bell', { exact: true }).waitFor();

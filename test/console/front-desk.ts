@@ -30,7 +30,7 @@ Answers **everything**. See [the site](https://example.com) and [a trick](javasc
 |---|---|
 | hello | good day |
 `;
-const INDEX = `
+const INDEX = (bell: string) => `
 middleware.inboundMessage = (ctx) => {
   host.log('inbound ' + ctx.message.text, { from: ctx.message.from });
   // More than its heap holds: the process ends.
@@ -42,7 +42,7 @@ events.pluginInstalled = async () => {
   host.log.warn(${JSON.stringify(`set up ${TRICKS}`)});
   if (host.agents) await host.agents.create({ name: 'Night clerk', instructions: 'Answer at night. ' + ${JSON.stringify(TRICKS)} });
 };
-tools.bell = { description: 'Rings the bell', parameters: { type: 'object' }, handler: async () => {
+tools.bell = { description: '${bell}', parameters: { type: 'object' }, handler: async () => {
   await host.storage.set('rung', true);
   return 'ding';
 } };
@@ -54,16 +54,18 @@ channel.receive = (request) => {
 
 interface PackageVariant {
   readonly name?: string;
+  /** What its tool does. */
+  readonly bell?: string;
   /** Code at the end of `index.ts`. */
   readonly more?: string;
 }
 
 export const packageFiles = (
   capabilities = 'host.storage',
-  { name = FRONT_DESK.displayName, more = '' }: PackageVariant = {},
+  { name = FRONT_DESK.displayName, bell = 'Rings the bell', more = '' }: PackageVariant = {},
 ) => [
   { path: 'readme.md', contentText: README(capabilities, name) },
-  { path: 'index.ts', contentText: INDEX + more },
+  { path: 'index.ts', contentText: INDEX(bell) + more },
 ];
 
 /** Publishes version 1.0.0 of the plugin and lists it. @returns its id */
