@@ -91,8 +91,8 @@ const LIST_MAX_BYTES = 4 * MIB;
 
 /** A row of `boundedSql`. */
 export interface Bounded {
-  /** Whether the list ends with the row, because it and those before it are large. */
-  readonly isLast?: boolean;
+  /** Of the row and those before it. */
+  readonly bytesSoFar?: number;
 }
 
 interface BoundedQuery {
@@ -107,10 +107,13 @@ interface BoundedQuery {
 
 /** Returns SQL that reads rows until they are large together. */
 export const boundedSql = ({ columns, table, rows, order }: BoundedQuery): string => `
-  SELECT ${columns}, bytes_before + bytes >= ${LIST_MAX_BYTES} AS "isLast" FROM (
+  SELECT ${columns}, (bytes_before + bytes)::int AS "bytesSoFar" FROM (
     SELECT *, sum(bytes) OVER (ORDER BY listed.position ${order} ROWS UNBOUNDED PRECEDING) - bytes AS bytes_before
       FROM (${rows}) AS listed) AS ${table}
    WHERE bytes_before < ${LIST_MAX_BYTES} ORDER BY ${table}.position ${order}`;
 
 /** Whether large rows ended a list of `boundedSql`. */
-export const isCutShort = (rows: readonly Bounded[]): boolean => rows.at(-1)?.isLast === true;
+export const isCutShort = (rows: readonly Bounded[]): boolean => countBytes(rows) >= LIST_MAX_BYTES;
+
+/** The bytes of a list of `boundedSql`. */
+export const countBytes = (rows: readonly Bounded[]): number => rows.at(-1)?.bytesSoFar ?? 0;

@@ -191,17 +191,25 @@ export async function appendNotice(
 export const IS_NOT_CANCELLED = `coalesce(judgement ->> 'outcome', '') <> 'cancelled'`;
 /** Columns of a `MessageRow`. */
 export const MESSAGE = 'id, role, text, at, data, judgement, position::text AS position';
-/** Bytes of a message `m` for `boundedSql`. The many values that `data` may have cost five times as much to read and write as a text. */
-export const MESSAGE_BYTES = '5 * m.stored_bytes - 4 * octet_length(m.text)';
-/** Lists messages of session `$1`. @param order of the transcript: `DESC` begins with the newest */
-export const listMessagesSql = (condition: string, limit: string, order: 'ASC' | 'DESC' = 'ASC'): string =>
+/**
+ * Bytes of a message `m` for `boundedSql`. `data` may be many small values, which cost 20 times as much to read and write as a
+ * text of their length.
+ */
+export const MESSAGE_BYTES = '20 * m.stored_bytes - 19 * octet_length(m.text)';
+/** Less, because a prompt is not continued on a next page, and arguments of tools, which are in `data`, are mostly texts. */
+const MESSAGE_BYTES_OF_PROMPT = '5 * m.stored_bytes - 4 * octet_length(m.text)';
+
+const listMessagesSql = (condition: string, limit: string, order: 'ASC' | 'DESC', bytes: string): string =>
   boundedSql({
     columns: MESSAGE,
     table: 'm',
-    rows: `SELECT *, ${MESSAGE_BYTES} AS bytes FROM session_messages m
+    rows: `SELECT *, ${bytes} AS bytes FROM session_messages m
       WHERE session_id = $1 AND ${condition} ORDER BY m.position ${order} LIMIT ${limit}`,
     order,
   });
+/** Lists the `$2` newest messages of session `$1`, newest first. */
+export const listNewestSql = (condition: string): string =>
+  listMessagesSql(condition, '$2', 'DESC', MESSAGE_BYTES_OF_PROMPT);
 
 export interface MessageRow {
   readonly id: string;
@@ -243,14 +251,14 @@ export async function pageMessages(
 ): Promise<Page<JudgedMessage>> {
   const page = await readPositionPage<MessageRow>(
     pool,
-    listMessagesSql('position > $2', '$3'),
+    listMessagesSql('position > $2', '$3', 'ASC', MESSAGE_BYTES),
     [query.sessionId],
     query,
   );
   return { items: page.items.map(toMessage), nextCursor: page.nextCursor };
 }
 
-const LAST_MESSAGES = listMessagesSql(IS_NOT_CANCELLED, '$2', 'DESC');
+const LAST_MESSAGES = listNewestSql(IS_NOT_CANCELLED);
 
 /** The newest messages that no plugin cancelled, in the order of the transcript, for plugins: fewer if they are large. */
 export async function lastMessages(pool: Pool, sessionId: string, limit: number): Promise<TranscriptMessage[]> {

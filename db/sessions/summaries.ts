@@ -4,7 +4,7 @@ import { inTransaction, type WritingPool } from '../postgres/pool.ts';
 import { type Bounded, findRow, listRows, planOnce, type Queryable } from '../postgres/rows.ts';
 import {
   IS_NOT_CANCELLED,
-  listMessagesSql,
+  listNewestSql,
   lockSession,
   type MessageRow,
   type TranscriptMessage,
@@ -63,7 +63,7 @@ const MAY_BE_READ = `${IS_NOT_CANCELLED} AND (NOT $3 OR judgement IS NOT NULL)`;
 
 const IS_OF_PROMPT = `role <> 'notice' AND ${MAY_BE_READ}
   AND m.position > coalesce((SELECT max(up_to) FROM session_summaries WHERE session_id = $1), 0)`;
-const LIST_MODEL_MESSAGES = planOnce(listMessagesSql(IS_OF_PROMPT, '$2', 'DESC'));
+const LIST_MODEL_MESSAGES = planOnce(listNewestSql(IS_OF_PROMPT));
 
 /**
  * The newest messages that no summary replaces and a model may read, newest first: no notices, nothing vetoed. Fewer if they are
@@ -77,7 +77,7 @@ export const listModelMessages = (
   limit: number,
 ): Promise<(MessageRow & Bounded)[]> => listRows(db, LIST_MODEL_MESSAGES, [sessionId, limit, isStrict]);
 
-const LIST_SUMMARIZED_MESSAGES = planOnce(listMessagesSql(MAY_BE_READ, '$2', 'DESC'));
+const LIST_SUMMARIZED_MESSAGES = planOnce(listNewestSql(MAY_BE_READ));
 
 /** The newest messages that a summary for a model may be made of, in the order of the transcript. Fewer if they are large. */
 export async function listSummarizedMessages(

@@ -20,13 +20,29 @@ import {
   storedText,
   timestamp,
 } from '../../service/http/schemas.ts';
+import { KeyedLocks } from '../../service/timing/keyed-locks.ts';
+import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { sendReply } from './replies.ts';
 import { requireSession, type SessionServices, sessionParams } from './session-services.ts';
 import { addOpenEvent, addToolEvents } from './session-streams.ts';
 
 /** Maximum number of messages added by one call. */
 const MESSAGES_MAX = 1_000;
+/** Values of the `data` of all messages of one call. As many take some 20 ms to store and answer. */
+const DATA_VALUES_MAX = 20_000;
 const OWN_ID = 'An id of the runtime’s own. A message with a known id is not added again. Default: a random id.';
+
+/** Whether there are no more than `DATA_VALUES_MAX` values, at all levels. */
+function haveFewValues(messages: readonly { readonly data?: unknown }[]): boolean {
+  const waiting: unknown[] = messages.map(({ data }) => data);
+  let count = 0;
+  while (waiting.length > 0 && count + waiting.length <= DATA_VALUES_MAX) {
+    const value = waiting.pop();
+    count += 1;
+    if (typeof value === 'object' && value !== null) for (const part of Object.values(value)) waiting.push(part);
+  }
+  return waiting.length === 0;
+}
 
 const newMessages = jsonBody({
   messages: z
@@ -39,7 +55,8 @@ const newMessages = jsonBody({
       }),
     )
     .min(1)
-    .max(MESSAGES_MAX),
+    .max(MESSAGES_MAX)
+    .refine(haveFewValues, `must have at most ${DATA_VALUES_MAX} values in their data together`),
 });
 const newReply = jsonBody({
   id: storedId.optional().describe(OWN_ID),
@@ -127,6 +144,7 @@ function createStrictProblem(messages: readonly { readonly role: z.infer<typeof 
 
 export function transcriptRoutes(services: SessionServices): FastifyPluginAsyncZod {
   const { pool, streams } = services;
+  const lists = new KeyedLocks();
   return async (app) => {
     groupRoutes(app, 'Sessions');
     app.addHook('preClose', async () => streams.close());
@@ -170,7 +188,12 @@ export function transcriptRoutes(services: SessionServices): FastifyPluginAsyncZ
 
     app.get('/sessions/:sessionId/messages', { schema: shapes.list }, async (request) => {
       const session = await requireSession(services, requireCaller(request), request.params);
-      return pageMessages(pool, { sessionId: session.id, ...request.query });
+      // The driver parses each page in one piece, and those that arrive together in the same turn of the loop.
+      return lists.run(session.accountId, async () => {
+        const listed = await pageMessages(pool, { sessionId: session.id, ...request.query });
+        await waitForLoopTurn(session.accountId);
+        return listed;
+      });
     });
 
     app.post('/sessions/:sessionId/replies', { schema: shapes.reply }, async (request, reply) => {

@@ -1,6 +1,6 @@
 /** What a model is asked in a turn: the judged system prompt, the messages after compaction, and all tools. */
 import { findAgentRecord } from '../../db/accounts/agents.ts';
-import { isCutShort } from '../../db/postgres/rows.ts';
+import { countBytes, isCutShort } from '../../db/postgres/rows.ts';
 import {
   type JudgedMessage,
   type MessageRow,
@@ -11,6 +11,8 @@ import {
 import { addSummary, findSummary, listModelMessages, type SummaryRow } from '../../db/sessions/summaries.ts';
 import type { OutboundMode } from '../../db/sessions/turn-outputs.ts';
 import { holdTurn, type TurnKey, type TurnRow } from '../../db/sessions/turns.ts';
+import { KIB } from '../../sdk/contract/limits.ts';
+import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { readOutboundMode } from '../children/account-plugins-cache.ts';
 import { summarizeTranscript } from './compaction.ts';
 import { runSessionHook } from './hooks.ts';
@@ -20,6 +22,8 @@ import { CONTINUE, describeCancelled, explainRefusal, type Verdict } from './tur
 
 /** Maximum number of messages that a prompt has. */
 const MESSAGES_MAX = 1_000;
+/** A conversation of more takes milliseconds to answer. */
+const COSTLY_BYTES = 256 * KIB;
 const SUMMARY_HEAD = 'Summary of the conversation so far:\n';
 
 export interface PromptRequest {
@@ -142,6 +146,7 @@ export async function readConversationRows({ pool }: SessionServices, session: S
     findSummary(pool, session.id),
     listModelMessages(pool, session, MESSAGES_MAX + 1),
   ]);
+  if (countBytes(newest) > COSTLY_BYTES) await waitForLoopTurn(session.accountId);
   const isTruncated = newest.length > MESSAGES_MAX || isCutShort(newest);
   return { summary, rows: newest.slice(0, MESSAGES_MAX).reverse(), isTruncated };
 }

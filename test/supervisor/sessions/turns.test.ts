@@ -945,7 +945,7 @@ t.test('lists of large messages end early, so that none takes much memory', asyn
   const session = await fixture.session();
   const turn = asRuntime(fixture, session, 'r1');
   await turn('POST', '', { id: 'first', text: 'x'.repeat(TEXT_MAX_CHARS), trigger: 'user' });
-  const data = Object.fromEntries(Array.from({ length: 10_000 }, (_, n) => [`key ${n}`, n]));
+  const data = Object.fromEntries(Array.from({ length: 9_000 }, (_, n) => [`key ${n}`, n]));
   const sent = Array.from({ length: 30 }, (_, n) =>
     n % 5 === 0
       ? { id: `m${n}`, role: 'user', text: 'short', data }
@@ -953,6 +953,19 @@ t.test('lists of large messages end early, so that none takes much memory', asyn
   );
   for (let at = 0; at < sent.length; at += 10)
     await fixture.call('POST', `/sessions/${session}/messages`, { messages: sent.slice(at, at + 10) });
+  const many = Object.fromEntries(Array.from({ length: 100 }, (_, n) => [n, Array.from({ length: 100 }, () => 0)]));
+  t.match(
+    await fixture.call('POST', `/sessions/${session}/messages`, {
+      messages: [
+        { role: 'user', text: '', data: many },
+        { role: 'user', text: '', data: many },
+      ],
+    }),
+    {
+      status: 400,
+      body: { errors: [{ field: 'messages', message: 'must have at most 20000 values in their data together' }] },
+    },
+  );
   const follow = async (path: string) => {
     const ids: string[] = [];
     let pages = 0;
