@@ -104,8 +104,7 @@ const shapes = {
   },
   append: {
     summary: 'Adds messages to the transcript',
-    details:
-      'The transcript is what `host.session` and a compaction read. No hook runs, so a strict session refuses it with 409 `not_judged`.',
+    details: `The transcript is what \`host.session\` and a compaction read. No hook runs, so a strict session refuses it with 409 \`not_judged\`. The messages of one call have at most ${DATA_VALUES_MAX} values in their data.`,
     problems: ['not_judged', 'quota_exceeded'],
     params: sessionParams,
     body: newMessages,
