@@ -48,4 +48,8 @@ function isError(error: unknown): boolean {
   return Number.isSafeInteger(code) && typeof message === 'string';
 }
 
-export const quote = (name: unknown): string => JSON.stringify(String(name).slice(0, NAME_MAX_CHARS));
+/** For a message. What is no text is not made one: the `toString` of a child's object may be anything. */
+export const quote = (name: unknown): string =>
+  typeof name === 'string'
+    ? JSON.stringify(name.slice(0, NAME_MAX_CHARS))
+    : `whose method is of the type ${typeof name}`;

@@ -162,9 +162,21 @@ for (const [name, response] of Object.entries(malformedResponses)) {
   });
 }
 
+for (const method of [{ toString: false }, [[]], null, 7]) {
+  t.test(`a method that is ${JSON.stringify(method)} ends the connection`, async (t) => {
+    const { input, violations } = connect();
+    input.write(frame({ method, params: {} }));
+    await turn();
+    t.match(violations, [/malformed notification whose method is of the type (object|number)/]);
+    t.equal(violations.length, 1);
+  });
+}
+
 t.test('random messages are handled or refused, and never a crash', async (t) => {
   const field = fc.oneof(
     fc.jsonValue(),
+    // Nothing that a child sends may be used as an object with the usual methods.
+    fc.constantFrom({ toString: false }, { toJSON: 1, valueOf: null }),
     fc.constantFrom('2.0', 'log', 'hostCall', '$/cancelRequest', '__proto__', 0, 1),
   );
   const message = fc.record(
