@@ -1,6 +1,4 @@
 /** Loads an account's plugins with everything that a supervisor needs to run them. */
-
-import { setImmediate } from 'node:timers/promises';
 import {
   findMissingConfiguration,
   listSecretUses,
@@ -16,9 +14,6 @@ export const DRAFT_SEM_VER = '0.0.0-draft';
 
 /** A version that crash-loops this soon after it became current is rolled back. Seconds. */
 const PROBATION_SECONDS = 600;
-
-/** The rows of an account can hold 25 MB of schemas. For so long a load checks them without a pause. Milliseconds. */
-const SLICE_MS = 5;
 
 /** One installation with the version it runs. */
 export interface InstalledPlugin {
@@ -71,29 +66,30 @@ interface Row extends Omit<InstalledPlugin, 'semVer' | 'settings' | 'secretUses'
 }
 
 /** @param isKnown condition under which what the version offers is not read, because the caller has it */
-const selectSql = (versionId: string, granted: string, isKnown = 'false'): string => `
+const selectSql = (versionId: string, granted: string, isKnown = 'false'): string => {
+  const unlessKnown = (value: string): string => `CASE WHEN ${isKnown} THEN NULL ELSE ${value} END`;
+  return `
   SELECT i.id AS "installationId", i.account_id AS "accountId", i.plugin_id AS "pluginId",
          p.owner_id AS "pluginOwnerId", p.slug, p.display_name AS "displayName", v.id AS "versionId",
          v.semver AS "semVer",
          v.bundle_sha256 AS "bundleSha256", v.source_map_sha256 AS "sourceMapSha256", v.manifest,
-         CASE WHEN ${isKnown} THEN NULL ELSE v.registrations END AS registrations,
-         CASE WHEN ${isKnown} THEN NULL ELSE octet_length(v.registrations::text) END AS "registrationBytes",
-         CASE WHEN ${isKnown} THEN NULL ELSE
-           jsonb_build_object('commands', v.discovered -> 'commands', 'skills', v.discovered -> 'skills')
-         END AS discovered,
+         ${unlessKnown('v.registrations')} AS registrations,
+         ${unlessKnown('octet_length(v.registrations::text)')} AS "registrationBytes",
+         ${unlessKnown(`jsonb_build_object('commands', v.discovered -> 'commands', 'skills', v.discovered -> 'skills')`)}
+           AS discovered,
          ${granted} AS granted, i.settings AS given, i.status, i.hook_order AS "hookOrder", i.required,
          (SELECT o.operator FROM accounts o WHERE o.id = i.account_id) AS "isOperators",
          ${BLOCKED_REASON_SQL} AS "blockedReason", i.updated_at AS "updatedAt",
          CASE WHEN i.previous_version_id IS NOT NULL
               THEN i.moved_at + make_interval(secs => ${PROBATION_SECONDS}) END AS "rollbackUntil",
          ARRAY(SELECT s.name FROM installation_secrets s WHERE s.installation_id = i.id ORDER BY s.name) AS "secretNames",
-         CASE WHEN ${isKnown} THEN NULL ELSE
-           (SELECT jsonb_object_agg(f.path, f.sha256) FROM version_files f
-             WHERE f.version_id = v.id AND (f.path LIKE 'commands/%.md' OR f.path LIKE 'skills/%/SKILL.md'))
-         END AS texts
+         ${unlessKnown(`(
+           SELECT jsonb_object_agg(f.path, f.sha256) FROM version_files f
+            WHERE f.version_id = v.id AND (f.path LIKE 'commands/%.md' OR f.path LIKE 'skills/%/SKILL.md'))`)} AS texts
     FROM installations i
     JOIN plugins p ON p.id = i.plugin_id
     JOIN versions v ON v.id = ${versionId}`;
+};
 const SELECT = selectSql('i.current_version_id', 'i.granted_capabilities');
 /** $2: ids of the versions whose offers are known. */
 const SELECT_UNKNOWN = selectSql('i.current_version_id', 'i.granted_capabilities', 'v.id = ANY($2)');
@@ -106,8 +102,8 @@ const SELECT_TARGET = selectSql(
 interface LoadOptions {
   /** Plugins that were read before: what their versions offer is not read again. */
   readonly known?: readonly InstalledPlugin[];
-  /** Resolves when the event loop has time for the next slice. */
-  waitForTurn?(): Promise<void>;
+  /** For the time between two rows, which together can hold 25 MB of schemas: resolves when the event loop has time. */
+  pause?(): Promise<void>;
 }
 
 /**
@@ -117,7 +113,7 @@ interface LoadOptions {
 export async function loadAccountPlugins(
   pool: Queryable,
   accountId: string,
-  { known = [], waitForTurn = setImmediate }: LoadOptions = {},
+  { known = [], pause }: LoadOptions = {},
 ): Promise<InstalledPlugin[]> {
   const offers = new Map<string, Offer>(known.map((plugin) => [plugin.versionId, plugin]));
   const found = await pool.query<Row>(
@@ -126,12 +122,9 @@ export async function loadAccountPlugins(
     [accountId, [...offers.keys()]],
   );
   const plugins: InstalledPlugin[] = [];
-  let pauseAt = performance.now() + SLICE_MS;
   for (const row of found.rows) {
+    await pause?.();
     plugins.push(toInstalledPlugin(row, offers.get(row.versionId)));
-    if (performance.now() < pauseAt) continue;
-    await waitForTurn();
-    pauseAt = performance.now() + SLICE_MS;
   }
   return plugins;
 }

@@ -46,18 +46,19 @@ const SLICE_MS = 5;
 /** Divides work on many items into slices, each in a turn of the loop. */
 export class LoopSlices {
   readonly #key: string;
-  #endsAt = performance.now() + SLICE_MS;
+  #endsAt: number | undefined;
 
   /** @param key whose work it is, as for `waitForLoopTurn` */
   constructor(key: string) {
     this.#key = key;
   }
 
-  /** For the time between two items: resolves at once, or when the loop has time for the next slice. */
+  /** Before each item: resolves at once, or when the loop has time for the next slice. The first call begins the first one. */
   async pauseWhenOver(): Promise<void> {
     if (performance.now() < this.#endsAt) return;
     await waitForLoopTurn(this.#key);
     this.#endsAt = performance.now() + SLICE_MS;
+    this.#endsAt ??= performance.now() + SLICE_MS;
   }
 }
 

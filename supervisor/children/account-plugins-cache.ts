@@ -9,7 +9,7 @@ import { formatFullName } from '../../sdk/contract/full-names.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
 import { readOrLastKnown } from '../../service/storage/last-known.ts';
-import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
+import { LoopSlices } from '../../service/timing/loop-turns.ts';
 
 /** Maximum number of cached accounts, a few kilobytes each. */
 const ACCOUNTS_MAX = 5_000;
@@ -167,9 +167,10 @@ export class AccountPluginsCache {
   }
 
   async #read(accountId: string): Promise<Omit<Entry, 'isCurrent'>> {
+    const slices = new LoopSlices(accountId);
     const rows = await loadAccountPlugins(this.#pool, accountId, {
       known: this.#byAccount.peek(accountId)?.rows ?? [],
-      waitForTurn: () => waitForLoopTurn(accountId),
+      pause: () => slices.pauseWhenOver(),
     });
     const served = this.#options.onLoaded(accountId, rows.filter(isActive));
     const byId = new Map(served.map((plugin) => [plugin.installationId, plugin]));
