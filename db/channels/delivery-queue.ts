@@ -8,6 +8,7 @@ import type { Pool } from 'pg';
 import { isInShardsSql } from '../cluster/shards.ts';
 import { MAY_RUN_SQL } from '../installations/run-rule.ts';
 import { type AttemptResult, countAttemptSql, countInterruptionSql } from '../jobs/interruptions.ts';
+import { withPendingSql } from '../jobs/pending.ts';
 import { type Fence, holdShardSql } from '../postgres/pool.ts';
 import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
 import { isUnsettledSql } from './spools.ts';
@@ -64,12 +65,8 @@ const selectHeads = (channel: string, direction: string) => ({
 const polled = selectHeads('c.id', 'l.direction');
 const claimed = selectHeads('$1', '$2');
 
-/** The channels with a pending delivery, by one index probe for each: the cost does not depend on the number of all channels. */
-const CHANNELS_WITH_PENDING = `WITH RECURSIVE wanted (id) AS (
-    SELECT min(channel_id) FROM deliveries WHERE state = 'pending'
-    UNION ALL
-    SELECT (SELECT min(p.channel_id) FROM deliveries p WHERE p.state = 'pending' AND p.channel_id > w.id)
-      FROM wanted w WHERE w.id IS NOT NULL)`;
+/** The channels with a pending delivery. */
+const CHANNELS_WITH_PENDING = withPendingSql('deliveries', 'channel_id');
 
 /**
  * Finds the channel queues whose head waits for an attempt, now or later, except those that are held. Claimed heads are

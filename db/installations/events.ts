@@ -5,6 +5,7 @@ import type { z } from 'zod';
 import { type EventName, events } from '../../sdk/contract/protocol.ts';
 import { isInShardsSql } from '../cluster/shards.ts';
 import { type AttemptResult, countAttemptSql, countInterruptionSql } from '../jobs/interruptions.ts';
+import { withPendingSql } from '../jobs/pending.ts';
 import type { Queues } from '../jobs/queues.ts';
 import { orderedId } from '../postgres/ordered-id.ts';
 import { type Fence, holdShardSql } from '../postgres/pool.ts';
@@ -88,13 +89,6 @@ const selectHead = (isOfInstallation: string) => `SELECT e.* FROM events e
   WHERE ${isOfInstallation} AND e.state = 'pending'
     AND (e.next_attempt_at <= now() OR e.attempts - e.interruptions < ${FAILURES_IN_ORDER})
   ORDER BY e.installation_id, e.id LIMIT 1`;
-
-/** The installations with a pending event, by one index probe for each: the cost does not depend on the number of events. */
-const INSTALLATIONS_WITH_PENDING = `WITH RECURSIVE waiting (id) AS (
-    SELECT min(installation_id) FROM events WHERE state = 'pending'
-    UNION ALL
-    SELECT (SELECT min(p.installation_id) FROM events p WHERE p.state = 'pending' AND p.installation_id > w.id)
-      FROM waiting w WHERE w.id IS NOT NULL)`;
 
 /**
  * Claims one attempt at the oldest event of an installation, also one that an earlier owner of the shard has claimed. An
@@ -185,10 +179,10 @@ interface OwnEvents {
 export async function requeueStrandedEvents(pool: Pool, queues: Queues, own: OwnEvents): Promise<number> {
   const stranded = await listRows<QueuedEvent>(
     pool,
-    `${INSTALLATIONS_WITH_PENDING}
+    `${withPendingSql('events', 'installation_id')}
      SELECT e.id, e.installation_id AS "installationId", e.account_id AS "accountId"
        -- BETWEEN, because = makes the order by id alone, and its index has the events of all others.
-       FROM waiting w CROSS JOIN LATERAL (${selectHead('e.installation_id BETWEEN w.id AND w.id')}) e
+       FROM wanted w CROSS JOIN LATERAL (${selectHead('e.installation_id BETWEEN w.id AND w.id')}) e
       WHERE e.next_attempt_at <= now() AND NOT e.installation_id = ANY ($2)
         AND ${isInShardsSql('e.account_id', '$1')}
         -- A job that waits for a later attempt at another event would come too late.
