@@ -340,9 +340,13 @@ async function completeOutput(
 async function explainUnsaved(pool: Pool, key: OutputKey): Promise<Problem> {
   const known = await findOutput(pool, key);
   const isOpen = known === null || known.state === 'open';
-  if (isOpen && (await hasMessage(pool, key.sessionId, key.outputId)))
-    return createReusedProblem('a message of the transcript');
-  return explainRefusal(pool, key);
+  return isOpen ? explainMissing(pool, key) : explainRefusal(pool, key);
+}
+
+/** Why there is no output, or only an open one, with the id that a request has. */
+async function explainMissing(pool: Pool, key: OutputKey): Promise<Problem> {
+  const isReused = await hasMessage(pool, key.sessionId, key.outputId);
+  return isReused ? createReusedProblem('a message of the transcript') : explainRefusal(pool, key);
 }
 
 /** A plugin that was installed while a text was being shown can no longer change it: that stops the rest. */
@@ -396,6 +400,5 @@ export async function requireNewOutput(services: SessionServices, key: OutputKey
 async function requireOutput({ pool }: SessionServices, key: OutputKey): Promise<OutputRow> {
   const known = await findOutput(pool, key);
   if (known) return known;
-  if (await hasMessage(pool, key.sessionId, key.outputId)) throw createReusedProblem('a message of the transcript');
-  throw await explainRefusal(pool, key);
+  throw await explainMissing(pool, key);
 }
