@@ -6,7 +6,7 @@ export interface MessageFile {
     /** Its bytes in base64. */
     readonly data?: string;
     readonly url?: string;
-    /** Whether the model's provider has it, and nobody else: only its name and type can be judged. */
+    /** Whether only the model's provider has the bytes. Plugins then judge the name and the type alone. */
     readonly isAtProvider?: boolean;
     /** Its place in the content of the message; left out: a plugin put it there. */
     readonly index?: number;
