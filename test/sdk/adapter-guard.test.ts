@@ -79,15 +79,15 @@ const toAiSdk = (entry: Entry): ModelMessage => {
   });
   return { role: 'assistant', content: [{ type: 'text', text: entry.text ?? '' }, ...calls] };
 };
-const askAiSdk: Ask = async ({ session, history, answer, options }) => {
-  let asked = '';
+/** A model of the AI SDK. @param answerTo gets the prompt as JSON */
+const createAiModel = (answerTo: (prompt: string) => Question['answer']) => {
   const model = {
     specificationVersion: 'v4',
     provider: 'local',
     modelId: 'm',
     supportedUrls: {},
     doGenerate: async ({ prompt }: { prompt: unknown }) => {
-      asked = JSON.stringify(prompt);
+      const answer = answerTo(JSON.stringify(prompt));
       const calls = (answer.calls ?? []).map(({ callId, name, args }) => {
         return { type: 'tool-call', toolCallId: callId, toolName: name, input: JSON.stringify(args) };
       });
@@ -96,7 +96,15 @@ const askAiSdk: Ask = async ({ session, history, answer, options }) => {
       return { content, finishReason, usage: { inputTokens: {}, outputTokens: {} }, warnings: [] };
     },
   };
-  const judged = wrapLanguageModel({ model: model as never, middleware: aiSdk.bulkhead(session, options) });
+  return model as unknown as Parameters<typeof wrapLanguageModel>[0]['model'];
+};
+const askAiSdk: Ask = async ({ session, history, answer, options }) => {
+  let asked = '';
+  const model = createAiModel((prompt) => {
+    asked = prompt;
+    return answer;
+  });
+  const judged = wrapLanguageModel({ model, middleware: aiSdk.bulkhead(session, options) });
   await generateText({ model: judged, messages: history.map(toAiSdk), maxRetries: 0 });
   return asked;
 };
@@ -313,29 +321,15 @@ t.test('ai-sdk: the text of a plugin’s command is judged before the model read
   await fixture.install({ account: 'commands', slug: 'echo', code });
   const session = await openSession('commands');
   const prompts: string[] = [];
-  const usage = { inputTokens: {}, outputTokens: {} };
   const inputs = ['SECRET', 'fine', 'FORBIDDEN'];
-  const model = {
-    specificationVersion: 'v4',
-    provider: 'local',
-    modelId: 'm',
-    supportedUrls: {},
-    doGenerate: async ({ prompt }: { prompt: unknown }) => {
-      prompts.push(JSON.stringify(prompt));
-      const input = inputs[prompts.length - 1];
-      const call = { type: 'tool-call', toolCallId: `c${prompts.length}`, toolName: 'run_command' };
-      return input === undefined
-        ? { content: [{ type: 'text', text: 'Done.' }], finishReason: { unified: 'stop' }, usage, warnings: [] }
-        : {
-            content: [{ ...call, input: JSON.stringify({ name: 'echo__echo', input }) }],
-            finishReason: { unified: 'tool-calls' },
-            usage,
-            warnings: [],
-          };
-    },
-  };
+  const model = createAiModel((prompt) => {
+    const input = inputs[prompts.length];
+    prompts.push(prompt);
+    if (input === undefined) return { text: 'Done.' };
+    return { calls: [{ callId: `c${prompts.length}`, name: 'run_command', args: { name: 'echo__echo', input } }] };
+  });
   const { text } = await generateText({
-    model: wrapLanguageModel({ model: model as never, middleware: aiSdk.bulkhead(session) }),
+    model: wrapLanguageModel({ model, middleware: aiSdk.bulkhead(session) }),
     tools: await aiSdk.bulkheadTools(session),
     stopWhen: stepCountIs(6),
     prompt: 'Echo',
