@@ -81,7 +81,7 @@ export async function readPositionPage<Row extends QueryResultRow & { readonly p
   sql: string,
   values: readonly unknown[],
   { limit, cursor }: PageQuery,
-): Promise<Page<Row>> {
+): Promise<Page<Row & Bounded>> {
   const rows = await listRows<Row & Bounded>(db, sql, [...values, decodePosition(cursor), limit + 1]);
   return toPage(rows, limit, ({ position }) => position, isCutShort(rows));
 }

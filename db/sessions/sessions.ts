@@ -11,6 +11,7 @@ import { notifySessionChanged } from '../postgres/notifications.ts';
 import {
   boundedSql,
   changeRows,
+  countBytes,
   findRow,
   listRows,
   type PageQuery,
@@ -244,18 +245,18 @@ export async function hasMessage(pool: Queryable, sessionId: string, id: string)
   return found.rows.length > 0;
 }
 
-/** Oldest first. */
+/** Oldest first. `bytes` are those of `MESSAGE_BYTES`. */
 export async function pageMessages(
   pool: Pool,
   query: PageQuery & { readonly sessionId: string },
-): Promise<Page<JudgedMessage>> {
+): Promise<Page<JudgedMessage> & { readonly bytes: number }> {
   const page = await readPositionPage<MessageRow>(
     pool,
     listMessagesSql('position > $2', '$3', 'ASC', MESSAGE_BYTES),
     [query.sessionId],
     query,
   );
-  return { items: page.items.map(toMessage), nextCursor: page.nextCursor };
+  return { items: page.items.map(toMessage), nextCursor: page.nextCursor, bytes: countBytes(page.items) };
 }
 
 const LAST_MESSAGES = listNewestSql(IS_NOT_CANCELLED);

@@ -3,8 +3,8 @@ import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { UNSTORABLE } from '../../db/postgres/storable-json.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { KIB, SECOND } from '../../sdk/contract/limits.ts';
-import { waitForLoopTurn } from '../timing/loop-turns.ts';
+import { SECOND } from '../../sdk/contract/limits.ts';
+import { COSTLY_BYTES, waitForLoopTurn } from '../timing/loop-turns.ts';
 import { requireCaller } from './authentication.ts';
 import { BodyChunks, readChunks } from './body-reader.ts';
 import { ByteBudget, type ByteLimits } from './byte-budget.ts';
@@ -14,8 +14,6 @@ import { JsonParser } from './json-parser.ts';
 
 /** Enough for the largest body over a slow line. Milliseconds. */
 const BODY_WITHIN_MS = 60 * SECOND;
-/** Larger bodies wait for a turn of the event loop: up to this size, parsing and using one takes at most a millisecond or two. */
-const COSTLY_BYTES = 16 * KIB;
 
 declare module 'fastify' {
   interface FastifyContextConfig {

@@ -2,8 +2,11 @@
  * Shares the event loop. Pieces of work that take milliseconds each run one at a time, and after each the loop is left to
  * everything else for as long as that took, so that together they use at most half of it. Requests begin a few at a time.
  */
+import { KIB } from '../../sdk/contract/limits.ts';
 import { TurnQueue } from './turn-queue.ts';
 
+/** Of JSON. What is larger waits for a turn: up to this size, reading or writing it takes at most a millisecond or two. */
+export const COSTLY_BYTES = 16 * KIB;
 /** Requests that begin in one turn of the loop. Each takes about half a millisecond until it waits for something. */
 const BEGINS_PER_TURN = 8;
 
@@ -55,10 +58,10 @@ export class LoopSlices {
 
   /** Before each item: resolves at once, or when the loop has time for the next slice. The first call begins the first one. */
   async pauseWhenOver(): Promise<void> {
+    this.#endsAt ??= performance.now() + SLICE_MS;
     if (performance.now() < this.#endsAt) return;
     await waitForLoopTurn(this.#key);
     this.#endsAt = performance.now() + SLICE_MS;
-    this.#endsAt ??= performance.now() + SLICE_MS;
   }
 }
 

@@ -21,7 +21,7 @@ import {
   timestamp,
 } from '../../service/http/schemas.ts';
 import { KeyedLocks } from '../../service/timing/keyed-locks.ts';
-import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
+import { COSTLY_BYTES, waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { sendReply } from './replies.ts';
 import { requireSession, type SessionServices, sessionParams } from './session-services.ts';
 import { addOpenEvent, addToolEvents } from './session-streams.ts';
@@ -183,7 +183,7 @@ export function transcriptRoutes(services: SessionServices): FastifyPluginAsyncZ
       // Another supervisor deleted the session after it was found.
       if (items.length === 0) throw new Problem('not_found', 'You have no session with this id.');
       // The answer repeats the messages.
-      await waitForLoopTurn(session.accountId);
+      if (request.bodyBytes > COSTLY_BYTES) await waitForLoopTurn(session.accountId);
       return { items };
     });
 
@@ -191,8 +191,8 @@ export function transcriptRoutes(services: SessionServices): FastifyPluginAsyncZ
       const session = await requireSession(services, requireCaller(request), request.params);
       // The driver parses each page in one piece, and those that arrive together in the same turn of the loop.
       return lists.run(session.accountId, async () => {
-        const listed = await pageMessages(pool, { sessionId: session.id, ...request.query });
-        await waitForLoopTurn(session.accountId);
+        const { bytes, ...listed } = await pageMessages(pool, { sessionId: session.id, ...request.query });
+        if (bytes > COSTLY_BYTES) await waitForLoopTurn(session.accountId);
         return listed;
       });
     });
