@@ -155,13 +155,13 @@ async function killSupervisor(service: ServiceFixture): Promise<void> {
   killProcess(await eventually(find, ORDER_MS));
 }
 
-/** Deals each of the blows, and then any of them, until it is told to stop. */
+/** Deals each of the blows once, and then any of them, until it is told to stop. */
 function startBlows({ blows }: Bakery, crew: Crew) {
   const names = Object.keys(blows);
   const dealt: string[] = [];
   let isOver = false;
   const work = (async () => {
-    while (!isOver && dealt.length < BLOWS_MAX) {
+    while ((!isOver || dealt.length < names.length) && dealt.length < BLOWS_MAX) {
       await sleep(random.integer(PAUSE_MS / 4, PAUSE_MS));
       const name = names[dealt.length] ?? names[random.integer(0, names.length - 1)] ?? '';
       await blows[name]?.(crew);
