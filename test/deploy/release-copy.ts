@@ -86,9 +86,12 @@ export interface OldRelease {
   readonly migrates: boolean;
 }
 
+/** Commits that follow each other faster were brought here together: only the last of them was run. Seconds. */
+const TOGETHER_S = 60;
+
 /**
- * The last commit before each of the last changes of the tables, newest first, from which an upgrade is possible: all its
- * migrations come before those that it lacks.
+ * The last commit that was run before each of the last changes of the tables, newest first, from which an upgrade is possible:
+ * all its migrations come before those that it lacks.
  *
  * @returns empty where the history is not there
  */
@@ -100,11 +103,16 @@ export function listOldReleases(max: number): OldRelease[] {
     });
     return output.split('\n').filter((line) => line !== '');
   };
+  const findLastRun = (change: string): string => {
+    const commits = git('log', '--format=%H %ct', change).map((line) => line.split(' '));
+    const before = commits.findIndex(([, at], index) => Number(commits[index - 1]?.[1]) - Number(at) >= TOGETHER_S);
+    return commits[before]?.[0] ?? `${change}^`;
+  };
   const found = new Map<string, OldRelease>();
   const all = readdirSync(MIGRATIONS).sort();
   try {
     for (const change of git('log', '--diff-filter=A', '--format=%H', '--', 'db/migrations')) {
-      const commit = `${change}^`;
+      const commit = findLastRun(change);
       const files = git('ls-tree', '-r', '--name-only', commit, 'db/migrations', 'deploy/replacement.ts');
       const own = files.filter((file) => file.endsWith('.sql')).map((file) => file.slice('db/migrations/'.length));
       const newest = own.at(-1);
