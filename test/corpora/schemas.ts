@@ -5,6 +5,7 @@
 import { fileList, packageOf } from '../../conform/packages.ts';
 import type { Applied, SchemaFault, SchemaProgram } from '../../sandbox-child/schema-program.ts';
 import '../../sandbox-child/schema-program.ts';
+import { eventually } from '../deploy/service-fixture.ts';
 import { type Deployment, publishAndInstall } from './deployment.ts';
 import type { SchemaCase } from './schema-cases.ts';
 
@@ -44,7 +45,7 @@ export async function findContradictions(deployment: Deployment, judged: readonl
 }
 
 async function tryPlugin(deployment: Deployment, slug: string, judged: readonly SchemaResult[]): Promise<string[]> {
-  const { ann } = deployment;
+  const { ann, sessionId } = deployment;
   const { id } = await ann.need(ann.post('/plugins', { slug, displayName: slug }), 201);
   const refused = judged.filter(({ refusal }) => refusal !== null);
   const usable = judged.filter(({ refusal }) => refusal === null);
@@ -57,6 +58,11 @@ async function tryPlugin(deployment: Deployment, slug: string, judged: readonly 
     found.push(...unnamed.map(({ keyword, refusal }) => `${keyword}: not refused with “${refusal}”`));
   }
   await publishAndInstall(ann, id, packageOf(writeTools(usable)));
+  // The supervisor hears of an installation a moment after the answer.
+  await eventually(async () => {
+    const { body } = await ann.session('GET', `/sessions/${sessionId}/tools`);
+    return body.items.some(({ name }: { name: string }) => name === `${slug}__t0`);
+  });
   for (const [at, one] of usable.entries()) found.push(...(await callTool(deployment, `${slug}__t${at}`, one)));
   return found;
 }
