@@ -32,8 +32,6 @@ export async function callSurface(services: SurfaceServices, request: SurfaceReq
       ...request.fields,
     },
   });
-  // Not a failure of the plugin.
-  if ('invalidArguments' in result) return result;
   services.metrics.targetRan({ kind, name }, plugin, result.kind, performance.now() - started);
   logFailure(services, request, invocationId, result);
   return result;

@@ -5,7 +5,7 @@ import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
 import { type HookAnswer, runSessionHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
-import { failedTool, readToolResult } from './tool-results.ts';
+import { describeProblem, failedTool, readToolResult } from './tool-results.ts';
 import { toJudgement } from './turn-answers.ts';
 
 export interface ToolCall {
@@ -22,6 +22,8 @@ export interface ToolCall {
 }
 export interface JudgedResult {
   readonly result: ToolResult;
+  /** The problem that the result describes, for callers that are no model. Undefined: there is none, or plugins replaced its text. */
+  readonly problem?: Problem | undefined;
   /** As the plugins let them pass. Null: they did not. */
   readonly arguments: unknown;
   /** False: a required plugin did not run, so the tool did not. The same call may pass later. */
@@ -39,13 +41,14 @@ function judgeReplaced(hook: string, answer: HookAnswer): Judgement {
 /**
  * Runs a tool between its two hooks.
  *
- * @param run calls the tool with the arguments that passed. A problem that it throws is the host's own text, and is not judged
+ * @param run calls the tool with the arguments that passed. A problem that it returns has text of the plugin's process, and is
+ *   judged as a result. One that it throws is the host's own text, and is not judged
  */
 export async function callBetweenHooks(
   services: SessionServices,
   session: Session,
   call: ToolCall,
-  run: (args: unknown) => Promise<ToolResult>,
+  run: (args: unknown) => Promise<ToolResult | Problem>,
 ): Promise<JudgedResult> {
   const passed = await judgeCall(services, session, call);
   if ('result' in passed) return passed;
@@ -53,14 +56,17 @@ export async function callBetweenHooks(
   if (call.signal?.aborted)
     return { ...passed, result: failedTool('The call was aborted before the tool ran.'), isFinal: true };
   const started = performance.now();
-  const result = await run(passed.arguments);
+  const ran = await run(passed.arguments);
   const durationMs = Math.round(performance.now() - started);
+  const problem = ran instanceof Problem ? ran : undefined;
+  const result = ran instanceof Problem ? failedTool(describeProblem(ran.message, ran.errors)) : ran;
   const judged = await judgeResult(services, session, { ...call, ...passed }, result, durationMs).catch(
     (error: unknown) => {
       throw describeUnjudged(call.name, error);
     },
   );
-  return { ...judged, arguments: passed.arguments, isFinal: true };
+  const isUnchanged = judged.judgement.outcome === 'unchanged';
+  return { ...judged, problem: isUnchanged ? problem : undefined, arguments: passed.arguments, isFinal: true };
 }
 
 /** The tool has run, so the failure must not look like one after which the same call may be made again. */

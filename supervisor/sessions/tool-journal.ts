@@ -18,7 +18,7 @@ import { TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import type { Json, ToolResult } from '../../sdk/session/api-types.ts';
 import { type JudgedResult, judgeCall, judgeResult } from './judged-call.ts';
 import type { SessionServices } from './session-services.ts';
-import { failedTool } from './tool-results.ts';
+import { describeProblem, failedTool } from './tool-results.ts';
 import { callTool, type FoundTool, findTool, isRepeatable } from './tools.ts';
 import { createReusedProblem, digestOf, explainRefusal } from './turn-answers.ts';
 
@@ -70,10 +70,7 @@ export async function callToolInTurn(
 }
 
 const readResult = (answer: CallAnswer): ToolResult =>
-  'result' in answer ? answer.result : failedTool(describeProblem(answer.problem));
-
-const describeProblem = ({ detail, errors = [] }: Extract<CallAnswer, { problem: object }>['problem']): string =>
-  [detail, ...errors.map(({ field, message }) => `${field ?? 'arguments'}: ${message}`)].join('\n');
+  'result' in answer ? answer.result : failedTool(describeProblem(answer.problem.detail, answer.problem.errors));
 
 async function makeCall(
   services: SessionServices,

@@ -1,6 +1,6 @@
 /** Validates the results of tool handlers: a list of parts, a string, or any JSON value. */
 import { z } from 'zod';
-import { Problem } from '../../sdk/contract/errors.ts';
+import { Problem, type ProblemLocation } from '../../sdk/contract/errors.ts';
 import { locateFault } from '../../sdk/contract/field-faults.ts';
 import { toolResult } from '../../sdk/contract/payloads.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
@@ -10,6 +10,10 @@ const answered = toolResult.extend({ isError: z.boolean().default(false) });
 
 /** The result of a failed tool, for the agent. */
 export const failedTool = (text: string): ToolResult => ({ content: [{ type: 'text', text }], isError: true });
+
+/** The text of a problem, with its places, for the agent. */
+export const describeProblem = (detail: string, errors: readonly ProblemLocation[] = []): string =>
+  [detail, ...errors.map(({ field, message }) => `${field ?? 'arguments'}: ${message}`)].join('\n');
 
 /** Validates a handler's result. @throws Problem `plugin_failed` when it is malformed or too large */
 export function readToolResult(name: string, answer: unknown, maxBytes: number): ToolResult {

@@ -163,7 +163,9 @@ export function toolRoutes(services: SessionServices): FastifyPluginAsyncZod {
         const tool = await findTool(services, session, request.params.name);
         const { callId = randomUUIDv7(), arguments: args } = request.body;
         const call = { callId, arguments: args, signal: abortWhenClosed(reply) };
-        return (await callTool(services, session, tool, call)).result;
+        const { result, problem } = await callTool(services, session, tool, call);
+        if (problem) throw problem;
+        return result;
       },
     );
   };

@@ -109,7 +109,8 @@ export interface SessionCall extends Omit<ToolCall, 'name'> {
  * Calls a tool of a plugin or the host between its two hooks. If the handler throws, the result has `isError`, so that the agent can read the error
  * and correct its call.
  *
- * @throws Problem `invalid_arguments`, `plugin_timeout`, `plugin_failed`, `unavailable`, `bad_request`
+ * @returns with `problem` `invalid_arguments` where the arguments do not fit the schema of a plugin's tool
+ * @throws Problem `invalid_arguments` of the host's tools, `plugin_timeout`, `plugin_failed`, `unavailable`, `bad_request`
  */
 export async function callTool(
   services: SessionServices,
@@ -139,7 +140,7 @@ async function callHandler(
   session: Session,
   { plugin, tool }: ToolRef,
   { signal, callId, arguments: args }: Omit<ToolCall, 'name'>,
-): Promise<ToolResult> {
+): Promise<ToolResult | Problem> {
   const fields = { callId, arguments: args };
   const result = await callSurface(services, { kind: 'tools', name: tool, plugin, session, signal, fields });
   if (signal?.aborted && result.kind !== 'answered') return failedTool(describeAbort(signal));
@@ -147,7 +148,10 @@ async function callHandler(
     return readToolResult(formatFullName(plugin, tool), result.answer, services.toolResultBytes);
   if (result.kind === 'error' && !('invalidArguments' in result)) return failedTool(result.message);
   if (result.kind === 'cancelled') return failedTool(result.reason);
-  throw toProblem(formatFullName(plugin, tool), result);
+  const problem = toProblem(formatFullName(plugin, tool), result);
+  // The child chose this text: a child that does not run the host's program may say this after the tool ran.
+  if ('invalidArguments' in result) return problem;
+  throw problem;
 }
 
 /** For the agent, and for a runtime that asks for the result later. */

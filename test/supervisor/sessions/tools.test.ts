@@ -146,8 +146,10 @@ t.test('arguments that do not fit never reach the handler', async (t) => {
   });
   t.match(await fixture.call('POST', path, {}), { status: 422 });
   await fixture.supervisor.logs.flush();
-  const lines = await fixture.pool.query('SELECT FROM plugin_logs WHERE installation_id = $1', [made.installationId]);
-  t.equal(lines.rowCount, 0, 'no handler ran, and nothing failed');
+  const query = 'SELECT message FROM plugin_logs WHERE installation_id = $1';
+  const lines = (await fixture.pool.query(query, [made.installationId])).rows;
+  t.equal(lines.length, 10, 'each call is logged');
+  for (const { message } of lines) t.match(message, /^tools\.roll \(error\): arguments/, 'no handler ran');
 });
 
 t.test('a hostile schema costs its own plugin', async (t) => {

@@ -465,8 +465,16 @@ t.test('every tool call is judged before it runs, and its result before the agen
   t.match(await call('c13', 13), { isError: true, text: 'unlucky' });
   t.same(
     await readTexts('result'),
-    ['c1 {"a":1} 2', 'c5 {"a":50} 51', 'c7 {"a":7} 8', 'c8 {"a":8} 9', 'c9 {"a":9} 10', 'c13 {"a":13} unlucky'],
-    'the arguments are those that the tool got, and what it threw is a result',
+    [
+      'c1 {"a":1} 2',
+      'c5 {"a":50} 51',
+      'c6 {"a":"six"} arguments.a must be number.\narguments.a: must be number',
+      'c7 {"a":7} 8',
+      'c8 {"a":8} 9',
+      'c9 {"a":9} 10',
+      'c13 {"a":13} unlucky',
+    ],
+    'the arguments are those that the tool got, and what it threw or refused is a result',
   );
   t.match(await fixture.call('POST', `/sessions/${session}/tools/${name}`, { arguments: { a: 4 } }), {
     status: 200,
