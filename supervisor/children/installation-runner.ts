@@ -31,7 +31,14 @@ import {
   type RestartState,
 } from './restart-policy.ts';
 import type { Spare } from './spare-children.ts';
-import { describeStartFailure, isStartPostponed, NotReadyError, pickPluginStack } from './start-failure.ts';
+import {
+  describeFailedStart,
+  describeStartFailure,
+  isStartPostponed,
+  NotReadyError,
+  pickPluginStack,
+  type StartFailure,
+} from './start-failure.ts';
 import { sameConfiguration, startKey, versionKey } from './start-key.ts';
 
 export interface RunnerDeps extends LoadedChildDeps {
@@ -109,7 +116,7 @@ export class InstallationRunner {
   /** Calls that run or wait for a child. */
   #calls = 0;
   readonly #draining = new Set<LoadedChild>();
-  #starting: Promise<string | null> | null = null;
+  #starting: Promise<StartFailure | null> | null = null;
   /** Calls that wait for this start and whose callers have not left. */
   readonly #startCallers = new Set<PluginCall>();
   /** Whether the start goes on without a caller. */
@@ -128,6 +135,8 @@ export class InstallationRunner {
   #endReasons: readonly string[] = [];
   #restarts = 0;
   #lastExit: LastExit | null = null;
+  /** The reason of the last exit, for callers. */
+  #lastRefusal = 'it did not start';
   /** Key of what `resolveServed` returned last. */
   #resolvedKey: string;
 
@@ -274,7 +283,8 @@ export class InstallationRunner {
   async wake(): Promise<string | null> {
     // The start in progress may be of the previous version.
     await this.#starting;
-    return this.#serving && this.#isCurrent(this.#serving) ? null : this.#start();
+    if (this.#serving && this.#isCurrent(this.#serving)) return null;
+    return (await this.#start())?.reason ?? null;
   }
 
   /** Returns to an ordinary child. Idempotent. */
@@ -482,7 +492,7 @@ export class InstallationRunner {
       this.#isStartKept = true;
       return { refusal: 'it is still starting' };
     }
-    if (started !== null) return { refusal: started };
+    if (started !== null) return { refusal: started.refusal };
     return this.#serving ? { loadedChild: this.#serving } : { refusal: 'it stopped right after its start' };
   }
 
@@ -492,7 +502,7 @@ export class InstallationRunner {
     const decision = decide(this.#policy, this.#deps.now(), this.#chance);
     if (decision.kind === 'start') return null;
     const wait = decision.until - this.#deps.now();
-    if (decision.kind === 'failed') return `it failed too often: ${this.#lastExit?.reason ?? 'it did not start'}`;
+    if (decision.kind === 'failed') return `it failed too often: ${this.#lastRefusal}`;
     if (wait > WAIT_OUT_MS || Date.now() + wait >= deadlineAt)
       return `it crashed and starts again in ${Math.ceil(wait / 1000)} s`;
     await new Promise((resolve) => setTimeout(resolve, wait));
@@ -506,7 +516,7 @@ export class InstallationRunner {
   }
 
   /** As `#start`, but a start that still waits for its turn is given up when all its callers have left. */
-  #startFor(call: PluginCall): Promise<string | null> {
+  #startFor(call: PluginCall): Promise<StartFailure | null> {
     const { signal } = call;
     const wasKept = this.#starting !== null && this.#isStartKept;
     const started = this.#start();
@@ -522,7 +532,7 @@ export class InstallationRunner {
   }
 
   /** Starts a child, one at a time. Resolves with null, or with why it did not start. */
-  #start(): Promise<string | null> {
+  #start(): Promise<StartFailure | null> {
     this.#isStartKept = true;
     // In a later microtask, after `#starting` is set: the start queue counts this runner as starting.
     this.#starting ??= Promise.resolve()
@@ -536,7 +546,7 @@ export class InstallationRunner {
     return this.#starting;
   }
 
-  async #tryStart(): Promise<string | null> {
+  async #tryStart(): Promise<StartFailure | null> {
     const { plugin } = this;
     const inspector = this.#inspector;
     this.#policy = afterStart(this.#policy);
@@ -601,8 +611,9 @@ export class InstallationRunner {
     this.#deps.onChange(this);
   }
 
-  #handleFailedStart(plugin: InstalledPlugin, inspected: boolean, error: unknown): string {
-    const reason = describeStartFailure(error);
+  #handleFailedStart(plugin: InstalledPlugin, inspected: boolean, error: unknown): StartFailure {
+    const failure = describeFailedStart(error);
+    const { reason } = failure;
     const old = this.#serving;
     if (old) {
       this.#refused = startKey(plugin, inspected);
@@ -612,13 +623,13 @@ export class InstallationRunner {
         `${plugin.semVer} does not start, ${old.plugin.semVer} keeps running: ${reason}`,
       );
       this.#announceServed();
-      return reason;
+      return failure;
     }
-    if (isStartPostponed(error)) return reason;
+    if (isStartPostponed(error)) return failure;
     this.#deps.logs.system(plugin, 'error', `It does not start: ${reason}`, pickPluginStack(error));
     this.#deps.onRestart(this, 'not_started');
-    this.#recordFailure(reason, null, { ranMs: 0, cause: 'not_started' });
-    return reason;
+    this.#recordFailure(failure, null, { ranMs: 0, cause: 'not_started' });
+    return failure;
   }
 
   #handleExit(loadedChild: LoadedChild, end: ChildEnd): void {
@@ -637,7 +648,7 @@ export class InstallationRunner {
         ...(excerpt ? { stderr: excerpt } : {}),
       },
     });
-    this.#recordFailure(end.reason, end, { ranMs: end.ranMs, cause: kind });
+    this.#recordFailure({ reason: end.reason, refusal: end.reason }, end, { ranMs: end.ranMs, cause: kind });
     this.#deps.onChange(this);
   }
 
@@ -650,12 +661,13 @@ export class InstallationRunner {
   }
 
   #recordFailure(
-    reason: string,
+    { reason, refusal }: StartFailure,
     end: ChildEnd | null,
     { ranMs, cause }: { ranMs: number; cause: RollbackCause },
   ): void {
     this.#restarts += 1;
     this.#lastExit = { at: new Date().toISOString(), reason, code: end?.code ?? null, signal: end?.signal ?? null };
+    this.#lastRefusal = refusal;
     // SIGKILL from outside is not a crash of the plugin.
     if (end?.interrupted) return;
     this.#policy = afterExit(this.#policy, this.#deps.now(), ranMs);

@@ -22,6 +22,19 @@ export function describeStartFailure(error: unknown): string {
   return 'its bundle cannot be read';
 }
 
+export interface StartFailure {
+  /** For the installation's user. May hold the plugin's own text. */
+  readonly reason: string;
+  /** For callers, in the host's words: a model may read it, and no hook judges it. */
+  readonly refusal: string;
+}
+
+export function describeFailedStart(error: unknown): StartFailure {
+  const reason = describeStartFailure(error);
+  const isOwnText = error instanceof ChildError && error.kind === 'load';
+  return { reason, refusal: isOwnText ? 'its code does not load; its own log says why' : reason };
+}
+
 /** Whether the plugin did not start for a reason that is not its own and passes. */
 export const isStartPostponed = (error: unknown): boolean =>
   error instanceof NoRoomError || isBlobStoreUnavailable(error);

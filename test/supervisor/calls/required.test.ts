@@ -89,7 +89,7 @@ const cases: Readonly<Record<string, Case>> = {
     code: 'throw new Error("not today");',
     registrations: REGISTRATIONS,
     cold: true,
-    reason: /could not run, and this account requires it: /,
+    reason: /could not run, and this account requires it: its code does not load; its own log says why\. Try again/,
   },
   'is cold and its bundle is gone': {
     code: guard(''),

@@ -129,6 +129,19 @@ t.test('tools are listed with their schemas and called', async (t) => {
   await t.rejects(client.callTool({ name: 'kit__ad' }), { code: -32_602, message: /Did you mean kit__add/ });
 });
 
+t.test('the own text of a plugin that does not load reaches no model', async (t) => {
+  const own = fixture.withNewAccount();
+  const channel = { receive: false, send: false, handshake: false, handshakeOn: null };
+  const tools = { run: { description: 'd', parameters: {} } };
+  const registrations = { hooks: [], events: [], tools, commands: {}, providers: {}, channel };
+  await own.install({ slug: 'unloadable', code: 'throw new Error("SECRET");', registrations });
+  const { client } = await connect(t, await own.session(), own.account);
+  t.match(await client.callTool({ name: 'unloadable__run' }), {
+    isError: true,
+    content: [{ text: 'unloadable__run: its code does not load; its own log says why' }],
+  });
+});
+
 t.test('commands are prompts', async (t) => {
   const { client } = await connect(t, session);
   t.match(await client.listPrompts(), {
