@@ -5,8 +5,6 @@ import { control } from '../../sdk/contract/protocol.ts';
 
 /** The library's method of progress: a delta of an answer. */
 export const PROGRESS_METHOD = '$/progress';
-/** Length of an invalid method's name in an error, characters. */
-const NAME_MAX_CHARS = 100;
 
 const methods = new Map(
   Object.entries(control)
@@ -48,8 +46,11 @@ function isError(error: unknown): boolean {
   return Number.isSafeInteger(code) && typeof message === 'string';
 }
 
-/** For a message. What is no text is not made one: the `toString` of a child's object may be anything. */
-export const quote = (name: unknown): string =>
-  typeof name === 'string'
-    ? JSON.stringify(name.slice(0, NAME_MAX_CHARS))
-    : `whose method is of the type ${typeof name}`;
+/**
+ * For a reason, which callers and models read as the host's words: a name that the protocol does not have would be the child's.
+ * The `toString` of a child's object may be anything.
+ */
+export function quote(name: unknown): string {
+  if (typeof name !== 'string') return `whose method is of the type ${typeof name}`;
+  return Object.hasOwn(control, name) ? JSON.stringify(name) : 'whose method is unknown';
+}

@@ -18,7 +18,7 @@ export const breakers: Readonly<Record<string, readonly [program: string, reason
   'no JSON': [`${SAY} ready(); raw(7, 3, '{{{');`, /not valid JSON/],
   'an unknown notification': [
     `${SAY} ready(); say({ method: 'shutdown', params: {} });`,
-    /malformed notification "shutdown"/,
+    /a malformed notification whose method is unknown$/,
   ],
   'a notification named like a property': [
     `${SAY} ready(); say({ method: 'constructor', params: {} });`,
