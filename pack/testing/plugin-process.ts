@@ -4,6 +4,7 @@ import { type HostCallName, hostCalls, type Registrations, type Target } from '.
 import type { LogLine } from '../../sdk/testing/testing.ts';
 import { describeArgumentFault, formatSource } from '../../supervisor/calls/plugin-call.ts';
 import { type Child, type ChildLogLine, type HostCall, startChild } from '../../supervisor/children/child.ts';
+import type { InvokeOptions } from '../../supervisor/children/child-calls.ts';
 import { ChildError } from '../../supervisor/children/child-errors.ts';
 import { makeSpare, type Spare } from '../../supervisor/children/spare-children.ts';
 import type { LocalBuild } from '../local-build.ts';
@@ -82,7 +83,7 @@ export class PluginProcess {
     budgetMs: number,
     context: Readonly<Record<string, unknown>>,
     signal?: AbortSignal,
-    onDelta?: (delta: unknown) => Promise<void>,
+    onDelta?: InvokeOptions['onDelta'],
   ): Promise<Answer> {
     const [invocationId, deadlineAt] = [randomUUID(), Date.now() + budgetMs];
     const source = formatSource(target);

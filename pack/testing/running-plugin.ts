@@ -21,6 +21,7 @@ import type { ToolResult } from '../../sdk/session/api-types.ts';
 import type { Handshake, OpenPlugin, PluginOptions, Received, VendorRequest } from '../../sdk/testing/testing.ts';
 import { foldLink, startChain } from '../../supervisor/calls/chain.ts';
 import { AnswerDeltas } from '../../supervisor/children/answer-deltas.ts';
+import type { InvokeOptions } from '../../supervisor/children/child-calls.ts';
 import { toRequest } from '../../supervisor/delivery/webhook-request.ts';
 import { SecretMask } from '../../supervisor/records/secret-mask.ts';
 import { belowFrontmatter, fillPrompt } from '../../supervisor/sessions/prompt-texts.ts';
@@ -197,7 +198,7 @@ export class RunningPlugin implements OpenPlugin {
     name: string,
     fields: Fields,
     signal?: AbortSignal,
-    onDelta?: (delta: unknown) => Promise<void>,
+    onDelta?: InvokeOptions['onDelta'],
   ) {
     const context = { settings: this.#settings, ...fields };
     return this.#process.call({ kind, name }, surfaces[kind].budgetMs, context, signal, onDelta);

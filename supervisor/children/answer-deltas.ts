@@ -34,15 +34,22 @@ export class AnswerDeltas {
     this.signal = signal ? AbortSignal.any([signal, this.#refused.signal]) : this.#refused.signal;
   }
 
-  /** Takes a delta of the child. Does not reject. */
-  readonly receive = async (delta: unknown): Promise<void> => {
-    if (this.#fault !== null) return;
-    const checked = providers.delta.safeParse(delta);
-    if (checked.success) await this.#passOn(checked.data);
-    else {
-      const [issue] = checked.error.issues;
-      this.#refuse(`it yielded what is no delta: ${issue?.path.join('.') || 'it'} ${issue?.message}`);
+  /**
+   * Checks and counts a delta of the child, so that no more than an answer may hold waits for its turn.
+   *
+   * @returns passes it on in its turn, or refuses it; does not reject
+   */
+  readonly receive = (delta: unknown): (() => Promise<void>) => {
+    const { data, error } = providers.delta.safeParse(delta);
+    if (!data) {
+      const [issue] = error.issues;
+      return async () =>
+        this.#refuse(`it yielded what is no delta: ${issue?.path.join('.') || 'it'} ${issue?.message}`);
     }
+    this.#chars += (data.text?.length ?? 0) + (data.toolCall?.argumentsText?.length ?? 0);
+    return this.#chars > providers.maxResultBytes
+      ? async () => this.#refuse(`it yielded more than ${providers.maxResultBytes} characters`)
+      : () => this.#passOn(data);
   };
 
   /** Passes on what the answer has beyond the deltas. @returns the result of the call */
@@ -62,9 +69,7 @@ export class AnswerDeltas {
   }
 
   async #passOn({ text = '', toolCall }: ProviderDelta): Promise<void> {
-    this.#chars += text.length + (toolCall?.argumentsText?.length ?? 0);
-    if (this.#chars > providers.maxResultBytes)
-      return this.#refuse(`it yielded more than ${providers.maxResultBytes} characters`);
+    if (this.#fault !== null) return;
     await this.#send({ text: this.#text.push(text) });
     if (toolCall) await this.#passOnCall(toolCall);
   }

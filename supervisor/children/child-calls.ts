@@ -13,14 +13,17 @@ import { Deadline } from './deadline.ts';
 /** The outcome of the plugin's code: it answered, vetoed, or threw. */
 export type Outcome = z.infer<(typeof control)['invoke']['result']>;
 
+/** Passes one delta on. Called in order, and before the answer: the next one when the promise resolves. */
+type PassDelta = () => Promise<void>;
+
 export interface InvokeOptions {
   readonly invocationId: string;
   /** Milliseconds since the epoch. */
   readonly deadlineAt: number;
   /** Aborts the call. */
   readonly signal?: AbortSignal;
-  /** Receives the deltas of the answer, in order and before it: the next one when the promise resolves. Must not reject. */
-  readonly onDelta?: ((delta: unknown) => Promise<void>) | undefined;
+  /** Receives each delta of the answer when it arrives. Neither it nor what it returns may throw or reject. */
+  readonly onDelta?: ((delta: unknown) => PassDelta) | undefined;
 }
 
 /**
@@ -222,13 +225,18 @@ class Call {
     // The call was cancelled.
     if (this.isSettled) return;
     this.#unreadDeltas += 1;
-    if (this.#unreadDeltas > DELTAS_UNREAD_MAX) this.#calls.kill('more deltas than it may send ahead');
-    else this.#deltasRead = this.#deltasRead.then(() => this.#passOn(delta));
+    if (this.#unreadDeltas > DELTAS_UNREAD_MAX) {
+      this.#calls.kill('more deltas than it may send ahead');
+      return;
+    }
+    // Not in its turn: what arrives may be a whole frame, of which only a text is passed on.
+    const pass = this.#onDelta?.(delta);
+    this.#deltasRead = this.#deltasRead.then(() => this.#passOn(pass));
   }
 
-  async #passOn(delta: unknown): Promise<void> {
+  async #passOn(pass: PassDelta | undefined): Promise<void> {
     if (this.isSettled) return;
-    await this.#onDelta?.(delta);
+    await pass?.();
     this.#unreadDeltas -= 1;
     this.#calls.connection.notify('deltaRead', { invocationId: this.invocationId });
   }

@@ -1,14 +1,19 @@
 /** The supervisor's end of a child's connection against a peer that violates the protocol. */
 import { PassThrough, Writable } from 'node:stream';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import t from 'tap';
 import { FRAME_MAX_BYTES, FRAME_TO_CHILD_MAX_BYTES, FrameBuffer, HEADER_BYTES } from '../../../sandbox-child/frame.ts';
 import { DELTAS_UNREAD_MAX } from '../../../sandbox-child/json-rpc.ts';
 import { decodeMessage } from '../../../sandbox-child/message.ts';
+import { MIB } from '../../../sdk/contract/limits.ts';
+import { AnswerDeltas } from '../../../supervisor/children/answer-deltas.ts';
 import { ChildCalls } from '../../../supervisor/children/child-calls.ts';
 import { Cancellation, ChildConnection } from '../../../supervisor/children/child-connection.ts';
 import { ChildError, HostCallRefusal } from '../../../supervisor/children/child-errors.ts';
+import { SecretMask } from '../../../supervisor/records/secret-mask.ts';
 import { amount, seed } from '../../runner/soak.ts';
 import { encodedFrame } from '../../sandbox-child/encoded-frame.ts';
 import { eventually } from '../supervisor-fixture.ts';
@@ -57,6 +62,19 @@ function sentTo({ sent }: Peer): Record<string, unknown>[] {
   for (let next = frames.readFrame(decodeMessage); next !== null; next = frames.readFrame(decodeMessage))
     messages.push(next);
   return messages;
+}
+
+/** Bytes of the objects that are reachable. Long texts are outside the heap. */
+async function measureReachable(): Promise<number> {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  // Memory outside the heap is released in a later turn.
+  for (let round = 0; round < 3; round += 1) {
+    collect();
+    await turn();
+  }
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
 }
 
 /** Lengths of a frame's content and of its head. */
@@ -232,7 +250,7 @@ t.test('deltas reach their call, in order and before its answer; others are drop
   const peer = connect();
   const [arrived, kills] = [[] as unknown[], [] as string[]];
   const calls = new ChildCalls(peer.connection, { kill: (why) => void kills.push(why), usedMs: () => 0 });
-  const onDelta = async (delta: unknown) => {
+  const onDelta = (delta: unknown) => async () => {
     await turn();
     arrived.push(delta);
   };
@@ -257,6 +275,29 @@ t.test('deltas reach their call, in order and before its answer; others are drop
   t.same(kills, ['it broke the protocol: more deltas than it may send ahead']);
   peer.connection.close(new ChildError('dead', 'it was killed'));
   await t.rejects(flooded, errorOf('dead'));
+});
+
+t.test('deltas that wait for their turn hold only what is passed on', async (t) => {
+  const peer = connect();
+  const calls = new ChildCalls(peer.connection, { kill: () => undefined, usedMs: () => 0 });
+  const reading = Promise.withResolvers<void>();
+  const deltas = new AnswerDeltas(new SecretMask(), () => reading.promise, undefined);
+  const options = { invocationId: 'a', deadlineAt: Date.now() + 60_000, onDelta: deltas.receive };
+  const ended = t.rejects(calls.run({ kind: 'providers', name: 'x' }, {}, options), errorOf('dead'));
+  const before = await measureReachable();
+  for (let sent = 0; sent < DELTAS_UNREAD_MAX; sent += 1) {
+    const value = { text: 'a', junk: 'x'.repeat(2 * MIB) };
+    peer.input.write(frame({ method: '$/progress', params: { token: 'a', value } }));
+    await turn();
+  }
+  peer.input.write(log('behind them'));
+  await eventually(async () => peer.lines.length === 1);
+  const held = (await measureReachable()) - before;
+  t.ok(held < 4 * MIB, `${held} bytes of 32 MiB`);
+  // What nobody can resolve is garbage, and so is what waits for it.
+  reading.resolve();
+  peer.connection.close(new ChildError('dead', 'it was killed'));
+  await ended;
 });
 
 t.test('after its deadline, a child is killed when it computes on, and not while it has no processor', async (t) => {

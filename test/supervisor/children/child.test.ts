@@ -489,7 +489,7 @@ t.test('a generator yields ahead of its reader only so far, and ends with the ca
       deadlineAt: Date.now() + 60_000,
       signal: left.signal,
       // The first two are read, the third never.
-      onDelta: (delta) => {
+      onDelta: (delta) => () => {
         arrived.push(delta);
         if (arrived.length < 3) return Promise.resolve();
         resolve();
@@ -532,7 +532,7 @@ t.test('a generator that yields a value that is not JSON is ended', async (t) =>
     tools.ended = { description: 'e', parameters: {}, handler: () => ended };`),
   );
   const target = { kind: 'providers', name: 'odd' } as const;
-  const options = { invocationId: 'odd', deadlineAt: Date.now() + 60_000, onDelta: () => Promise.resolve() };
+  const options = { invocationId: 'odd', deadlineAt: Date.now() + 60_000, onDelta: () => () => Promise.resolve() };
   const failed = await child.invoke(target, { request: {}, settings: {} }, options);
   t.match(failed, { outcome: 'failed', message: /BigInt/ });
   t.match(await callTool(child, 'ended'), { answer: 'ended' });
