@@ -18,7 +18,7 @@ export interface Registry {
 type Handlers = Map<Target['kind'], Map<string, Handler>>;
 
 const GROUPS: readonly Group[] = ['middleware', 'compaction', 'events', 'tools', 'commands', 'providers', 'channel'];
-/** Largest number of assignments in one bundle, all groups together. */
+/** Largest number of assignments in one bundle, all groups together: `REGISTRATIONS_MAX`, repeated because the child imports only types. */
 const ASSIGNMENTS_MAX = 1_000;
 /** Length of an assignment's stack. Its first frames name the author's line; deeper ones belong to the realm. */
 const PLACE_MAX_CHARS = 2_000;

@@ -1,6 +1,7 @@
 /** Validates the bodies of requests about installations. */
 import { z } from 'zod';
 import { isStorable, UNSTORABLE } from '../../db/postgres/storable-json.ts';
+import { boundedRecord } from '../../sdk/contract/bounded-record.ts';
 import { storedId, storedText } from '../../service/http/schemas.ts';
 
 const SLUG_MAX_CHARS = 200;
@@ -37,9 +38,7 @@ export const installationChanges = z.object({
 
 /** The manifest limits the length of values; this only rejects what cannot be stored. */
 const value = z.string({ error: 'must be a string' }).refine(isStorable, UNSTORABLE).nullable();
-const values = z
-  .record(z.string(), value)
-  .refine((given) => Object.keys(given).length <= SETTINGS_MAX, `must hold at most ${SETTINGS_MAX} entries`);
+const values = boundedRecord(value, SETTINGS_MAX);
 export const configuration = z.object({ settings: values.optional(), secrets: values.optional() });
 
 export const acceptBody = z.object({ versionId: storedId });

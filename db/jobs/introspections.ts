@@ -6,7 +6,9 @@
 import { randomUUIDv7 } from 'node:crypto';
 import type { Pool } from 'pg';
 import { z } from 'zod';
+import { boundedRecord } from '../../sdk/contract/bounded-record.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { REGISTRATIONS_MAX } from '../../sdk/contract/limits.ts';
 import { registrations, schemaFault } from '../../sdk/contract/protocol.ts';
 import { isRejectedRow } from '../postgres/database-errors.ts';
 import type { Listener } from '../postgres/listener.ts';
@@ -27,9 +29,9 @@ const introspection = z.discriminatedUnion('ok', [
     ok: z.literal(true),
     registrations,
     /** The stack of the assignment of every name, including names that the protocol does not know. */
-    places: z.record(z.string(), z.string()),
+    places: boundedRecord(z.string(), REGISTRATIONS_MAX),
     /** Absent: a supervisor of an older version answered, which checks no schemas. */
-    schemaFaults: z.array(schemaFault).optional(),
+    schemaFaults: z.array(schemaFault).max(REGISTRATIONS_MAX).optional(),
   }),
   z.object({
     ok: z.literal(false),

@@ -1,5 +1,6 @@
 /** Schemas of the values that protocol rows carry. Each is declared here once. */
 import { z } from 'zod';
+import { boundedRecord } from './bounded-record.ts';
 
 /** An opaque id, made by Bulkhead or by the agent runtime. */
 export const id = z.string().min(1).max(200);
@@ -37,13 +38,19 @@ function isJson(value: unknown): boolean {
   return value === null || typeof value === 'string' || typeof value === 'boolean' || Number.isFinite(value);
 }
 /** zod's own record takes ten times as long. */
-export const jsonObject = z
-  .custom<Record<string, z.core.util.JSONType>>(
-    (value) => typeof value === 'object' && !Array.isArray(value) && value !== null && isJson(value),
-    'must be a JSON object',
-  )
-  .meta({ tsType: '{ [name: string]: Json }', type: 'object', additionalProperties: {} });
-export const settings = z.record(z.string(), z.string());
+const createJsonObject = (error: string, tsType: string) =>
+  z
+    .custom<Record<string, z.core.util.JSONType>>(
+      (value) => typeof value === 'object' && !Array.isArray(value) && value !== null && isJson(value),
+      error,
+    )
+    .meta({ tsType, type: 'object', additionalProperties: {} });
+export const jsonObject = createJsonObject('must be a JSON object', '{ [name: string]: Json }');
+/** Settings of an installation, or variables of a command. */
+const SETTINGS_MAX = 1_000;
+export const settings = boundedRecord(z.string(), SETTINGS_MAX);
+/** Node reads no more of one message. */
+export const HEADERS_MAX = 2_000;
 
 /** The longest text of one transcript message or prompt, in characters. */
 export const TEXT_MAX_CHARS = 262_144;
@@ -162,7 +169,7 @@ export const content = z.discriminatedUnion('type', [
 export const toolCall = z.object({ id, name: z.string().min(1).max(200), arguments: json });
 export const toolResult = z.object({ content: z.array(content).max(100), isError: z.boolean() });
 /** A JSON Schema 2020-12. The API checks at publish that it is valid. */
-export const jsonSchema = z.record(z.string(), json, 'must be a JSON Schema object').meta({ tsType: 'JsonSchema' });
+export const jsonSchema = createJsonObject('must be a JSON Schema object', 'JsonSchema');
 
 export const model = z.object({
   id: z.string().min(1).max(200),
@@ -232,7 +239,7 @@ export const channelRequest = z.object({
   receivedAt: timestamp,
   method: z.string().max(32),
   query: z.string(),
-  headers: z.record(z.string(), z.string()),
+  headers: boundedRecord(z.string(), HEADERS_MAX),
   rawHeaders: z.array(z.tuple([z.string(), z.string()])),
   bodyText: z.string(),
   bodyBytes: bytes,
@@ -256,7 +263,7 @@ export const HANDSHAKE_HEADERS: readonly string[] = [
 ];
 export const handshakeAnswer = z.object({
   status: z.number().int().min(200).max(599),
-  headers: z.record(z.string(), z.string().max(8192)).optional(),
+  headers: boundedRecord(z.string().max(8192), HEADERS_MAX).optional(),
   body: z.string().max(65_536).optional(),
 });
 
@@ -271,14 +278,14 @@ export const agentFields = z.object({
 export const signatureScheme = z.enum(['Standard', 'Stripe', 'GitHub', 'Slack']);
 export const httpInit = z.object({
   method: z.enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']).optional(),
-  headers: z.record(z.string(), z.string()).optional(),
+  headers: boundedRecord(z.string(), HEADERS_MAX).optional(),
   body: z.union([z.string(), bytes]).optional(),
   timeoutMs: z.number().int().min(1).max(30_000).optional(),
   redirect: z.enum(['follow', 'error']).optional(),
 });
 export const httpAnswer = z.object({
   status: z.number().int(),
-  headers: z.record(z.string(), z.string()),
+  headers: boundedRecord(z.string(), HEADERS_MAX),
   bodyText: z.string(),
   bodyBytes: bytes,
 });

@@ -6,7 +6,8 @@
  * To add a hook: a row here and its call site.
  */
 import { z } from 'zod';
-import { limits, MIB, SECOND } from './limits.ts';
+import { boundedRecord } from './bounded-record.ts';
+import { limits, MIB, REGISTRATIONS_MAX, SECOND } from './limits.ts';
 import * as p from './payloads.ts';
 import type { CapabilityRow, EventRow, HookRow, HostRow, Reach, SurfaceRow } from './rows.ts';
 
@@ -335,7 +336,7 @@ export const eventEnvelope = z.object({
   pluginId: p.id,
   versionId: p.id,
   semVer: z.string(),
-  data: z.record(z.string(), p.json),
+  data: p.jsonObject,
 });
 
 // Registered surfaces
@@ -423,13 +424,13 @@ export const handshakeOn = z.object({ jsonType: z.string().min(1).max(200) });
 
 /** What a bundle registers, as introspection records it at publish. At run time a child may register nothing else. */
 export const registrations = z.object({
-  hooks: z.array(z.string()),
+  hooks: z.array(z.string()).max(REGISTRATIONS_MAX),
   /** The hooks whose handlers were assigned with `stream: true`. */
-  streams: z.array(z.string()).optional(),
-  events: z.array(z.string()),
-  tools: z.record(z.string(), surfaces.tools.registration),
-  commands: z.record(z.string(), surfaces.commands.registration),
-  providers: z.record(z.string(), surfaces.providers.registration),
+  streams: z.array(z.string()).max(REGISTRATIONS_MAX).optional(),
+  events: z.array(z.string()).max(REGISTRATIONS_MAX),
+  tools: boundedRecord(surfaces.tools.registration, REGISTRATIONS_MAX),
+  commands: boundedRecord(surfaces.commands.registration, REGISTRATIONS_MAX),
+  providers: boundedRecord(surfaces.providers.registration, REGISTRATIONS_MAX),
   channel: z.object({
     receive: z.boolean(),
     send: z.boolean(),
@@ -533,7 +534,7 @@ export const hostCalls = {
     doc: 'Verifies a signature with a secret of which the plugin has a handle. `webhooks.verify…` call it.',
     params: {
       scheme: p.signatureScheme,
-      headers: z.record(z.string(), z.string()),
+      headers: boundedRecord(z.string(), p.HEADERS_MAX),
       bodyBytes: p.bytes,
       handle: z.string().min(1).max(500),
       options: z.object({ toleranceSeconds: z.number().optional() }).optional(),
@@ -784,8 +785,8 @@ export const control = {
       z.object({
         outcome: z.literal('loaded'),
         registrations,
-        places: z.record(z.string(), z.string()),
-        schemaFaults: z.array(schemaFault),
+        places: boundedRecord(z.string(), REGISTRATIONS_MAX),
+        schemaFaults: z.array(schemaFault).max(REGISTRATIONS_MAX),
       }),
       z.object({ outcome: z.literal('failed'), message: z.string(), stack: z.string() }),
     ]),

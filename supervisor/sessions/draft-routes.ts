@@ -6,7 +6,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { json } from '../../sdk/contract/payloads.ts';
+import { jsonObject } from '../../sdk/contract/payloads.ts';
 import { type EventName, events } from '../../sdk/contract/protocol.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
@@ -20,7 +20,7 @@ import type { SessionServices } from './session-services.ts';
 const names = Object.keys(events) as [EventName, ...EventName[]];
 const eventBody = jsonBody({
   event: z.enum(names, `must be one of ${names.join(', ')}`),
-  data: z.record(z.string(), json).default({}).describe('Replaces fields of the event’s example.'),
+  data: jsonObject.default({}).describe('Replaces fields of the event’s example.'),
 });
 
 const firedEvent = z

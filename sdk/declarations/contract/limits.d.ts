@@ -2,6 +2,8 @@
 export declare const KIB = 1024;
 export declare const MIB: number;
 export declare const SECOND = 1000;
+/** Assignments in one bundle, to all groups together. Few enough to say by name which of them are too many, or unknown. */
+export declare const REGISTRATIONS_MAX = 1000;
 export declare const limits: {
     /** Largest frame, bytes. Above every row's own cap, so only a misbehaving child reaches it. */
     readonly frameBytes: number;

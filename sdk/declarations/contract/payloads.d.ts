@@ -12,9 +12,10 @@ export declare const surfaceName: z.ZodString;
 export declare const bytes: z.ZodInstanceOf<Uint8Array<ArrayBuffer>>;
 /** Any JSON value. A plain walk: zod's own schema takes 20 times as long, and every value of a call passes here. */
 export declare const json: z.ZodCustom<z.JSONType, z.JSONType>;
-/** zod's own record takes ten times as long. */
 export declare const jsonObject: z.ZodCustom<Record<string, z.JSONType>, Record<string, z.JSONType>>;
 export declare const settings: z.ZodRecord<z.ZodString, z.ZodString>;
+/** Node reads no more of one message. */
+export declare const HEADERS_MAX = 2000;
 /** The longest text of one transcript message or prompt, in characters. */
 export declare const TEXT_MAX_CHARS = 262144;
 /** The longest reason of a cancelled operation, in characters. The transcript shows it. */
@@ -219,7 +220,7 @@ export declare const toolResult: z.ZodObject<{
     isError: z.ZodBoolean;
 }, z.core.$strip>;
 /** A JSON Schema 2020-12. The API checks at publish that it is valid. */
-export declare const jsonSchema: z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>;
+export declare const jsonSchema: z.ZodCustom<Record<string, z.JSONType>, Record<string, z.JSONType>>;
 export declare const model: z.ZodObject<{
     id: z.ZodString;
     name: z.ZodString;
@@ -238,13 +239,13 @@ export declare const completionRequest: z.ZodObject<{
     }, z.core.$strip>>;
     maxTokens: z.ZodOptional<z.ZodNumber>;
     temperature: z.ZodOptional<z.ZodNumber>;
-    schema: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>>;
+    schema: z.ZodOptional<z.ZodCustom<Record<string, z.JSONType>, Record<string, z.JSONType>>>;
 }, z.core.$strip>;
 /** A function that a model may call. */
 export declare const modelTool: z.ZodObject<{
     name: z.ZodString;
     description: z.ZodString;
-    parameters: z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>;
+    parameters: z.ZodCustom<Record<string, z.JSONType>, Record<string, z.JSONType>>;
 }, z.core.$strip>;
 /** A message to a plugin's model. `tool` is the result of a call, whose id is `toolCallId`. */
 export declare const providerMessage: z.ZodObject<{
@@ -271,7 +272,7 @@ export declare const providerRequest: z.ZodObject<{
     system: z.ZodOptional<z.ZodString>;
     maxTokens: z.ZodOptional<z.ZodNumber>;
     temperature: z.ZodOptional<z.ZodNumber>;
-    schema: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>>;
+    schema: z.ZodOptional<z.ZodCustom<Record<string, z.JSONType>, Record<string, z.JSONType>>>;
     messages: z.ZodArray<z.ZodObject<{
         role: z.ZodEnum<{
             assistant: "assistant";
@@ -294,7 +295,7 @@ export declare const providerRequest: z.ZodObject<{
     tools: z.ZodOptional<z.ZodArray<z.ZodObject<{
         name: z.ZodString;
         description: z.ZodString;
-        parameters: z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>;
+        parameters: z.ZodCustom<Record<string, z.JSONType>, Record<string, z.JSONType>>;
     }, z.core.$strip>>>;
 }, z.core.$strip>;
 export declare const usage: z.ZodObject<{

@@ -845,7 +845,7 @@ export declare const eventEnvelope: z.ZodObject<{
     pluginId: z.ZodString;
     versionId: z.ZodString;
     semVer: z.ZodString;
-    data: z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>;
+    data: z.ZodCustom<Record<string, z.JSONType>, Record<string, z.JSONType>>;
 }, z.core.$strip>;
 /** Keyed by kind of handler: `tools` stands for `tools.<name>.handler`, `providers` for `providers.<name>.chat`. */
 export declare const surfaces: {
@@ -859,7 +859,7 @@ export declare const surfaces: {
         readonly risk: 'medium';
         readonly registration: z.ZodObject<{
             description: z.ZodString;
-            parameters: z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>;
+            parameters: z.ZodCustom<Record<string, z.JSONType>, Record<string, z.JSONType>>;
         }, z.core.$strip>;
         readonly params: z.ZodObject<{
             invocationId: z.ZodString;
@@ -946,7 +946,7 @@ export declare const surfaces: {
                 system: z.ZodOptional<z.ZodString>;
                 maxTokens: z.ZodOptional<z.ZodNumber>;
                 temperature: z.ZodOptional<z.ZodNumber>;
-                schema: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>>;
+                schema: z.ZodOptional<z.ZodCustom<Record<string, z.JSONType>, Record<string, z.JSONType>>>;
                 messages: z.ZodArray<z.ZodObject<{
                     role: z.ZodEnum<{
                         assistant: "assistant";
@@ -969,7 +969,7 @@ export declare const surfaces: {
                 tools: z.ZodOptional<z.ZodArray<z.ZodObject<{
                     name: z.ZodString;
                     description: z.ZodString;
-                    parameters: z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>;
+                    parameters: z.ZodCustom<Record<string, z.JSONType>, Record<string, z.JSONType>>;
                 }, z.core.$strip>>>;
             }, z.core.$strip>;
         }, z.core.$strip>;
@@ -1114,7 +1114,7 @@ export declare const registrations: z.ZodObject<{
     events: z.ZodArray<z.ZodString>;
     tools: z.ZodRecord<z.ZodString, z.ZodObject<{
         description: z.ZodString;
-        parameters: z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>;
+        parameters: z.ZodCustom<Record<string, z.JSONType>, Record<string, z.JSONType>>;
     }, z.core.$strip>>;
     commands: z.ZodRecord<z.ZodString, z.ZodObject<{
         description: z.ZodString;
@@ -1538,7 +1538,7 @@ export declare const hostCalls: {
                 }, z.core.$strip>>;
                 maxTokens: z.ZodOptional<z.ZodNumber>;
                 temperature: z.ZodOptional<z.ZodNumber>;
-                schema: z.ZodOptional<z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>>;
+                schema: z.ZodOptional<z.ZodCustom<Record<string, z.JSONType>, Record<string, z.JSONType>>>;
             }, z.core.$strip>;
         };
         readonly result: z.ZodObject<{
@@ -1888,7 +1888,7 @@ export declare const control: {
                 events: z.ZodArray<z.ZodString>;
                 tools: z.ZodRecord<z.ZodString, z.ZodObject<{
                     description: z.ZodString;
-                    parameters: z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>;
+                    parameters: z.ZodCustom<Record<string, z.JSONType>, Record<string, z.JSONType>>;
                 }, z.core.$strip>>;
                 commands: z.ZodRecord<z.ZodString, z.ZodObject<{
                     description: z.ZodString;
@@ -1918,7 +1918,7 @@ export declare const control: {
                 events: z.ZodArray<z.ZodString>;
                 tools: z.ZodRecord<z.ZodString, z.ZodObject<{
                     description: z.ZodString;
-                    parameters: z.ZodRecord<z.ZodString, z.ZodCustom<z.JSONType, z.JSONType>>;
+                    parameters: z.ZodCustom<Record<string, z.JSONType>, Record<string, z.JSONType>>;
                 }, z.core.$strip>>;
                 commands: z.ZodRecord<z.ZodString, z.ZodObject<{
                     description: z.ZodString;

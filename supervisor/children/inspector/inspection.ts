@@ -1,6 +1,7 @@
 /** One open inspector: connects a debugger to the child that serves an author's draft. */
 import type { WebSocket } from 'ws';
 import { z } from 'zod';
+import { jsonObject } from '../../../sdk/contract/payloads.ts';
 import type { Child } from '../child.ts';
 import type { Inspector } from '../installation-runner.ts';
 import { MessagePipe } from './message-pipe.ts';
@@ -22,7 +23,7 @@ const CLOSE = { goingAway: 1001, malformed: 1007, policy: 1008, restarted: 1012,
 const command = z.object({
   id: z.int(),
   method: z.string().max(200),
-  params: z.record(z.string(), z.unknown()).optional(),
+  params: jsonObject.optional(),
 });
 
 export class Inspection implements Inspector {
