@@ -26,6 +26,7 @@ export function writeStorageValue(
   signal?: AbortSignal,
 ): Promise<boolean> {
   const size = Buffer.byteLength(entry.key) + Buffer.byteLength(entry.value);
+  if (size > maxBytes) return Promise.resolve(false);
   const write = async (tx: Transaction): Promise<boolean> => {
     // Concurrent writes must not exceed the limit together.
     await takeNamedLock(tx, `storage:${installationId}`);

@@ -11,6 +11,7 @@ import {
   type MessageConnection,
 } from 'vscode-jsonrpc';
 import { CANCEL_METHOD, type CancelReason, DELTA, openConnection } from '../../sandbox-child/json-rpc.ts';
+import { limits, MIB } from '../../sdk/contract/limits.ts';
 import type { TokenBucket } from '../../service/timing/token-bucket.ts';
 import { ChildError, HostCallRefusal, refusalToResponse } from './child-errors.ts';
 import { ChildMessageReader, type ReadBounds } from './child-message-reader.ts';
@@ -26,6 +27,8 @@ export interface ConnectionHandlers {
 
 /** Requests of one child handled at once: the 16 that the child program sends at once, its 64 queued ones, and slack. */
 const REQUESTS_MAX = 128;
+/** Their bytes, in frames of the largest size: a request is kept as it came, for two minutes if it waits for a model. */
+const REQUEST_FRAMES_MAX = 4;
 
 /** Cancels one request. */
 export class Cancellation implements CancellationToken {
@@ -56,13 +59,16 @@ export class ChildConnection {
   readonly #writer: ChildMessageWriter;
   readonly #handlers: ConnectionHandlers;
   #answering = 0;
+  #answeringBytes = 0;
+  readonly #answeringMaxBytes: number;
   #cancelReason: CancelReason = 'caller';
   #closed: ChildError | null = null;
 
   /** Starts reading. `bounds` apply to what the child sends. */
-  constructor(input: Readable, output: Writable, handlers: ConnectionHandlers, bounds?: ReadBounds) {
+  constructor(input: Readable, output: Writable, handlers: ConnectionHandlers, bounds: ReadBounds = limits) {
     const onViolation = (reason: string): void => this.#violate(reason);
     this.#handlers = handlers;
+    this.#answeringMaxBytes = REQUEST_FRAMES_MAX * bounds.frameBytes;
     this.#writer = new ChildMessageWriter(output, onViolation);
     this.#reader = new ChildMessageReader(input, () => this.#writer.lastRequestId, onViolation, bounds);
     this.#connection = openConnection(this.#reader, this.#writer, this.#sendCancellations());
@@ -133,10 +139,16 @@ export class ChildConnection {
   }
 
   async #handleRequest(method: string, params: unknown): Promise<unknown> {
-    if (this.#answering >= REQUESTS_MAX) {
+    // The reader passes on one message at a time, and this is the beginning of it.
+    const bytes = this.#reader.messageBytes;
+    if (this.#answering >= REQUESTS_MAX)
       return refusalToResponse(new HostCallRefusal('too_many_calls', 'too many calls at once'));
+    if (this.#answeringBytes + bytes > this.#answeringMaxBytes) {
+      const bound = `calls in progress hold at most ${this.#answeringMaxBytes / MIB} MiB together: await some first`;
+      return refusalToResponse(new HostCallRefusal('too_many_calls', bound));
     }
     this.#answering += 1;
+    this.#answeringBytes += bytes;
     try {
       // In an object, because JSON drops `undefined` from an object but the library sends a bare one as null.
       return { value: await this.#handlers.onRequest(method, params) };
@@ -144,6 +156,7 @@ export class ChildConnection {
       return refusalToResponse(error);
     } finally {
       this.#answering -= 1;
+      this.#answeringBytes -= bytes;
     }
   }
 

@@ -57,6 +57,8 @@ export class ChildMessageReader extends AbstractMessageReader {
   readonly #frames: FrameBuffer;
   readonly #windowMessages: number;
   readonly #turnKey: string;
+  /** Length of the frame whose message is passed on now, or was last, bytes. */
+  messageBytes = 0;
   #onMessage: DataCallback = () => undefined;
   #output: TokenBucket;
   #isStopped = false;
@@ -127,8 +129,9 @@ export class ChildMessageReader extends AbstractMessageReader {
         const decoded = this.#frames.readFrame(decodeChildMessage);
         if (decoded === null) return;
         const message = checkChildMessage(decoded, this.#lastRequestId());
+        this.messageBytes = bytesBefore - this.#frames.bytes;
         this.#onMessage(message);
-        this.#charge(message, bytesBefore - this.#frames.bytes);
+        this.#charge(message, this.messageBytes);
       }
     } catch (error) {
       if (!(error instanceof FrameError)) throw error;

@@ -409,6 +409,24 @@ t.test('3,000 requests at once are refused beyond the bound', async (t) => {
   t.same(peer.violations, []);
 });
 
+t.test('requests that hold more than four of the largest frames are refused until others are answered', async (t) => {
+  const answers: (() => void)[] = [];
+  const peer = connect(() => new Promise((resolve) => answers.push(() => resolve(null))));
+  const request = (id: number): Buffer =>
+    frame({ id, method: 'hostCall', params: { text: 'x'.repeat(FRAME_MAX_BYTES - 1_024) } });
+  for (let id = 0; id < 5; id += 1) peer.input.write(request(id));
+  // A small one is handled beside them.
+  peer.input.write(frame({ id: 5, method: 'hostCall', params: {} }));
+  await eventually(async () => answers.length === 5);
+  t.match(sentTo(peer), [{ id: 4, error: { data: { code: 'too_many_calls' }, message: /at most 16 MiB/ } }]);
+  answers[0]?.();
+  await eventually(async () => peer.sent.length > 0);
+  peer.input.write(request(6));
+  await eventually(async () => answers.length === 6);
+  t.match(sentTo(peer), [{ id: 0, result: { value: null } }]);
+  t.same(peer.violations, []);
+});
+
 t.test('a flood is read at 10,000 frames per second, and the event loop keeps running', async (t) => {
   const { input, lines } = connect();
   const flood = Buffer.concat(Array.from({ length: 1_000 }, () => log(null)));
