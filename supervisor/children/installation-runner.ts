@@ -22,6 +22,7 @@ import {
 } from './fleet-bounds.ts';
 import { LoadedChild, type LoadedChildDeps, type LoadedChildHandlers } from './loaded-child.ts';
 import {
+  admitInterruption,
   afterExit,
   afterStableRun,
   afterStart,
@@ -126,6 +127,8 @@ export class InstallationRunner {
   /** Grants of the version that an update is starting. */
   #candidate: LiveInstallation | null = null;
   #policy: RestartState = fresh;
+  /** Times of kills from outside that were no exits. No new version and no resume forgets them. */
+  #interruptions: readonly number[] = [];
   #chance = 0.5;
   /** Key of the version whose start failed while another one served. It is not tried again until the row changes. */
   #refused: string | null = null;
@@ -327,7 +330,7 @@ export class InstallationRunner {
         this.#isLeaving ||
         isStartPostponed(error) ||
         error instanceof NotReadyError ||
-        (error instanceof ChildError && error.interrupted);
+        (error instanceof ChildError && error.interrupted && this.#admitInterruption());
       if (isInterrupted) return { kind: 'postponed', reason };
       this.#deps.logs.system(target, 'error', `${target.semVer} does not start: ${reason}`, pickPluginStack(error));
       return { kind: 'failed', reason };
@@ -660,6 +663,13 @@ export class InstallationRunner {
     this.#deps.onCrashLoop(this, { versionId, reason, cause });
   }
 
+  /** Whether a kill from outside is no exit of the plugin. */
+  #admitInterruption(): boolean {
+    const admitted = admitInterruption(this.#interruptions, this.#deps.now());
+    this.#interruptions = admitted ?? this.#interruptions;
+    return admitted !== null;
+  }
+
   #recordFailure(
     { reason, refusal }: StartFailure,
     end: ChildEnd | null,
@@ -669,7 +679,7 @@ export class InstallationRunner {
     this.#lastExit = { at: new Date().toISOString(), reason, code: end?.code ?? null, signal: end?.signal ?? null };
     this.#lastRefusal = refusal;
     // SIGKILL from outside is not a crash of the plugin.
-    if (end?.interrupted) return;
+    if (end?.interrupted && this.#admitInterruption()) return;
     this.#policy = afterExit(this.#policy, this.#deps.now(), ranMs);
     this.#endReasons = [...this.#endReasons, reason].slice(-this.#policy.exits.length);
     this.#reportCrashLoop(reason, cause);

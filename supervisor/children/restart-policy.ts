@@ -26,6 +26,13 @@ const HALF_OPEN_AFTER_MS = 600_000;
 /** A run of this length is stable: the next exit counts as the first. */
 const STABLE_AFTER_MS = 60_000;
 
+/**
+ * After this many kills from outside in this time, further ones are exits: a process can end itself with the code that reports a
+ * kill. More than an operator or a full machine makes in this time.
+ */
+export const INTERRUPTIONS_MAX = 10;
+const INTERRUPTIONS_WINDOW_MS = 600_000;
+
 /** The initial state, and the state after a new version, a configure or a resume. */
 export const fresh: RestartState = { exits: [], streak: 0, phase: 'closed' };
 
@@ -39,6 +46,17 @@ export function afterExit(state: RestartState, now: number, ranForMs: number): R
   const streak = ranForMs >= STABLE_AFTER_MS ? 1 : state.streak + 1;
   const open = state.phase === 'half-open' || exits.length >= EXITS_MAX;
   return { exits, streak, phase: open ? 'open' : 'closed' };
+}
+
+/**
+ * Decides whether a kill from outside is no exit of the plugin.
+ *
+ * @param before times of those that were none, oldest first
+ * @returns the times with this one; null if it counts as an exit
+ */
+export function admitInterruption(before: readonly number[], now: number): readonly number[] | null {
+  const recent = before.filter((at) => now - at < INTERRUPTIONS_WINDOW_MS);
+  return recent.length < INTERRUPTIONS_MAX ? [...recent, now] : null;
 }
 
 /**
