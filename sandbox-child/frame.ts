@@ -32,12 +32,12 @@ export const decodeText = (buffer: Buffer, start: number, end: number): string =
 /** Buffers the chunks of a pipe and splits them into frames. */
 export class FrameBuffer {
   readonly #maxBytes: number;
-  /** Buffered data: from `#start` to `#end` of this chunk, followed by all of `#later`. */
+  /** Buffered data is from `#start` to `#end`. */
   #chunk: Buffer = Buffer.alloc(0);
   #start = 0;
   #end = 0;
-  #later: Buffer[] = [];
-  #laterBytes = 0;
+  /** Whether the chunk was allocated here, so that more data may be added to it. */
+  #isOwn = false;
   /** Bytes needed before a frame can be decoded: a header, or a whole frame. */
   #wantedBytes = HEADER_BYTES;
 
@@ -48,19 +48,23 @@ export class FrameBuffer {
 
   /** Buffered bytes. */
   get bytes(): number {
-    return this.#end - this.#start + this.#laterBytes;
+    return this.#end - this.#start;
   }
 
   /** Adds the first `bytes` of a chunk. */
   push(chunk: Buffer, bytes: number = chunk.byteLength): void {
-    if (this.#start < this.#end) {
-      this.#later.push(chunk.subarray(0, bytes));
-      this.#laterBytes += bytes;
+    if (this.#start === this.#end) {
+      this.#chunk = chunk;
+      this.#start = 0;
+      this.#end = bytes;
+      this.#isOwn = false;
       return;
     }
-    this.#chunk = chunk;
-    this.#start = 0;
-    this.#end = bytes;
+    // Copied: a chunk costs hundreds of bytes besides its data, and the other side may write single bytes.
+    if (!this.#isOwn || this.#end + bytes > this.#chunk.byteLength)
+      this.#moveTo(this.#findCapacity(this.bytes + bytes));
+    chunk.copy(this.#chunk, this.#end, 0, bytes);
+    this.#end += bytes;
   }
 
   /**
@@ -70,7 +74,6 @@ export class FrameBuffer {
    */
   readFrame<T>(decode: (buffer: Buffer, start: number, end: number) => T): T | null {
     if (this.bytes < this.#wantedBytes) return null;
-    if (this.#laterBytes > 0) this.#join();
     const start = this.#start + HEADER_BYTES;
     const length = this.#chunk.readUInt32LE(this.#start);
     if (length > this.#maxBytes) throw new FrameError(`a frame of ${length} bytes; the limit is ${this.#maxBytes}`);
@@ -83,23 +86,21 @@ export class FrameBuffer {
     return decode(this.#chunk, start, start + length);
   }
 
-  /** Copies the rest of the last chunk, for a caller that reuses the chunk's memory. */
+  /** Copies the data of the last chunk, for a caller that reuses the chunk's memory. */
   copyRest(): void {
-    const last = this.#later.pop();
-    if (last) this.#later.push(Buffer.from(last));
-    else if (this.#start < this.#end) this.#replaceChunk(Buffer.from(this.#chunk.subarray(this.#start, this.#end)));
+    if (!this.#isOwn && this.#start < this.#end) this.#moveTo(this.bytes);
   }
 
-  /** Joins the chunks. Called once per frame, not per chunk, so that a large frame is copied once. */
-  #join(): void {
-    this.#replaceChunk(Buffer.concat([this.#chunk.subarray(this.#start, this.#end), ...this.#later]));
-    this.#later = [];
-    this.#laterBytes = 0;
+  /** Doubles, so that each byte is copied twice at most on average. It does not trust the header: the frame may never come. */
+  #findCapacity(neededBytes: number): number {
+    return Math.max(neededBytes, Math.min(2 * neededBytes, this.#wantedBytes));
   }
 
-  #replaceChunk(chunk: Buffer): void {
-    this.#chunk = chunk;
+  #moveTo(capacity: number): void {
+    const own = Buffer.allocUnsafeSlow(capacity);
+    this.#end = this.#chunk.copy(own, 0, this.#start, this.#end);
+    this.#chunk = own;
     this.#start = 0;
-    this.#end = chunk.byteLength;
+    this.#isOwn = true;
   }
 }

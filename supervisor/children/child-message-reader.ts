@@ -127,7 +127,11 @@ export class ChildMessageReader extends AbstractMessageReader {
       while (this.#mayRead) {
         const bytesBefore = this.#frames.bytes;
         const decoded = this.#frames.readFrame(decodeChildMessage);
-        if (decoded === null) return;
+        if (decoded === null) {
+          // Costs a turn's message: a frame may arrive in as many pieces as it has bytes.
+          if (bytesBefore > 0) this.#chargeTurn(0, performance.now());
+          return;
+        }
         const message = checkChildMessage(decoded, this.#lastRequestId());
         this.messageBytes = bytesBefore - this.#frames.bytes;
         this.#onMessage(message);

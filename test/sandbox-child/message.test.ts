@@ -272,6 +272,20 @@ t.test('frames arrive whole however a pipe cuts them', async (t) => {
   );
 });
 
+t.test('the pieces of a frame are copied, so that none of them is kept', async (t) => {
+  const pipe = encodeText('x'.repeat(900));
+  const frames = new FrameBuffer(1_000);
+  const piece = Buffer.alloc(1);
+  frames.push(pipe.subarray(0, 1));
+  for (const byte of pipe.subarray(1)) {
+    t.equal(frames.readFrame(decodeText), null);
+    piece[0] = byte;
+    frames.push(piece);
+  }
+  piece.fill(0);
+  t.equal(frames.readFrame(decodeText), 'x'.repeat(900));
+});
+
 t.test('a frame that announces too much is refused at its header', async (t) => {
   const frames = new FrameBuffer(1_000);
   frames.push(encodeText('x'.repeat(1_001)).subarray(0, HEADER_BYTES));

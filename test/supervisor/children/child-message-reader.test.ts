@@ -66,3 +66,17 @@ t.test('a long line costs more than a short one, and a response nothing', async 
   while (responses.messages < 10_000) await turns(1);
   t.equal(long.messages, 33);
 });
+
+t.test('a frame that arrives byte by byte is read in turns', async (t) => {
+  const reading = read(t);
+  let pieces = 0;
+  reading.input.on('data', () => {
+    pieces += 1;
+  });
+  const bytes = frames(1, line(500));
+  for (const byte of bytes) reading.input.write(Buffer.from([byte]));
+  await turns(1);
+  t.ok(pieces <= 64, `${pieces} pieces were read in the first turn`);
+  while (reading.messages < 1) await turns(1);
+  t.equal(pieces, bytes.byteLength);
+});
