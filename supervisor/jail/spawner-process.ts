@@ -9,6 +9,7 @@ import type { Readable } from 'node:stream';
 import { yieldThread } from '../../service/lifecycle/priority.ts';
 import { readProcessStat } from './process-stat.ts';
 import { type FromSpawner, INSPECTOR, type SpawnOrder, type ToSpawner } from './spawn-orders.ts';
+import { stopReading } from './stop-reading.ts';
 
 /** Longest report of bubblewrap about the process inside, characters. Usually under 200. */
 const INFO_MAX = 4096;
@@ -49,6 +50,7 @@ function start(id: number, order: SpawnOrder): void {
     });
     if (child.pid === undefined) return;
     const streams = detachStreams(child);
+    // Before the first byte: the supervisor must get every byte.
     for (const fd of [0, 1, 2] as const) send({ kind: 'stream', id, fd }, stopReading(streams[fd] as Socket));
     const last = streams.at(-1) as Socket;
     if (order.inspectable) send({ kind: 'stream', id, fd: INSPECTOR }, stopReading(last));
@@ -96,18 +98,6 @@ function detachStreams(child: ChildProcess): readonly unknown[] {
   const streams = [...child.stdio];
   Object.assign(child, { stdin: null, stdout: null, stderr: null, stdio: [] });
   return streams;
-}
-
-interface Handle {
-  reading: boolean;
-  readStop(): void;
-}
-/** Stops reading before the first byte: the supervisor must get every byte. Node has no public API for it. */
-function stopReading(socket: Socket): Socket {
-  const { _handle: handle } = socket as unknown as { _handle: Handle };
-  handle.reading = false;
-  handle.readStop();
-  return socket;
 }
 
 /** Sends nothing if bubblewrap could not build the jail. */

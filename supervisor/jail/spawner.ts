@@ -12,6 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { inheritedDescriptors } from './inherited-descriptors.ts';
 import type { Limiter, LimiterKind } from './limiter.ts';
 import type { FromSpawner, SpawnOrder, ToSpawner } from './spawn-orders.ts';
+import { stopReading } from './stop-reading.ts';
 
 /** The helper is TypeScript in the repository and JavaScript in the SDK's package. */
 const EXTENSION = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
@@ -166,6 +167,8 @@ class Running {
   addStream(fd: number, socket: Socket): void {
     // A broken pipe means that the child has ended, which `ended` reports.
     socket.on('error', () => undefined);
+    // A socket, to which a child can write. A read of one byte costs hundreds, so nothing of it is read.
+    if (fd === 0) stopReading(socket);
     this.#streams[fd] = socket;
     const [stdin, stdout, stderr, inspector = null] = this.#streams;
     if (!stdin || !stdout || !stderr || (this.#inspectable && !inspector)) return;

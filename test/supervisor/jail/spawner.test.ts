@@ -1,5 +1,8 @@
 /** The spawner process: there is one, it passes on all output, and if it dies its children die and another one is started. */
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import type { Duplex } from 'node:stream';
+import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
 import { endings } from '../../plugins/hostile-programs.ts';
 import { killProcess } from '../../runner/harness.ts';
@@ -82,6 +85,21 @@ t.test('one killed in the middle of a flood leaves no pipe open, whatever of it 
     await child.kill('enough');
   }
   await eventually(async () => spawners().length === 0 && open() <= before);
+});
+
+t.test('what a child writes to its stdin is not read', async (t) => {
+  const write = 'for (let n = 0; n < 100; n += 1) fs.writeSync(0, "x"); fs.writeSync(2, "written");';
+  const jail = await testJail(t, { program: `const fs = require('fs'); ${write} setInterval(() => 0, 1e6);` });
+  const jailed = jail.spawn();
+  t.teardown(async () => {
+    jailed.kill();
+    await jailed.exited;
+  });
+  const { stdin, stderr } = await jailed.pipes;
+  await once(stderr, 'data');
+  await turn();
+  await turn();
+  t.equal((stdin as Duplex).readableLength, 0);
 });
 
 t.test('a program that cannot be started ends without details of the machine in its error', async (t) => {
