@@ -1,7 +1,7 @@
 /** Converts values that a plugin throws or logs to text. Reading their properties may run the plugin's code. */
 
-/** Longest text of one value, characters. The supervisor truncates further. */
-const TEXT_MAX = 16_384;
+/** Longest text of one value, such as a stack, characters. The supervisor truncates messages further. */
+export const TEXT_MAX = 16_384;
 
 /** The method with which Node's classes show themselves, by means that plugins do not have. */
 export const INSPECT = Symbol.for('nodejs.util.inspect.custom');

@@ -8,6 +8,7 @@ import { control, type Target } from '../../sdk/contract/protocol.ts';
 import { CallSlots } from './call-slots.ts';
 import { Cancellation, type ChildConnection } from './child-connection.ts';
 import { ChildError, createTimeoutError } from './child-errors.ts';
+import { cutFailure } from './child-text.ts';
 import { Deadline } from './deadline.ts';
 
 /** The outcome of the plugin's code: it answered, vetoed, or threw. */
@@ -307,7 +308,7 @@ function parseOutcome(message: unknown, { kind }: Target): Outcome | null {
   if (outcome === 'answered') return { outcome, answer };
   if (outcome === 'cancelled' && isText(reason) && reason !== '' && reason.length <= REASON_MAX_CHARS)
     return { outcome, reason };
-  if (outcome === 'failed' && isText(words) && isText(stack)) return { outcome, message: words, stack };
+  if (outcome === 'failed' && isText(words) && isText(stack)) return { outcome, ...cutFailure(words, stack) };
   if (outcome === 'invalid_arguments' && kind === 'tools') return control.invoke.result.safeParse(message).data ?? null;
   return null;
 }

@@ -1,5 +1,21 @@
-/** Admits the texts of a child's messages: what PostgreSQL cannot store is shown in its log, and refused in its answers. */
+/**
+ * Admits the texts of a child's messages: what PostgreSQL cannot store is shown in its log, and refused in its answers. The
+ * text of a failure is cut.
+ */
 import { findUnstorable, mapTexts, replaceUnstorable, UNSTORABLE } from '../../db/postgres/storable-json.ts';
+import { TEXT_MAX } from '../../sandbox-child/text.ts';
+
+/** Longest message of a failure, characters. It is kept with the installation's state, its last exit and its log. */
+export const FAILURE_MESSAGE_MAX_CHARS = 8_192;
+
+/** Cuts the text of a failure, which a child chooses. A plugin's child has cut its stack already. */
+export function cutFailure(message: string, stack: string): { message: string; stack: string } {
+  return { message: cutText(message, FAILURE_MESSAGE_MAX_CHARS), stack: cutText(stack, TEXT_MAX) };
+}
+
+/** Copies, because a slice would keep the whole text in memory. */
+const cutText = (text: string, maxChars: number): string =>
+  text.length <= maxChars ? text : Buffer.from(text.slice(0, maxChars)).toString();
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -20,6 +20,7 @@ import { type ChildEnd, describeEnd } from './child-end.ts';
 import { ChildError, createTimeoutError, HostCallRefusal } from './child-errors.ts';
 import { quote } from './child-message.ts';
 import type { ReadBounds } from './child-message-reader.ts';
+import { cutFailure } from './child-text.ts';
 import { collectTail, type Tail } from './stderr-tail.ts';
 
 export type ChildState = 'spawning' | 'ready' | 'loaded' | 'draining' | 'dead';
@@ -143,7 +144,7 @@ export class Child {
       const result = control.load.result.safeParse(answer);
       if (!result.success) throw describeMalformedLoad(answer);
       if (result.data.outcome === 'failed') {
-        throw new ChildError('load', result.data.message, { pluginStack: result.data.stack });
+        throw createLoadError(result.data.message, result.data.stack);
       }
       this.#state = 'loaded';
       return result.data;
@@ -362,6 +363,11 @@ function describeMalformedLoad(answer: unknown): ChildError {
   if (!issue) return new ChildError('broken', 'the child answered the load request with a malformed result');
   const path = issue.path.map(String);
   const place = (places as Record<string, unknown> | undefined)?.[path.slice(0, 2).join('.')];
-  const pluginStack = typeof place === 'string' ? place : '';
-  return new ChildError('load', `${path.join('.').slice(0, NAME_MAX_CHARS)}: ${issue.message}`, { pluginStack });
+  const stack = typeof place === 'string' ? place : '';
+  return createLoadError(`${path.join('.').slice(0, NAME_MAX_CHARS)}: ${issue.message}`, stack);
+}
+
+function createLoadError(text: string, pluginStack: string): ChildError {
+  const { message, stack } = cutFailure(text, pluginStack);
+  return new ChildError('load', message, { pluginStack: stack });
 }

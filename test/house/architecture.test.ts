@@ -40,12 +40,13 @@ const spawners: Readonly<Record<string, string>> = {
 };
 
 const CHILD_BUILD = 'sandbox-child/build-child.ts';
-/** What the supervisor shares with the child: the bundling of its program, the code of both ends of its pipes, and the check of signatures. */
+/** What the supervisor shares with the child: the bundling of its program, the code of both ends of its pipes, the longest text of an error, and the check of signatures. */
 const OF_BOTH_SIDES = [
   CHILD_BUILD,
   'sandbox-child/frame.ts',
   'sandbox-child/message.ts',
   'sandbox-child/json-rpc.ts',
+  'sandbox-child/text.ts',
   'sandbox-child/webhook-signatures.ts',
 ];
 /** The reader of JSON, whose limits the child keeps before it sends. */

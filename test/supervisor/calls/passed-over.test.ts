@@ -1,4 +1,6 @@
 /** A plugin that a chain leaves out gets the reason in its log, but not with every model call. */
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import t from 'tap';
 import { changeBlock } from '../../../db/accounts/moderation.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
@@ -94,6 +96,19 @@ t.test('over its quota of calls at once: one line', async (t) => {
   t.same(outcomes, ['skipped_timeout', ...Array(CALLS - 1).fill('skipped_unavailable')].sort());
   const logged = (await lines(fixture, made)).filter(({ message }) => /too many calls wait/.test(message));
   t.match(logged, [{ level: 'error', message: /skipped_unavailable/ }]);
+});
+
+t.test('a suppressed line’s text is not kept', async (t) => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const deduplicator = new LogDeduplicator();
+  collect();
+  const before = process.memoryUsage().heapUsed;
+  for (let n = 0; n < 200; n += 1)
+    deduplicator.countRepeat(`topic ${n}`, Buffer.alloc(100_000, `${n} `).toString('latin1'), 0);
+  collect();
+  const grownBytes = process.memoryUsage().heapUsed - before;
+  t.ok(grownBytes < 5_000_000, `${grownBytes} bytes are kept of 20 MB`);
 });
 
 t.test('again after an hour, or after a minute where it is another reason', async (t) => {

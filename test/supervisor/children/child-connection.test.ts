@@ -336,6 +336,15 @@ t.test('after its deadline, a child is killed when it computes on, and not while
   starving.connection.close(new ChildError('dead', 'it was killed'));
 });
 
+t.test('the text of a failure is cut', async (t) => {
+  const { connection, input } = connect();
+  const calls = new ChildCalls(connection, { kill: t.fail, usedMs: () => 0 });
+  const call = calls.run({ kind: 'tools', name: 'x' }, {}, { invocationId: 'x', deadlineAt: Date.now() + 60_000 });
+  const [message, stack] = ['m'.repeat(1_000_000), 's'.repeat(1_000_000)];
+  input.write(frame({ id: 0, result: { outcome: 'failed', message, stack } }));
+  t.same(await call, { outcome: 'failed', message: 'm'.repeat(8_192), stack: 's'.repeat(16_384) });
+});
+
 t.test('the text of a child’s error response is dropped', async (t) => {
   const { connection, input } = connect();
   const call = connection.request('x', {});

@@ -50,6 +50,12 @@ t.test('an answer that came while the supervisor was busy counts, however late i
   t.equal(child.state, 'loaded');
 });
 
+t.test('the message of a bundle that throws is cut', async (t) => {
+  const child = testChild(t, jail);
+  const loading = child.load(bundleOf('throw "x".repeat(1e6);'));
+  await t.rejects(loading, { ...errorOf('load'), message: /^x{8192}$/ });
+});
+
 t.test('a promise whose own then throws is a failure of its handler', async (t) => {
   const child = testChild(t, jail);
   const handlers = {
