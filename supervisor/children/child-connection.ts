@@ -70,7 +70,7 @@ export class ChildConnection {
     this.#handlers = handlers;
     this.#answeringMaxBytes = REQUEST_FRAMES_MAX * bounds.frameBytes;
     this.#writer = new ChildMessageWriter(output, onViolation);
-    this.#reader = new ChildMessageReader(input, () => this.#writer.lastRequestId, onViolation, bounds);
+    this.#reader = new ChildMessageReader(input, (id) => this.#writer.endRequest(id), onViolation, bounds);
     this.#connection = openConnection(this.#reader, this.#writer, this.#sendCancellations());
     this.#connection.onRequest((method, params) => this.#handleRequest(method, params));
     this.#connection.onNotification((method, params) => handlers.onNotification(method, params));

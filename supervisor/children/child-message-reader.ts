@@ -52,7 +52,7 @@ const decodeChildMessage = (buffer: Buffer, start: number, end: number): Record<
 
 export class ChildMessageReader extends AbstractMessageReader {
   readonly #input: Readable;
-  readonly #lastRequestId: () => number;
+  readonly #endRequest: (id: number) => boolean;
   readonly #onViolation: (reason: string) => void;
   readonly #frames: FrameBuffer;
   readonly #windowMessages: number;
@@ -73,12 +73,12 @@ export class ChildMessageReader extends AbstractMessageReader {
   #turnStartedAt = 0;
 
   /**
-   * @param lastRequestId returns the highest id of the requests sent to the child
+   * @param endRequest ends the request with this id; false: the child was sent none, or has responded to it
    * @param onViolation called at most once; no message is passed on after it
    */
   constructor(
     input: Readable,
-    lastRequestId: () => number,
+    endRequest: (id: number) => boolean,
     onViolation: (reason: string) => void,
     { frameBytes, framesPerSecond, outputBytesPerSecond }: ReadBounds = limits,
   ) {
@@ -86,7 +86,7 @@ export class ChildMessageReader extends AbstractMessageReader {
     readers += 1;
     this.#turnKey = `child ${readers}`;
     this.#input = input;
-    this.#lastRequestId = lastRequestId;
+    this.#endRequest = endRequest;
     this.#onViolation = onViolation;
     this.#frames = new FrameBuffer(frameBytes);
     this.#windowMessages = Math.ceil((framesPerSecond * WINDOW_MS) / 1_000);
@@ -132,7 +132,7 @@ export class ChildMessageReader extends AbstractMessageReader {
           if (bytesBefore > 0) this.#chargeTurn(0, performance.now());
           return;
         }
-        const message = checkChildMessage(decoded, this.#lastRequestId());
+        const message = checkChildMessage(decoded, this.#endRequest);
         this.messageBytes = bytesBefore - this.#frames.bytes;
         this.#onMessage(message);
         this.#charge(message, this.messageBytes);
@@ -146,7 +146,7 @@ export class ChildMessageReader extends AbstractMessageReader {
 
   #charge(message: Message & { readonly method?: unknown }, bytes: number): void {
     const { method } = message;
-    // Responses are free.
+    // Responses are free: there is one to each request.
     if (method !== undefined && !this.#output.overdraw(findCost(method, bytes))) this.#pause(EMPTY_BUCKET_PAUSE_MS);
     const now = performance.now();
     this.#chargeTurn(bytes, now);

@@ -15,7 +15,8 @@ let scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
 export class ChildMessageWriter extends AbstractMessageWriter {
   readonly #output: Writable;
   readonly #onViolation: (reason: string) => void;
-  #lastRequestId = -1;
+  /** Ids of the requests that have no response yet. A cancelled one stays until the child responds. */
+  readonly #requests = new Set<number>();
   #failure: ChildError | null = null;
   #isDisposed = false;
 
@@ -28,9 +29,9 @@ export class ChildMessageWriter extends AbstractMessageWriter {
     output.on('error', () => undefined);
   }
 
-  /** The highest id of the requests sent; -1 before the first. */
-  get lastRequestId(): number {
-    return this.#lastRequestId;
+  /** Ends the request that a response names. False: no such request was sent, or it has its response. */
+  endRequest(id: number): boolean {
+    return this.#requests.delete(id);
   }
 
   /** Returns and clears the error of the last message that could not be encoded: the connection reports only its text. */
@@ -61,7 +62,7 @@ export class ChildMessageWriter extends AbstractMessageWriter {
       this.#failure = new ChildError(isTooLarge ? 'too_large' : 'broken', (error as Error).message);
       return Promise.reject(this.#failure);
     }
-    if (Message.isRequest(message)) this.#lastRequestId = message.id as number;
+    if (Message.isRequest(message)) this.#requests.add(message.id as number);
     return DONE;
   }
 

@@ -15,13 +15,13 @@ const methods = new Map(
 /**
  * Checks a message before the JSON-RPC library sees it: the library accepts more than a child may send.
  *
- * @param lastRequestId highest id of the requests sent to the child, which are numbered from 0; -1 before the first
+ * @param endRequest ends the request with this id; false: the child was sent none, or has responded to it
  * @throws FrameError
  */
-export function checkChildMessage(message: Record<string, unknown>, lastRequestId: number): Message {
+export function checkChildMessage(message: Record<string, unknown>, endRequest: (id: number) => boolean): Message {
   const { jsonrpc, id, method } = message;
   if (jsonrpc !== '2.0') throw new FrameError('a message that is not JSON-RPC 2.0');
-  if (method === undefined) checkResponse(message, lastRequestId);
+  if (method === undefined) checkResponse(message, endRequest);
   else if (typeof method !== 'string' || methods.get(method) !== (id === undefined ? 'notification' : 'request'))
     throw new FrameError(`a malformed ${id === undefined ? 'notification' : 'request'} ${quote(method)}`);
   else if (id !== undefined && !isId(id)) throw new FrameError('a request whose id is not an integer');
@@ -29,8 +29,8 @@ export function checkChildMessage(message: Record<string, unknown>, lastRequestI
   return message as unknown as Message;
 }
 
-function checkResponse({ id, result, error }: Record<string, unknown>, lastRequestId: number): void {
-  if (!isId(id) || id > lastRequestId) throw new FrameError('a response to no request');
+function checkResponse({ id, result, error }: Record<string, unknown>, endRequest: (id: number) => boolean): void {
+  if (!isId(id) || !endRequest(id)) throw new FrameError('a response to no request');
   if (error === undefined ? result === undefined : !isError(error)) throw new FrameError('a malformed response');
 }
 

@@ -237,13 +237,21 @@ t.test('half a frame costs what was sent of it, and no more', async (t) => {
   t.same(violations, []);
 });
 
-t.test('answers to a call that is over, and second answers, are dropped', async (t) => {
+t.test('a call that is over may be answered once, and a second answer to any call ends the connection', async (t) => {
   const { connection, input, violations } = connect();
-  const call = connection.request('x', {});
-  input.write(Buffer.concat([frame({ id: 0, result: 1 }), frame({ id: 0, result: 2 })]));
-  t.equal(await call, 1);
+  const calls = new ChildCalls(connection, { kill: t.fail, usedMs: () => 0 });
+  const gone = new AbortController();
+  const options = { invocationId: 'x', deadlineAt: Date.now() + 60_000, signal: gone.signal };
+  const abandoned = calls.run({ kind: 'tools', name: 'x' }, {}, options);
+  gone.abort();
+  await t.rejects(abandoned, errorOf('aborted'));
+  input.write(frame({ id: 0, result: { outcome: 'answered', answer: 'late' } }));
   await turn();
   t.same(violations, []);
+  const call = connection.request('x', {});
+  input.write(Buffer.concat([frame({ id: 1, result: 1 }), frame({ id: 1, result: 2 })]));
+  t.equal(await call, 1);
+  t.same(violations, ['a response to no request']);
 });
 
 t.test('deltas reach their call, in order and before its answer; others are dropped', async (t) => {

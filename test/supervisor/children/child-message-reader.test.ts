@@ -22,8 +22,8 @@ interface Reading {
 }
 function read(test: Test, bucket?: TokenBucket): Reading {
   const input = new PassThrough({ highWaterMark: 2 ** 24 });
-  const lastRequestId = () => 1;
-  const reader = new ChildMessageReader(input, lastRequestId, (reason) => test.fail(reason));
+  const endRequest = () => true;
+  const reader = new ChildMessageReader(input, endRequest, (reason) => test.fail(reason));
   const reading: Reading = { input, reader, messages: 0 };
   if (bucket) reader.chargeOutputTo(bucket);
   reader.listen(() => {
