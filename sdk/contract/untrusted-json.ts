@@ -59,11 +59,11 @@ export function readJson(
   bounds: JsonBounds | null,
   parse: (text: string) => unknown = JSON.parse,
 ): ReadJson {
-  const mayBeInexact = bounds !== null && checkCost(bytes, start, end, bounds).mayBeInexact;
+  const inexact = bounds === null ? null : checkCost(bytes, start, end, bounds).inexact;
   const decoded = decodeUtf8(bytes, start, end);
   const text = decoded.startsWith(BYTE_ORDER_MARK) ? decoded.slice(1) : decoded;
   const value = parseWith(parse, text);
-  if (mayBeInexact) refuseInexactNumbers(text);
+  if (inexact !== null) throw createInexactError(inexact);
   return { value, isSuspect: text.includes('\\') && SUSPECT_ESCAPE.test(text) };
 }
 
@@ -93,35 +93,45 @@ export function decodeUtf8(bytes: Buffer, start: number, end: number): string {
   return text;
 }
 
-const [QUOTE = 0, BACKSLASH, COMMA, DOT, MINUS] = Buffer.from('"\\,.-');
+const [QUOTE = 0, BACKSLASH, COMMA, DOT, MINUS, PLUS] = Buffer.from('"\\,.-+');
 const [OPEN_BRACKET, CLOSE_BRACKET, OPEN_BRACE, CLOSE_BRACE] = Buffer.from('[]{}');
 const [ZERO = 0, NINE = 0, LOWER_E, UPPER_E] = Buffer.from('09eE');
-/** Every whole number of fewer digits is exact in a double. */
+/** A whole number of fewer digits is exact in a double. One of as many is, too, unless it begins with 9. */
 const INEXACT_DIGITS = 16;
+/** An exponent of fewer characters, such as `e99`, makes no number of `INEXACT_DIGITS` digits infinite. */
+const INFINITE_EXPONENT_CHARS = 4;
 
 /**
  * Counts levels and values of JSON text. Text that is not JSON is left to the parser.
  *
- * @returns whether a number may be larger than a double holds exactly, and the number of values
+ * @returns the first number that is another one after parsing, 2^53 + 1 or 1e400, and how many values the text has
  * @throws JsonError `too_deep` or `too_many_values`
  */
 export function checkCost(
-  bytes: Uint8Array,
+  bytes: Buffer,
   start: number,
   end: number,
   { levelsMax, valuesMax }: JsonBounds,
-): { mayBeInexact: boolean; values: number } {
+): { inexact: string | null; values: number } {
   let values = 1;
   let depth = 0;
-  let mayBeInexact = false;
+  let inexact: string | null = null;
+  let converted = 0;
   for (let at = start; at < end; at += 1) {
     const byte = bytes[at] as number;
     if (byte === QUOTE) at = findStringEnd(bytes, at + 1, end);
     else if (byte === COMMA) values += 1;
     else if (byte >= ZERO && byte <= NINE) {
       const digitsEnd = findDigitsEnd(bytes, at + 1, end);
-      mayBeInexact ||= isLongNumber(bytes, at, digitsEnd);
-      at = digitsEnd - 1;
+      const fractionEnd = bytes[digitsEnd] === DOT ? findDigitsEnd(bytes, digitsEnd + 1, end) : digitsEnd;
+      const numberEnd = findExponentEnd(bytes, fractionEnd, end);
+      // Text with more numbers than values is not JSON.
+      if (isLongNumber(bytes, at, digitsEnd, numberEnd - fractionEnd) && inexact === null && converted < values) {
+        converted += 1;
+        const source = bytes.toString('latin1', bytes[at - 1] === MINUS ? at - 1 : at, numberEnd);
+        if (!isExact(Number(source), source)) inexact = source;
+      }
+      at = numberEnd - 1;
     } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
       values += 1;
       depth += 1;
@@ -129,7 +139,7 @@ export function checkCost(
     } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) depth -= 1;
     if (values > valuesMax) throw new JsonError('too_many_values', `holds more than ${valuesMax} values`);
   }
-  return { mayBeInexact, values };
+  return { inexact, values };
 }
 
 function findDigitsEnd(bytes: Uint8Array, start: number, end: number): number {
@@ -138,11 +148,17 @@ function findDigitsEnd(bytes: Uint8Array, start: number, end: number): number {
   return at;
 }
 
-/** Whether digits are many, and no fraction, or have an exponent that is not negative. */
-function isLongNumber(bytes: Uint8Array, start: number, end: number): boolean {
-  const next = bytes[end];
-  if (next === LOWER_E || next === UPPER_E) return bytes[end + 1] !== MINUS;
-  return end - start >= INEXACT_DIGITS && bytes[start - 1] !== DOT;
+function findExponentEnd(bytes: Uint8Array, start: number, end: number): number {
+  if (bytes[start] !== LOWER_E && bytes[start] !== UPPER_E) return start;
+  const sign = bytes[start + 1];
+  return findDigitsEnd(bytes, sign === MINUS || sign === PLUS ? start + 2 : start + 1, end);
+}
+
+/** Whether a number may be inexact. Others are not converted: a hostile text has a hundred thousand. */
+function isLongNumber(bytes: Uint8Array, start: number, digitsEnd: number, exponentChars: number): boolean {
+  const digits = digitsEnd - start;
+  if (digits < INEXACT_DIGITS) return exponentChars >= INFINITE_EXPONENT_CHARS;
+  return digits > INEXACT_DIGITS || bytes[start] === NINE || exponentChars >= INFINITE_EXPONENT_CHARS;
 }
 
 /** Bytes of a string that are looked at one by one before the rest is searched, which costs 50 ns to begin with. */
@@ -171,14 +187,9 @@ function findStringEnd(bytes: Uint8Array, start: number, end: number): number {
 /** Digits of a number in a refusal. */
 const SHOWN_CHARS = 40;
 
-/** @throws JsonError for the first number that is another one after parsing: 2^53 + 1, or 1e400 */
-function refuseInexactNumbers(text: string): void {
-  JSON.parse(text, (_key, value: unknown, context?: { readonly source?: string }) => {
-    const source = context?.source;
-    if (typeof value !== 'number' || source === undefined || isExact(value, source)) return value;
-    const shown = source.length > SHOWN_CHARS ? `${source.slice(0, SHOWN_CHARS)}…` : source;
-    throw new JsonError('inexact_number', `holds the number ${shown}, which a double cannot hold`);
-  });
+function createInexactError(source: string): JsonError {
+  const shown = source.length > SHOWN_CHARS ? `${source.slice(0, SHOWN_CHARS)}…` : source;
+  return new JsonError('inexact_number', `holds the number ${shown}, which a double cannot hold`);
 }
 
 /** Fractions are rounded to the nearest double, like everywhere. Whole numbers are refused if other digits would be written. */

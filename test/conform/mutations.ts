@@ -208,7 +208,7 @@ export const mutations: readonly Mutation[] = [
   {
     row: 'A number that would become another one',
     file: 'sdk/contract/untrusted-json.ts',
-    from: 'if (mayBeInexact) refuseInexactNumbers(text);',
+    from: 'if (inexact !== null) throw createInexactError(inexact);',
     to: '',
   },
 ];

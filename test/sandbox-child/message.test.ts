@@ -247,6 +247,54 @@ t.test('JSON of too many values is refused before it is parsed', async (t) => {
   t.throws(() => read(list(FRAME_VALUES_MAX)), { name: 'FrameError', message });
 });
 
+t.test('numbers that may be inexact are looked at without a second parse', async (t) => {
+  const frame = forge(`{"a":[${'1e5,1e+300,1234567890123456,12345678901234567000,'.repeat(1_000)}1]}`);
+  const { parse } = JSON;
+  let parses = 0;
+  JSON.parse = (...args) => {
+    parses += 1;
+    return parse(...args);
+  };
+  try {
+    decodeUntrusted(frame, HEADER_BYTES, frame.byteLength);
+  } finally {
+    JSON.parse = parse;
+  }
+  t.equal(parses, 1);
+});
+
+t.test('a number is refused if a double would be written with other digits', async (t) => {
+  const digits = (maxLength: number) => fc.string({ unit: fc.constantFrom(...'0123456789'), maxLength });
+  const whole = fc.tuple(fc.constantFrom(...'123456789'), digits(24)).map((parts) => parts.join(''));
+  const large = fc.bigInt({ min: 2n ** 53n - 4n, max: 2n ** 53n + 4n }).map(String);
+  const fraction = digits(24).map((text) => `.${text}0`);
+  const exponent = fc.tuple(fc.constantFrom('e', 'E'), fc.constantFrom('', '+', '-'), fc.nat({ max: 400 }));
+  const number = fc.tuple(
+    fc.constantFrom('', '-'),
+    fc.oneof(whole, large, fc.constant('0')),
+    fc.option(fraction, { nil: '' }),
+    fc.option(
+      exponent.map((parts) => parts.join('')),
+      { nil: '' },
+    ),
+  );
+  fc.assert(
+    fc.property(number, ([sign, whole, fraction, exponent]) => {
+      const source = `${sign}${whole}${fraction}${exponent}`;
+      const value = Number(source);
+      const isWhole = fraction === '' && exponent === '' && source !== '-0';
+      const [shortest = '', power] = value.toExponential().split('e');
+      const written = shortest.replace('.', '').padEnd(Number(power) + 1 + sign.length, '0');
+      const isExact = Number.isFinite(value) && (!isWhole || written === source);
+      const frame = forge(`{"a":[0,${source},1]}`);
+      const read = (): unknown => decodeUntrusted(frame, HEADER_BYTES, frame.byteLength);
+      if (isExact) t.same(read(), { a: [0, value, 1] });
+      else t.throws(read, { name: 'FrameError', message: `a message that holds the number ${source.slice(0, 40)}` });
+    }),
+    { seed, numRuns: RUNS },
+  );
+});
+
 t.test('frames arrive whole however a pipe cuts them', async (t) => {
   const texts = fc.array(fc.string({ unit: 'grapheme', maxLength: 50 }), { maxLength: 10 });
   fc.assert(
