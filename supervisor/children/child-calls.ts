@@ -7,6 +7,7 @@ import { REASON_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { control, type Target } from '../../sdk/contract/protocol.ts';
 import { CallSlots } from './call-slots.ts';
 import { Cancellation, type ChildConnection } from './child-connection.ts';
+import { describeViolation } from './child-end.ts';
 import { ChildError, createTimeoutError } from './child-errors.ts';
 import { cutFailure } from './child-text.ts';
 import { Deadline } from './deadline.ts';
@@ -134,7 +135,7 @@ export class ChildCalls {
 
   /** Kills a child that breaks the protocol. */
   kill(why: string): void {
-    this.#process.kill(`it broke the protocol: ${why}`);
+    this.#process.kill(describeViolation(why));
   }
 
   /** Kills the child unless the call is answered soon, or as soon as the child has had a processor for long enough. */

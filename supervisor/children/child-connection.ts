@@ -13,6 +13,7 @@ import {
 import { CANCEL_METHOD, type CancelReason, DELTA, openConnection } from '../../sandbox-child/json-rpc.ts';
 import { limits, MIB } from '../../sdk/contract/limits.ts';
 import type { TokenBucket } from '../../service/timing/token-bucket.ts';
+import { describeViolation } from './child-end.ts';
 import { ChildError, HostCallRefusal, refusalToResponse } from './child-errors.ts';
 import { ChildMessageReader, type ReadBounds } from './child-message-reader.ts';
 import { ChildMessageWriter } from './child-message-writer.ts';
@@ -134,7 +135,7 @@ export class ChildConnection {
 
   #violate(reason: string): void {
     if (this.#closed) return;
-    this.close(new ChildError('dead', `it broke the protocol: ${reason}`));
+    this.close(new ChildError('dead', describeViolation(reason)));
     this.#handlers.onViolation(reason);
   }
 

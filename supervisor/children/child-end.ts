@@ -21,8 +21,13 @@ export interface ChildEnd {
 /** V8's messages when the heap cap is reached. */
 const HEAP_FULL = /JavaScript heap out of memory|Reached heap limit|allocation failed/i;
 
+const VIOLATION = 'it broke the protocol: ';
+/** The reason of ending a child that violated the protocol. */
+export const describeViolation = (reason: string): string => `${VIOLATION}${reason}`;
+
 /**
- * A child that runs out of memory is late first, so its memory is the reason also when the supervisor ended it.
+ * A child that runs out of memory is late first, so its memory is the reason also when the supervisor ended it. A violation of
+ * the protocol stays the reason: the child that broke it chose the text of its stderr, too.
  *
  * @param why the supervisor's reason for ending the child; null if it did not
  */
@@ -30,7 +35,8 @@ export function describeEnd(
   exit: ExitInfo,
   { why, stderr, ranMs }: { why: string | null; stderr: string; ranMs: number },
 ): ChildEnd {
-  const outOfMemory = exit.outOfMemory || HEAP_FULL.test(stderr);
+  const isViolation = why?.startsWith(VIOLATION) === true;
+  const outOfMemory = !isViolation && (exit.outOfMemory || HEAP_FULL.test(stderr));
   const how = exit.signal === null ? `ended with code ${exit.code ?? 'unknown'}` : `was ended by ${exit.signal}`;
   const reason = outOfMemory ? 'it exceeded its memory limit' : (why ?? `it ${how}`);
   const interrupted = why === null && !outOfMemory && exit.signal === 'SIGKILL';

@@ -16,7 +16,7 @@ import type { CpuClasses } from '../jail/limiter.ts';
 import type { Pipes } from '../jail/spawner.ts';
 import { type CallBounds, ChildCalls, type InvokeOptions, type Outcome } from './child-calls.ts';
 import { ChildConnection } from './child-connection.ts';
-import { type ChildEnd, describeEnd } from './child-end.ts';
+import { type ChildEnd, describeEnd, describeViolation } from './child-end.ts';
 import { ChildError, createTimeoutError, HostCallRefusal } from './child-errors.ts';
 import { quote } from './child-message.ts';
 import type { ReadBounds } from './child-message-reader.ts';
@@ -332,7 +332,7 @@ export class Child {
   }
 
   #onViolation(reason: string): void {
-    this.kill(`it broke the protocol: ${reason}`);
+    this.kill(describeViolation(reason));
   }
 
   #onNotification(method: string, params: unknown): void {
