@@ -246,7 +246,8 @@ function cutText(text: string, maxBytes: number): { text: string; cut: boolean }
   // A UTF-16 unit takes at most three bytes, so short texts need no measuring.
   if (text.length * 3 <= maxBytes || Buffer.byteLength(text) <= maxBytes) return { text, cut: false };
   const bytes = Buffer.from(text).subarray(0, maxBytes);
-  return { text: bytes.toString('utf8').replace(/\u{fffd}+$/u, ''), cut: true };
+  // What is left of a cut character. More would take quadratic time on a text of U+FFFD.
+  return { text: bytes.toString('utf8').replace(/\u{fffd}{1,3}$/u, ''), cut: true };
 }
 
 function cutData(

@@ -48,8 +48,9 @@ t.test('long messages and data are cut, at whole characters', async (t) => {
   });
   sink.write(origin, { level: 'warn', message: 'deep', data: nested(200_000) });
   sink.write(origin, { level: 'debug', message: 'fine', data: [1, null] });
+  sink.write(origin, { level: 'info', message: '\ufffd'.repeat(10_000) });
   await sink.flush();
-  const [fine, deep, odd, data, long] = await all(pool);
+  const [replaced, fine, deep, odd, data, long] = await all(pool);
   t.match(fine, { message: 'fine', data: [1, null], truncated: false, level: 'debug' });
   t.match(deep, { message: 'deep' });
   t.match(odd, { message: 'odd \ufffd \ufffd', truncated: false });
@@ -59,6 +60,7 @@ t.test('long messages and data are cut, at whole characters', async (t) => {
   t.equal(long?.truncated, true);
   t.match(long?.message, /^€+$/);
   t.ok(Buffer.byteLength(long?.message ?? '') <= 8192);
+  t.match(replaced?.message, /^\ufffd{2700,}$/, 'only the end is a cut character');
 });
 
 function nested(depth: number): unknown {
