@@ -177,6 +177,11 @@ function applyAnswer(hook: HookName, context: Fields, answer: unknown): Applied 
 /** Fields that the supervisor and the child add to each link's context. `return ctx` repeats them; a chain stores none. */
 const ADDED_FIELDS: ReadonlySet<string> = new Set([...Object.keys(hookBase.shape), 'signal']);
 
+/** A refused field's name in its fault, and a fault, characters: a plugin chooses the names, and a path may hold some. */
+const NAME_MAX_CHARS = 100;
+const FAULT_MAX_CHARS = 500;
+const cutName = (name: string): string => name.slice(0, NAME_MAX_CHARS);
+
 function applyPatch(hook: HookName, context: Fields, answer: unknown): Applied {
   if (!isFields(answer)) return { ok: false, message: `${hook} must return an object or nothing` };
   const patchable = patchablePaths[hook];
@@ -186,35 +191,35 @@ function applyPatch(hook: HookName, context: Fields, answer: unknown): Applied {
     const whole = patchable.get(key);
     const present = Object.hasOwn(next, key) ? next[key] : undefined;
     const merged = whole ? checkValue(whole, value) : mergeGroup(patchable, key, present, value);
-    if (!merged.ok) return { ok: false, message: `${hook}: ${merged.message.replace('%', key)}` };
+    if (!merged.ok)
+      return { ok: false, message: `${hook}: ${cutName(key)}${merged.message}`.slice(0, FAULT_MAX_CHARS) };
     if (!isDeepStrictEqual(merged.value, present)) next = { ...next, [key]: merged.value };
   }
   return { ok: true, context: next, changed: next !== context };
 }
 
+/** The message follows the name of the field. */
 type Merged = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly message: string };
 
 function checkValue(schema: z.ZodType, value: unknown): Merged {
   const checked = schema.safeParse(value);
-  return checked.success
-    ? { ok: true, value: checked.data }
-    : { ok: false, message: `% ${locateFault(checked.error)}` };
+  return checked.success ? { ok: true, value: checked.data } : { ok: false, message: ` ${locateFault(checked.error)}` };
 }
 
 /** Merges one level deep: of `message`, the fields listed as `message.x`. Other fields may be returned only unchanged. */
 function mergeGroup(patchable: ReadonlyMap<string, z.ZodType>, key: string, present: unknown, given: unknown): Merged {
   if (isDeepStrictEqual(present, given)) return { ok: true, value: present };
-  if (!isFields(present) || !isFields(given)) return { ok: false, message: '% cannot be changed' };
+  if (!isFields(present) || !isFields(given)) return { ok: false, message: ' cannot be changed' };
   const value: Record<string, unknown> = { ...present };
   for (const [field, wanted] of Object.entries(given)) {
     const schema = patchable.get(`${key}.${field}`);
     if (!schema) {
       if (Object.hasOwn(present, field) && isDeepStrictEqual(present[field], wanted)) continue;
-      return { ok: false, message: `%.${field} cannot be changed` };
+      return { ok: false, message: `.${cutName(field)} cannot be changed` };
     }
     if (wanted === undefined) continue;
     const checked = schema.safeParse(wanted);
-    if (!checked.success) return { ok: false, message: `%.${field} ${locateFault(checked.error)}` };
+    if (!checked.success) return { ok: false, message: `.${field} ${locateFault(checked.error)}` };
     value[field] = checked.data;
   }
   return { ok: true, value };

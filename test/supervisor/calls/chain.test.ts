@@ -61,6 +61,20 @@ t.test('only patchable paths change', async (t) => {
   }
 });
 
+t.test('a refused field is named as it is, and cut', async (t) => {
+  const context = { message: { id: 'm', from: 'a', text: 'x', attachments: [] } };
+  const explain = (value: unknown) => fold('middleware.inboundMessage', context, answer(value)).fault;
+  t.equal(explain({ "$&$'%": 1 }), "middleware.inboundMessage: $&$'% cannot be changed");
+  t.equal(explain({ message: { more: 1 } }), 'middleware.inboundMessage: message.more cannot be changed');
+  t.match(explain({ message: { text: 3 } }), /^middleware\.inboundMessage: message\.text /);
+  const long = 'x'.repeat(100_000);
+  t.equal(explain({ [long]: 1 }), `middleware.inboundMessage: ${'x'.repeat(100)} cannot be changed`);
+  t.equal(
+    explain({ message: { [long]: 1 } }),
+    `middleware.inboundMessage: message.${'x'.repeat(100)} cannot be changed`,
+  );
+});
+
 t.test('a patch may repeat the whole context, with what the chain and the child add to it', async (t) => {
   for (const [name, row] of Object.entries(hooks) as [HookName, HookRow][]) {
     if (row.answers.kind !== 'patch') continue;
