@@ -2,11 +2,15 @@
 import type { Duplex } from 'node:stream';
 import { decodeText, encodeText, FrameBuffer, FrameError } from '../../../sandbox-child/frame.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
+import { waitForLoopTurn } from '../../../service/timing/loop-turns.ts';
 
 /** Largest message in either direction, bytes: a bundle's whole source fits, and a heap snapshot is sent in pieces. */
 export const MESSAGE_MAX_BYTES = 16 * MIB;
 /** Largest backlog of a child that does not read, bytes. */
 const BACKLOG_MAX_BYTES = 2 * MESSAGE_MAX_BYTES;
+
+/** Messages passed on before others have a turn. A chunk of the pipe can hold thousands. */
+const TURN_MESSAGES = 32;
 
 export interface PipeHandlers {
   message(text: string): void;
@@ -14,14 +18,23 @@ export interface PipeHandlers {
   violation(reason: string): void;
 }
 
+let pipes = 0;
+
 export class MessagePipe {
   readonly #stream: Duplex;
   readonly #handlers: PipeHandlers;
   readonly #frames = new FrameBuffer(MESSAGE_MAX_BYTES);
+  readonly #turnKey: string;
   #open = true;
+  /** The client is slow. */
+  #isPaused = false;
+  /** Reading waits for a turn of the loop. */
+  #isScheduled = false;
   readonly #onData = (chunk: Buffer): void => this.#read(chunk);
 
   constructor(stream: Duplex, handlers: PipeHandlers) {
+    pipes += 1;
+    this.#turnKey = `inspector ${pipes}`;
     this.#stream = stream;
     this.#handlers = handlers;
     stream.on('data', this.#onData);
@@ -40,11 +53,13 @@ export class MessagePipe {
 
   /** Stops reading until `resume`: a slow client blocks the child's writes. */
   pause(): void {
+    this.#isPaused = true;
     this.#stream.pause();
   }
 
   resume(): void {
-    if (this.#open) this.#stream.resume();
+    this.#isPaused = false;
+    this.#readOn();
   }
 
   close(): void {
@@ -61,16 +76,45 @@ export class MessagePipe {
   }
 
   #read(chunk: Buffer): void {
+    this.#frames.push(chunk);
+    this.#readFrames();
+  }
+
+  get #mayRead(): boolean {
+    return this.#open && !this.#isPaused && !this.#isScheduled;
+  }
+
+  #readFrames(): void {
     try {
-      this.#frames.push(chunk);
-      const takeText = (): string | null => this.#frames.readFrame(decodeText);
-      for (let text = takeText(); text !== null && this.#open; text = takeText()) {
-        this.#handlers.message(text);
+      for (let messages = 0; this.#mayRead; messages += 1) {
+        if (messages === TURN_MESSAGES) {
+          this.#yieldTurn();
+          return;
+        }
+        const text = this.#frames.readFrame(decodeText);
+        if (text === null) return;
+        if (text === '') this.#violate('its inspector sent an empty message');
+        else this.#handlers.message(text);
       }
     } catch (error) {
       if (!(error instanceof FrameError)) throw error;
       this.#violate(`its inspector sent a message of more than ${MESSAGE_MAX_BYTES} bytes`);
     }
+  }
+
+  #yieldTurn(): void {
+    this.#isScheduled = true;
+    this.#stream.pause();
+    void waitForLoopTurn(this.#turnKey).then(() => {
+      this.#isScheduled = false;
+      this.#readOn();
+    });
+  }
+
+  /** Reads the buffered frames, then resumes the pipe. */
+  #readOn(): void {
+    this.#readFrames();
+    if (this.#mayRead) this.#stream.resume();
   }
 
   #violate(reason: string): void {
