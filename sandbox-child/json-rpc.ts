@@ -49,11 +49,16 @@ RAL.install({
   },
 } as RAL);
 
-/** Opens a connection. Requests run as they arrive; the handlers bound their number. */
+/**
+ * Opens a connection. Requests run as they arrive; the handlers bound their number.
+ *
+ * @param onUnexpected called with an error that the library throws while it handles a message, such as one of the writer
+ */
 export function openConnection(
   reader: MessageReader,
   writer: MessageWriter,
   cancellationStrategy: CancellationStrategy,
+  onUnexpected: (error: unknown) => void,
 ): MessageConnection {
   return createMessageConnection(reader, writer, NullLogger, {
     cancellationStrategy,
@@ -62,7 +67,7 @@ export function openConnection(
     messageStrategy: {
       // Returns nothing: the library would await a result with three promises per message.
       handleMessage(message, next): void {
-        next(message);
+        Promise.resolve(next(message)).catch(onUnexpected);
       },
     },
   });

@@ -33,10 +33,15 @@ export interface SupervisorConnection {
   sendDelta(invocationId: string, delta: unknown): Promise<void>;
 }
 
+/** Leaves the error to the handler of the process, like every other one that nothing handles. */
+const throwAgain = (error: unknown): never => {
+  throw error;
+};
+
 /** Starts reading. The process exits when its input ends. */
 export function connectToSupervisor(handlers: SupervisorHandlers): SupervisorConnection {
   const reader = new StdinReader();
-  const connection = openConnection(reader, new StdoutWriter(), receiveCancellations(reader));
+  const connection = openConnection(reader, new StdoutWriter(), receiveCancellations(reader), throwAgain);
   connection.onRequest((method, params, token) => handlers.onRequest(method, params, token as Cancellation));
   connection.onNotification((method, params) => handlers.onNotification(method, params));
   connection.listen();

@@ -14,7 +14,7 @@ import { CANCEL_METHOD, type CancelReason, DELTA, openConnection } from '../../s
 import { limits, MIB } from '../../sdk/contract/limits.ts';
 import type { TokenBucket } from '../../service/timing/token-bucket.ts';
 import { describeViolation } from './child-end.ts';
-import { ChildError, HostCallRefusal, refusalToResponse } from './child-errors.ts';
+import { ChildError, HostCallRefusal, refusalToResponse, reportUnexpected } from './child-errors.ts';
 import { ChildMessageReader, type ReadBounds } from './child-message-reader.ts';
 import { ChildMessageWriter } from './child-message-writer.ts';
 
@@ -72,7 +72,9 @@ export class ChildConnection {
     this.#answeringMaxBytes = REQUEST_FRAMES_MAX * bounds.frameBytes;
     this.#writer = new ChildMessageWriter(output, onViolation);
     this.#reader = new ChildMessageReader(input, (id) => this.#writer.endRequest(id), onViolation, bounds);
-    this.#connection = openConnection(this.#reader, this.#writer, this.#sendCancellations());
+    this.#connection = openConnection(this.#reader, this.#writer, this.#sendCancellations(), (error) =>
+      this.#violate(reportUnexpected(error)),
+    );
     this.#connection.onRequest((method, params) => this.#handleRequest(method, params));
     this.#connection.onNotification((method, params) => handlers.onNotification(method, params));
     this.#connection.listen();

@@ -41,6 +41,15 @@ export function createTimeoutError(what: string, budgetMs: number, elapsedMs: nu
   return new ChildError('timeout', message, { budgetMs, elapsedMs: elapsed });
 }
 
+/** The violation of a child whose message met a fault of the supervisor. Only the child that sent it ends. */
+export const UNEXPECTED = 'a message that the supervisor failed to handle';
+
+/** Shows the operator a fault of the supervisor. Returns the reason that the plugin's author reads. */
+export function reportUnexpected(error: unknown): string {
+  console.error(error);
+  return UNEXPECTED;
+}
+
 /** A refused host call. Its message is sent to the plugin. */
 export class HostCallRefusal extends Error {
   override readonly name = 'HostCallRefusal';

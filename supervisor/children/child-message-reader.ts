@@ -6,6 +6,7 @@ import { decodeUntrusted } from '../../sandbox-child/message.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { perSecond, TokenBucket } from '../../service/timing/token-bucket.ts';
+import { reportUnexpected } from './child-errors.ts';
 import { checkChildMessage, PROGRESS_METHOD } from './child-message.ts';
 import { admitText } from './child-text.ts';
 
@@ -138,9 +139,8 @@ export class ChildMessageReader extends AbstractMessageReader {
         this.#charge(message, this.messageBytes);
       }
     } catch (error) {
-      if (!(error instanceof FrameError)) throw error;
       this.dispose();
-      this.#onViolation(error.message);
+      this.#onViolation(error instanceof FrameError ? error.message : reportUnexpected(error));
     }
   }
 

@@ -3,6 +3,7 @@ import type { Duplex } from 'node:stream';
 import { decodeText, encodeText, FrameBuffer, FrameError } from '../../../sandbox-child/frame.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 import { waitForLoopTurn } from '../../../service/timing/loop-turns.ts';
+import { reportUnexpected } from '../child-errors.ts';
 
 /** Largest message in either direction, bytes: a bundle's whole source fits, and a heap snapshot is sent in pieces. */
 export const MESSAGE_MAX_BYTES = 16 * MIB;
@@ -97,8 +98,9 @@ export class MessagePipe {
         else this.#handlers.message(text);
       }
     } catch (error) {
-      if (!(error instanceof FrameError)) throw error;
-      this.#violate(`its inspector sent a message of more than ${MESSAGE_MAX_BYTES} bytes`);
+      const isTooLarge = error instanceof FrameError;
+      const reason = isTooLarge ? `a message of more than ${MESSAGE_MAX_BYTES} bytes` : reportUnexpected(error);
+      this.#violate(`its inspector sent ${reason}`);
     }
   }
 

@@ -9,10 +9,11 @@ import { FRAME_MAX_BYTES, FRAME_TO_CHILD_MAX_BYTES, FrameBuffer, HEADER_BYTES } 
 import { DELTAS_UNREAD_MAX } from '../../../sandbox-child/json-rpc.ts';
 import { decodeMessage } from '../../../sandbox-child/message.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
+import type { TokenBucket } from '../../../service/timing/token-bucket.ts';
 import { AnswerDeltas } from '../../../supervisor/children/answer-deltas.ts';
 import { ChildCalls } from '../../../supervisor/children/child-calls.ts';
 import { Cancellation, ChildConnection } from '../../../supervisor/children/child-connection.ts';
-import { ChildError, HostCallRefusal } from '../../../supervisor/children/child-errors.ts';
+import { ChildError, HostCallRefusal, UNEXPECTED } from '../../../supervisor/children/child-errors.ts';
 import { SecretMask } from '../../../supervisor/records/secret-mask.ts';
 import { amount, seed } from '../../runner/soak.ts';
 import { encodedFrame } from '../../sandbox-child/encoded-frame.ts';
@@ -26,6 +27,8 @@ interface Peer {
   readonly connection: ChildConnection;
   /** What the supervisor reads. */
   readonly input: PassThrough;
+  /** What the supervisor writes to. */
+  readonly output: Writable;
   /** What the supervisor has sent since `sentTo` was last called. */
   readonly sent: Buffer[];
   readonly violations: string[];
@@ -51,7 +54,7 @@ function connect(
     onNotification: (_method, params) => peer.lines.push(params),
     onViolation: (reason) => peer.violations.push(reason),
   });
-  return Object.assign(peer, { connection });
+  return Object.assign(peer, { connection, output });
 }
 
 /** Returns the messages sent to the child. */
@@ -208,17 +211,44 @@ t.test('random messages are handled or refused, and never a crash', async (t) =>
     },
     { requiredKeys: ['jsonrpc'] },
   );
-  fc.assert(
-    fc.property(fc.array(message, { maxLength: 5 }), (messages) => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(message, { maxLength: 5 }), async (messages) => {
       const { connection, input, violations } = connect();
       connection.request('x', {}).catch(() => undefined);
       for (const each of messages) input.emit('data', encodedFrame(each));
+      await turn();
       connection.close(new ChildError('dead', 'over'));
-      return violations.length <= 1;
+      return violations.length <= 1 && !violations.includes(UNEXPECTED);
     }),
     { seed, numRuns: amount({ quick: 300, soak: 100_000 }) },
   );
   t.pass();
+});
+
+t.test('a fault of the supervisor ends the child whose message met it, and nothing else', async (t) => {
+  const { error } = console;
+  const shown: unknown[] = [];
+  console.error = (fault) => shown.push(fault);
+  t.teardown(() => {
+    console.error = error;
+  });
+  const fault = new Error('a fault');
+  const reader = connect();
+  reader.connection.chargeOutputTo({
+    overdraw: () => {
+      throw fault;
+    },
+  } as unknown as TokenBucket);
+  reader.input.emit('data', log('x'));
+  t.same(reader.violations, [UNEXPECTED]);
+  const writer = connect();
+  writer.output.write = () => {
+    throw fault;
+  };
+  writer.input.emit('data', frame({ id: 0, method: 'hostCall', params: {} }));
+  await turn();
+  t.same(writer.violations, [UNEXPECTED]);
+  t.same(shown, [fault, fault]);
 });
 
 t.test('a violation fails what is waiting', async (t) => {
