@@ -97,9 +97,9 @@ export const supervisorSettings = {
     .min(1)
     .prefault('127.0.0.1')
     .describe(
-      'Address that the supervisor listens on for other supervisors of the same database, and that they reach it at. With more than one machine: its address in the private network.',
+      'Address on which the supervisor listens for the other supervisors and the APIs of the same database, which connect to it. With more than one machine: its address in the private network.',
     ),
-  PEER_PORT: wholeNumber(0, 65_535, 0, 'Port of PEER_HOST for other supervisors. 0: any free one.'),
+  PEER_PORT: wholeNumber(0, 65_535, 0, 'Port of PEER_HOST for other supervisors and for APIs. 0: any free port.'),
   MODELS_FILE: z
     .string()
     .min(1)

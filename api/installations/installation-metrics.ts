@@ -1,4 +1,4 @@
-/** Reads the metrics of an installation: every point of a range, and every handler of its version. */
+/** Reads the metrics of an installation: every point of a range, the handlers of its version, and those called in the range. */
 import type { Pool } from 'pg';
 import type { z } from 'zod';
 import {

@@ -56,10 +56,11 @@ function KindSection({ stored: { kind, usedBytes, limitBytes, holds, free } }: {
   const place = PLACES[kind];
   const title = `${kind.charAt(0).toUpperCase()}${kind.slice(1)}`;
   const share = limitBytes === null ? 0 : Math.min(1, usedBytes / limitBytes);
-  const sizes = `${formatBytes(usedBytes)} of ${limitBytes === null ? 'any size' : formatBytes(limitBytes)}`;
+  const sizes = `${formatBytes(usedBytes)}${limitBytes === null ? ', no limit' : ` of ${formatBytes(limitBytes)}`}`;
+  const fullness = share === 1 ? 'full' : 'nearly full';
   return (
     <Section title={title}>
-      <Text size="sm">{share >= NEARLY_FULL ? `${sizes}: nearly full` : sizes}</Text>
+      <Text size="sm">{share >= NEARLY_FULL ? `${sizes}: ${fullness}` : sizes}</Text>
       <Progress
         // At least 1 %, so that the bar shows that something is stored.
         value={usedBytes === 0 ? 0 : Math.max(1, Math.round(share * 100))}

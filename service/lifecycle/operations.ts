@@ -22,7 +22,7 @@ export interface OperationsDeps {
   readonly metrics: { readonly registry: Registry };
   /** Whether the process drains: it finishes running work and must get no new work. */
   isStopping(): boolean;
-  /** Fields that `/healthz` reports in addition to the version. */
+  /** Fields that `/healthz` reports in addition to `status` and `version`. */
   readonly health?: object;
   /** Checks in addition to those of database and DATA_DIR. */
   runChecks?(): Promise<Checks>;

@@ -1,4 +1,4 @@
-/** A queue in which keys, such as accounts, take turns: an item waits for one item of each other key, however many those have. */
+/** A round-robin queue: each key, such as an account, is served one item at a time, however many items it has. */
 export class TurnQueue<Item> {
   /** By key, in the order in which the keys are served next. */
   readonly #items = new Map<string, { readonly list: Item[]; first: number }>();

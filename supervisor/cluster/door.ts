@@ -30,7 +30,10 @@ declare module 'fastify' {
   }
 }
 
-/** Makes a scope, whose requests are signed in, serve the accounts that this supervisor owns. Runs before the body is read. */
+/**
+ * Serves the requests of a scope for the accounts that this supervisor owns, and forwards the others before their bodies are
+ * read. The scope must authenticate its requests.
+ */
 export function serveOwnAccounts(scope: FastifyInstance, door: Door): void {
   scope.decorateRequest('ownedWork', null);
   scope.addHook('onRoute', (route) => {

@@ -16,7 +16,7 @@ const IDLE_MS = 1_000;
 interface PeerServerOptions {
   /** Address to listen on, at which others reach this supervisor. */
   readonly host: string;
-  /** 0: any free one. */
+  /** 0: any free port. */
   readonly port: number;
   /** This supervisor's key, with which others sign their requests. */
   readonly key: Buffer;

@@ -14,7 +14,7 @@ export interface ExitInfo extends Exit {
   readonly gone: boolean;
 }
 
-/** CPU time since the start of the process, milliseconds. */
+/** The CPU time that a process has used and waited for since its start. Milliseconds. */
 export interface ProcessorNeed {
   readonly hadMs: number;
   /** Time in which it was ready to run but not scheduled. */
@@ -140,7 +140,7 @@ function readProcessorNeed(pid: number): ProcessorNeed {
     const [had = 0, waited = 0] = readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ').map(Number);
     return { hadMs: Math.max(ofAllMs, had / NANOSECONDS_A_MS), waitedMs: waited / NANOSECONDS_A_MS };
   } catch {
-    // This kernel does not count waiting time.
+    // The process has exited, or this kernel does not count waiting time.
     return { hadMs: ofAllMs, waitedMs: 0 };
   }
 }

@@ -71,7 +71,7 @@ function findFault(answer: string, status: number): string | null {
 
 /** Why a target answers a request with another status than a route with a body of JSON does. */
 const REASONS: Readonly<Record<string, string>> = {
-  'a method without a route': 'A webhook address takes every method.',
+  'a method without a route': 'A webhook address accepts every method except CONNECT.',
   'a path with an invalid escape': 'No channel has this address: it is compared as it is, and decodes to nothing.',
   'a path in invalid UTF-8': 'The same.',
   'a body without a type': 'Operations take no POST. A webhook address takes bytes of every type.',

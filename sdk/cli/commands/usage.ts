@@ -20,9 +20,9 @@ export const usage: Command = {
       const share = limitBytes === null ? 0 : Math.min(1, usedBytes / limitBytes);
       const filled = Math.ceil(share * BAR_CHARS);
       const bar = `${'█'.repeat(filled)}${'░'.repeat(BAR_CHARS - filled)}`;
-      const limit = limitBytes === null ? 'any size' : formatBytes(limitBytes);
-      output.printLine(`${kind.padEnd(12)} ${output.paint.cyan(bar)} ${formatBytes(usedBytes)} of ${limit}`);
-      if (share >= NEARLY_FULL) output.printLine(`  nearly full: ${free}`);
+      const limit = limitBytes === null ? ', no limit' : ` of ${formatBytes(limitBytes)}`;
+      output.printLine(`${kind.padEnd(12)} ${output.paint.cyan(bar)} ${formatBytes(usedBytes)}${limit}`);
+      if (share >= NEARLY_FULL) output.printLine(`  ${share === 1 ? 'full' : 'nearly full'}: ${free}`);
     }
     return items;
   },
