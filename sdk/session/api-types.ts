@@ -4,7 +4,7 @@ import type * as p from '../contract/payloads.ts';
 import type { hooks } from '../contract/protocol.ts';
 
 type Hooks = typeof hooks;
-/** The hooks that a runtime runs, without their prefix: `middleware.systemPrompt` is `systemPrompt`. */
+/** The names of the hooks that a runtime can run, without the prefix: `systemPrompt` for `middleware.systemPrompt`. */
 export type HookName = {
   [Key in keyof Hooks]: Key extends `middleware.${infer Short}` ? Short : never;
 }[keyof Hooks];
@@ -49,11 +49,11 @@ export interface SessionRecord {
   readonly agentId: string;
   readonly agentName: string;
   readonly channelId: string | null;
-  /** The runtime's own name of it. */
+  /** The runtime's own name of the session. */
   readonly key: string | null;
-  /** Groups of the host's own tools that it offers. */
+  /** Groups of the host's own tools that the session offers. */
   readonly hostTools: readonly HostToolGroup[];
-  /** Whether it refuses messages that no hook judged. */
+  /** Whether the session refuses messages that no hook judged. */
   readonly strict: boolean;
   readonly createdAt: string;
   readonly clearedAt: string | null;
@@ -62,23 +62,23 @@ export interface NewSession {
   readonly agentId: string;
   readonly agentName?: string;
   readonly channelId?: string | null;
-  /** Your own name of the session: the same key opens the same session, also after a restart. Default: a new session. */
+  /** Your own name of the session. The same key opens the same session, also after a restart. Default: a new session. */
   readonly key?: string | null;
-  /** Groups of the host's own tools that it offers, such as `todo` for `todo__create` and its like. Default: none. */
+  /** Groups of the host's own tools that the session offers: `todo` is `todo__create` and the others of its prefix. Default: none. */
   readonly hostTools?: readonly HostToolGroup[];
-  /** Tools that you perform yourself. Those of the session with this `key` are replaced. */
+  /** Tools that you perform yourself. If a session with this `key` exists, they replace its tools. */
   readonly tools?: readonly OwnTool[];
-  /** Whether the session refuses messages that no hook judged. It stays strict. */
+  /** Whether the session refuses messages that no hook judged. It cannot be switched off again. */
   readonly strict?: boolean;
 }
-/** A tool that the runtime performs. Plugins judge its calls and results as those of all tools. */
+/** A tool that the runtime performs. Plugins judge its calls and results like those of every other tool. */
 export interface OwnTool {
-  /** Without `__`, which is for the tools of plugins. */
+  /** Must not contain `__`, which is for the tools of plugins. */
   readonly name: string;
   readonly description?: string;
   /** JSON Schema 2020-12 of the arguments, for the model. Check them yourself. */
   readonly parameters?: Readonly<Record<string, Json>>;
-  /** Whether a call may run again after a crash of the runtime. Default: its result is then that it may have run. */
+  /** Whether a call may run again after a crash of the runtime. Default: no; its result then says that it may have run. */
   readonly isRepeatable?: boolean;
   /** Performs a call of `turn.call`. Returns a text, a JSON value or a tool result; an error is a failed result. */
   readonly run?: (args: never, call: { readonly callId: string; readonly signal?: AbortSignal }) => unknown;
@@ -87,29 +87,29 @@ export interface OwnTool {
 export interface OwnCall {
   readonly callId: string;
   readonly name: string;
-  /** As the plugins let them pass. */
+  /** The arguments after the plugins' changes. */
   readonly arguments: Json;
-  /** Whether another attempt got the call before. It may have performed it. */
+  /** Whether an earlier attempt received this call, and so may have performed it. */
   readonly isRepeated: boolean;
 }
-/** What the host itself does for agents. */
+/** A group of tools that the host itself performs. */
 export type HostToolGroup = 'todo' | 'notify' | 'agent' | 'ssh';
 export interface NewTodo {
-  /** Your own id; the same id answers the same to-do. Default: a random id. */
+  /** Your own id. A request with the id of an existing to-do returns that to-do. Default: a random id. */
   readonly id?: string;
   readonly title: string;
   readonly notes?: string;
   readonly dueAt?: string | null;
-  /** The agent who should do it. Default: nobody in particular. */
+  /** The agent who should do it. Default: none. */
   readonly assigneeAgentId?: string | null;
 }
 export interface TodoChanges extends Partial<Omit<NewTodo, 'id'>> {
-  /** Completes or reopens it. */
+  /** `true` completes the to-do, `false` reopens it. */
   readonly done?: boolean;
-  /** Who completes it, as plugins see it. Default: by the trigger. */
+  /** The name that plugins see as the one who completes it. Default: `user` if the trigger is `user`, otherwise the agent. */
   readonly by?: string;
 }
-/** A to-do of the account. All its agents share them. */
+/** A to-do of the account. All agents of the account share its to-dos. */
 export interface Todo {
   readonly id: string;
   readonly title: string;
@@ -130,11 +130,11 @@ export interface NewMessage {
 }
 export type Judgement = z.infer<typeof p.judgement>;
 export interface TranscriptMessage extends z.infer<typeof p.transcriptMessage> {
-  /** What the plugins made of it; left out: no hook judged it. */
+  /** The judgement of the plugins. Absent: no hook judged the message. */
   readonly judgement?: Judgement;
 }
 export type Attachment = z.infer<typeof p.attachment>;
-/** A file behind an attachment's `mediaId`. */
+/** A stored file, to which the `mediaId` of an attachment refers. */
 export interface MediaFile {
   readonly id: string;
   readonly name: string | null;
@@ -154,23 +154,23 @@ interface Offered {
 }
 /** An installed plugin that a hook runs. */
 export interface HookLink extends Omit<Offered, 'name'> {
-  /** Without prefix: `outboundMessage`. */
+  /** The name without the prefix, such as `outboundMessage`. */
   readonly name: HookName;
   /** Whether the operation stops when this plugin does not run or fails. */
   readonly required: boolean;
 }
-/** Whether the runtime of a session fires a hook. */
+/** Shows whether the runtime of a session runs a hook. */
 export interface HookCoverage {
   readonly name: HookName | 'compaction';
-  /** How often it ran. 0: the runtime never fired it. */
+  /** Number of runs. 0: the runtime never ran it, or it is `compaction` and no plugin summarizes. */
   readonly asked: number;
   readonly cancelled: number;
   readonly lastAt: string | null;
-  /** Counts of the messages in the transcript that this hook judges. Null: it judges none. */
+  /** Counts of the messages in the transcript that this hook judges. Null: this hook judges no messages. */
   readonly messages: { readonly judged: number; readonly total: number } | null;
 }
 export interface Tool extends Omit<Offered, 'installationId'> {
-  /** Null: a tool of the host, and `slug` is its group, or of the runtime. */
+  /** Null: a tool of the host, whose group is in `slug`, or a tool of the runtime. */
   readonly installationId: string | null;
   readonly performedBy: 'plugin' | 'host' | 'runtime';
   readonly description: string;
@@ -192,31 +192,31 @@ export interface Provider extends Offered {
   readonly models: readonly z.infer<typeof p.model>[];
 }
 export interface NewReminder {
-  /** Your own id; the same id answers the same reminder. Default: a random id. */
+  /** Your own id. A request with the id of an existing reminder returns that reminder. Default: a random id. */
   readonly id?: string;
   readonly text: string;
   /** The first time, ISO 8601 with an offset. */
   readonly at: string;
   /** An RRULE of RFC 5545 for the times after the first. Default: once. */
   readonly repeat?: string | null;
-  /** The time zone of IANA in which the rule counts. Default: `UTC`. */
+  /** The IANA time zone in which the rule is evaluated. Default: `UTC`. */
   readonly zone?: string;
-  /** `agent`: the agent gets it as a message to work on. Default: `user`, who gets it through the channel. */
+  /** `agent`: the agent receives it as a message to work on. Default: `user`, who receives it through the channel. */
   readonly to?: string;
 }
 export interface Reminder extends Required<Omit<NewReminder, 'at'>> {
   readonly startsAt: string;
-  /** Null: it is over. */
+  /** Null: the reminder is over. */
   readonly nextAt: string | null;
-  /** Times that are left, the next included. Null: no end. */
+  /** Number of times left, including the next one. Null: no end. */
   readonly remaining: number | null;
   readonly lastAt: string | null;
   readonly lastOutcome: 'delivered' | 'cancelled' | 'failed' | null;
   readonly createdAt: string;
 }
-/** A message that another agent got. */
+/** A message that was sent to another agent. */
 export interface SentMail {
-  /** In the transcript of the receiver. Open a turn there with this id. */
+  /** The id of the message in the receiver's transcript. Open a turn there with this id. */
   readonly messageId: string;
   /** The session of the receiver. */
   readonly sessionId: string;
@@ -232,12 +232,12 @@ export interface SshCommand {
   readonly timeoutMs?: number;
   readonly input?: string;
 }
-/** What a command answered, as the plugins let it pass. */
+/** The result of a command, after the plugins' changes. */
 export interface SshResult {
-  /** As the three hooks got it. */
+  /** The id that the three SSH hooks received. */
   readonly commandId: string;
   readonly host: { readonly id: string; readonly name: string };
-  /** Null: a signal ended it. */
+  /** Null: a signal ended the command. */
   readonly exitCode: number | null;
   readonly stdout: string;
   readonly stderr: string;
@@ -250,13 +250,13 @@ export interface OwnSshHost {
   readonly address: string;
   readonly port: number;
   readonly user: string;
-  /** Pinned keys. Empty: nothing is sent to the host. */
+  /** The pinned keys. Empty: Bulkhead sends the host nothing. */
   readonly hostKeys: readonly string[];
-  /** How it logs in. */
+  /** The login method. */
   readonly login: 'key' | 'password';
-  /** The last test since the last change. Null: none. */
+  /** Time of the last test since the last change. Null: not tested since. */
   readonly testedAt: string | null;
-  /** Why the last test failed. Null: it did not. */
+  /** Reason why the last test failed. Null: it passed, or there was none. */
   readonly testFault: string | null;
   readonly createdAt: string;
   readonly updatedAt: string;
@@ -264,35 +264,35 @@ export interface OwnSshHost {
 /** The result of a test of an SSH host. */
 export interface SshTest {
   readonly ok: boolean;
-  /** The key that the host shows. Null: it was not reached. */
+  /** The key that the host presented. Null: the host was not reached. */
   readonly hostKey: string | null;
   readonly fault: string | null;
 }
-/** What became of a step of a turn. */
+/** The outcome of a step of a turn. */
 export interface Verdict {
-  /** `cancel`: the step did not happen. Do not go on with it. */
+  /** `cancel`: the step did not happen. Do not continue with it. */
   readonly action: 'continue' | 'cancel';
   readonly reason: string | null;
-  /** Slug of the plugin that cancelled, or that is required and did not run. */
+  /** Slug of the plugin that cancelled the step, or that is required and did not run. */
   readonly cancelledBy: string | null;
-  /** False: a required plugin did not run. The same step may pass later. */
+  /** False: a required plugin did not run, so the same step may pass later. */
   readonly isFinal: boolean;
 }
 export interface NewTurn {
-  /** Your own id; the message gets it too. The same id answers the same turn. Default: a random id. */
+  /** Your own id of the turn and of its message. A repeated request with the same id returns the same turn. Default: a random id. */
   readonly id?: string;
-  /** The sender, as plugins see it. Default: `user`. */
+  /** The name of the sender that plugins see. Default: `user`. */
   readonly from?: string;
-  /** Default: the text of the transcript's message with this id, such as a channel's. */
+  /** Default: the text of the message with this id in the transcript, such as a message of a channel. */
   readonly text?: string;
   readonly attachments?: readonly Attachment[];
   readonly trigger: Trigger;
   /** Default: the instructions of the account's agent. */
   readonly systemPrompt?: string;
   readonly model?: string;
-  /** How long the turn belongs to this runtime after each step. Default: 120. */
+  /** Duration of the lease: after each step, the turn belongs to this runtime for this time. Default: 120. */
   readonly leaseSeconds?: number;
-  /** Whether the answer has the prompt, which saves a request. Default: false. */
+  /** Whether the response includes the prompt, which saves a request. Default: false. */
   readonly prompt?: boolean | Pick<PromptRequest, 'compactAfter' | 'keep'>;
 }
 export interface TurnRecord extends Verdict {
@@ -300,7 +300,7 @@ export interface TurnRecord extends Verdict {
   readonly sessionId: string;
   readonly state: 'judging' | 'open' | 'vetoed' | 'ended' | 'cleared';
   readonly trigger: Trigger;
-  /** As the plugins let it pass; null: it did not pass. */
+  /** The message after the plugins' changes. Null: a plugin cancelled it, or it was removed. */
   readonly message: {
     readonly id: string;
     readonly from: string;
@@ -314,18 +314,18 @@ export interface TurnRecord extends Verdict {
   readonly replyId: string | null;
 }
 export interface OpenedTurn extends TurnRecord {
-  /** If you asked for it, and the turn is open. */
+  /** Present if you requested it and the turn is open. */
   readonly prompt?: Prompt;
 }
 export interface TurnCall {
   readonly callId: string;
   readonly name: string;
   /**
-   * `performing`: the runtime performs it, and has not sent its result. `interrupted`: its supervisor stopped while the tool
-   * ran. It does not run again under this id.
+   * `performing`: the runtime performs the call and has not sent the result. `interrupted`: the supervisor stopped while the
+   * tool ran, and the call does not run again under this id.
    */
   readonly state: 'running' | 'performing' | 'answered' | 'interrupted';
-  /** As the plugins let them pass, of a call that the runtime performs. Otherwise null. */
+  /** The arguments after the plugins' changes, if the runtime performs the call. Otherwise null. */
   readonly arguments: Json;
   readonly result: ToolResult | null;
   readonly startedAt: string;
@@ -337,7 +337,7 @@ export interface TurnDetail {
   readonly outputs: readonly {
     readonly id: string;
     readonly state: 'open' | 'passed' | 'vetoed';
-    /** Number of pieces that came. 0: it came whole. */
+    /** Number of pieces received. 0: the text was sent whole. */
     readonly pieces: number;
     readonly text: string | null;
     readonly judgement: Judgement | null;
@@ -350,7 +350,7 @@ export interface WaitingMessage {
   readonly message: TranscriptMessage;
 }
 export interface PromptRequest {
-  /** Default: as the turn was opened. */
+  /** Default: the system prompt with which the turn was opened. */
   readonly systemPrompt?: string;
   readonly model?: string;
   /** Number of messages beyond which a plugin summarizes the older ones. Default: never. */
@@ -358,7 +358,7 @@ export interface PromptRequest {
   /** Number of recent messages that a summary does not replace. Default: 4. */
   readonly keep?: number;
 }
-/** What to ask a model. All of it is empty where `action` is `cancel`. */
+/** The input of a model call. If `action` is `cancel`, all fields of it are empty. */
 export interface Prompt extends Verdict {
   readonly turnId: string;
   readonly systemPrompt: string;
@@ -369,15 +369,15 @@ export interface Prompt extends Verdict {
   readonly notice: string | null;
   readonly tools: readonly Tool[];
   /**
-   * How plugins judge the agent's texts now. `none`: show them as they come. `pieces`: send pieces, such as sentences, and show
-   * each when it is answered. `whole`: show nothing before the end.
+   * The way in which plugins judge the agent's texts now. `none`: show each text as the model writes it. `pieces`: send pieces,
+   * such as sentences, and show each one when its response arrives. `whole`: show nothing before the end of the text.
    */
   readonly outbound: 'none' | 'pieces' | 'whole';
 }
 export interface TurnOutput extends Verdict {
   readonly id: string;
   readonly state: 'open' | 'passed' | 'vetoed';
-  /** What may be shown now, after what was shown before. */
+  /** The text that may be shown now, after the text that was shown before. */
   readonly show: string;
   readonly attachments: readonly Attachment[];
   readonly judgement: Judgement | null;
@@ -394,10 +394,10 @@ export interface Added {
   readonly sessionId: string;
   readonly message: TranscriptMessage;
 }
-/** What happened in an account's sessions. A notice's `data.kind` says what it is about. */
+/** An event in the sessions of an account. The `data.kind` of a notice names its subject. */
 export type SessionEvent =
   | Added
-  /** The stream begins, or goes on after a broken connection. `gap`: something may have been missed, so read the sessions again. */
+  /** The stream begins, or continues after a lost connection. `gap`: events may have been missed, so read the sessions again. */
   | { readonly type: 'open'; readonly position: string; readonly gap: boolean }
   | {
       readonly type: 'cleared' | 'deleted';
@@ -406,9 +406,9 @@ export type SessionEvent =
       readonly agentId: string;
       readonly at: string;
     }
-  /** Ask for the tools again. */
+  /** The list of tools changed: request it again. */
   | { readonly type: 'tools'; readonly position: string };
-/** Which sessions. Default: all of the account. */
+/** Selects sessions. Default: all of the account. */
 export interface EventFilter {
   readonly sessionId?: string;
   readonly agentId?: string;

@@ -239,7 +239,7 @@ export class Session {
     return this.#post('/media', { ...file, data: typeof data === 'string' ? data : encodeBase64(data) }, signal, true);
   }
 
-  /** The bytes of a media file of the account. */
+  /** Returns the bytes of a media file of the account. */
   async readMedia(mediaId: string, { signal }: Cancellable = {}): Promise<Uint8Array> {
     const path = `/media/${encodeURIComponent(mediaId)}`;
     return new Uint8Array(await (await this.#transport.open({ method: 'GET', path, signal })).arrayBuffer());
@@ -254,7 +254,8 @@ export class Session {
   }
 
   /**
-   * Opens a turn: the plugins judge the message, and it is added to the transcript. The same id answers the same turn.
+   * Opens a turn: the plugins judge the message, and it is added to the transcript. A repeated request with the same id returns
+   * the same turn.
    *
    * @throws BulkheadError `turn_held` while another runtime has it
    */

@@ -1,4 +1,4 @@
-/** One turn of an agent, step by step. Every step can be repeated: the same ids answer the same. */
+/** One turn of an agent, step by step. Every step can be repeated: a request with the same ids returns the same result. */
 import type {
   Attachment,
   Json,
@@ -19,10 +19,10 @@ interface Cancellable {
   readonly signal?: AbortSignal;
 }
 interface OutputOptions extends Cancellable {
-  /** Your own id, which the message gets. Default: made of the turn's id and the text. */
+  /** Your own id of the output and of its message. Default: made of the turn's id and the text. */
   readonly id?: string;
   readonly attachments?: readonly Attachment[];
-  /** The recipient, as plugins see it. Default: `user`. */
+  /** The name of the recipient that plugins see. Default: `user`. */
   readonly target?: string;
 }
 
@@ -42,21 +42,22 @@ export class Turn {
     this.record = record;
   }
 
-  /** Returns the turn with its calls and outputs: what a runtime needs to go on with it. */
+  /** Returns the turn with its calls and outputs, so that another runtime can continue it. */
   look({ signal }: Cancellable = {}): Promise<TurnDetail> {
     return this.#transport.json({ method: 'GET', path: this.#path, signal });
   }
 
-  /** Returns what to ask the model. Ask before every call of the model. */
+  /** Returns the input for the model. Request it before every call of the model. */
   prompt({ signal, ...request }: PromptRequest & Cancellable = {}): Promise<Prompt> {
     return this.#post('/prompt', request, signal);
   }
 
   /**
-   * Calls a tool once, your own too. An error that a model can correct is a result with `isError`. Aborting the signal aborts the call.
+   * Calls a tool, also one of yours, once. An error that a model can correct is a result with `isError`. Aborting the signal aborts
+   * the call.
    *
-   * @param callId your own id; the same id answers the same result for 24 hours
-   * @param options.keepRunning the tool goes on when this process ends, and the same id answers its result
+   * @param callId your own id; a call with the same id returns the same result for 24 hours
+   * @param options.keepRunning the tool continues when this process ends; a call with the same id returns its result
    */
   call(
     callId: string,
@@ -72,8 +73,8 @@ export class Turn {
   }
 
   /**
-   * Calls a tool, and returns its result, or the judged call of a tool of yours. Perform that one, and send its result with
-   * `answerCall`.
+   * Calls a tool and returns its result. For a tool of yours, returns the judged call instead: perform it, and send its result
+   * with `answerCall`.
    *
    * @param options.own you perform the tool, although the session does not list it
    */
@@ -87,27 +88,27 @@ export class Turn {
     return this.#post(`/calls/${encodeURIComponent(callId)}`, body, signal);
   }
 
-  /** Sends the result of a call of your own tool. Returns what the model may read of it. */
+  /** Sends the result of a call of your own tool. Returns the result that the model may read. */
   answerCall(callId: string, result: ToolResult, { signal }: Cancellable = {}): Promise<ToolResult> {
     return this.#post(`/calls/${encodeURIComponent(callId)}/result`, result, signal);
   }
 
-  /** Whether a tool was called, and its result. */
+  /** Returns the state of a call and its result. */
   lookUpCall(callId: string, { signal }: Cancellable = {}): Promise<TurnCall> {
     const path = `${this.#path}/calls/${encodeURIComponent(callId)}`;
     return this.#transport.json({ method: 'GET', path, signal });
   }
 
   /**
-   * Sends a whole text of the agent. `show` of the answer is what may be shown.
+   * Sends a whole text of the agent. `show` of the response is the text that may be shown.
    *
-   * @param options.isShown you have shown it, because the prompt said `outbound: 'none'`
+   * @param options.isShown you have shown the text already, because the prompt said `outbound: 'none'`
    */
   output(text: string, { signal, ...options }: OutputOptions & { isShown?: boolean } = {}): Promise<TurnOutput> {
     return this.#post('/output', { text, ...options }, signal);
   }
 
-  /** Sends one piece of a text of the agent. `show` of the answer is what may be shown of it and of what was held before. */
+  /** Sends one piece of a text of the agent. `show` of the response is the text that may be shown now, with pieces held back before. */
   piece(
     text: string,
     { signal, ...options }: OutputOptions & { readonly id: string; readonly piece: number; readonly done?: boolean },
@@ -116,9 +117,9 @@ export class Turn {
   }
 
   /**
-   * Sends a text of the agent as the model writes it. Yields what may be shown: each piece at once while no plugin judges
-   * messages or all of them stream, otherwise the whole at the end. Ends with the first answer whose action is `cancel`: end
-   * what was shown.
+   * Sends a text of the agent as the model writes it. Yields the texts that may be shown: each piece at once while no plugin
+   * judges messages or all of them stream, otherwise the whole text at the end. Ends with the first response whose action is
+   * `cancel`: then stop showing the text.
    */
   async *stream(pieces: AsyncIterable<string>, { signal, ...options }: OutputOptions = {}): AsyncGenerator<TurnOutput> {
     const { attachments, ...rest } = { id: crypto.randomUUID(), ...options };
@@ -142,7 +143,7 @@ export class Turn {
   }
 
   /**
-   * Ends the turn and sends its last output to the channel of the session. Where a plugin cancels `text`, the turn stays open.
+   * Ends the turn and sends its last output to the channel of the session. If a plugin cancels `text`, the turn stays open.
    *
    * @param text the agent's last text, if it was not sent as an output
    */

@@ -34,7 +34,7 @@ const list = {
 const send = {
   summary: 'Sends a message to another agent of the account',
   details:
-    'Runs `outboundMessage` and `agentMessage` for this session, then `inboundMessage` for the session of the receiver. A repeated request with the same id sends nothing again.',
+    'Runs `outboundMessage` and `agentMessage` for this session, then `inboundMessage` for the session of the receiver. A repeated request with the same id sends no second message.',
   problems: ['cancelled', 'quota_exceeded'],
   params: sessionParams,
   body: jsonBody({
@@ -45,7 +45,9 @@ const send = {
   response: {
     200: z
       .strictObject({
-        messageId: z.string().describe('In the transcript of the receiver. Open a turn there with this id.'),
+        messageId: z
+          .string()
+          .describe('The id of the message in the receiver’s transcript. Open a turn there with this id.'),
         sessionId: z.string().describe('The session of the receiver.'),
         toAgentId: z.string(),
       })

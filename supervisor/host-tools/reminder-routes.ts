@@ -23,13 +23,13 @@ const reminderResource = z
     zone: z.string(),
     repeat: z.string().nullable(),
     startsAt: timestamp.describe('The first time.'),
-    nextAt: timestamp.nullable().describe('The next time. Null: it is over.'),
-    remaining: z.int().nullable().describe('Times that are left, the next included. Null: no end.'),
+    nextAt: timestamp.nullable().describe('The next time. Null: the reminder is over.'),
+    remaining: z.int().nullable().describe('Number of times left, including the next one. Null: no end.'),
     lastAt: timestamp.nullable(),
     lastOutcome: z
       .enum(['delivered', 'cancelled', 'failed'])
       .nullable()
-      .describe('cancelled: by a plugin. failed: a required plugin did not run, or the account was full.'),
+      .describe('cancelled: a plugin cancelled it. failed: a required plugin did not run, or the account was full.'),
     createdAt: timestamp,
   })
   .meta({ id: 'Reminder', description: 'A text that is delivered at a time, once or repeated.' });
@@ -42,7 +42,7 @@ const shapes = {
   schedule: {
     summary: 'Schedules a reminder',
     details:
-      'Runs the hook `notifySchedule`; when it is due, `notifyDeliver`, and `outboundMessage` if it is not for the agent. The same id answers the same reminder.',
+      'Runs the hook `notifySchedule`; when the reminder is due, `notifyDeliver`, and `outboundMessage` if it is not for the agent. A request with the id of an existing reminder returns that reminder.',
     problems: ['cancelled', 'id_reused', 'too_many', 'quota_exceeded'],
     params: sessionParams,
     body: jsonBody({
@@ -54,7 +54,7 @@ const shapes = {
   },
   list: {
     summary: 'The reminders of a session, oldest first',
-    details: 'Those that are over are kept for 30 days.',
+    details: 'Reminders that are over are kept for 30 days.',
     params: sessionParams,
     querystring: pageQuery,
     response: { 200: page(reminderResource) },
@@ -66,8 +66,8 @@ const shapes = {
   },
   one: { summary: 'One reminder', params: reminderParams, response: { 200: reminderResource } },
   cancel: {
-    summary: 'Cancels what is to come of a reminder',
-    details: 'Answers the reminder as it was.',
+    summary: 'Cancels the times of a reminder that are to come',
+    details: 'Returns the reminder before the change.',
     params: reminderParams,
     response: { 200: reminderResource },
   },

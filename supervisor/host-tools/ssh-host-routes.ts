@@ -30,10 +30,10 @@ const ownHostResource = z
     address: z.string(),
     port: z.int(),
     user: z.string(),
-    hostKeys: z.array(z.string()).describe('Pinned keys. Empty: nothing is sent to the host.'),
-    login: z.enum(['key', 'password']).describe('What it logs in with. The key and the password are never shown.'),
-    testedAt: timestamp.nullable().describe('The last test since the last change; null: none.'),
-    testFault: z.string().nullable().describe('Why the last test failed; null: it did not.'),
+    hostKeys: z.array(z.string()).describe('The pinned keys. Empty: Bulkhead sends the host nothing.'),
+    login: z.enum(['key', 'password']).describe('The login method. The key and the password are never shown.'),
+    testedAt: timestamp.nullable().describe('Time of the last test since the last change. Null: not tested since.'),
+    testFault: z.string().nullable().describe('Reason why the last test failed. Null: it passed, or there was none.'),
     createdAt: timestamp,
     updatedAt: timestamp,
   })
@@ -49,10 +49,10 @@ const shapes = {
   },
   add: {
     summary: 'Adds an SSH host',
-    details: 'Its agents may then run commands there, and plugins that were granted `host.ssh`.',
+    details: 'The account’s agents, and plugins that were granted `host.ssh`, may then run commands on it.',
     problems: ['id_reused', 'too_many', 'quota_exceeded'],
     body: jsonBody({
-      id: sshHostId.describe('By which agents and plugins name it. It stays.'),
+      id: sshHostId.describe('The name by which agents and plugins address the host. It cannot be changed.'),
       ...sshHostFields,
       ...sshLoginFields,
     }),
@@ -62,7 +62,7 @@ const shapes = {
   change: {
     summary: 'Changes an SSH host',
     details:
-      'Commands that run go on. A host with a password wants it again when its address, port, user or pinned keys change.',
+      'Running commands continue. If the address, port, user or pinned keys of a host with a password change, send the password again.',
     params: hostParams,
     body: jsonBody({
       name: name.optional(),
@@ -76,20 +76,20 @@ const shapes = {
   },
   remove: {
     summary: 'Removes an SSH host and its login',
-    details: 'Commands that run go on.',
+    details: 'Running commands continue.',
     params: hostParams,
     response: { 204: noContent },
   },
   test: {
     summary: 'Tests an SSH host',
     details:
-      'Connects, checks the key of the host, logs in, and runs nothing. Nothing is sent to a host whose key is not pinned: compare `hostKey` with the host’s own, then pin it.',
+      'Connects, checks the key of the host, logs in, and runs no command. If the key is not pinned, it sends no login: compare `hostKey` with the key of the host, then pin it.',
     params: hostParams,
     response: {
       200: z
         .strictObject({
           ok: z.boolean(),
-          hostKey: z.string().nullable().describe('The key that the host shows; null: it was not reached.'),
+          hostKey: z.string().nullable().describe('The key that the host presented. Null: the host was not reached.'),
           fault: z.string().nullable(),
         })
         .meta({ id: 'SshTest', description: 'What the test of an SSH host found.' }),

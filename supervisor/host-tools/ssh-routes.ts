@@ -29,7 +29,7 @@ const shapes = {
   run: {
     summary: 'Runs a command over SSH',
     details:
-      'Runs the hooks `sshCommand`, `sshCommandInput` if there is input, and `sshCommandOutput`, all with one `commandId`. Closing the request ends the command. It is not repeated: after a broken connection, look whether it ran.',
+      'Runs the hooks `sshCommand`, `sshCommandInput` if there is input, and `sshCommandOutput`, all with one `commandId`. Closing the request ends the command. The command is not repeated: after a lost connection, check whether it ran.',
     problems: ['cancelled'],
     params: sessionParams,
     body: jsonBody({
@@ -39,9 +39,9 @@ const shapes = {
     response: {
       200: z
         .strictObject({
-          commandId: z.string().describe('As the three hooks got it.'),
+          commandId: z.string().describe('The id that the three hooks received.'),
           host: sshHostResource,
-          exitCode: z.int().nullable().describe('Null: a signal ended it.'),
+          exitCode: z.int().nullable().describe('Null: a signal ended the command.'),
           stdout: z.string(),
           stderr: z.string(),
           durationMs: z.number(),

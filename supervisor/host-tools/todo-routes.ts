@@ -32,14 +32,14 @@ const todoResource = z
   .meta({ id: 'Todo', description: 'A to-do of the account. All its agents share them.' });
 
 const todoQuery = pageQuery.extend({
-  done: queryFlag.optional().describe('Default: both.'),
+  done: queryFlag.optional().describe('Lists only the to-dos that are done, or only the others. Default: both.'),
   assigneeAgentId: storedId.optional(),
 });
 
 const shapes = {
   create: {
     summary: 'Creates a to-do',
-    details: 'Runs the hook `todoCreate`. The same id answers the same to-do.',
+    details: 'Runs the hook `todoCreate`. A request with the id of an existing to-do returns that to-do.',
     problems: ['cancelled', 'id_reused', 'too_many', 'quota_exceeded'],
     params: sessionParams,
     body: jsonBody({
@@ -72,13 +72,15 @@ const shapes = {
       trigger: startedBy,
       by: storedText(BY_MAX_CHARS)
         .optional()
-        .describe('Who completes it, as plugins see it. Default: `user` if the trigger says so, otherwise the agent.'),
+        .describe(
+          'The name that plugins see as the one who completes it. Default: `user` if the trigger is `user`, otherwise the agent.',
+        ),
     }),
     response: { 200: todoResource },
   },
   remove: {
     summary: 'Deletes a to-do',
-    details: 'Runs the hook `todoDelete`. Answers the to-do as it was.',
+    details: 'Runs the hook `todoDelete`. Returns the deleted to-do.',
     problems: ['cancelled'],
     params: todoParams,
     querystring: z.object({ trigger: startedBy }),

@@ -19,7 +19,7 @@ import { sendEvents } from './event-answers.ts';
 import { askProvider, listProviders, streamProvider } from './providers.ts';
 import type { SessionServices } from './session-services.ts';
 
-const anyAnswer = z.unknown().meta({ description: 'As OpenAI’s API answers.' });
+const anyAnswer = z.unknown().meta({ description: 'A response of OpenAI’s API.' });
 const openAiError = { content: { 'application/json': { schema: anyAnswer } } };
 /** Errors are in OpenAI's form, which its clients read. */
 const declareErrors = (...statuses: readonly number[]) =>
@@ -33,7 +33,7 @@ const shapes = {
   chat: {
     summary: 'Asks a model of a plugin in OpenAI’s protocol',
     details:
-      'For frameworks that take the address of an OpenAI-compatible server: use the address of the session API with `/v1`, and the token as the key. Errors are in OpenAI’s form. A stream has each piece of the answer as soon as the plugin yields it; an error after the first is an event with `error`, and ends it. Closing the request aborts the call.',
+      'For frameworks that accept the address of an OpenAI-compatible server: use the address of the session API with `/v1`, and the token as the key. Errors are in OpenAI’s form. A stream sends each piece of the answer as soon as the plugin yields it. An error after the first piece is an event with `error`, which ends the stream. Closing the request aborts the call.',
     problems: ['not_found', 'invalid_arguments', 'cancelled', 'plugin_failed', 'plugin_timeout'],
     body: chatRequest,
     response: {

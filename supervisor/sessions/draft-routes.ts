@@ -36,7 +36,7 @@ const firedEvent = z
 const shapes = {
   wake: {
     summary: 'Starts the draft saved last',
-    details: 'Answers when it can be called.',
+    details: 'The response is sent when the draft can be called.',
     problems: ['not_a_draft', 'not_running'],
     params: idParams,
     response: { 200: z.strictObject({ versionId: z.string(), ms: z.int() }) },

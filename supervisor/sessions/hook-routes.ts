@@ -31,7 +31,7 @@ const OF_THE_SENDER: readonly HookName[] = ['middleware.systemPrompt', 'middlewa
 const triggerOf = (hook: HookName) =>
   trigger
     .default(OF_THE_SENDER.includes(hook) ? 'user' : 'agent')
-    .describe('What started the operation. Send it: plugins may allow a person what they refuse an agent.');
+    .describe('The cause of the operation. Send it: plugins may allow a person what they refuse an agent.');
 
 const action = z.enum(['continue', 'cancel']);
 const cancelledBy = z
@@ -46,8 +46,10 @@ const trace = z.array(
     ms: z.number(),
     outcome: z
       .enum(linkOutcomes)
-      .describe('skipped_*: it did not run, and the operation went on. vetoed_*: that cancelled the operation.'),
-    reason: z.string().optional().describe('Why the plugin was not called.'),
+      .describe(
+        'skipped_*: the plugin did not run or failed, and the operation continued. vetoed_*: the plugin is required and did not run or failed, which cancelled the operation.',
+      ),
+    reason: z.string().optional().describe('Reason why the plugin was not called.'),
   }),
 );
 
@@ -65,7 +67,7 @@ const hookResult = z
 
 const hookLink = z
   .strictObject({
-    name: z.string().describe('Such as `outboundMessage`.'),
+    name: z.string().describe('The name without the prefix, such as `outboundMessage`.'),
     installationId: z.string(),
     slug: z.string(),
     required: z.boolean().describe('Whether the operation stops when this plugin does not run or fails.'),
@@ -74,25 +76,27 @@ const hookLink = z
 
 const hookCoverage = z
   .strictObject({
-    name: z.string().describe('Such as `outboundMessage`, or `compaction`.'),
+    name: z.string().describe('The name without the prefix, such as `outboundMessage`, or `compaction`.'),
     asked: z
       .int()
-      .describe('How often it ran for this session. 0: the runtime never fired it, or no plugin summarizes.'),
+      .describe(
+        'Number of runs for this session. 0: the runtime never ran it, or it is `compaction` and no plugin summarizes.',
+      ),
     cancelled: z.int(),
     lastAt: timestamp.nullable(),
     messages: z
       .strictObject({ judged: z.int(), total: z.int() })
       .nullable()
-      .describe('Of the transcript: the messages that this hook judges. Null: it judges none.'),
+      .describe('Counts of the messages in the transcript that this hook judges. Null: this hook judges no messages.'),
   })
-  .meta({ id: 'HookCoverage', description: 'Whether the runtime of a session fires a hook.' });
+  .meta({ id: 'HookCoverage', description: 'Shows whether the runtime of a session runs a hook.' });
 
 const { messages, focus } = hooks['compaction.summarize'].context.shape;
 const compactionBody = jsonBody({
   messages: messages
     .optional()
     .describe(
-      'Default: the session’s transcript, without what plugins cancelled and, of a strict session, what no hook judged.',
+      'Default: the session’s transcript, without the messages that plugins cancelled and, in a strict session, those that no hook judged.',
     ),
   focus: focus.default(null),
   trigger: trigger.default('system'),
@@ -105,9 +109,9 @@ const compactionResult = z
     reason: z.string().nullable(),
     cancelledBy,
     trace,
-    summary: z.string().nullable().describe('Null if the source is `builtin` or the action `cancel`.'),
+    summary: z.string().nullable().describe('Null if the source is `builtin` or the action is `cancel`.'),
     source: z.enum(['plugin', 'builtin']).describe('builtin: run the runtime’s own summarizer.'),
-    notice: z.string().nullable().describe('Why the plugin’s summary is not used.'),
+    notice: z.string().nullable().describe('Reason why the plugin’s summary is not used.'),
   })
   .meta({ id: 'Compaction', description: 'The summary of a conversation.' });
 

@@ -16,9 +16,9 @@ const NAME_MAX_CHARS = 255;
 
 const mediaResource = z
   .strictObject({
-    id: z.string().describe('For `mediaId` of attachments.'),
+    id: z.string().describe('The `mediaId` of attachments.'),
     name: z.string().nullable(),
-    mediaType: z.string().describe('Detected from the bytes.'),
+    mediaType: z.string().describe('The type that was detected from the bytes.'),
     sizeBytes: z.int(),
   })
   .meta({ id: 'Media', description: 'A file of the account, behind attachments of messages.' });
@@ -27,18 +27,18 @@ const shapes = {
   put: {
     summary: 'Keeps a file with a session, for attachments of its messages',
     details:
-      'It stays until the session is cleared or deleted. Equal bytes have the same id. Its bytes count as media, and it has at most 2 MiB.',
+      'The file stays until the session is cleared or deleted. Equal bytes have the same id. Its size counts towards the quota of media and is at most 2 MiB.',
     problems: ['too_many', 'quota_exceeded'],
     params: sessionParams,
     body: jsonBody({
-      name: storedText(NAME_MAX_CHARS).optional().describe('Of the file, for people.'),
+      name: storedText(NAME_MAX_CHARS).optional().describe('The name of the file that people see.'),
       data: z.base64().describe('The bytes, in base64.'),
     }),
     response: { 201: mediaResource },
   },
   bytes: {
     summary: 'The bytes of a media file',
-    details: 'Always as a download: a browser runs nothing of it.',
+    details: 'Sends the file as a download, so that a browser does not run it.',
     params: z.object({ mediaId: z.string() }),
     response: { 200: { content: { '*/*': { schema: fileBytes } } } },
   },

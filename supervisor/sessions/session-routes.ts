@@ -24,18 +24,24 @@ const newSession = jsonBody({
   key: storedId
     .nullable()
     .default(null)
-    .describe('The runtime’s own name of the session: the same key opens the same session. Default: a new session.'),
+    .describe(
+      'The runtime’s own name of the session. The same key opens the same session, also after a restart. Default: a new session.',
+    ),
   hostTools: hostTools.default([]),
   tools: runtimeTools.optional(),
   strict: z
     .boolean()
     .default(false)
-    .describe('Whether the session refuses messages that no hook judged. It stays strict.'),
+    .describe('Whether the session refuses messages that no hook judged. It cannot be switched off again.'),
 });
 const clearBody = jsonBody({
   reason: storedText(REASON_MAX_CHARS).default(''),
-  by: storedText(BY_MAX_CHARS).optional().describe('Who clears it, as plugins see it. Default: the trigger.'),
-  trigger: trigger.optional().describe('What started it. Default: `user` if `by` says so, otherwise `agent`.'),
+  by: storedText(BY_MAX_CHARS)
+    .optional()
+    .describe('The name that plugins see as the one who clears the session. Default: the trigger.'),
+  trigger: trigger
+    .optional()
+    .describe('The cause of the removal. Default: `user` if `by` is `user`, otherwise `agent`.'),
 });
 
 /** Selects the fields of a row that its runtime sees. */
@@ -45,9 +51,9 @@ const sessionResource = z
     agentId: z.string(),
     agentName: z.string(),
     channelId: z.string().nullable(),
-    key: z.string().nullable().describe('The runtime’s own name of it.'),
-    hostTools: z.array(z.string()).describe('Groups of the host’s own tools that it offers.'),
-    strict: z.boolean().describe('Whether it refuses messages that no hook judged.'),
+    key: z.string().nullable().describe('The runtime’s own name of the session.'),
+    hostTools: z.array(z.string()).describe('Groups of the host’s own tools that the session offers.'),
+    strict: z.boolean().describe('Whether the session refuses messages that no hook judged.'),
     createdAt: timestamp,
     clearedAt: timestamp.nullable(),
   })
@@ -57,7 +63,7 @@ const shapes = {
   start: {
     summary: 'Starts a session',
     details:
-      'Plugins that registered `sessionStarted` get the event. With the `key` of a session that exists, answers that session with 200, so that a runtime finds it again after a restart. `tools` then replace those before; `strict` can only be switched on.',
+      'Plugins that registered `sessionStarted` receive the event. If a session with this `key` exists, the response is that session with 200, so that a runtime finds it again after a restart. `tools` then replace its tools; `strict` can only be switched on.',
     problems: ['not_found', 'id_reused', 'quota_exceeded'],
     body: newSession,
     response: { 200: sessionResource, 201: sessionResource },

@@ -25,7 +25,9 @@ import { callTool, findTool, listSessionTools } from './tools.ts';
 export const hostTools = z
   .array(z.enum(hostToolGroups))
   .max(hostToolGroups.length)
-  .describe('Groups of the host’s own tools that the session offers, such as `todo` for `todo__create` and its like.');
+  .describe(
+    'Groups of the host’s own tools that the session offers: `todo` is `todo__create` and the others of its prefix.',
+  );
 
 const RUNTIME_TOOLS_MAX = 128;
 const TOOL_NAME_MAX_CHARS = 128;
@@ -66,21 +68,23 @@ const toolBody = jsonBody({
   callId: storedId
     .optional()
     .describe(
-      'An id of the runtime’s own, for the handler to recognize a repeated call. The handler runs again; a call of a turn runs once per id.',
+      'The runtime’s own id of the call, by which the handler recognizes a repeated call. The handler runs again; a call of a turn runs once per id.',
     ),
   arguments: json.default({}),
 });
 
 export const toolResource = z
   .strictObject({
-    name: z.string().describe('`<slug>__<tool>`, or as the runtime named it.'),
+    name: z.string().describe('`<slug>__<tool>`, or the name that the runtime gave its tool.'),
     description: z.string(),
     parameters: anyJson.describe('JSON Schema 2020-12 of the arguments.'),
     installationId: z.string().nullable().describe('Null: a tool of the host or of the runtime.'),
-    slug: z.string().describe('Of the plugin; of a tool of the host, its group; empty for a tool of the runtime.'),
+    slug: z
+      .string()
+      .describe('The slug of the plugin. For a tool of the host, its group. Empty for a tool of the runtime.'),
     performedBy: z
       .enum(['plugin', 'host', 'runtime'])
-      .describe('runtime: a call answers 202, and the runtime sends the result.'),
+      .describe('runtime: the response to a call is 202, and the runtime sends the result.'),
   })
   .meta({ id: 'Tool', description: 'A tool that the agent’s model may call.' });
 
@@ -104,8 +108,8 @@ const shapes = {
     response: { 200: page(toolResource) },
   },
   offer: {
-    summary: 'Chooses the host’s own tools and the runtime’s that the session offers',
-    details: 'A session of a channel starts without them. What is left out stays as it is.',
+    summary: 'Chooses the tools of the host and of the runtime that the session offers',
+    details: 'A session of a channel starts without them. A list that is left out stays unchanged.',
     problems: ['quota_exceeded'],
     params: sessionParams,
     body: jsonBody({ hostTools: hostTools.optional(), tools: runtimeTools.optional() }),
@@ -114,7 +118,7 @@ const shapes = {
   call: {
     summary: 'Calls a tool',
     details:
-      'Runs the hooks `toolCall` and `toolResult`. A handler that throws answers with `isError`, so that the agent can read why; so does a call that a plugin cancels. Closing the request aborts the call.',
+      'Runs the hooks `toolCall` and `toolResult`. If the handler throws or a plugin cancels the call, the result has `isError`, so that the agent can read the reason. Closing the request aborts the call.',
     problems: ['invalid_arguments', 'plugin_failed', 'plugin_timeout'],
     params: offerParams,
     body: toolBody,

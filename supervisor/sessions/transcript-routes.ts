@@ -30,7 +30,8 @@ import { addOpenEvent, addToolEvents } from './session-streams.ts';
 const MESSAGES_MAX = 1_000;
 /** Values of the `data` of all messages of one call. As many take some 20 ms to store and answer. */
 const DATA_VALUES_MAX = 20_000;
-const OWN_ID = 'An id of the runtime’s own. A message with a known id is not added again. Default: a random id.';
+const OWN_ID =
+  'The runtime’s own id of the message. A message with a known id is not added again. Default: a random id.';
 
 /** Whether there are no more than `DATA_VALUES_MAX` values, at all levels. */
 function haveFewValues(messages: readonly { readonly data?: unknown }[]): boolean {
@@ -64,12 +65,12 @@ const newReply = jsonBody({
   attachments: attachments.default([]),
 });
 const streamQuery = z.object({
-  sessionId: storedId.optional().describe('Only of this session.'),
-  agentId: storedId.optional().describe('Only of the sessions of this agent.'),
+  sessionId: storedId.optional().describe('Sends only the events of this session.'),
+  agentId: storedId.optional().describe('Sends only the events of the sessions of this agent.'),
   changes: queryFlag
     .default(false)
     .describe(
-      'Also sends open first, with position and gap (true: something may have been missed since Last-Event-ID, so read the sessions again), cleared and deleted, each with sessionId, agentId and at, and tools when the list of tools changed.',
+      'Whether the stream has more types of events: open at its start, with position and gap (true: events may have been missed since Last-Event-ID, so read the sessions again); cleared and deleted, each with sessionId, agentId and at; and tools when the list of tools changed.',
     ),
 });
 const streamHeaders = z.looseObject({
@@ -86,12 +87,15 @@ export const messageResource = z
     text: z.string(),
     at: timestamp,
     data: anyObject.optional(),
-    judgement: judgement.optional().describe('What the plugins made of it. Left out: no hook judged it.'),
+    judgement: judgement.optional().describe('The judgement of the plugins. Absent: no hook judged the message.'),
   })
-  .meta({ id: 'Message', description: 'A message of a transcript. The role `notice`: by a plugin or by Bulkhead.' });
+  .meta({
+    id: 'Message',
+    description: 'A message of a transcript. A message with the role `notice` is written by a plugin or by Bulkhead.',
+  });
 
 const STREAM_DETAILS =
-  'Server-sent events of the types message and notice, in the order they were added to any session of the account, each with the session’s id and the message as JSON. Without Last-Event-ID it starts with the next new message; with it, after the event of that id. A notice’s data.kind says what happened: cancelled (with cause failure where a required plugin did not run), delivery_failed, compaction_fallback. A comment is sent every 15 seconds. The stream ends after 15 minutes: reconnect with Last-Event-ID.';
+  'Sends server-sent events of the types message and notice, in the order in which they were added to the sessions of the account, each with the session’s id and the message as JSON. Without Last-Event-ID the stream starts with the next new message; with it, after the event of that id. The data.kind of a notice is cancelled (with the cause failure if a required plugin did not run), delivery_failed or compaction_fallback. A comment is sent every 15 seconds. The stream ends after 15 minutes: reconnect with Last-Event-ID.';
 
 const shapes = {
   stream: {
@@ -104,7 +108,7 @@ const shapes = {
   },
   append: {
     summary: 'Adds messages to the transcript',
-    details: `The transcript is what \`host.session\` and a compaction read. No hook runs, so a strict session refuses it with 409 \`not_judged\`. The messages of one call have at most ${DATA_VALUES_MAX} values in their data.`,
+    details: `\`host.session\` and compactions read the transcript. No hook runs, so a strict session refuses the request with 409 \`not_judged\`. The messages of one call have at most ${DATA_VALUES_MAX} values in their data.`,
     problems: ['not_judged', 'quota_exceeded'],
     params: sessionParams,
     body: newMessages,
@@ -112,7 +116,7 @@ const shapes = {
   },
   list: {
     summary: 'The transcript, oldest message first',
-    details: 'A page ends before its limit when its messages are large: go on while there is a nextCursor.',
+    details: 'A page of large messages may end before its limit: continue while there is a nextCursor.',
     params: sessionParams,
     querystring: pageQuery,
     response: { 200: page(messageResource) },

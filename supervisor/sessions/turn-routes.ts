@@ -49,7 +49,9 @@ const callParams = turnParams.extend({ callId: storedId });
 const runtimeHeaders = z.looseObject({
   'bulkhead-runtime': storedId
     .optional()
-    .describe('A name of the runtime that takes the step. Default: the token. The lease of a turn belongs to it.'),
+    .describe(
+      'The name of the runtime that requests the step. Default: the token. The lease of a turn belongs to this name.',
+    ),
 });
 
 const promptFields = {
@@ -70,41 +72,43 @@ const promptFields = {
 };
 const promptBody = jsonBody({
   ...promptFields,
-  systemPrompt: storedText(TEXT_MAX_CHARS).optional().describe('Default: as the turn was opened.'),
-  model: storedText(MODEL_MAX_CHARS).optional().describe('Default: as the turn was opened.'),
+  systemPrompt: storedText(TEXT_MAX_CHARS).optional().describe('Default: the one with which the turn was opened.'),
+  model: storedText(MODEL_MAX_CHARS).optional().describe('Default: the one with which the turn was opened.'),
 });
 const newTurn = jsonBody({
-  id: stepId.describe('An id of the runtime’s own. The message gets it too. The same id answers the same turn.'),
-  from: z.string().min(1).max(FROM_MAX_CHARS).default('user').describe('The sender, as plugins see it.'),
+  id: stepId.describe(
+    'The runtime’s own id of the turn and of its message. A repeated request with the same id returns the same turn.',
+  ),
+  from: z.string().min(1).max(FROM_MAX_CHARS).default('user').describe('The name of the sender that plugins see.'),
   text: storedText(TEXT_MAX_CHARS)
     .optional()
-    .describe('Default: the text of the message of the transcript that has this id, such as a channel’s.'),
+    .describe('Default: the text of the message with this id in the transcript, such as a message of a channel.'),
   attachments: attachments.default([]),
-  trigger: trigger.describe('What started the turn. Plugins see it in every hook of the turn.'),
+  trigger: trigger.describe('The cause of the turn. Plugins see it in every hook of the turn.'),
   systemPrompt: storedText(TEXT_MAX_CHARS).default('').describe('Default: the instructions of the account’s agent.'),
-  model: storedText(MODEL_MAX_CHARS).default('').describe('The model that will be asked, as plugins see it.'),
+  model: storedText(MODEL_MAX_CHARS).default('').describe('The name of the model that plugins see.'),
   leaseSeconds: z
     .int()
     .min(1)
     .max(LEASE_MAX_S)
     .default(LEASE_DEFAULT_S)
-    .describe('How long the turn belongs to the runtime after each of its steps.'),
+    .describe('Duration of the lease: after each step, the turn belongs to the runtime for this time.'),
   prompt: z
     .union([z.boolean(), z.object(promptFields)])
     .default(false)
-    .describe('Whether to answer the prompt of the opened turn, too: true, or the fields of a prompt.'),
+    .describe('Whether the response includes the prompt of the opened turn: true, or the fields of a prompt request.'),
 });
 
 const verdict = {
-  action: z.enum(['continue', 'cancel']).describe('cancel: the step did not happen. Do not go on with it.'),
+  action: z.enum(['continue', 'cancel']).describe('cancel: the step did not happen. Do not continue with it.'),
   reason: z.string().nullable(),
   cancelledBy: z
     .string()
     .nullable()
-    .describe('The slug of the plugin that cancelled, or that is required and did not run.'),
-  isFinal: z.boolean().describe('False: a required plugin did not run. The same step may pass later.'),
+    .describe('The slug of the plugin that cancelled the step, or that is required and did not run.'),
+  isFinal: z.boolean().describe('False: a required plugin did not run, so the same step may pass later.'),
 };
-const judged = judgement.nullable().describe('What the plugins made of it. Null: it is not judged.');
+const judged = judgement.nullable().describe('The judgement of the plugins. Null: the text is not judged.');
 
 const turnResource = z
   .strictObject({
@@ -114,7 +118,7 @@ const turnResource = z
     state: z
       .enum(turnStates)
       .describe(
-        'judging: open it again with the same id. open: take its steps. vetoed: a plugin cancelled its message. cleared: the session was cleared.',
+        'judging: open the turn again with the same id. open: request its steps. vetoed: a plugin cancelled its message. ended: it is over. cleared: the session was cleared.',
       ),
     trigger,
     message: z
@@ -126,7 +130,7 @@ const turnResource = z
         judgement: judged,
       })
       .nullable()
-      .describe('As the plugins let it pass. Null: it did not pass, or was removed.'),
+      .describe('The message after the plugins’ changes. Null: a plugin cancelled it, or it was removed.'),
     lease: z.strictObject({ runtime: z.string(), until: timestamp }),
     openedAt: timestamp,
     endedAt: timestamp.nullable(),
@@ -141,9 +145,11 @@ const callResource = z
     state: z
       .enum(['running', 'performing', 'answered', 'interrupted'])
       .describe(
-        'performing: the runtime performs it, and has not sent its result. interrupted: the supervisor stopped while the tool ran. It does not run again under this id.',
+        'performing: the runtime performs the call and has not sent the result. interrupted: the supervisor stopped while the tool ran, and the call does not run again under this id.',
       ),
-    arguments: anyJson.describe('As the plugins let them pass, of a call that the runtime performs. Otherwise null.'),
+    arguments: anyJson.describe(
+      'The arguments after the plugins’ changes, if the runtime performs the call. Otherwise null.',
+    ),
     result: toolResultResource.nullable(),
     startedAt: timestamp,
     endedAt: timestamp.nullable(),
@@ -155,11 +161,11 @@ const outputResource = z
     ...verdict,
     id: z.string(),
     state: z.enum(['open', 'passed', 'vetoed']),
-    show: z.string().describe('The text that may be shown now, after what was shown before.'),
+    show: z.string().describe('The text that may be shown now, after the text that was shown before.'),
     attachments: z.array(attachment),
     judgement: judged,
   })
-  .meta({ id: 'TurnOutput', description: 'What may be shown of a text of the agent.' });
+  .meta({ id: 'TurnOutput', description: 'An output of the agent, with the text that may be shown.' });
 
 const turnDetail = z
   .strictObject({
@@ -169,13 +175,18 @@ const turnDetail = z
       z.strictObject({
         id: z.string(),
         state: z.enum(['open', 'passed', 'vetoed']),
-        pieces: z.int().describe('Number of pieces that came; the next one has this number. 0: it came whole.'),
-        text: z.string().nullable().describe('As the plugins let it pass. Null: it is not judged, or was vetoed.'),
+        pieces: z
+          .int()
+          .describe('Number of pieces received, and the number of the next piece. 0: the text was sent whole.'),
+        text: z
+          .string()
+          .nullable()
+          .describe('The text after the plugins’ changes. Null: it is not judged yet, or was vetoed.'),
         judgement: judged,
       }),
     ),
   })
-  .meta({ id: 'TurnDetail', description: 'A turn with everything that it did so far.' });
+  .meta({ id: 'TurnDetail', description: 'A turn with its calls and outputs.' });
 
 const waitingResource = z
   .strictObject({ sessionId: z.string(), agentId: z.string(), message: messageResource })
@@ -189,33 +200,38 @@ const promptResource = z
     model: z.string(),
     messages: z
       .array(messageResource)
-      .describe('Oldest first, without notices and what was vetoed. A summary is a message with the role system.'),
+      .describe('Oldest first, without notices and vetoed messages. A summary is a message with the role system.'),
     isTruncated: z.boolean().describe('Whether older messages are left out without a summary.'),
-    notice: z.string().nullable().describe('Why a plugin’s summary is not used.'),
+    notice: z.string().nullable().describe('Reason why a plugin’s summary is not used.'),
     tools: z.array(toolResource),
     outbound: z
       .enum(outboundModes)
       .describe(
-        'How plugins judge the texts of the agent now. none: show them as they come. pieces: send pieces, such as sentences, and show each when it is answered. whole: show nothing before the end.',
+        'The way in which plugins judge the texts of the agent now. none: show each text as the model writes it. pieces: send pieces, such as sentences, and show each one when its response arrives. whole: show nothing before the end of the text.',
       ),
   })
-  .meta({ id: 'Prompt', description: 'What to ask a model. All of it is empty where the action is `cancel`.' });
+  .meta({
+    id: 'Prompt',
+    description: 'The input of a model call. If the action is `cancel`, all fields of it are empty.',
+  });
 
 const handedCall = z
   .strictObject({
     callId: z.string(),
     name: z.string(),
-    arguments: anyJson.describe('As the plugins let them pass. Perform the call with these.'),
-    isRepeated: z.boolean().describe('Whether another attempt got the call before. It may have performed it.'),
+    arguments: anyJson.describe('The arguments after the plugins’ changes. Perform the call with these.'),
+    isRepeated: z.boolean().describe('Whether an earlier attempt received this call, and so may have performed it.'),
   })
   .meta({ id: 'OwnCall', description: 'A judged call of a tool of the runtime. Perform it, then send its result.' });
 
 const openedTurn = turnResource
-  .extend({ prompt: promptResource.optional().describe('If you asked for it, and the turn is open.') })
-  .meta({ id: 'OpenedTurn', description: 'A turn, and the prompt if it was asked for.' });
+  .extend({ prompt: promptResource.optional().describe('Present if you requested it and the turn is open.') })
+  .meta({ id: 'OpenedTurn', description: 'A turn, and the prompt if it was requested.' });
 
 const newCall = jsonBody({
-  name: storedText(TOOL_NAME_MAX_CHARS).min(1).describe('`<slug>__<tool>`, or as the runtime named it.'),
+  name: storedText(TOOL_NAME_MAX_CHARS)
+    .min(1)
+    .describe('`<slug>__<tool>`, or the name that the runtime gave its tool.'),
   arguments: json.default({}),
   own: z
     .boolean()
@@ -223,11 +239,11 @@ const newCall = jsonBody({
     .describe('Whether the runtime performs the tool, although the session does not list it.'),
   attempt: storedId
     .optional()
-    .describe('Of a tool of the runtime: a random id, the same when the request is repeated. See `isRepeated`.'),
+    .describe('For a tool of the runtime: a random id, which a repeated request sends again. See `isRepeated`.'),
   keepRunning: z
     .boolean()
     .default(false)
-    .describe('Whether the tool goes on when this request is closed. Otherwise closing it aborts the call.'),
+    .describe('Whether the tool continues when this request is closed. Otherwise closing the request aborts the call.'),
 });
 
 const ownResult = jsonBody({
@@ -235,28 +251,30 @@ const ownResult = jsonBody({
   isError: z
     .boolean()
     .default(false)
-    .describe('Whether the tool failed. The model reads why and can correct its call.'),
+    .describe('Whether the tool failed. The model reads the reason and can correct its call.'),
 });
 
 const outputBody = jsonBody({
   id: stepId
     .optional()
-    .describe('An id of the runtime’s own, which the message gets. Default: made of the turn’s id and the text.'),
+    .describe('The runtime’s own id of the output and of its message. Default: made of the turn’s id and the text.'),
   text: storedText(TEXT_MAX_CHARS),
   piece: z
     .int()
     .min(0)
     .max(PIECES_MAX)
     .optional()
-    .describe('Number of the piece, from 0. Left out: the text is whole.'),
-  done: z.boolean().default(false).describe('Whether this is the last piece. A whole text needs none.'),
-  attachments: attachments.default([]).describe('Of a whole text, or with the last piece.'),
-  target: z.string().max(TARGET_MAX_CHARS).default('user').describe('The recipient, as plugins see it.'),
+    .describe('Number of the piece, from 0. Omit it to send a whole text.'),
+  done: z.boolean().default(false).describe('Whether this is the last piece. Omit it for a whole text.'),
+  attachments: attachments
+    .default([])
+    .describe('The files of the message. Send them with a whole text or with the last piece.'),
+  target: z.string().max(TARGET_MAX_CHARS).default('user').describe('The name of the recipient that plugins see.'),
   isShown: z
     .boolean()
     .default(false)
     .describe(
-      'Of a whole text: you have shown it already, because the prompt said `outbound: none`. A plugin that was installed meanwhile can then cancel it, but not change it.',
+      'Whether you have shown this whole text already, because the prompt said `outbound: none`. A plugin that was installed meanwhile can then cancel the text, but not change it.',
     ),
 });
 
@@ -267,7 +285,7 @@ const endBody = jsonBody({
     .describe('The agent’s last text, if it was not sent as an output.'),
   outputId: stepId.optional().describe('The id of that text. Default: made of the turn’s id and the text.'),
   attachments: attachments.default([]),
-  target: z.string().max(TARGET_MAX_CHARS).default('user').describe('The recipient, as plugins see it.'),
+  target: z.string().max(TARGET_MAX_CHARS).default('user').describe('The name of the recipient that plugins see.'),
 });
 
 const DEFAULT_PROMPT = { compactAfter: undefined, keep: KEEP_DEFAULT };
@@ -279,7 +297,7 @@ const shapes = {
   open: {
     summary: 'Opens a turn: judges a message and adds it to the transcript',
     details:
-      'Runs the hook `inboundMessage`. A message that a channel brought was judged when it came. The same id answers the same turn and judges nothing twice. Another runtime gets 409 `turn_held` until the lease has expired. With `prompt`, the answer has what to ask the model, which saves a request.',
+      'Runs the hook `inboundMessage`. A message of a channel was judged when it arrived, and is not judged again. A repeated request with the same id returns the same turn, and judges nothing twice. Another runtime gets 409 `turn_held` until the lease has expired. With `prompt`, the response includes the input for the model, which saves a request.',
     problems: ['turn_held', 'id_reused', 'quota_exceeded'],
     headers: runtimeHeaders,
     params: sessionParams,
@@ -291,38 +309,38 @@ const shapes = {
     params: sessionParams,
     querystring: pageQuery.extend({
       state: z.enum(turnStates).optional(),
-      order: z.enum(turnOrders).default('oldest').describe('Which come first.'),
+      order: z.enum(turnOrders).default('oldest').describe('The turns that come first.'),
     }),
     response: { 200: page(turnResource) },
   },
   unanswered: {
     summary: 'The messages that wait for an answer, oldest first',
     details:
-      'Messages of channels, reminders, mail and `POST …/messages` without a turn, or with one that is not over and that no other runtime holds. Open a turn with the id of each. Of the newest 10,000 messages of users.',
+      'Lists the messages of channels, reminders, mail and `POST …/messages` that have no turn, or a turn that is not over and that no other runtime holds. Open a turn with the id of each. Only the newest 10,000 messages of users are searched.',
     headers: runtimeHeaders,
     querystring: pageQuery.extend({
-      agentId: storedId.optional().describe('Only of the sessions of this agent.'),
-      sessionId: storedId.optional().describe('Only of this session.'),
+      agentId: storedId.optional().describe('Lists only the sessions of this agent.'),
+      sessionId: storedId.optional().describe('Lists only this session.'),
     }),
     response: { 200: page(waitingResource) },
   },
   one: {
     summary: 'One turn, with its calls and outputs',
-    details: 'What a runtime needs to go on with a turn that another one left.',
+    details: 'With this, a runtime can continue a turn that another runtime left.',
     params: turnParams,
     response: { 200: turnDetail },
   },
   prompt: {
-    summary: 'What to ask the model: system prompt, messages and tools',
+    summary: 'The input for the model: system prompt, messages and tools',
     details:
-      'Runs the hook `systemPrompt`, so ask before every call of the model. With `compactAfter`, a plugin summarizes older messages; the summary replaces them here, and the transcript keeps them.',
+      'Runs the hook `systemPrompt`, so request it before every call of the model. With `compactAfter`, a plugin summarizes older messages. The summary replaces them in the prompt; the transcript keeps them.',
     problems: STEP_PROBLEMS,
     ...step,
     querystring: z.object(promptFields),
     response: { 200: promptResource },
   },
   promptWith: {
-    summary: 'The same with a system prompt or model of this call',
+    summary: 'The input for the model, with another system prompt or model for this call',
     problems: STEP_PROBLEMS,
     ...step,
     body: promptBody,
@@ -331,7 +349,7 @@ const shapes = {
   call: {
     summary: 'Calls a tool once',
     details:
-      'Runs the hooks `toolCall` and `toolResult`. The same id answers the same result for 24 hours, also while the tool still runs and after a crash of runtime or supervisor. The result is added to the transcript. What a model can correct is a result with `isError`: arguments that do not fit, an unknown tool, a tool that failed, a call that a plugin cancelled. 202: the runtime performs this tool. Perform it with the arguments of the answer, and send the result.',
+      'Runs the hooks `toolCall` and `toolResult`. A repeated request with the same id returns the same result for 24 hours, also while the tool still runs and after a crash of the runtime or the supervisor. The result is added to the transcript. An error that a model can correct is a result with `isError`: invalid arguments, an unknown tool, a tool that failed, a call that a plugin cancelled. 202: the runtime performs this tool. Perform it with the arguments of the response, and send the result.',
     problems: [...STEP_PROBLEMS, 'id_reused', 'quota_exceeded'],
     headers: runtimeHeaders,
     params: callParams,
@@ -339,9 +357,9 @@ const shapes = {
     response: { 200: toolResultResource, 202: handedCall },
   },
   ownResult: {
-    summary: 'Sends the result of a call that the runtime performed, and answers what the model may read',
+    summary: 'Sends the result of a call that the runtime performed, and returns what the model may read',
     details:
-      'Runs the hook `toolResult` and adds the result to the transcript, once. The same result answers the same.',
+      'Runs the hook `toolResult` and adds the result to the transcript, once. A repeated request with the same result returns the same response.',
     problems: [...STEP_PROBLEMS, 'id_reused', 'quota_exceeded'],
     headers: runtimeHeaders,
     params: callParams,
@@ -349,20 +367,21 @@ const shapes = {
     response: { 200: toolResultResource },
   },
   oneCall: {
-    summary: 'Whether a tool was called, and its result',
+    summary: 'One call of a tool: its state and its result',
     params: callParams,
     response: { 200: callResource },
   },
   abortCall: {
     summary: 'Aborts a call of a tool',
-    details: 'Aborts the handler’s `signal`. Answers the call as it ended. A call that has ended stays as it is.',
+    details:
+      'Aborts the handler’s `signal`, and returns the call after it ended. A call that had ended before stays unchanged.',
     params: callParams,
     response: { 200: callResource },
   },
   output: {
-    summary: 'Sends a text of the agent, whole or in pieces, and answers what may be shown',
+    summary: 'Sends a text of the agent, whole or in pieces, and returns what may be shown',
     details:
-      'Runs the hook `outboundMessage` and adds the text to the transcript. While no plugin has this hook, each piece may be shown at once. While one has, all of it may be shown when the last piece was judged, or each piece when it was judged if all of these plugins stream.',
+      'Runs the hook `outboundMessage` and adds the text to the transcript. While no plugin has this hook, each piece may be shown at once. If all plugins with this hook stream, each piece may be shown once it is judged; otherwise the text may be shown once the last piece is judged.',
     problems: [...STEP_PROBLEMS, 'id_reused', 'quota_exceeded'],
     ...step,
     body: outputBody,
@@ -371,7 +390,7 @@ const shapes = {
   end: {
     summary: 'Ends a turn, and sends its last output to the session’s channel',
     details:
-      'A text that a plugin cancels leaves the turn open: end it with another one, or without. Repeating it answers the same and sends nothing twice.',
+      'If a plugin cancels the text, the turn stays open: end it with another text, or without one. A repeated request returns the same response and sends nothing twice.',
     problems: [...STEP_PROBLEMS, 'id_reused', 'quota_exceeded'],
     ...step,
     body: endBody,

@@ -103,8 +103,8 @@ export interface OpenedTurn extends TurnAnswer {
 }
 
 /**
- * Judges a message, adds it to the transcript and opens the turn that answers it. The same id answers the same; nothing is
- * judged twice.
+ * Judges a message, adds it to the transcript and opens the turn that answers it. A repeated call with the same id returns the
+ * same turn and judges nothing twice.
  *
  * @throws Problem `turn_held`, `id_reused`, `not_found`, `quota_exceeded`
  */

@@ -80,7 +80,7 @@ export declare class Session {
         readonly data: Uint8Array | string;
         readonly name?: string;
     }, { signal }?: Cancellable): Promise<MediaFile>;
-    /** The bytes of a media file of the account. */
+    /** Returns the bytes of a media file of the account. */
     readMedia(mediaId: string, { signal }?: Cancellable): Promise<Uint8Array>;
     /** Sends an agent's reply to the channel of the session. Idempotent by `id`. */
     reply(text: string, { id, signal }?: {
@@ -89,7 +89,8 @@ export declare class Session {
         id: string;
     }>;
     /**
-     * Opens a turn: the plugins judge the message, and it is added to the transcript. The same id answers the same turn.
+     * Opens a turn: the plugins judge the message, and it is added to the transcript. A repeated request with the same id returns
+     * the same turn.
      *
      * @throws BulkheadError `turn_held` while another runtime has it
      */
