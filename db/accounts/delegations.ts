@@ -36,12 +36,12 @@ export const pageDelegations = (db: Queryable, accountId: string, query: PageQue
     ({ id }) => id,
   );
 
-/** @returns null: the account has `most`, or allowed this service before */
+/** @returns null: the account has `maxDelegations` delegations, or one for this service */
 export function addDelegation(
   pool: Pool,
   { accountId, tokenId }: { readonly accountId: string; readonly tokenId: string | null },
   { name, issuer, subject, scopes }: DelegationFields,
-  most: number,
+  maxDelegations: number,
 ): Promise<Delegation | null> {
   return inTransaction(pool, async (tx) => {
     await lockAccount(tx, accountId);
@@ -50,7 +50,7 @@ export function addDelegation(
       `INSERT INTO delegations (id, account_id, name, issuer, subject, scopes)
        SELECT $1, $2, $3, $4, $5, $6 WHERE (SELECT count(*) FROM delegations WHERE account_id = $2) < $7
        ON CONFLICT DO NOTHING RETURNING ${COLUMNS}`,
-      [randomUUIDv7(), accountId, name, issuer, subject, scopes, most],
+      [randomUUIDv7(), accountId, name, issuer, subject, scopes, maxDelegations],
     );
     const detail = `${subject} of ${issuer}: ${scopes.join(' ')}`;
     if (added)

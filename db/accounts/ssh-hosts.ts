@@ -58,13 +58,13 @@ export const pageSshHosts = (db: Queryable, accountId: string, query: PageQuery)
 export const findSshHost = (db: Queryable, { accountId, hostId }: SshHostKey): Promise<SshHostRow | null> =>
   findRow(db, `SELECT ${HOST} FROM ssh_hosts WHERE account_id = $1 AND id = $2`, [accountId, hostId]);
 
-/** @returns null: there are `most` hosts, or one has the id @throws Problem `quota_exceeded` */
+/** @returns null: the account has `maxHosts` hosts, or one with this id @throws Problem `quota_exceeded` */
 export async function insertSshHost(
   tx: Transaction,
   keys: SecretKeys,
   { accountId, hostId }: SshHostKey,
   { name, address, port, user, hostKeys, login }: SshHostFields & { readonly login: SshLogin },
-  most: number,
+  maxHosts: number,
 ): Promise<SshHostRow | null> {
   const { keyId, sealed } = await keys.seal(nameOwner(accountId), hostId, JSON.stringify(login));
   await lockAccount(tx, accountId);
@@ -74,7 +74,7 @@ export async function insertSshHost(
      SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11
       WHERE (SELECT count(*) FROM ssh_hosts WHERE account_id = $1) < $12
      ON CONFLICT DO NOTHING RETURNING ${HOST}`,
-    [accountId, hostId, randomUUIDv7(), name, address, port, user, hostKeys, nameLogin(login), keyId, sealed, most],
+    [accountId, hostId, randomUUIDv7(), name, address, port, user, hostKeys, nameLogin(login), keyId, sealed, maxHosts],
   ).catch(throwQuotaProblem);
 }
 

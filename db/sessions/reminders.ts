@@ -47,12 +47,12 @@ const REMINDER = `id, session_id AS "sessionId", account_id AS "accountId", dige
 export const findReminder = (db: Queryable, { sessionId, reminderId }: ReminderKey): Promise<ReminderRow | null> =>
   findRow(db, `SELECT ${REMINDER} FROM reminders WHERE session_id = $1 AND id = $2`, [sessionId, reminderId]);
 
-/** @returns null: the account has `most` reminders that are not over, or the session was deleted @throws Problem `quota_exceeded` */
+/** @returns null: the account has `maxReminders` reminders that are not over, or the session was deleted @throws Problem `quota_exceeded` */
 export const insertReminder = (
   pool: Pool,
   { sessionId, reminderId }: ReminderKey,
   { text, to, zone, repeat, startsAt, remaining }: ReminderFields,
-  { digest, most }: { readonly digest: string; readonly most: number },
+  { digest, maxReminders }: { readonly digest: string; readonly maxReminders: number },
 ): Promise<ReminderRow | null> =>
   findRow<ReminderRow>(
     pool,
@@ -61,7 +61,7 @@ export const insertReminder = (
        FROM (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE) s
       WHERE (SELECT count(*) FROM reminders r WHERE r.account_id = s.account_id AND r.next_at IS NOT NULL) < $10
      ON CONFLICT DO NOTHING RETURNING ${REMINDER}`,
-    [sessionId, reminderId, digest, text, to, zone, repeat, startsAt, remaining, most],
+    [sessionId, reminderId, digest, text, to, zone, repeat, startsAt, remaining, maxReminders],
   ).catch(throwQuotaProblem);
 
 export const deleteReminder = async (pool: Pool, { sessionId, reminderId }: ReminderKey): Promise<boolean> =>

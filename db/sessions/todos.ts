@@ -6,7 +6,7 @@ import { throwQuotaProblem } from '../accounts/usage.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { changeRows, findRow, type PageQuery, readPositionPage } from '../postgres/rows.ts';
 
-/** As plugins see it. */
+/** The fields that plugins see. */
 export type Todo = z.output<typeof todo>;
 export interface TodoRow extends Todo {
   readonly digest: string;
@@ -29,22 +29,22 @@ const TODO = `id, title, notes, due_at AS "dueAt", assignee_agent_id AS "assigne
 export const findTodo = (pool: Pool, { accountId, todoId }: TodoKey): Promise<TodoRow | null> =>
   findRow(pool, `SELECT ${TODO} FROM todos WHERE account_id = $1 AND id = $2`, [accountId, todoId]);
 
-/** @returns null: there are `most` to-dos, or one has the id @throws Problem `quota_exceeded` */
+/** @returns null: the account has `maxTodos` to-dos, or one with this id @throws Problem `quota_exceeded` */
 export const insertTodo = (
   pool: Pool,
   { accountId, todoId }: TodoKey,
   { title, notes, dueAt, assigneeAgentId }: TodoFields,
-  { digest, createdBy, most }: Pick<TodoRow, 'digest' | 'createdBy'> & { readonly most: number },
+  { digest, createdBy, maxTodos }: Pick<TodoRow, 'digest' | 'createdBy'> & { readonly maxTodos: number },
 ): Promise<TodoRow | null> =>
   findRow<TodoRow>(
     pool,
     `INSERT INTO todos (account_id, id, title, notes, due_at, assignee_agent_id, digest, created_by)
      SELECT $1, $2, $3, $4, $5, $6, $7, $8 WHERE (SELECT count(*) FROM todos WHERE account_id = $1) < $9
      ON CONFLICT DO NOTHING RETURNING ${TODO}`,
-    [accountId, todoId, title, notes, dueAt, assigneeAgentId, digest, createdBy, most],
+    [accountId, todoId, title, notes, dueAt, assigneeAgentId, digest, createdBy, maxTodos],
   ).catch(throwQuotaProblem);
 
-/** @returns null: it was deleted meanwhile @throws Problem `quota_exceeded` */
+/** @returns null: the to-do was deleted meanwhile @throws Problem `quota_exceeded` */
 export const updateTodo = (
   pool: Pool,
   { accountId, todoId }: TodoKey,

@@ -71,7 +71,7 @@ export function scheduleReminder(
     if (at !== wanted.at) recurrence = await readRule(at);
     const { rule: repeat, count: remaining } = recurrence ?? { rule: null, count: null };
     const fields = { text, to, zone, repeat, startsAt: at, remaining };
-    const made = await insertReminder(services.pool, key, fields, { digest, most: REMINDERS_MAX });
+    const made = await insertReminder(services.pool, key, fields, { digest, maxReminders: REMINDERS_MAX });
     await services.faultPoint('reminder.written');
     if (made) return describeReminder(made);
     throw new Problem('too_many', `The account has ${REMINDERS_MAX} reminders that are not over. Cancel some.`);

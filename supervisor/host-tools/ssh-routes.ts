@@ -46,7 +46,7 @@ const shapes = {
           stderr: z.string(),
           durationMs: z.number(),
         })
-        .meta({ id: 'SshResult', description: 'What a command answered, as the plugins let it pass.' }),
+        .meta({ id: 'SshResult', description: 'The result of a command, after the plugins’ changes.' }),
     },
   },
 } satisfies Record<string, FastifySchema>;

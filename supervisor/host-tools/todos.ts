@@ -46,7 +46,7 @@ export function createTodo(
     }
     const { todo } = await runTodoHook(services, session, 'todoCreate', { todo: fields }, trigger);
     await services.faultPoint('todo.judged');
-    const kept = { digest, createdBy: session.agentId, most: TODOS_MAX };
+    const kept = { digest, createdBy: session.agentId, maxTodos: TODOS_MAX };
     const made = await insertTodo(services.pool, key, todo, kept);
     await services.faultPoint('todo.written');
     if (made) return describeTodo(made);
