@@ -1,4 +1,4 @@
-/** Any supervisor takes any call: it serves those of its own accounts, and forwards the others to their owner. */
+/** Routes requests by account: a supervisor serves those of the accounts that it owns and forwards the others to their owners. */
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
@@ -12,9 +12,9 @@ import { PeerGoneError } from './peer-links.ts';
 import type { PeerRequests } from './peer-requests.ts';
 import type { PeerServer } from './peer-server.ts';
 
-/** Delay before an owner that accepts no connection is asked again. Milliseconds. */
+/** Delay before the next attempt to connect to an owner that accepts no connection. Milliseconds. */
 const GONE_DELAY_MS = 250;
-/** A call is tried this long while its owner accepts no connection: longer than the lease. Milliseconds. */
+/** A request is retried for this time while its owner accepts no connection. Longer than the lease. Milliseconds. */
 const GONE_WAIT_MS = 15_000;
 
 export interface Door {
@@ -25,7 +25,7 @@ export interface Door {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The work of a call that may change something, or runs plugins. */
+    /** Set for a request that may change data or runs plugins. */
     ownedWork: OwnedWork | null;
   }
 }
@@ -45,12 +45,12 @@ export function serveOwnAccounts(scope: FastifyInstance, door: Door): void {
     if (admit(door.ownership, id, request, reply)) return;
     await serveElsewhere(door, id, request, reply);
   });
-  // While the process stood still, another supervisor may have taken over: its answers are newer.
+  // While this process was paused, another supervisor may have taken over the account: its responses are newer.
   scope.addHook('onSend', async (request, reply, payload) => {
     const work = request.ownedWork;
     if (work === null || door.ownership.isCurrent(work.fence)) return payload;
     request.ownedWork = null;
-    // Ends the work on the answer that is not sent.
+    // Stops producing the response, which is not sent.
     if (payload instanceof Readable) payload.destroy();
     return replaceAnswer(describeMove(request), request, reply);
   });
@@ -63,7 +63,7 @@ const describeMove = ({ method }: FastifyRequest): Problem =>
     ? new Problem('unavailable', `${MOVED} Retry after ${RETRY_AFTER_S} s.`, { retryAfter: RETRY_AFTER_S })
     : new Problem('outcome_unknown', `${MOVED} The call may have taken effect: check before you repeat it.`);
 
-/** @returns false: the account is not served here */
+/** @returns false: this supervisor does not own the account */
 function admit(ownership: Ownership, accountId: string, request: FastifyRequest, reply: FastifyReply): boolean {
   if (isRead(request)) return ownership.holds(accountId);
   const work = ownership.begin(accountId);

@@ -8,47 +8,47 @@ import { SessionPriority } from './session-priority.ts';
 import type { Exit, Spawned } from './spawner.ts';
 
 export interface ExitInfo extends Exit {
-  /** Whether the kernel killed it for exceeding its memory limit. */
+  /** Whether the kernel killed the process because it exceeded its memory limit. */
   readonly outOfMemory: boolean;
-  /** False if a process still existed after `GONE_WITHIN_MS`, which only a kernel fault can cause. */
+  /** False if a process still existed `GONE_WITHIN_MS` after the end of the jail, which only a fault of the kernel can cause. */
   readonly gone: boolean;
 }
 
 /** The CPU time that a process has used and waited for since its start. Milliseconds. */
 export interface ProcessorNeed {
   readonly hadMs: number;
-  /** Time in which it was ready to run but not scheduled. */
+  /** Time in which the main thread was ready to run but not scheduled. */
   readonly waitedMs: number;
 }
 
 export interface BoxedProcess {
-  /** Resolves when the process inside has its limits. Send no plugin code before. */
+  /** Resolves when the process inside has its limits. Do not send it plugin code earlier. */
   readonly confined: Promise<void>;
-  /** Resolves, and never rejects, when every process of the jail is gone. */
+  /** Resolves when every process of the jail is gone. Never rejects. */
   readonly exited: Promise<ExitInfo>;
-  /** Process id on the host of the Node inside; 0 until it is confined. */
+  /** Process id of the Node inside, in the namespace of the host. 0 until the process is confined. */
   readonly pid: number;
   /** Asks the process to exit: closes its stdin and sends SIGTERM. The process may ignore both. */
   terminate(): void;
-  /** Sends SIGKILL to every process. Idempotent. */
+  /** Sends SIGKILL to every process of the jail. Idempotent. */
   kill(): void;
-  /** Resident bytes of the Node inside, including shared pages; 0 after its end. */
+  /** Resident bytes of the Node inside, including shared pages. 0 after its end. */
   rss(): number;
-  /** CPU time of all its threads, milliseconds, in steps of 10. After its end, the total with that of its jail. */
+  /** CPU time of all threads, in steps of 10 ms. After the end of the process, includes the CPU time of its jail. */
   processorMs(): number;
-  /** CPU time used by the process and waited for by its main thread, which runs the plugin; zeros after its end. */
+  /** The CPU time that the process used and its main thread, which runs the plugin, waited for. Zeros after its end. */
   processorNeed(): ProcessorNeed;
-  /** Changes how it and its account compete for the CPU: by control groups, or else by the priority of its session. */
+  /** Sets the CPU classes of the process and its account, with control groups or, without them, the priority of its session. */
   setCpuClasses(classes: CpuClasses): void;
 }
 
 const GONE_WITHIN_MS = 2_000;
 const POLL_MS = 5;
-/** How long bubblewrap may take to reap the process inside, milliseconds. Usually one. */
+/** Time in which bubblewrap must reap the process inside. It usually takes 1 ms. Milliseconds. */
 const REAP_WITHIN_MS = 500;
 const PAGE_BYTES = 4096;
 
-/** Watches a spawned process until its end. `isJailed`: the spawned process is a bubblewrap around the Node inside. */
+/** Watches a spawned process until its end. `isJailed`: the spawned process is a bubblewrap that runs the Node inside. */
 export function watchProcess(spawned: Spawned, isJailed: boolean, group: LimitedGroup | null): BoxedProcess {
   let inside = 0;
   let startedAt = '';
@@ -107,7 +107,7 @@ export function watchProcess(spawned: Spawned, isJailed: boolean, group: Limited
   };
 }
 
-/** bubblewrap reports the signal that ended its child as a shell does: 128 plus its number. */
+/** If a signal ended the child of bubblewrap, bubblewrap exits with 128 plus the signal's number, as a shell does. */
 function translateExit({ code, signal }: Exit): Exit {
   if (code === null || code <= 128) return { code, signal };
   const name = Object.entries(constants.signals).find(([, number]) => number === code - 128)?.[0];
@@ -122,7 +122,7 @@ function sendSignal(pid: number, name: NodeJS.Signals = 'SIGKILL'): void {
   }
 }
 
-/** Start time of a process in kernel ticks, which with its id identifies it. Empty if it has exited or is a zombie. */
+/** Start time of a process in kernel ticks. Id and start time identify a process. Empty if it has exited or is a zombie. */
 function readStartTime(pid: number): string {
   const stat = readProcessStat(pid);
   return stat === null || stat.state === 'Z' || stat.state === 'X' ? '' : stat.startTicks;
@@ -133,7 +133,7 @@ const readProcessorMs = (pid: number): number => readProcessStat(pid)?.processor
 const NANOSECONDS_A_MS = 1e6;
 const NO_NEED: ProcessorNeed = { hadMs: 0, waitedMs: 0 };
 
-/** CPU time of all threads, in steps of 10 ms, or of the main thread if that is more, because it is more precise. */
+/** `hadMs` is the CPU time of all threads in steps of 10 ms, or that of the main thread, which is exact, if it is larger. */
 function readProcessorNeed(pid: number): ProcessorNeed {
   const ofAllMs = readProcessorMs(pid);
   try {

@@ -174,7 +174,7 @@ type InboundMessage = ReturnType<typeof toMessage>;
 interface JudgedMessage {
   readonly answer: HookAnswer;
   readonly judgement: Judgement;
-  /** As the plugins let it pass. */
+  /** The message after the plugins' changes. */
   readonly message: InboundMessage;
 }
 
