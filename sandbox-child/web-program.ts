@@ -1,6 +1,6 @@
 /**
- * The web's part that most plugins never use. Runs in a compartment of the plugin's realm on first use, with the realm's
- * intrinsics and the globals of plugins; see `web-globals.ts`.
+ * Web APIs that most plugins never use, such as `fetch` and streams. On first use, this program runs in a compartment of the
+ * plugin's realm, with the realm's intrinsics and the globals of plugins. See `web-globals.ts`.
  */
 import { nameClasses } from './class-names.ts';
 import { Blob, File } from './web/blob.ts';
@@ -46,7 +46,7 @@ const classes = {
 };
 nameClasses(classes);
 
-/** What `web-globals.ts` gets. */
+/** The exports that `web-globals.ts` reads. */
 export interface WebProgram {
   readonly classes: typeof classes;
   readonly createFetch: typeof createFetch;

@@ -1,7 +1,7 @@
-/** Verifies the vendors' signature schemes, in the child or in the supervisor. Web Crypto's `verify` compares in constant time. */
+/** Verifies webhook signatures in the schemes of vendors. Runs in the child and in the supervisor. Web Crypto's `verify` compares in constant time. */
 import type { webcrypto } from 'node:crypto';
 
-/** A request as `channel.receive` and `channel.handshake` get it. */
+/** The fields of a request of `channel.receive` or `channel.handshake` that signatures cover. */
 export interface SignedRequest {
   readonly headers: Readonly<Record<string, string>>;
   readonly bodyBytes: Uint8Array;
@@ -12,9 +12,9 @@ export interface Tolerance {
 export type Check = (request: SignedRequest, secret: string, options?: Tolerance | undefined) => Promise<boolean>;
 export type Scheme = 'Standard' | 'Stripe' | 'GitHub' | 'Slack';
 
-/** Largest difference between a timestamp and now, as recommended by Standard Webhooks, Stripe and Slack. */
+/** Default of the largest difference between a timestamp and now. Standard Webhooks, Stripe and Slack recommend it. */
 const TOLERANCE_SECONDS = 300;
-/** Signatures checked in one header. Vendors send more than one only while a secret is rotated. */
+/** Maximum number of signatures that are checked in one header. Vendors send more than one only while a secret is rotated. */
 const SIGNATURES_MAX = 16;
 
 const encoder = new TextEncoder();
@@ -70,7 +70,7 @@ const CHECKS: Readonly<Record<Scheme, Check>> = {
 
 function requireSecret(secret: unknown): string {
   if (typeof secret === 'string' && secret !== '') return secret;
-  throw new TypeError('webhooks: the secret is missing; take it from host.secrets.get(name)');
+  throw new TypeError('webhooks: the secret is missing; read it with host.secrets.get(name)');
 }
 
 function readHeader(request: SignedRequest, name: string): string | null {
@@ -81,7 +81,7 @@ function readHeader(request: SignedRequest, name: string): string | null {
 function isFresh(at: string | null, options?: Tolerance | undefined): at is string {
   if (at === null || !/^\d{1,12}$/.test(at)) return false;
   const tolerance = options?.toleranceSeconds ?? TOLERANCE_SECONDS;
-  // A NaN tolerance fails the comparison, so the check rejects.
+  // A tolerance of NaN makes the comparison false, so the timestamp is refused.
   return Math.abs(Date.now() / 1000 - Number(at)) <= tolerance;
 }
 
@@ -104,7 +104,7 @@ function decodeHex(value: string): Uint8Array<ArrayBuffer> | null {
   return Uint8Array.from({ length: 32 }, (_, at) => Number.parseInt(value.slice(at * 2, at * 2 + 2), 16));
 }
 
-/** Whether one of the signatures is the secret's HMAC-SHA-256 of prefix and body. */
+/** Whether one of the signatures is the HMAC-SHA-256 of prefix and body under the secret. */
 async function isSignedBy(
   secret: Uint8Array<ArrayBuffer>,
   prefix: string,
