@@ -29,9 +29,9 @@ import { refuseTakenPorts } from './ports.ts';
 import { replaceServices } from './replacement.ts';
 import { ServiceProcess } from './service-process.ts';
 
-/** The operator whom the sign-in link is for. */
+/** The account that the sign-in link signs in. */
 const LOCAL_USER = 'local';
-/** npm repeats the terminal's Ctrl-C. A signal within this time is that repetition. Milliseconds. */
+/** On Ctrl-C, npm sends the terminal's signal again. A second signal within this time is npm's. Milliseconds. */
 const ECHO_MS = 1_000;
 /** Interval between two checks that npm still runs. Milliseconds. */
 const PARENT_POLL_MS = 500;
@@ -50,10 +50,10 @@ Environment, also from .env
 .env.example lists all settings, docs/settings.md describes them.`;
 
 const script = (path: string): string => fileURLToPath(new URL(`../${path}`, import.meta.url));
-/** Logs go to standard error, so that standard output holds the progress and the ready line only. */
+/** Logs go to standard error, so that standard output has only the progress and the ready line. */
 const logs = process.stderr.isTTY ? pretty({ destination: 2, sync: true }) : process.stderr;
 
-/** Started parts in order; stopped in reverse order, PostgreSQL last. */
+/** Parts in the order of their start. They are stopped in reverse order, PostgreSQL last. */
 const running: { name: string; stop(force: AbortSignal): Promise<void> }[] = [];
 /** Supervisor and API. */
 const services: ServiceProcess[] = [];
@@ -62,7 +62,7 @@ const force = new AbortController();
 const starting = new AbortController();
 let stopping: Promise<void> | undefined;
 let signalledAt = 0;
-/** What a replacement needs; null until the service is ready. */
+/** Options of a replacement. Null until the service is ready. */
 let replaceable: Pick<Parameters<typeof replaceServices>[0], 'env' | 'readyTimeoutMs'> | null = null;
 let replacing: Promise<void> = Promise.resolve();
 
@@ -70,20 +70,21 @@ const [argument] = process.argv.slice(2);
 if (argument !== undefined) {
   const isHelp = argument === '--help' || argument === '-h';
   if (isHelp) console.log(HELP);
-  else console.error(`npm start takes no “${argument}”: settings are environment variables. See npm start -- --help.`);
+  else
+    console.error(`npm start accepts no “${argument}”: settings are environment variables. See npm start -- --help.`);
   process.exit(isHelp ? 0 : 2);
 }
 
-// A reader of the output may disconnect; keep running.
+// A reader of the output may close its pipe. Keep running.
 for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
 stopWithNpm();
-// A deployment: new code, same sockets.
+// Replaces the code and keeps the sockets.
 process.on('SIGUSR2', () => void replaceAll());
 try {
   await start();
 } catch (error) {
-  // Stopped during the start: a part that could not start then is not a failure.
+  // If a stop was requested during the start, a part that could not start is not a failure.
   if (stopping === undefined) {
     console.error(error instanceof Error ? error.message : String(error));
     process.exitCode = 1;
@@ -112,7 +113,7 @@ async function start(): Promise<void> {
   const NODE_COMPILE_CACHE = env.NODE_COMPILE_CACHE ?? join(settings.DATA_DIR, 'compile-cache');
   const childEnv = { ...env, DATABASE_URL: url, DATA_DIR: settings.DATA_DIR, NODE_COMPILE_CACHE };
   const supervisorPorts = [settings.SUPERVISOR_PORT, settings.SUPERVISOR_OPS_PORT] as const;
-  // Before the API, so that it is stopped after it: a publish in progress needs the supervisor for introspection.
+  // The supervisor starts before the API and so stops after it, because a publish in progress needs it for introspection.
   const supervisorEnv = { ...childEnv, PATH: await searchPath };
   await startChild('supervisor', script('supervisor/main.ts'), supervisorEnv, settings, supervisorPorts);
   await startChild('API', script('api/main.ts'), childEnv, settings, [settings.PORT, settings.API_OPS_PORT]);
@@ -128,7 +129,7 @@ async function refuseHalfRestored(dataDir: string): Promise<void> {
   throw new Error(`A restore into ${dataDir} was interrupted. Run npm run -s operator -- restore <file> again.`);
 }
 
-/** A failure prevents neither a start nor a replacement. */
+/** A failed build prevents neither a start nor a replacement. */
 async function buildSites(): Promise<void> {
   await Promise.all([buildSite('console', 'console/build-console.ts'), buildSite('docs', 'docs/build-site.ts')]);
 }
@@ -142,7 +143,7 @@ async function buildSite(name: string, builder: string): Promise<void> {
   }
 }
 
-/** The supervisor's PATH; if bubblewrap is not installed, with the folder of the unpacked one at the end. */
+/** Returns the supervisor's PATH. If bubblewrap is not installed, the folder of the unpacked one is at its end. */
 async function completeSearchPath({ DATA_DIR }: SharedSettings): Promise<string | undefined> {
   const folder = await fetchBubblewrap(DATA_DIR, { onNotice: printLine, signal: starting.signal });
   return folder === null ? process.env.PATH : [process.env.PATH, folder].join(delimiter);
@@ -152,7 +153,7 @@ async function startDatabase({ DATA_DIR }: SharedSettings): Promise<string> {
   printLine('starting PostgreSQL');
   const database = await keepDatabase(DATA_DIR, printLine);
   running.push({ name: 'PostgreSQL', stop: () => database.stop() });
-  // Stop was requested meanwhile and did not see this part.
+  // A stop was requested meanwhile, before this part was in the list.
   if (stopping !== undefined) await stopRunning();
   return database.url;
 }
@@ -163,7 +164,7 @@ async function prepareTables(url: string, { DATABASE_URL }: SharedSettings): Pro
     if (applied.length > 0) printLine(`migrations applied: ${applied.join(', ')}`);
   } catch (error) {
     if (DATABASE_URL === undefined) throw error;
-    // A name with several addresses fails with all of their errors and no message.
+    // If a host name has several addresses, the error contains one error for each and has no message.
     const first = error instanceof AggregateError ? error.errors[0] : error;
     const reason = first instanceof Error ? first.message : String(first);
     throw new Error(`DATABASE_URL does not work: ${reason.replace(/\.$/, '')}.`);
@@ -191,7 +192,7 @@ async function startChild(
   await service.start();
 }
 
-/** One replacement after the other. */
+/** Runs one replacement after another. */
 function replaceAll(): Promise<void> {
   replacing = replacing.then(replaceOnce);
   return replacing;
@@ -201,7 +202,7 @@ async function replaceOnce(): Promise<void> {
   if (stopping !== undefined) return;
   try {
     if (replaceable === null) throw new Error('the service is still starting.');
-    // The new API reads at its start which pages there are.
+    // The new API lists the pages of the sites once, at its start.
     await buildSites();
     const migrated = await replaceServices({ services, ...replaceable, signal: starting.signal });
     printLine(`replaced: API and supervisor run the new code (${migrated})`);
@@ -211,15 +212,15 @@ async function replaceOnce(): Promise<void> {
 }
 
 /**
- * Returns a sign-in link for a terminal, which only the person before it reads, and a command that makes one for a log.
- * Null with OIDC_ISSUER: the console then sends the user to the issuer.
+ * Returns a sign-in link if the output is a terminal, otherwise a command that makes one, because other people may read a log.
+ * Returns null with OIDC_ISSUER: the console then sends the user to the issuer.
  */
 async function describeSignIn(settings: SharedSettings, url: string): Promise<string | null> {
   if (settings.OIDC_ISSUER !== undefined) return null;
   const database = openPool(url, { name: 'bulkhead-local', connections: 1, onError: () => undefined });
   try {
     const account = await findOrCreateAccount(database.pool, LOCAL_USER);
-    // Never again after another operator demoted it.
+    // Not if there is an operator: another one may have demoted this account.
     if (!(await hasOperator(database.pool))) await setOperator(database.pool, account.id, true);
     if (!process.stdout.isTTY) return `run npm run -s token -- ${LOCAL_USER} --link`;
     const link = await issueSignInLink(database.pool, account.id, publicUrl(settings));
@@ -229,7 +230,7 @@ async function describeSignIn(settings: SharedSettings, url: string): Promise<st
   }
 }
 
-/** The first signal stops in order; the second one does not wait for running calls. */
+/** The first signal stops the parts in order. A second one ends the wait for running calls. */
 function onSignal(): void {
   if (stopping !== undefined) {
     if (Date.now() - signalledAt > ECHO_MS) force.abort();
@@ -240,7 +241,7 @@ function onSignal(): void {
   void stopAll();
 }
 
-/** Without npm, no Ctrl-C and no signal to npm would reach this process. */
+/** Stops if npm ends, because this process then receives neither Ctrl-C nor signals to npm. */
 function stopWithNpm(): void {
   if (process.env.npm_lifecycle_event !== 'start') return;
   const npm = process.ppid;

@@ -16,7 +16,7 @@ import type { OperatorCommand } from './command.ts';
 export const backup: OperatorCommand = {
   subjects: ['file'],
   doc: 'write tables, blobs, workspaces and keys to one new file, while the service runs; keep the file secret',
-  options: { check: { type: 'boolean', doc: 'then check it, as check-backup does' } },
+  options: { check: { type: 'boolean', doc: 'also check the file, as check-backup does' } },
   async run({ subjects: [file = ''], options }, { settings, database, printProgress }) {
     const path = resolve(file);
     const { url } = await database();
@@ -34,7 +34,7 @@ export const backup: OperatorCommand = {
     const what = `${done.rows} rows and ${done.files} files (${formatBytes(done.bytes)})`;
     const isInBucket = settings.BLOBS.startsWith('s3:');
     const bucket = isInBucket
-      ? ` Not the blobs: they are in ${settings.BLOBS}, which must keep what it deletes for as long as you keep this file.`
+      ? ` It does not hold the blobs: they are in ${settings.BLOBS}, which must keep deleted objects for as long as you keep this file.`
       : '';
     return {
       sentence: `${path} holds ${what} of ${done.at}, with the keys to its secrets${clusterKey === null ? '' : ', sealed under the key of the cluster'}.${bucket}${verified}`,
@@ -88,7 +88,7 @@ const describeRead = (blobs: number | null): string => (blobs === null ? '' : `,
 const describeBlobs = ({ store, blobs, lost }: BlobCheck): string =>
   lost.length === 0
     ? ` All ${blobs} blobs are in ${store}: set BLOBS=${store}.`
-    : ` ${lost.length} of ${blobs} blobs are missing or damaged in ${store}, such as ${lost[0]}: bring them back from the versions or a copy of the bucket. Set BLOBS=${store}.`;
+    : ` ${lost.length} of ${blobs} blobs are missing or damaged in ${store}, such as ${lost[0]}: restore them from older versions of the objects or from a copy of the bucket. Set BLOBS=${store}.`;
 
 async function checkRestoredBlobs(
   url: string,
@@ -104,8 +104,8 @@ async function checkRestoredBlobs(
 }
 
 /**
- * Does not use the common database lookup: a running service would keep writing, and nothing may be created before the
- * check.
+ * Does not use the `database` function of the commands, which joins a running service and may create a database. A running
+ * service would keep writing, and nothing may be created before the check.
  */
 async function openEmptyTarget({ DATABASE_URL, DATABASE_SESSION_URL = DATABASE_URL, DATA_DIR }: SharedSettings) {
   await makeDataDir(DATA_DIR);

@@ -207,7 +207,7 @@ t.test('blobs move to a bucket and on to the database, which needs no folder of 
   const file = join(await temporaryFolder(t), 'bulkhead.backup');
   t.match(await operator(inBucket, 'backup', file, '--check'), {
     code: 0,
-    stdout: /Not the blobs: they are in s3:\S+, which must keep .* and \d+ blobs were read\.\n$/,
+    stdout: /It does not hold the blobs: they are in s3:\S+, which must keep .* and \d+ blobs were read\.\n$/,
   });
   await t.test('a backup is restored beside the bucket', async (t) => {
     const there = { ...inBucket, DATABASE_URL: (await testDatabase(t)).url, DATA_DIR: await temporaryFolder(t) };

@@ -31,7 +31,7 @@ t.test('npm start -- --help prints help, any other argument is refused, and neit
       ({ code, stderr }: { code: number; stderr: string }) => ({ code, text: stderr }),
     );
   t.match(await npmStart('--help'), { code: 0, text: /^Usage: npm start\n[\s\S]*\bPORT\b[\s\S]*docs\/settings\.md/ });
-  const refused = 'npm start takes no “--port”: settings are environment variables. See npm start -- --help.\n';
+  const refused = 'npm start accepts no “--port”: settings are environment variables. See npm start -- --help.\n';
   t.match(await npmStart('--port'), { code: 2, text: refused });
   t.notOk(existsSync(DATA_DIR));
 });
