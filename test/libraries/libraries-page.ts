@@ -1,16 +1,16 @@
-/** The text of docs/libraries.md, made from a run of all libraries. */
+/** Builds docs/libraries.md from the results of a run of all libraries. */
 import { isDeepStrictEqual } from 'node:util';
 
 export interface LibraryResult {
   readonly name: string;
   readonly version: string;
-  /** Null: it works. */
+  /** Null: the library works. */
   readonly failure: string | null;
 }
 
 const FAILURE_MAX_CHARS = 160;
 
-/** @returns why a run is not what Node answers; null if it is */
+/** @returns how the result of a run differs from the result in Node. Null: it does not */
 export function describeRun(outcome: { answer: unknown } | { failure: string }, expected: unknown): string | null {
   if ('failure' in outcome) return outcome.failure.slice(0, FAILURE_MAX_CHARS);
   return isDeepStrictEqual(JSON.parse(JSON.stringify(outcome.answer)), expected)
@@ -25,25 +25,25 @@ export function librariesPage(results: readonly LibraryResult[]): string {
   return [
     '# Libraries',
     '',
-    'Made by `UPDATE_LIBRARIES=1 npm test -- --soak test/libraries/libraries.test.ts`. Each library is the one that npm has, unmodified.',
+    '`UPDATE_LIBRARIES=1 npm test -- --soak test/libraries/libraries.test.ts` writes this page. Each library is the unmodified package from npm.',
     '',
-    `${working} of ${rows.length} libraries work: bundled, published and run in a jailed child, each gives the answers that it gives in Node. Each run`,
-    'also processes words and records named `constructor`, `__proto__` and `hasOwnProperty`. The SDKs of vendors call a server behind a declared host, and are',
-    'refused at every other.',
+    `${working} of ${rows.length} libraries work: bundled, published and run in a jailed child, each returns the same results as in Node. Each run`,
+    'also processes words and records named `constructor`, `__proto__` and `hasOwnProperty`. The SDKs of vendors call a server at a declared host, and their',
+    'calls to every other host are refused.',
     '',
-    'Bundle a library into your package before you publish, for browsers, and keep the comments that name its files:',
+    'Before you publish, bundle the library into your package for browsers, and keep the comments that name its files:',
     '',
     '```sh',
     'npx esbuild my-library.js --bundle --format=esm --platform=browser --conditions=worker,module --outfile=lib/my-library.js',
     '```',
     '',
-    'A library that imports modules of Node works if it can do without them. In these runs they are replaced by empty ones, `os`, `path` and `querystring` by a',
-    'few lines each, and `process.env.NODE_ENV`, `process.title` and `process.version` by strings (`alias` and `define` of esbuild); the SDK of Slack also gets the',
-    'npm package `buffer` as `globalThis.Buffer`. Modules are strict, so templates that compile to `with` need their strict form: `ejs` with `strict: true`,',
-    '`lodash` and `underscore` with `variable`.',
+    'A library that imports modules of Node works if it does not depend on them. In these runs `os`, `path` and `querystring` are replaced by modules of a few lines,',
+    'all other modules of Node by empty ones, and `process.env.NODE_ENV`, `process.title` and `process.version` by strings (`alias` and `define` of esbuild). The SDK of',
+    'Slack also gets the npm package `buffer` as `globalThis.Buffer`. Modules are strict, so templates that compile to `with` need their strict form: `ejs` with',
+    '`strict: true`, `lodash` and `underscore` with `variable`.',
     '',
-    'The objects of the language are frozen. Of these libraries two change them while they load, and work all the same: `json5` only in its build for',
-    'browsers, so import `json5/dist/index.mjs`; `bluebird` adds a property to `Error`, so give it one of its own with `--inject:own-error.js`:',
+    'The built-in objects of JavaScript are frozen. Two of these libraries change them while they load. Use `json5` in its build for browsers: import',
+    '`json5/dist/index.mjs`. `bluebird` adds a property to `Error`: give it an `Error` of its own with `--inject:own-error.js`:',
     '',
     '```js',
     'const Frozen = globalThis.Error;',

@@ -1,4 +1,4 @@
-/** A new key for stored secrets: no reader and no writer notices, and a rotation that is cut off is finished by the next. */
+/** Rotation of the key of stored secrets: readers and writers keep working, and the next run finishes an interrupted rotation. */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,7 +12,7 @@ import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { temporaryFolder, testDatabase } from '../../runner/harness.ts';
 
 const COUNT = 900;
-/** Between two reads of a reader, milliseconds: enough of them meet the rotation. */
+/** Pause of readers and writers, short enough that many reads and writes happen during the rotation. Milliseconds. */
 const PAUSE_MS = 2;
 const nameOf = (index: number): string => `secret${index}`;
 
@@ -38,10 +38,10 @@ async function install(pool: Pool): Promise<string> {
   return 'i1';
 }
 
-t.test('under load every read answers, every write stays, and all end under the new key', async (t) => {
+t.test('under load every read succeeds, every write is kept, and all secrets end under the new key', async (t) => {
   const { pool, dataDir, keys, installationId, keysInUse } = await filled(t);
   const [before] = await keysInUse();
-  // As another process has them: it knows nothing of the new key.
+  // Keys as another process has loaded them, without the new key.
   const elsewhere = await openSecretKeys(dataDir);
   let isOver = false;
   let reads = 0;
@@ -67,12 +67,12 @@ t.test('under load every read answers, every write stays, and all end under the 
   t.ok(done.sealed >= COUNT - 200, `${done.sealed} sealed beside ${reads} reads`);
   t.same(await keysInUse(), [done.keyId]);
   t.not(done.keyId, before);
-  t.equal(readdirSync(join(dataDir, 'keys', 'secrets')).length, 2, 'the old key stays, for older backups');
+  t.equal(readdirSync(join(dataDir, 'keys', 'secrets')).length, 2, 'the old key is kept for older backups');
 });
 
-t.test('killed in the middle, it is finished by the next call, with the same key', async (t) => {
+t.test('a rotation that was killed is finished by the next call, with the same key', async (t) => {
   const { pool, dataDir, installationId, keysInUse, env } = await filled(t);
-  // It waits for the last one, or all might be sealed before it is killed.
+  // Locks the last row, so that the rotation cannot finish before it is killed.
   const holder = await pool.connect();
   await holder.query('BEGIN');
   await holder.query('SELECT 1 FROM installation_secrets ORDER BY name DESC LIMIT 1 FOR UPDATE');
@@ -80,7 +80,7 @@ t.test('killed in the middle, it is finished by the next call, with the same key
   await holder.query('ROLLBACK');
   holder.release();
   const middle = await keysInUse();
-  t.equal(middle.length, 2, 'some are sealed anew and some are not');
+  t.equal(middle.length, 2, 'some secrets have the new key and some the old one');
   const result = await operator(env, 'rotate-key', '--json');
   const done = JSON.parse(result.stdout);
   t.match(done, { command: 'rotate-key', resumed: true });
