@@ -1,6 +1,6 @@
-/** The page at `/` when the console is not built: links and next steps. */
+/** Builds the page that is served at `/` if the console is not built. It has links and next steps. */
 
-/** @param baseUrl address of the REST interface for users */
+/** @param baseUrl the address of the REST interface */
 export function landingPage(baseUrl: string): string {
   return `<!doctype html>
 <html lang="en">
@@ -12,10 +12,10 @@ export function landingPage(baseUrl: string): string {
   code { background: #8882; padding: .1em .3em; border-radius: .2em; }
 </style>
 <h1>Bulkhead is running</h1>
-<p>This is a plugin catalog and plugin host for crews of AI agents. It is used over its REST interface at
+<p>This is a plugin catalog and plugin host for crews of AI agents. Its REST interface is at
 <code>${baseUrl}</code>.</p>
-<p>Get a token with <code>npm run -s token -- &lt;user&gt;</code> and see a plugin published, installed and run with
-<code>npm run demo</code>. See <a href="/docs">the documentation</a>.</p>
+<p>Get a token with <code>npm run -s token -- &lt;user&gt;</code>. To see a plugin published, installed and run, use
+<code>npm run demo</code>. Read <a href="/docs">the documentation</a>.</p>
 </html>
 `;
 }

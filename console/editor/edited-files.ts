@@ -1,4 +1,4 @@
-/** Loads the files to edit: those of the draft, else of the newest version, else a template. */
+/** Loads the files for the editor: those of the draft, or of the newest version, or a template. */
 import type { TextFile } from '../authoring/package-files.ts';
 import { readBody, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
@@ -7,7 +7,7 @@ export interface Package {
   readonly displayName: string;
   readonly slug: string;
   readonly files: readonly TextFile[];
-  /** Binary files, which a draft cannot have. */
+  /** Binary files. A draft cannot contain them. */
   readonly skippedFiles: readonly string[];
 }
 
@@ -37,7 +37,7 @@ const firstFiles = (name: string): TextFile[] => [
 name: ${JSON.stringify(name)}
 description: Says what the plugin does, in one line
 ---
-What it does, for those who read the catalog.
+A description for people who read the catalog.
 `,
   },
   {

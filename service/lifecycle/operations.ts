@@ -1,4 +1,4 @@
-/** Builds the operations server of a process: `/healthz`, `/readyz` and `/metrics`. Not for the public. */
+/** Builds the operations server of a process: `/healthz`, `/readyz` and `/metrics`. Operators only: do not expose it to the public. */
 import type { FastifyInstance } from 'fastify';
 import type { Pool } from 'pg';
 import type { Registry } from 'prom-client';
@@ -20,15 +20,15 @@ export interface OperationsDeps {
   readonly pool: Pool;
   readonly dataDir: DataDirSpace;
   readonly metrics: { readonly registry: Registry };
-  /** Whether the process drains: it finishes running work and must get no new work. */
+  /** Whether the process drains: it finishes running requests and must receive no new ones. */
   isStopping(): boolean;
   /** Fields that `/healthz` reports in addition to `status` and `version`. */
   readonly health?: object;
-  /** Checks in addition to those of database and DATA_DIR. */
+  /** Runs checks in addition to those of the database and DATA_DIR. */
   runChecks?(): Promise<Checks>;
 }
 
-/** Builds the server; the caller listens and closes. */
+/** Builds the server. The caller starts and closes it. */
 export function buildOperations(deps: OperationsDeps): FastifyInstance {
   const { pool, metrics, health } = deps;
   const checkDatabase = createDatabaseCheck(pool);
@@ -50,7 +50,7 @@ export function buildOperations(deps: OperationsDeps): FastifyInstance {
   return app;
 }
 
-/** Asks `/readyz` without a connection: the port may still lead to the process that this one replaces. */
+/** Reads `/readyz` without a connection, because the port may still lead to the process that this one replaces. */
 export async function readReadiness(operations: FastifyInstance): Promise<string | null> {
   const answer = await operations.inject('/readyz');
   return answer.statusCode === 200 ? null : (answer.json<{ reason?: string }>().reason ?? 'unknown');
