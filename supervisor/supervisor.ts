@@ -226,7 +226,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     runningCalls: new RunningCalls(),
     invoker: fleet,
     signIn,
-    door: { ownership, peers, server },
+    router: { ownership, peers, server },
     streams: openSessionStreams(listener, {}, pluginsCache),
     wake: (plugin) => fleet.wake(plugin),
     finishUpdate: (installationId) => waitForUpdate({ pool, listener }, installationId, UPDATE_WAIT_MS),

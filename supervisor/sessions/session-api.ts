@@ -8,7 +8,7 @@ import { DOCUMENTATION_GROUP, documentationRoutes } from '../../service/http/doc
 import { documentRoutes } from '../../service/http/openapi.ts';
 import { type AccountLimits, limitAccounts, limitAnonymous } from '../../service/http/rate-limits.ts';
 import { inspectorRoutes, isInspectorPath } from '../children/inspector/route.ts';
-import { serveOwnAccounts } from '../cluster/door.ts';
+import { serveOwnAccounts } from '../cluster/account-router.ts';
 import { mailRoutes } from '../host-tools/mail-routes.ts';
 import { reminderRoutes } from '../host-tools/reminder-routes.ts';
 import { sshHostRoutes } from '../host-tools/ssh-host-routes.ts';
@@ -142,7 +142,7 @@ async function accountScope(
   const scopes = { read: 'sessions:read', write: 'sessions:write' } as const;
   const { signIn } = services;
   serveAccounts(scope, { signIn, anonymousPerMinute, bodiesInFlight: BODIES_IN_FLIGHT, site, scopes });
-  serveOwnAccounts(scope, services.door);
+  serveOwnAccounts(scope, services.router);
   limitAccounts(scope, accountLimits);
   await scope.register(sessionRoutes(services));
   await scope.register(transcriptRoutes(services));

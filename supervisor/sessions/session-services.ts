@@ -15,7 +15,7 @@ import type { ChainDeps } from '../calls/chain-runner.ts';
 import type { PluginInvoker } from '../calls/plugin-call.ts';
 import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
 import type { Inspections } from '../children/inspector/inspections.ts';
-import type { Door } from '../cluster/door.ts';
+import type { AccountRouter } from '../cluster/account-router.ts';
 import type { SshAccess } from '../host/ssh/guarded-command.ts';
 import type { RecurrenceClock } from '../host-tools/recurrence-clock.ts';
 import type { HookCounts } from '../records/hook-counts.ts';
@@ -32,8 +32,8 @@ export interface SessionServices extends ChainDeps {
   readonly blobs: Blobs;
   readonly mediaQuota: MediaQuota;
   readonly signIn: SignIn;
-  /** Leads calls to the owner of their account. */
-  readonly door: Door;
+  /** Routes requests to the owner of their account. */
+  readonly router: AccountRouter;
   readonly sessions: SessionCache;
   readonly pluginsCache: AccountPluginsCache;
   readonly hookCounts: HookCounts;

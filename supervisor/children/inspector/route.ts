@@ -17,7 +17,7 @@ import { formatEvent, HEARTBEAT_TEXT } from '../../../service/http/event-text.ts
 import { groupRoutes } from '../../../service/http/route-schema.ts';
 import { eventStreamHeaders } from '../../../service/http/row-streams.ts';
 import { idParams } from '../../../service/http/schemas.ts';
-import type { Door } from '../../cluster/door.ts';
+import type { AccountRouter } from '../../cluster/account-router.ts';
 import type { InspectionEvent } from './inspection.ts';
 import { readSupervisorId } from './inspection-token.ts';
 import type { Inspections } from './inspections.ts';
@@ -31,14 +31,14 @@ const KEEP_ALIVE_MS = 15_000;
 
 interface InspectorServices {
   readonly inspections: Inspections;
-  readonly door: Door;
+  readonly router: AccountRouter;
 }
 
 /** Whether a request may upgrade to a WebSocket. The upgrade header of other requests is ignored. */
 export const isInspectorPath = ({ url }: IncomingMessage): boolean => SOCKET_PATH.test(url ?? '');
 
 /** Registers the route and, if the inspector is enabled, the WebSocket. */
-export function inspectorRoutes({ inspections, door }: InspectorServices): FastifyPluginAsyncZod {
+export function inspectorRoutes({ inspections, router }: InspectorServices): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Drafts');
     app.post(
@@ -71,25 +71,25 @@ export function inspectorRoutes({ inspections, door }: InspectorServices): Fasti
     );
     app.addHook('preClose', async () => inspections.close());
     if (!inspections.allowed) return;
-    app.addHook('preClose', async () => door.peers.closeSockets());
+    app.addHook('preClose', async () => router.peers.closeSockets());
     const { WebSocketServer } = await import('ws');
     const sockets = new WebSocketServer({ noServer: true, maxPayload: MESSAGE_MAX_BYTES, perMessageDeflate: false });
-    serveSockets(app.server, sockets, { inspections, door });
+    serveSockets(app.server, sockets, { inspections, router });
   };
 }
 
-function serveSockets(server: Server, sockets: WebSocketServer, { inspections, door }: InspectorServices): void {
+function serveSockets(server: Server, sockets: WebSocketServer, { inspections, router }: InspectorServices): void {
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     const token = SOCKET_PATH.exec(request.url ?? '')?.[1] ?? '';
     const inspection = inspections.find(token);
     socket.on('error', () => socket.destroy());
     if (inspection) sockets.handleUpgrade(request, socket, head, (client) => inspection.attach(client));
-    else serveElsewhere(door, readSupervisorId(token), request, socket, head);
+    else serveElsewhere(router, readSupervisorId(token), request, socket, head);
   });
 }
 
 function serveElsewhere(
-  { ownership, peers, server }: Door,
+  { ownership, peers, server }: AccountRouter,
   supervisorId: number | null,
   request: IncomingMessage,
   socket: Duplex,

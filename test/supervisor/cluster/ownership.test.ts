@@ -9,7 +9,7 @@ import { notifyShardsChanged } from '../../../db/postgres/notifications.ts';
 import { Problem } from '../../../sdk/contract/errors.ts';
 import { createServer } from '../../../service/http/application.ts';
 import type { Caller } from '../../../service/identity/caller.ts';
-import { serveOwnAccounts } from '../../../supervisor/cluster/door.ts';
+import { serveOwnAccounts } from '../../../supervisor/cluster/account-router.ts';
 import { OwnedJobs } from '../../../supervisor/cluster/owned-jobs.ts';
 import { MOVE_PAUSE_MS, Ownership } from '../../../supervisor/cluster/ownership.ts';
 import { PeerRequests } from '../../../supervisor/cluster/peer-requests.ts';

@@ -139,7 +139,7 @@ t.test('a call whose client has left is not sent, and ends without a word to ope
   t.teardown(() => app.close());
   const begun = Promise.withResolvers<void>();
   const refused = Promise.withResolvers<unknown>();
-  // Before the body is read, as the door does.
+  // Before the body is read, as the account router does.
   app.addHook('onRequest', async (request, reply) => {
     const closed = once(reply.raw, 'close');
     begun.resolve();

@@ -17,7 +17,7 @@ const GONE_DELAY_MS = 250;
 /** A request is retried for this time while its owner accepts no connection. Longer than the lease. Milliseconds. */
 const GONE_WAIT_MS = 15_000;
 
-export interface Door {
+export interface AccountRouter {
   readonly ownership: Ownership;
   readonly peers: PeerRequests;
   readonly server: Pick<PeerServer, 'countHops'>;
@@ -34,7 +34,7 @@ declare module 'fastify' {
  * Serves the requests of a scope for the accounts that this supervisor owns, and forwards the others before their bodies are
  * read. The scope must authenticate its requests.
  */
-export function serveOwnAccounts(scope: FastifyInstance, door: Door): void {
+export function serveOwnAccounts(scope: FastifyInstance, router: AccountRouter): void {
   scope.decorateRequest('ownedWork', null);
   scope.addHook('onRoute', (route) => {
     if (route.method === 'GET' || route.method === 'HEAD') return;
@@ -42,13 +42,13 @@ export function serveOwnAccounts(scope: FastifyInstance, door: Door): void {
   });
   scope.addHook('onRequest', async (request, reply) => {
     const { id } = requireCaller(request);
-    if (admit(door.ownership, id, request, reply)) return;
-    await serveElsewhere(door, id, request, reply);
+    if (admit(router.ownership, id, request, reply)) return;
+    await serveElsewhere(router, id, request, reply);
   });
   // While this process was paused, another supervisor may have taken over the account: its responses are newer.
   scope.addHook('onSend', async (request, reply, payload) => {
     const work = request.ownedWork;
-    if (work === null || door.ownership.isCurrent(work.fence)) return payload;
+    if (work === null || router.ownership.isCurrent(work.fence)) return payload;
     request.ownedWork = null;
     // Stops producing the response, which is not sent.
     if (payload instanceof Readable) payload.destroy();
@@ -75,7 +75,7 @@ function admit(ownership: Ownership, accountId: string, request: FastifyRequest,
 }
 
 async function serveElsewhere(
-  { ownership, peers, server }: Door,
+  { ownership, peers, server }: AccountRouter,
   accountId: string,
   request: FastifyRequest,
   reply: FastifyReply,
