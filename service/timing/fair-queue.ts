@@ -1,7 +1,7 @@
 /** Runs the work of many accounts in a fixed number of places, the accounts in turn. */
 import { mayTakePlace } from '../../db/jobs/account-share.ts';
 import { AmountsByKey } from './amounts-by-key.ts';
-import { TurnQueue } from './turn-queue.ts';
+import { RoundRobinQueue } from './round-robin-queue.ts';
 
 interface FairQueueOptions {
   /** How much runs at once. */
@@ -13,7 +13,7 @@ interface FairQueueOptions {
 export class FairQueue {
   readonly #options: FairQueueOptions;
   readonly #running = new AmountsByKey();
-  readonly #waiting = new TurnQueue<() => void>();
+  readonly #waiting = new RoundRobinQueue<() => void>();
 
   constructor(options: FairQueueOptions) {
     this.#options = options;

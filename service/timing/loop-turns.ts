@@ -3,14 +3,14 @@
  * everything else for as long as that took, so that together they use at most half of it. Requests begin a few at a time.
  */
 import { KIB } from '../../sdk/contract/limits.ts';
-import { TurnQueue } from './turn-queue.ts';
+import { RoundRobinQueue } from './round-robin-queue.ts';
 
 /** Of JSON. What is larger waits for a turn: up to this size, reading or writing it takes at most a millisecond or two. */
 export const COSTLY_BYTES = 16 * KIB;
 /** Requests that begin in one turn of the loop. Each takes about half a millisecond until it waits for something. */
 const BEGINS_PER_TURN = 8;
 
-const waiting = new TurnQueue<() => void>();
+const waiting = new RoundRobinQueue<() => void>();
 let isRunning = false;
 let startedAt = 0;
 
@@ -65,7 +65,7 @@ export class LoopSlices {
   }
 }
 
-const beginning = new TurnQueue<() => void>();
+const beginning = new RoundRobinQueue<() => void>();
 let begun = 0;
 let isCounting = false;
 

@@ -5,7 +5,7 @@
 import { availableParallelism } from 'node:os';
 import { mayTakePlace } from '../../db/jobs/account-share.ts';
 import { AmountsByKey } from '../../service/timing/amounts-by-key.ts';
-import { TurnQueue } from '../../service/timing/turn-queue.ts';
+import { RoundRobinQueue } from '../../service/timing/round-robin-queue.ts';
 import { NoRoomError } from './start-failure.ts';
 
 /** Starts of one account at once. A plugin whose code never finishes loading holds its start for seconds. */
@@ -55,7 +55,7 @@ export class StartQueue {
   readonly #places: Places;
   readonly #now: () => number;
   /** By account; the plugins that it requires have turns of their own. */
-  readonly #waiting = new TurnQueue<WaitingStart>();
+  readonly #waiting = new RoundRobinQueue<WaitingStart>();
   readonly #waitingOwners = new Set<StartOwner>();
   /** By account. */
   readonly #starting = new AmountsByKey();

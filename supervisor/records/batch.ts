@@ -6,7 +6,7 @@
 import { isRejectedRow } from '../../db/postgres/database-errors.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { AmountsByKey } from '../../service/timing/amounts-by-key.ts';
-import { TurnQueue } from '../../service/timing/turn-queue.ts';
+import { RoundRobinQueue } from '../../service/timing/round-robin-queue.ts';
 
 /** Maximum delay of a row. Milliseconds. */
 const FLUSH_AFTER_MS = 200;
@@ -45,7 +45,7 @@ interface BatchSettings<Row> {
 
 export class Batch<Row> {
   readonly #settings: BatchSettings<Row>;
-  readonly #rows = new TurnQueue<Row>();
+  readonly #rows = new RoundRobinQueue<Row>();
   /** Rows of the statement that is being written or has failed. */
   #batch: Row[] = [];
   /** Waiting bytes. */

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { mayTakePlace } from '../../db/jobs/account-share.ts';
 import { FairQueue } from '../../service/timing/fair-queue.ts';
-import { TurnQueue } from '../../service/timing/turn-queue.ts';
+import { RoundRobinQueue } from '../../service/timing/round-robin-queue.ts';
 
 t.test('an account gets two thirds of the places; others still find some', (t) => {
   const fill = (taken: number) => {
@@ -19,7 +19,7 @@ t.test('an account gets two thirds of the places; others still find some', (t) =
 });
 
 t.test('keys take turns, and the items of one key keep their order', (t) => {
-  const queue = new TurnQueue<number>();
+  const queue = new RoundRobinQueue<number>();
   for (let item = 0; item < 5; item += 1) queue.push('a', item);
   queue.push('b', 10);
   queue.push('c', 20);

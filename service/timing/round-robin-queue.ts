@@ -1,5 +1,5 @@
 /** A round-robin queue: each key, such as an account, is served one item at a time, however many items it has. */
-export class TurnQueue<Item> {
+export class RoundRobinQueue<Item> {
   /** By key, in the order in which the keys are served next. */
   readonly #items = new Map<string, { readonly list: Item[]; first: number }>();
   #size = 0;
