@@ -1,5 +1,5 @@
 /** Describes how a child ended. */
-import type { ExitInfo } from '../jail/boxed-process.ts';
+import type { ExitInfo } from '../jail/watched-process.ts';
 
 export interface ChildEnd {
   readonly code: number | null;

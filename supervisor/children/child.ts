@@ -10,10 +10,10 @@ import {
   type Target,
 } from '../../sdk/contract/protocol.ts';
 import type { TokenBucket } from '../../service/timing/token-bucket.ts';
-import type { ProcessorNeed } from '../jail/boxed-process.ts';
 import type { Jail, JailedProcess } from '../jail/jail.ts';
 import type { CpuClasses } from '../jail/limiter.ts';
 import type { Pipes } from '../jail/spawner.ts';
+import type { ProcessorNeed } from '../jail/watched-process.ts';
 import { type CallBounds, ChildCalls, type InvokeOptions, type Outcome } from './child-calls.ts';
 import { ChildConnection } from './child-connection.ts';
 import { type ChildEnd, describeEnd, describeViolation } from './child-end.ts';

@@ -6,8 +6,8 @@
  */
 
 import { availableParallelism } from 'node:os';
-import type { ProcessorNeed } from '../jail/boxed-process.ts';
 import type { CpuClasses } from '../jail/limiter.ts';
+import type { ProcessorNeed } from '../jail/watched-process.ts';
 
 /** Interval of updates, milliseconds. Nearly all calls end within one. */
 export const UPDATE_EVERY_MS = 20;

@@ -7,7 +7,6 @@ import { chmodSync, existsSync, mkdirSync, renameSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 import { limits, MIB } from '../../sdk/contract/limits.ts';
 import { findProgram } from '../../service/settings/search-path.ts';
-import { type BoxedProcess, watchProcess } from './boxed-process.ts';
 import { START_CACHED_PROGRAM } from './cached-program.ts';
 import { findLimiter, type Limiter } from './limiter.ts';
 import { mounts, NODE_INSIDE, sharedLibraries } from './mounts.ts';
@@ -16,6 +15,7 @@ import { watchResident } from './resident-watch.ts';
 import { seccompFilter } from './seccomp.ts';
 import { type Pipes, spawnApart } from './spawner.ts';
 import { jailMark, sweepStuckJails } from './stuck-jails.ts';
+import { type WatchedProcess, watchProcess } from './watched-process.ts';
 
 /** Which walls are up. All are, unless a test takes one down or the machine cannot build L3. */
 export interface Walls {
@@ -60,7 +60,7 @@ export interface Jail {
   spawn(): JailedProcess;
 }
 
-export interface JailedProcess extends BoxedProcess {
+export interface JailedProcess extends WatchedProcess {
   /** The streams of the process. Rejects if it ended before they arrived. */
   readonly pipes: Promise<Pipes>;
   /** Puts the process below its account's control group. Does nothing without control groups. Call it at most once. */
@@ -173,10 +173,10 @@ export function makeJail(options: JailOptions): Jail {
         inspectable,
       };
       const spawned = spawnApart(order, limiter);
-      const boxed = watchProcess(spawned, walls.os, group);
+      const watched = watchProcess(spawned, walls.os, group);
       // If it ended before it was confined, the inner bubblewrap may be stuck.
-      if (walls.os) void boxed.exited.then(() => boxed.pid === 0 && sweepStuckJails(directory));
-      return Object.assign(group ? boxed : watch.add(boxed), {
+      if (walls.os) void watched.exited.then(() => watched.pid === 0 && sweepStuckJails(directory));
+      return Object.assign(group ? watched : watch.add(watched), {
         pipes: spawned.pipes,
         assignAccount: (id: string) => group?.assignAccount({ id, residentBytes: accountBytes }),
       });

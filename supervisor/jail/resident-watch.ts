@@ -2,13 +2,13 @@
  * Limits resident memory without control groups: checks every child once a second and kills one that exceeds the limit.
  * RLIMIT_DATA limits what can be allocated; this limits what is in use.
  */
-import type { BoxedProcess } from './boxed-process.ts';
+import type { WatchedProcess } from './watched-process.ts';
 
 const CHECK_EVERY_MS = 1_000;
 
 export interface ResidentWatch {
   /** Watches a process until its end. @returns the process, whose `exited` reports `outOfMemory` if this killed it */
-  add(boxed: BoxedProcess): BoxedProcess;
+  add(watched: WatchedProcess): WatchedProcess;
 }
 
 /**
@@ -17,31 +17,31 @@ export interface ResidentWatch {
  * @param maxBytes limit of resident bytes, including shared pages
  */
 export function watchResident(maxBytes: number): ResidentWatch {
-  const followed = new Set<BoxedProcess>();
-  const over = new WeakSet<BoxedProcess>();
+  const followed = new Set<WatchedProcess>();
+  const over = new WeakSet<WatchedProcess>();
   let timer: NodeJS.Timeout | null = null;
   const killOversized = (): void => {
-    for (const boxed of followed) {
-      if (boxed.rss() <= maxBytes) continue;
-      over.add(boxed);
-      boxed.kill();
+    for (const watched of followed) {
+      if (watched.rss() <= maxBytes) continue;
+      over.add(watched);
+      watched.kill();
     }
   };
-  const remove = (boxed: BoxedProcess): void => {
-    followed.delete(boxed);
+  const remove = (watched: WatchedProcess): void => {
+    followed.delete(watched);
     if (followed.size > 0 || timer === null) return;
     clearInterval(timer);
     timer = null;
   };
   return {
-    add(boxed) {
-      followed.add(boxed);
+    add(watched) {
+      followed.add(watched);
       timer ??= setInterval(killOversized, CHECK_EVERY_MS).unref();
-      const exited = boxed.exited.then((end) => {
-        remove(boxed);
-        return over.has(boxed) ? { ...end, outOfMemory: true } : end;
+      const exited = watched.exited.then((end) => {
+        remove(watched);
+        return over.has(watched) ? { ...end, outOfMemory: true } : end;
       });
-      return Object.assign(boxed, { exited });
+      return Object.assign(watched, { exited });
     },
   };
 }

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import type { ExitInfo } from '../../../supervisor/jail/boxed-process.ts';
 import type { Jail } from '../../../supervisor/jail/jail.ts';
+import type { ExitInfo } from '../../../supervisor/jail/watched-process.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { testJail } from '../children/jailed-child.ts';
 
@@ -25,15 +25,15 @@ const skip = built.status !== 0 && `not run: the native probe needs gcc and a st
 
 /** Runs the program once, with a request. Returns its output and its end. */
 async function attempt(jail: Jail, request: string): Promise<{ said: string; end: ExitInfo }> {
-  const boxed = jail.spawn();
-  const { stdin, stdout, stderr } = await boxed.pipes;
+  const watched = jail.spawn();
+  const { stdin, stdout, stderr } = await watched.pipes;
   const output = text(stdout);
   stderr.resume();
-  await boxed.confined;
+  await watched.confined;
   // A program killed by its limits has closed its pipe.
   stdin.on('error', () => undefined);
   stdin.end(request);
-  const end = await boxed.exited;
+  const end = await watched.exited;
   return { said: await output, end };
 }
 

@@ -21,7 +21,7 @@ export interface ProcessorNeed {
   readonly waitedMs: number;
 }
 
-export interface BoxedProcess {
+export interface WatchedProcess {
   /** Resolves when the process inside has its limits. Do not send it plugin code earlier. */
   readonly confined: Promise<void>;
   /** Resolves when every process of the jail is gone. Never rejects. */
@@ -49,7 +49,7 @@ const REAP_WITHIN_MS = 500;
 const PAGE_BYTES = 4096;
 
 /** Watches a spawned process until its end. `isJailed`: the spawned process is a bubblewrap that runs the Node inside. */
-export function watchProcess(spawned: Spawned, isJailed: boolean, group: LimitedGroup | null): BoxedProcess {
+export function watchProcess(spawned: Spawned, isJailed: boolean, group: LimitedGroup | null): WatchedProcess {
   let inside = 0;
   let startedAt = '';
   let killed = false;
