@@ -13,7 +13,7 @@ import type { TokenBucket } from '../../service/timing/token-bucket.ts';
 import type { Jail, JailedProcess } from '../jail/jail.ts';
 import type { CpuClasses } from '../jail/limiter.ts';
 import type { Pipes } from '../jail/spawner.ts';
-import type { ProcessorNeed } from '../jail/watched-process.ts';
+import type { CpuDemand } from '../jail/watched-process.ts';
 import { type CallBounds, ChildCalls, type InvokeOptions, type Outcome } from './child-calls.ts';
 import { ChildConnection } from './child-connection.ts';
 import { type ChildEnd, describeEnd, describeViolation } from './child-end.ts';
@@ -258,8 +258,8 @@ export class Child {
   }
 
   /** CPU time used and waited for; zeros after the end. */
-  processorNeed(): ProcessorNeed {
-    return this.#jailed.processorNeed();
+  cpuDemand(): CpuDemand {
+    return this.#jailed.cpuDemand();
   }
 
   /** Limits the child together with the others of an account, where the machine can. Call it at most once. */
@@ -292,7 +292,7 @@ export class Child {
       onViolation: (reason: string) => this.#onViolation(reason),
     };
     const connection = new ChildConnection(stdout, stdin, handlers, bounds);
-    const process = { kill: (why: string) => this.kill(why), usedMs: () => this.processorNeed().hadMs };
+    const process = { kill: (why: string) => this.kill(why), usedMs: () => this.cpuDemand().hadMs };
     this.#pipes = { connection, calls: new ChildCalls(connection, process, bounds), inspector };
   }
 

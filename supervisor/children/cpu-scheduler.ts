@@ -7,7 +7,7 @@
 
 import { availableParallelism } from 'node:os';
 import type { CpuClasses } from '../jail/limiter.ts';
-import type { ProcessorNeed } from '../jail/watched-process.ts';
+import type { CpuDemand } from '../jail/watched-process.ts';
 
 /** Interval of updates, milliseconds. Nearly all calls end within one. */
 export const UPDATE_EVERY_MS = 20;
@@ -62,7 +62,7 @@ export interface ScheduledChild {
   readonly plugin: ScheduledPlugin;
   readonly child: {
     /** CPU time used and waited for since its start; zeros after its end. */
-    processorNeed(): ProcessorNeed;
+    cpuDemand(): CpuDemand;
     /** Called at every update. */
     setCpuClasses(classes: CpuClasses): void;
   };
@@ -75,7 +75,7 @@ interface Measurement {
   phase: 'idle' | 'measured' | 'resting';
   /** Time of the last sample. */
   at: number;
-  need: ProcessorNeed;
+  demand: CpuDemand;
   answered: number;
   /** Whether it was CPU-bound when it was last classified, and has answered no call since. */
   isBusy: boolean;
@@ -173,8 +173,8 @@ export class CpuScheduler {
   #getMeasurement(child: ScheduledChild, now: number): Measurement {
     const known = this.#measurements.get(child);
     if (known) return known;
-    const need = child.child.processorNeed();
-    const fresh: Measurement = { phase: 'idle', at: now, need, answered: child.answered ?? 0, isBusy: false };
+    const demand = child.child.cpuDemand();
+    const fresh: Measurement = { phase: 'idle', at: now, demand, answered: child.answered ?? 0, isBusy: false };
     this.#measurements.set(child, fresh);
     return fresh;
   }
@@ -193,7 +193,7 @@ export class CpuScheduler {
       return load === 'busy';
     }
     if (measurement.phase === 'idle' || now - measurement.at >= REST_MS) {
-      this.#record(child, measurement, child.child.processorNeed(), use, now);
+      this.#record(child, measurement, child.child.cpuDemand(), use, now);
       measurement.phase = 'measured';
     }
     return false;
@@ -201,10 +201,10 @@ export class CpuScheduler {
 
   /** Classifies the CPU time since the last sample. `undecided` keeps that sample, so that the next update sees a longer span. */
   #classifyLoad(child: ScheduledChild, measurement: Measurement, use: AccountUse, now: number): Load {
-    const { at, need: before } = measurement;
-    const need = child.child.processorNeed();
-    const hadMs = need.hadMs - before.hadMs;
-    const waitedMs = need.waitedMs - before.waitedMs;
+    const { at, demand: before } = measurement;
+    const demand = child.child.cpuDemand();
+    const hadMs = demand.hadMs - before.hadMs;
+    const waitedMs = demand.waitedMs - before.waitedMs;
     const spanMs = now - at;
     const isWaiting = hadMs < BUSY_SHARE * spanMs;
     const keepsBusy = hadMs >= BUSY_SHARE * (spanMs - waitedMs);
@@ -217,7 +217,7 @@ export class CpuScheduler {
         use.notLightUntil = now + NOT_LIGHT_MS;
       return 'undecided';
     }
-    this.#record(child, measurement, need, use, now);
+    this.#record(child, measurement, demand, use, now);
     measurement.isBusy = keepsBusy && !hadShortCalls;
     return measurement.isBusy ? 'busy' : 'normal';
   }
@@ -225,13 +225,13 @@ export class CpuScheduler {
   #record(
     { answered = 0 }: ScheduledChild,
     measurement: Measurement,
-    need: ProcessorNeed,
+    demand: CpuDemand,
     use: AccountUse,
     now: number,
   ): void {
     // After its end a child has used nothing.
-    this.#addUse(use, Math.max(0, need.hadMs - measurement.need.hadMs), now);
-    Object.assign(measurement, { at: now, need, answered });
+    this.#addUse(use, Math.max(0, demand.hadMs - measurement.demand.hadMs), now);
+    Object.assign(measurement, { at: now, demand, answered });
   }
 }
 

@@ -15,7 +15,7 @@ export interface ExitInfo extends Exit {
 }
 
 /** The CPU time that a process has used and waited for since its start. Milliseconds. */
-export interface ProcessorNeed {
+export interface CpuDemand {
   readonly hadMs: number;
   /** Time in which the main thread was ready to run but not scheduled. */
   readonly waitedMs: number;
@@ -37,7 +37,7 @@ export interface WatchedProcess {
   /** CPU time of all threads, in steps of 10 ms. After the end of the process, includes the CPU time of its jail. */
   processorMs(): number;
   /** The CPU time that the process used and its main thread, which runs the plugin, waited for. Zeros after its end. */
-  processorNeed(): ProcessorNeed;
+  cpuDemand(): CpuDemand;
   /** Sets the CPU classes of the process and its account, with control groups or, without them, the priority of its session. */
   setCpuClasses(classes: CpuClasses): void;
 }
@@ -102,7 +102,7 @@ export function watchProcess(spawned: Spawned, isJailed: boolean, group: Limited
     },
     rss: () => (isAlive() ? readResidentBytes(inside) : 0),
     processorMs: () => Math.max(totalMs, inside === 0 ? 0 : readProcessorMs(inside)),
-    processorNeed: () => (inside === 0 ? NO_NEED : readProcessorNeed(inside)),
+    cpuDemand: () => (inside === 0 ? NO_DEMAND : readCpuDemand(inside)),
     setCpuClasses: (classes) => (group ?? priority).setCpuClasses(classes),
   };
 }
@@ -131,10 +131,10 @@ function readStartTime(pid: number): string {
 const readProcessorMs = (pid: number): number => readProcessStat(pid)?.processorMs ?? 0;
 
 const NANOSECONDS_A_MS = 1e6;
-const NO_NEED: ProcessorNeed = { hadMs: 0, waitedMs: 0 };
+const NO_DEMAND: CpuDemand = { hadMs: 0, waitedMs: 0 };
 
 /** `hadMs` is the CPU time of all threads in steps of 10 ms, or that of the main thread, which is exact, if it is larger. */
-function readProcessorNeed(pid: number): ProcessorNeed {
+function readCpuDemand(pid: number): CpuDemand {
   const ofAllMs = readProcessorMs(pid);
   try {
     const [had = 0, waited = 0] = readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ').map(Number);

@@ -166,7 +166,7 @@ for (const limiter of findLimiter().kind === 'rlimit' ? [noGroups] : [findLimite
       for (const [index, child] of children.entries())
         child.setCpuClasses({ child: 'normal', account: index === 0 ? 'light' : 'reduced' });
     };
-    const read = () => children.map((child) => child.processorNeed().hadMs);
+    const read = () => children.map((child) => child.cpuDemand().hadMs);
     const spinFor = async (ms: number) => {
       const [before = 0] = read();
       while ((read()[0] ?? 0) < before + ms) {

@@ -24,7 +24,7 @@ function actor(installationId: string, accountId = installationId): Actor {
     ofAccount,
     plugin: { installationId, accountId },
     child: {
-      processorNeed: () => ({ hadMs: self.hadMs, waitedMs: self.waitedMs }),
+      cpuDemand: () => ({ hadMs: self.hadMs, waitedMs: self.waitedMs }),
       setCpuClasses: ({ child, account }) => {
         if (decisions.at(-1) !== (child === 'idle')) decisions.push(child === 'idle');
         if (ofAccount.at(-1) !== account) ofAccount.push(account);
@@ -35,22 +35,22 @@ function actor(installationId: string, accountId = installationId): Actor {
 }
 
 /** Shares of a processor, used and waited for. */
-type Need = readonly [one: Actor, had: number, waited: number];
+type Demand = readonly [one: Actor, had: number, waited: number];
 
 /** Updates the scheduler as time passes. */
 class Stage {
   readonly scheduler = new CpuScheduler(2);
   now = 0;
 
-  /** Advances the time by `ms`, in which each child needs its shares. */
-  pass(ms: number, ...needs: readonly Need[]): void {
+  /** Advances the time by `ms`, in which each child demands its shares. */
+  pass(ms: number, ...demands: readonly Demand[]): void {
     for (const until = this.now + ms; this.now < until; ) {
       this.now += UPDATE_EVERY_MS;
-      for (const [one, had, waited] of needs) {
+      for (const [one, had, waited] of demands) {
         one.hadMs += had * UPDATE_EVERY_MS;
         one.waitedMs += waited * UPDATE_EVERY_MS;
       }
-      const seen = needs.map(([one]) => one);
+      const seen = demands.map(([one]) => one);
       this.scheduler.update(seen, this.now);
     }
   }
@@ -105,7 +105,7 @@ t.test('what spins without a call steps back too, and so does its account', asyn
 t.test('a hundred calls whose callers have left step back', async (t) => {
   const left = Array.from({ length: 100 }, (_, index) => actor(`i-${index}`));
   const stage = new Stage();
-  const pass = (ms: number) => stage.pass(ms, ...left.map((one): Need => [one, 0.02, 0.98]));
+  const pass = (ms: number) => stage.pass(ms, ...left.map((one): Demand => [one, 0.02, 0.98]));
   for (const one of left) one.running = 1;
   pass(600);
   t.strictSame(
@@ -133,7 +133,7 @@ t.test('its successor starts behind, and everybody is forgiven in the end', asyn
 t.test('busy children that share a processor are detected by their waiting time', async (t) => {
   const crowd = ['a', 'b', 'c', 'd'].map((id) => actor(id));
   for (const one of crowd) one.running = 1;
-  new Stage().pass(200, ...crowd.map((one): Need => [one, 0.25, 0.75]));
+  new Stage().pass(200, ...crowd.map((one): Demand => [one, 0.25, 0.75]));
   for (const one of crowd) t.same(one.decisions, [false, true]);
 });
 
@@ -242,12 +242,12 @@ t.test('an account is light while its children use less than a tenth of the mach
   const stage = new Stage();
   for (let turn = 0; turn < 100; turn += 1) {
     for (const one of [...many, few]) one.running = turn % 2;
-    stage.pass(UPDATE_EVERY_MS, ...many.map((one): Need => [one, 0.05, 0]), [few, 0.05, 0]);
+    stage.pass(UPDATE_EVERY_MS, ...many.map((one): Demand => [one, 0.05, 0]), [few, 0.05, 0]);
   }
   t.same(many[0]?.ofAccount, ['light', 'normal'], 'however short its calls are');
   t.same(many[0]?.decisions, [false]);
   t.same(few.ofAccount, ['light']);
-  stage.pass(10_000, [few, 0, 0], ...many.map((one): Need => [one, 0, 0]));
+  stage.pass(10_000, [few, 0, 0], ...many.map((one): Demand => [one, 0, 0]));
   t.same(many[0]?.ofAccount, ['light', 'normal', 'light']);
 });
 
