@@ -7,7 +7,7 @@ import { PageHeader } from '../shell/page-header.tsx';
 import { PageLink } from '../shell/page-link.tsx';
 import { Section } from '../shell/section.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
-import { type Package, readPackage } from './edited-files.ts';
+import { type EditablePackage, readEditablePackage } from './editable-package.ts';
 import { FilesEditor } from './files-editor.tsx';
 import { TryPanel } from './try-panel.tsx';
 
@@ -15,7 +15,7 @@ export function EditorPage() {
   const { id } = useParams({ from: '/plugins/$id/edit' });
   const found = useQuery({
     queryKey: ['editor', id],
-    queryFn: () => readPackage(id),
+    queryFn: () => readEditablePackage(id),
     // Refetching would replace unsaved text. `gcTime: 0` loads the stored files on the next visit.
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 0,
@@ -42,7 +42,7 @@ export function EditorPage() {
   );
 }
 
-function Head({ id, of: { displayName, skippedFiles } }: { readonly id: string; readonly of: Package }) {
+function Head({ id, of: { displayName, skippedFiles } }: { readonly id: string; readonly of: EditablePackage }) {
   return (
     <>
       <PageHeader

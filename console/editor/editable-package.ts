@@ -1,9 +1,9 @@
-/** Loads the files for the editor: those of the draft, or of the newest version, or a template. */
+/** Loads a package for the editor: the files of the draft, or of the newest version, or a template. */
 import type { TextFile } from '../authoring/package-files.ts';
 import { readBody, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
 
-export interface Package {
+export interface EditablePackage {
   readonly displayName: string;
   readonly slug: string;
   readonly files: readonly TextFile[];
@@ -11,7 +11,7 @@ export interface Package {
   readonly skippedFiles: readonly string[];
 }
 
-export async function readPackage(id: string): Promise<Package> {
+export async function readEditablePackage(id: string): Promise<EditablePackage> {
   const plugin = await readBody(
     rest.GET('/plugins/{id}', { params: { path: { id }, query: { includeFiles: 'true' } } }),
   );
