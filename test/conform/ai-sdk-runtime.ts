@@ -9,7 +9,7 @@ import {
   model as modelSettings,
   readOptions,
   SYSTEM,
-} from './runtime-door.ts';
+} from './runtime-protocol.ts';
 
 const STEPS_MAX = 5;
 

@@ -10,7 +10,7 @@ import {
   model as modelSettings,
   readOptions,
   SYSTEM,
-} from './runtime-door.ts';
+} from './runtime-protocol.ts';
 
 async function answer(exchange: Exchange): Promise<void> {
   const { session, signal, show } = exchange;

@@ -3,7 +3,7 @@
  * `streamed` makes it stream.
  */
 import type { Prompt, Turn, TurnOutput } from '../../sdk/session/session.ts';
-import { answerMessages, type Exchange, isStreamed, model, readOptions, SYSTEM } from './runtime-door.ts';
+import { answerMessages, type Exchange, isStreamed, model, readOptions, SYSTEM } from './runtime-protocol.ts';
 
 const has = (fault: string): boolean => process.argv.includes(fault);
 const ROUNDS_MAX = 8;
