@@ -63,7 +63,7 @@ const dropsHook = ({ grantedCapabilities }: Installation, { capabilities }: Vers
 
 /**
  * Ends the update under way of an installation that becomes required, if the version drops a hook: it waits for consent. A
- * rollback does not wait, because the version before lacks what is required now.
+ * rollback does not wait, because the previous version lacks what is required now.
  *
  * @param installation its row is locked by the transaction
  */

@@ -90,7 +90,7 @@ const rollback = z
     versionId: z.string(),
     semVer: z.string().nullable().describe('Null: a draft.'),
     cause: z.enum(['crashed', 'memory', 'killed', 'not_started']).describe('`killed`: it did not answer in time.'),
-    count: z.int().describe('Installations that returned to the version before.'),
+    count: z.int().describe('Installations that returned to the previous version.'),
     lastAt: timestamp,
   })
   .meta({ id: 'VersionRollback', description: 'A version that crash-looped in its first ten minutes.' });

@@ -425,7 +425,7 @@ export const hooks: Chapter = {
         [{ outcome: 'skipped_unavailable', reason: 'earlier links used up the chain’s time' }],
         'the last link',
       );
-      // No upper bound: the time in which a busy service stands still does not count.
+      // No upper bound: the time in which a busy service is blocked does not count.
       ensure(seconds > 14, `four links took ${seconds} s`);
     }),
     lateRow('Time spent in host.llm does not count against a link’s budget.', async (run) => {

@@ -15,7 +15,7 @@ export interface UserMessage {
   readonly text: string;
   readonly trigger: 'user' | 'channel' | 'schedule';
 }
-/** `died`: the process ended before. */
+/** `died`: the process ended before the turn did. */
 type EndKind = 'done' | 'failed' | 'died';
 export interface End {
   readonly kind: EndKind;

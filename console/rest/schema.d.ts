@@ -1427,7 +1427,7 @@ export interface components {
              * @enum {string}
              */
             cause: "crashed" | "memory" | "killed" | "not_started";
-            /** @description Installations that returned to the version before. */
+            /** @description Installations that returned to the previous version. */
             count: number;
             /** Format: date-time */
             lastAt: string;

@@ -72,7 +72,7 @@ export const hasOperator = async (db: Queryable): Promise<boolean> =>
  * Moves accounts from the built-in issuer to another one, with the same subject. An account that a token of the other issuer has
  * created already changes places with the moved one: it gets the built-in issuer.
  *
- * @param names null: all but operators'
+ * @param names null: all accounts except those of operators
  * @returns the names of the moved accounts
  */
 export function moveAccounts(pool: Pool, issuer: string, names: readonly string[] | null): Promise<string[]> {

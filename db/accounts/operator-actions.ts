@@ -8,7 +8,7 @@ interface NewAction {
   readonly action: string;
   readonly subject: string;
   readonly reason?: string | null;
-  /** The operator's account, over REST; null: the user of this process. */
+  /** The operator's account, for an action through the REST interface. Null: the user of this process. */
   readonly by?: string | null;
 }
 interface OperatorAction {

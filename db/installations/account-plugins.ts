@@ -48,7 +48,7 @@ export interface InstalledPlugin {
   readonly texts: Readonly<Record<string, string>>;
   /** Of the record of what the version offers: its commands and skills. */
   readonly discovered: unknown;
-  /** Until then a crash loop returns to the version before. Null: it never does. */
+  /** Until then a crash loop returns the installation to the previous version. Null: a crash loop never does. */
   readonly rollbackUntil: string | null;
   /** Changes with the installation; supervisors then retry a failed one. */
   readonly updatedAt: string;

@@ -87,7 +87,7 @@ export const describeFailedUpdate = ({ semVer, reason, rolledBack }: FailedUpdat
   `${semVer ?? 'The draft'} ${rolledBack ? 'was rolled back' : 'did not start'}: ${endSentence(reason)}`;
 
 const FAILED_NEXT =
-  'Read its log, mend the cause, and restart it. Ten minutes after its last end, the next call tries it once more.';
+  'Read its log, fix the cause, and restart it. Ten minutes after its last exit, the next call tries it once more.';
 
 /** The most important notice: a block by the operator, the stored reason, an update that failed or waits, then a yank. */
 export function pickNotice({

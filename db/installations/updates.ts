@@ -142,7 +142,7 @@ async function recordUpdated(
 
 /**
  * Records that the version of an update did not start. After a failed rollback the current version goes on as before, and its
- * next end begins another one: on a busy machine the version before may have been too slow.
+ * next end begins another one: on a busy machine the previous version may have been too slow.
  *
  * @returns whether the update still counted
  */
@@ -161,13 +161,13 @@ export async function failUpdate(pool: WritingPool, update: UpdateKey, reason: s
   });
 }
 
-/** Whether the version before lacks a hook of the current one. `$4` lists the hooks. */
+/** Whether the previous version lacks a hook of the current one. `$4` lists the hooks. */
 const DROPS_HOOK_SQL = `EXISTS (
   SELECT 1 FROM unnest(granted_capabilities) AS g(capability) WHERE g.capability = ANY ($4) AND g.capability <> ALL (
     coalesce(previous_grants, (SELECT v.capabilities FROM versions v WHERE v.id = previous_version_id))))`;
 
 /**
- * Begins the return to the version before, if the current one became current lately and nothing else is under way. Counts
+ * Begins the return to the previous version, if the current one became current lately and nothing else is under way. Counts
  * it for the author. A required plugin is not returned to a version without one of its hooks, and keeps the version that crashes,
  * which stops its operations: a user who can make the plugin crash must not switch its hooks off.
  *
@@ -202,7 +202,7 @@ export async function beginRollback(
   });
 }
 
-/** A kind of crash loop that returned installations of a version to the version before. */
+/** A kind of crash loop that returned installations of a version to the previous version. */
 export interface VersionRollback {
   readonly versionId: string;
   /** Null: a draft. */

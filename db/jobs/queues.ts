@@ -44,7 +44,7 @@ const defaults = { policy: 'standard', retryLimit: 20, retryDelay: 1, retryBacko
 export const queues = {
   introspect: {
     doc: 'Runs a freshly built bundle in a one-shot jailed child and records what it registers.',
-    // Without the account: from an API of the release before, or recovered.
+    // Absent: the sender is an API of the previous release, or the job was recovered.
     payload: z.object({ introspectionId: id, accountId: id.optional(), hasFetch: z.boolean().optional() }),
     // Code that never ends takes its 5 s of a processor, so an author's publishes wait for each other.
     perGroup: 2,

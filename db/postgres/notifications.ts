@@ -117,7 +117,7 @@ export const notifyNewDeliveriesSql = notifySql(
 );
 export interface DeliveryNotice {
   readonly channelId: string;
-  /** Empty: from an API of the release before. */
+  /** Empty: the sender is an API of the previous release. */
   readonly accountId: string;
   /** The queue of new deliveries; null: any queue of the channel may have changed. */
   readonly queue: { readonly installationId: string; readonly direction: 'in' | 'out' } | null;

@@ -23,7 +23,7 @@ interface FleetRow {
 /**
  * Lists children by memory use, highest first.
  *
- * @param state null: all but the stopped ones, and those whose last update failed
+ * @param state null: all children except stopped ones, and those whose last update failed
  */
 export async function listFleet(pool: Pool, state: string | null, limit: number): Promise<FleetRow[]> {
   const rows = await listRows<Omit<FleetRow, 'failedUpdate'> & { readonly failedUpdate: FailedUpdate | null }>(

@@ -23,7 +23,7 @@ export const fleet: OperatorCommand = {
     state: {
       type: 'string',
       value: 'state',
-      doc: 'starting, running, draining, backoff, failed or stopped; by default all but stopped, and failed updates',
+      doc: 'starting, running, draining, backoff, failed or stopped; by default all except stopped, and failed updates',
     },
     limit,
   },

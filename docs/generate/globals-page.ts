@@ -51,7 +51,7 @@ export function globalsPage(): string {
     '- Clocks have the resolution of `Date.now()`: one millisecond, in `Temporal.Now` too.',
     '- `RegExp` keeps no last match: `RegExp.$1` and its like do not exist.',
     '- `Error.stackTraceLimit` and `Error.prepareStackTrace` may be assigned and change nothing.',
-    '- TypeScript declares `Temporal` from version 6 on: add `esnext.temporal` to `lib`. The console’s editor takes the name, without',
+    '- TypeScript declares `Temporal` from version 6 on: add `esnext.temporal` to `lib`. The console’s editor accepts the name, without',
     '  its types. `bulkhead check` and publishing check names, not types.',
     '',
     '## What is absent',

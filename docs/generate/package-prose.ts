@@ -134,7 +134,7 @@ less, the other grants are removed. The user can pin a version instead, and then
 
   delisting: `## Listing and delisting
 
-A plugin is private until its owner lists it, which takes a published version. Delisting it (\`DELETE /plugins/{id}/listing\`, with a message) takes it out of the
+A plugin is private until its owner lists it, which requires a published version. Delisting it (\`DELETE /plugins/{id}/listing\`, with a message) takes it out of the
 catalog: other users cannot find or install it any more. Installations keep working, keep getting new versions and show the message. The
 owner keeps it among their plugins and can list it again, which removes the message.
 

@@ -8,7 +8,7 @@ import type { SessionServices } from '../../supervisor/sessions/session-services
 const REFERENCE = '#/components/schemas/';
 const TYPES_MAX = 8;
 
-/** No route is called, so no service is used but these. */
+/** The only services that building the routes uses, because no route is called. */
 const services = {
   inspections: { allowed: false, close: () => undefined },
   streams: { close: () => undefined },

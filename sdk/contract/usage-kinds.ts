@@ -21,7 +21,7 @@ export const usageKinds = {
   deliveries: {
     holds:
       'Webhook requests with their bodies, replies and events. Near the quota, the oldest finished ones are removed.',
-    free: 'Mend or resume the plugins whose deliveries wait, disconnect their channels, or uninstall them.',
+    free: 'Fix or resume the plugins whose deliveries wait, disconnect their channels, or uninstall them.',
   },
   media: {
     holds: 'Files that plugins stored with host.media, and files of sessions.',

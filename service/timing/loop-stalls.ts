@@ -1,4 +1,4 @@
-/** Measures how long the event loop stood still, so that no time budget charges that to the plugin that was called. */
+/** Measures how long the event loop was blocked, so that this time does not count towards the time budget of a call. */
 
 const TICK_MS = 20;
 /** Timers of an idle loop are up to this late. */
@@ -8,7 +8,7 @@ let ticker: NodeJS.Timeout | undefined;
 let tickedAt = 0;
 let stalledBeforeTick = 0;
 
-/** Milliseconds that the loop stood still since the first call; includes a stall that has not ended yet. */
+/** Milliseconds that the loop was blocked since the first call, including a stall that has not ended yet. */
 export function stalledMs(): number {
   if (ticker === undefined) {
     tickedAt = performance.now();
@@ -17,7 +17,7 @@ export function stalledMs(): number {
   return stalledBeforeTick + measureDelay();
 }
 
-/** Milliseconds of a monotonic clock that stands still while the event loop does. */
+/** Milliseconds of a monotonic clock that is paused while the event loop is blocked. */
 export const unstalledNow = (): number => performance.now() - stalledMs();
 
 function tick(): void {

@@ -30,7 +30,7 @@ export interface ChainDeps {
 
 /** Both in milliseconds. */
 interface Clock {
-  /** Stands still while the event loop does. */
+  /** Is paused while the event loop is blocked. */
   budgetNow(): number;
   /** Since the epoch. */
   now(): number;

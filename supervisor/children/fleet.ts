@@ -416,7 +416,7 @@ export class Fleet implements PluginInvoker {
     const update = { installationId, versionId };
     const writes = this.#options.ownership.pool(plugin.accountId);
     if (await beginRollback(writes, this.#options.queues, update, { reason: text, cause }))
-      this.#options.logs.system(plugin, 'error', `${plugin.semVer} returns to the version before: ${text}`);
+      this.#options.logs.system(plugin, 'error', `${plugin.semVer} returns to the previous version: ${text}`);
   }
 
   #scheduleSave(runner: InstallationRunner): void {

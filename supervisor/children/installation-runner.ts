@@ -655,7 +655,7 @@ export class InstallationRunner {
     this.#deps.onChange(this);
   }
 
-  /** A version that became current lately returns to the one before. */
+  /** A version that became current recently returns to the previous one. */
   #reportCrashLoop(reason: string, cause: RollbackCause): void {
     const { rollbackUntil, versionId } = this.plugin;
     const now = this.#deps.now();

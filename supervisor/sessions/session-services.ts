@@ -23,7 +23,7 @@ import type { RunningCalls } from './running-calls.ts';
 import type { SessionCache } from './session-cache.ts';
 import type { UntouchedTurns } from './untouched-turns.ts';
 
-/** The body of a hook or tool call: a stranger's plugin gets it, and every other call of the process waits meanwhile. Bytes. */
+/** Maximum size of the body of a hook or tool call. Untrusted plugins get it, and every other call of the process waits meanwhile. Bytes. */
 export const CALL_BODY_MAX_BYTES = MIB;
 
 export interface SessionServices extends ChainDeps {

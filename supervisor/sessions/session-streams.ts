@@ -25,7 +25,7 @@ export function openSessionStreams(
   );
 }
 
-/** Begins with an event `open`: where the reader is, and whether it may have missed something before. */
+/** Begins with an event `open`: the reader's position, and whether the reader may have missed events before it. */
 export function addOpenEvent(tail: SessionTail): RowTail {
   let isOpen = false;
   return {

@@ -177,7 +177,7 @@ const toSummaryMessage = ({ upTo, text, at }: SummaryRow): JudgedMessage => ({
   data: { kind: 'summary' },
 });
 
-/** Has a plugin summarize all but the last messages, together with the summary before. */
+/** Has a plugin summarize the previous summary and all messages except the last ones. */
 async function compact(
   services: SessionServices,
   session: Session,

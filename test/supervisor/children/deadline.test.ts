@@ -1,4 +1,4 @@
-/** Budgets: they end on time and stand still while paused. */
+/** Budgets: they end on time and do not run while paused. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MessageChannel } from 'node:worker_threads';
 import t from 'tap';
@@ -28,7 +28,7 @@ function blockLoop(ms: number): void {
   for (const until = performance.now() + ms; performance.now() < until; );
 }
 
-t.test('a budget stands still while the event loop does', async (t) => {
+t.test('a budget is paused while the event loop is blocked', async (t) => {
   const alive = setInterval(() => undefined, 10);
   await sleep(50);
   const expired = expire(100);
@@ -36,7 +36,7 @@ t.test('a budget stands still while the event loop does', async (t) => {
   blockLoop(500);
   const ms = await expired;
   clearInterval(alive);
-  t.ok(ms >= 570, `100 ms of budget ended after ${ms.toFixed(0)} ms, of which the loop stood still for 500`);
+  t.ok(ms >= 570, `100 ms of budget ended after ${ms.toFixed(0)} ms, of which the loop was blocked for 500`);
 });
 
 t.test('what has arrived by the deadline counts, before the deadline does', async (t) => {

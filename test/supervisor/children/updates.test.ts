@@ -237,7 +237,7 @@ t.test('a version that crash-loops soon after its update is rolled back, and its
   t.equal((await call()).context.systemPrompt, 'a 1.0.0');
   const lines = await listLines(fixture, made);
   t.ok(
-    lines.some((line) => /^2\.0\.0 returns to the version before: it ended 3 times/.test(line)),
+    lines.some((line) => /^2\.0\.0 returns to the previous version: it ended 3 times/.test(line)),
     lines.join('\n'),
   );
   const { rollbacks } = (await user.get(`/plugins/${made.pluginId}`)).body;
