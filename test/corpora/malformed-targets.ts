@@ -74,8 +74,8 @@ const REASONS: Readonly<Record<string, string>> = {
   'a method without a route': 'A webhook address accepts every method except CONNECT.',
   'a path with an invalid escape': 'No channel has this address: it is compared as it is, and decodes to nothing.',
   'a path in invalid UTF-8': 'The same.',
-  'a body without a type': 'Operations take no POST. A webhook address takes bytes of every type.',
-  'a malformed type': 'A webhook address takes bytes of every type.',
+  'a body without a type': 'Operations ports accept no POST. A webhook address accepts bytes of every type.',
+  'a malformed type': 'A webhook address accepts bytes of every type.',
 };
 /** @returns null: there is no reason */
 export const explainStatus = (name: string): string | null => REASONS[name] ?? null;

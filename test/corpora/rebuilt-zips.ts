@@ -71,13 +71,13 @@ function listGo(): ZipCase[] {
         localExtra: wide(0, 0),
       }),
     }),
-    ...casesOf('Go: descriptors that lie', {
+    ...casesOf('Go: false descriptors', {
       'about the checksum': withAsset({ descriptor: true, descriptorCrc: 1 }),
       'about the checksum, without a signature': withAsset({ descriptor: 'bare', descriptorCrc: 1 }),
       'about the checksum, as the directory does': withAsset({ descriptor: true, crc: 1 }),
       'by being absent': withAsset({ flags: 8 }),
     }),
-    ...casesOf('Go: a checksum that lies', {
+    ...casesOf('Go: a false checksum', {
       'in both headers': withAsset({ crc: 1 }),
       'of zero': withAsset({ crc: 0 }),
       'of a stored entry': withAsset({ ...stored, crc: 1 }),
@@ -104,7 +104,7 @@ function listGo(): ZipCase[] {
       'of every entry, in UTF-8': every({ comment: 'größer', flags: UTF8 }),
       'that are empty': craftZip(entries, { comment: '' }),
     }),
-    ...casesOf('Go: comments that lie', {
+    ...casesOf('Go: false comments', {
       'by being cut': withValues(plain, { 'end: comment length': 5 }),
       'by being longer': craftZip(entries, { comment: 'abc' }).subarray(0, -1),
       'by the signature of the end': craftZip(entries, { comment: 'PK\x05\x06' }),
@@ -209,7 +209,7 @@ function listWide(): ZipCase[] {
       ),
       'with a comment of the zip': Buffer.concat([whole.subarray(0, -2), Buffer.from([2, 0]), Buffer.from('ok')]),
     }),
-    ...casesOf('Go: 64-bit records that lie', {
+    ...casesOf('Go: false 64-bit records', {
       'one size alone': withAsset({ wideSizes: true, ...bothExtras(wide(size)) }),
       'the sizes in the other order': withAsset({ wideSizes: true, ...bothExtras(wide(packedSize, size)) }),
       'a longer record': longer,

@@ -45,5 +45,5 @@ t.test('the table of agreement is current', async (t) => {
 function tell(answers: readonly boolean[]): string {
   const count = answers.filter(Boolean).length;
   if (count === 0) return 'refuses';
-  return count === answers.length ? 'takes' : `takes ${count}`;
+  return count === answers.length ? 'accepts' : `accepts ${count}`;
 }

@@ -63,7 +63,7 @@ function listRestFields({ ann, installationId }: Deployment, spareId: string, sp
     channel('name', [long, empty]),
     channel('agentId', [long, empty]),
     channel('agentName', [long]),
-    publish('semVer', (text) => ({ semVer: text, files: [] }), 'all but versions', /./),
+    publish('semVer', (text) => ({ semVer: text, files: [] }), 'all except versions', /./),
     publish(
       'files[].path',
       (text) => ({ semVer: '9.9.9', files: [{ path: text, contentText: '' }] }),

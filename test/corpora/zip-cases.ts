@@ -1,4 +1,4 @@
-/** Zips of our own making for every rule of a package: fields that lie, names, structures, kinds and sizes. */
+/** Zips of our own making for every rule of a package: false fields, names, structures, kinds and sizes. */
 import { crc32, deflateRawSync } from 'node:zlib';
 import { INDEX, MINIMAL } from '../api/package/packages.ts';
 import { type CraftedEntry, craftZip, craftZip64, type ZipLayout } from '../api/package/zip-crafting.ts';
@@ -186,26 +186,26 @@ function listExtras(): ZipCase[] {
       withAsset({ wideSizes: true, extra: wide(size, packed), localExtra: wide(size, packed) }),
     ),
     one('64-bit sizes', 'spare, in the local header', withAsset({ localExtra: wide(size, packed) })),
-    one('64-bit sizes that lie', 'spare, in the directory', withAsset({ extra: wide(size, packed) })),
+    one('false 64-bit sizes', 'spare, in the directory', withAsset({ extra: wide(size, packed) })),
     one(
-      '64-bit sizes that lie',
+      'false 64-bit sizes',
       'other sizes',
       withAsset({ wideSizes: true, extra: wide(size + 1, packed), localExtra: wide(size + 1, packed) }),
     ),
     one(
-      '64-bit sizes that lie',
+      'false 64-bit sizes',
       'the local header’s differ',
       withAsset({ wideSizes: true, extra: wide(size, packed), localExtra: wide(size, packed + 1) }),
     ),
-    one('64-bit sizes that lie', 'none', withAsset({ wideSizes: true })),
+    one('false 64-bit sizes', 'none', withAsset({ wideSizes: true })),
     one(
-      '64-bit sizes that lie',
+      'false 64-bit sizes',
       'too many',
       withAsset({ wideSizes: true, extra: wide(size, packed, 0, 0), localExtra: wide(size, packed) }),
     ),
-    one('64-bit sizes that lie', 'twice', both(Buffer.concat([wide(), wide()]))),
+    one('false 64-bit sizes', 'twice', both(Buffer.concat([wide(), wide()]))),
     one(
-      '64-bit sizes that lie',
+      'false 64-bit sizes',
       'beyond 2^53',
       withAsset({ wideSizes: true, extra: wide(2 ** 60, packed), localExtra: wide(2 ** 60, packed) }),
     ),

@@ -1,4 +1,4 @@
-/** The fields of every record of a zip, so that each can be made to lie. */
+/** The fields of every record of a zip, so that each can be given a false value. */
 
 interface Layout {
   readonly [field: string]: number;
