@@ -284,7 +284,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('button', { name: 'Close' }).click();
   });
 
-  await t.test('make a plugin, publish its folder, mend what is wrong, list and delist it', async (t) => {
+  await t.test('make a plugin, publish its folder, fix what is wrong, list and delist it', async (t) => {
     const folder = join(await temporaryFolder(t), 'night-desk');
     await mkdir(folder);
     const write = (index: string) =>
@@ -326,7 +326,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('button', { name: 'Delete' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
     await page.getByText('Not done').waitFor();
-    // What was refused can be read and mended: the dialog stays.
+    // After a refusal the dialog stays open, so that the input can be read and fixed.
     await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
   });
 
@@ -345,7 +345,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
   await context.close();
 });
 
-t.test('a plugin is written, mended and tried without leaving the page', async (t) => {
+t.test('a plugin is written, fixed and tried without leaving the page', async (t) => {
   const { body: plugin } = await service.call('POST', '/api/plugins', { slug: 'greeter', displayName: 'Greeter' });
   const { page, complaints } = await openConsole(browser, `${service.url}/#token=${service.token}`);
   // By its address: a click while the console still opens could be lost.

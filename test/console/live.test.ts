@@ -1,4 +1,4 @@
-/** The first load and a long log are light; what happens elsewhere appears; what strangers write does nothing. */
+/** The first load and a long log are light; what happens elsewhere appears; untrusted texts do nothing. */
 import type { Page } from 'playwright-core';
 import t from 'tap';
 import { eventually, type ServiceFixture, startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
@@ -19,7 +19,7 @@ const ROWS_MAX = 120;
 const JUMP_MAX_MS = amount({ quick: 10_000, soak: 2_000 });
 const FRAMES = amount({ quick: 30, soak: 150 });
 
-t.test('pages are light, what happens elsewhere appears, and what strangers write does nothing', async (t) => {
+t.test('pages are light, what happens elsewhere appears, and untrusted texts do nothing', async (t) => {
   // A delivery that failed waits until it is tried on its page.
   const service = await startServiceOnTestDatabase(t, { DELIVERY_WAITS: '600,600' });
   const plugin = await publishFrontDesk(service, 'host.storage, host.agents');
@@ -230,7 +230,7 @@ t.test('pages are light, what happens elsewhere appears, and what strangers writ
     await orderIs(service, ['front-desk', 'back-desk']);
   });
 
-  await t.test('what operators see, strangers’ names among it', async (t) => {
+  await t.test('the pages of operators, with untrusted names', async (t) => {
     const quiet = await service.asUser('ben');
     await page.getByRole('link', { name: 'Operation' }).click();
     await page.getByRole('table', { name: 'Plugin processes' }).getByText('back-desk').waitFor();

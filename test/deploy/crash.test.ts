@@ -19,7 +19,7 @@ t.setTimeout(300_000);
 type Check = Pick<typeof t, 'equal' | 'match' | 'same'>;
 
 interface Victim {
-  /** The processes that are gone after the blow, found by what stands in their command line. */
+  /** The processes that are gone after the kill, found by their command lines. */
   pid(service: ServiceFixture): Promise<number>;
   /** What `npm start` prints when it is healed. */
   readonly healed: RegExp;

@@ -141,7 +141,7 @@ const BUILD_DOCS = (text: string) => `
   writeFileSync(new URL('./dist/index.html', import.meta.url), ${JSON.stringify(text)});
 `;
 
-/** Turns the copy into the release of that number: its code fails on the tables of the releases before. */
+/** Turns the copy into the release of that number: its code fails on the tables of earlier releases. */
 export async function release(copy: ReleaseCopy, number: number): Promise<void> {
   for (let each = 1; each <= number; each += 1) {
     const columns = QUERIES.map(

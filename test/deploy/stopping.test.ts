@@ -90,7 +90,7 @@ t.test('a stop in the middle of everything', async (t) => {
     status: 200,
     body: { action: 'continue', context: { message: { text: 'Two loaves, taken' } } },
   });
-  // It came in before the signal, or found the door closed; it is not left half-way.
+  // It arrived before the signal, or was refused a connection; it is not left half-way.
   const uploaded = await upload;
   t.ok(uploaded === null || uploaded.status === 201, `publish: ${uploaded?.status}`);
   t.match(await service.exited, {

@@ -32,10 +32,10 @@ const CREW = fileURLToPath(new URL('../../examples/crew/crew.ts', import.meta.ur
 const ORDERS = amount({ quick: 1, soak: 20 });
 /** An order takes at most this long, with everything that is killed meanwhile. Milliseconds. */
 const ORDER_MS = 120_000;
-/** Between two blows. Milliseconds. */
+/** Longest pause between two faults. Milliseconds. */
 const PAUSE_MS = amount({ quick: 1_000, soak: 3_000 });
 /** One is enough to go on after: on a busy machine, a crew that is killed all the time would do nothing else than start. */
-const BLOWS_MAX = amount({ quick: 1, soak: 1_000 });
+const FAULTS_MAX = amount({ quick: 1, soak: 1_000 });
 const SCAN_MS = 100;
 const random = seededRandom();
 t.setTimeout(ORDERS * ORDER_MS + 120_000);
@@ -68,8 +68,8 @@ interface Bakery {
   readonly token: string;
   /** A customer writes to the shop. */
   order(text: string): Promise<unknown>;
-  /** What may happen at any time. */
-  readonly blows: Readonly<Record<string, (crew: Crew) => Promise<unknown>>>;
+  /** Faults, by name. Each may happen at any time. */
+  readonly faults: Readonly<Record<string, (crew: Crew) => Promise<unknown>>>;
 }
 
 const SOURCE = { slug: 'bakery', account: 'ann', code: BAKERY, capabilities: ['host.workspace', 'host.media'] };
@@ -119,7 +119,7 @@ async function openQuickBakery(t: Test, sshd: Sshd): Promise<Bakery> {
     pool: fixture.pool,
     token: await fixture.issuer.issue('ann'),
     order: (text) => deliver(fixture, made, channel, [text]),
-    blows: { killCrew },
+    faults: { killCrew },
   };
 }
 
@@ -138,7 +138,7 @@ async function openBakery(t: Test, sshd: Sshd): Promise<Bakery> {
     pool: storage.pool,
     token: await storage.issuer.issue('ann', (ORDERS + 1) * ORDER_MS),
     order: (body) => fetch(`${service.url}/webhook/plugin/${channel.routingId}`, { method: 'POST', body }),
-    blows: { replace: () => replaceService(service), killSupervisor: () => killSupervisor(service), killCrew },
+    faults: { replace: () => replaceService(service), killSupervisor: () => killSupervisor(service), killCrew },
   };
 }
 
@@ -155,24 +155,24 @@ async function killSupervisor(service: ServiceFixture): Promise<void> {
   killProcess(await eventually(find, ORDER_MS));
 }
 
-/** Deals each of the blows once, and then any of them, until it is told to stop. */
-function startBlows({ blows }: Bakery, crew: Crew) {
-  const names = Object.keys(blows);
-  const dealt: string[] = [];
+/** Causes each of the faults once, and then random ones, until it is stopped. */
+function startFaults({ faults }: Bakery, crew: Crew) {
+  const names = Object.keys(faults);
+  const caused: string[] = [];
   let isOver = false;
   const work = (async () => {
-    while ((!isOver || dealt.length < names.length) && dealt.length < BLOWS_MAX) {
+    while ((!isOver || caused.length < names.length) && caused.length < FAULTS_MAX) {
       await sleep(random.integer(PAUSE_MS / 4, PAUSE_MS));
-      const name = names[dealt.length] ?? names[random.integer(0, names.length - 1)] ?? '';
-      await blows[name]?.(crew);
-      dealt.push(name);
+      const name = names[caused.length] ?? names[random.integer(0, names.length - 1)] ?? '';
+      await faults[name]?.(crew);
+      caused.push(name);
     }
   })();
   return {
     async stop() {
       isOver = true;
       await work;
-      return dealt;
+      return caused;
     },
   };
 }
@@ -196,14 +196,14 @@ t.test('a day of the crew', { skip: noSshd }, async (t) => {
     await bakery.order(text);
     await eventually(async () => (await readTexts('planner')).includes(`assistant: ${reply}`), ORDER_MS);
   };
-  const blows = startBlows(bakery, crew);
+  const faults = startFaults(bakery, crew);
   const orders = Array.from({ length: ORDERS }, (_, at) => `Order ${at + 1}`);
   for (const order of orders) await say(order, `${order} is done.`);
-  const dealt = await blows.stop();
+  const caused = await faults.stop();
   t.same(
-    Object.keys(bakery.blows).filter((name) => !dealt.includes(name)),
+    Object.keys(bakery.faults).filter((name) => !caused.includes(name)),
     [],
-    dealt.join(', '),
+    caused.join(', '),
   );
 
   const count = async (sql: string): Promise<number> => Number((await pool.query(sql)).rows[0].count);

@@ -1,6 +1,6 @@
 /**
- * npm libraries as published, through the service's own builder, in jailed children: each answers what it answers in Node, with a
- * stranger's words and record beside. The vendors' SDKs ask scripted servers behind declared hosts, and are refused elsewhere.
+ * npm libraries as published, through the service's own builder, in jailed children: each answers what it answers in Node, also with
+ * untrusted words and an untrusted record. The vendors' SDKs ask scripted servers behind declared hosts, and are refused elsewhere.
  *
  * The soak runs all of them and compares with docs/libraries.md, which `UPDATE_LIBRARIES=1` writes. The quick run takes the few
  * that other tests have installed.

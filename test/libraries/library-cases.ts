@@ -1,5 +1,5 @@
 /**
- * A use of each library: its import, and what it does with a stranger's words and record, whose names are those of every
+ * A use of each library: its import, and what it does with untrusted words and an untrusted record, whose names are those of every
  * object's properties. The answer must be JSON, and the same in a plugin as in Node.
  */
 export interface LibraryCase {

@@ -10,7 +10,7 @@ import type { Jail } from '../../supervisor/jail/jail.ts';
 import { type Teardown, temporaryFolder } from '../runner/harness.ts';
 import { bundleOf, callTool, testChild } from '../supervisor/children/jailed-child.ts';
 
-/** A stranger's data: names that every object inherits. */
+/** Untrusted data: names that every object inherits. */
 export const WORDS = ['constructor', '__proto__', 'hasOwnProperty', 'toString', 'valueOf', 'plain', 'plain'];
 export const RECORD = '{"constructor":"a","__proto__":"b","hasOwnProperty":"c","plain":"d"}';
 /** The largest libraries take seconds on a busy machine. Milliseconds. */

@@ -317,7 +317,7 @@ export class Model {
     this.#finish(one);
   }
 
-  /** The move, once the version may start. No event is delivered here, so a later move merges with the one before. */
+  /** The move, once the version may start. No event is delivered here, so a later move merges with the earlier one. */
   #finish(one: ModelInstallation): void {
     const { target } = one;
     if (!target || one.paused || one.gone || lacksOf(one, target).length > 0) return;

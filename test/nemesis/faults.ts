@@ -89,13 +89,13 @@ export const faults: readonly Fault[] = [
     },
   },
   {
-    name: 'supervisor stands still, longer than its lease',
+    name: 'supervisor is paused, longer than its lease',
     kind: 'vanish',
     victim: 'supervisor',
     run: (context, member) => suspend(context, member, LONGER_THAN_LEASE),
   },
   {
-    name: 'supervisor stands still for a moment',
+    name: 'supervisor is paused for a moment',
     kind: 'other',
     victim: 'supervisor',
     run: (context, member) => suspend(context, member, SHORT),
@@ -155,7 +155,7 @@ export const faults: readonly Fault[] = [
     },
   },
   {
-    name: 'API stands still',
+    name: 'API is paused',
     kind: 'other',
     victim: 'api',
     run: (context, member) => suspend(context, member, SHORT),

@@ -148,7 +148,7 @@ function judgeOrder(acknowledged: readonly Entry[], arrived: readonly Entry[]) {
   return { lost, misplaced: misplaced.map((name) => byPlace.get(name) as Entry) };
 }
 
-/** A call that began after another was answered gets a higher number: no answer comes from a state before. */
+/** A call that began after another was answered gets a higher number: no answer comes from an earlier state. */
 export function judgeAnswers(calls: readonly CounterCall[]): Finding {
   const violations: string[] = [];
   for (const [account, own] of groupBy(calls, (call) => call.account)) {
@@ -167,7 +167,7 @@ export function judgeAnswers(calls: readonly CounterCall[]): Finding {
   return report('(e) no older answer after a newer', `${calls.length} calls in real time`, violations);
 }
 
-/** How long the accounts of a supervisor stood still after the faults of one name. Milliseconds, sorted. */
+/** How long the accounts of a supervisor were blocked after the faults of one name. Milliseconds, sorted. */
 export interface Takeovers {
   readonly fault: string;
   readonly kind: FaultKind;

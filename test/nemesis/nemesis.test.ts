@@ -108,7 +108,7 @@ t.test('answers: one that is older than what was answered before it began', asyn
   t.notOk(isKept(judgeAnswers([call(2, 0, 10), call(1, 11, 12)])));
 });
 
-t.test('recovery: work that stands still for too long, or for ever', async (t) => {
+t.test('recovery: work that is blocked for too long, or for ever', async (t) => {
   const [vanished, drained] = [fault('vanish', 'supervisor-1'), fault('drain', 'supervisor-1')];
   const writes = [write(1, 1, 50), write(2, 1, 140), write(3, 2, 150)];
   const judgeAfter = (one: FaultRecord, ms: number) => {

@@ -1,4 +1,4 @@
-/** The tables that a run ends with: the faults, how long accounts stood still, what was refused, and the invariants. */
+/** The tables that a run ends with: the faults, how long accounts were blocked, what was refused, and the invariants. */
 import { readShare } from './invariants.ts';
 import type { NemesisReport } from './run-nemesis.ts';
 

@@ -3,7 +3,7 @@
  * product's own entry files know nothing of it.
  */
 
-/** A process of which something stands still at a step says so by this message. */
+/** The message of a process in which something is blocked at a step. */
 export interface StoppedAt {
   readonly stoppedAt: string;
 }

@@ -1,5 +1,5 @@
 /**
- * The API is killed while something stands still at each step of a webhook's, of an event's and of a disconnection's way.
+ * The API is killed while something is blocked at each step of a webhook's, of an event's and of a disconnection's way.
  * Its successor is stopped at the next steps, so each recovery happens under the next kill. What was acknowledged arrives.
  */
 import t from 'tap';
@@ -14,7 +14,7 @@ const supervisor = await start('supervisor');
 const vendors = [vendor, await addVendor('bob')];
 
 interface Kill {
-  /** Where things stand still, and at which pass. Webhook requests are stored one group after another: one step of theirs at a time. */
+  /** The steps at which things are blocked, and at which pass. Webhook requests are stored one group after another: one step of theirs at a time. */
   readonly points: Readonly<Record<string, number>>;
   /** State of the database once the API has served its first requests. */
   readonly database: 'there' | 'away';

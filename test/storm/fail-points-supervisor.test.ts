@@ -1,5 +1,5 @@
 /**
- * The supervisor is killed while something stands still at each step of a webhook's, of an event's, of a reply's and of a
+ * The supervisor is killed while something is blocked at each step of a webhook's, of an event's, of a reply's and of a
  * removal's way. Its successor is stopped at the same steps, so each recovery happens under the next kill. What was
  * acknowledged arrives.
  */

@@ -16,14 +16,14 @@ const MAINS = {
   api: fileURLToPath(new URL('failing-api.ts', import.meta.url)),
   supervisor: fileURLToPath(new URL('failing-supervisor.ts', import.meta.url)),
 };
-/** What was acknowledged arrives within this time of the last blow, milliseconds. */
+/** Everything that was acknowledged arrives within this time after the last fault. Milliseconds. */
 const ARRIVAL_MS = 60_000;
 
 /** What is to stop in a process stops within this time, milliseconds. */
 const STOP_MS = 90_000;
 
 interface StormProcess extends ForkedProcess {
-  /** Waits until something stands still at each of the steps, which were among its fail points. */
+  /** Waits until something is blocked at each of the steps, which were among its fail points. */
   stoppedAt(steps: readonly string[]): Promise<void>;
 }
 

@@ -1,4 +1,4 @@
-/** The supervisor is killed while updates stand still at each of their steps. The next one brings each to its true end. */
+/** The supervisor is killed while updates are blocked at each of their steps. The next one brings each to its true end. */
 import t from 'tap';
 import { completeUpdate } from '../../db/installations/updates.ts';
 import { startQueues } from '../../db/jobs/queues.ts';

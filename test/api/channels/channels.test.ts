@@ -1,4 +1,4 @@
-/** Channels over REST: connect, replace, disconnect; deliveries and events looked at and replayed. */
+/** Channels through the REST interface: connect, replace, disconnect; deliveries and events looked at and replayed. */
 import { randomUUIDv7 } from 'node:crypto';
 import t from 'tap';
 import { Addresses } from '../../../api/ingress/address-cache.ts';

@@ -1,4 +1,4 @@
-/** A plugin that crashes again and again, as its user sees it over REST: failed, why, until when, and well again. */
+/** A plugin that crashes again and again, as its user sees it through the REST interface: failed, why, until when, and well again. */
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';

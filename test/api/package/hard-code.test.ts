@@ -248,7 +248,7 @@ const wrong: Record<string, [source: string, message: RegExp, more?: Files]> = {
     'tools.x = new Proxy({}, { get() { throw new Error("trap") }, ownKeys() { throw new Error("trap") } });',
     /./,
   ],
-  'a schema with getters that lie': [
+  'a schema with getters that return false values': [
     'let n = 0; tools.x = { description: "d", handler: () => "", parameters: { get type() { n += 1; return n > 1 ? "objekt" : "objekt"; } } };',
     /./,
   ],

@@ -1,4 +1,4 @@
-/** Zips written byte by byte, so that each field can lie. */
+/** Zips written byte by byte, so that each field can be false. */
 import { crc32, deflateRawSync } from 'node:zlib';
 import { MINIMAL } from './packages.ts';
 

@@ -1,4 +1,4 @@
-/** Zips read as a publish reads them, for the tests of zips that break a rule or lie. */
+/** Zips read as a publish reads them, for the tests of zips that break a rule or have false fields. */
 import { writeFile } from 'node:fs/promises';
 import type { Test } from 'tap';
 import type { Package } from '../../../api/package/package-files.ts';

@@ -1,4 +1,4 @@
-/** Zips made by strangers: every rule of the contract by a zip that breaks just that rule. */
+/** Untrusted zips: every rule of the contract by a zip that breaks just that rule. */
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32, deflateRawSync } from 'node:zlib';

@@ -39,7 +39,7 @@ t.test('65,536 entries, whose count the 16-bit field cannot tell', async (t) => 
   );
 });
 
-t.test('a directory that lies about itself', async (t) => {
+t.test('a directory with false fields', async (t) => {
   const good = craftZip(plain);
   const extra = craftZip([...plain, { name: 'assets/more', content: 'x' }]);
   const count = (zip: Buffer, told: number) =>

@@ -98,7 +98,7 @@ t.test('an inspector closes with the token that opened it', async (t) => {
   t.ok(performance.now() - revokedAt < 10_000, `${performance.now() - revokedAt} ms`);
 });
 
-t.test('a breakpoint is hit, looked at and left, while the deadline stands still', async (t) => {
+t.test('a breakpoint is hit, looked at and left, while the deadline is paused', async (t) => {
   const draft = await installDraft();
   const session = await fixture.session();
   const { path } = await open(t, draft.installationId);

@@ -14,7 +14,7 @@ import { PeerServer } from '../../../supervisor/cluster/peer-server.ts';
 import { openGate } from '../../storm/database-gate.ts';
 import { eventually } from '../supervisor-fixture.ts';
 
-/** For tests that cut the link. A busy machine that stands still for as long looks cut off, too. */
+/** For tests that cut the link. A busy machine that is blocked for as long looks cut off, too. */
 const SHORT_TIMES = { askMs: 10, answerMs: 50, repeatMs: 10, cutOffMs: 100, forgetMs: 600_000 };
 const PATIENT_TIMES = { ...SHORT_TIMES, answerMs: 30_000, cutOffMs: 60_000 };
 
@@ -121,7 +121,7 @@ t.test('a call that waits for a supervisor that is cut off ends, and the next on
   t.match(await refuse(), /ended or is out of reach\. The call may have taken effect/);
   t.match(await refuse(), unreachable.message);
   link.gate.open();
-  // A machine that stands still for a moment looks cut off for these times.
+  // A machine that is blocked for a moment looks cut off for these times.
   const reader = await eventually(async () => {
     const answer = await fetch(url);
     return answer.status === 200 && answer.body?.getReader();

@@ -361,7 +361,7 @@ tap.test('a user is asked over MCP through either supervisor, until the client l
 
 /** How the third supervisor vanishes for longer than its lease, and comes back. */
 const vanishings = {
-  'stands still': {
+  'is paused': {
     vanish: () => void third.process.kill('SIGSTOP'),
     comeBack: () => void third.process.kill('SIGCONT'),
   },

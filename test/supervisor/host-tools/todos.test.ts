@@ -1,4 +1,4 @@
-/** To-dos: one list of an account, by REST and by tools, each step through its hook, also after a crash. */
+/** To-dos: one list of an account, through the REST interface and through tools, each step through its hook, also after a crash. */
 import t from 'tap';
 import { connect } from '../../../sdk/session/session.ts';
 import { CrashOnce, type Reply, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';

@@ -49,7 +49,7 @@ await fixture.install({
 });
 
 t.test(
-  'the list names the operator’s models and those of other plugins, never one’s own or a stranger’s',
+  'the list names the operator’s models and those of other plugins, never one’s own or another account’s',
   async (t) => {
     const ids = (list: { id: string }[]) => list.map(({ id }) => id);
     t.same(await run('lister'), [

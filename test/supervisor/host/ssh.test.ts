@@ -70,7 +70,7 @@ t.test('a command', { skip: noSshd }, async (t) => {
     const { body } = await fixture.call('POST', `/sessions/${session}/tools/runner__run`, { arguments: arguments_ });
     t.equal(body.content[0].text, JSON.stringify([0, 262_144 + 13, '\ny\ny\ny\n\n[truncated]\n']));
   });
-  await t.test('uses the connection of the one before', async (t) => {
+  await t.test('uses the connection of the previous command', async (t) => {
     t.equal(sshd.total(), 1);
     t.equal(sshd.open(), 1);
   });

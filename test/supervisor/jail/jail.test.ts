@@ -183,7 +183,7 @@ t.test('no descriptor that the supervisor itself was started with is inherited',
   while (pids.some(isRunning)) await sleep(20);
 });
 
-t.test('what is inside is a stranger, process 1, on a machine of its own', async (t) => {
+t.test('the process inside has another user, is process 1, and sees a machine of its own', async (t) => {
   const program = `const os = require('os'); process.stderr.write(JSON.stringify([process.pid, process.ppid, process.getuid(), os.hostname(), Object.keys(process.env).filter((k) => k !== 'PWD')]));setInterval(() => 0, 1e6);`;
   const child = testChild(t, await testJail(t, { program, walls: { node: false, os: true } }));
   while (child.state !== 'dead' && !child.stderr().endsWith(']')) await sleep(10);

@@ -59,7 +59,7 @@ for (const architecture of architectures) {
     t.equal(callKernel('fcntl', 0, 8), EPERM, 'send signals by descriptor (F_SETOWN)');
     t.equal(callKernel('prctl', 38), EPERM, 'prctl other than names');
     t.equal(verdict(program, audit, 0x3ff), EPERM, 'an unknown system call');
-    t.equal(verdict(program, audit, 0x40000000), KILL, 'the x32 door');
+    t.equal(verdict(program, audit, 0x40000000), KILL, 'the x32 ABI');
     t.equal(verdict(program, 0x40000003, 1), KILL, 'a 32-bit program');
   });
 }
