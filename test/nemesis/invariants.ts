@@ -88,13 +88,13 @@ export function judgeDeliveries(
   const byId = new Map(rows.map((row) => [row.id, row]));
   const violations: string[] = [];
   let dead = 0;
-  for (const { id, door } of accepted) {
+  for (const { id, acceptedBy } of accepted) {
     const row = byId.get(id);
     const hasCause = row?.state === 'dead' && (row.cause ?? '') !== '';
     if (hasCause) dead += 1;
-    else if (row === undefined) violations.push(`${id}, accepted by ${door}, has no row`);
-    else if (row.state !== 'delivered') violations.push(`${id}, accepted by ${door}, is ${row.state}`);
-    else if (!arrivals.has(id)) violations.push(`${id}, accepted by ${door}, is delivered and never arrived`);
+    else if (row === undefined) violations.push(`${id}, accepted by ${acceptedBy}, has no row`);
+    else if (row.state !== 'delivered') violations.push(`${id}, accepted by ${acceptedBy}, is ${row.state}`);
+    else if (!arrivals.has(id)) violations.push(`${id}, accepted by ${acceptedBy}, is delivered and never arrived`);
   }
   const figures = `${accepted.length} accepted, ${accepted.length - dead} delivered, ${dead} dead with a cause`;
   return report('(c) every 200 is delivered or dead', figures, violations);
@@ -119,19 +119,19 @@ export function judgeChannelOrder(
   accepted: readonly Accepted[],
   faults: readonly FaultRecord[],
 ): Finding {
-  const doors = new Map(accepted.map((one) => [one.id, one]));
+  const acceptedById = new Map(accepted.map((one) => [one.id, one]));
   const isAlone = ({ id }: Entry): boolean => {
-    const one = doors.get(id);
+    const one = acceptedById.get(id);
     return faults.some(
       ({ isolated, at, endedAt }) =>
-        one !== undefined && isolated.includes(one.door) && one.at >= at && one.at <= endedAt + SPOOL_MS,
+        one !== undefined && isolated.includes(one.acceptedBy) && one.at >= at && one.at <= endedAt + SPOOL_MS,
     );
   };
   const { misplaced } = judgeOrder(acknowledged, arrived);
   const allowed = misplaced.filter(isAlone);
   const violations = misplaced
     .filter((entry) => !isAlone(entry))
-    .map(({ id, queue, place }) => `${queue} ${place} (${id}, ${doors.get(id)?.door}) was overtaken`);
+    .map(({ id, queue, place }) => `${queue} ${place} (${id}, ${acceptedById.get(id)?.acceptedBy}) was overtaken`);
   const channels = new Set(acknowledged.map(({ queue }) => queue)).size;
   const figures = `${acknowledged.length} requests to ${channels} channels, ${allowed.length} overtaken beside an API without database`;
   return report('(d) order per channel over all APIs', figures, violations);

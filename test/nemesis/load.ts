@@ -52,8 +52,8 @@ export async function runLoad(options: LoadOptions): Promise<void> {
   ]);
 }
 
-/** A load balancer: one of the reachable ones, by chance. Null: none is. */
-function chooseDoor(members: readonly Member[], random: Random): Member | null {
+/** Chooses a ready member at random, as a load balancer does. Null: no member is ready. */
+function chooseMember(members: readonly Member[], random: Random): Member | null {
   const reachable = members.filter(({ isReady }) => isReady);
   return reachable.length === 0 ? null : random.pick(reachable);
 }
@@ -61,16 +61,16 @@ function chooseDoor(members: readonly Member[], random: Random): Member | null {
 /** @returns null: no answer came, because the process that was asked ended or is out of reach */
 async function post(
   { account, random }: LoadOptions,
-  doors: readonly Member[],
+  members: readonly Member[],
   path: string,
   body: string | object,
-): Promise<(Answer & { readonly door: Member }) | null> {
-  const door = chooseDoor(doors, random);
-  if (door === null) return null;
+): Promise<(Answer & { readonly member: Member }) | null> {
+  const member = chooseMember(members, random);
+  if (member === null) return null;
   const isText = typeof body === 'string';
-  const { gone } = door;
+  const { gone } = member;
   try {
-    const answer = await fetch(`${door.url}${path}`, {
+    const answer = await fetch(`${member.url}${path}`, {
       method: 'POST',
       headers: {
         authorization: `Bearer ${account.token}`,
@@ -81,10 +81,10 @@ async function post(
     });
     const { status, headers } = answer;
     const json = await answer.json();
-    return { door, status, hasRetryAfter: headers.has('retry-after'), message: json.detail ?? '', body: json };
+    return { member, status, hasRetryAfter: headers.has('retry-after'), message: json.detail ?? '', body: json };
   } catch (error) {
     const isLate = error instanceof DOMException && error.name === 'TimeoutError' && !gone.aborted;
-    return isLate ? { door, ...NO_ANSWER } : null;
+    return isLate ? { member, ...NO_ANSWER } : null;
   }
 }
 
@@ -135,7 +135,7 @@ async function deliverUntilOver(options: LoadOptions, routingId: string): Promis
     if (isGood) {
       const { id } = answer.body;
       records.webhooks.acknowledge({ id, queue: routingId, place });
-      records.accepted.push({ id, door: answer.door.name, at: Date.now() });
+      records.accepted.push({ id, acceptedBy: answer.member.name, at: Date.now() });
     }
     place += 1;
     await pause(isGood ? PAUSE_MS.channel : PAUSE_MS.failed, over);

@@ -78,7 +78,7 @@ t.test('epochs: an older one that writes, a lost increment, a write without a fe
 });
 
 t.test('deliveries and events: what is missing, waits, or is dead without a cause', async (t) => {
-  const accepted = [{ id: 'd1', door: 'api-1', at: 0 }];
+  const accepted = [{ id: 'd1', acceptedBy: 'api-1', at: 0 }];
   const judged = (state: string, cause: string | null, arrived: string[]) =>
     isKept(judgeDeliveries(accepted, new Set(arrived), [{ id: 'd1', state, cause }]));
   t.ok(judged('delivered', null, ['d1']));
@@ -94,7 +94,7 @@ t.test('deliveries and events: what is missing, waits, or is dead without a caus
 
 t.test('order: a request that was overtaken, except beside an API that alone missed the database', async (t) => {
   const records = { acknowledged: [entry(1), entry(2)], arrived: [entry(2), entry(1)] };
-  const accepted = [{ id: 'd1', door: 'api-1', at: 150 }];
+  const accepted = [{ id: 'd1', acceptedBy: 'api-1', at: 150 }];
   t.notOk(isKept(judgeChannelOrder(records, accepted, [])));
   const pgbouncer = fault('other', 'pgbouncer');
   t.notOk(isKept(judgeChannelOrder(records, accepted, [fault('other', 'api-1')])));

@@ -31,7 +31,8 @@ export interface GuardCall {
 /** A webhook request that was accepted. */
 export interface Accepted {
   readonly id: string;
-  readonly door: string;
+  /** Name of the API that accepted it. */
+  readonly acceptedBy: string;
   /** Milliseconds since 1970. */
   readonly at: number;
 }

@@ -185,23 +185,23 @@ class ClusterSimulation {
       this.#counts.calls += 1;
       const shard = shardsOfCalls[this.#random.integer(0, shardsOfCalls.length)] ?? 0;
       // As behind a load balancer: not to one that ends or is not ready.
-      const doors = [...this.#living()].filter((door) => !door.isDraining && !door.isPaused && !door.isCut);
-      if (doors.length > 0) this.#serve(this.#random.pick(doors), shard, 0, this.#clock.now + OWNER_WAIT_MS);
+      const ready = [...this.#living()].filter((one) => !one.isDraining && !one.isPaused && !one.isCut);
+      if (ready.length > 0) this.#serve(this.#random.pick(ready), shard, 0, this.#clock.now + OWNER_WAIT_MS);
       else this.#counts.refused += 1;
       this.#planCall(endsAt);
     });
   }
 
-  #serve(door: SimulatedSupervisor, shard: number, hops: number, endsAt: number): void {
-    if (door.hasEnded) {
+  #serve(supervisor: SimulatedSupervisor, shard: number, hops: number, endsAt: number): void {
+    if (supervisor.hasEnded) {
       this.#counts.brokenOff += 1;
       return;
     }
-    const route = door.route(shard);
-    const later = (ms: number): void => this.#clock.after(ms, () => this.#serve(door, shard, hops, endsAt));
+    const route = supervisor.route(shard);
+    const later = (ms: number): void => this.#clock.after(ms, () => this.#serve(supervisor, shard, hops, endsAt));
     if (this.#clock.now > endsAt) this.#counts.refused += 1;
-    else if (door.isPaused || route === 'wait') later(RETRY_MS);
-    else if (route === 'here') this.#answer(door, shard);
+    else if (supervisor.isPaused || route === 'wait') later(RETRY_MS);
+    else if (route === 'here') this.#answer(supervisor, shard);
     else if (hops + 1 > HOPS_MAX) this.#counts.refused += 1;
     else {
       const owner = this.#supervisors.get(route);
@@ -213,9 +213,9 @@ class ClusterSimulation {
     }
   }
 
-  #answer(door: SimulatedSupervisor, shard: number): void {
-    const epoch = door.epochs[shard] ?? NO_EPOCH;
-    if (this.#database.isAway || door.isCut || !this.#database.write(shard, epoch)) {
+  #answer(supervisor: SimulatedSupervisor, shard: number): void {
+    const epoch = supervisor.epochs[shard] ?? NO_EPOCH;
+    if (this.#database.isAway || supervisor.isCut || !this.#database.write(shard, epoch)) {
       this.#counts.brokenOff += 1;
       return;
     }

@@ -256,7 +256,7 @@ t.test('other accounts and other ids are refused', async (t) => {
 
 t.test('any supervisor leads a debugger to the one that has the inspector', async (t) => {
   const { pool, blobs, keys, verifier, sandbox, dataDir } = fixture;
-  const door = await startSupervisor({
+  const forwarding = await startSupervisor({
     pool,
     blobs,
     keys,
@@ -270,9 +270,9 @@ t.test('any supervisor leads a debugger to the one that has the inspector', asyn
     joins: false,
   });
   let isStopped = false;
-  t.teardown(() => (isStopped ? undefined : door.stop()));
-  await door.app.listen({ port: 0, host: '127.0.0.1' });
-  const at = `http://127.0.0.1:${(door.app.server.address() as AddressInfo).port}`;
+  t.teardown(() => (isStopped ? undefined : forwarding.stop()));
+  await forwarding.app.listen({ port: 0, host: '127.0.0.1' });
+  const at = `http://127.0.0.1:${(forwarding.app.server.address() as AddressInfo).port}`;
   const draft = await installDraft();
   const session = await fixture.session();
   const { path, next, end } = await open(t, draft.installationId, 'ann', undefined, at);
@@ -291,7 +291,7 @@ t.test('any supervisor leads a debugger to the one that has the inspector', asyn
   unknown.fill(1);
   await t.rejects(debug(t, `/inspector/${unknown.toString('base64url')}`, at), /404/, 'no supervisor has this id');
   const closed = new Promise((resolve) => client.on('disconnect', () => resolve(true)));
-  const stopped = door.stop();
+  const stopped = forwarding.stop();
   isStopped = true;
   t.equal(await closed, true, 'the debugger connects to another supervisor');
   // The stop waits ten seconds for a client that stays, and then ends its request.
