@@ -22,7 +22,7 @@ interface Listener {
 
 const AT_TARGET = 2;
 
-/** What one event is doing. Only this file reads it. */
+/** The state of an event. Only this file reads it. */
 interface EventState {
   readonly type: string;
   readonly init: Required<PluginEventInit>;

@@ -2,7 +2,7 @@
 
 interface FunctionKind {
   readonly name: string;
-  /** What a function begins with. */
+  /** The beginning of a function. */
   readonly syntax: string;
   readonly sample: object;
 }

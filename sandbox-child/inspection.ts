@@ -11,7 +11,7 @@ const ITEMS_MAX = 100;
 const FIELDS_MAX = 1_000;
 /** Missing items that are counted one by one. */
 const HOLES_MAX = 1_000;
-/** Longest text of one value, characters: enough for the longest log line. What follows is left out. */
+/** Longest text of one value, characters: enough for the longest log line. The rest is left out. */
 const TEXT_MAX = 16_384;
 
 /** @param depth null: without a limit */
@@ -213,7 +213,7 @@ function describeClass(value: object, name: string | null): string {
 
 const isTypedArray = (value: object): value is Uint8Array => ArrayBuffer.isView(value) && !(value instanceof DataView);
 
-/** What is shown as one text, without braces; null for other objects. */
+/** Returns the text of a value that is shown without braces. Null for other objects. */
 function showSimple(value: object): string | null {
   if (typeof value === 'function') return showFunction(value);
   if (value instanceof Error) return text(value);

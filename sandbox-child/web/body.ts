@@ -1,4 +1,4 @@
-/** What requests and responses share: the body, which can be read once. */
+/** The common part of requests and responses: the body, which can be read once. */
 import { Blob, bytesOf, joinBytes, streamBytes, viewBytes } from './blob.ts';
 import { decodeForm, encodeMultipart, FormData } from './form-data.ts';
 import type { Headers } from './header-list.ts';

@@ -154,7 +154,7 @@ const REDIRECT_STATUSES = [301, 302, 303, 307, 308];
 /** Statuses whose responses have no body. */
 const NULL_BODY_STATUSES = [101, 103, 204, 205, 304];
 
-/** What only `fetch` and the static methods set. */
+/** The fields that only `fetch` and the static methods set. */
 interface Origin {
   readonly type: string;
   readonly url: string;

@@ -15,7 +15,7 @@ export interface Transformer<In, Out> {
 /** Lets this file create controllers; plugins get them in `start`, `transform` and `flush`. */
 const INTERNAL = Symbol('controller');
 
-/** What a controller may do. */
+/** The operations of a controller. */
 interface TransformEnd<Out> {
   readonly desiredSize: number | null;
   enqueue(chunk: Out): void;
@@ -23,7 +23,7 @@ interface TransformEnd<Out> {
   terminate(): void;
 }
 
-/** What both ends share. The writable end waits until the readable one is read. */
+/** The state of both ends. The writable end waits until the readable one is read. */
 class TransformCore<In, Out> implements TransformEnd<Out> {
   readonly readable: ReadableStream<Out>;
   readonly writable: WritableStream<In>;

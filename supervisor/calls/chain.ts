@@ -48,7 +48,7 @@ export type LinkResult =
   | {
       readonly kind: 'error' | 'timeout' | 'unavailable';
       readonly message: string;
-      /** What a user does about it, where trying again does not help. */
+      /** An instruction for the user, if a retry does not help. */
       readonly advice?: string;
       /** Set where the handler threw: `message` is then the plugin's own text. */
       readonly stack?: string;
@@ -71,7 +71,7 @@ export interface ChainState {
 }
 export interface Fold {
   readonly state: ChainState;
-  /** What to write to the plugin's log; null when the link succeeded. */
+  /** The line for the plugin's log. Null when the link succeeded. */
   readonly fault: string | null;
 }
 
@@ -130,9 +130,9 @@ function failLink(row: HookRow, state: ChainState, link: Link, failure: Failure,
   return { state: { ...state, trace, cancelled: { reason, by: link, cause: 'failure' } }, fault };
 }
 
-/** What to tell users about a failure. A plugin's own error text stays in its log. */
+/** The text for users about a failure. A plugin's own error text stays in its log. */
 interface FailureText {
-  /** What the plugin did, after its name. */
+  /** The failure, as a phrase that follows the plugin's name. */
   readonly what: string;
   readonly cause?: string;
   readonly advice?: string | undefined;

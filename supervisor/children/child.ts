@@ -53,14 +53,14 @@ export interface Bundle {
   readonly members: readonly string[];
   readonly settings: Readonly<Record<string, string>>;
   readonly secretNames: readonly string[];
-  /** What the version registered at publish; null at introspection. */
+  /** The registrations of the version at publish. Null at introspection. */
   readonly expected: Registrations | null;
 }
 export interface Loaded {
   readonly registrations: Registrations;
   /** Stack trace of each registered name's assignment. */
   readonly places: Readonly<Record<string, string>>;
-  /** What is wrong with the schemas of tools; empty unless `expected` was null. */
+  /** Faults in the schemas of tools. Empty unless `expected` was null. */
   readonly schemaFaults: readonly SchemaFault[];
 }
 

@@ -27,7 +27,7 @@ const CHECK_EVERY_MS = 25;
  */
 const PLACES_PER_RESERVED_PLACE = 8;
 
-/** What the queue needs to know of the processes. */
+/** The counts of processes by which the queue decides. */
 export interface Places {
   readonly max: number;
   /** Processes that run or start, by account; `busy` are those that cannot be stopped for another one. */

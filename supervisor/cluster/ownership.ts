@@ -1,6 +1,6 @@
 /**
  * Which accounts this supervisor owns. It runs the plugins of these accounts and of no others: each account belongs to a
- * shard, and each shard to one supervisor. What is asked for each call is answered from memory.
+ * shard, and each shard to one supervisor. Questions that each call asks are answered from memory.
  */
 import { randomBytes, randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';

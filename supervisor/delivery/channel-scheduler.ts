@@ -22,7 +22,7 @@ interface ChannelSchedulerOptions {
   onError(error: Error): void;
 }
 
-/** What the queue does after an attempt. */
+/** The state of a queue after an attempt. */
 export interface Outcome {
   /** The next delivery of the queue may follow at once. */
   readonly isNextDue: boolean;

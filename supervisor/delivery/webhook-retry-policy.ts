@@ -12,7 +12,7 @@ export const TRANSIENT_WAIT_S = 2;
 /** Delay when the plugin does not run on this machine; another supervisor may run it. Seconds. */
 export const REFUSED_WAIT_S = 60;
 
-/** What follows an attempt at a delivery or an event. */
+/** The outcome of an attempt at a delivery or an event. */
 export type AttemptVerdict =
   | { readonly kind: 'delivered'; readonly error?: undefined }
   | {

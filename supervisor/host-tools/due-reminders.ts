@@ -121,7 +121,7 @@ function skipUnknown(error: unknown): null {
   throw error;
 }
 
-/** What to add to the transcript. Null: a plugin cancelled it. `stopped`: a required plugin did not run. */
+/** @returns the message for the transcript. Null: a plugin cancelled it. `stopped`: a required plugin did not run */
 async function judgeReminder(
   services: SessionServices,
   session: Session,

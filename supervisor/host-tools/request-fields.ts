@@ -3,4 +3,6 @@ import { trigger } from '../../sdk/contract/payloads.ts';
 import { storedId } from '../../service/http/schemas.ts';
 
 export const ownId = storedId.optional().describe('An id of the runtime’s own. Default: a new one.');
-export const startedBy = trigger.describe('What started it. Plugins may allow a person what they refuse an agent.');
+export const startedBy = trigger.describe(
+  'The cause of the request. Plugins may allow a person what they refuse an agent.',
+);

@@ -92,7 +92,7 @@ const shapes = {
           hostKey: z.string().nullable().describe('The key that the host presented. Null: the host was not reached.'),
           fault: z.string().nullable(),
         })
-        .meta({ id: 'SshTest', description: 'What the test of an SSH host found.' }),
+        .meta({ id: 'SshTest', description: 'The result of a test of an SSH host.' }),
     },
   },
 } satisfies Record<string, FastifySchema>;

@@ -11,7 +11,7 @@ const PREFIX = 'secret:';
 const HTTP_USE = 'http:';
 export const WEBHOOKS_USE = 'webhooks';
 
-/** What an installation's secrets are used for, and how their values are read. */
+/** The declared uses of an installation's secrets, and access to their values. */
 export interface SecretSource {
   readonly installationId: string;
   /** By name, the uses that the frontmatter declares. */

@@ -45,7 +45,7 @@ export interface LimitedGroup {
 }
 /** The group in which processes start, until they have groups of their own. It limits nothing. */
 export interface StartGroup {
-  /** Moves a process into the group. What it starts from then on starts there. */
+  /** Moves a process into the group. Processes that it starts from then on are in the group, too. */
   add(pid: number): Promise<void>;
   /** Removes the group, once its processes have ended. */
   remove(): void;
@@ -68,16 +68,16 @@ const nextName = (): string => {
   serial += 1;
   return `bulkhead-${process.pid}-${serial}`;
 };
-/** What the file that counts kills contains after one. */
+/** Matches the file that counts kills after at least one kill. */
 const KILLED = /^oom_kill [1-9]/m;
 const OWNER = /^bulkhead-(\d+)-/;
 /** CPU weight of an account with all its children: an ordinary process has as much. */
 const ACCOUNT_CPU_WEIGHT = 100;
 /**
- * What an account has of it in each class. The processes of a light account share its weight between the processors and use
- * little, so more weight only shortens their waits. All normal accounts share one weight, and all reduced ones another: API,
- * supervisor and PostgreSQL have no more than one each for all their threads. A reduced one is not idle, so that none of its
- * children starves.
+ * The part of `ACCOUNT_CPU_WEIGHT` that an account gets in each class. The processes of a light account share its weight
+ * between the processors and use little, so more weight only shortens their waits. All normal accounts share one weight, and
+ * all reduced ones another: API, supervisor and PostgreSQL have no more than one each for all their threads. A reduced account
+ * is not idle, so that none of its children starves.
  */
 const WEIGHT_PARTS: Readonly<Record<CpuClasses['account'], number>> = { light: 4, normal: 1, reduced: 0.2, idle: 0.2 };
 const SHARING_CLASSES = ['normal', 'reduced'] as const;

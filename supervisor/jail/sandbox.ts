@@ -12,7 +12,7 @@ type SandboxState = 'full' | 'degraded' | 'off';
 
 export interface Sandbox {
   readonly state: SandboxState;
-  /** What the operator must do, one sentence; null when the sandbox is full. */
+  /** One sentence that tells the operator what to do. Null when the sandbox is full. */
   readonly missing: string | null;
   readonly limiter: LimiterKind;
   /** The host user of children; null: the supervisor's user, which the whole sandbox confines to a user namespace. */

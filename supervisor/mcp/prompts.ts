@@ -14,7 +14,7 @@ import { listCommands, runCommand } from '../sessions/commands.ts';
 import type { ServerParts } from './server-parts.ts';
 import { canElicit, describeCall, type HandlerExtra } from './setup-questions.ts';
 
-const INPUT = { name: 'input', description: 'What the command is about.', required: false };
+const INPUT = { name: 'input', description: 'The input of the command.', required: false };
 
 /** Handles `prompts/list` and `prompts/get`. */
 export function offerPrompts({ server, services, session, questions, wrap }: ServerParts): void {

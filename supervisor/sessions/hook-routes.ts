@@ -26,7 +26,7 @@ const names = (Object.keys(hooks) as HookName[])
   .filter((name) => name.startsWith(PREFIX))
   .map((name) => ({ name, short: name.slice(PREFIX.length) }));
 
-/** Hooks that run for whoever speaks to the agent. What an agent does itself must not look like a person's doing. */
+/** Hooks that run for the sender of a message. An action of an agent must not look like an action of a person. */
 const OF_THE_SENDER: readonly HookName[] = ['middleware.systemPrompt', 'middleware.inboundMessage'];
 const triggerOf = (hook: HookName) =>
   trigger

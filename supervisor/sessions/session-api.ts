@@ -46,7 +46,7 @@ const GROUPS = {
     'One turn of an agent, step by step: judged, written down and repeatable by ids. Nothing that a plugin must judge passes without it.',
   Hooks: 'The points of an agent’s turn at which plugins read, change or cancel something.',
   Tools: 'Tools of plugins and of the host, for the agent’s model.',
-  Services: 'What the host does for agents and people: to-dos, reminders, mail, SSH. The hooks run by themselves.',
+  Services: 'Services of the host for agents and people: to-dos, reminders, mail, SSH. Their hooks run by themselves.',
   Commands: 'Commands of plugins, for users.',
   Skills: 'Instructions of plugins that an agent reads when a task calls for them.',
   Providers: 'Models of plugins.',

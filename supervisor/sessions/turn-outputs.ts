@@ -48,7 +48,7 @@ type Attachments = z.infer<typeof attachments>;
 export interface OutputAnswer extends Verdict {
   readonly id: string;
   readonly state: OutputRow['state'];
-  /** What may be shown now: nothing that a plugin has yet to judge. */
+  /** The text that may be shown now. It has no text that a plugin has yet to judge. */
   readonly show: string;
   readonly attachments: Attachments;
   readonly judgement: Judgement | null;

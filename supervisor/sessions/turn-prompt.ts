@@ -1,4 +1,4 @@
-/** What a model is asked in a turn: the judged system prompt, the messages after compaction, and all tools. */
+/** Builds the input of a model in a turn: the judged system prompt, the messages after compaction, and all tools. */
 import { findAgentRecord } from '../../db/accounts/agents.ts';
 import { countBytes, isCutShort } from '../../db/postgres/rows.ts';
 import {

@@ -27,7 +27,7 @@ export function readOpening<T extends Request>(request: T): { readonly request: 
 
 export const isBodyCall = ({ member }: Request): boolean => member === 'http.readBody' || member === 'http.closeBody';
 
-/** What is done with the bodies of one child. */
+/** The operations on the response bodies of one child. */
 interface Bodies {
   read(id: string): Promise<BodyPart>;
   close(id: string): void | Promise<void>;

@@ -129,7 +129,7 @@ function encodeBody({ method = 'GET', body }: HttpInit): Uint8Array | null {
   return bytes;
 }
 
-/** What a request of one installation is sent with. */
+/** The dependencies that send a request of one installation. */
 interface Sender {
   readonly exchange: Exchange;
   readonly handles: SecretHandles;

@@ -49,7 +49,7 @@ export interface SshConnection {
   /** Hides the login in what the host answers. */
   readonly mask: SecretMask;
 }
-/** What a host showed, whether or not the login succeeded. */
+/** The result of a test of a host, also if the login failed. */
 export interface SshTest {
   /** The fingerprint of its key; null: it was not reached. */
   readonly hostKey: string | null;
