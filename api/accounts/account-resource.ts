@@ -11,7 +11,7 @@ export const storedKindResource = z
     kind: z.enum(USAGE_KINDS),
     usedBytes: z.number(),
     limitBytes: z.number().nullable().describe('Null: no quota.'),
-    holds: z.string().describe('What is counted.'),
+    holds: z.string().describe('The things that are counted.'),
     free: z.string().describe('How to make room.'),
   })
   .meta({ id: 'StoredKind', description: 'The bytes of one kind that an account keeps, and its quota.' });

@@ -26,7 +26,7 @@ export function accountRoutes({ pool }: Pick<Services, 'pool'>): FastifyPluginAs
       '/me/usage',
       {
         schema: {
-          summary: 'What the caller’s account keeps, with its quotas',
+          summary: 'The storage that the caller’s account uses, with its quotas',
           response: { 200: page(storedKindResource) },
         },
       },

@@ -36,7 +36,7 @@ const actionResource = z
     id: z.string(),
     at: timestamp,
     action: z.string(),
-    subject: z.string().describe('What it was done to.'),
+    subject: z.string().describe('The object of the action.'),
     detail: z.string().nullable(),
     tokenId: z.string().nullable().describe('The record of the request’s token; null: it had none.'),
     actor: z.string().nullable().describe('The service that acted for the account; null: the account itself.'),
@@ -73,7 +73,7 @@ operator configured. Scopes: ${scopeNames.map((name) => `\`${name}\`: ${scopes[n
     response: { 204: noContent },
   },
   actions: {
-    summary: 'What was done in the name of the caller’s account in the last 90 days, newest first',
+    summary: 'The actions in the name of the caller’s account in the last 90 days, newest first',
     details: 'Changes of SSH hosts and of services that may act for the account, and the tokens that services got.',
     querystring: pageQuery,
     response: { 200: page(actionResource) },

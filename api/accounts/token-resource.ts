@@ -9,7 +9,11 @@ export const tokenResource = z
   .strictObject({
     id: z.string(),
     name: z.string(),
-    scopes: z.array(z.string()).readonly().nullable().describe('What it may do; null: all that the account may.'),
+    scopes: z
+      .array(z.string())
+      .readonly()
+      .nullable()
+      .describe('The scopes of the token. Null: it allows everything that the account may do.'),
     createdAt: timestamp,
     lastUsedAt: timestamp.nullable().describe('To about five minutes; null: never.'),
     expiresAt: timestamp,

@@ -35,7 +35,7 @@ export class Addresses {
   readonly #known = new LRUCache<string, Known>({ max: KNOWN_MAX });
   readonly #asking = new Map<string, Lookup>();
   readonly #onError: (error: Error) => void;
-  /** Changes that this process was notified of. What was read before the last one may be out of date. */
+  /** Number of changes of which this process was notified. A row that was read before the last one may be out of date. */
   #changes = 0;
   #loading: Promise<void> | null = null;
   #isClosed = false;

@@ -11,7 +11,7 @@ import { createFile } from './created-file.ts';
 
 /** Contract §7. A vendor sends 5 MiB well within 30 s; a client that sends slower holds a connection no longer. */
 const BODY_BOUNDS = { maxBytes: 5 * MIB, withinMs: 30 * SECOND };
-/** What one request may keep in memory while it arrives. Bytes. */
+/** Maximum size of the part of a request that is kept in memory while it arrives. Bytes. */
 const IN_MEMORY_MAX_BYTES = 64 * KIB;
 /** Bodies that arrive or wait to be stored, in memory and on disk. */
 const ARRIVING = { processBytes: 256 * MIB, accountBytes: 32 * MIB };

@@ -43,7 +43,10 @@ export const installationResource = z
         versionId: z.string(),
         semVer: z.string().nullable().describe('Null: the draft.'),
         since: timestamp,
-        waitsFor: z.string().nullable().describe('What the user must do before it can start. Null: it is starting.'),
+        waitsFor: z
+          .string()
+          .nullable()
+          .describe('The action of the user without which it cannot start. Null: it is starting.'),
       })
       .nullable()
       .describe('The version becomes current when it has started with its grants and answered.'),
@@ -67,9 +70,9 @@ export const installationResource = z
     statusReason: z.string().nullable(),
     condition: z
       .strictObject({
-        state: z.enum(installationStates).describe('What it does now, after everything that is known about it.'),
-        cause: z.string().nullable().describe('Why, in one sentence.'),
-        nextStep: z.string().nullable().describe('What to do, in one sentence.'),
+        state: z.enum(installationStates).describe('The current state, derived from all facts about the installation.'),
+        cause: z.string().nullable().describe('The reason, in one sentence.'),
+        nextStep: z.string().nullable().describe('The next step of the user, in one sentence.'),
         action: z
           .enum(installationActions)
           .nullable()
@@ -77,7 +80,7 @@ export const installationResource = z
             'The operation that does it: `configure`, `resume` or `restart` of the installation, or a new attempt at the update.',
           ),
       })
-      .describe('What the console and the command lines show: state, cause and next step.'),
+      .describe('The state, cause and next step that the console and the command lines show.'),
     account: z.string().describe('Name of the account that installed it.'),
     own: z.boolean().describe('Whether the caller installed it. Operators read others’ and cannot change them.'),
     runtime: z.strictObject({

@@ -27,12 +27,12 @@ export const updateChanges = z
       .array(
         z.strictObject({ kind: z.enum(['tool', 'command', 'skill']), name: z.string(), change: changeKind, lines }),
       )
-      .describe('What models read: descriptions and parameters of tools, commands and skills.'),
+      .describe('The texts that models read: descriptions and parameters of tools, commands and skills.'),
     files: z
       .array(z.strictObject({ path: z.string(), change: changeKind, lines }))
       .describe('Every file that changed.'),
   })
-  .meta({ id: 'UpdateChanges', description: 'What an update changes besides access.' });
+  .meta({ id: 'UpdateChanges', description: 'The changes of an update besides access.' });
 type UpdateChanges = z.output<typeof updateChanges>;
 type ModelText = Pick<UpdateChanges['texts'][number], 'kind' | 'name'> & { readonly text: string };
 

@@ -28,7 +28,7 @@ const shapes = {
     response: { 200: installationResource },
   },
   changes: {
-    summary: 'What the update changes besides access',
+    summary: 'The changes of the update besides access',
     details:
       'Compares the running version with the pending one, or with the one that is under way or has failed: the texts that models read, and the source.',
     problems: ['not_pending'],

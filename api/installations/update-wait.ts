@@ -7,7 +7,7 @@ type Facts = Pick<
   'targetVersionId' | 'targetSemVer' | 'targetManifest' | 'status' | 'settings' | 'secretNames' | 'blockedReason'
 >;
 
-/** What the user must do before the update under way can start. Null: nothing, or no update is under way. */
+/** The action of the user without which the update under way cannot start. Null: no action is needed, or no update is under way. */
 export function describeUpdateWait(facts: Facts): string | null {
   const { targetVersionId, targetManifest, status, settings, secretNames } = facts;
   if (targetVersionId === null || targetManifest === null) return null;

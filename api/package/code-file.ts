@@ -31,7 +31,7 @@ export interface CodeFile {
 }
 /** From 1; absent: unknown. */
 type CodePlace = Pick<ProblemLocation, 'line' | 'column'>;
-/** What a file needs to know about the rest of its package. */
+/** Facts about the rest of the package that compiling a file needs. */
 export interface CompileContext {
   readonly names: UndeclaredNames;
   /** Whether a relative path that a file imports is a code file of the package. */
@@ -99,7 +99,7 @@ class CompiledFile {
     }
   }
 
-  /** What the author's own code must not do. Imports of files are left to the resolver. */
+  /** Finds forbidden constructs in the author's own code. The resolver checks imports of files. */
   findErrors(): PartialMessage[] {
     const imports = this.syntax.importCalls
       .filter(({ from }) => from === null || !isRelative(from))

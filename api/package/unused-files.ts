@@ -13,7 +13,7 @@ const FOLDERS = ['commands', 'skills', 'assets'];
 const EDITS_MAX = 2;
 /** Files named in one warning. */
 const NAMED_MAX = 3;
-/** What common tools put beside the code: expected in a package, and harmless. */
+/** Files that common tools put beside the code. They are expected in a package, and harmless. */
 const COMPANION =
   /^(licen[cs]e|notice|authors|changelog|contributing|security|readme)(\.\w+)?$|\.d\.ts$|\.(test|spec)\.[jt]s$|^(package|package-lock|tsconfig[\w.-]*|biome|deno)\.jsonc?$|^\.(gitignore|gitattributes|editorconfig|npmignore|prettierrc)$/i;
 /** A string with a relative path. Finds more than imports, which only spares a warning. */

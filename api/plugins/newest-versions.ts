@@ -4,7 +4,7 @@ import { findVersions, listVersionNumbers, type Version } from '../../db/catalog
 import { MIB } from '../../sdk/contract/limits.ts';
 import { comparePrecedence } from '../../sdk/contract/version-numbers.ts';
 
-/** What the versions of one answer offer. Bytes of JSON. */
+/** Maximum size of the offers of all versions in one response. Bytes of JSON. */
 const OFFERS_MAX_BYTES = 4 * MIB;
 /** Versions that are read at once: the answer may be full with the first of them. */
 const BATCH = 16;

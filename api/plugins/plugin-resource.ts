@@ -29,7 +29,7 @@ export const discovered = z
     ),
     channel: z.object({ receive: z.boolean(), send: z.boolean(), handshake: z.boolean() }).nullable(),
   })
-  .meta({ id: 'Discovered', description: 'What a version offers.' });
+  .meta({ id: 'Discovered', description: 'The offers of a version.' });
 /** Selects the fields of a row that its owner sees. */
 export const versionResource = z
   .object({

@@ -28,7 +28,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the caller’s account keeps, with its quotas */
+        /** The storage that the caller’s account uses, with its quotas */
         get: operations["getMeUsage"];
         put?: never;
         post?: never;
@@ -133,7 +133,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What was done in the name of the caller’s account in the last 90 days, newest first
+         * The actions in the name of the caller’s account in the last 90 days, newest first
          * @description Changes of SSH hosts and of services that may act for the account, and the tokens that services got.
          */
         get: operations["getMeActions"];
@@ -533,7 +533,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What the update changes besides access
+         * The changes of the update besides access
          * @description Compares the running version with the pending one, or with the one that is under way or has failed: the texts that models read, and the source.
          */
         get: operations["getInstallationsByIdUpdateChanges"];
@@ -1267,7 +1267,7 @@ export interface components {
             usedBytes: number;
             /** @description Null: no quota. */
             limitBytes: number | null;
-            /** @description What is counted. */
+            /** @description The things that are counted. */
             holds: string;
             /** @description How to make room. */
             free: string;
@@ -1276,7 +1276,7 @@ export interface components {
         Token: {
             id: string;
             name: string;
-            /** @description What it may do; null: all that the account may. */
+            /** @description The scopes of the token. Null: it allows everything that the account may do. */
             scopes: string[] | null;
             /** Format: date-time */
             createdAt: string;
@@ -1305,7 +1305,7 @@ export interface components {
             /** Format: date-time */
             at: string;
             action: string;
-            /** @description What it was done to. */
+            /** @description The object of the action. */
             subject: string;
             detail: string | null;
             /** @description The record of the request’s token; null: it had none. */
@@ -1381,7 +1381,7 @@ export interface components {
             createdAt: string;
             yankedAt: string | null;
         };
-        /** @description What a version offers. */
+        /** @description The offers of a version. */
         Discovered: {
             commands: {
                 name: string;
@@ -1613,7 +1613,7 @@ export interface components {
                 semVer: string | null;
                 /** Format: date-time */
                 since: string;
-                /** @description What the user must do before it can start. Null: it is starting. */
+                /** @description The action of the user without which it cannot start. Null: it is starting. */
                 waitsFor: string | null;
             } | null;
             /** @description The last update, if it failed. `POST /installations/{id}/retry-update` tries it again. */
@@ -1645,16 +1645,16 @@ export interface components {
             /** @enum {string} */
             status: "ready" | "needs_configuration" | "paused" | "failed" | "uninstalling";
             statusReason: string | null;
-            /** @description What the console and the command lines show: state, cause and next step. */
+            /** @description The state, cause and next step that the console and the command lines show. */
             condition: {
                 /**
-                 * @description What it does now, after everything that is known about it.
+                 * @description The current state, derived from all facts about the installation.
                  * @enum {string}
                  */
                 state: "ready" | "restarting" | "update_failed" | "failed" | "needs_configuration" | "paused" | "blocked" | "uninstalling";
-                /** @description Why, in one sentence. */
+                /** @description The reason, in one sentence. */
                 cause: string | null;
-                /** @description What to do, in one sentence. */
+                /** @description The next step of the user, in one sentence. */
                 nextStep: string | null;
                 /** @description The operation that does it: `configure`, `resume` or `restart` of the installation, or a new attempt at the update. */
                 action: ("configure" | "resume" | "restart" | "retry_update") | null;
@@ -1794,13 +1794,13 @@ export interface components {
             /** @description The same on every attempt to deliver it. */
             eventId: string;
         };
-        /** @description What an update changes besides access. */
+        /** @description The changes of an update besides access. */
         UpdateChanges: {
             versionId: string;
             /** @description Null: the draft. */
             semVer: string | null;
             fromSemVer: string | null;
-            /** @description What models read: descriptions and parameters of tools, commands and skills. */
+            /** @description The texts that models read: descriptions and parameters of tools, commands and skills. */
             texts: {
                 /** @enum {string} */
                 kind: "tool" | "command" | "skill";

@@ -51,7 +51,7 @@ export async function writeArchive(path: string, entries: Iterable<NewEntry>): P
   }
 }
 
-/** What the operator can do about an error of the file system. */
+/** Advice to the operator about an error of the file system. */
 function explainFileError(error: unknown, path: string): unknown {
   const folder = dirname(path);
   switch ((error as NodeJS.ErrnoException).code) {

@@ -15,7 +15,7 @@ export interface BuiltPackage {
   readonly bundleSha256: string;
   readonly sourceMapSha256: string | null;
   readonly sizeBytes: number;
-  /** What it takes on disk: files, bundle and source map. */
+  /** Its size on disk: files, bundle and source map. */
   readonly storedBytes: number;
   readonly manifest: Manifest;
   /** The body of readme.md, without frontmatter. */
@@ -115,7 +115,7 @@ export async function findVersions(pool: Queryable, ids: readonly string[]): Pro
   return listRows(pool, `SELECT ${COLUMNS} FROM versions v WHERE v.id = ANY ($1)`, [ids]);
 }
 
-/** What a list of plugins shows of a version. */
+/** The fields of a version that a list of plugins shows. */
 export type VersionSummary = Pick<Version, 'id' | 'semVer' | 'capabilities' | 'createdAt'>;
 
 /** In no particular order. */
@@ -132,7 +132,7 @@ export const findDraft = (pool: Queryable, pluginId: string): Promise<Version | 
 
 export type VersionNumber = Pick<Version, 'id' | 'status'> & { readonly semVer: string };
 
-/** The numbers of all versions, also yanked ones, oldest first. What they hold is read where it is needed: there may be thousands. */
+/** The numbers of all versions, also yanked ones, oldest first. Only the numbers, because there may be thousands. */
 export const listVersionNumbers = (pool: Queryable, pluginId: string): Promise<VersionNumber[]> =>
   listRows(
     pool,

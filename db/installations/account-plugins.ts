@@ -54,7 +54,7 @@ export interface InstalledPlugin {
   readonly updatedAt: string;
 }
 
-/** What the plugin's version offers. It does not change, unlike the installation. */
+/** The offers of the plugin's version. Unlike the installation, they do not change. */
 type Offer = Pick<InstalledPlugin, 'registrations' | 'registrationBytes' | 'discovered' | 'texts'>;
 
 interface Row extends Omit<InstalledPlugin, 'semVer' | 'settings' | 'secretUses' | 'registrations' | 'texts'> {

@@ -80,7 +80,7 @@ export function findNewlyMissing(
   return findMissingConfiguration(manifest, settings, secretNames).filter((name) => !known.includes(name));
 }
 
-/** What can be configured: the fields of the current version, and those of the version that an update moves to. */
+/** The fields that can be configured: those of the current version, and those of the version that an update moves to. */
 export function mergeManifests(current: Manifest, target: Manifest | null): Manifest {
   if (!target) return current;
   return {

@@ -1,6 +1,6 @@
 /**
- * What an installation does, why, and what to do next, as one pure function. REST, the console and the command lines show
- * its result.
+ * Derives the state of an installation, its cause and the next step, as one pure function. The REST interface, the console and
+ * the command lines show its result.
  */
 import type { VersionStatus } from '../catalog/versions.ts';
 import type { LastExit, RuntimeState } from './installation-runtimes.ts';
@@ -14,7 +14,7 @@ export interface FailedUpdate {
   readonly rolledBack: boolean;
 }
 
-/** What the function decides by. */
+/** The facts from which the state is derived. */
 export interface InstallationFacts {
   readonly status: InstallationStatus;
   /** The stored reason of the status. */
@@ -28,7 +28,7 @@ export interface InstallationFacts {
   readonly lastExit: Pick<LastExit, 'reason'> | null;
   /** A version that did not start, or was rolled back, while the current one keeps running. */
   readonly failedUpdate: FailedUpdate | null;
-  /** What the user must do before an update under way can start, one sentence; null: nothing. */
+  /** One sentence: the action of the user without which an update under way cannot start. Null: none is needed. */
   readonly updateWait: string | null;
 }
 
@@ -42,7 +42,7 @@ export const installationStates = [
   'blocked',
   'uninstalling',
 ] as const;
-/** What the user can do about the state, each with its own operation. */
+/** Actions of the user that change the state. Each has its own operation. */
 export const installationActions = ['configure', 'resume', 'restart', 'retry_update'] as const;
 
 export interface InstallationState {
@@ -54,7 +54,7 @@ export interface InstallationState {
   readonly action: (typeof installationActions)[number] | null;
 }
 
-/** What keeps an installation from running is decided first, by how much of it must change before it runs. */
+/** Checks first for the reasons that keep an installation from running, in the order of how much must change before it runs. */
 export function describeInstallation(facts: InstallationFacts): InstallationState {
   const { status, statusReason, blockedReason, runtimeState, lastExit, failedUpdate } = facts;
   if (status === 'uninstalling') return makeState('uninstalling', 'It is being removed.', null);

@@ -3,7 +3,7 @@
  * in property names. Bodies of requests, frames of children and what plugins register are checked here, and nowhere else.
  */
 
-/** What a refusal says after the name of a field. */
+/** The text of a refusal after the name of the field. */
 export const UNSTORABLE = 'must not contain U+0000 or lone surrogates';
 const REPLACEMENT = '\u{fffd}';
 /** Length of a field's name in a refusal, characters. */

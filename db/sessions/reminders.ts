@@ -128,7 +128,7 @@ export const listDueReminders = (
     [shards, busy, perAccount, limit],
   );
 
-/** What comes after a time of a reminder. */
+/** The state of a reminder after one of its times. */
 export interface NextTime {
   /** Null: it is over. */
   readonly nextAt: string | null;

@@ -1,4 +1,4 @@
-/** What happens to sessions besides messages, for the readers of their stream. */
+/** Changes of sessions other than messages, for the readers of their stream. */
 import type { Pool } from 'pg';
 import { listRows, type Queryable } from '../postgres/rows.ts';
 

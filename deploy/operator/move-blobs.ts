@@ -61,7 +61,7 @@ async function move(
   await setBlobPlace(pool, place);
   await inTransaction(pool, (tx) => recordAction(tx, { action: 'move-blobs', subject: to.BLOBS }));
   return {
-    sentence: `${moved} blobs are in ${to.BLOBS} now. Set BLOBS=${to.BLOBS} for every process and start the service. What was in ${settings.BLOBS} stays there: remove it when the service runs.`,
+    sentence: `${moved} blobs are in ${to.BLOBS} now. Set BLOBS=${to.BLOBS} for every process and start the service. The blobs in ${settings.BLOBS} stay there: remove them when the service runs.`,
     fields: { store: to.BLOBS, blobs: moved },
   };
 }

@@ -28,7 +28,7 @@ const LOGGED: ReadonlySet<ProblemCode> = new Set(['internal', 'outcome_unknown']
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** What made requests `unavailable`. An outage or an attack meets thousands a second, which would fill the log. */
+    /** Errors that made requests `unavailable`. An outage or an attack affects thousands of requests per second, which would fill the log. */
     readonly outages: RepeatedErrors;
   }
 }

@@ -18,7 +18,7 @@ const THREAD_HEAP_MB = 256;
 
 interface ParseTask {
   readonly body: Uint8Array;
-  /** What the route accepts, bytes. */
+  /** Maximum size of a body of the route. Bytes. */
   readonly maxBytes: number;
   /** Accept the property names that change an object's prototype where code assigns them. */
   readonly anyNames: boolean;

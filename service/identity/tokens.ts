@@ -54,7 +54,7 @@ export class WrongTokenError extends InvalidTokenError {
   override readonly name = 'InvalidTokenError';
 }
 
-/** What a verified token says. */
+/** The claims of a verified token. */
 export interface Identity {
   /** `BUILT_IN_ISSUER`, or the address of the OpenID Connect issuer without a slash at the end. */
   readonly issuer: string;

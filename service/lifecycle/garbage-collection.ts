@@ -23,7 +23,7 @@ const WORTHWHILE_BYTES = 16 * MIB;
 export const tuneGc = (): void => setFlagsFromString(`--heap-growing-percent=${GROWTH_PERCENT}`);
 
 /**
- * Time after such a collection until the next, whatever the growth. Milliseconds. What the last calls of a peak hold is garbage
+ * Time after such a collection until the next, whatever the growth. Milliseconds. The memory of the last calls of a peak is garbage
  * only when they have ended, most of them within 30 seconds, and may be too little to be noticed as growth.
  */
 const FOLLOW_UP_MS = 30 * SECOND;

@@ -1,4 +1,7 @@
-/** What a cache returns while its process is not notified of changes: what it reads now, or what it knows while the database is away. */
+/**
+ * Reads values for a cache while its process is not notified of changes: from the database, or the cached value while the
+ * database is unavailable.
+ */
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import { within } from '../timing/within.ts';
 

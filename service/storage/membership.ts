@@ -1,4 +1,4 @@
-/** What this process says about itself when it joins the cluster of its database. */
+/** Describes this process to the cluster of its database when it joins. */
 import type { Pool } from 'pg';
 import type { Member } from '../../db/cluster/cluster-record.ts';
 import { openKeyFiles } from '../../db/files/key-files.ts';

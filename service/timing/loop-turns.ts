@@ -5,7 +5,7 @@
 import { KIB } from '../../sdk/contract/limits.ts';
 import { RoundRobinQueue } from './round-robin-queue.ts';
 
-/** Of JSON. What is larger waits for a turn: up to this size, reading or writing it takes at most a millisecond or two. */
+/** Larger JSON waits for a turn. Up to this size, reading or writing it takes at most a millisecond or two. */
 export const COSTLY_BYTES = 16 * KIB;
 /** Requests that begin in one turn of the loop. Each takes about half a millisecond until it waits for something. */
 const BEGINS_PER_TURN = 8;
@@ -15,7 +15,7 @@ let isRunning = false;
 let startedAt = 0;
 
 /**
- * Resolves when the loop has time. What the caller then does before it waits for anything else is the piece of work.
+ * Resolves when the loop has time. The piece of work is the code that the caller then runs until its next `await`.
  *
  * @param key whose work it is, such as an account: keys take turns
  */
