@@ -1581,7 +1581,7 @@ type BodyInit =
   | ArrayBufferView
   | ReadableStream
   | AsyncIterable<Uint8Array>;
-/** What requests and responses share: a body that can be read once. */
+/** The common part of requests and responses: a body that can be read once. */
 interface Body {
   readonly body: ReadableStream<Uint8Array> | null;
   readonly bodyUsed: boolean;

@@ -208,7 +208,7 @@ function readOutput(output: ToolOutput): string {
   return typeof output.value === 'string' ? output.value : JSON.stringify(output.value);
 }
 
-/** The parts of an answer as the plugins let them pass. */
+/** The parts of an answer after the plugins' changes. */
 async function judgeContent(content: readonly Content[], answer: JudgedAnswer): Promise<Content[]> {
   const judged: Content[] = [];
   for (const part of content) {

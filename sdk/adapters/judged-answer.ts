@@ -79,7 +79,7 @@ export class JudgedAnswer {
     return id;
   }
 
-  /** Has the plugins judge a call of a tool. Returns it as they let it pass; null: leave it out. */
+  /** Has the plugins judge a call of a tool. Returns the call after their changes. Null: leave it out. */
   async judgeCall(call: ModelCall): Promise<ModelCall | null> {
     const callId = this.nameCall(call.callId);
     this.#callIds.delete(call.callId);
@@ -218,5 +218,5 @@ function requirePassed(output: TurnOutput): TurnOutput {
   return output;
 }
 
-/** What the transcript can hold: neither half surrogate pairs nor NUL. The service refuses a text that is too long. */
+/** Replaces characters that the transcript cannot store: half surrogate pairs and NUL. The service refuses a text that is too long. */
 export const toStorable = (text: string): string => text.toWellFormed().replaceAll('\0', '\ufffd');

@@ -1,6 +1,6 @@
 /**
  * One agent's conversation, judged, for all adapters. Each message of a user opens a turn of the session, the model gets the
- * messages as the plugins let them pass, and no text of the model leaves before it is judged.
+ * messages after the plugins' changes, and no text of the model leaves before it is judged.
  */
 import type { Attachment, Prompt, Session, ToolResult, Trigger, Turn, TurnRecord } from '../session/session.ts';
 import { BulkheadError } from '../session/session.ts';
@@ -15,11 +15,11 @@ export interface AdapterOptions {
    * id of yours: the same id is judged once, however often it is sent.
    */
   readonly messageId?: string;
-  /** The sender of messages to the agent, as plugins see it. Default: `user`. */
+  /** The name of the sender of messages to the agent that plugins see. Default: `user`. */
   readonly from?: string;
-  /** What starts the agent's turns, as plugins see it. Default: `user`. */
+  /** The cause of the agent's turns that plugins see. Default: `user`. */
   readonly trigger?: Trigger;
-  /** The recipient of the agent's messages, as plugins see it. Default: `user`. */
+  /** The name of the recipient of the agent's messages that plugins see. Default: `user`. */
   readonly target?: string;
   /** Number of messages after which a plugin summarizes the conversation. Default: never. */
   readonly compactAfter?: number;
@@ -64,7 +64,7 @@ interface ModelRequest<Message> {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What to ask the model, and what judges its answer. */
+/** The input for the model, and the judge of its answer. */
 export interface PreparedRequest<Message> {
   readonly systemPrompt: string;
   readonly messages: Message[];
@@ -77,7 +77,7 @@ interface KnownMessage {
   /** Digest of the text as it was sent. Empty: only the service's id and text identify the message. */
   readonly digest: string;
   state: TurnRecord['state'];
-  /** As the plugins let it pass. */
+  /** The text after the plugins' changes. */
   text: string | null;
   readonly attachments: readonly Attachment[];
   /** The files as they were sent to be judged. Null: this process did not send them. */
@@ -88,7 +88,7 @@ interface KnownMessage {
   results?: CallResults;
 }
 
-/** Texts of results as the plugins let them pass, by call. Null: the service called the tool, so the framework has that text. */
+/** Texts of results after the plugins' changes, by call. Null: the service called the tool, so the framework has that text. */
 type CallResults = ReadonlyMap<string, string | null>;
 
 /** An open turn, as far as this process works on it. */
@@ -214,7 +214,7 @@ export class Conversation {
     };
   }
 
-  /** The message with text and files as the plugins let them pass. */
+  /** Returns the message with text and files after the plugins' changes. */
   async #applyJudgement<Message>(
     message: Message,
     known: KnownMessage,
@@ -266,7 +266,7 @@ export class Conversation {
     return isOwn;
   }
 
-  /** The message with the results as the plugins let them pass. What they have not judged is left out. */
+  /** Returns the message with the results after the plugins' changes. Results that they have not judged are left out. */
   async #withJudgedResults<Message>(
     message: Message,
     turnId: string,
@@ -512,8 +512,8 @@ export class Conversation {
   }
 
   /**
-   * Finds messages among those that the session knows, from the last one back. What was answered and comes again without its
-   * answer is said again.
+   * Finds messages among those that the session knows, from the last one back. A message that was answered and comes again without its
+   * answer is a new message.
    */
   #match(
     words: readonly (string | null)[],
@@ -590,7 +590,7 @@ async function endLeftOutputs(turn: Turn, signal: AbortSignal | undefined): Prom
     if (state === 'open' && pieces > 0) await turn.piece('', { id, piece: pieces, done: true, ...abort });
 }
 
-/** Returns a result as the plugins let it pass; null: another process ended the turn. One that is too long is a failed one. */
+/** Returns a result after the plugins' changes. Null: another process ended the turn. A result that is too long becomes a failed one. */
 async function sendResult(
   turn: Turn,
   id: string,

@@ -59,7 +59,7 @@ export class MessageFiles {
   }
 
   /**
-   * Returns the files as the plugins let them pass; null: as they were.
+   * Returns the files after the plugins' changes. Null: unchanged.
    *
    * @param sent the files as they were sent to be judged
    */

@@ -11,7 +11,7 @@ export interface OfferedTool {
   readonly name: string;
   readonly description: string;
   readonly parameters: { readonly type: 'object' } & Readonly<Record<string, unknown>>;
-  /** Calls the tool. What a model can correct is a result with `isError`. Aborting rejects with the signal's reason. */
+  /** Calls the tool. An error that a model can correct is a result with `isError`. Aborting rejects with the signal's reason. */
   call(input: unknown, options: CallOptions): Promise<ToolResult>;
 }
 
@@ -45,7 +45,7 @@ export async function listOfferedTools(session: Session): Promise<OfferedTool[]>
       description: `Runs a command and returns its text.\n${listOffers(commands)}`,
       parameters: {
         type: 'object',
-        properties: { name: NAME, input: { type: 'string', description: 'What follows the name of the command.' } },
+        properties: { name: NAME, input: { type: 'string', description: 'The text after the name of the command.' } },
         required: ['name'],
       },
       call: (input, { signal }) =>

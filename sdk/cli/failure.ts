@@ -27,7 +27,7 @@ export class CommandError extends Error {
   readonly code: string;
   readonly exit: ExitName;
   readonly errors: readonly ProblemLocation[];
-  /** What the command found nevertheless, for `--json`. */
+  /** The partial result of the command, for `--json`. */
   readonly result: object;
 
   constructor(
@@ -71,7 +71,7 @@ const EXITS: Readonly<Record<string, ExitName>> = {
   bundler_busy: 'away',
   rate_limited: 'away',
 };
-/** What to type next. The service cannot say this, because it does not know the command. */
+/** Hints for the next command line. The service cannot give them, because it does not know the command. */
 const HINTS: Readonly<Record<string, string>> = {
   slug_taken: 'Pass it with `--slug`.',
   version_exists: 'Omit `--version` to use the next free number.',

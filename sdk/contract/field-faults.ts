@@ -3,7 +3,7 @@ import type { z } from 'zod';
 
 type Issue = z.core.$ZodRawIssue;
 
-/** What a value must be, by the names of the schema library. */
+/** Texts for the type that a value must have, by the names of the schema library. */
 const TYPES: Readonly<Record<string, string>> = {
   string: 'text',
   number: 'a number',
@@ -77,7 +77,7 @@ function nameType(value: unknown): string {
 const listValues = (values: readonly unknown[]): string =>
   values.map((value) => (typeof value === 'string' ? `“${value}”` : String(value))).join(', ');
 
-/** What is counted in a value of each kind. Numbers are compared. */
+/** The unit in which a value of each kind is counted. Numbers are compared. */
 const COUNTED: Readonly<Record<string, string>> = {
   string: 'characters',
   array: 'entries',

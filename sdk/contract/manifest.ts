@@ -71,7 +71,7 @@ const secret = z.strictObject({
     .refine((uses) => new Set(uses).size === uses.length, 'must not name a use twice')
     .optional()
     .describe(
-      'What the host does with the secret. The plugin then gets a handle instead of the value: `webhooks`, `http:<host>`.',
+      'The uses of the secret by the host. The plugin then gets a handle instead of the value: `webhooks`, `http:<host>`.',
     ),
 });
 
@@ -92,8 +92,8 @@ const fields = z.strictObject({
     )
     .max(CAPABILITIES_MAX, `must have at most ${CAPABILITIES_MAX} entries`)
     .default([])
-    .describe('What the code reaches: see below.'),
-  settings: fieldsSchema(setting).default({}).describe(`What the user can set, at most ${FIELDS_MAX} fields.`),
+    .describe('The capabilities of the code: see below.'),
+  settings: fieldsSchema(setting).default({}).describe(`The settings of the user, at most ${FIELDS_MAX} fields.`),
   secrets: fieldsSchema(secret).default({}).describe(`Passwords and keys that the user gives, at most ${FIELDS_MAX}.`),
 });
 export const manifest = fields.superRefine(({ capabilities, secrets }, context) => {

@@ -68,7 +68,7 @@ export const description = (max: number) =>
 
 export const agent = z.object({ id, name: z.string().max(200) });
 export const sessionRef = z.object({ id, channelId: id.nullable() });
-/** What started an operation. */
+/** The cause of an operation. */
 export const trigger = z.enum(['user', 'channel', 'schedule', 'agent', 'tool', 'system']);
 
 export const attachment = z.object({
@@ -86,7 +86,7 @@ export const transcriptMessage = z.object({
   at: timestamp,
   data: jsonObject.optional(),
 });
-/** What the hooks made of a message. */
+/** The judgement of the hooks about a message. */
 export const judgement = z.object({
   hook: z.string(),
   outcome: z.enum(['unchanged', 'changed', 'cancelled']),

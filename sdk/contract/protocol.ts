@@ -422,7 +422,7 @@ export type SurfaceName = keyof typeof surfaces;
 /** `channel.handshakeOn`: selects the POST bodies that are a handshake. */
 export const handshakeOn = z.object({ jsonType: z.string().min(1).max(200) });
 
-/** What a bundle registers, as introspection records it at publish. At run time a child may register nothing else. */
+/** The registrations of a bundle, which introspection records at publish. At run time a child may register nothing else. */
 export const registrations = z.object({
   hooks: z.array(z.string()).max(REGISTRATIONS_MAX),
   /** The hooks whose handlers were assigned with `stream: true`. */
@@ -440,10 +440,10 @@ export const registrations = z.object({
 });
 export type Registrations = z.infer<typeof registrations>;
 
-/** What is wrong with the `parameters` of a tool, found where the bundle was introspected. `at` is a JSON pointer. */
+/** A fault in the `parameters` of a tool, found when the bundle was introspected. `at` is a JSON pointer. */
 export const schemaFault = z.object({ tool: z.string(), at: z.string(), message: z.string() });
 export type SchemaFault = z.infer<typeof schemaFault>;
-/** What is wrong with the arguments of a call. */
+/** The faults in the arguments of a call. */
 const argumentFault = z.object({ field: z.string().max(500), message: z.string().max(500) });
 export type ArgumentFault = z.infer<typeof argumentFault>;
 
@@ -491,7 +491,7 @@ export type CapabilityMember = keyof typeof capabilities;
 /** `host.http:<host or *.host>`, the only capability with a parameter. */
 export const httpReach: Reach = { reach: 'Connects to {host}.', risk: 'medium' };
 
-/** What a plugin does with a secret: reads it, or has the host use it. */
+/** The use of a secret: the plugin reads it, or the host uses it for the plugin. */
 export const secretReach = {
   read: { reach: 'Reads the value of the secret “{name}”.', risk: 'medium' },
   http: { reach: 'Has the secret “{name}” sent to {host}, without seeing its value.', risk: 'low' },

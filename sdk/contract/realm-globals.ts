@@ -10,7 +10,7 @@ interface PluginGlobal {
   readonly doc: string;
 }
 
-/** What a plugin registers with, and what it may ask of the host. */
+/** The globals with which a plugin registers handlers and calls the host. */
 export const pluginGlobals = {
   middleware: {
     type: 'Middleware',

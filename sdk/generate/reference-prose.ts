@@ -8,12 +8,12 @@ export const contextFields: Readonly<Record<keyof typeof hookBase.shape, string>
   settings: 'The settings of the installation, as in `host.settings`.',
   agent: 'The agent that the operation belongs to.',
   session: 'The session, and the channel it arrived on, if any.',
-  trigger: 'What started the operation.',
+  trigger: 'The cause of the operation.',
   at: 'When the handler was called, ISO 8601 in UTC.',
   deadlineAt: 'When the budget ends. Waiting on a model or an SSH host moves it.',
 };
 
-/** What happens when a surface's handler throws, returns a malformed result or times out. */
+/** The consequences of a surface's handler that throws, returns a malformed result or times out. */
 export const surfaceFailures: Readonly<Record<SurfaceName, string>> = {
   tools:
     'a thrown error becomes a result with `isError` and its message, so that the agent can correct its call; a malformed result or a timeout fails the call',

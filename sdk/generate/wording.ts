@@ -14,10 +14,10 @@ const failures: Record<FailureRule, string> = {
   cancel: 'the operation is cancelled',
   builtin: 'the built-in implementation runs and the transcript shows a notice',
 };
-/** What happens when a handler throws, returns a malformed result or times out. */
+/** Describes the consequences of a handler that throws, returns a malformed result or times out. */
 export const describeFailure = (rule: FailureRule): string => failures[rule];
 
-/** What a hook may return, to follow the word “Return”. */
+/** Describes the values that a hook may return, as a phrase that follows the word “Return”. */
 export function describeReturn(row: HookRow): string {
   const { answers } = row;
   if (answers.kind === 'replace') {

@@ -1,4 +1,4 @@
-/** What the host does for the agents and people of a session. Its hooks run by themselves. */
+/** Services of the host for the agents and people of a session. Their hooks run by themselves. */
 import type {
   NewReminder,
   NewTodo,
@@ -17,7 +17,7 @@ import type { Call, Transport } from './transport.ts';
 interface Cancellable {
   readonly signal?: AbortSignal;
 }
-/** What started the operation. Plugins may allow a person what they refuse an agent. */
+/** The cause of the operation. Plugins may allow a person what they refuse an agent. */
 interface Started extends Cancellable {
   readonly trigger: Trigger;
 }

@@ -273,7 +273,7 @@ class Service {
   }
 }
 
-/** The message as plugins let it pass: the stream may have shown it before they were asked. */
+/** The message after the plugins' changes: the stream may have shown it before they judged it. */
 function withJudged(message: ServedMessage, judged: NonNullable<TurnRecord['message']>): ServedMessage {
   const { text, attachments } = judged;
   const data = { ...message.message.data, attachments: JSON.parse(JSON.stringify(attachments)) };

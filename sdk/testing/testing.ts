@@ -104,7 +104,7 @@ export interface OpenPlugin extends AsyncDisposable {
   readonly name: string;
   /** `degraded`: the operating system's sandbox is not available, and `missing` says what to do. */
   readonly sandbox: { readonly state: 'full' | 'degraded'; readonly missing: string | null };
-  /** What a publish discovers. */
+  /** The offers that a publish would discover. */
   readonly discovered: Readonly<Record<string, unknown>>;
   /** The warnings that saving a draft returns. */
   readonly warnings: readonly string[];

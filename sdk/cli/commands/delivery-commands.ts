@@ -9,7 +9,7 @@ interface Operation {
   readonly name: string;
   readonly summary: string;
   readonly kinds: readonly ('deliveries' | 'events')[];
-  /** What is printed after success. */
+  /** The text that is printed after success. */
   readonly done: string;
   readonly examples?: readonly string[];
 }

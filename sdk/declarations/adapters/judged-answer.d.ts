@@ -32,7 +32,7 @@ export declare class JudgedAnswer {
     isOwn(name: string): Promise<boolean>;
     /** Returns the id that a call will have when it is judged. */
     nameCall(callId: string): string;
-    /** Has the plugins judge a call of a tool. Returns it as they let it pass; null: leave it out. */
+    /** Has the plugins judge a call of a tool. Returns the call after their changes. Null: leave it out. */
     judgeCall(call: ModelCall): Promise<ModelCall | null>;
     /**
      * Ends the turn, unless the model called a tool. Nothing of the answer may be left.
@@ -55,6 +55,6 @@ export declare class JudgedStream {
     end(): Promise<string>;
     abandon(): Promise<void>;
 }
-/** What the transcript can hold: neither half surrogate pairs nor NUL. The service refuses a text that is too long. */
+/** Replaces characters that the transcript cannot store: half surrogate pairs and NUL. The service refuses a text that is too long. */
 export declare const toStorable: (text: string) => string;
 export {};

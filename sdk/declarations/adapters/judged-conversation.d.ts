@@ -1,6 +1,6 @@
 /**
  * One agent's conversation, judged, for all adapters. Each message of a user opens a turn of the session, the model gets the
- * messages as the plugins let them pass, and no text of the model leaves before it is judged.
+ * messages after the plugins' changes, and no text of the model leaves before it is judged.
  */
 import type { Session, ToolResult, Trigger } from '../session/session.js';
 import { JudgedAnswer } from './judged-answer.js';
@@ -12,11 +12,11 @@ export interface AdapterOptions {
      * id of yours: the same id is judged once, however often it is sent.
      */
     readonly messageId?: string;
-    /** The sender of messages to the agent, as plugins see it. Default: `user`. */
+    /** The name of the sender of messages to the agent that plugins see. Default: `user`. */
     readonly from?: string;
-    /** What starts the agent's turns, as plugins see it. Default: `user`. */
+    /** The cause of the agent's turns that plugins see. Default: `user`. */
     readonly trigger?: Trigger;
-    /** The recipient of the agent's messages, as plugins see it. Default: `user`. */
+    /** The name of the recipient of the agent's messages that plugins see. Default: `user`. */
     readonly target?: string;
     /** Number of messages after which a plugin summarizes the conversation. Default: never. */
     readonly compactAfter?: number;
@@ -51,7 +51,7 @@ interface ModelRequest<Message> {
     readonly messages: readonly Message[];
     readonly signal?: AbortSignal | undefined;
 }
-/** What to ask the model, and what judges its answer. */
+/** The input for the model, and the judge of its answer. */
 export interface PreparedRequest<Message> {
     readonly systemPrompt: string;
     readonly messages: Message[];

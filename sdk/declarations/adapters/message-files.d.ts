@@ -21,7 +21,7 @@ export declare class MessageFiles {
      */
     attach(files: readonly MessageFile[], signal?: AbortSignal): Promise<Attachment[]>;
     /**
-     * Returns the files as the plugins let them pass; null: as they were.
+     * Returns the files after the plugins' changes. Null: unchanged.
      *
      * @param sent the files as they were sent to be judged
      */

@@ -11,7 +11,7 @@ export interface OfferedTool {
     readonly parameters: {
         readonly type: 'object';
     } & Readonly<Record<string, unknown>>;
-    /** Calls the tool. What a model can correct is a result with `isError`. Aborting rejects with the signal's reason. */
+    /** Calls the tool. An error that a model can correct is a result with `isError`. Aborting rejects with the signal's reason. */
     call(input: unknown, options: CallOptions): Promise<ToolResult>;
 }
 export declare function listOfferedTools(session: Session): Promise<OfferedTool[]>;

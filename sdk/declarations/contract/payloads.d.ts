@@ -32,7 +32,7 @@ export declare const sessionRef: z.ZodObject<{
     id: z.ZodString;
     channelId: z.ZodNullable<z.ZodString>;
 }, z.core.$strip>;
-/** What started an operation. */
+/** The cause of an operation. */
 export declare const trigger: z.ZodEnum<{
     agent: "agent";
     channel: "channel";
@@ -73,7 +73,7 @@ export declare const transcriptMessage: z.ZodObject<{
     at: z.ZodISODateTime;
     data: z.ZodOptional<z.ZodCustom<Record<string, z.JSONType>, Record<string, z.JSONType>>>;
 }, z.core.$strip>;
-/** What the hooks made of a message. */
+/** The judgement of the hooks about a message. */
 export declare const judgement: z.ZodObject<{
     hook: z.ZodString;
     outcome: z.ZodEnum<{

@@ -1107,7 +1107,7 @@ export type SurfaceName = keyof typeof surfaces;
 export declare const handshakeOn: z.ZodObject<{
     jsonType: z.ZodString;
 }, z.core.$strip>;
-/** What a bundle registers, as introspection records it at publish. At run time a child may register nothing else. */
+/** The registrations of a bundle, which introspection records at publish. At run time a child may register nothing else. */
 export declare const registrations: z.ZodObject<{
     hooks: z.ZodArray<z.ZodString>;
     streams: z.ZodOptional<z.ZodArray<z.ZodString>>;
@@ -1136,14 +1136,14 @@ export declare const registrations: z.ZodObject<{
     }, z.core.$strip>;
 }, z.core.$strip>;
 export type Registrations = z.infer<typeof registrations>;
-/** What is wrong with the `parameters` of a tool, found where the bundle was introspected. `at` is a JSON pointer. */
+/** A fault in the `parameters` of a tool, found when the bundle was introspected. `at` is a JSON pointer. */
 export declare const schemaFault: z.ZodObject<{
     tool: z.ZodString;
     at: z.ZodString;
     message: z.ZodString;
 }, z.core.$strip>;
 export type SchemaFault = z.infer<typeof schemaFault>;
-/** What is wrong with the arguments of a call. */
+/** The faults in the arguments of a call. */
 declare const argumentFault: z.ZodObject<{
     field: z.ZodString;
     message: z.ZodString;
@@ -1216,7 +1216,7 @@ export declare const capabilities: {
 export type CapabilityMember = keyof typeof capabilities;
 /** `host.http:<host or *.host>`, the only capability with a parameter. */
 export declare const httpReach: Reach;
-/** What a plugin does with a secret: reads it, or has the host use it. */
+/** The use of a secret: the plugin reads it, or the host uses it for the plugin. */
 export declare const secretReach: {
     readonly read: {
         readonly reach: 'Reads the value of the secret “{name}”.';

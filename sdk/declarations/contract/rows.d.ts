@@ -10,7 +10,7 @@ export interface Row {
     readonly since: string;
     readonly origin: Origin;
 }
-/** What a capability lets a plugin do, as a sentence for users. */
+/** A sentence for users: the actions that a capability allows a plugin. */
 export interface Reach {
     readonly reach: string;
     readonly risk: Risk;
@@ -55,7 +55,7 @@ export interface SurfaceRow extends Row, Reach {
      */
     readonly first: string;
     readonly result: z.ZodType;
-    /** What a handler that is an async generator yields; it returns the result. */
+    /** The values that a handler yields if it is an async generator. It returns the result. */
     readonly delta?: z.ZodType;
     readonly budgetMs: number;
     readonly maxResultBytes: number;
@@ -77,7 +77,7 @@ export interface HostRow<Member extends string = string> extends Row {
     /** `digest`: outcome, duration and a digest of the arguments are recorded; `none`: nothing is recorded. */
     readonly audit: 'digest' | 'none';
     /**
-     * What happens to values of the installation's secrets in the arguments. `sent`: they stay, because the call takes them where the
+     * The treatment of values of the installation's secrets in the arguments. `sent`: they stay, because the call sends them where the
      * plugin says. `masked`: users would see them. `refused`: they would be stored in plain text.
      */
     readonly secrets: 'sent' | 'masked' | 'refused';

@@ -98,7 +98,7 @@ export interface OpenPlugin extends AsyncDisposable {
         readonly state: 'full' | 'degraded';
         readonly missing: string | null;
     };
-    /** What a publish discovers. */
+    /** The offers that a publish would discover. */
     readonly discovered: Readonly<Record<string, unknown>>;
     /** The warnings that saving a draft returns. */
     readonly warnings: readonly string[];
