@@ -1,4 +1,4 @@
-/** What is wrong in the fields of a configuration, by field. */
+/** Errors in the fields of a configuration, by field. */
 import { Problem } from '../rest/problem.ts';
 import type { Fields, FormValues } from './form-values.ts';
 

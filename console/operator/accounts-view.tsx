@@ -106,8 +106,8 @@ function Suspend({ name }: { readonly name: string }) {
     >
       <Stack>
         <Text>
-          The account is signed out everywhere, and its plugins stop. Webhooks for them wait. What it published runs on
-          for others. The user sees the reason.
+          The account is signed out everywhere, and its plugins stop. Webhooks for them wait. Plugins that it published
+          keep running for others. The user sees the reason.
         </Text>
         <TextInput
           label="Reason"

@@ -18,7 +18,7 @@ const SECOND_MS = 1_000;
 
 interface Props {
   readonly rows: readonly Plugin[];
-  /** What the rows were searched for; empty: all plugins. */
+  /** The search text of the rows. Empty: all plugins. */
   readonly search: string;
 }
 

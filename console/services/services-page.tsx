@@ -1,4 +1,4 @@
-/** What the host does for the account's agents: to-dos, reminders, mail between agents, and SSH hosts. */
+/** The page of the host's services for the account's agents: to-dos, reminders, mail between agents, and SSH hosts. */
 import { Group, Stack, Text } from '@mantine/core';
 import type { Page, Reminder, SessionRecord, Todo } from '../../sdk/session/api-types.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';

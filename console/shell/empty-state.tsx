@@ -4,7 +4,7 @@ import type { ReactNode } from 'react';
 import { type Icon, IconInbox } from '../style/icons.tsx';
 
 interface Props {
-  /** What would be listed. */
+  /** The icon of the things that would be listed. */
   readonly icon?: Icon;
   readonly children: ReactNode;
 }

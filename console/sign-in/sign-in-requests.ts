@@ -7,7 +7,7 @@ import { fetchAsConsole } from '../rest/user-fetch.ts';
 import { countSignIns, recordRefusal, recordSignIn, recordSignOut } from './session-state.ts';
 
 type Account = components['schemas']['Account'];
-/** What is exchanged for the cookie. */
+/** The credential that is exchanged for the cookie. */
 export type Proof = { readonly token: string } | { readonly code: string };
 interface SessionNotice {
   /** Null: signed out. */

@@ -70,7 +70,7 @@ function Actions({ token }: { readonly token: Token }) {
         <Text>
           {token.current
             ? 'You are signed in with it: this console is signed out.'
-            : 'What signs in with it is signed out.'}
+            : 'Programs that use it are signed out.'}
         </Text>
       </ConfirmButton>
     </Group>
