@@ -175,7 +175,7 @@ function printRow({ name, good, attack, ...uses }: Observed): void {
     );
 }
 
-/** What a row misses of the goals. */
+/** Returns the goals that a row misses. */
 function listMissed(row: Observed, quiet: Observed): string[] {
   const { passed, failed, hookMs, apiMs } = row.good;
   const missed = [...(passed > 0 ? ['a forbidden message passed'] : []), ...(failed > 0 ? ['a good call failed'] : [])];

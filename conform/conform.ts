@@ -25,7 +25,7 @@ Options
   --help             shows this
 
 A run sends about 1,000 requests and takes a minute and a half. Where the deployment's rate limits ask to wait, it waits.
-What it created is removed at the end, but for plugins with a published version, which are delisted and cannot be deleted.`;
+The command removes everything that it created at its end, except plugins with a published version, which it delists because they cannot be deleted.`;
 
 const { values: flags, positionals } = parseArgs({
   options: {

@@ -39,7 +39,7 @@ export function hashSource(content: Package): string {
   return sha256(paths.map((path) => `${path}\0${sha256(content[path] ?? '')}\n`).join(''));
 }
 
-/** One entry of a zip. What is set beside `name` and `content` makes the entry a false one. */
+/** One entry of a zip. Every field besides `name` and `content` makes the entry invalid. */
 export interface ZipEntry {
   readonly name: string;
   readonly content?: string | Uint8Array;

@@ -7,7 +7,7 @@ import { type Chapter, refusalRow, row, unchecked } from '../row.ts';
 import type { Run } from '../run.ts';
 import { followDraft, followUpdates, publishAndDelist } from './call-sequences.ts';
 
-/** What every problem is. */
+/** The schema of every problem. */
 function expectProblem(answer: Answer, status: number, code: string): void {
   expect(answer, { status, body: { status, code, type: isText, title: isText, detail: isText, requestId: isText } });
   expect(answer.headers.get('content-type'), /^application\/problem\+json/, 'the content type');

@@ -178,7 +178,7 @@ const leadsNowhere = (port: Port, name: string) =>
     }
   });
 
-/** What reads the thing itself, so that a row cannot hold because nothing has its id. */
+/** Requests that read the thing itself, so that a row cannot hold only because nothing has its id. */
 const SHOWN: Readonly<Record<Port, Readonly<Record<string, string>>>> = {
   rest: {
     '/plugins/': '/plugins/{id}/versions/{versionId}/files',

@@ -7,7 +7,7 @@ import type { InstalledPlugin, Run } from '../run.ts';
 const SECRET = 'conform-handled-value';
 const CODE = `
 tools.check = {
-  description: 'What the handle of a secret can do',
+  description: 'Tries the uses of the handle of a secret',
   parameters: { type: 'object' },
   handler: async ({ value, text, signature }) => {
     const handle = await host.secrets.get('key');

@@ -132,7 +132,7 @@ tools.log = {
   },
 };
 tools.realm = {
-  description: 'What code can do inside the realm',
+  description: 'Reports which actions code can perform inside the realm',
   parameters,
   handler: async () => {
     const names = (work: () => unknown) => {

@@ -1,2 +1,2 @@
-/** What the kit's model takes for “slowly”, milliseconds: longer than a link's budget. */
+/** The delay of the kit's model for “slowly”: longer than a link's budget. Milliseconds. */
 export const SLOW_MODEL_MS = 6_000;

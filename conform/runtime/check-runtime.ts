@@ -29,9 +29,9 @@ export interface ScenarioResult {
   readonly chapter: string;
   readonly scenario: string;
   readonly verdict: ScenarioVerdict;
-  /** What was seen where it broke, or why it was skipped. */
+  /** The evidence of a failure, or the reason why the scenario was skipped. */
   readonly seen: string | null;
-  /** What to do where it broke. */
+  /** Advice after a failure. */
   readonly advice: string | null;
   readonly ms: number;
 }

@@ -19,7 +19,7 @@ export interface UserMessage {
 type EndKind = 'done' | 'failed' | 'died';
 export interface End {
   readonly kind: EndKind;
-  /** What the user is told when it failed. */
+  /** The text for the user after a failure. */
   readonly reason: string;
 }
 export interface Heard {

@@ -4,7 +4,7 @@ import type { Scene } from './scene.ts';
 
 export interface Scenario {
   readonly sentence: string;
-  /** What the developer of the runtime should do. */
+  /** Advice to the developer of the runtime. */
   readonly advice: string;
   /** @throws Mismatch with what was seen; Skipped where it does not apply to the runtime */
   play(scene: Scene): Promise<void>;

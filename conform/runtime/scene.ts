@@ -1,4 +1,4 @@
-/** What a scenario plays with: a session of its own, a model with a script of its own, and the runtime. */
+/** The fixture of a scenario: its own session, its own scripted model, and the runtime. */
 import { randomUUID } from 'node:crypto';
 import { ensure, Mismatch, Skipped } from '../expect.ts';
 import type { LogLine } from '../log-watch.ts';
@@ -51,7 +51,7 @@ export class Scene {
     return this;
   }
 
-  /** What the scenario's model was asked. */
+  /** The requests to the scenario's model. */
   get asked(): readonly ModelRequest[] {
     return this.#requests;
   }

@@ -112,7 +112,7 @@ export function packagePage(): string {
     table(['Capability', 'What the user reads', 'Risk'], listCapabilityRows()),
     PACKAGE_RULES.code,
     '## Limits',
-    'What is over a limit is refused with a sentence that names the file and the limit. [Quotas](quotas.md) limit what an account keeps in all.',
+    'A package that exceeds a limit is refused with a sentence that names the file and the limit. [Quotas](quotas.md) limit the total storage of an account.',
     table(['What', 'Maximum'], LIMITS),
     PACKAGE_RULES.paths,
     PACKAGE_RULES.zips,

@@ -22,7 +22,7 @@ const agents: Readonly<Record<string, Agent>> = {
   worker: { instructions: 'You bake what the planner orders.', hostTools: ['todo', 'agent', 'notify', 'ssh'] },
   reviewer: { instructions: 'You check what was baked.', hostTools: ['todo', 'agent'] },
 };
-/** What started a message, by its kind. All others are people's. */
+/** The trigger of a message, by its kind. All other messages are from people. */
 const TRIGGERS = { agent_message: 'agent', reminder: 'schedule' } as const;
 const COMPACT_AFTER = 6;
 const RETRY_MS = 1_000;

@@ -11,7 +11,7 @@ tools.run = {
     properties: {
       host: { type: 'string', description: 'The id of the machine' },
       command: { type: 'string', minLength: 1, maxLength: 10_000 },
-      input: { type: 'string', maxLength: 100_000, description: 'What the command reads' },
+      input: { type: 'string', maxLength: 100_000, description: 'The input of the command' },
     },
     required: ['host', 'command'],
     additionalProperties: false,

@@ -78,7 +78,7 @@ const REASONS: Readonly<Record<string, string>> = {
   'not comparable as JSON: read':
     'The suite gives no JSON. Most cases have empty keys, which are “” here and no known field; the others differ in white space.',
   'with a line --- that ends the frontmatter: read up to it':
-    'What follows is the body of the file, as in every other tool that reads frontmatter.',
+    'The rest is the body of the file, as in every other tool that reads frontmatter.',
   [`valid in the suite: refused. ${yamlFaults.BAD_DIRECTIVE}.`]: 'Frontmatter has no directives.',
   'valid in the suite: refused. References (*name) are not allowed.': 'References can make small text huge.',
   [`valid in the suite: refused. ${yamlFaults.BAD_ALIAS}.`]: 'Here, too: the reference has a colon in its name.',

@@ -79,7 +79,7 @@ const reasons: readonly (readonly [kind: RegExp, why: string])[] = [
     /^Go: false 64-bit records/,
     'Readers differ in when they believe the 64-bit records. Records of version 2 are not read.',
   ],
-  [/^libarchive: encryption/, 'What is encrypted cannot be reviewed.'],
+  [/^libarchive: encryption/, 'Encrypted files cannot be reviewed.'],
   [/^libarchive: (padding|programs)/, 'As above: bytes of no entry may be another package for another reader.'],
   [/^libarchive: several/, 'Zips of several disks are refused, and so are their markers.'],
   [/^libarchive: names/, 'Readers guess different encodings.'],

@@ -12,7 +12,7 @@ const ABORT = 'Pass the signal of the user’s stop to every step of the turn.';
 const LONG_CHARS = 40_000;
 const WORDS_SPLIT: readonly string[] = ['That is clas', 's', 'ified.'];
 
-/** What each guard must do, whether it judges whole texts or pieces. */
+/** The required behaviour of each guard, whether it judges whole texts or pieces. */
 const ofBoth = (): Scenario[] => [
   scenario('A text that a plugin stops is not shown, and the user reads the reason.', FINAL, async (scene) => {
     requireVeto(await scene.script('Wholemeal is classified.').say('hello'), 'that is classified');

@@ -11,7 +11,7 @@ const RESULT = 'Give the model `content` of the answer, with `isError` too: it s
 const callThenSay = (scene: Scene, ...calls: NonNullable<ModelAnswer['calls']>): Scene =>
   scene.script({ calls }, 'Done.');
 
-/** What the model got after its calls. */
+/** The results that the model received after its calls. */
 const lastAsked = (scene: Scene): string => JSON.stringify(scene.asked.at(-1)?.messages ?? []);
 
 export const tools: RuntimeChapter = {
