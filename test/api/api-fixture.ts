@@ -34,7 +34,7 @@ export interface ApiFixture {
   readonly pool: Pool;
   readonly services: Services;
   readonly dataDir: string;
-  /** What the service says of itself. Every answer a client gets is held against it. */
+  /** The service's own OpenAPI document. Every response to a client is checked against it. */
   readonly document: OpenApiDocument;
   /** A user's client: every call carries its token. */
   user(name: string): Promise<Client>;
@@ -177,11 +177,11 @@ export async function listen({ app }: ApiFixture): Promise<number> {
   return (app.server.address() as AddressInfo).port;
 }
 
-/** What the bundles of this process register, by their hash, with the name that each had in stack traces. */
+/** The registrations of this process's bundles, by their hash, with the name that each had in stack traces. */
 const introspected = new Map<string, { readonly sourceName: string; readonly loaded: Loaded }>();
 
 /**
- * What the supervisor's worker does for a question of the API, without the queue between. A bundle that loads is loaded once:
+ * Does the work of the supervisor's worker for a request of the API, without the queue between. A bundle that loads is loaded once:
  * most tests publish one of a few, each time in a child process.
  */
 async function jailedIntrospect(blobs: Blobs): Promise<Introspect> {

@@ -120,7 +120,7 @@ for (const [program = ''] of amount({ quick: [['plain']], soak: PROGRAMS }))
       t.match({ verdict, seen }, { verdict: 'skipped', seen: /clock of this service cannot be set/ });
   });
 
-/** What a runtime does wrong, and a scenario that finds it. */
+/** A fault of a runtime, and a scenario that finds it. */
 const FAULTS = [
   ['forgets-outputs', 'A text that a plugin stops is not shown'],
   ['shows-early streamed', 'Nothing is shown before the model has finished'],

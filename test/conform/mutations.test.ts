@@ -19,7 +19,7 @@ import { NO_RATE_LIMITS } from './shared-service.ts';
 const MUTATIONS_MIN = 20;
 const OUTPUT_MAX_BYTES = 10_000_000;
 const WITHIN_MS = 240_000;
-/** What a service is started from. */
+/** The files from which a service is started. */
 const TREE = ['*.ts', '*.js', '*.json', '*.sql', '*.sh', '*.md', 'package.json', 'console/dist/**', 'docs/dist/**'];
 
 t.test('every mutation names a row and a text that exists once', async (t) => {

@@ -1,4 +1,4 @@
-/** What users do with their tokens, and operators with accounts: on pages. */
+/** Actions of users on their tokens, and of operators on accounts, on pages. */
 import { issueToken } from '../../deploy/issue-token.ts';
 import { go, type PageAction, press, pressInDialog, tab } from './console-fixture.ts';
 

@@ -12,7 +12,7 @@ import { BROWSER_VARIABLE, unpackBrowser } from '../runner/unpacked-browser.ts';
 
 const SMALL = { width: 390, height: 844 };
 const WIDE = { width: 1280, height: 900 };
-/** What a page must be free of: the WCAG rules and the habits that go with them. */
+/** Rules that no page may violate: those of WCAG and related best practices. */
 const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
 /**
  * Those of the package are for a cloud function: in one process a closed page takes the browser along, and without web
@@ -25,7 +25,7 @@ chromium.setGraphicsMode = false;
 const COMPILER = '--js-flags=--no-opt --single-threaded-gc';
 const ARGUMENTS = [...chromium.args.filter((one) => !NOT_OURS.test(one)), '--disable-gpu', COMPILER];
 /**
- * What the browser adds to its own environment while its threads read it, which ends it with SIGSEGV once in some dozen
+ * Variables that the browser adds to its own environment while its threads read it, which ends it with SIGSEGV once in some dozen
  * starts. A variable that is there already is changed in place.
  */
 const SET_BY_BROWSER = { DBUS_SESSION_BUS_ADDRESS: 'disabled:', FC_FONTATIONS: '1', VK_ICD_FILENAMES: '' };
@@ -120,7 +120,7 @@ export async function look(page: Page, { scheme, size }: Look): Promise<void> {
 export async function violations(page: Page): Promise<string[]> {
   // axe-core is large, so each page loads it once.
   if (!(await page.evaluate<boolean>('typeof axe === "object"'))) await page.evaluate(axe.source);
-  // During a transition, no element has its final colour. What waits for an answer turns without an end.
+  // During a transition, no element has its final colour. A spinner that waits for a response never stops.
   await page.evaluate(`Promise.allSettled(
     document.getAnimations().filter((one) => one.effect.getComputedTiming().endTime !== Infinity).map((one) => one.finished)
   ).then(() => 0)`);

@@ -1,4 +1,4 @@
-/** What the tests do in the editor of a plugin, and what its page lists. */
+/** Actions of the tests in the editor of a plugin and on its page. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Page } from 'playwright-core';
 import type { Answer, ServiceFixture } from '../deploy/service-fixture.ts';

@@ -1,4 +1,4 @@
-/** What the console shows in its tests: a plugin that uses everything, by an author who tries tricks. */
+/** The data of the console in its tests: a plugin that uses everything, by an author who tries tricks. */
 import assert from 'node:assert/strict';
 import { markFailed } from '../../db/installations/installation-runtimes.ts';
 import { openPool } from '../../db/postgres/pool.ts';
@@ -54,7 +54,7 @@ channel.receive = (request) => {
 
 interface PackageVariant {
   readonly name?: string;
-  /** What its tool does. */
+  /** The code of its tool. */
   readonly bell?: string;
   /** Code at the end of `index.ts`. */
   readonly more?: string;

@@ -301,7 +301,7 @@ const orderIs = (service: ServiceFixture, wanted: readonly string[]): Promise<bo
     return JSON.stringify(sorted.map(({ slug }: { slug: string }) => slug)) === JSON.stringify(wanted);
   });
 
-/** What goes with it is listed before anything goes. */
+/** Checks that the console lists everything that an uninstall deletes before it deletes anything. */
 async function uninstallSays(page: Page, service: ServiceFixture, id: string): Promise<void> {
   await page.goto(`${service.url}/installations/${id}`);
   await page.getByRole('button', { name: 'Uninstall' }).click();

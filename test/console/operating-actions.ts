@@ -1,4 +1,4 @@
-/** What users see of what their plugins do, and what operators do: on pages. */
+/** Pages on which users see the activity of their plugins, and on which operators act. */
 import { go, type PageAction, press, pressInDialog, tab } from './console-fixture.ts';
 
 export const figures: readonly PageAction[] = [

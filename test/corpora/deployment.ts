@@ -1,4 +1,4 @@
-/** What the foreign lists are sent to: a whole service, with a plugin that hands back what it is given. */
+/** The target of the foreign lists: a whole service, with a plugin that returns its input. */
 import { Account, type Answer, type RequestOptions } from '../../conform/account.ts';
 import { fileList, packageOf } from '../../conform/packages.ts';
 import { eventually, type ServiceFixture } from '../deploy/service-fixture.ts';

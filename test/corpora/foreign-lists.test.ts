@@ -125,7 +125,7 @@ async function postWhole(
   return { status: response.statusCode, body: answer };
 }
 
-/** What the suite says, and what became of a text. */
+/** The suite's expectation, and the outcome of a text. */
 function describeResult({ verdict, outcomes, reasons }: CaseResult): string {
   const found = new Set(outcomes.values());
   const outcome = found.has('refused') ? 'refused' : found.has('read otherwise') ? 'read otherwise' : 'read alike';

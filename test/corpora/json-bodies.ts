@@ -64,11 +64,11 @@ export function listEndpoints({ ann, installationId, sessionId, mcpHeaders }: De
   ];
 }
 
-/** What became of a text at an address. */
+/** The outcome of a text at an address. */
 export type Outcome = 'refused' | 'read alike' | 'read otherwise' | 'read';
 export interface CaseResult extends JsonCase {
   readonly outcomes: ReadonlyMap<string, Outcome>;
-  /** What the refusals say. */
+  /** The texts of the refusals. */
   readonly reasons: ReadonlySet<string>;
   /** Answers of 500 and more. */
   readonly broken: readonly string[];

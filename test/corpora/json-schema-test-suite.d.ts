@@ -1,4 +1,4 @@
-/** What the tests use of the package, which has no types. */
+/** The types of the parts of an untyped package that the tests use. */
 declare module 'json-schema-test-suite' {
   interface SuiteFile {
     readonly name: string;

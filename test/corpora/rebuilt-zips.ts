@@ -1,5 +1,5 @@
 /**
- * What the collections of Go's archive/zip, of libarchive and of the zip-slip reports test, rebuilt around our package: no
+ * The cases of the collections of Go's archive/zip, of libarchive and of the zip-slip reports, rebuilt around our package: no
  * npm package of them exists.
  */
 import { deflateRawSync, zstdCompressSync } from 'node:zlib';

@@ -7,7 +7,7 @@ export interface TextField {
   readonly name: string;
   /** Sends a text. The answer to look at, and the text that came back; undefined: the field is never shown. */
   send(text: string): Promise<{ readonly answer: Answer; readonly back?: unknown }>;
-  /** What the field refuses. Default: nothing. */
+  /** Matches texts that the field refuses. Default: none. */
   readonly refuses?: readonly Refusal[];
 }
 interface Refusal {

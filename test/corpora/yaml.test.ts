@@ -24,7 +24,7 @@ const OWN_WORDS = new Set([
 interface YamlCase {
   readonly id: string;
   readonly yaml: string;
-  /** What the suite expects: JSON documents one after another, an error, or nothing that JSON can say. */
+  /** The result that the suite expects: JSON documents one after another, an error, or nothing that JSON can say. */
   readonly json?: string | null;
   readonly fail?: boolean;
 }

@@ -1,4 +1,4 @@
-/** What zips of the corpus are built from: the package that every case is about, changes of it, and extra fields. */
+/** The parts of the corpus's zips: the package that every case is about, changes of it, and extra fields. */
 import { crc32 } from 'node:zlib';
 import { INDEX, README } from '../api/package/packages.ts';
 import { type CraftedEntry, craftZip, type ZipLayout } from '../api/package/zip-crafting.ts';

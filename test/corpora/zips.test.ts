@@ -38,7 +38,7 @@ function withoutLitter(tree: Readonly<Record<string, string>>): Record<string, s
 }
 const isSame = (one: object, other: object) => JSON.stringify(one) === JSON.stringify(other);
 
-/** What a case came to. */
+/** The outcome of a case. */
 interface Result extends ZipCase {
   readonly ours: OpenedTree | Problem;
   readonly yauzl: OpenedTree;

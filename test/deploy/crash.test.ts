@@ -1,5 +1,5 @@
 /**
- * `kill -9` of each part while it works. What was answered with success before is there afterwards, what was queued is
+ * `kill -9` of each part while it works. Everything that was acknowledged before is there afterwards, queued work is
  * done, and no process is left behind.
  */
 import { readFile } from 'node:fs/promises';

@@ -30,7 +30,7 @@ capabilities: [host.storage]
 const INDEX = `
 channel.receive = async (request) => { await host.storage.set('got ' + request.bodyText, true); };
 tools.got = {
-  description: 'What was received',
+  description: 'Lists the received requests',
   parameters: { type: 'object' },
   handler: async () => JSON.stringify(await host.storage.list()),
 };
@@ -66,7 +66,7 @@ interface Fault {
   begin(): Promise<void>;
   end(): Promise<void>;
   readonly readyz: RegExp;
-  /** What callers are answered: OK or unavailable, never 500. */
+  /** The responses to callers: OK or unavailable, never 500. */
   readonly answers: { readonly read: readonly number[]; readonly write: readonly number[] };
 }
 const faults: readonly Fault[] = [

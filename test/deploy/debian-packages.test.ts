@@ -39,7 +39,7 @@ async function fetchTool(folder: string, signal?: AbortSignal) {
   return { found, notices };
 }
 
-/** What lies in the folder of this release. */
+/** Lists the folder of this release. */
 async function contents(folder: string): Promise<string[]> {
   const [release = ''] = await readdir(folder);
   return (await readdir(join(folder, release))).sort();

@@ -79,7 +79,7 @@ t.test('dashboard and alerts', { skip: whyMissing('prometheus') }, async (t) => 
   const names = [...queries, ...alerts].flatMap((expr) =>
     [...expr.matchAll(/\b(?:bulkhead|nodejs|process)_\w+/g)].map(([name]) => name),
   );
-  // What has not happened here has no series yet, where it is told apart by a label; its type is known all the same.
+  // A labelled metric has no series before its first event here, but its type is known.
   const metadata = (await (
     await fetch(`http://127.0.0.1:${port}/api/v1/metadata`, { headers: { connection: 'close' } })
   ).json()) as { data: Record<string, unknown> };

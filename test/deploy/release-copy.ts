@@ -9,7 +9,7 @@ import { MIGRATIONS } from '../../db/postgres/migrate.ts';
 import { type Teardown, temporaryFolder } from '../runner/harness.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-/** What the service consists of. */
+/** The files of the service. */
 const PARTS = [
   'package.json',
   'api',
@@ -134,7 +134,7 @@ const QUERIES = [
   ['db/sessions/sessions.ts', 'FROM sessions WHERE account_id = $1 AND ($2', 'sessions'],
 ] as const;
 
-/** What a release's documentation is built into. */
+/** A program that builds a release's documentation, which consists of one text. */
 const BUILD_DOCS = (text: string) => `
   import { mkdirSync, writeFileSync } from 'node:fs';
   mkdirSync(new URL('./dist/assets', import.meta.url), { recursive: true });

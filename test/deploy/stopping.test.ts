@@ -31,7 +31,7 @@ channel.receive = async (request) => {
   await pause(100);
 };
 tools.keys = {
-  description: 'What was written down',
+  description: 'Returns the notes',
   parameters: { type: 'object' },
   handler: async () => JSON.stringify(await host.storage.list()),
 };

@@ -32,7 +32,7 @@ middleware.systemPrompt = async (ctx) => {
   return ctx.systemPrompt + ' ' + ctx.settings.tone + ' ' + key;
 };
 tools.seen = {
-  description: 'What was written down, by key',
+  description: 'Returns the notes, by key',
   parameters: { type: 'object' },
   handler: async () => {
     const entries = [];
@@ -103,7 +103,7 @@ export class Workshop {
     return new Workshop(service, this.#ids);
   }
 
-  /** Everything that was made, as it is shown now. What children happen to be doing is not part of it. */
+  /** Everything that was created, as it is shown now, without the momentary state of children. */
   async look(): Promise<Facts> {
     const { plugin, installation, session } = this.#ids;
     const service = this.#service;
@@ -159,7 +159,7 @@ export class Workshop {
     return this.#tool('release');
   }
 
-  /** What the plugin wrote down, by key. */
+  /** The notes of the plugin, by key. */
   async seen(): Promise<Readonly<Record<string, string>>> {
     return JSON.parse(await this.#tool('seen'));
   }
@@ -167,7 +167,7 @@ export class Workshop {
   async #tool(name: string): Promise<string> {
     const path = `/sessions/${this.#ids.session}/tools/${this.#ids.slug}__${name}`;
     const { content, isError } = await found(this.#service.session('POST', path, { callId: name, arguments: {} }));
-    // What the plugin stands on may be away as well.
+    // The services that the plugin uses may be unavailable as well.
     if (isError) throw new NotNow(content[0].text);
     return content[0].text;
   }

@@ -1,4 +1,4 @@
-/** What a newcomer does: start everything, run the demo, stop everything. On free ports and in a folder of its own. */
+/** The first steps of a newcomer: start everything, run the demo, stop everything. On free ports and in a folder of its own. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';

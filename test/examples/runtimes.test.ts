@@ -79,7 +79,7 @@ async function runExample(name: string, modelUrl: string, account = 'ann', turns
 }
 
 const examples = ['ai-sdk', 'langchain', 'openai-agents'];
-/** What the adapters do is tested with each framework in `test/sdk/adapters.test.ts`, so one example says it in a quick run. */
+/** `test/sdk/adapters.test.ts` tests the adapters with each framework, so one example suffices in a quick run. */
 const someExamples = amount({ quick: ['ai-sdk'], soak: examples });
 
 for (const name of examples) {

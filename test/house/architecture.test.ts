@@ -40,7 +40,7 @@ const spawners: Readonly<Record<string, string>> = {
 };
 
 const CHILD_BUILD = 'sandbox-child/build-child.ts';
-/** What the supervisor shares with the child: the bundling of its program, the code of both ends of its pipes, the longest text of an error, and the check of signatures. */
+/** The code that the supervisor shares with the child: the bundling of its program, both ends of its pipes, the longest text of an error, and the check of signatures. */
 const OF_BOTH_SIDES = [
   CHILD_BUILD,
   'sandbox-child/frame.ts',

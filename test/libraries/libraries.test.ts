@@ -43,7 +43,7 @@ const results: LibraryResult[] = [];
 // Libraries for browsers look for it; plugins have it.
 Object.assign(globalThis, { self: globalThis });
 
-/** What the library answers in Node. */
+/** The result of the library in Node. */
 async function runInNode(test: Test, bundled: string): Promise<unknown> {
   const path = join(await temporaryFolder(test), 'library.mjs');
   await writeFile(path, bundled);

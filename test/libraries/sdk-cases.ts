@@ -7,7 +7,7 @@ import type { LibraryCase } from './library-cases.ts';
 import { WORDS } from './published-library.ts';
 
 export interface SdkCase extends LibraryCase {
-  /** What the vendor's server answers. */
+  /** The response of the vendor's server. */
   answer(request: IncomingMessage, body: string): { readonly type?: string; readonly body: string };
   /** What `run` answers. */
   readonly expected: unknown;

@@ -10,7 +10,7 @@ import { type Model, type ModelInstallation, statusOf } from './reference.ts';
 
 const HOOK = 'middleware.systemPrompt';
 const RAN: LinkResult = { kind: 'answered', answer: undefined };
-/** What becomes of the call of a plugin, by what it does or what happens to it. */
+/** The outcome of a plugin's call, by the plugin's behaviour or the fault that hits it. */
 const FAILURES: Readonly<Record<string, LinkResult>> = {
   crashes: { kind: 'error', message: 'it ended with code 1' },
   hangs: { kind: 'timeout', message: 'late' },

@@ -1,4 +1,4 @@
-/** What must hold in the tables at any time, however they came to be what they are. Each is a query for what breaks it. */
+/** Invariants of the tables, whatever the sequence of changes. Each is a query for rows that violate it. */
 import type { Pool } from 'pg';
 
 const BASE = `FROM installations i JOIN plugins p ON p.id = i.plugin_id LEFT JOIN versions c ON c.id = i.current_version_id
@@ -64,7 +64,7 @@ const queries: Readonly<Record<string, string>> = {
     AND NOT EXISTS (SELECT 1 FROM installations i WHERE i.id = e.installation_id)`,
 };
 
-/** What is broken, with the ids of a few that break it; empty: all holds. */
+/** Lists the violated invariants, with the ids of a few rows each. Empty: all hold. */
 export async function brokenInvariants(pool: Pool): Promise<string[]> {
   const broken: string[] = [];
   for (const [says, query] of Object.entries(queries)) {

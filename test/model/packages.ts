@@ -4,7 +4,7 @@ import { type Files, INDEX, MINIMAL, readmeWith } from '../api/package/packages.
 export interface ModelPackage {
   readonly name: string;
   readonly files: Files;
-  /** What a version of it asks for, sorted. Empty: the package is refused. */
+  /** The capabilities that a version of it requests, sorted. Empty: the package is refused. */
   readonly capabilities: readonly string[];
   /** Required settings with the values they take. */
   readonly settings: Readonly<Record<string, readonly string[]>>;
@@ -58,7 +58,7 @@ export const numbers = [
   ...['2.0.0-1', '2.0.0', '2.0.1', '10.0.0-rc.1', '10.0.0', '11.0.0'],
 ];
 export const isStable = (semVer: string): boolean => !semVer.includes('-');
-/** What is no version number, though some would take it. */
+/** Invalid version numbers that some parsers accept. */
 export const malformed = ['v1.0.0', '1.0', '1.0.0+build', ' 1.0.0'];
 
 /** Besides itself, what a grant covers. */

@@ -47,7 +47,7 @@ export async function openReality(api: ApiFixture, prefix: string, count: Realit
   return { api, prefix, accounts, client, count };
 }
 
-/** What the supervisor's queue does with an uninstalled one. */
+/** Performs the work of the supervisor's queue for an uninstalled one. */
 export async function removeUninstalled({ api }: Reality, model: Model): Promise<void> {
   for (const one of model.installations) if (one.gone) await removeInstallation(api.pool, api.services.queues, one.id);
 }

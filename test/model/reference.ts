@@ -31,7 +31,7 @@ export interface ModelInstallation {
   pinned: ModelVersion | null;
   current: ModelVersion;
   pending: ModelVersion | null;
-  /** What it moves to once it may run it. */
+  /** The version to which it moves once it may run that version. */
   target: ModelVersion | null;
   granted: readonly string[];
   settings: Record<string, string>;
@@ -41,7 +41,7 @@ export interface ModelInstallation {
   required: boolean;
   gone: boolean;
   readonly events: ModelEvent[];
-  /** What the last undelivered move came from: later moves merge with it. */
+  /** The version before the last undelivered move: later moves merge with it. */
   movedFrom: ModelVersion | null;
 }
 interface ModelEvent {
@@ -51,7 +51,7 @@ interface ModelEvent {
 export interface Outcome {
   readonly status: number;
   readonly code?: string;
-  /** What came into being; the service's answer says its id. */
+  /** The created object of the model. The service's response has its id. */
   readonly made?: { id: string };
 }
 export interface Change {
@@ -77,12 +77,12 @@ export const latestOf = (plugin: ModelPlugin): ModelVersion | null => {
   return published.sort((a, b) => rank(a) - rank(b)).at(-1) ?? null;
 };
 
-/** What a version needs and the installation lacks. */
+/** The settings and secrets that a version needs and the installation lacks. */
 const lacksOf = ({ settings, secrets }: ModelInstallation, { of }: ModelVersion): string[] => [
   ...Object.keys(of.settings).filter((name) => !of.settings[name]?.includes(settings[name] ?? '')),
   ...of.secrets.filter((name) => !secrets.includes(name)),
 ];
-/** What a version lacks that the running one does not. */
+/** The settings and secrets that a version lacks and the running one does not. */
 export const newlyLacks = (one: ModelInstallation, version: ModelVersion): string[] =>
   lacksOf(one, version).filter((name) => !lacksOf(one, one.current).includes(name));
 
@@ -233,7 +233,7 @@ export class Model {
       settings: { ...one.current.of.settings, ...one.target?.of.settings },
       secrets: [...one.current.of.secrets, ...(one.target?.of.secrets ?? [])],
     };
-    // What is stored can always be forgotten, also after a version that no longer knows it.
+    // A stored value can always be removed, also after a version that no longer knows it.
     const fits = (name: string, value: string | null) =>
       value === null ? name in key.settings || name in one.settings : key.settings[name]?.includes(value);
     const isSecret = (name: string, value: string | null) =>

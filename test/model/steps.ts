@@ -1,4 +1,4 @@
-/** What the model and the service are told to do: one class, and an arbitrary for each kind of step. */
+/** The steps of the model and the service: one class, and an arbitrary for each kind of step. */
 import fc from 'fast-check';
 import type { Answer, Client } from '../api/api-fixture.ts';
 import { fileList } from '../api/package/packages.ts';
@@ -8,12 +8,12 @@ import { malformed, numbers, packages } from './packages.ts';
 import { type Reality, removeUninstalled } from './reality.ts';
 import type { Model, ModelInstallation, ModelPlugin, ModelVersion, Outcome, Policy } from './reference.ts';
 
-/** What a step needs besides its random numbers. */
+/** The subjects of a step: the model and the real service. */
 interface Scene {
   readonly model: Model;
   readonly real: Reality;
 }
-/** What the model says, and the call of the service that must say the same. */
+/** The result of the model, and the call of the service that must return the same. */
 interface Move {
   readonly expected: Outcome;
   readonly plugin?: ModelPlugin | undefined;

@@ -21,7 +21,7 @@ import { listPlugins } from './plugins.ts';
 const CONNECTIONS = 10;
 /** By default, pgbouncer keeps clients out for 15 s after a server that was away: see docs/operating.md. */
 const POOLER_SETTINGS = `default_pool_size = 20\nserver_login_retry = 1\n${IGNORED_PARAMETERS}`;
-/** What must happen soon happens within this time. Milliseconds. */
+/** Timeout for steps that must happen soon. Milliseconds. */
 const PATIENCE_MS = 60_000;
 const POLL_MS = 200;
 /** Its clock steps. */
@@ -47,7 +47,7 @@ export interface NemesisCluster {
   readonly pooler: Pooler | null;
   /** On connections of its own, past all links. */
   readonly pool: Pool;
-  /** What ended and was not killed. */
+  /** The processes that ended and were not killed. */
   readonly unexpectedEnds: readonly string[];
   addAccount(name: string): Promise<AccountLoad>;
   stop(): Promise<void>;

@@ -16,7 +16,7 @@ const NAMED_MAX = 5;
 export interface Finding {
   readonly invariant: string;
   readonly isKept: boolean;
-  /** What was counted. */
+  /** The counts. */
   readonly figures: string;
   readonly violations: readonly string[];
 }
@@ -112,7 +112,7 @@ export function judgeEvents(acknowledged: readonly Entry[], arrived: readonly En
 
 /**
  * Requests to one channel, each sent after the answer to the one before, arrive in this order, whichever API accepted them.
- * What an API accepted while it alone missed the database may be overtaken by what the others wrote meanwhile.
+ * Requests that an API accepted while only it lost the database may be overtaken by requests that the others stored meanwhile.
  */
 export function judgeChannelOrder(
   { acknowledged, arrived }: { readonly acknowledged: readonly Entry[]; readonly arrived: readonly Entry[] },
@@ -137,7 +137,7 @@ export function judgeChannelOrder(
   return report('(d) order per channel over all APIs', figures, violations);
 }
 
-/** What was not acknowledged is in no order. */
+/** Requests that were not acknowledged have no order. */
 function judgeOrder(acknowledged: readonly Entry[], arrived: readonly Entry[]) {
   const known = new Map(acknowledged.map((entry) => [entry.id, entry]));
   const { lost, misplaced } = judge(

@@ -3,7 +3,7 @@ import { COUNTER_KEY } from './write-ledger.ts';
 
 export const FORBIDDEN = 'forbidden';
 export const MARK = ' (seen)';
-/** What sessions are opened for, with the place of each in their order. */
+/** Prefix of the agents of opened sessions. The place of the session in their order follows. */
 export const AGENT_PREFIX = 'agent-';
 
 const describePlugin = (name: string, capabilities: readonly string[]): string => `---

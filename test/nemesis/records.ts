@@ -1,4 +1,4 @@
-/** What a run writes down as it goes, outside the system under test. The invariants are judged from it alone. */
+/** The records of a run, which are kept outside the system under test. The invariants are judged from it alone. */
 
 /** A call that adds one to a counter. */
 export interface CounterCall {
@@ -17,7 +17,7 @@ export interface Reply {
   readonly status: number;
   /** Whether it says when to try again. */
   readonly hasRetryAfter: boolean;
-  /** What a refusal says. */
+  /** The text of a refusal. */
   readonly message: string;
 }
 /** A message given to the required guard. */

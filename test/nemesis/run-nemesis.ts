@@ -36,7 +36,7 @@ const COUNTER_CALLERS = 2;
 const CALM_MS = { min: 1_500, max: 6_000 };
 /** This many of ten faults begin while another is under way. */
 const OVERLAPPING_OF_TEN = 3;
-/** What was acknowledged arrives within this time of the last fault. Milliseconds. */
+/** Everything that was acknowledged arrives within this time after the last fault. Milliseconds. */
 const ARRIVAL_MS = 120_000;
 
 export interface NemesisOptions {

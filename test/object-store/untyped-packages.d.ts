@@ -1,4 +1,4 @@
-/** What the tests use of two packages without types. */
+/** The types of the parts of two untyped packages that the tests use. */
 declare module 's3rver' {
   import type { AddressInfo } from 'node:net';
 

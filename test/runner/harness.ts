@@ -1,5 +1,5 @@
 /**
- * What test files share: a database of their own, temporary folders, and the leak guard. Everything is given back by a
+ * Resources for test files: a database of their own, temporary folders, and the leak guard. Everything is given back by a
  * teardown of the test it was made for.
  *
  * `npm test` starts one PostgreSQL for all files and says where in BULKHEAD_TEST_DATABASE_URL. A file run on its own

@@ -29,7 +29,7 @@ const INSTALLED = join(TEST, 'node_modules');
 const STAMP = '.lock-hash';
 /** Folders outside of test/ whose files import test packages: adapters and examples of agent frameworks. */
 const LINKED = ['sdk/adapters', 'examples/runtimes'];
-/** What is being installed: `.install-` and the process id. */
+/** Matches the folder of an installation under way: `.install-` and the process id. */
 const UNFINISHED = /^\.install-(\d+)$/;
 const PROGRESS_MS = 5_000;
 /** npm's error codes for a registry that does not answer. */

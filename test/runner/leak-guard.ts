@@ -12,7 +12,7 @@ const GRACE_MS = 30_000;
 const POLL_MS = 25;
 /** The process that starts jails, as the kernel shortens its name. Without a child it ends a moment later, or with this one. */
 const SPAWNER = 'bulkhead-spawner'.slice(0, 15);
-/** What is left would keep the process alive for ever: it is ended when the report has gone out, milliseconds. */
+/** Resources that are left open would keep the process alive for ever: it is ended this long after its report. Milliseconds. */
 const REPORT_MS = 1_000;
 
 // Threads inherit `--import`, and are no test files: a second tap would end them as hung after a while.

@@ -1,5 +1,5 @@
 /**
- * What this process holds open, counted so that a pool's connections to the database, which come and go by themselves,
+ * Counts the resources that this process holds open, so that a pool's connections to the database, which come and go by themselves,
  * are no matter.
  */
 import { readFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** What all files of a run share: made before the first of them, removed after the last. */
+/** Resources that all files of a run share: created before the first file, removed after the last. */
 import { execFile } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -9,7 +9,7 @@ const [USER_TIME, SYSTEM_TIME, CHILDREN_USER_TIME, CHILDREN_SYSTEM_TIME] = [11, 
 let earlier = 0;
 let ownEarlier = 0;
 
-/** What ended children have added since the last call, milliseconds: the time of a process, called when it has just exited. */
+/** The CPU time that ended children have added since the last call, in milliseconds: the time of a process, called when it has just exited. */
 export function readProcessorTime(): number {
   const total = sumFields(CHILDREN_USER_TIME, CHILDREN_SYSTEM_TIME);
   const added = total - earlier;
@@ -17,7 +17,7 @@ export function readProcessorTime(): number {
   return added;
 }
 
-/** What this process and its ended children have used since the last call, milliseconds. */
+/** The CPU time of this process and its ended children since the last call. Milliseconds. */
 export function readOwnProcessorTime(): number {
   const total = sumFields(USER_TIME, SYSTEM_TIME, CHILDREN_USER_TIME, CHILDREN_SYSTEM_TIME);
   const added = total - ownEarlier;

@@ -58,7 +58,7 @@ function keepState(name: string): string[] {
   return ['--incremental', '--tsBuildInfoFile', `node_modules/.cache/${name}.tsbuildinfo`];
 }
 
-/** What has to hold before any behaviour is looked at. Each counts as one assertion. */
+/** Checks that must pass before any test runs. Each counts as one assertion. */
 export const checks: readonly Check[] = [
   { name: 'lint and format', command: [`${PACKAGES}/.bin/biome`, 'check', '--error-on-warnings', '.'] },
   { name: 'types', command: [process.execPath, compiler, ...CHECK_ONLY, ...keepState('types')] },

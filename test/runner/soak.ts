@@ -11,7 +11,7 @@ export const SEED_VARIABLE = 'BULKHEAD_TEST_SEED';
 /** The quick suite makes the same random choices in every run. */
 const QUICK_SEED = 20_260_101;
 
-/** What every random choice of a test is derived from. */
+/** The seed from which every random choice of a test is derived. */
 export const seed: number = Number(process.env[SEED_VARIABLE] ?? QUICK_SEED);
 
 /** How much of something this run does. */

@@ -92,7 +92,7 @@ export const listUnassignable = (roots: readonly string[]): string => `(() => {
 })()`;
 
 /**
- * An expression: what is reachable from the global object and can be changed, as paths. What two walks do not share is made
+ * An expression: what is reachable from the global object and can be changed, as paths. Objects that two walks do not share are made
  * anew for each.
  */
 export const LIST_UNFROZEN = `(async () => {

@@ -48,7 +48,7 @@ const scriptedBodies = {
   },
 };
 
-/** What scripted servers answer behind `fetch`. */
+/** The responses of scripted servers behind `fetch`. */
 async function answerHttp(call: HostCall): Promise<unknown> {
   const [id, url, init] = call.args as [
     string,

@@ -92,7 +92,7 @@ function cutText(text: string, cuts: readonly number[]): string[] {
 interface Conversation {
   readonly session: Session;
   readonly said: string;
-  /** What the model writes. */
+  /** The text that the model writes. */
   readonly deltas: readonly string[];
   readonly isStreamed: boolean;
   /** Gets what the model is asked. */
@@ -208,7 +208,7 @@ const adapters: Readonly<Record<string, Converse>> = {
 };
 
 interface Seen {
-  /** What the model was asked; null: nothing. */
+  /** The request to the model. Null: none. */
   readonly asked: string | null;
   readonly shown: string;
   readonly error: unknown;

@@ -61,7 +61,7 @@ type Entry =
 interface Question {
   readonly session: Session;
   readonly history: readonly Entry[];
-  /** What the model answers. */
+  /** The answer of the model. */
   readonly answer: { readonly text?: string; readonly calls?: readonly Call[] };
   readonly options?: AdapterOptions;
 }

@@ -1,6 +1,6 @@
 /**
  * The adapters with the real frameworks: no text of the agent leaves before the plugins judged it, text that no plugin judges
- * leaves at once, and no text of a user passes as a summary. What counts is the order of events.
+ * leaves at once, and no text of a user passes as a summary. Only the order of events is checked.
  */
 import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';

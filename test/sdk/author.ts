@@ -46,7 +46,7 @@ export async function newAuthor(t: Teardown, env: Readonly<Record<string, string
   const { stdout } = await npm(['pack', '--json', join(scratch, 'sdk')]);
   const [{ filename }] = JSON.parse(stdout) as [{ filename: string }];
   await writeFile(join(folder, 'package.json'), '{ "private": true }');
-  // What npm would fetch lies there already, as links to where the tests' own npm put it.
+  // Packages that npm would fetch are there already, as links to those that the tests' own npm installed.
   await mkdir(join(folder, 'node_modules'));
   for (const name of ['esbuild', 'zod']) await symlink(join(modules, name), join(folder, 'node_modules', name));
   await npm(['install', '--ignore-scripts', '--omit=optional', `./${filename}`]);

@@ -1,4 +1,4 @@
-/** What is generated from the rows is committed, complete, and the same on every run. */
+/** The files generated from the rows are committed, complete, and the same on every run. */
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';

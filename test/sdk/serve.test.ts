@@ -169,7 +169,7 @@ t.test('what agents miss is reported, and turns of the runtime itself are left t
 
 t.test('a stopped process’s turn is answered when its lease has expired; leases are renewed', async (t) => {
   const desk = await openDesk();
-  // What it leaves open is not waited for longer than this.
+  // The wait for resources that it leaves open ends after this time.
   const idle = start(() => Promise.resolve('ready'), { channels: true, leaseSeconds: 1, client: desk.client('idle') });
   await untilServed(desk);
   idle.stop();

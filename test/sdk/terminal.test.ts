@@ -96,7 +96,7 @@ const inTerminal = (test: Test, args: readonly string[], options: ProgramOptions
   return start(test, 'script', ['--quiet', '--return', '--flush', '--command', line, '/dev/null'], options);
 };
 
-/** What a plugin may write to fool a terminal: set its clipboard, clear it, go back, forge a line, turn the text around. */
+/** Texts with which a plugin may try to fool a terminal: set its clipboard, clear it, go back, forge a line, turn the text around. */
 const CLIPBOARD = '\u001b]52;c;ZXZpbA==\u0007';
 const HOSTILE = `${CLIPBOARD}\u001b[2J\u009b31m\rfine\u202e\u200b\n12:00:00 error system: forged`;
 const UNSAFE = ['\u001b]52', '\u001b[2J', '\u0007', '\u009b', '\u202e', '\u200b'];

@@ -12,7 +12,7 @@ import { temporaryFolder } from '../runner/harness.ts';
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const run = promisify(execFile);
 
-/** What the compiler complains about; empty when all is well. */
+/** The errors of the compiler. Empty: none. */
 async function complaints(project: string): Promise<string> {
   const tsc = join(root, 'test/node_modules/typescript-7/bin/tsc');
   return run(tsc, ['-p', project, '--singleThreaded'], { cwd: root }).then(

@@ -23,7 +23,7 @@ interface SeenAnswer {
 export interface AnswerCheck {
   /** The operation an address belongs to, or none. */
   find(method: string, url: string): Declared | undefined;
-  /** What is wrong with an answer; null when it is as declared, or its address is not in the document. */
+  /** The fault of a response. Null if it is as declared, or its address is not in the document. */
   faultOf(answer: SeenAnswer): string | null;
 }
 

@@ -1,4 +1,4 @@
-/** What waits is served by account in turn, and no account takes all places. */
+/** Waiting work is served account by account, and no account occupies all places. */
 import t from 'tap';
 import { mayTakePlace } from '../../db/jobs/account-share.ts';
 import { FairQueue } from '../../service/timing/fair-queue.ts';

@@ -1,4 +1,4 @@
-/** What a process's log shows, and what never gets into it. */
+/** The contents of a process's log, and the values that it must never contain. */
 import t from 'tap';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { createServer } from '../../service/http/application.ts';

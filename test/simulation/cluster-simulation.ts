@@ -247,7 +247,7 @@ class ClusterSimulation {
       else {
         if (kind === 'pause') victim.pause(awayMs);
         else this.#cut(victim, awayMs);
-        // What nobody took over meanwhile was not lost.
+        // Shards that no supervisor took over meanwhile were not lost.
         this.#clock.after(awayMs, () => this.#noteReturn(victim));
       }
     }

@@ -73,7 +73,7 @@ export async function simulateQueues(options: QueueOptions): Promise<QueueResult
       scheduler.add(nameQueue(channelId, channelId, channelId));
     });
   }
-  // What an event resolves goes on before the next event.
+  // Code that waits for an event continues before the next event.
   while (clock.step(runMs + attemptMaxMs)) await turn();
   await scheduler.stop(0);
   return { quietWaits: quietWaits.toSorted((one, other) => one - other), busyDone };

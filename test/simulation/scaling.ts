@@ -9,7 +9,7 @@ export const RUN_MS = 300_000;
 const SETTLE_MS = 20_000;
 const CALLS_PER_SECOND = 100;
 const FAULT_EVERY_MS = 10_000;
-/** What it costs to lead a hook to its owner, to running it, by `bench/session-hook.ts --supervisors 3`: 0.45 ms to 0.38 ms. */
+/** Cost of forwarding a hook to its owner, divided by the cost of running it. `bench/session-hook.ts --supervisors 3`: 0.45 ms to 0.38 ms. */
 const FORWARD_COST = 1.2;
 /** Installations of an account: one for most, some hundred for few. */
 const LARGEST_ACCOUNT = 400;
@@ -29,7 +29,7 @@ export interface ScalingPoint {
   readonly hooks: number;
   readonly forwardedShare: number;
   readonly refusedShare: number;
-  /** What may not happen. */
+  /** Number of violations. */
   readonly violations: number;
 }
 interface Population {

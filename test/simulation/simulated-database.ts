@@ -11,7 +11,7 @@ export interface PeerRow {
   expiresAt: number;
 }
 export interface ClusterView {
-  /** What is left of each lease that holds. Milliseconds. */
+  /** The remaining time of each valid lease. Milliseconds. */
   readonly live: ReadonlyMap<number, number>;
   readonly candidates: readonly number[];
   readonly placed: readonly (number | null)[];

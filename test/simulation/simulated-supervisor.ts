@@ -1,4 +1,4 @@
-/** A supervisor whose clock, network and database are simulated. What it decides, the product's own functions decide. */
+/** A supervisor whose clock, network and database are simulated. The product's own functions make its decisions. */
 import { SHARDS } from '../../db/cluster/shards.ts';
 import {
   compareEpochs,

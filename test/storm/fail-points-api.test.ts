@@ -1,6 +1,6 @@
 /**
  * The API is killed while something is blocked at each step of a webhook's, of an event's and of a disconnection's way.
- * Its successor is stopped at the next steps, so each recovery happens under the next kill. What was acknowledged arrives.
+ * Its successor is stopped at the next steps, so each recovery happens under the next kill. Every acknowledged request arrives.
  */
 import t from 'tap';
 import { insertChannel } from '../../db/channels/channels.ts';

@@ -1,7 +1,7 @@
 /**
  * The supervisor is killed while something is blocked at each step of a webhook's, of an event's, of a reply's and of a
- * removal's way. Its successor is stopped at the same steps, so each recovery happens under the next kill. What was
- * acknowledged arrives.
+ * removal's way. Its successor is stopped at the same steps, so each recovery happens under the next kill. Everything
+ * that was acknowledged arrives.
  */
 import t from 'tap';
 import { insertChannel } from '../../db/channels/channels.ts';

@@ -5,7 +5,7 @@ import { type Teardown, temporaryFolder } from '../runner/harness.ts';
 import { startArrivalServer } from './arrival-server.ts';
 import type { Ledger } from './ledger.ts';
 
-/** What the reporting plugin declares. */
+/** The declared capabilities of the reporting plugin. */
 export const CAPABILITIES = ['host.llm'];
 /** Its code, JavaScript and TypeScript alike: to be published, or installed as it is. */
 export const REPORTING = `

@@ -125,7 +125,7 @@ t.test('nothing that was acknowledged is lost, reordered or stuck', async (t) =>
   t.comment(JSON.stringify({ ...facts, hits, p99Ms: waits[Math.floor(waits.length * 0.99)], slowestMs: waits.at(-1) }));
   t.same({ lost, misplaced }, { lost: [], misplaced: [] });
   t.ok(settledMs < STUCK_MS, `the last arrived ${settledMs} ms after the storm`);
-  // What was under way when its process died comes again: at most one of a queue, a reply and an event at each kill.
+  // Work that was under way when its process died is repeated: at most one of a queue, a reply and an event at each kill.
   t.ok(doubles.length <= kills.length * (CHANNELS + 2), `${doubles.length} came again after ${kills.length} kills`);
 });
 

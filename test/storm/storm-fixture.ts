@@ -19,7 +19,7 @@ const MAINS = {
 /** Everything that was acknowledged arrives within this time after the last fault. Milliseconds. */
 const ARRIVAL_MS = 60_000;
 
-/** What is to stop in a process stops within this time, milliseconds. */
+/** Work that must stop in a process stops within this time. Milliseconds. */
 const STOP_MS = 90_000;
 
 interface StormProcess extends ForkedProcess {
@@ -32,7 +32,7 @@ export interface StormFixture {
   /** Between the database and the API, and the supervisor. */
   readonly gate: Gate;
   readonly supervisorGate: Gate;
-  /** What happens when something arrives, before the plugin is answered. */
+  /** Sets the work to do at each arrival, before the plugin gets its response. */
   onArrival(work: () => void): void;
   readonly ledger: Ledger;
   /** Vendor of the account “ann”. */

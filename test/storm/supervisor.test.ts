@@ -121,7 +121,7 @@ t.test('nothing is lost, doubled, reordered or stuck', async (t) => {
   t.equal(ends[0].delivered, ends[0].all);
   // At most what was under way when a process died: one a channel.
   const again = ends[0].attempts - ends[0].all;
-  // What takes time at the end is the backlog of the kills, one after another in each channel.
+  // The time at the end is spent on the backlog of the kills, one after another in each channel.
   const settled = `the last ${backlog} in ${settledMs} ms`;
   t.comment(`${ends[0].all} accepted, ${kills} kills, ${again} attempted again, ${settled}`);
   await running.stop();

@@ -28,7 +28,7 @@ const SAMPLES_PER_SESSION = 10;
 
 t.setTimeout(amount({ quick: 240_000, soak: 1_800_000 }));
 
-/** What a version does only with its real grants, so that every kind can be published. */
+/** Actions that a version performs only with its real grants, so that every kind can be published. */
 const DEEDS: Readonly<Record<Kind, string>> = {
   good: '',
   throwing: `throw new Error('it does not like its grants');`,
@@ -146,7 +146,7 @@ async function sample(one: Case, figures: Figures, isOver: () => boolean): Promi
 const semVers = async ({ fixture, made }: Case, sql: string): Promise<string[]> =>
   (await fixture.pool.query(sql, [made.installationId])).rows.map(({ semver }) => semver);
 
-/** What the plugin kept of the events that it got. */
+/** The plugin's records of its received events. */
 async function readTold({ fixture, made }: Case): Promise<{ to: string; by: string }[]> {
   const { rows } = await fixture.pool.query(
     `SELECT value FROM installation_storage WHERE installation_id = $1 AND key = 'told'`,

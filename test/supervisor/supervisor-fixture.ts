@@ -319,7 +319,7 @@ async function addVersion(base: Omit<Base, 'notify'>, pluginId: string, source: 
 const REGISTRATION_MS = 1_000;
 
 /**
- * What code registers. Code that needs more than the language to register is introspected in a jail as at publish; the rest is
+ * Returns the registrations of code. Code that needs more than the language to register is introspected in a jail as at publish; the rest is
  * read in this process, which spares each installation a child process.
  */
 async function readRegistrations(sandbox: Sandbox, code: string): Promise<Registrations> {

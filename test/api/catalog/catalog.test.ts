@@ -6,7 +6,7 @@ import { changeBlock, verifyAuthor } from '../../../db/accounts/moderation.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, introspectsMinimal } from '../package/packages.ts';
 
-// What a package registers is not what this file is about.
+// This file does not test the registrations of a package.
 const api = await startApiFixture(t, { introspect: introspectsMinimal });
 const ann = await api.user('ann');
 const ben = await api.user('ben');

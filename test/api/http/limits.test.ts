@@ -1,4 +1,4 @@
-/** What happens when there is too much of something, or something is away. */
+/** Responses to requests that exceed a limit or need something unavailable. */
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';

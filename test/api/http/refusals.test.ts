@@ -213,7 +213,7 @@ const causes: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client
   'GET /plugin-logs': { not_found: () => ann.get('/plugin-logs?installationId=nothing') },
   'GET /plugin-logs/stream': { not_found: () => ann.get('/plugin-logs/stream?installationId=nothing') },
 };
-/** What any route of its kind may answer; each has tests of its own. */
+/** The problems that every route of a kind may return. Each has tests of its own. */
 const general: readonly string[] = [
   'bad_request',
   'unauthenticated',

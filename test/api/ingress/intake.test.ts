@@ -1,4 +1,4 @@
-/** What arrives at a webhook address is written as it came, before the vendor is answered. */
+/** A webhook request is stored unchanged before the vendor gets the response. */
 import { createHash } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { connect as connectSocket } from 'node:net';

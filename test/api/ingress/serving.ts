@@ -8,7 +8,7 @@ import { openListener } from '../../../db/postgres/listener.ts';
 import type { Teardown } from '../../runner/harness.ts';
 
 export interface Served {
-  /** What it asks of the database, and hears from it. */
+  /** The pool for its queries and notifications. */
   readonly pool: Pool;
   readonly dataDir: string;
   readonly config?: Partial<WebhookDeps['config']>;

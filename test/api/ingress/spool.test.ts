@@ -279,7 +279,7 @@ t.test('a process that missed the database holds what it stores until others hav
   const { pool, gate, gated } = await openGated(t);
   gate.shut();
   const intake = new Intake({ pool: gated, spool: await open(await temporaryFolder(t)), onError: ignore });
-  // What began later has failed.
+  // The requests that began later have failed.
   for (let later = 0; later < 2; later += 1) {
     const order = new SpoolOrder(gated, () => false);
     while (!order.isBehind) await new Promise(setImmediate);

@@ -61,7 +61,7 @@ const named: Readonly<Record<string, string>> = {
   deliveryId,
   eventId,
 };
-/** What a write needs besides the ids. */
+/** The bodies of writes, besides the ids. */
 const bodies: Readonly<Record<string, object>> = {
   'PATCH /installations/{id}': { hookOrder: 5 },
   'PATCH /plugins/{id}': { displayName: 'Other' },
@@ -76,7 +76,7 @@ const bodies: Readonly<Record<string, object>> = {
 };
 const zip = upload(await zipOf(package_), '2.0.0');
 
-// What is for operators only has a test of its own.
+// Routes for operators only have a test of their own.
 const paths = Object.entries(api.document.paths).filter(([path]) => !path.startsWith('/operator/'));
 const routes = paths.flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, { parameters = [], requestBody }]) => {

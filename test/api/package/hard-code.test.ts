@@ -9,7 +9,7 @@ async function author(options: ApiOptions) {
   return { ann, id: (await ann.post('/plugins', { slug: 'hard', displayName: 'Hard' })).body.id as string };
 }
 const loading = await author({});
-/** What only the bundler has to bear need not be loaded too. */
+/** Publishes packages that only the bundler must bear, without loading them. */
 const bundling = await author({ introspect: introspectsMinimal });
 async function publish(source: string, more: Files = {}, { ann, id } = loading) {
   const files = fileList({ 'readme.md': README, 'index.ts': source, ...more });

@@ -1,4 +1,4 @@
-/** What large and hostile uploads cost the real API process, ten of them at once. */
+/** The cost of large and hostile uploads for the real API process, ten of them at once. */
 import { once } from 'node:events';
 import { readdir } from 'node:fs/promises';
 import { request } from 'node:http';

@@ -19,7 +19,7 @@ const ann = await api.user('ann');
 const { id } = (await ann.post('/plugins', { slug: 'edges', displayName: 'Edges' })).body;
 const path = `/api/plugins/${id}/versions/zip`;
 const zip = await zipOf(MINIMAL);
-/** What stays in the staging directory: empty as soon as it is so for a while, since broken requests are noticed late. */
+/** Lists the files in the staging directory. It counts as empty once it was empty for a while, because broken requests are noticed late. */
 async function staged(): Promise<string[]> {
   const left = () => readdir(join(api.dataDir, 'staging'));
   for (let tries = 0, empty = 0; tries < 200 && empty < 5; tries += 1) {

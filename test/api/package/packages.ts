@@ -14,7 +14,7 @@ export const INDEX = "middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' Be
 /** The smallest package that passes. */
 export const MINIMAL: Files = { 'readme.md': README, 'index.ts': INDEX };
 
-/** What introspection answers for it. */
+/** The result of the introspection of the minimal package. */
 export const MINIMAL_INTROSPECTION = {
   ok: true,
   registrations: {

@@ -25,7 +25,7 @@ const measured: readonly Reason[] = [
   },
 ];
 
-/** What the engine says of a change. */
+/** The error of the engine about a change. */
 const CHANGE_REFUSED = /read only property|not extensible|Cannot (redefine|delete)/;
 /** Checks whether a change would be possible. */
 const CHANGE_CHECK =

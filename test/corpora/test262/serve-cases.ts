@@ -14,7 +14,7 @@ type Evaluate = (source: string, globals: Readonly<Record<string, unknown>>) => 
  * @param isSpoiled whether a case left something behind that cannot be put back: the process ends, and another goes on
  */
 export function serveCases(evaluate: Evaluate, isSpoiled: () => boolean = () => false): void {
-  // What a case leaves running must not end the others.
+  // Work that a case leaves running must not end the other cases.
   process.on('uncaughtException', () => undefined);
   process.on('unhandledRejection', () => undefined);
   process.on('message', async (cases: readonly EngineCase[]) => {

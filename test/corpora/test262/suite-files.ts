@@ -59,7 +59,7 @@ function findExclusion(flags: readonly string[], code: string): string | null {
 }
 
 /**
- * What the suite's own checks of properties mean for frozen objects: a property is neither writable nor configurable.
+ * Adapts the suite's own checks of properties to frozen objects: a property is neither writable nor configurable.
  */
 const FROZEN_AS_EXPECTED = `
 {

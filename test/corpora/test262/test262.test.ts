@@ -47,5 +47,5 @@ t.test('the language is whole', { skip }, async (t) => {
   const page = 'language-agreement';
   await checkTable(t, 'Cases', ['Cases', 'Count', 'Share'], listTotals(found), page);
   await checkTable(t, 'What differs', ['Reason', 'Cases', 'Share', 'Meaning'], listReasons(found), page);
-  await checkTable(t, 'What is left out', ['Cases of', 'Count'], listExclusions(files), page);
+  await checkTable(t, 'Cases that are left out', ['Cases of', 'Count'], listExclusions(files), page);
 });

@@ -1,4 +1,4 @@
-/** What an account may have at most, it has at most also where requests come at once. */
+/** The limits of an account also hold for concurrent requests. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { recordAccountAction } from '../../../db/accounts/account-actions.ts';

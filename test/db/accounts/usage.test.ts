@@ -260,7 +260,7 @@ const auditEntry = (installationId: string, size: number) => ({
   detail: 'd'.repeat(size),
 });
 
-/** What the tables hold, with the constants that stand for a row. */
+/** The sizes of the tables' contents, with the constants for each row. */
 const COUNTED = `
   SELECT 'versions' AS kind, coalesce(sum(v.stored_bytes), 0)::float8 AS bytes
     FROM versions v JOIN plugins p ON p.id = v.plugin_id WHERE p.owner_id = $1 AND v.semver IS NOT NULL

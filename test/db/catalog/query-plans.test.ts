@@ -78,7 +78,7 @@ interface Plan {
 }
 const nodesOf = (plan: Plan): Plan[] => [plan, ...(plan.Plans ?? []).flatMap(nodesOf)];
 
-/** What a GET makes PostgreSQL do: the tables it reads whole, and the indexes it uses. */
+/** The query plans of a GET: the tables that it reads whole, and the indexes that it uses. */
 function explain(path: string): Promise<{ whole: string[]; indexes: string[] }> {
   return explainAll(async () => {
     const answer = await user.get(path);

@@ -1,4 +1,4 @@
-/** What a supervisor looks for every few seconds reads what is held, not all that waits behind it. */
+/** The periodic queries of a supervisor read only held work, not everything that waits behind it. */
 import t from 'tap';
 import { endOrphanedDeliveries, releaseHeldDeliveries } from '../../../db/channels/delivery-queue.ts';
 import { releaseHeldEvents, requeueStrandedEvents } from '../../../db/installations/events.ts';

@@ -12,7 +12,7 @@ const SESSIONS = 20;
 const READ_MAX = 50_000;
 const LOOK_BACK = 10_000;
 const LIMIT = 100;
-/** What a sort keeps of a message without its text, at most. */
+/** Maximum size of a message without its text in a sort. */
 const KEY_BYTES = 200;
 
 t.setTimeout(120_000);

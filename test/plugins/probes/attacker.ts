@@ -12,7 +12,7 @@ import { PRELUDE, type Probe } from './probe.ts';
 
 /** Every probe gives up on its own within half a second; the rest is for a busy machine. Milliseconds. */
 const PROBE_MS = 1_200;
-/** What an exhausting call may take, and after which it has certainly not been ended. Milliseconds. */
+/** Time limit of an exhausting call, and the time after which it was certainly not ended. Milliseconds. */
 const EXHAUST_MS = 100;
 const EXHAUST_MAX_MS = 3_000;
 /** A load that never ends is ended after this. Milliseconds. */
@@ -29,7 +29,7 @@ const REFUSED = /^(?:https:\/\/)?refuse/;
 const BREAKS_PROTOCOL = /protocol/;
 /** One tool that runs code it is given, so that many probes share a child. */
 const EVALUATOR = `tools.run = { description: 'test', parameters: {}, handler: (args, ctx) => (0, eval)(args.code)(ctx) };`;
-/** What a probe may have changed for the next one: compared with how it was when the child was new. */
+/** State that a probe may have changed for the next one, compared with that of a new child. */
 const INTACT = `
   // Node makes some of its globals at the first look.
   for (const key of Reflect.ownKeys(globalThis)) { try { globalThis[key]; } catch {} }
@@ -61,7 +61,7 @@ export class Attacker {
     this.#members = members;
   }
 
-  /** What a probe reached, in words; null where it was stopped. */
+  /** A description of what a probe reached. Null if it was stopped. */
   async attack(goal: Goal, probe: Probe): Promise<string | null> {
     if (goal === 'exhaust') return this.#exhaust(probe);
     if (goal === 'register') return this.#register(probe);
@@ -71,7 +71,7 @@ export class Attacker {
     return reached ?? this.#findForged();
   }
 
-  /** What code answered, or null where it was stopped: by an exception, by its death, or by having nothing to say. */
+  /** The result of code. Null if it was stopped: by an exception, by its death, or by having nothing to say. */
   async run(code: string, budgetMs: number = PROBE_MS): Promise<string | null> {
     const outcome = await this.#call(await this.#ready(), code, budgetMs);
     const answer = outcome?.outcome === 'answered' ? outcome.answer : undefined;
@@ -105,7 +105,7 @@ export class Attacker {
       : null;
   }
 
-  /** What came over the connection that the program of the child never sends, in words. Raw Node may break the protocol. */
+  /** A description of messages that the program of the child never sends. Raw Node may break the protocol. */
   #findForged(): string | null {
     const foreign = this.#foreign.splice(0);
     const broken = this.#broken.splice(0);
@@ -128,7 +128,7 @@ export class Attacker {
     }
   }
 
-  /** What the evaluator alone registers, as a publish would have recorded it. */
+  /** The registrations of the evaluator alone, as a publish would have recorded them. */
   async #recorded() {
     recorded ??= (async () => {
       const child = this.#spawn();

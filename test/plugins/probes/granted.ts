@@ -1,5 +1,5 @@
 /**
- * What a plugin reaches that was granted everything: the arguments of host calls, their answers and refusals, `fetch` and the
+ * Probes of a plugin with all grants: the arguments of host calls, their answers and refusals, `fetch` and the
  * context of a handler. The harness answers each call with its example, and refuses a call whose first argument is `refuse`.
  */
 import { type Rows, rowsOf, seekRows } from './probe.ts';

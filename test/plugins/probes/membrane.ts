@@ -1,5 +1,5 @@
 /**
- * What crosses the membrane between a plugin and what runs it: errors, promises, proxies, prototypes. The classes of escape
+ * Values that cross the membrane between a plugin and its host program: errors, promises, proxies, prototypes. The classes of escape
  * that vm2 fell to, by their CVE where there is one. Each row answers a value that may lead to Node.
  */
 import { type Rows, seekRows } from './probe.ts';

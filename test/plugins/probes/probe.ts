@@ -1,5 +1,5 @@
 /**
- * What an attacker inside a child tries: the body of an async function that answers something if it reached what it must
+ * An attempt of an attacker inside a child: the body of an async function that answers something if it reached what it must
  * not reach, and throws or answers nothing if it was stopped. `need('fs')` gets a built-in module by any way known.
  * `$secretFile`, `$port`, `$socket`, `$hostPid`, `$siblingPid` stand for things of the host.
  */

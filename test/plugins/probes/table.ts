@@ -27,7 +27,7 @@ export function escapesTable(measured: Readonly<Record<string, Readonly<Record<s
   ].join('\n');
 }
 
-/** What the page says now. */
+/** The current text of the page. */
 export function publishedTable(): string {
   return split().table;
 }

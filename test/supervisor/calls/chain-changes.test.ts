@@ -1,4 +1,4 @@
-/** What a chain makes of changes while it runs: every link is taken from the account's plugins as they are then. */
+/** Changes during a chain: every link is taken from the account's plugins as they are then. */
 import t from 'tap';
 import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import type { LinkResult } from '../../../supervisor/calls/chain.ts';

@@ -1,4 +1,4 @@
-/** What the grant matrix calls, and a fixture with two accounts that each own one of everything a host call can name. */
+/** The calls of the grant matrix, and a fixture with two accounts that each own one of everything a host call can name. */
 import { dirname } from 'node:path';
 import { capabilities, type HostCallName } from '../../../sdk/contract/protocol.ts';
 import type { Teardown } from '../../runner/harness.ts';

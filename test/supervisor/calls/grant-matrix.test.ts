@@ -1,5 +1,5 @@
 /**
- * Generated from the rows: every host call × declared or not × about one's own things or another account's. What is not
+ * Generated from the rows: every host call × declared or not × about one's own things or another account's. A call that is not
  * declared is absent in the child and refused when the wire is forged; another's things are as if there were none.
  */
 import { randomUUIDv7 } from 'node:crypto';

@@ -8,7 +8,7 @@ const LISTING = `tools.run = { description: 'd', parameters: { type: 'object' },
 
 interface Stuck extends Installed {
   readonly fixture: SupervisorFixture;
-  /** What the plugin was told. */
+  /** The answer that the plugin received. */
   readonly result: Promise<string>;
 }
 

@@ -1,4 +1,4 @@
-/** What a plugin was writing when its grant or its installation went is not written: no row, no file, nothing left open. */
+/** A write that runs when the plugin's grant or installation is removed has no effect: no row, no file, nothing left open. */
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';

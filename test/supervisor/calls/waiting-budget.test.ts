@@ -10,7 +10,7 @@ import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fi
 t.setTimeout(60_000);
 // All of them wait.
 t.jobs = 3;
-/** What the handler may take, on a busy machine too, and what it waits for: longer. Milliseconds. */
+/** The budget of the handler, which suffices on a busy machine too. Its wait is longer. Milliseconds. */
 const BUDGET_MS = 3_000;
 const WAIT_MS = 2 * BUDGET_MS;
 /** A child that starts on a busy machine. */

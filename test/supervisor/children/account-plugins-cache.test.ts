@@ -1,4 +1,4 @@
-/** What changes of an installation cost: at most one load of its account at a time, and only what is not known. */
+/** The cost of changes of an installation: at most one load of its account at a time, and only of unknown versions. */
 import t from 'tap';
 import { AccountPluginsCache } from '../../../supervisor/children/account-plugins-cache.ts';
 import { openStorageFixture, type PluginSource } from '../supervisor-fixture.ts';

@@ -31,7 +31,7 @@ function nest(levels: number): object {
   return schema;
 }
 
-/** What a version with these schemas registered when it was published. */
+/** The registrations at publish of a version with these schemas. */
 const registering = (schemas: Readonly<Record<string, string>>): Registrations => ({
   hooks: [],
   events: [],

@@ -25,11 +25,11 @@ const log = (params: unknown): Buffer => frame({ method: 'log', params });
 
 interface Peer {
   readonly connection: ChildConnection;
-  /** What the supervisor reads. */
+  /** The stream that the supervisor reads. */
   readonly input: PassThrough;
-  /** What the supervisor writes to. */
+  /** The stream that the supervisor writes to. */
   readonly output: Writable;
-  /** What the supervisor has sent since `sentTo` was last called. */
+  /** Chunks that the supervisor has sent since the last call of `sentTo`. */
   readonly sent: Buffer[];
   readonly violations: string[];
   /** Params of the log lines. */

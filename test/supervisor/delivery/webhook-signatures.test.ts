@@ -1,4 +1,4 @@
-/** What independent signers sign verifies inside a jailed plugin; altered, stale or differently signed requests do not. */
+/** Signatures of independent signers verify inside a jailed plugin; altered, stale or differently signed requests do not. */
 import t from 'tap';
 import { type SignedHeaders, type Signer, signers } from '../../fixtures/signers.ts';
 import { bundleOf, callTool, testChild, testJail, toolOf } from '../children/jailed-child.ts';

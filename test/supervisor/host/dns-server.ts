@@ -7,7 +7,7 @@ import type { Teardown } from '../../runner/harness.ts';
 export interface DnsServer {
   /** `address:port` */
   readonly address: string;
-  /** What was asked, as `A name` or `AAAA name`. */
+  /** The queries received, as `A name` or `AAAA name`. */
   readonly queries: readonly string[];
   /** The addresses of a name from now on; IPv4 ones answer A, others AAAA. Given several times: one a look, the last for ever. */
   set(name: string, ...answers: readonly (readonly string[])[]): void;

@@ -1,4 +1,4 @@
-/** What a plugin, a DNS server and a web server try on `host.http.fetch`, and what comes of it. */
+/** Attacks of a plugin, a DNS server and a web server on `host.http.fetch`, and their results. */
 import { createServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { gzipSync } from 'node:zlib';
@@ -241,7 +241,7 @@ t.test('headers that steer the connection or break out of it are refused', async
   t.equal(server.connections(), 0);
 });
 
-/** What code of a plugin tries with `fetch`. `$granted` is an address that answers, `$other` one that is not granted. */
+/** Attempts of a plugin's code with `fetch`. `$granted` is an address that answers, `$other` one that is not granted. */
 const TRICKS = [
   // Values that are another at the second look.
   `let n = 0; return fetch({ toString: () => (n++ ? '$other' : '$granted') });`,
@@ -431,7 +431,7 @@ t.test('an endless body waits for its reader, and ends at the limit', async (t) 
   t.match(await plugin.open('1', `http://api.test:${server.port}/`), { isOpen: true });
   await t.rejects(plugin.readAll('1'), refusal(/answer is longer than 1048576 bytes/));
   t.ok(await isIdle(server));
-  // What the sockets' own memory takes is more than the limit.
+  // The buffers of the sockets hold more than the limit.
   t.ok(written < 32 * MIB, `${written} bytes`);
 });
 

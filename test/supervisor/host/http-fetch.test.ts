@@ -1,4 +1,4 @@
-/** What a plugin gets from `host.http.fetch`. */
+/** The results of `host.http.fetch` in a plugin. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:https';

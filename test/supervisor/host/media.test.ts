@@ -93,7 +93,7 @@ t.test('media is removed with its installation, and its bytes with the next swee
   await as(fixture, 'two')({ put: 'shared' });
   const upkeep = startBlobSweeper({ pool: fixture.pool, blobs: fixture.blobs, onError: t.fail }, -60_000);
   t.teardown(() => upkeep.close());
-  // What the other tests left.
+  // Files that the other tests left.
   await upkeep.sweep();
   t.equal(await upkeep.sweep(), 0, 'all of it is used');
   await fixture.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [leaving.installationId]);

@@ -13,7 +13,7 @@ export interface ModelServer {
   readonly url: string;
   readonly asked: Asked[];
   readonly sockets: ReadonlySet<Socket>;
-  /** What the next questions are answered with, in order; the last one stays. */
+  /** The answers to the next requests, in order. The last one is repeated. */
   answers: ((response: ServerResponse, asked: Asked) => void)[];
 }
 

@@ -1,4 +1,4 @@
-/** What plugins spend of the operator's models: summed up by installation, model and day, and bounded a day. */
+/** The use of the operator's models by plugins: summed by installation, model and day, and bounded a day. */
 import t from 'tap';
 import { readUsage, sweepUsage, USAGE_DAYS } from '../../../db/accounts/model-usage.ts';
 import { asCommand, eventually, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';

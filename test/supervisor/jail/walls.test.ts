@@ -50,7 +50,7 @@ const SECRET = 'canary-4d1f5a2e';
 interface Combination extends Walls {
   readonly name: string;
   readonly realm: boolean;
-  /** What is tried: exhaustion and the protocol are the same without L2 alone or L3 alone. */
+  /** The probes to try: exhaustion and the protocol are the same without L2 alone or L3 alone. */
   readonly goals: readonly Goal[];
   /** Goals whose probes are all tried in the quick run, too. */
   readonly unsampled?: readonly Goal[];

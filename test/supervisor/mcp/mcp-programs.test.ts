@@ -27,7 +27,7 @@ const schema = {
   properties: { name: { type: 'string' }, address: { $ref: '#/$defs/address' } },
   additionalProperties: false,
 };
-/** What the suite asks of a server, as a plugin. */
+/** A plugin with everything that the suite requires of a server. */
 const code = `
   const tool = (description, handler, parameters = {}) => ({ description, parameters, handler });
   tools.test_simple_text = tool('Text', () => 'This is a simple text response for testing.');
@@ -76,7 +76,7 @@ t.test('the Inspector’s command line lists and calls', async (t) => {
   t.match(JSON.stringify(prompted), /This is a simple prompt/);
 });
 
-/** What the suite takes for granted and a session does not have, each with its reason. */
+/** Features that the suite assumes and a session does not have, each with the reason. */
 const NOT_OFFERED: Readonly<Record<string, string>> = {
   'logging-set-level': 'plugins log to their account, not to clients',
   'tools-call-with-logging': 'the same',

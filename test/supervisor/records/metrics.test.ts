@@ -1,4 +1,4 @@
-/** What operators and users see of plugins: the process's metrics and each installation's rollups. */
+/** The metrics of plugins for operators and users: those of the process and each installation's rollups. */
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { readHandlers, readPoints } from '../../../db/records/rollups.ts';

@@ -1,4 +1,4 @@
-/** What the host did with a plugin is in the plugin's own log, as `system`, with what and why. */
+/** The plugin's own log has a `system` line for each action of the host on the plugin, with the reason. */
 import t from 'tap';
 import { eventually, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 

@@ -28,7 +28,7 @@ const LIST_FILES = {
   parameters: { type: 'object', properties: { path: { type: 'string' } } },
 };
 
-/** What the plugins were asked, in order. */
+/** The calls of the plugins, in order. */
 const listJudged = async (fixture: SupervisorFixture) => (await fixture.readLog('judged')).map(({ text }) => text);
 
 async function openFixture() {

@@ -14,7 +14,7 @@ import {
   startSupervisorFixture,
 } from '../supervisor-fixture.ts';
 
-/** What happens at the next step of a name. */
+/** Code that runs at the next step of a name. */
 const during = new Map<string, () => Promise<void>>();
 const shared = await startSupervisorFixture(t, {
   faultPoint: (step) => {
