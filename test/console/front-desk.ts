@@ -54,7 +54,7 @@ channel.receive = (request) => {
 
 interface PackageVariant {
   readonly name?: string;
-  /** The code of its tool. */
+  /** The description of its tool. */
   readonly bell?: string;
   /** Code at the end of `index.ts`. */
   readonly more?: string;

@@ -69,7 +69,7 @@ async function stateOf({ pid }: Seen): Promise<string | undefined> {
 const list = ({ pool }: TestDatabase, slug: string) =>
   pool.query(`UPDATE plugins SET visibility = 'listed' WHERE slug = $1`, [slug]);
 
-/** Without bubblewrap nothing but the supervisor can end a child. */
+/** Without bubblewrap only the supervisor can end a child. */
 async function killLooping(t: Test, service: ServiceFixture): Promise<void> {
   const user = await service.asUser('looping');
   await user.call('GET', '/api/me');

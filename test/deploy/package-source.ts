@@ -12,7 +12,7 @@ import { type Teardown, temporaryFolder } from '../runner/harness.ts';
 export interface PackageSource {
   /** Paths that apt asked for. */
   readonly requests: readonly string[];
-  /** From now on nothing but the index is answered. */
+  /** Serves only the index from now on. */
   hold(): void;
   /** Answers what waits and everything that follows. */
   release(): void;

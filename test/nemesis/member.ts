@@ -30,7 +30,7 @@ interface MemberOptions {
   readonly readyUrl: string | null;
   readonly env: Readonly<Record<string, string>>;
   readonly gates: readonly Gate[];
-  /** Whether it reaches the database through pgbouncer. */
+  /** Whether the process connects to the database through pgbouncer. */
   readonly isPooled: boolean;
   /** Called when it ended and was not killed. */
   onUnexpectedEnd(sentence: string): void;

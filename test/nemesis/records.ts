@@ -15,7 +15,7 @@ export interface CounterCall {
 export interface Reply {
   /** 0: not in the time that a caller waits. */
   readonly status: number;
-  /** Whether it says when to try again. */
+  /** Whether the response has `Retry-After`. */
   readonly hasRetryAfter: boolean;
   /** The text of a refusal. */
   readonly message: string;

@@ -1,4 +1,4 @@
-/** Whatever is no request of HTTP, or one that no route can get, is answered as a problem: never bare, and never with silence. */
+/** Bytes that are not an HTTP request, or a request that no route can receive, get a problem with a body. */
 import { pino } from 'pino';
 import t from 'tap';
 import { createApplication } from '../../service/http/application.ts';

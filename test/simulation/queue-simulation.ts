@@ -5,7 +5,7 @@ import { ChannelScheduler } from '../../supervisor/delivery/channel-scheduler.ts
 import { seededRandom } from '../runner/random.ts';
 import { EventClock } from './event-clock.ts';
 
-/** As the product's workers. */
+/** The values of the product's workers. */
 const CONCURRENCY = 32;
 const PER_INSTALLATION = 4;
 

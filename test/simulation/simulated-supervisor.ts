@@ -22,7 +22,7 @@ const ANSWER_MS = 2_000;
 const RETRY_MS = 500;
 /** The longest call that a move waits for. Milliseconds. */
 const CALL_MAX_MS = 1_500;
-/** As the product gives shards up while the database is away. */
+/** The values with which the product releases shards while the database is unavailable. */
 const RELEASES_MAX = 3;
 const RELEASE_PAUSE_MS = 2_000;
 

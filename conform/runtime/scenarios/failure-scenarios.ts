@@ -3,7 +3,7 @@ import { ensure, expect } from '../../expect.ts';
 import { type RuntimeChapter, scenario } from '../scenario.ts';
 import { describe, requireAnswer, requireVeto, type Scene } from '../scene.ts';
 
-const REPEAT = 'Repeat a step whose answer was lost with the same ids: it answers the same.';
+const REPEAT = 'Repeat a step whose response was lost with the same ids: it returns the same response.';
 const RESTART = 'After a restart with the same runtime name, open the turn again with the id of its message.';
 const TWO = 'Name each process with the header `bulkhead-runtime`: while one has a turn, others get 409 `turn_held`.';
 

@@ -1,4 +1,4 @@
-/** Whatever is sent, the answer is the contract's problem, and never a 500. */
+/** The response to every malformed input is a problem of the contract, and never a 500. */
 import t, { type Test } from 'tap';
 import { type Answer, type ApiFixture, startApiFixture } from '../api-fixture.ts';
 import { fileList, MINIMAL, multipartOf, upload, zipOf } from '../package/packages.ts';

@@ -25,7 +25,7 @@ export interface CraftedEntry {
   readonly dosDate?: number;
   /** The system and version of the program that made the entry. Default: Unix where there is a mode. */
   readonly madeBy?: number;
-  /** In the directory. */
+  /** The comment of the entry in the directory. */
   readonly comment?: string;
   /** Where the directory says the local header is. */
   readonly at?: number;

@@ -1,4 +1,4 @@
-/** Whatever happens to a required plugin: the operation goes ahead only when the plugin ran. */
+/** Faults of a required plugin: the operation continues only if the plugin ran. */
 import t from 'tap';
 import { changeBlock } from '../../../db/accounts/moderation.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';

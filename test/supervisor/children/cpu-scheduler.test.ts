@@ -8,7 +8,7 @@ interface Actor extends ScheduledChild {
   answered: number;
   hadMs: number;
   waitedMs: number;
-  /** Whether it was in the idle class, and the classes of its account, without repetitions. */
+  /** Whether the child was in the idle class, and the classes of its account, without repetitions. */
   readonly decisions: boolean[];
   readonly ofAccount: string[];
 }

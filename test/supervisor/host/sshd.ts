@@ -35,7 +35,7 @@ export interface Sshd {
   total(): number;
   /** Breaks them all. */
   breakAll(): void;
-  /** As the operator's file would say it. */
+  /** Returns the hosts as in the operator's file. */
   targets(changes?: Readonly<Record<string, unknown>>): Promise<readonly SshTarget[]>;
 }
 

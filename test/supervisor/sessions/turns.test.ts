@@ -103,7 +103,7 @@ t.test('a turn that was just opened ends although a piece comes while its last t
   t.match((await transcript(fixture, session)).map(({ text }) => text).sort(), ['hello', 'hi', 'so far']);
 });
 
-t.test('a whole turn; every step repeated answers the same and judges nothing twice', async (t) => {
+t.test('a whole turn; every repeated step returns the same and judges nothing twice', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
   await fixture.install({ slug: `adder-${fixture.account}`, code: ADDER });
