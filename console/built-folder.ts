@@ -45,7 +45,7 @@ export async function buildIfStale(
   }
 }
 
-/** Whatever the umask, and though the folder was a temporary one: in an image another user runs the service. */
+/** Sets the mode, which the umask or a temporary folder may have restricted: in an image another user runs the service. */
 function letEverybodyRead(folder: string): void {
   chmodSync(folder, 0o755);
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true }))

@@ -44,7 +44,7 @@ class PluginTextDecoder {
   }
 }
 
-/** Removes everything but the parsing of URLs. */
+/** Removes everything except the parsing of URLs. */
 function restrictUrl(): { URL: typeof URL; URLSearchParams: typeof URLSearchParams } {
   Reflect.deleteProperty(URL, 'createObjectURL');
   Reflect.deleteProperty(URL, 'revokeObjectURL');

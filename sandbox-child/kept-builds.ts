@@ -45,7 +45,7 @@ async function readKept(file: string): Promise<string | null> {
   }
 }
 
-/** Not by their times: npm gives the files of all packages the same one. Null if a file cannot be read. */
+/** Returns a digest of the files. Does not use their times, because npm sets the same time for all files. Null if a file cannot be read. */
 async function hashFiles(paths: readonly string[]): Promise<string | null> {
   try {
     const contents = await Promise.all(paths.map((path) => readFile(path)));

@@ -119,7 +119,7 @@ export interface SupervisorOptions {
   readonly reminderScanMs?: number;
   /** For `host.http`. */
   readonly http?: Partial<Exchange>;
-  /** For the SSH hosts that accounts add. */
+  /** Resolves the addresses of the SSH hosts that accounts add. */
   readonly ssh?: Partial<Resolution>;
   readonly workspaceQuota?: WorkspaceQuota;
   readonly mediaQuota?: MediaQuota;
@@ -138,7 +138,7 @@ export interface SupervisorOptions {
   readonly inspect?: boolean;
   /** Where other supervisors reach this one. Default: a free port of this machine. */
   readonly peer?: { readonly host: string; readonly port: number };
-  /** Whether it takes accounts on at once, and not only at `join`. Default: true. */
+  /** Whether the supervisor takes over accounts at its start, and not only at `join`. Default: true. */
   readonly joins?: boolean;
   readonly sessionApi?: SessionApiOptions;
 }

@@ -22,7 +22,7 @@ export interface Bundle {
 
 /** A package whose code is bundled. */
 export interface CodePackage extends Package {
-  /** Whether it declares hosts, so that its realm has `fetch`. */
+  /** Whether the package declares hosts, so that its realm has `fetch`. */
   readonly hasFetch: boolean;
 }
 

@@ -34,7 +34,7 @@ export const FOREIGN_TAG = 'Tags (!name) are not allowed; leave the tag out.';
 export const describeYamlFault = ({ code, message }: YAMLError): string =>
   yamlFaults[message.includes('directives-end') ? 'BAD_DIRECTIVE' : code];
 
-/** By the names of the schema library. */
+/** Texts for types, by the names of the schema library. */
 const types: Readonly<Record<string, string>> = {
   string: 'text; put it in quotes',
   boolean: 'true or false',

@@ -9,7 +9,7 @@ interface UsageSum {
   readonly answers: number;
   readonly inputTokens: number;
   readonly outputTokens: number;
-  /** In the operator's currency. */
+  /** Cost in the operator's currency. */
   readonly cost: number;
 }
 interface ModelUsage {

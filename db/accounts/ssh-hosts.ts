@@ -144,7 +144,7 @@ export async function readSshLogin(
   return row && (JSON.parse(await keys.open(nameOwner(accountId), hostId, row)) as SshLogin);
 }
 
-/** As the view `sealed_values` has it. */
+/** Returns the name of the owner in the view `sealed_values`. */
 const nameOwner = (accountId: string): string => `ssh:${accountId}`;
 
 const nameLogin = ({ password }: SshLogin): SshHostRow['login'] => (password === undefined ? 'key' : 'password');

@@ -60,7 +60,7 @@ export function throwQuotaProblem(error: unknown): never {
 
 interface ExceededQuota {
   readonly kind: UsageKind;
-  /** With the refused bytes. */
+  /** Bytes in use, including the refused ones. */
   readonly usedBytes: number;
   readonly limitBytes: number;
 }

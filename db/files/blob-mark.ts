@@ -9,7 +9,7 @@ import { hasStoredBlobs } from './stored-blobs.ts';
 
 /** Where a cluster keeps its blobs. */
 export interface BlobPlace {
-  /** As the cluster's row names it. */
+  /** The name of the store in the cluster's row. */
   readonly store: string;
   /** For messages: the place, and the setting that names it. */
   readonly description: string;

@@ -24,7 +24,7 @@ export interface KeyPlaces {
   readonly signsTokens: boolean;
 }
 interface RecordedKey extends Key {
-  /** Whether it is the newest key of its purpose, which seals or signs what is new. */
+  /** Whether this is the newest key of its purpose, which seals new values or signs new tokens. */
   readonly isNewest: boolean;
 }
 

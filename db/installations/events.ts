@@ -166,7 +166,7 @@ export async function postponeEvent(
 interface OwnEvents {
   /** The caller's shards; null: all. */
   readonly shards: readonly number[] | null;
-  /** Installations whose events the caller is delivering. Nobody delivers the others of its shards. */
+  /** Installations whose events the caller is delivering. No supervisor delivers the other installations of its shards. */
   readonly delivering: ReadonlySet<string>;
 }
 

@@ -91,12 +91,12 @@ const LIST_MAX_BYTES = 4 * MIB;
 
 /** A row of `boundedSql`. */
 export interface Bounded {
-  /** Of the row and those before it. */
+  /** Total size of this row and the rows before it. */
   readonly bytesSoFar?: number;
 }
 
 interface BoundedQuery {
-  /** Of the result. */
+  /** The columns of the result. */
   readonly columns: string;
   /** The name of the rows in `columns`. */
   readonly table: string;

@@ -11,7 +11,7 @@ export interface RuntimeTool {
   readonly parameters: z.infer<typeof jsonSchema>;
 }
 
-/** In the order of the runtime. */
+/** Lists the tools in the order in which the runtime sent them. */
 export const listRuntimeTools = async (db: Queryable, sessionId: string): Promise<readonly RuntimeTool[]> =>
   (await findRow<{ tools: RuntimeTool[] }>(db, 'SELECT tools FROM session_tools WHERE session_id = $1', [sessionId]))
     ?.tools ?? [];

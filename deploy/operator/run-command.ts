@@ -180,7 +180,7 @@ async function openDatabase(settings: SharedSettings, closers: (() => Promise<vo
   return { pool: database.pool, url: located.url };
 }
 
-/** For a command that does not migrate. */
+/** Explains an error of a command that does not migrate: the tables may be older than the program. */
 async function explainOldTables(pool: Pool): Promise<Error> {
   const missing = await listMissingMigrations(pool).catch(() => null);
   return new Error(

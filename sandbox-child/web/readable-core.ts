@@ -19,7 +19,7 @@ export class ReadableCore<T> {
   state: 'readable' | 'closed' | 'errored' = 'readable';
   storedError: unknown = undefined;
   lock: ReaderLock<T> | null = null;
-  /** Whether it was read from or cancelled. */
+  /** Whether the stream was read from or cancelled. */
   isDisturbed = false;
   readonly #queue = new ChunkQueue<T>();
   readonly #highWaterMark: number;

@@ -228,7 +228,7 @@ interface CallPart {
   readonly providerExecuted?: boolean | undefined;
 }
 
-/** Whether it is a call that the framework makes. */
+/** Whether the framework performs the call. */
 const isCall = (part: Content): boolean => part.type === 'tool-call' && !part.providerExecuted;
 
 /** Empty: the call was refused. */

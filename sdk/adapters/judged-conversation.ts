@@ -96,7 +96,7 @@ interface OpenTurn {
   readonly turn: Turn;
   /** Ids of its calls. */
   readonly callIds: Set<string>;
-  /** Of the calls whose results the framework has. */
+  /** Texts of the results that the framework has, by call. */
   readonly results: Map<string, string | null>;
   readonly refusals: Refusals[];
   /** The last answer of the model. */

@@ -9,7 +9,7 @@ export interface ModelCall {
   readonly arguments: Json;
 }
 export interface RefusedCall extends ModelCall {
-  /** For the model. */
+  /** The text of the refusal for the model. */
   readonly text: string;
 }
 

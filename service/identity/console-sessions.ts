@@ -25,7 +25,7 @@ const SESSION_MARK = 'session:';
 /** The credential that `SignIn` takes for the secret of a cookie. */
 export const sessionCredential = (secret: string): string => SESSION_MARK + secret;
 
-/** Extends a verifier by the credentials of cookies. Whatever ends their token or account ends them, too. */
+/** Extends a verifier by the credentials of cookies. A session ends with its token or account. */
 export function withConsoleSessions(pool: Pool, tokens: TokenVerifier): TokenVerifier {
   return {
     verify: (credential) =>
@@ -47,7 +47,7 @@ async function verifySession(pool: Pool, secret: string): Promise<Identity> {
 /** A session that has just begun. */
 interface StartedSession {
   readonly account: Account;
-  /** For the cookie. */
+  /** The value of the cookie. */
   readonly secret: string;
   readonly expiresAt: Date;
 }

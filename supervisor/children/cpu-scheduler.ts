@@ -77,7 +77,7 @@ interface Measurement {
   at: number;
   demand: CpuDemand;
   answered: number;
-  /** Whether it was CPU-bound when it was last classified, and has answered no call since. */
+  /** Whether the child was CPU-bound at its last classification and has answered no call since. */
   isBusy: boolean;
 }
 type Load = 'busy' | 'normal' | 'undecided';

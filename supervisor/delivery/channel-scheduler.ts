@@ -43,7 +43,7 @@ const formatKey = ({ channelId, direction, setAside }: OwnedChannelQueue): strin
 
 export class ChannelScheduler {
   readonly #options: ChannelSchedulerOptions;
-  /** In the order of their turns. */
+  /** Waiting queues, in the order in which they are served. */
   readonly #waiting = new Map<string, OwnedChannelQueue>();
   readonly #running = new Map<string, Promise<void>>();
   readonly #ofInstallation = new AmountsByKey();

@@ -90,7 +90,7 @@ export class DueReminders {
   }
 }
 
-/** In the order of their times. */
+/** Delivers reminders in the order of their times. */
 async function deliverAll(
   services: SessionServices,
   reminders: readonly ReminderRow[],

@@ -64,7 +64,7 @@ export interface WholeOutput {
   readonly isShown?: boolean;
   /** Adds the judged text to the transcript. False: the runtime may not go on with the turn. */
   readonly save?: ((key: OutputKey, output: JudgedOutputRow) => Promise<boolean>) | undefined;
-  /** Whether it is known to be the first output of a turn that the runtime holds. `save` must find out where that is wrong. */
+  /** Whether this is known to be the first output of a turn that the runtime holds. `save` must detect it if that is wrong. */
   readonly isNew?: boolean | undefined;
 }
 

@@ -8,7 +8,7 @@ export interface ModelCall {
     readonly arguments: Json;
 }
 export interface RefusedCall extends ModelCall {
-    /** For the model. */
+    /** The text of the refusal for the model. */
     readonly text: string;
 }
 /** The arguments that a model wrote; a text that is not JSON is judged as it is. */

@@ -37,7 +37,7 @@ export interface BodyPart {
 /** The open bodies of all children. A child names its own. */
 export class BodyStreams {
   readonly #bounds: StreamBounds;
-  /** By the signal that aborts when the child ends. */
+  /** Bodies of each child, by the signal that aborts when the child ends. */
   readonly #byChild = new WeakMap<AbortSignal, Map<string, BodyStream>>();
 
   constructor(bounds: StreamBounds = STREAM_BOUNDS) {

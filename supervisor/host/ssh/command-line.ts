@@ -15,7 +15,7 @@ const ENV_MAX = 100;
 const LINE_MAX_BYTES = 200_000;
 
 /**
- * Builds a line that is safe for every POSIX shell: everything but the command itself is quoted or rejected. Variables
+ * Builds a line that is safe for every POSIX shell: everything except the command itself is quoted or rejected. Variables
  * go through `env`, because servers commonly reject variables of the protocol. The line itself ends the command's
  * input: the channel's input stays open, because signals can only be sent before its end.
  *

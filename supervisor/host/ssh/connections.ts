@@ -26,7 +26,7 @@ const KEEPALIVE_MS = 15 * SECOND;
 /** Time for a connection to close before it is destroyed. Milliseconds. */
 const END_MS = SECOND;
 /**
- * Whatever a host chooses of these takes the service a few milliseconds. Left out: exchanges with large groups, which a host may
+ * Each of these costs the service a few milliseconds at most. Left out: exchanges with large groups, which a host may
  * ask for again and again, those of groups that the host itself names, whose check takes minutes, and compression, because a
  * packet of 256 KiB may grow a thousandfold.
  */
