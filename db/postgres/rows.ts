@@ -70,13 +70,16 @@ export async function readPage<Row extends QueryResultRow>(
   return toPage(rows, limit, keyOf);
 }
 
+/** A row of a list that is sorted by position. */
+export type Positioned<Row> = Row & { readonly position: string };
+
 /**
  * Reads one page of a list that is sorted by position.
  *
  * @param sql its last two parameters are the position after which the page starts (0: from the beginning) and the limit. It may
  *   end the page early, as `boundedSql` does
  */
-export async function readPositionPage<Row extends QueryResultRow & { readonly position: string }>(
+export async function readPositionPage<Row extends Positioned<QueryResultRow>>(
   db: Queryable,
   sql: string,
   values: readonly unknown[],

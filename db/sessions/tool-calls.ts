@@ -4,7 +4,17 @@ import type { z } from 'zod';
 import type { ProblemCode, ProblemLocation } from '../../sdk/contract/errors.ts';
 import type { json, toolResult } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
-import { changeRows, findRow, listRows, planOnce, type Queryable } from '../postgres/rows.ts';
+import type { Page } from '../postgres/cursors.ts';
+import {
+  boundedSql,
+  changeRows,
+  findRow,
+  type PageQuery,
+  type Positioned,
+  planOnce,
+  type Queryable,
+  readPositionPage,
+} from '../postgres/rows.ts';
 import { hasStreamReaderSql, MESSAGES_ADDED } from './session-changes.ts';
 import { HOLD_TURN, type Judgement, type TurnKey } from './turns.ts';
 
@@ -73,12 +83,24 @@ export const findCall = (
     callId,
   ]);
 
-/** The calls of a turn, in the order in which they began. */
-export const listCalls = (db: Queryable, { sessionId, turnId }: TurnKey): Promise<CallRow[]> =>
-  listRows(
-    db,
-    `SELECT ${CALL} FROM tool_calls WHERE session_id = $1 AND turn_id = $2 ORDER BY tool_calls.started_at, tool_calls.call_id`,
+/** In the order in which they began. */
+export const pageCalls = (
+  pool: Pool,
+  { sessionId, turnId }: TurnKey,
+  query: PageQuery,
+): Promise<Page<Positioned<CallRow>>> =>
+  readPositionPage(
+    pool,
+    boundedSql({
+      columns: `${CALL}, position::text AS position`,
+      table: 'c',
+      // Arguments and answers are JSON, mostly with texts: as in a prompt, a byte of it costs five.
+      rows: `SELECT *, 5 * stored_bytes AS bytes FROM tool_calls
+        WHERE session_id = $1 AND turn_id = $2 AND position > $3 ORDER BY tool_calls.position LIMIT $4`,
+      order: 'ASC',
+    }),
     [sessionId, turnId],
+    query,
   );
 
 interface ToolMessage {

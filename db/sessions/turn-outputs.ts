@@ -3,8 +3,20 @@ import type { Pool } from 'pg';
 import type { z } from 'zod';
 import type { attachments } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
-import { changeRows, findRow, listRows, planOnce, type Queryable } from '../postgres/rows.ts';
+import type { Page } from '../postgres/cursors.ts';
+import {
+  boundedSql,
+  changeRows,
+  findRow,
+  listRows,
+  type PageQuery,
+  type Positioned,
+  planOnce,
+  type Queryable,
+  readPositionPage,
+} from '../postgres/rows.ts';
 import { hasStreamReaderSql, MESSAGES_ADDED } from './session-changes.ts';
+import { MESSAGE_BYTES } from './sessions.ts';
 import { HOLD_TURN, type Judgement, MESSAGE_OF_TURN, TURN, type TurnKey, type TurnRow } from './turns.ts';
 
 export interface OutputKey extends TurnKey {
@@ -151,11 +163,46 @@ export const findOutput = (db: Queryable, { sessionId, turnId, outputId }: Outpu
   ]);
 
 /** In the order in which they began. */
-export const listOutputs = (db: Queryable, { sessionId, turnId }: TurnKey): Promise<OutputRow[]> =>
-  listRows(db, `SELECT ${OUTPUT} FROM turn_outputs o WHERE o.session_id = $1 AND o.turn_id = $2 ORDER BY o.position`, [
-    sessionId,
-    turnId,
-  ]);
+export const pageOutputs = (
+  pool: Pool,
+  { sessionId, turnId }: TurnKey,
+  query: PageQuery,
+): Promise<Page<Positioned<OutputRow>>> =>
+  readPositionPage(
+    pool,
+    boundedSql({
+      columns: `${OUTPUT}, o.position::text AS position`,
+      table: 'o',
+      rows: `SELECT *, stored_bytes + coalesce((SELECT ${MESSAGE_BYTES} FROM session_messages m
+            WHERE m.session_id = turn_outputs.session_id AND m.id = turn_outputs.id), 0) AS bytes
+          FROM turn_outputs WHERE session_id = $1 AND turn_id = $2 AND position > $3
+         ORDER BY turn_outputs.position LIMIT $4`,
+      order: 'ASC',
+    }),
+    [sessionId, turnId],
+    query,
+  );
+
+/** Those whose last piece did not come, in the order in which they began. */
+export const listUnfinishedOutputs = (
+  db: Queryable,
+  { sessionId, turnId }: TurnKey,
+): Promise<Pick<OutputRow, 'id' | 'pieces' | 'isHeld' | 'isStreamed'>[]> =>
+  listRows(
+    db,
+    `SELECT id, pieces, is_held AS "isHeld", is_streamed AS "isStreamed" FROM turn_outputs
+      WHERE session_id = $1 AND turn_id = $2 AND state = 'open' AND pieces > 0 ORDER BY turn_outputs.position`,
+    [sessionId, turnId],
+  );
+
+/** The last output that passed and is in the transcript. */
+export const findLastOutput = (db: Queryable, { sessionId, turnId }: TurnKey): Promise<OutputRow | null> =>
+  findRow(
+    db,
+    `SELECT ${OUTPUT} FROM turn_outputs o WHERE o.session_id = $1 AND o.turn_id = $2 AND ${TEXT_OF_OUTPUT} IS NOT NULL
+      ORDER BY o.position DESC LIMIT 1`,
+    [sessionId, turnId],
+  );
 
 export interface PieceRow {
   readonly piece: number;

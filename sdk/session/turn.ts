@@ -13,6 +13,7 @@ import type {
   TurnRecord,
 } from './api-types.ts';
 import type { OwnTools } from './own-tools.ts';
+import { toQueryString } from './query-string.ts';
 import type { Transport } from './transport.ts';
 
 interface Cancellable {
@@ -42,9 +43,20 @@ export class Turn {
     this.record = record;
   }
 
-  /** Returns the turn with its calls and outputs, so that another runtime can continue it. */
-  look({ signal }: Cancellable = {}): Promise<TurnDetail> {
-    return this.#transport.json({ method: 'GET', path: this.#path, signal });
+  /** Returns the turn with all its calls and outputs, so that another runtime can continue it. Reads all pages of them. */
+  async look({ signal }: Cancellable = {}): Promise<TurnDetail> {
+    const read = (query = ''): Promise<TurnDetail> =>
+      this.#transport.json({ method: 'GET', path: this.#path + query, signal });
+    let page = await read();
+    const calls = [...page.calls];
+    const outputs = [...page.outputs];
+    // A service from before pages sends no cursor.
+    while (page.nextCursor) {
+      page = await read(toQueryString({ cursor: page.nextCursor }));
+      calls.push(...page.calls);
+      outputs.push(...page.outputs);
+    }
+    return { ...page, calls, outputs };
   }
 
   /** Returns the input for the model. Request it before every call of the model. */

@@ -5,8 +5,8 @@ import type { FastifyRequest, FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { pageInbox } from '../../db/sessions/inbox.ts';
-import { listCalls } from '../../db/sessions/tool-calls.ts';
-import { listOutputs, outboundModes } from '../../db/sessions/turn-outputs.ts';
+import { outboundModes } from '../../db/sessions/turn-outputs.ts';
+import { pageSteps } from '../../db/sessions/turn-steps.ts';
 import { pageTurns, turnOrders, turnStates } from '../../db/sessions/turns.ts';
 import {
   attachment,
@@ -185,6 +185,7 @@ const turnDetail = z
         judgement: judged,
       }),
     ),
+    nextCursor: z.string().nullable().describe('The cursor of the next calls and outputs. Null: there are no more.'),
   })
   .meta({ id: 'TurnDetail', description: 'A turn with its calls and outputs.' });
 
@@ -326,8 +327,10 @@ const shapes = {
   },
   one: {
     summary: 'One turn, with its calls and outputs',
-    details: 'With this, a runtime can continue a turn that another runtime left.',
+    details:
+      'With this, a runtime can continue a turn that another runtime left. Calls and outputs come oldest first. Where they are many or large, `nextCursor` is not null: request the next ones with it as `cursor`.',
     params: turnParams,
+    querystring: pageQuery.pick({ cursor: true }),
     response: { 200: turnDetail },
   },
   prompt: {
@@ -436,11 +439,12 @@ export function turnRoutes(services: SessionServices): FastifyPluginAsyncZod {
       const session = await requireSession(services, requireCaller(request), request.params);
       const key = { sessionId: session.id, turnId: request.params.turnId };
       const turn = await requireTurn(services, key);
-      const [calls, outputs] = await Promise.all([listCalls(services.pool, key), listOutputs(services.pool, key)]);
+      const { calls, outputs, nextCursor } = await pageSteps(services.pool, key, request.query.cursor);
       return {
         turn: describeTurn(turn),
         calls: calls.map((call) => describeCall(services, key, call)),
         outputs: outputs.map(({ id, state, pieces, text, judgement }) => ({ id, state, pieces, text, judgement })),
+        nextCursor,
       };
     });
 

@@ -6,8 +6,9 @@ import { inTransaction } from '../../db/postgres/pool.ts';
 import { findReplyAddress } from '../../db/sessions/conversations.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import {
+  findLastOutput,
   type JudgedOutput,
-  listOutputs,
+  listUnfinishedOutputs,
   type OutputKey,
   type OutputRow,
   passLastOutput,
@@ -404,12 +405,8 @@ async function findReply(
   runtime: string,
   target: string,
 ): Promise<{ readonly reply: OutputRow | null; readonly stopped?: Verdict }> {
-  let outputs = await listOutputs(services.pool, key);
-  const unfinished = outputs.filter(({ state, pieces }) => state === 'open' && pieces > 0);
-  if (unfinished.length > 0) {
-    const verdict = await finishOutputs(services, session, key, runtime, unfinished, target);
-    if (verdict.action === 'cancel') return { reply: null, stopped: verdict };
-    outputs = await listOutputs(services.pool, key);
-  }
-  return { reply: outputs.findLast(({ state, text }) => state === 'passed' && text !== null) ?? null };
+  const unfinished = await listUnfinishedOutputs(services.pool, key);
+  const verdict = await finishOutputs(services, session, key, runtime, unfinished, target);
+  if (verdict.action === 'cancel') return { reply: null, stopped: verdict };
+  return { reply: await findLastOutput(services.pool, key) };
 }

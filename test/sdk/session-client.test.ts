@@ -82,6 +82,47 @@ t.test('what happens to the sessions of one agent, beside messages', async (t) =
   await t.rejects(client.added({ sessionId: 'nothing' }).next(), { code: 'not_found' });
 });
 
+t.test('a turn with many and large steps is read in pages', async (t) => {
+  const PAGE_MAX_BYTES = 6 * 1_048_576;
+  const session = await client.start({ agentId: 'pages' });
+  const turn = await session.openTurn({ id: 't1', text: 'Hi', trigger: 'user' });
+  await fixture.pool.query(
+    `INSERT INTO tool_calls (session_id, turn_id, call_id, digest, account_id, name, answer, ended_at)
+     SELECT $1, 't1', 'c' || n, '', account_id, 'x',
+       json_build_object('result', json_build_object('isError', false, 'content', json_build_array(
+         json_build_object('type', 'text', 'text', repeat('x', CASE WHEN n <= 30 THEN 250000 ELSE 1 END))))), now()
+       FROM sessions, generate_series(1, 1500) n WHERE id = $1 ORDER BY n`,
+    [session.id],
+  );
+  await fixture.pool.query(
+    `WITH added AS (
+       INSERT INTO turn_outputs (session_id, turn_id, id, account_id, state, pieces, is_held)
+       SELECT $1, 't1', 'o' || n, account_id, 'passed', 0, true
+         FROM sessions, generate_series(1, 40) n WHERE id = $1 ORDER BY n RETURNING *)
+     INSERT INTO session_messages (session_id, account_id, id, role, text, judgement)
+     SELECT session_id, account_id, id, 'assistant', repeat('x', 250000), '{"hook":"h","outcome":"unchanged","asked":0,"by":[],"reason":null}' FROM added`,
+    [session.id],
+  );
+  const headers = { authorization: `Bearer ${token}` };
+  const first = await (await fetch(`${url}/sessions/${session.id}/turns/t1`, { headers })).text();
+  t.ok(first.length < PAGE_MAX_BYTES, `one answer has ${first.length} bytes`);
+  const { calls, outputs, nextCursor } = await turn.look();
+  const listIds = (prefix: string, count: number) =>
+    Array.from({ length: count }, (_, index) => `${prefix}${index + 1}`);
+  t.same(
+    calls.map(({ callId }) => callId),
+    listIds('c', 1_500),
+  );
+  t.same(
+    outputs.map(({ id }) => id),
+    listIds('o', 40),
+  );
+  t.equal(nextCursor, null);
+  const wrong = await fetch(`${url}/sessions/${session.id}/turns/t1?cursor=wrong`, { headers });
+  t.match(await wrong.json(), { code: 'bad_request', errors: [{ field: 'cursor' }] });
+  t.match(await turn.end(), { state: 'ended', replyId: 'o40' });
+});
+
 t.test('a turn, with a streamed answer and pairs of surrogates split between pieces', async (t) => {
   const session = await client.start({ agentId: 'turns' });
   const turn = await session.openTurn({

@@ -354,6 +354,8 @@ export interface TurnDetail {
         readonly text: string | null;
         readonly judgement: Judgement | null;
     }[];
+    /** The cursor of the next calls and outputs. Null: there are no more, as in every answer of `look`. */
+    readonly nextCursor: string | null;
 }
 /** A message that waits for an answer. */
 export interface WaitingMessage {

@@ -18,7 +18,7 @@ export declare class Turn {
     /** The turn as `openTurn` returned it; null after `session.turn(id)`. */
     readonly record: OpenedTurn | null;
     constructor(transport: Transport, ownTools: OwnTools, sessionId: string, id: string, record: OpenedTurn | null);
-    /** Returns the turn with its calls and outputs, so that another runtime can continue it. */
+    /** Returns the turn with all its calls and outputs, so that another runtime can continue it. Reads all pages of them. */
     look({ signal }?: Cancellable): Promise<TurnDetail>;
     /** Returns the input for the model. Request it before every call of the model. */
     prompt({ signal, ...request }?: PromptRequest & Cancellable): Promise<Prompt>;

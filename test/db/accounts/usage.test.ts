@@ -39,6 +39,8 @@ import { insertAudit, maintainAudit } from '../../../db/records/audit.ts';
 import { insertLogs, maintainLogs } from '../../../db/records/logs.ts';
 import { deleteSessions, lockAccountSessions } from '../../../db/sessions/session-removal.ts';
 import { appendMessages, clearSession, createSession, deleteSession } from '../../../db/sessions/sessions.ts';
+import { answerCall, claimTurnCall, handCall } from '../../../db/sessions/tool-calls.ts';
+import { claimTurn } from '../../../db/sessions/turns.ts';
 import type { UsageKind } from '../../../sdk/contract/usage-kinds.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { testDatabase } from '../../runner/harness.ts';
@@ -151,6 +153,23 @@ const steps: Readonly<Record<string, (at: Tenant, size: number) => Promise<unkno
     const message = { id: `m-${size}`, role: 'user', text: 'ä'.repeat(size), data: { n: size, zero: '\0' } } as const;
     await appendMessages(pool, session, [message, { role: 'assistant', text: 'x' }]);
     await appendMessages(pool, session, [message]);
+  },
+  'hand a call over, and answer it': async (at, size) => {
+    const session = await sessionOf(at);
+    if (!session) return;
+    const turn = { id: 't', sender: 'user', trigger: 'user', digest: '', systemPrompt: '', model: '' } as const;
+    await claimTurn(pool, session.id, { ...turn, runtime: 'r', leaseSeconds: 100 });
+    await pool.query(`UPDATE turns SET state = 'open' WHERE session_id = $1`, [session.id]);
+    const key = { sessionId: session.id, turnId: 't', callId: `c-${size}`, digest: '' };
+    await claimTurnCall(pool, key, { runtime: 'r', name: 'x' });
+    await handCall(pool, key, { arguments: { text: 'ä'.repeat(size) }, attempt: '1' });
+    if (size % 2)
+      await answerCall(
+        pool,
+        key,
+        { result: { content: [{ type: 'text', text: 'ä'.repeat(size) }], isError: false } },
+        null,
+      );
   },
   clear: async (at) => clearSession(pool, (await sessionOf(at))?.id ?? ''),
   'delete a session': async (at) => deleteSession(pool, (await sessionOf(at))?.id ?? ''),
@@ -269,6 +288,9 @@ const COUNTED = `
   UNION ALL SELECT 'transcripts', (SELECT count(*) * 500 FROM sessions WHERE account_id = $1)
     + (SELECT coalesce(sum(octet_length(m.text) + coalesce(octet_length(m.data::text), 0) + 300), 0)
          FROM session_messages m JOIN sessions s ON s.id = m.session_id WHERE s.account_id = $1)
+    + (SELECT count(*) * 2000 FROM turns WHERE account_id = $1)
+    + (SELECT coalesce(sum(coalesce(octet_length(arguments::text), 0) + coalesce(octet_length(answer::text), 0) + 600), 0)
+         FROM tool_calls WHERE account_id = $1)
   UNION ALL SELECT 'deliveries',
     (SELECT coalesce(sum(octet_length(body) + octet_length(headers::text) + octet_length(query) + 700), 0)
        FROM deliveries WHERE account_id = $1)
@@ -304,6 +326,15 @@ t.test('after every step of any sequence, the ledger equals what the tables hold
     }),
     { numRuns: amount({ quick: 3, soak: 100 }), seed, endOnFailure: true },
   );
+});
+
+t.test('the arguments of a call that is handed over count', async (t) => {
+  const at = await tenant('gil');
+  await steps.session?.(at, 0);
+  await steps['hand a call over, and answer it']?.(at, 1_000);
+  const used = await usedOf(at, 'transcripts');
+  t.ok(used > 500 + 2_000 + 600 + 2_000, `${used} bytes`);
+  t.same(await readLedger(at), await countTables(at));
 });
 
 t.test('a recount heals sums that drifted, while others write', async (t) => {

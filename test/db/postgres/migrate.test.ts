@@ -5,7 +5,7 @@ import t from 'tap';
 import { readUsage } from '../../../db/accounts/usage.ts';
 import { MIGRATIONS, migrate } from '../../../db/postgres/migrate.ts';
 import { openPool } from '../../../db/postgres/pool.ts';
-import { temporaryFolder, testDatabase } from '../../runner/harness.ts';
+import { type Teardown, temporaryFolder, testDatabase } from '../../runner/harness.ts';
 
 const { url } = await testDatabase(t);
 const folder = await temporaryFolder(t);
@@ -42,15 +42,21 @@ t.test('a failing migration rolls back all migrations of the call', async (t) =>
   t.same(await migrate(empty.href, directory), ['0003_three', '0004_four']);
 });
 
-t.test('migrations count and name existing rows', async (t) => {
+/** A new database with the migrations before the given one. */
+async function openDatabaseBefore(t: Teardown, migration: string) {
   const old = new URL(url);
   old.pathname = `${old.pathname}_old`;
   await admin.pool.query(`CREATE DATABASE ${old.pathname.slice(1)}`);
   t.teardown(() => admin.pool.query(`DROP DATABASE ${old.pathname.slice(1)} WITH (FORCE)`));
   const names = (await readdir(MIGRATIONS)).filter((name) => name.endsWith('.sql')).sort();
-  await migrate(old.href, MIGRATIONS, names.indexOf('0018_account_usage.sql'));
+  await migrate(old.href, MIGRATIONS, names.indexOf(migration));
   const { pool, close } = openPool(old.href, { name: 'old', connections: 1, onError: () => undefined });
   t.teardown(close);
+  return { pool, migrateAll: () => migrate(old.href) };
+}
+
+t.test('migrations count and name existing rows', async (t) => {
+  const { pool, migrateAll } = await openDatabaseBefore(t, '0018_account_usage.sql');
   await pool.query(`
     INSERT INTO accounts (id, name) VALUES ('a', 'ann');
     INSERT INTO plugins (id, owner_id, slug, display_name) VALUES ('p', 'a', 'p', 'P');
@@ -72,7 +78,7 @@ t.test('migrations count and name existing rows', async (t) => {
     INSERT INTO plugin_logs (id, at, level, message, installation_id, source) VALUES ('l', now(), 'info', 'hello', 'i', 'x');
     CREATE TABLE audit_all PARTITION OF audit DEFAULT;
     INSERT INTO audit (id, at, installation_id, member, outcome, duration_ms) VALUES ('u', now(), 'i', 'x', 'ok', 1)`);
-  t.same((await migrate(old.href))[0], '0018_account_usage');
+  t.same((await migrateAll())[0], '0018_account_usage');
   const { rows: plugins } = await pool.query('SELECT display_name, description, title FROM plugins');
   t.same(plugins, [{ display_name: 'Named', description: 'Says it', title: 'p named' }], 'named by the frontmatter');
   await pool.query(`INSERT INTO accounts (id, name) VALUES ('b', 'bob')`);
@@ -101,3 +107,27 @@ t.test('migrations count and name existing rows', async (t) => {
   const left = { ...counted, versions: 0, drafts: 0, transcripts: 0, storage: 0, logs: 0 };
   t.same(await readAll(), left, 'cascading deletes are subtracted');
 });
+
+t.test(
+  'a migration numbers existing calls of tools in the order in which they began, and counts their arguments',
+  async (t) => {
+    const { pool, migrateAll } = await openDatabaseBefore(t, '0070_turn_pages.sql');
+    await pool.query(`
+    INSERT INTO accounts (id, name) VALUES ('a', 'ann');
+    INSERT INTO sessions (id, account_id, agent_id, agent_name) VALUES ('s', 'a', 'x', 'X');
+    INSERT INTO tool_calls (session_id, turn_id, call_id, digest, account_id, name, arguments, started_at) VALUES
+      ('s', 't', 'second', '', 'a', 'x', '{"a":1}', now()), ('s', 't', 'first', '', 'a', 'x', NULL, now() - interval '1 s')`);
+    await migrateAll();
+    const { rows: calls } = await pool.query('SELECT call_id AS id FROM tool_calls ORDER BY position');
+    t.same(calls, [{ id: 'first' }, { id: 'second' }]);
+    const readSums = async () => {
+      const sums = await pool.query(`SELECT usage_bytes('a', 'transcripts')::int AS counted,
+      (SELECT sum(stored_bytes) FROM stored_rows WHERE account_id = 'a')::int AS stored`);
+      return sums.rows[0];
+    };
+    const bytes = 500 + 2 * 600 + 7;
+    t.same(await readSums(), { counted: bytes, stored: bytes });
+    await pool.query('DELETE FROM sessions');
+    t.match(await readSums(), { counted: 0 });
+  },
+);
