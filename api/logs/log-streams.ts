@@ -24,8 +24,8 @@ export async function openEventTail(pool: Pool, filter: LogFilter, after: string
     },
     async read() {
       const before = tail.position;
-      const lines = await tail.read(LINES_AT_ONCE);
-      return { events: asEvents(lines, before), more: lines.length === LINES_AT_ONCE };
+      const { lines, more } = await tail.read(LINES_AT_ONCE);
+      return { events: asEvents(lines, before), more };
     },
   };
 }

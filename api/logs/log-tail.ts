@@ -21,7 +21,7 @@ export class LogTail {
   readonly #filter: LogFilter;
   /** Lines up to this id are skipped. */
   readonly #start: string;
-  /** Recently read lines. */
+  /** Lines that were looked at recently. */
   readonly #recent = new Set<string>();
   #position: string;
 
@@ -42,8 +42,8 @@ export class LogTail {
     return this.#position;
   }
 
-  /** Reads the next lines, oldest first; empty if there are no new ones. */
-  async read(limit: number): Promise<StoredLogLine[]> {
+  /** Reads the next lines, oldest first. `more`: others may follow. */
+  async read(limit: number): Promise<{ readonly lines: readonly StoredLogLine[]; readonly more: boolean }> {
     const floor = this.#floor();
     for (const id of this.#recent) if (id <= floor) this.#recent.delete(id);
     const position = {
@@ -51,12 +51,12 @@ export class LogTail {
       without: [...this.#recent],
       since: Math.max(0, readIdTime(floor) - CLOCK_SLACK_MS),
     };
-    const lines = await readLogs(this.#pool, this.#filter, position, limit);
+    const { lines, more } = await readLogs(this.#pool, this.#filter, position, limit);
     for (const { id } of lines) {
       this.#recent.add(id);
       if (id > this.#position) this.#position = id;
     }
-    return lines;
+    return { lines: lines.filter(({ isWanted }) => isWanted).map(({ isWanted, ...line }) => line), more };
   }
 
   #floor(): string {

@@ -20,8 +20,12 @@ const table: PartitionedTable = {
 
 /** Notification channel; the payload is the installation id. */
 const NEW_LINES = 'bulkhead_logs';
-const COLUMNS = `id, at, level, message, data, installation_id AS "installationId", session_id AS "sessionId", source,
+const selectColumns = (message: string, data: string): string =>
+  `id, at, level, ${message}, ${data}, installation_id AS "installationId", session_id AS "sessionId", source,
   invocation_id AS "invocationId", version_id AS "versionId", semver AS "semVer", truncated`;
+const COLUMNS = selectColumns('message', 'data');
+/** Lines that one read of a stream looks through for those that its filter wants. */
+const WINDOW = 1_000;
 
 export interface LogLine {
   /** Sorts in the order in which its process wrote the lines. */
@@ -105,30 +109,52 @@ interface LogPosition {
   readonly since: number;
 }
 
-/** Oldest first. */
-export const readLogs = (
+/** A line that a read has looked at. The others have neither message nor data. */
+interface ScannedLogLine extends StoredLogLine {
+  readonly isWanted: boolean;
+}
+interface LogWindow {
+  readonly lines: readonly ScannedLogLine[];
+  /** Whether lines may follow. */
+  readonly more: boolean;
+}
+
+const WANTED_COLUMNS = selectColumns(
+  'CASE WHEN is_wanted THEN message END AS message',
+  'CASE WHEN is_wanted THEN data END AS data',
+);
+
+/** Oldest first, with the lines that the filter leaves out, so that the next read does not look at them again. */
+export async function readLogs(
   pool: Pool,
-  filter: LogFilter,
+  { installationId, levels = [], sessionId }: LogFilter,
   position: LogPosition,
   limit: number,
-): Promise<StoredLogLine[]> =>
-  listRows(
+): Promise<LogWindow> {
+  const window = levels.length > 0 || sessionId !== undefined ? WINDOW : limit;
+  const lines = await listRows<ScannedLogLine>(
     pool,
-    `SELECT ${COLUMNS} FROM plugin_logs
-      WHERE installation_id = $1 AND at > now() - interval '${RETENTION_HOURS} hours' AND at > $2
-        AND ($3::text[] IS NULL OR level = ANY ($3)) AND ($4::text IS NULL OR session_id = $4)
-        AND id > $5 AND id <> ALL ($6::text[])
-      ORDER BY id LIMIT $7`,
+    `SELECT ${WANTED_COLUMNS}, is_wanted AS "isWanted" FROM (
+       SELECT *, count(*) FILTER (WHERE is_wanted) OVER (ORDER BY id) AS wanted FROM (
+         SELECT *, ($3::text[] IS NULL OR level = ANY ($3)) AND ($4::text IS NULL OR session_id IS NOT DISTINCT FROM $4) AS is_wanted
+           FROM plugin_logs
+          WHERE installation_id = $1 AND at > now() - interval '${RETENTION_HOURS} hours' AND at > $2
+            AND id > $5 AND id <> ALL ($6::text[])
+          ORDER BY id LIMIT $7) AS scanned) AS counted
+      WHERE wanted <= $8 ORDER BY id`,
     [
-      filter.installationId,
+      installationId,
       new Date(position.since),
-      filter.levels?.length ? filter.levels : null,
-      filter.sessionId ?? null,
+      levels.length > 0 ? levels : null,
+      sessionId ?? null,
       position.after,
       position.without,
+      window,
       limit,
     ],
   );
+  return { lines, more: lines.length === window || lines.filter(({ isWanted }) => isWanted).length === limit };
+}
 
 export async function findNewestLogId(pool: Pool, installationId: string): Promise<string | null> {
   const found = await pool.query<{ id: string }>(

@@ -6,10 +6,12 @@ import { subscribeTo } from '../postgres/notifications.ts';
 import type { RowEvent, RowTail } from '../postgres/row-tail.ts';
 import { listRows } from '../postgres/rows.ts';
 import { hasLostChanges, MESSAGES_ADDED, nameStreamLock } from './session-changes.ts';
-import { type JudgedMessage, MESSAGE, type MessageRow, toMessage } from './sessions.ts';
+import { type JudgedMessage, type MessageRow, toMessage } from './sessions.ts';
 
 /** Limits the memory of a slow reader: a message may be a megabyte. */
 const BATCH = 10;
+/** Rows that one read looks through for those that a filter wants, so that no read takes long. */
+const WINDOW = 1_000;
 const POSITION = /^(\d{1,19})-(\d{1,18})$/;
 
 /** Whether a text is an event id of this stream. */
@@ -28,6 +30,10 @@ type Row = MessageRow & {
   readonly agentId: string | null;
   readonly tx: string;
   readonly settled: boolean;
+  /** Whether it is no event, but where the window ends: its last settled row, or its last row if none is settled. */
+  readonly isEnd: boolean;
+  /** Of the end: whether rows may follow the window. */
+  readonly isFull: boolean;
 };
 
 /** Which rows of the account a reader wants. Null: all. */
@@ -72,21 +78,22 @@ export async function openSessionTail(
     async read() {
       const found = await readAfter(pool, accountId, at, known, filter);
       // A row waits until no running transaction can still commit rows before it.
-      const rows = found.filter(({ settled }) => settled);
-      const last = rows.at(-1);
+      const settled = found.filter((row) => row.settled);
+      const last = settled.at(-1);
       if (last) at = { tx: last.tx, row: last.position };
-      const more = rows.length === BATCH;
-      return { events: rows.map(asEvent), more, soon: rows.length < found.length };
+      const rows = settled.filter(({ isEnd }) => !isEnd);
+      return {
+        events: rows.map(asEvent),
+        more: rows.length === BATCH || last?.isFull === true,
+        soon: found.some((row) => !row.settled && (!row.isEnd || row.isFull)),
+      };
     },
   };
 }
 
-/** Conditions of both tables: rows of the account after the position, and not in the snapshot. */
-const isNext = (
-  table: string,
-): string => `${table}.account_id = $1 AND (${table}.tx, ${table}.position) > ($2::xid8, $3::bigint)
-        AND ($5::pg_snapshot IS NULL OR NOT pg_visible_in_snapshot(${table}.tx, $5::pg_snapshot))
-        AND ($6::text IS NULL OR ${table}.session_id = $6)`;
+/** Condition of both tables: rows of the account after the position. */
+const isNext = (table: string): string =>
+  `${table}.account_id = $1 AND (${table}.tx, ${table}.position) > ($2::xid8, $3::bigint)`;
 
 /** @param known the snapshot whose messages are skipped; null: none */
 const readAfter = (
@@ -98,20 +105,31 @@ const readAfter = (
 ): Promise<Row[]> =>
   listRows(
     pool,
-    `SELECT ${MESSAGE}, added.change, added.session_id AS "sessionId", added.agent_id AS "agentId", added.tx::text AS tx,
-            added.tx < pg_snapshot_xmin(pg_current_snapshot()) AS settled
-       FROM (
-        (SELECT NULL AS change, m.id, m.role, m.text, m.at, m.data, m.judgement, m.position, m.session_id, NULL AS agent_id, m.tx
-           FROM session_messages m
-          WHERE ${isNext('m')}
-            AND ($7::text IS NULL OR m.session_id IN (SELECT id FROM sessions WHERE account_id = $1 AND agent_id = $7))
-          ORDER BY m.tx, m.position LIMIT $4)
+    `WITH scanned AS NOT MATERIALIZED (
+       SELECT *, added.tx < pg_snapshot_xmin(pg_current_snapshot()) AS settled FROM (
+        (SELECT NULL AS change, m.session_id, NULL AS agent_id, m.at, m.tx, m.position FROM session_messages m
+          WHERE ${isNext('m')} ORDER BY m.tx, m.position LIMIT ${WINDOW})
         UNION ALL
-        (SELECT c.type, '', 'notice', '', c.at, NULL, NULL, c.position, c.session_id, c.agent_id, c.tx
-           FROM session_changes c
-          WHERE $8 AND ${isNext('c')} AND ($7::text IS NULL OR c.agent_id = $7)
-          ORDER BY c.tx, c.position LIMIT $4)) added
-      ORDER BY added.tx, added.position LIMIT $4`,
+        (SELECT c.type, c.session_id, c.agent_id, c.at, c.tx, c.position FROM session_changes c
+          WHERE $8 AND ${isNext('c')} ORDER BY c.tx, c.position LIMIT ${WINDOW})) added
+        ORDER BY added.tx, added.position LIMIT ${WINDOW}),
+     wanted AS MATERIALIZED (
+       SELECT *, false AS is_end, false AS is_full FROM scanned
+        WHERE ($5::pg_snapshot IS NULL OR NOT pg_visible_in_snapshot(scanned.tx, $5::pg_snapshot))
+          AND ($6::text IS NULL OR session_id = $6)
+          AND ($7::text IS NULL OR $7 = coalesce(agent_id, (SELECT s.agent_id FROM sessions s WHERE s.id = scanned.session_id)))
+        ORDER BY scanned.tx, scanned.position LIMIT $4),
+     -- The rows after the last one that is sent are yet to be looked through.
+     window_end AS (
+       SELECT *, true, count(*) OVER () = ${WINDOW} FROM scanned WHERE (SELECT count(*) FROM wanted) < $4
+        ORDER BY settled DESC, scanned.tx DESC, scanned.position DESC LIMIT 1)
+     SELECT m.id, coalesce(m.role, 'notice') AS role, coalesce(m.text, '') AS text, r.at, m.data, m.judgement,
+            r.position::text AS position, r.change, r.session_id AS "sessionId", r.agent_id AS "agentId", r.tx::text AS tx,
+            r.settled, r.is_end AS "isEnd", r.is_full AS "isFull"
+       FROM (SELECT * FROM wanted UNION ALL SELECT * FROM window_end) r
+       LEFT JOIN session_messages m
+         ON m.session_id = r.session_id AND m.position = r.position AND r.change IS NULL AND NOT r.is_end
+      ORDER BY r.tx, r.position, r.is_end`,
     [accountId, at.tx, at.row, BATCH, known, sessionId, agentId, changes],
   );
 

@@ -1,0 +1,79 @@
+/** The cost of a read of a filtered log stream does not grow with the lines that the filter leaves out. */
+import t from 'tap';
+import { LogTail } from '../../../api/logs/log-tail.ts';
+import { orderedId } from '../../../db/postgres/ordered-id.ts';
+import { insertLogs, type LogLine, maintainLogs } from '../../../db/records/logs.ts';
+import { explainPool } from '../../fixtures/explained-pool.ts';
+import { testDatabase } from '../../runner/harness.ts';
+
+const LINES = 20_000;
+const EVERY_MS = 10;
+/** Lines that one read looks through, and those of the 5 s until the position, which may be committed late. */
+const READ_MAX = 1_000 + 5_000 / EVERY_MS + 1;
+const LIMIT = 100;
+const BEGINNING = '00000000-0000-7000-8000-000000000000';
+
+const { pool } = await testDatabase(t);
+await maintainLogs(pool);
+const startedAt = Date.now() - LINES * EVERY_MS;
+const line = (n: number, more: Partial<LogLine> = {}): LogLine => ({
+  id: orderedId(startedAt + n * EVERY_MS),
+  at: new Date().toISOString(),
+  level: 'info',
+  message: `m${n}`,
+  data: null,
+  installationId: 'i1',
+  sessionId: null,
+  source: 'x',
+  invocationId: null,
+  versionId: null,
+  semVer: null,
+  truncated: false,
+  ...more,
+});
+const error = { level: 'error', sessionId: 's', data: '{"a":1}' } as const;
+await insertLogs(
+  pool,
+  Array.from({ length: LINES }, (_, n) => line(n, n === 7 || n === LINES - 7 ? error : {})),
+);
+await pool.query('VACUUM ANALYZE plugin_logs');
+
+for (const filter of [{ levels: ['error'] }, { sessionId: 's' }] as const)
+  t.test(`a filter by ${Object.keys(filter)} looks through each line once, a window at a time`, async (t) => {
+    const explained = explainPool(pool);
+    const tail = await LogTail.open(explained.pool, { installationId: 'i1', ...filter }, BEGINNING);
+    const readAll = async (): Promise<{ messages: string[]; mostRows: number }> => {
+      explained.costs.length = 0;
+      const messages: string[] = [];
+      for (let more = true; more; ) {
+        const found = await tail.read(LIMIT);
+        messages.push(...found.lines.map(({ message }) => message));
+        ({ more } = found);
+      }
+      const rows = explained.costs.map(({ rowsRead }) => Object.values(rowsRead).reduce((sum, read) => sum + read, 0));
+      return { messages, mostRows: Math.max(...rows) };
+    };
+    const all = await readAll();
+    t.same(all.messages, ['m7', `m${LINES - 7}`]);
+    t.ok(all.mostRows <= READ_MAX, `one read costs ${all.mostRows} rows`);
+    await insertLogs(pool, [line(LINES), line(LINES + 1, error)]);
+    const next = await readAll();
+    t.same(next.messages, [`m${LINES + 1}`]);
+    t.ok(next.mostRows <= READ_MAX, `a read of two new lines costs ${next.mostRows} rows`);
+    await pool.query('DELETE FROM plugin_logs WHERE message = $1', [`m${LINES + 1}`]);
+  });
+
+t.test('many lines that the filter wants come in order, each once', async (t) => {
+  const tail = await LogTail.open(pool, { installationId: 'i1', levels: ['info'] }, BEGINNING);
+  let count = 0;
+  for (let more = true; more && count < 1_500; ) {
+    const found = await tail.read(LIMIT);
+    t.ok(found.lines.length <= LIMIT);
+    for (const { message } of found.lines) {
+      if (count === 7) count += 1;
+      if (message !== `m${count}`) t.fail(`${message} comes instead of m${count}`);
+      count += 1;
+    }
+    ({ more } = found);
+  }
+});
