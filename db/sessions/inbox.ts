@@ -2,12 +2,19 @@
 import type { Pool } from 'pg';
 import type { Page } from '../postgres/cursors.ts';
 import { boundedSql, type PageQuery, readPositionPage } from '../postgres/rows.ts';
-import { type JudgedMessage, MESSAGE, MESSAGE_BYTES, type MessageRow, toMessage } from './sessions.ts';
+import {
+  IS_NOT_CANCELLED,
+  type JudgedMessage,
+  MESSAGE,
+  MESSAGE_BYTES,
+  type MessageRow,
+  toMessage,
+} from './sessions.ts';
 
-/** The newest messages of users that are read, whatever is asked for: bounds the time of a list that finds few of them. */
+/** The newest messages of an account that may wait: older ones wait no longer. Bounds the time of a list that finds few of them. */
 const READ_MAX = 50_000;
-/** The newest of them that match and are looked at: what is older waits no longer. */
-const LOOK_BACK = 10_000;
+/** The condition of the index `session_messages_waiting`. */
+const MAY_WAIT = `m.account_id = $1 AND m.role = 'user' AND m.waits`;
 
 export interface WaitingMessage {
   readonly sessionId: string;
@@ -34,22 +41,16 @@ export async function pageInbox(pool: Pool, query: InboxQuery): Promise<Page<Wai
       columns: `${MESSAGE}, "sessionId", "agentId"`,
       table: 'm',
       order: 'ASC',
-      rows: `SELECT m.*, ${MESSAGE_BYTES} AS bytes, w."sessionId", w."agentId" FROM (
-         SELECT u."sessionId", u."agentId", u.position AS waiting FROM (
-           SELECT r.*, s.agent_id AS "agentId" FROM (
-             -- Without texts: a sort of that many would not fit into memory.
-             SELECT m.session_id AS "sessionId", m.id, m.position, m.data ->> 'turnId' IS NULL AS "isInbound",
-                    m.judgement ->> 'outcome' AS outcome
-               FROM session_messages m WHERE m.account_id = $1 AND m.role = 'user'
-              ORDER BY m.position DESC LIMIT ${READ_MAX}) AS r JOIN sessions s ON s.id = r."sessionId"
-            WHERE r."isInbound" AND ($2::text IS NULL OR s.agent_id = $2) AND ($3::text IS NULL OR s.id = $3)
-            ORDER BY r.position DESC LIMIT ${LOOK_BACK}) AS u
-          WHERE u.position > $5 AND coalesce(u.outcome, '') <> 'cancelled' AND NOT EXISTS (
-            SELECT 1 FROM turns t WHERE t.session_id = u."sessionId" AND t.id = u.id AND (
-              t.state NOT IN ('judging', 'open') OR (t.runtime <> $4 AND t.lease_until > now())))
-          ORDER BY u.position LIMIT $6) AS w
-       JOIN session_messages m ON m.session_id = w."sessionId" AND m.position = w.waiting
-      ORDER BY m.position`,
+      // The inner LIMIT makes PostgreSQL read by that index, also where it takes another one for better. A page after another
+      // one is newer than the messages that are too old.
+      rows: `SELECT m.*, ${MESSAGE_BYTES} AS bytes, s.id AS "sessionId", s.agent_id AS "agentId" FROM (
+         SELECT * FROM session_messages m WHERE ${MAY_WAIT} AND m.position > CASE WHEN $5::bigint > 0 THEN $5 ELSE coalesce(
+             (SELECT m.position FROM session_messages m WHERE ${MAY_WAIT} ORDER BY m.position DESC OFFSET ${READ_MAX} LIMIT 1), 0) END
+          ORDER BY m.position LIMIT ${READ_MAX}) AS m JOIN sessions s ON s.id = m.session_id
+        WHERE ($2::text IS NULL OR s.agent_id = $2) AND ($3::text IS NULL OR s.id = $3) AND ${IS_NOT_CANCELLED} AND NOT EXISTS (
+          SELECT 1 FROM turns t WHERE t.session_id = m.session_id AND t.id = m.id AND (
+            t.state NOT IN ('judging', 'open') OR (t.runtime <> $4 AND t.lease_until > now())))
+        ORDER BY m.position LIMIT $6`,
     }),
     [query.accountId, query.agentId, query.sessionId, query.runtime],
     query,

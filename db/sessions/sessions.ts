@@ -140,6 +140,10 @@ export async function appendMessages(
   return found.rows.map(toMessage);
 }
 
+/** Whether a new message is to be answered: it came without a turn, and no plugin cancelled it. */
+const isWaiting = ({ role, data, judgement }: NewMessage): boolean =>
+  role === 'user' && (data?.turnId ?? null) === null && judgement?.outcome !== 'cancelled';
+
 /** @returns their ids. @throws Problem `quota_exceeded` */
 async function insertMessages(
   tx: Queryable,
@@ -151,10 +155,10 @@ async function insertMessages(
     // The lock makes a concurrent deletion wait, or finds no session; without it, the foreign key would fail.
     `WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
      added AS (
-       INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
-       SELECT s.id, s.account_id, m.id, m.role, m.text, m.data, m.judgement
-         FROM unnest($2::text[], $3::text[], $4::text[], $5::json[], $6::json[])
-              WITH ORDINALITY AS m(id, role, text, data, judgement, n), s
+       INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement, waits)
+       SELECT s.id, s.account_id, m.id, m.role, m.text, m.data, m.judgement, m.waits
+         FROM unnest($2::text[], $3::text[], $4::text[], $5::json[], $6::json[], $8::boolean[])
+              WITH ORDINALITY AS m(id, role, text, data, judgement, waits, n), s
         ORDER BY m.n
        ON CONFLICT DO NOTHING
        RETURNING account_id)
@@ -168,6 +172,7 @@ async function insertMessages(
       messages.map(({ data }) => (data === undefined ? null : JSON.stringify(data))),
       messages.map(({ judgement }) => (judgement === undefined ? null : JSON.stringify(judgement))),
       MESSAGES_ADDED,
+      messages.map(isWaiting),
     ],
   );
   await appended.catch(throwQuotaProblem);

@@ -147,8 +147,8 @@ const OPEN_JUDGED_TURN = planOnce(`WITH opened AS (
      WHERE NOT EXISTS (SELECT 1 FROM session_messages m WHERE m.session_id = $1 AND m.id = $2)
     ON CONFLICT DO NOTHING RETURNING turns.*),
   added AS (
-    INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
-    SELECT $1, account_id, $2, 'user', $11, $12, $10 FROM opened ON CONFLICT DO NOTHING RETURNING account_id),
+    INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement, waits)
+    SELECT $1, account_id, $2, 'user', $11, $12, $10, false FROM opened ON CONFLICT DO NOTHING RETURNING account_id),
   notified AS (SELECT pg_notify($13, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
   SELECT ${TURN}, NULL AS message, (SELECT count(*) FROM notified) AS notified FROM opened AS turns`);
 
@@ -197,8 +197,8 @@ export async function openTurnWithMessage(
     pool,
     `${OPEN_TURN},
      added AS (
-       INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
-       SELECT $1, account_id, $2, 'user', $5, $6, $4 FROM opened ON CONFLICT DO NOTHING RETURNING account_id),
+       INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement, waits)
+       SELECT $1, account_id, $2, 'user', $5, $6, $4, false FROM opened ON CONFLICT DO NOTHING RETURNING account_id),
      notified AS (SELECT pg_notify($7, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
      SELECT (SELECT count(*) FROM opened)::int AS opened, (SELECT count(*) FROM notified) AS notified`,
     [sessionId, turnId, runtime, JSON.stringify(judged), message.text, JSON.stringify(message.data), MESSAGES_ADDED],

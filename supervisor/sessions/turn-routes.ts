@@ -317,7 +317,7 @@ const shapes = {
   unanswered: {
     summary: 'The messages that wait for an answer, oldest first',
     details:
-      'Lists the messages of channels, reminders, mail and `POST …/messages` that have no turn, or a turn that is not over and that no other runtime holds. Open a turn with the id of each. Only the newest 10,000 messages of users are searched.',
+      'Lists the messages of channels, reminders, mail and `POST …/messages` that have no turn, or a turn that is not over and that no other runtime holds. Open a turn with the id of each. Only the newest 50,000 messages without an answer are searched.',
     headers: runtimeHeaders,
     querystring: pageQuery.extend({
       agentId: storedId.optional().describe('Lists only the sessions of this agent.'),

@@ -5,6 +5,7 @@ import t from 'tap';
 import { readUsage } from '../../../db/accounts/usage.ts';
 import { MIGRATIONS, migrate } from '../../../db/postgres/migrate.ts';
 import { openPool } from '../../../db/postgres/pool.ts';
+import { pageInbox } from '../../../db/sessions/inbox.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../../runner/harness.ts';
 
 const { url } = await testDatabase(t);
@@ -131,3 +132,29 @@ t.test(
     t.match(await readSums(), { counted: 0 });
   },
 );
+
+t.test('a migration marks the existing messages that may wait for an answer', async (t) => {
+  const { pool, migrateAll } = await openDatabaseBefore(t, '0071_waiting_messages.sql');
+  await pool.query(`
+    INSERT INTO accounts (id, name) VALUES ('a', 'ann');
+    INSERT INTO sessions (id, account_id, agent_id, agent_name) VALUES ('s', 'a', 'x', 'X');
+    INSERT INTO session_messages (session_id, account_id, id, role, text, data) VALUES
+      ('s', 'a', 'new', 'user', '', '{"zero":"\\u0000"}'), ('s', 'a', 'left', 'user', '', NULL), ('s', 'a', 'answered', 'user', '', NULL),
+      ('s', 'a', 'opened', 'user', '', '{"turnId":"opened"}'), ('s', 'a', 'reply', 'assistant', '', NULL);
+    INSERT INTO turns (session_id, id, account_id, state, sender, trigger, digest, system_prompt, model, runtime, lease_seconds, lease_until)
+      SELECT 's', id, 'a', state, '', 'user', '', '', '', 'r', 1, now()
+        FROM (VALUES ('left', 'open'), ('answered', 'ended'), ('opened', 'open')) AS v(id, state)`);
+  await migrateAll();
+  const listWaiting = async () => (await pageInbox(pool, inbox)).items.map(({ message }) => message.id);
+  const inbox = { accountId: 'a', agentId: null, sessionId: null, runtime: 'r', limit: 10 };
+  t.same(await listWaiting(), ['new', 'left']);
+  const { rows } = await pool.query('SELECT id FROM session_messages WHERE waits ORDER BY position');
+  t.same(rows, [{ id: 'new' }, { id: 'left' }]);
+  // As the release before it does.
+  await pool.query(
+    `INSERT INTO session_messages (session_id, account_id, id, role, text) VALUES ('s', 'a', 'late', 'user', '')`,
+  );
+  t.same(await listWaiting(), ['new', 'left', 'late']);
+  await pool.query(`UPDATE turns SET state = 'ended'`);
+  t.same(await listWaiting(), ['new', 'late']);
+});
