@@ -60,11 +60,11 @@ export async function disconnectChannel(
   const isDeleted = await inTransaction(services.pool, async (tx) => {
     await lockAccountSessions(tx, caller.id);
     await deleteChannelSessions(tx, services.queues, { accountId: caller.id, installationId, channelId });
-    const deleted = await deleteChannel(tx, installationId, channelId);
-    if (deleted) await endOrphanedDeliveries(tx);
-    return deleted;
+    return deleteChannel(tx, installationId, channelId);
   });
   if (!isDeleted) throw unknownChannel();
+  // After the commit, because there may be any number. A supervisor ends what is left.
+  await endOrphanedDeliveries(services.pool, channelId);
   await services.listener.catchUp();
 }
 

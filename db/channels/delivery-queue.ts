@@ -10,7 +10,7 @@ import { MAY_RUN_SQL } from '../installations/run-rule.ts';
 import { type AttemptResult, countAttemptSql, countInterruptionSql } from '../jobs/interruptions.ts';
 import { withPendingSql } from '../jobs/pending.ts';
 import { type Fence, holdShardSql } from '../postgres/pool.ts';
-import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
+import { findRow, listRows, type Queryable, SWEEP_BATCH, sweepRows } from '../postgres/rows.ts';
 import { isUnsettledSql } from './spools.ts';
 
 export interface ChannelQueue {
@@ -108,6 +108,8 @@ export const claimNextDelivery = (pool: Pool, queue: ChannelQueue, fence: Fence)
     `UPDATE deliveries d SET attempts = d.attempts + 1, ${countInterruptionSql}, claimed_by = $3
       WHERE d.id = (SELECT head.id FROM (${queue.setAside ? claimed.setAside : claimed.ordered}) head)
         AND d.state = 'pending' AND d.next_attempt_at <= now() AND NOT ${isUnsettledSql('d')} AND ${holdShardSql(fence)}
+        -- A sweep ends the deliveries of a disconnected channel, a while after.
+        AND EXISTS (SELECT 1 FROM channels c WHERE c.id = d.channel_id)
       RETURNING d.id, d.channel_id AS "channelId", d.direction, d.set_aside AS "setAside", d.installation_id AS "installationId",
         d.account_id AS "accountId", d.routing_id AS "routingId", d.received_at AS "receivedAt", d.method, d.query,
         d.headers, d.body, d.attempts AS attempt, d.interruptions, d.traceparent,
@@ -177,21 +179,27 @@ export async function releaseHeldDeliveries(pool: Pool, installationId: string |
   return released.rows.map((row) => row.channelId);
 }
 
-/** Marks pending deliveries of disconnected channels as dead. */
-export async function endOrphanedDeliveries(tx: Queryable): Promise<void> {
-  await tx.query(
+/**
+ * Marks pending deliveries of disconnected channels as dead: one sweep.
+ *
+ * @param channelId null: all channels
+ */
+export const endOrphanedDeliveries = (pool: Pool, channelId: string | null): Promise<void> =>
+  sweepRows(
+    pool,
     `${CHANNELS_WITH_PENDING},
      -- Materialized: nearly always empty, and then no deliveries are read.
      orphaned AS MATERIALIZED (
-       SELECT w.id FROM wanted w WHERE w.id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM channels c WHERE c.id = w.id))
+       SELECT w.id FROM wanted w WHERE w.id IS NOT NULL AND ($1::text IS NULL OR w.id = $1)
+          AND NOT EXISTS (SELECT 1 FROM channels c WHERE c.id = w.id)),
+     batch AS MATERIALIZED (
+       SELECT p.id FROM orphaned o JOIN deliveries p ON p.channel_id = o.id AND p.state = 'pending'
+        LIMIT ${SWEEP_BATCH} FOR UPDATE OF p SKIP LOCKED)
      UPDATE deliveries d SET state = 'dead', last_error = 'the channel is disconnected', claimed_by = NULL,
             finished_at = now()
-       FROM orphaned o WHERE o.id = d.channel_id AND d.state = 'pending'`,
+       FROM batch b WHERE b.id = d.id`,
+    [channelId],
   );
-}
-
-/** Rows deleted by one statement: keeps its locks short. */
-const SWEEP_BATCH = 2_000;
 
 /** Deletes finished deliveries past their retention. @returns how many */
 export async function sweepDeliveries(pool: Pool, retentionDays: number): Promise<number> {

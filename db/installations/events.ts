@@ -9,7 +9,7 @@ import { withPendingSql } from '../jobs/pending.ts';
 import type { Queues } from '../jobs/queues.ts';
 import { orderedId } from '../postgres/ordered-id.ts';
 import { type Fence, holdShardSql } from '../postgres/pool.ts';
-import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
+import { findRow, listRows, type Queryable, SWEEP_BATCH, sweepRows } from '../postgres/rows.ts';
 import { BLOCKED_REASON_SQL } from './run-rule.ts';
 
 /** Limits the memory of one sweep; the next sweep handles the rest. */
@@ -221,11 +221,17 @@ export async function releaseHeldEvents(pool: Pool, queues: Queues, installation
   return released.length;
 }
 
-/** Marks the pending events of a removed installation as dead. */
-export async function abandonEvents(tx: Queryable, installationId: string, error: string): Promise<void> {
-  await tx.query(
-    `UPDATE events SET state = 'dead', last_error = $2, claimed_by = NULL, finished_at = now()
-      WHERE installation_id = $1 AND state = 'pending'`,
-    [installationId, error],
+/** Marks pending events of removed installations as dead: one sweep. */
+export const endOrphanedEvents = (pool: Pool): Promise<void> =>
+  sweepRows(
+    pool,
+    `${withPendingSql('events', 'installation_id')},
+     orphaned AS MATERIALIZED (
+       SELECT w.id FROM wanted w WHERE w.id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM installations i WHERE i.id = w.id)),
+     batch AS MATERIALIZED (
+       -- BETWEEN: see requeueStrandedEvents.
+       SELECT p.id FROM orphaned o JOIN events p ON p.installation_id BETWEEN o.id AND o.id AND p.state = 'pending'
+        LIMIT ${SWEEP_BATCH} FOR UPDATE OF p SKIP LOCKED)
+     UPDATE events e SET state = 'dead', last_error = 'the installation was removed', claimed_by = NULL, finished_at = now()
+       FROM batch b WHERE b.id = e.id`,
   );
-}

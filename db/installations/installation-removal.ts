@@ -7,7 +7,6 @@ import type { Queues } from '../jobs/queues.ts';
 import { inTransaction, type Transaction, type WritingPool } from '../postgres/pool.ts';
 import { deleteChannelSessions } from '../sessions/conversations.ts';
 import { lockAccountSessions } from '../sessions/session-removal.ts';
-import { abandonEvents } from './events.ts';
 
 /**
  * Removes an installation that is being uninstalled, with its secrets, storage, media, agents, sessions and runtime state,
@@ -23,7 +22,6 @@ export async function removeInstallation(pool: WritingPool, queues: Queues, inst
     await releaseMediaOfInstallation(tx, owner);
     await deleteAgentsOfInstallation(tx, queues, owner);
     await tx.query('DELETE FROM installations WHERE id = $1', [installationId]);
-    await abandonEvents(tx, installationId, 'the installation was removed');
     await sweepDeletedPlugins(tx);
   });
 }

@@ -48,6 +48,17 @@ export async function changeRows(db: Queryable, sql: Statement, values: readonly
   return changed.rowCount ?? 0;
 }
 
+/** Rows changed by one statement of a sweep: keeps its locks short. */
+export const SWEEP_BATCH = 2_000;
+/** Statements of one sweep: other work waits for it. The next sweep goes on. */
+const SWEEP_STATEMENTS = 20;
+
+/** @param sql changes at most `SWEEP_BATCH` rows, and skips those that others have locked */
+export async function sweepRows(pool: Pool, sql: string, values: readonly unknown[] = []): Promise<void> {
+  for (let statements = 0; statements < SWEEP_STATEMENTS; statements++)
+    if ((await changeRows(pool, sql, values)) < SWEEP_BATCH) return;
+}
+
 export interface PageQuery {
   /** Maximum number of rows. */
   readonly limit: number;

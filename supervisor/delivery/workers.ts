@@ -10,7 +10,7 @@ import {
   sweepDeliveries,
 } from '../../db/channels/delivery-queue.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
-import { releaseHeldEvents, requeueStrandedEvents } from '../../db/installations/events.ts';
+import { endOrphanedEvents, releaseHeldEvents, requeueStrandedEvents } from '../../db/installations/events.ts';
 import {
   findUninstallEventTime,
   removeInstallation,
@@ -160,23 +160,26 @@ async function healRepeatedly(deps: JobDeps, work: RunningWork, healing: Waker):
   for (;;) {
     await healing.wait(HEAL_MS);
     if (healing.closed) return;
-    await heal(deps, work).catch(deps.onError);
+    await heal(deps, work);
   }
 }
 
 async function heal(deps: JobDeps, { delivering, updating, scheduler }: RunningWork): Promise<void> {
   const { pool, queues, ownership } = deps;
+  const own = { shards: ownership.listShards(), delivering: new Set(delivering.keys()) };
   scheduler.wake(null);
-  await resetRuntimes(pool);
-  await requeueStrandedEvents(pool, queues, {
-    shards: ownership.listShards(),
-    delivering: new Set(delivering.keys()),
-  });
-  await releaseHeldEvents(pool, queues, null);
-  await endOrphanedDeliveries(pool);
-  await release(deps, scheduler, null);
-  await requeueRemovals(pool, queues);
-  await requeueUpdates(pool, queues, updating);
+  const steps: readonly (() => Promise<unknown>)[] = [
+    () => resetRuntimes(pool),
+    () => requeueStrandedEvents(pool, queues, own),
+    () => releaseHeldEvents(pool, queues, null),
+    () => release(deps, scheduler, null),
+    () => requeueRemovals(pool, queues),
+    () => requeueUpdates(pool, queues, updating),
+    () => endOrphanedDeliveries(pool, null),
+    () => endOrphanedEvents(pool),
+  ];
+  // One that fails, for example because of the rows of one account, must not stop the others.
+  for (const step of steps) await step().catch(deps.onError);
 }
 
 async function release({ pool }: JobDeps, scheduler: ChannelScheduler, installationId: string | null): Promise<void> {

@@ -5,6 +5,7 @@ import { Addresses } from '../../../api/ingress/address-cache.ts';
 import type { Introspect } from '../../../api/services.ts';
 import { findAddress } from '../../../db/channels/channels.ts';
 import { insertDeliveries } from '../../../db/channels/deliveries.ts';
+import { inTransaction } from '../../../db/postgres/pool.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, readmeWith } from '../package/packages.ts';
 
@@ -115,6 +116,16 @@ t.test('an address that is replaced while it is looked up is looked up again', a
   t.equal(await late, 'retired');
   t.equal(await addresses.find(routingId), 'retired', 'what was read first is not kept');
   await ann.delete(`${at}/channels/${made.id}`);
+});
+
+t.test('a disconnect does not wait for deliveries of other disconnected channels', async (t) => {
+  const [left, channel] = [await connect('left'), await connect('desk')];
+  const id = await take(left, 'x');
+  await api.pool.query('DELETE FROM channels WHERE id = $1', [left.id]);
+  await inTransaction(api.pool, async (tx) => {
+    await tx.query('SELECT 1 FROM deliveries WHERE id = $1 FOR UPDATE', [id]);
+    t.equal((await ann.delete(`${at}/channels/${channel.id}`)).status, 204);
+  });
 });
 
 t.test('disconnecting a channel removes its chats and makes pending deliveries dead', async (t) => {

@@ -28,8 +28,8 @@ import {
 import { insertChannel } from '../../../db/channels/channels.ts';
 import { insertDeliveries, insertReply, type NewDelivery } from '../../../db/channels/deliveries.ts';
 import { replayDeliveries } from '../../../db/channels/delivery-history.ts';
-import { sweepDeliveries } from '../../../db/channels/delivery-queue.ts';
-import { abandonEvents, recordEvent } from '../../../db/installations/events.ts';
+import { endOrphanedDeliveries, sweepDeliveries } from '../../../db/channels/delivery-queue.ts';
+import { endOrphanedEvents, recordEvent } from '../../../db/installations/events.ts';
 import { removeInstallation } from '../../../db/installations/installation-removal.ts';
 import { deleteStorageValue, writeStorageValue } from '../../../db/installations/plugin-storage.ts';
 import type { Queues } from '../../../db/jobs/queues.ts';
@@ -199,7 +199,6 @@ const steps: Readonly<Record<string, (at: Tenant, size: number) => Promise<unkno
       data: { by: 'user' },
     }),
   'end events': (at, size) => finish('events', size % 2 ? 'delivered' : 'dead', at),
-  'abandon events': ({ installationId }) => abandonEvents(pool, installationId, 'gone'),
   'put media': ({ accountId, installationId }, size) =>
     saveMedia(
       pool,
@@ -229,6 +228,8 @@ const steps: Readonly<Record<string, (at: Tenant, size: number) => Promise<unkno
   uninstall: async (at) => {
     await pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [at.installationId]);
     await removeInstallation(pool, queues, at.installationId);
+    await endOrphanedEvents(pool);
+    await endOrphanedDeliveries(pool, null);
     await pool.query(
       `INSERT INTO installations (id, account_id, plugin_id, version_policy, granted_capabilities, status, hook_order)
        VALUES ($1, $2, $3, 'Latest', '{}', 'ready', 1)`,

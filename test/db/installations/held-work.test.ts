@@ -1,8 +1,15 @@
 /** The periodic queries of a supervisor read only held work, not everything that waits behind it. */
+import type { Pool } from 'pg';
 import t from 'tap';
-import { endOrphanedDeliveries, releaseHeldDeliveries } from '../../../db/channels/delivery-queue.ts';
-import { releaseHeldEvents, requeueStrandedEvents } from '../../../db/installations/events.ts';
+import {
+  claimNextDelivery,
+  endOrphanedDeliveries,
+  releaseHeldDeliveries,
+} from '../../../db/channels/delivery-queue.ts';
+import { endOrphanedEvents, releaseHeldEvents, requeueStrandedEvents } from '../../../db/installations/events.ts';
 import { startQueues } from '../../../db/jobs/queues.ts';
+import { inTransaction } from '../../../db/postgres/pool.ts';
+import { SWEEP_BATCH } from '../../../db/postgres/rows.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
 import { testDatabase } from '../../runner/harness.ts';
@@ -54,10 +61,55 @@ t.test('the sweep of stranded events reads the next one of each installation', a
 
 t.test('the search for deliveries without a channel reads no deliveries of one that exists', async (t) => {
   const explained = explainPool(pool);
-  await endOrphanedDeliveries(explained.pool);
+  await endOrphanedDeliveries(explained.pool, null);
   for (const { rowsRead } of explained.costs) t.ok((rowsRead.deliveries ?? 0) < ROWS_MAX, JSON.stringify(rowsRead));
+});
+
+/** Runs a sweep while another transaction holds the row. @returns the rows that each statement changed */
+async function sweepBesideLocked(
+  table: 'deliveries' | 'events',
+  id: string,
+  sweep: (pool: Pool) => Promise<void>,
+): Promise<number[]> {
+  const changed: number[] = [];
+  const query = async (text: string, values: unknown[]) => {
+    const result = await pool.query(text, values);
+    changed.push(result.rowCount ?? 0);
+    return result;
+  };
+  await inTransaction(pool, async (tx) => {
+    await tx.query(`SELECT 1 FROM ${table} WHERE id = $1 FOR UPDATE`, [id]);
+    await sweep({ query } as unknown as Pool);
+  });
+  return changed;
+}
+const listStates = async (table: 'deliveries' | 'events') =>
+  (await pool.query(`SELECT state, count(*)::int FROM ${table} GROUP BY state ORDER BY state`)).rows;
+const FULL_BATCHES = Array.from({ length: WAITING / SWEEP_BATCH - 1 }, () => SWEEP_BATCH);
+
+t.test('deliveries of disconnected channels end in batches, without a wait for locked ones', async (t) => {
   await pool.query('DELETE FROM channels');
-  await endOrphanedDeliveries(pool);
-  const { rows } = await pool.query('SELECT state, count(*)::int FROM deliveries GROUP BY state');
-  t.same(rows, [{ state: 'dead', count: WAITING }]);
+  const changed = await sweepBesideLocked('deliveries', 'd000001', (counted) => endOrphanedDeliveries(counted, null));
+  t.same(changed, [...FULL_BATCHES, SWEEP_BATCH - 1]);
+  t.same(await listStates('deliveries'), [
+    { state: 'dead', count: WAITING - 1 },
+    { state: 'pending', count: 1 },
+  ]);
+  await pool.query(`UPDATE deliveries SET next_attempt_at = now() WHERE state = 'pending'`);
+  const queue = { channelId: 'c', direction: 'in', setAside: false } as const;
+  await pool.query('UPDATE shards SET epoch = 1 WHERE id = 0');
+  t.equal(await claimNextDelivery(pool, queue, { shard: 0, epoch: 1 }), null, 'what is left is not delivered');
+  await endOrphanedDeliveries(pool, 'another');
+  t.equal((await listStates('deliveries')).length, 2);
+  await endOrphanedDeliveries(pool, 'c');
+  t.same(await listStates('deliveries'), [{ state: 'dead', count: WAITING }]);
+});
+
+t.test('events of removed installations end in batches, without a wait for locked ones', async (t) => {
+  await endOrphanedEvents(pool);
+  t.same(await listStates('events'), [{ state: 'pending', count: WAITING }], 'those of others stay');
+  await pool.query('DELETE FROM installations');
+  t.same(await sweepBesideLocked('events', 'e000001', endOrphanedEvents), [...FULL_BATCHES, SWEEP_BATCH - 1]);
+  await endOrphanedEvents(pool);
+  t.same(await listStates('events'), [{ state: 'dead', count: WAITING }]);
 });

@@ -125,6 +125,24 @@ t.test('killed before anything was done', async (t) => {
   await expectRemoved(t, of, 1);
 });
 
+t.test('an account whose rows cannot be swept does not stop the removals of others', async (t) => {
+  await running.kill();
+  const { pool } = storage;
+  await pool.query(
+    `INSERT INTO deliveries (id, channel_id, installation_id, account_id, routing_id, method, query, headers, body, received_at)
+     VALUES ('stuck', 'disconnected', 'i', 'a', 'r', 'POST', '', '[]', '', now())`,
+  );
+  await pool.query(`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''too many''; END'`);
+  await pool.query(
+    `CREATE TRIGGER fails BEFORE UPDATE ON deliveries FOR EACH ROW WHEN (OLD.id = 'stuck') EXECUTE FUNCTION fail()`,
+  );
+  const of = await installAndUninstall('no');
+  await pool.query('DELETE FROM pgboss.job');
+  await startSupervisor();
+  await expectRemoved(t, of, 1);
+  await pool.query('DROP TRIGGER fails ON deliveries');
+});
+
 t.test('killed while the plugin handles pluginUninstalled', async (t) => {
   const of = await installAndUninstall('yes');
   await eventually(() => hasHandlerBegun(of));
