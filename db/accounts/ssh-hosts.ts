@@ -66,7 +66,7 @@ export async function insertSshHost(
   { name, address, port, user, hostKeys, login }: SshHostFields & { readonly login: SshLogin },
   maxHosts: number,
 ): Promise<SshHostRow | null> {
-  const { keyId, sealed } = await keys.seal(nameOwner(accountId), hostId, JSON.stringify(login));
+  const { keyId, sealed } = await keys.seal(nameOwner(accountId), hostId, JSON.stringify(login), tx);
   await lockAccount(tx, accountId);
   return findRow<SshHostRow>(
     tx,
@@ -90,7 +90,7 @@ export async function updateSshHost(
   { accountId, hostId, revision }: SshHostKey & { readonly revision: string },
   { name, address, port, user, hostKeys, login }: SshHostFields & { readonly login?: SshLogin | undefined },
 ): Promise<SshHostRow | null> {
-  const seal = login && (await keys.seal(nameOwner(accountId), hostId, JSON.stringify(login)));
+  const seal = login && (await keys.seal(nameOwner(accountId), hostId, JSON.stringify(login), db));
   return findRow<SshHostRow>(
     db,
     `UPDATE ssh_hosts SET name = $4, address = $5, port = $6, user_name = $7, host_keys = $8, revision = $9,

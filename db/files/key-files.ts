@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { link, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { createIdAt, readIdTime } from '../postgres/ordered-id.ts';
+import type { Queryable } from '../postgres/rows.ts';
 import { KEY_BYTES } from './cipher.ts';
 import { syncPath } from './data-dir.ts';
 
@@ -13,8 +14,12 @@ export interface KeyStore {
   readonly place: string;
   /** Fingerprint of the key that seals the others; null: they are files. */
   readonly fingerprint: string | null;
-  /** Reads the keys of a purpose, by id. */
-  list(purpose: KeyPurpose): Promise<ReadonlyMap<string, Buffer>>;
+  /**
+   * Reads the keys of a purpose, by id.
+   *
+   * @param tx the transaction of the caller: one that waited for a second connection could wait for ever
+   */
+  list(purpose: KeyPurpose, tx?: Queryable): Promise<ReadonlyMap<string, Buffer>>;
   /**
    * Stores a key durably; an existing one of this id stays.
    *

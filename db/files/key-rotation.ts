@@ -80,7 +80,7 @@ function sealBatch(
       [keyId],
     );
     for (const { id, name, ...old } of found.rows) {
-      const { sealed, keyId: by } = await keys.seal(prefix + id, name, await keys.open(prefix + id, name, old));
+      const { sealed, keyId: by } = await keys.seal(prefix + id, name, await keys.open(prefix + id, name, old), tx);
       await tx.query(`UPDATE ${table} SET key_id = $3, sealed = $4 WHERE ${owner} = $1 AND ${nameColumn} = $2`, [
         id,
         name,

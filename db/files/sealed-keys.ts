@@ -25,8 +25,8 @@ export function openSealedKeys(db: Queryable, key: Buffer): KeyStore {
   return {
     place: 'the database',
     fingerprint: fingerprintClusterKey(key),
-    async list(purpose) {
-      const rows = await listSealed(db);
+    async list(purpose, tx = db) {
+      const rows = await listSealed(tx);
       const own = rows.filter((row) => row.purpose === purpose);
       // After a change of the cluster's key, a process that has the old one keeps what it read before.
       return new Map(own.flatMap((row) => tryOpen(key, row)));

@@ -12,8 +12,11 @@ interface SealedSecret {
 }
 /** The newest key encrypts new values; older ones remain to decrypt existing values. */
 export interface SecretKeys {
-  /** @param owner the installation, or what else the value belongs to */
-  seal(owner: string, name: string, value: string): Promise<SealedSecret>;
+  /**
+   * @param owner the installation, or what else the value belongs to
+   * @param tx the transaction of the caller, if it is in one
+   */
+  seal(owner: string, name: string, value: string, tx?: Queryable): Promise<SealedSecret>;
   /** @throws Error when the key is missing, or when the row was changed, moved or renamed */
   open(owner: string, name: string, secret: SealedSecret): Promise<string>;
   /** Creates a new key for future values. Other processes read it when they need it. */
@@ -62,9 +65,9 @@ class KeyRing implements SecretKeys {
     return keyId;
   }
 
-  async seal(owner: string, name: string, value: string): Promise<SealedSecret> {
+  async seal(owner: string, name: string, value: string, tx?: Queryable): Promise<SealedSecret> {
     // Another process may have created a newer key.
-    await this.#readKeys();
+    await this.#readKeys(tx);
     const keyId = this.newest ?? (await this.rotate());
     const sealed = sealBox(await this.#key(keyId), Buffer.from(value, 'utf8'), nameSecret(owner, name));
     return { keyId, sealed };
@@ -81,8 +84,8 @@ class KeyRing implements SecretKeys {
     return key;
   }
 
-  async #readKeys(): Promise<void> {
-    for (const [keyId, key] of await this.#store.list('secrets')) this.#keys.set(keyId, key);
+  async #readKeys(tx?: Queryable): Promise<void> {
+    for (const [keyId, key] of await this.#store.list('secrets', tx)) this.#keys.set(keyId, key);
   }
 }
 
@@ -97,7 +100,7 @@ export async function saveSecret(
   name: string,
   value: string,
 ): Promise<void> {
-  const { keyId, sealed } = await keys.seal(installationId, name, value);
+  const { keyId, sealed } = await keys.seal(installationId, name, value, tx);
   await tx.query(
     `INSERT INTO installation_secrets (installation_id, name, key_id, sealed) VALUES ($1, $2, $3, $4)
      ON CONFLICT (installation_id, name) DO UPDATE
