@@ -24,6 +24,13 @@ const IDLE_IN_TRANSACTION_TIMEOUT_MS = 60_000;
  * keeping the order 1 to 2 ms.
  */
 const JOINS_COMPARED = 5;
+/** One statement takes one processor: a large one of an account leaves the others to those of other accounts. */
+const PLANNER_SETTINGS = {
+  join_collapse_limit: JOINS_COMPARED,
+  max_parallel_workers_per_gather: 0,
+  // Statements are short, and are planned too often to compile them.
+  jit: 'off',
+} as const;
 /** Keeps API and supervisor together well below PostgreSQL's default of 100. */
 const DEFAULT_CONNECTIONS = 20;
 /**
@@ -81,9 +88,17 @@ class UnnamingClient extends PooledClient {
 class PoolBehindPooler extends Pool {}
 
 /** Sent in the message that begins a transaction behind a pooler, so it costs no round trip. */
-const LIMITS = `SET LOCAL statement_timeout = ${STATEMENT_TIMEOUT_MS}; SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS};
-  SET LOCAL idle_in_transaction_session_timeout = ${IDLE_IN_TRANSACTION_TIMEOUT_MS};
-  SET LOCAL join_collapse_limit = ${JOINS_COMPARED}`;
+const LIMITS = Object.entries({
+  statement_timeout: STATEMENT_TIMEOUT_MS,
+  lock_timeout: LOCK_TIMEOUT_MS,
+  idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
+  ...PLANNER_SETTINGS,
+})
+  .map(([name, value]) => `SET LOCAL ${name} = ${value}`)
+  .join('; ');
+const PLANNER_OPTIONS = Object.entries(PLANNER_SETTINGS)
+  .map(([name, value]) => `-c ${name}=${value}`)
+  .join(' ');
 
 /** A connection inside a transaction. */
 export type Transaction = PoolClient;
@@ -108,7 +123,7 @@ export function openPool(url: string, options: PoolOptions): Database {
     statement_timeout: STATEMENT_TIMEOUT_MS,
     lock_timeout: LOCK_TIMEOUT_MS,
     idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
-    options: `-c join_collapse_limit=${JOINS_COMPARED} ${KEEPALIVE_OPTIONS}`,
+    options: `${PLANNER_OPTIONS} ${KEEPALIVE_OPTIONS}`,
   };
   const max = options.connections ?? DEFAULT_CONNECTIONS;
   const min = Math.min(KEPT_CONNECTIONS, max);

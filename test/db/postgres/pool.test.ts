@@ -43,6 +43,14 @@ t.test('a connection plans a statement of planOnce once', async (t) => {
   });
 });
 
+t.test('a statement takes one processor', async (t) => {
+  for (const [name, value] of [
+    ['max_parallel_workers_per_gather', '0'],
+    ['jit', 'off'],
+  ] as const)
+    t.match(await findRow(pool, `SHOW ${name}`), { [name]: value });
+});
+
 t.test('times are ISO 8601, whatever the zone of the connection', async (t) => {
   const read = (zone: string, time: string) =>
     inTransaction(pool, async (tx) => {

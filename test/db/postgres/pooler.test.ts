@@ -56,6 +56,8 @@ t.test('beside DATABASE_SESSION_URL, limits hold and notifications arrive', { sk
   t.equal(await show('statement_timeout'), '30s');
   t.equal(await show('lock_timeout'), '10s');
   t.equal(await show('join_collapse_limit'), '5');
+  t.equal(await show('max_parallel_workers_per_gather'), '0');
+  t.equal(await show('jit'), 'off');
   const named = { name: 'the-same', text: 'SELECT $1::int AS n' };
   const found = await Promise.all(Array.from({ length: 40 }, (_, n) => pool.query({ ...named, values: [n] })));
   t.equal(found.length, 40, 'a named statement works on any connection');
