@@ -21,13 +21,13 @@ import {
   subscribeToSpools,
 } from '../db/postgres/notifications.ts';
 import type { SessionSource } from '../db/postgres/pool.ts';
+import { KeyedLocks } from '../db/timing/keyed-locks.ts';
 import { limits } from '../sdk/contract/limits.ts';
 import { withConsoleSessions } from '../service/identity/console-sessions.ts';
 import { openSignIn } from '../service/identity/sign-in.ts';
 import type { TokenVerifier } from '../service/identity/tokens.ts';
 import { tuneGc } from '../service/lifecycle/garbage-collection.ts';
 import { RELEASE } from '../service/settings/release.ts';
-import { KeyedLocks } from '../service/timing/keyed-locks.ts';
 import { within } from '../service/timing/within.ts';
 import { runHook } from './calls/hook-runner.ts';
 import { createHostCallRouter } from './calls/host-call-router.ts';

@@ -3,9 +3,9 @@ import type { z } from 'zod';
 import { findVersion } from '../../db/catalog/versions.ts';
 import { type Channel, deleteChannel, insertChannel, replaceAddress } from '../../db/channels/channels.ts';
 import { endOrphanedDeliveries } from '../../db/channels/delivery-queue.ts';
-import { inTransaction } from '../../db/postgres/pool.ts';
+import { inLockedTransaction, inTransaction } from '../../db/postgres/pool.ts';
 import { deleteChannelSessions, setChannelAgent } from '../../db/sessions/conversations.ts';
-import { lockAccountSessions } from '../../db/sessions/session-removal.ts';
+import { nameSessionsLock } from '../../db/sessions/session-removal.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { changeLockedInstallation, requireInstallation } from '../installations/installation-lookup.ts';
@@ -57,8 +57,7 @@ export async function disconnectChannel(
   channelId: string,
 ): Promise<void> {
   await requireInstallation(services, caller, installationId);
-  const isDeleted = await inTransaction(services.pool, async (tx) => {
-    await lockAccountSessions(tx, caller.id);
+  const isDeleted = await inLockedTransaction(services.pool, nameSessionsLock(caller.id), async (tx) => {
     await deleteChannelSessions(tx, services.queues, { accountId: caller.id, installationId, channelId });
     return deleteChannel(tx, installationId, channelId);
   });

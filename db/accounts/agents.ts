@@ -7,9 +7,9 @@ import type { agentFields, agentRecord } from '../../sdk/contract/payloads.ts';
 import { hostCalls } from '../../sdk/contract/protocol.ts';
 import type { Queues } from '../jobs/queues.ts';
 import type { Page } from '../postgres/cursors.ts';
-import { inTransaction, type Transaction, takeNamedLock, type WritingPool } from '../postgres/pool.ts';
+import { inLockedTransaction, type Transaction, type WritingPool } from '../postgres/pool.ts';
 import { findRow, listRows, type PageQuery, readPage } from '../postgres/rows.ts';
-import { deleteSessions, lockAccountSessions } from '../sessions/session-removal.ts';
+import { deleteSessions, nameSessionsLock } from '../sessions/session-removal.ts';
 
 type AgentRecord = z.infer<typeof agentRecord>;
 interface AgentScope {
@@ -46,8 +46,9 @@ export function createAgent(
 ): Promise<AgentRecord | null> {
   const { name, instructions = '', model = null } = fields;
   const agent: AgentRecord = { id: randomUUIDv7(), name, instructions, model };
-  return inTransaction(
+  return inLockedTransaction(
     pool,
+    nameAgentsLock(scope.accountId),
     async (tx) => {
       if (!(await hasRoom(tx, scope.accountId, agent))) return null;
       const written = await tx.query(
@@ -70,8 +71,9 @@ export function updateAgent(
   changes: Changes,
   signal?: AbortSignal,
 ): Promise<AgentRecord | 'absent' | 'full'> {
-  return inTransaction(
+  return inLockedTransaction(
     pool,
+    nameAgentsLock(scope.accountId),
     async (tx) => {
       const found = await tx.query<AgentRecord>(
         `SELECT ${COLUMNS} FROM agents WHERE id = $1 AND account_id = $2 AND made_by IS NOT DISTINCT FROM $3`,
@@ -104,10 +106,10 @@ export function deleteAgent(
   id: string,
   signal?: AbortSignal,
 ): Promise<boolean> {
-  return inTransaction(
+  return inLockedTransaction(
     pool,
+    nameSessionsLock(scope.accountId),
     async (tx) => {
-      await lockAccountSessions(tx, scope.accountId);
       const removed = await tx.query(
         'DELETE FROM agents WHERE id = $1 AND account_id = $2 AND ($3::text IS NULL OR made_by = $3)',
         [id, scope.accountId, scope.madeBy ?? null],
@@ -121,7 +123,7 @@ export function deleteAgent(
 }
 
 /**
- * Deletes the agents that an installation created, with their sessions. The caller must hold `lockAccountSessions`.
+ * Deletes the agents that an installation created, with their sessions. The caller must hold `nameSessionsLock`.
  */
 export async function deleteAgentsOfInstallation(
   tx: Transaction,
@@ -148,9 +150,10 @@ async function deleteAgentSessions(
   await deleteSessions(tx, queues, { accountId, sessionIds: found.rows.map(({ id }) => id) });
 }
 
-/** Locks the account's agents, so that concurrent writes cannot exceed the limits together. */
+/** Of the writes of an account's agents, which must not exceed the limits together. */
+const nameAgentsLock = (accountId: string): string => `agents:${accountId}`;
+
 async function hasRoom(tx: Transaction, accountId: string, agent: AgentRecord): Promise<boolean> {
-  await takeNamedLock(tx, `agents:${accountId}`);
   const used = await tx.query<{ count: number; bytes: number }>(
     `SELECT count(*)::int AS count, coalesce(sum(size_bytes), 0)::int AS bytes FROM agents
       WHERE account_id = $1 AND id <> $2`,

@@ -3,7 +3,7 @@
 import { hash } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { BlobName } from '../files/staging.ts';
-import { inTransaction, type Transaction, takeNamedLock, type WritingPool } from '../postgres/pool.ts';
+import { inLockedTransaction, type Transaction, takeNamedLock, type WritingPool } from '../postgres/pool.ts';
 import { changeRows, findRow, listRows, type Queryable } from '../postgres/rows.ts';
 
 export interface Media {
@@ -31,7 +31,7 @@ const COLUMNS = `id, sha256, media_type AS "mediaType", name, size_bytes::int AS
 /** Equal bytes have the same id within an account, and another id in every other account. */
 const createMediaId = (accountId: string, sha256: string): string => hash('sha256', `media\n${accountId}\n${sha256}`);
 /** Serializes the writes of an account, which count quota and holders. */
-const lockMedia = (tx: Transaction, accountId: string): Promise<void> => takeNamedLock(tx, `media:${accountId}`);
+const nameMediaLock = (accountId: string): string => `media:${accountId}`;
 
 /**
  * Inserts the row of a blob that is on disk already, and its holder.
@@ -47,7 +47,6 @@ export function saveMedia(
   const id = createMediaId(media.accountId, media.sha256);
   const { table, column, holders, holderId } = locateHolder(media.holder);
   const save = async (tx: Transaction): Promise<Media | null> => {
-    await lockMedia(tx, media.accountId);
     const used = await tx.query<{ bytes: string; files: string }>(
       `SELECT coalesce(sum(size_bytes), 0) AS bytes, count(*) AS files FROM media WHERE account_id = $1 AND id <> $2`,
       [media.accountId, id],
@@ -67,7 +66,7 @@ export function saveMedia(
     ]);
     return saved.rows[0];
   };
-  return inTransaction(pool, save, signal);
+  return inLockedTransaction(pool, nameMediaLock(media.accountId), save, signal);
 }
 
 const locateHolder = (holder: MediaHolder) =>
@@ -104,7 +103,6 @@ export function releaseMedia(
   signal?: AbortSignal,
 ): Promise<boolean> {
   const release = async (tx: Transaction): Promise<boolean> => {
-    await lockMedia(tx, accountId);
     const released = await tx.query('DELETE FROM media_holders WHERE media_id = $1 AND installation_id = $2', [
       id,
       installationId,
@@ -116,7 +114,7 @@ export function releaseMedia(
     );
     return released.rowCount === 1;
   };
-  return inTransaction(pool, release, signal);
+  return inLockedTransaction(pool, nameMediaLock(accountId), release, signal);
 }
 
 /** Removes an installation as a holder of all its files. */
@@ -124,7 +122,7 @@ export async function releaseMediaOfInstallation(
   tx: Transaction,
   { accountId, installationId }: { readonly accountId: string; readonly installationId: string },
 ): Promise<void> {
-  await lockMedia(tx, accountId);
+  await takeNamedLock(tx, nameMediaLock(accountId));
   await tx.query(
     `WITH dropped AS (DELETE FROM media_holders WHERE installation_id = $1 RETURNING media_id)
      DELETE FROM media m WHERE id IN (SELECT media_id FROM dropped)

@@ -4,9 +4,10 @@ import { deleteAgentsOfInstallation } from '../accounts/agents.ts';
 import { releaseMediaOfInstallation } from '../accounts/media.ts';
 import { sweepDeletedPlugins } from '../catalog/plugins.ts';
 import type { Queues } from '../jobs/queues.ts';
-import { inTransaction, type Transaction, type WritingPool } from '../postgres/pool.ts';
+import { inLockedTransaction, type Transaction, type WritingPool } from '../postgres/pool.ts';
+import { findRow } from '../postgres/rows.ts';
 import { deleteChannelSessions } from '../sessions/conversations.ts';
-import { lockAccountSessions } from '../sessions/session-removal.ts';
+import { nameSessionsLock } from '../sessions/session-removal.ts';
 
 /**
  * Removes an installation that is being uninstalled, with its secrets, storage, media, agents, sessions and runtime state,
@@ -14,9 +15,10 @@ import { lockAccountSessions } from '../sessions/session-removal.ts';
  * ends; they can no longer be read.
  */
 export async function removeInstallation(pool: WritingPool, queues: Queues, installationId: string): Promise<void> {
-  await inTransaction(pool, async (tx) => {
-    const accountId = await lockUninstalling(tx, installationId);
-    if (accountId === null) return;
+  const accountId = await findAccount('fence' in pool ? pool.pool : pool, installationId);
+  if (accountId === null) return;
+  await inLockedTransaction(pool, nameSessionsLock(accountId), async (tx) => {
+    if (!(await lockUninstalling(tx, installationId))) return;
     const owner = { accountId, installationId };
     await deleteChannelSessions(tx, queues, owner);
     await releaseMediaOfInstallation(tx, owner);
@@ -26,19 +28,15 @@ export async function removeInstallation(pool: WritingPool, queues: Queues, inst
   });
 }
 
-/** Locks the installation against writers that add to it. @returns its account; null: there is nothing to remove */
-async function lockUninstalling(tx: Transaction, installationId: string): Promise<string | null> {
-  const found = await tx.query<{ accountId: string }>(
-    'SELECT account_id AS "accountId" FROM installations WHERE id = $1',
-    [installationId],
-  );
-  const accountId = found.rows[0]?.accountId;
-  if (accountId === undefined) return null;
-  await lockAccountSessions(tx, accountId);
-  const locked = await tx.query(`SELECT 1 FROM installations WHERE id = $1 AND status = 'uninstalling' FOR UPDATE`, [
-    installationId,
-  ]);
-  return locked.rowCount === 1 ? accountId : null;
+async function findAccount(pool: Pool, installationId: string): Promise<string | null> {
+  const sql = 'SELECT account_id AS "accountId" FROM installations WHERE id = $1';
+  return (await findRow<{ accountId: string }>(pool, sql, [installationId]))?.accountId ?? null;
+}
+
+/** Locks the installation against writers that add to it. False: there is nothing to remove. */
+async function lockUninstalling(tx: Transaction, installationId: string): Promise<boolean> {
+  const sql = `SELECT 1 FROM installations WHERE id = $1 AND status = 'uninstalling' FOR UPDATE`;
+  return (await tx.query(sql, [installationId])).rowCount === 1;
 }
 
 /** When the pending `pluginUninstalled` event was recorded; null: no such event is pending. */

@@ -1,7 +1,7 @@
 /** `host.storage`: a key-value store per installation. */
 import type { Pool } from 'pg';
 import { limits } from '../../sdk/contract/limits.ts';
-import { inTransaction, type Transaction, takeNamedLock, type WritingPool } from '../postgres/pool.ts';
+import { inLockedTransaction, inTransaction, type Transaction, type WritingPool } from '../postgres/pool.ts';
 
 /** @returns JSON text, or null */
 export async function readStorageValue(pool: Pool, installationId: string, key: string): Promise<string | null> {
@@ -13,10 +13,10 @@ export async function readStorageValue(pool: Pool, installationId: string, key: 
 }
 
 /**
- * Stores a JSON text, unless the keys and values of the installation would exceed `maxBytes`.
+ * Stores a JSON text, unless the keys and values of the installation would exceed `maxBytes`, or its keys `limits.storageKeys`.
  *
  * @param signal prevents the write when aborted before the commit
- * @returns false: the storage is full
+ * @returns what the installation has too much of; null: the text is stored
  */
 export function writeStorageValue(
   pool: WritingPool,
@@ -24,18 +24,19 @@ export function writeStorageValue(
   entry: { readonly key: string; readonly value: string },
   maxBytes: number,
   signal?: AbortSignal,
-): Promise<boolean> {
+): Promise<'bytes' | 'keys' | null> {
   const size = Buffer.byteLength(entry.key) + Buffer.byteLength(entry.value);
-  if (size > maxBytes) return Promise.resolve(false);
-  const write = async (tx: Transaction): Promise<boolean> => {
-    // Concurrent writes must not exceed the limit together.
-    await takeNamedLock(tx, `storage:${installationId}`);
-    const used = await tx.query<{ bytes: string }>(
-      `SELECT coalesce(sum(size_bytes), 0) AS bytes FROM installation_storage
-        WHERE installation_id = $1 AND key <> $2`,
+  if (size > maxBytes) return Promise.resolve('bytes');
+  const write = async (tx: Transaction): Promise<'bytes' | 'keys' | null> => {
+    const found = await tx.query<{ bytes: number; keys: number; isNew: boolean }>(
+      `SELECT coalesce(sum(size_bytes) FILTER (WHERE key <> $2), 0)::float8 AS bytes, count(*)::int AS keys,
+              coalesce(bool_and(key <> $2), true) AS "isNew"
+         FROM installation_storage WHERE installation_id = $1`,
       [installationId, entry.key],
     );
-    if (Number(used.rows[0]?.bytes ?? 0) + size > maxBytes) return false;
+    const { bytes, keys, isNew } = found.rows[0] ?? { bytes: 0, keys: 0, isNew: true };
+    if (bytes + size > maxBytes) return 'bytes';
+    if (isNew && keys >= limits.storageKeys) return 'keys';
     await tx.query(
       `INSERT INTO installation_storage (installation_id, key, value, size_bytes)
        SELECT $1, $2, $3, $4 WHERE EXISTS (SELECT 1 FROM installations WHERE id = $1)
@@ -43,9 +44,10 @@ export function writeStorageValue(
          SET value = excluded.value, size_bytes = excluded.size_bytes, updated_at = now()`,
       [installationId, entry.key, entry.value, size],
     );
-    return true;
+    return null;
   };
-  return inTransaction(pool, write, signal);
+  // Concurrent writes must not exceed the limits together.
+  return inLockedTransaction(pool, `storage:${installationId}`, write, signal);
 }
 
 export function deleteStorageValue(pool: WritingPool, installationId: string, key: string): Promise<void> {

@@ -1,5 +1,6 @@
 /** The connection pool (direct, or through a pooler in transaction mode), transactions, fences and named locks. */
 import { Client, type ClientConfig, Pool, type PoolClient, type PoolConfig, types } from 'pg';
+import { KeyedLocks } from '../timing/keyed-locks.ts';
 import { isDatabaseUnavailable } from './database-errors.ts';
 import { KEEPALIVE, KEEPALIVE_OPTIONS } from './keepalive.ts';
 
@@ -234,3 +235,24 @@ export async function inTransaction<T>(
 export async function takeNamedLock(tx: Transaction, name: string): Promise<void> {
   await tx.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [name]);
 }
+
+const lockWaiters = new KeyedLocks();
+
+/**
+ * Runs `work` in a transaction that holds the advisory lock of that name. Callers of this process wait for each other in memory:
+ * in the database, each would hold a connection meanwhile. Do not call it inside a transaction.
+ */
+export const inLockedTransaction = <T>(
+  pool: WritingPool,
+  name: string,
+  work: (tx: Transaction) => Promise<T>,
+  signal?: AbortSignal,
+): Promise<T> =>
+  lockWaiters.run(name, async () => {
+    signal?.throwIfAborted();
+    const workLocked = async (tx: Transaction): Promise<T> => {
+      await takeNamedLock(tx, name);
+      return work(tx);
+    };
+    return inTransaction(pool, workLocked, signal);
+  });

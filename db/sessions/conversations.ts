@@ -71,7 +71,7 @@ export async function setChannelAgent(
 
 /**
  * Deletes the sessions of an installation's channels, or of one channel. Locks the channels, so that no new session starts.
- * The caller must hold `lockAccountSessions`.
+ * The caller must hold `nameSessionsLock`.
  */
 export async function deleteChannelSessions(
   tx: Transaction,

@@ -5,7 +5,7 @@ import { findSubscribers, type Subscriber } from '../installations/subscribers.t
 import type { Queues } from '../jobs/queues.ts';
 import { notifySessionsDeleted } from '../postgres/notifications.ts';
 import { orderedId } from '../postgres/ordered-id.ts';
-import { type Transaction, takeNamedLock } from '../postgres/pool.ts';
+import type { Transaction } from '../postgres/pool.ts';
 import { recordChanges } from './session-changes.ts';
 
 /** Sessions per statement: limits its memory and duration. */
@@ -17,12 +17,11 @@ interface DeletedSession {
 }
 
 /** Take this lock before any row lock: two removals of overlapping sessions would deadlock without it. */
-export const lockAccountSessions = (tx: Transaction, accountId: string): Promise<void> =>
-  takeNamedLock(tx, `sessions:${accountId}`);
+export const nameSessionsLock = (accountId: string): string => `sessions:${accountId}`;
 
 /**
  * Deletes sessions with their transcripts. Notifies supervisors and the account's plugins with the commit. Skips sessions
- * that are deleted already. The caller must hold `lockAccountSessions`.
+ * that are deleted already. The caller must hold `nameSessionsLock`.
  */
 export async function deleteSessions(
   tx: Transaction,

@@ -19,6 +19,8 @@ export const limits = {
   logDataBytes: 16 * KIB,
   toolResultBytes: 256 * KIB,
   storageBytes: MIB,
+  /** Keys of one installation: each write adds up their sizes. */
+  storageKeys: 20_000,
   /** Keys in one answer of `host.storage.list`. */
   storageListKeys: 10_000,
   deliveryDays: 14,

@@ -81,7 +81,7 @@ export function printLimitsSection(): string {
 | Log lines per minute | ${formatCount(limits.logLinesPerMinute)} |
 | Size of a log message and of its data | ${formatBytes(limits.logMessageBytes)}, ${formatBytes(limits.logDataBytes)} |
 | Size of a tool result | ${formatBytes(limits.toolResultBytes)} |
-| \`host.storage\` per installation | ${formatBytes(limits.storageBytes)} |
+| \`host.storage\` per installation | ${formatBytes(limits.storageBytes)} in ${limits.storageKeys} keys |
 | \`host.workspace\` per account | ${formatBytes(limits.workspaceBytes)} in ${formatCount(limits.workspaceFiles)} files and folders |
 | \`host.media\` per account | ${formatBytes(limits.mediaBytes)} in ${formatCount(limits.mediaFiles)} files of ${formatBytes(limits.mediaItemBytes)} |
 | Memory | ${limits.heapMegabytes} MB heap, ${limits.residentMegabytes} MB resident |

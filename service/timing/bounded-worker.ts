@@ -1,6 +1,6 @@
 /** A thread for work whose time a text of an account decides: one task of each account at a time, each within its time limit. */
 import type { Piscina } from 'piscina';
-import { KeyedLocks } from './keyed-locks.ts';
+import { KeyedLocks } from '../../db/timing/keyed-locks.ts';
 import { singleWorkerPool } from './single-worker-pool.ts';
 
 /** The task was stopped. */

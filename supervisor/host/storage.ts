@@ -19,8 +19,10 @@ export const storageCalls = (pool: Pool, maxBytes: number): Pick<HostHandlers, C
   },
   'storage.set': async ({ plugin, signal, writes }, { key, value }) => {
     const stored = { key: storable(key), value: JSON.stringify(value) };
-    const fits = await writeStorageValue(writes, plugin.installationId, stored, maxBytes, signal);
-    if (!fits) throw new HostError(`storage is full: an installation keeps ${maxBytes} bytes of keys and values`);
+    const excess = await writeStorageValue(writes, plugin.installationId, stored, maxBytes, signal);
+    if (excess === 'bytes')
+      throw new HostError(`storage is full: an installation keeps ${maxBytes} bytes of keys and values`);
+    if (excess === 'keys') throw new HostError(`storage is full: an installation keeps ${limits.storageKeys} keys`);
     return undefined;
   },
   'storage.delete': async ({ plugin, writes }, { key }) => {

@@ -5,6 +5,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { isMessagePosition, openSessionTail } from '../../db/sessions/session-tail.ts';
 import { appendMessages, pageMessages } from '../../db/sessions/sessions.ts';
+import { KeyedLocks } from '../../db/timing/keyed-locks.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { attachments, jsonObject, judgement, role, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { endWithToken, requireCaller } from '../../service/http/authentication.ts';
@@ -20,7 +21,6 @@ import {
   storedText,
   timestamp,
 } from '../../service/http/schemas.ts';
-import { KeyedLocks } from '../../service/timing/keyed-locks.ts';
 import { COSTLY_BYTES, waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { sendReply } from './replies.ts';
 import { requireSession, type SessionServices, sessionParams } from './session-services.ts';

@@ -19,6 +19,8 @@ export declare const limits: {
     readonly logDataBytes: number;
     readonly toolResultBytes: number;
     readonly storageBytes: number;
+    /** Keys of one installation: each write adds up their sizes. */
+    readonly storageKeys: 20000;
     /** Keys in one answer of `host.storage.list`. */
     readonly storageListKeys: 10000;
     readonly deliveryDays: 14;

@@ -34,10 +34,10 @@ import { removeInstallation } from '../../../db/installations/installation-remov
 import { deleteStorageValue, writeStorageValue } from '../../../db/installations/plugin-storage.ts';
 import type { Queues } from '../../../db/jobs/queues.ts';
 import { orderedId } from '../../../db/postgres/ordered-id.ts';
-import { inTransaction } from '../../../db/postgres/pool.ts';
+import { inTransaction, takeNamedLock } from '../../../db/postgres/pool.ts';
 import { insertAudit, maintainAudit } from '../../../db/records/audit.ts';
 import { insertLogs, maintainLogs } from '../../../db/records/logs.ts';
-import { deleteSessions, lockAccountSessions } from '../../../db/sessions/session-removal.ts';
+import { deleteSessions, nameSessionsLock } from '../../../db/sessions/session-removal.ts';
 import { appendMessages, clearSession, createSession, deleteSession } from '../../../db/sessions/sessions.ts';
 import { answerCall, claimTurnCall, handCall } from '../../../db/sessions/tool-calls.ts';
 import { claimTurn } from '../../../db/sessions/turns.ts';
@@ -175,7 +175,7 @@ const steps: Readonly<Record<string, (at: Tenant, size: number) => Promise<unkno
   'delete a session': async (at) => deleteSession(pool, (await sessionOf(at))?.id ?? ''),
   'delete all sessions': ({ accountId }) =>
     inTransaction(pool, async (tx) => {
-      await lockAccountSessions(tx, accountId);
+      await takeNamedLock(tx, nameSessionsLock(accountId));
       const found = await tx.query<{ id: string }>('SELECT id FROM sessions WHERE account_id = $1', [accountId]);
       await deleteSessions(tx, queues, { accountId, sessionIds: found.rows.map(({ id }) => id) });
     }),

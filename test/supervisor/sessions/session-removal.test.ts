@@ -3,9 +3,9 @@ import { randomUUIDv7 } from 'node:crypto';
 import t from 'tap';
 import { deleteAgent } from '../../../db/accounts/agents.ts';
 import { removeInstallation } from '../../../db/installations/installation-removal.ts';
-import { inTransaction } from '../../../db/postgres/pool.ts';
+import { inTransaction, takeNamedLock } from '../../../db/postgres/pool.ts';
 import { bindConversation, deleteChannelSessions, lockChannelAgent } from '../../../db/sessions/conversations.ts';
-import { lockAccountSessions } from '../../../db/sessions/session-removal.ts';
+import { nameSessionsLock } from '../../../db/sessions/session-removal.ts';
 import { createSession } from '../../../db/sessions/sessions.ts';
 import { amount } from '../../runner/soak.ts';
 import {
@@ -146,7 +146,7 @@ t.test('a conversation that starts during a disconnect is removed', async (t) =>
   });
   await held;
   const ending = inTransaction(pool, async (tx) => {
-    await lockAccountSessions(tx, accountId);
+    await takeNamedLock(tx, nameSessionsLock(accountId));
     await deleteChannelSessions(tx, supervisor.queues, { accountId, installationId, channelId: 'c' });
     await tx.query(`DELETE FROM channels WHERE id = 'c'`);
   });
