@@ -4,8 +4,8 @@ import { findVersion } from '../../db/catalog/versions.ts';
 import { type Channel, deleteChannel, insertChannel, replaceAddress } from '../../db/channels/channels.ts';
 import { endOrphanedDeliveries } from '../../db/channels/delivery-queue.ts';
 import { inLockedTransaction, inTransaction } from '../../db/postgres/pool.ts';
-import { deleteChannelSessions, setChannelAgent } from '../../db/sessions/conversations.ts';
-import { nameSessionsLock } from '../../db/sessions/session-removal.ts';
+import { deleteChannelSessions, listChannelSessions, setChannelAgent } from '../../db/sessions/conversations.ts';
+import { emptySessions, nameSessionsLock } from '../../db/sessions/session-removal.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { changeLockedInstallation, requireInstallation } from '../installations/installation-lookup.ts';
@@ -57,8 +57,11 @@ export async function disconnectChannel(
   channelId: string,
 ): Promise<void> {
   await requireInstallation(services, caller, installationId);
+  const owner = { accountId: caller.id, installationId, channelId };
+  const sessionIds = await listChannelSessions(services.pool, owner);
+  await emptySessions(services.pool, { accountId: caller.id, sessionIds });
   const isDeleted = await inLockedTransaction(services.pool, nameSessionsLock(caller.id), async (tx) => {
-    await deleteChannelSessions(tx, services.queues, { accountId: caller.id, installationId, channelId });
+    await deleteChannelSessions(tx, services.queues, owner);
     return deleteChannel(tx, installationId, channelId);
   });
   if (!isDeleted) throw unknownChannel();

@@ -9,7 +9,7 @@ import type { Queues } from '../jobs/queues.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { inLockedTransaction, type Transaction, type WritingPool } from '../postgres/pool.ts';
 import { findRow, listRows, type PageQuery, readPage } from '../postgres/rows.ts';
-import { deleteSessions, nameSessionsLock } from '../sessions/session-removal.ts';
+import { deleteSessions, emptySessions, nameSessionsLock } from '../sessions/session-removal.ts';
 
 type AgentRecord = z.infer<typeof agentRecord>;
 interface AgentScope {
@@ -94,32 +94,52 @@ export function updateAgent(
   );
 }
 
-/**
- * Deletes an agent with its sessions. False: no such agent.
- *
- * @param scope with `madeBy`: only an agent which that installation created
- */
-export function deleteAgent(
+interface RemovalScope {
+  readonly accountId: string;
+  /** Set: only an agent which that installation created. */
+  readonly madeBy?: string;
+}
+
+/** Deletes an agent with its sessions. False: no such agent. */
+export async function deleteAgent(
   pool: WritingPool,
   queues: Queues,
-  scope: { readonly accountId: string; readonly madeBy?: string },
+  scope: RemovalScope,
   id: string,
   signal?: AbortSignal,
 ): Promise<boolean> {
+  const { accountId, madeBy = null } = scope;
+  const sessionIds = await listAgentSessions('fence' in pool ? pool.pool : pool, scope, id);
+  await emptySessions(pool, { accountId, sessionIds }, signal);
   return inLockedTransaction(
     pool,
-    nameSessionsLock(scope.accountId),
+    nameSessionsLock(accountId),
     async (tx) => {
       const removed = await tx.query(
         'DELETE FROM agents WHERE id = $1 AND account_id = $2 AND ($3::text IS NULL OR made_by = $3)',
-        [id, scope.accountId, scope.madeBy ?? null],
+        [id, accountId, madeBy],
       );
       if (removed.rowCount !== 1) return false;
-      await deleteAgentSessions(tx, queues, scope.accountId, [id]);
+      await deleteAgentSessions(tx, queues, accountId, [id]);
       return true;
     },
     signal,
   );
+}
+
+/** Lists the sessions of one agent, or of the agents that an installation created. */
+export async function listAgentSessions(
+  pool: Pool,
+  { accountId, madeBy }: RemovalScope,
+  id: string | null,
+): Promise<string[]> {
+  const found = await listRows<{ id: string }>(
+    pool,
+    `SELECT s.id FROM agents a JOIN sessions s ON s.account_id = a.account_id AND s.agent_id = a.id
+      WHERE a.account_id = $1 AND ($2::text IS NULL OR a.id = $2) AND ($3::text IS NULL OR a.made_by = $3) ORDER BY s.id`,
+    [accountId, id, madeBy ?? null],
+  );
+  return found.map((session) => session.id);
 }
 
 /**

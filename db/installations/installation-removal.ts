@@ -1,25 +1,31 @@
 /** Removes installations with everything they own. */
 import type { Pool } from 'pg';
-import { deleteAgentsOfInstallation } from '../accounts/agents.ts';
+import { deleteAgentsOfInstallation, listAgentSessions } from '../accounts/agents.ts';
 import { releaseMediaOfInstallation } from '../accounts/media.ts';
 import { sweepDeletedPlugins } from '../catalog/plugins.ts';
 import type { Queues } from '../jobs/queues.ts';
 import { inLockedTransaction, type Transaction, type WritingPool } from '../postgres/pool.ts';
 import { findRow } from '../postgres/rows.ts';
-import { deleteChannelSessions } from '../sessions/conversations.ts';
-import { nameSessionsLock } from '../sessions/session-removal.ts';
+import { deleteChannelSessions, listChannelSessions } from '../sessions/conversations.ts';
+import { emptySessions, nameSessionsLock } from '../sessions/session-removal.ts';
 
 /**
  * Removes an installation that is being uninstalled, with its secrets, storage, media, agents, sessions and runtime state,
  * and the row of a deleted plugin with its last installation. Log lines and audit entries remain until their retention
  * ends; they can no longer be read.
  */
-export async function removeInstallation(pool: WritingPool, queues: Queues, installationId: string): Promise<void> {
-  const accountId = await findAccount('fence' in pool ? pool.pool : pool, installationId);
+export async function removeInstallation(given: WritingPool, queues: Queues, installationId: string): Promise<void> {
+  const pool = 'fence' in given ? given.pool : given;
+  const accountId = await findUninstalling(pool, installationId);
   if (accountId === null) return;
-  await inLockedTransaction(pool, nameSessionsLock(accountId), async (tx) => {
+  const owner = { accountId, installationId };
+  const sessionIds = [
+    ...(await listChannelSessions(pool, owner)),
+    ...(await listAgentSessions(pool, { accountId, madeBy: installationId }, null)),
+  ];
+  await emptySessions(given, { accountId, sessionIds });
+  await inLockedTransaction(given, nameSessionsLock(accountId), async (tx) => {
     if (!(await lockUninstalling(tx, installationId))) return;
-    const owner = { accountId, installationId };
     await deleteChannelSessions(tx, queues, owner);
     await releaseMediaOfInstallation(tx, owner);
     await deleteAgentsOfInstallation(tx, queues, owner);
@@ -28,8 +34,8 @@ export async function removeInstallation(pool: WritingPool, queues: Queues, inst
   });
 }
 
-async function findAccount(pool: Pool, installationId: string): Promise<string | null> {
-  const sql = 'SELECT account_id AS "accountId" FROM installations WHERE id = $1';
+async function findUninstalling(pool: Pool, installationId: string): Promise<string | null> {
+  const sql = `SELECT account_id AS "accountId" FROM installations WHERE id = $1 AND status = 'uninstalling'`;
   return (await findRow<{ accountId: string }>(pool, sql, [installationId]))?.accountId ?? null;
 }
 

@@ -3,7 +3,7 @@
 import type { ClientBase, Pool } from 'pg';
 import type { Queues } from '../jobs/queues.ts';
 import type { Transaction } from '../postgres/pool.ts';
-import { findRow, type Queryable } from '../postgres/rows.ts';
+import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
 import { deleteSessions } from './session-removal.ts';
 
 /** @returns its session, and whether it has the message; null: the conversation has no session yet */
@@ -69,15 +69,29 @@ export async function setChannelAgent(
   await tx.query('UPDATE channels SET agent_id = $2, agent_name = $3 WHERE id = $1', [channelId, agent.id, agent.name]);
 }
 
+interface ChannelOwner {
+  readonly accountId: string;
+  readonly installationId: string;
+  /** Left out: all channels of the installation. */
+  readonly channelId?: string;
+}
+
+/** Lists the sessions of an installation's channels, or of one channel. */
+export async function listChannelSessions(pool: Pool, owner: Omit<ChannelOwner, 'accountId'>): Promise<string[]> {
+  const found = await listRows<{ id: string }>(
+    pool,
+    `SELECT k.session_id AS id FROM channels c JOIN conversations k ON k.channel_id = c.id
+      WHERE c.installation_id = $1 AND ($2::text IS NULL OR c.id = $2) ORDER BY k.session_id`,
+    [owner.installationId, owner.channelId ?? null],
+  );
+  return found.map(({ id }) => id);
+}
+
 /**
  * Deletes the sessions of an installation's channels, or of one channel. Locks the channels, so that no new session starts.
  * The caller must hold `nameSessionsLock`.
  */
-export async function deleteChannelSessions(
-  tx: Transaction,
-  queues: Queues,
-  owner: { readonly accountId: string; readonly installationId: string; readonly channelId?: string },
-): Promise<void> {
+export async function deleteChannelSessions(tx: Transaction, queues: Queues, owner: ChannelOwner): Promise<void> {
   const channels = await tx.query<{ id: string }>(
     `SELECT id FROM channels WHERE installation_id = $1 AND ($2::text IS NULL OR id = $2) ORDER BY id FOR UPDATE`,
     [owner.installationId, owner.channelId ?? null],

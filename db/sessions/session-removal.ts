@@ -1,11 +1,14 @@
 /** Deletes sessions together with their agent, channel or installation, and sends `sessionDeleted` to plugins. */
 
+import type { Pool } from 'pg';
 import { events } from '../../sdk/contract/protocol.ts';
 import { findSubscribers, type Subscriber } from '../installations/subscribers.ts';
 import type { Queues } from '../jobs/queues.ts';
 import { notifySessionsDeleted } from '../postgres/notifications.ts';
 import { orderedId } from '../postgres/ordered-id.ts';
-import type { Transaction } from '../postgres/pool.ts';
+import { inTransaction, type Transaction, type WritingPool } from '../postgres/pool.ts';
+import { changeRows, findRow, SWEEP_BATCH } from '../postgres/rows.ts';
+import { KeyedLocks } from '../timing/keyed-locks.ts';
 import { recordChanges } from './session-changes.ts';
 
 /** Sessions per statement: limits its memory and duration. */
@@ -43,6 +46,53 @@ export async function deleteSessions(
     );
     for (const subscriber of subscribers) await recordSessionsDeleted(tx, queues, accountId, subscriber, deleted.rows);
   }
+}
+
+/** One at a time of an account: each keeps a connection busy. */
+const emptying = new KeyedLocks();
+
+/**
+ * Deletes the messages of sessions that are about to be deleted or cleared, if there are many: in batches, because one statement
+ * would run into the time limit and keep others waiting. If it is interrupted, the sessions still exist, and the next removal
+ * goes on.
+ *
+ * @param signal ends it between two batches
+ * @returns how many
+ */
+export async function emptySessions(
+  pool: WritingPool,
+  { accountId, sessionIds }: { readonly accountId: string; readonly sessionIds: readonly string[] },
+  signal?: AbortSignal,
+): Promise<number> {
+  let removed = 0;
+  for (let start = 0; start < sessionIds.length; start += BATCH) {
+    const ids = sessionIds.slice(start, start + BATCH);
+    if (await hasManyMessages('fence' in pool ? pool.pool : pool, ids))
+      removed += await emptying.run(accountId, () => deleteMessages(pool, ids, signal));
+  }
+  return removed;
+}
+
+async function hasManyMessages(pool: Pool, sessionIds: readonly string[]): Promise<boolean> {
+  const sql = `SELECT 1 FROM session_messages WHERE session_id = ANY ($1) OFFSET ${SWEEP_BATCH} LIMIT 1`;
+  return (await findRow(pool, sql, [sessionIds])) !== null;
+}
+
+async function deleteMessages(
+  pool: WritingPool,
+  sessionIds: readonly string[],
+  signal: AbortSignal | undefined,
+): Promise<number> {
+  let removed = 0;
+  for (let batch = SWEEP_BATCH; batch === SWEEP_BATCH; removed += batch) {
+    signal?.throwIfAborted();
+    const sql = `WITH batch AS MATERIALIZED (
+        SELECT session_id, position FROM session_messages WHERE session_id = ANY ($1)
+         LIMIT ${SWEEP_BATCH} FOR UPDATE SKIP LOCKED)
+      DELETE FROM session_messages m USING batch b WHERE m.session_id = b.session_id AND m.position = b.position`;
+    batch = await inTransaction(pool, (tx) => changeRows(tx, sql, [sessionIds]));
+  }
+  return removed;
 }
 
 async function recordSessionsDeleted(

@@ -4,6 +4,7 @@ import { releaseMediaOfSession } from '../../db/accounts/media.ts';
 import { hasChannel } from '../../db/channels/channels.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { type RuntimeTool, setRuntimeTools } from '../../db/sessions/runtime-tools.ts';
+import { emptySessions } from '../../db/sessions/session-removal.ts';
 import {
   clearSession,
   countMessages,
@@ -91,10 +92,12 @@ export async function clearTranscript(
   const messageCount = await countMessages(services.pool, session.id);
   await runHookOrThrow(services, session, 'middleware.sessionClear', { ...fields, messageCount }, trigger);
   await requireRoomForEvent(services.pool, session.accountId, 'sessionCleared');
+  const removedBefore = await emptySessions(services.pool, { ...session, sessionIds: [session.id] });
   const cleared = await inTransaction(services.pool, async (tx) => {
-    const removed = await clearSession(tx, session.id);
+    const removedLast = await clearSession(tx, session.id);
     await releaseMediaOfSession(tx, session.id);
-    if (removed === null) return null;
+    if (removedLast === null) return null;
+    const removed = removedBefore + removedLast;
     const data = { sessionId: session.id, agentId: session.agentId, messageCount: removed };
     await recordSessionEvent(tx, services.queues, session.accountId, 'sessionCleared', data);
     return removed;
@@ -105,6 +108,7 @@ export async function clearTranscript(
 }
 
 export async function removeSession(services: SessionServices, session: Session): Promise<void> {
+  await emptySessions(services.pool, { ...session, sessionIds: [session.id] });
   const gone = await inTransaction(services.pool, async (tx) => {
     if (!(await deleteSession(tx, session.id))) return false;
     await recordSessionEvent(tx, services.queues, session.accountId, 'sessionDeleted', {

@@ -4,6 +4,7 @@ import t from 'tap';
 import { deleteAgent } from '../../../db/accounts/agents.ts';
 import { removeInstallation } from '../../../db/installations/installation-removal.ts';
 import { inTransaction, takeNamedLock } from '../../../db/postgres/pool.ts';
+import { SWEEP_BATCH } from '../../../db/postgres/rows.ts';
 import { bindConversation, deleteChannelSessions, lockChannelAgent } from '../../../db/sessions/conversations.ts';
 import { nameSessionsLock } from '../../../db/sessions/session-removal.ts';
 import { createSession } from '../../../db/sessions/sessions.ts';
@@ -161,6 +162,61 @@ t.test('a conversation that starts during a disconnect is removed', async (t) =>
   await Promise.all([starting, ending]);
   t.same(await sessionIds(fixture), []);
   t.equal(await inTransaction(pool, (tx) => lockChannelAgent(tx, 'c')), null);
+});
+
+t.test('no way of removing sessions deletes many messages in one statement', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  const { pool, supervisor } = fixture;
+  const MESSAGES = 2 * SWEEP_BATCH + 1;
+  const leaving = await fixture.install({ slug: 'leaving', code: EARS });
+  const { accountId, installationId } = leaving;
+  await pool.query(`CREATE TABLE deletions (rows integer);
+    CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
+      'BEGIN INSERT INTO deletions SELECT count(*) FROM gone; RETURN NULL; END';
+    CREATE TRIGGER noted AFTER DELETE ON session_messages REFERENCING OLD TABLE AS gone
+      FOR EACH STATEMENT EXECUTE FUNCTION note()`);
+  await pool.query(
+    `INSERT INTO channels (id, installation_id, account_id, name, routing_id) VALUES ('c', $1, $2, 'c', 'r')`,
+    [installationId, accountId],
+  );
+  const fill = async (agentId: string): Promise<string> => {
+    const { id } = await createSession(pool, { accountId, agentId, agentName: 'A', channelId: null });
+    await pool.query(
+      `INSERT INTO session_messages (session_id, account_id, id, role, text)
+       SELECT $1, $2, 'm' || n, 'user', 'x' FROM generate_series(1, $3::int) n`,
+      [id, accountId, MESSAGES],
+    );
+    return id;
+  };
+  const inChannel = async (): Promise<string> => {
+    const sessionId = await fill('c');
+    await inTransaction(pool, (tx) => bindConversation(tx, { channelId: 'c', key: sessionId, sessionId }));
+    return sessionId;
+  };
+  const [one, of] = [
+    await addAgent(fixture, accountId, installationId),
+    await addAgent(fixture, accountId, installationId),
+  ];
+  const removals: Readonly<Record<string, () => Promise<unknown>>> = {
+    'DELETE /sessions/{id}': async () => fixture.call('DELETE', `/sessions/${await fill('x')}`),
+    clear: async () => fixture.call('POST', `/sessions/${await fill('x')}/clear`, { reason: 'r', by: 'user' }),
+    'of an agent': async () => {
+      await fill(one);
+      await deleteAgent(pool, supervisor.queues, { accountId }, one);
+    },
+    'of an installation': async () => {
+      await Promise.all([fill(of), inChannel()]);
+      await pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [installationId]);
+      await removeInstallation(pool, supervisor.queues, installationId);
+    },
+  };
+  for (const [name, remove] of Object.entries(removals)) {
+    await remove();
+    const { rows } = await pool.query<{ most: number }>('SELECT max(rows) AS most FROM deletions');
+    t.ok((rows[0]?.most ?? 0) <= SWEEP_BATCH, `${name}: ${rows[0]?.most} rows`);
+    t.equal((await pool.query('SELECT 1 FROM session_messages')).rowCount, 0);
+    await pool.query('TRUNCATE deletions');
+  }
 });
 
 t.test('messages, removed agents and uninstalls at once leave no chat without its agent', async (t) => {
