@@ -26,8 +26,8 @@ export interface OwnedRuntime extends Runtime {
 }
 
 /**
- * Writes many states in one statement. Skips deleted installations: the row lock waits for a delete under way, which
- * would otherwise fail the whole batch at its foreign key, and those of accounts that have another owner by now.
+ * Writes many states in one statement. Skips installations that are removed or being removed, because the states of others must
+ * not wait for a removal, and those of accounts that have another owner by now.
  */
 export async function saveRuntimes(pool: Pool, runtimes: readonly OwnedRuntime[]): Promise<void> {
   if (runtimes.length === 0) return;
@@ -37,7 +37,7 @@ export async function saveRuntimes(pool: Pool, runtimes: readonly OwnedRuntime[]
      SELECT r.*
        FROM unnest($1::text[], $2::text[], $3::int[], $4::jsonb[], $5::timestamptz[], $6::bigint[], $7::boolean[],
          $8::int[]) AS r(installation_id, state, restarts, last_exit, started_at, rss_bytes, inspected, epoch)
-       JOIN installations i ON i.id = r.installation_id
+       JOIN installations i ON i.id = r.installation_id AND i.status <> 'uninstalling'
        JOIN shards s ON s.id = account_shard(i.account_id) AND s.epoch = r.epoch
         FOR KEY SHARE OF i
      ON CONFLICT (installation_id) DO UPDATE

@@ -36,13 +36,14 @@ export interface UsageSums {
 }
 
 /**
- * Locks the installations that still exist, so that their rows can refer to them. Always in the order of ids, so that two
- * supervisors cannot deadlock.
+ * Locks the installations, so that their rows can refer to them. Always in the order of ids, so that two supervisors cannot
+ * deadlock. Without those that are being removed, whose sums go with them: a removal may take long.
  */
-const LOCK_INSTALLATIONS = `JOIN (SELECT id FROM installations WHERE id IN (SELECT "installationId" FROM given)
+const LOCK_INSTALLATIONS = `JOIN (SELECT id FROM installations
+                      WHERE id IN (SELECT "installationId" FROM given) AND status <> 'uninstalling'
                       ORDER BY id FOR KEY SHARE) i ON i.id = g."installationId"`;
 
-/** Adds to the stored sums. Skips deleted installations. */
+/** Adds to the stored sums. Skips installations that are removed, or being removed. */
 export async function addCallSums(pool: Pool, sums: readonly CallSums[]): Promise<void> {
   await pool.query(
     `WITH given AS (SELECT * FROM json_to_recordset($1::json) AS r("installationId" text, minute timestamptz, kind text,
@@ -58,7 +59,7 @@ export async function addCallSums(pool: Pool, sums: readonly CallSums[]): Promis
   );
 }
 
-/** Adds to the stored sums. Skips deleted installations. */
+/** Adds to the stored sums. Skips installations that are removed, or being removed. */
 export async function addUsageSums(pool: Pool, sums: readonly UsageSums[]): Promise<void> {
   await pool.query(
     `WITH given AS (SELECT * FROM json_to_recordset($1::json) AS r("installationId" text, minute timestamptz,

@@ -10,7 +10,7 @@ export interface HookCount {
   readonly lastAt: string;
 }
 
-/** Adds counts. Those of deleted sessions are dropped: the lock waits for a deletion under way. */
+/** Adds counts. Drops those of sessions that are deleted, or being deleted: others must not wait for a deletion. */
 export async function addHookCounts(pool: Pool, counts: readonly HookCount[]): Promise<void> {
   await pool.query(
     `INSERT INTO session_hooks AS h (session_id, hook, asked, cancelled, last_at)
@@ -18,7 +18,8 @@ export async function addHookCounts(pool: Pool, counts: readonly HookCount[]): P
        FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::timestamptz[]) AS c(session_id, hook, asked, cancelled, last_at)
        JOIN sessions s ON s.id = c.session_id
       ORDER BY s.id, c.hook
-        FOR KEY SHARE OF s
+        -- Only a deletion holds a lock that this one is skipped for.
+        FOR KEY SHARE OF s SKIP LOCKED
      ON CONFLICT (session_id, hook) DO UPDATE SET
        asked = h.asked + excluded.asked, cancelled = h.cancelled + excluded.cancelled,
        last_at = greatest(h.last_at, excluded.last_at)`,

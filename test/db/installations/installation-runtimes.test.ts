@@ -1,13 +1,33 @@
-/** Saving the states of children while their installations are deleted. */
+/** Saving the states and sums of installations while some are removed. */
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import { type OwnedRuntime, saveRuntimes } from '../../../db/installations/installation-runtimes.ts';
+import { addCallSums, addUsageSums } from '../../../db/records/rollups.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { claimAccount } from '../../fixtures/shard-owner.ts';
 import { testDatabase } from '../../runner/harness.ts';
-import { eventually } from '../../supervisor/supervisor-fixture.ts';
 
-t.test('an installation deleted while its state is written does not lose the states of the others', async (t) => {
+const CALLS = {
+  kind: 'hook',
+  name: 'systemPrompt',
+  calls: 1,
+  errors: 0,
+  timeouts: 0,
+  cancels: 0,
+  durationMs: 1,
+  buckets: [1],
+};
+const USE = {
+  hostCalls: 1,
+  denials: 0,
+  logLines: 0,
+  droppedLines: 0,
+  restarts: 0,
+  processorMs: 1,
+  memoryMax: 1,
+};
+
+t.test('states, calls and resource use of other installations do not wait for a removal', async (t) => {
   const { pool } = await testDatabase(t);
   const account = await findOrCreateAccount(pool, 'ann');
   for (const id of ['deleted', 'kept']) {
@@ -26,23 +46,27 @@ t.test('an installation deleted while its state is written does not lose the sta
       epoch,
     }),
   );
+  await pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = 'deleted'`);
+  const minute = new Date(0).toISOString();
   const remover = await pool.connect();
   try {
     await remover.query('BEGIN');
     await remover.query(`DELETE FROM installations WHERE id = 'deleted'`);
-    const saving = saveRuntimes(pool, runtimes);
-    await eventually(async () => {
-      const { rowCount } = await pool.query(
-        `SELECT 1 FROM pg_stat_activity
-          WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'INSERT INTO installation_runtime%'`,
-      );
-      return rowCount === 1;
-    });
+    await saveRuntimes(pool, runtimes);
+    await addCallSums(
+      pool,
+      runtimes.map(({ installationId }) => ({ ...CALLS, installationId, minute, lastAt: minute })),
+    );
+    await addUsageSums(
+      pool,
+      runtimes.map(({ installationId }) => ({ ...USE, installationId, minute })),
+    );
     await remover.query('COMMIT');
-    await saving;
   } finally {
     remover.release();
   }
+  for (const table of ['call_minutes', 'usage_minutes'])
+    t.same((await pool.query(`SELECT installation_id FROM ${table}`)).rows, [{ installation_id: 'kept' }], table);
   const { rows } = await pool.query('SELECT installation_id, state FROM installation_runtime');
   t.same(rows, [{ installation_id: 'kept', state: 'running' }]);
   const late = runtimes.map((runtime): OwnedRuntime => ({ ...runtime, state: 'failed', epoch: epoch - 1 }));
