@@ -17,8 +17,10 @@ interface HookCase {
   /** The fields that the sentence sets bold, as the kit changes them. Null: none. */
   readonly changed: object | null;
   readonly fields: string;
-  readonly cancel: boolean;
-  readonly onError: 'skip' | 'cancel';
+  /** Default: true. */
+  readonly cancel?: boolean;
+  /** Default: `skip`. */
+  readonly onError?: 'skip' | 'cancel';
 }
 
 const CASES: readonly HookCase[] = [
@@ -27,32 +29,24 @@ const CASES: readonly HookCase[] = [
     context: (text) => ({ message: { id: 'm', from: 'ann', text } }),
     changed: { message: { id: 'm', from: 'ann', text: 'new' } },
     fields: 'message{id, from, text, attachments}',
-    cancel: true,
-    onError: 'skip',
   },
   {
     hook: 'outboundMessage',
     context: (text) => ({ message: { id: 'm', text }, target: 'ann' }),
     changed: { message: { id: 'm', text: 'new' }, target: 'ann' },
     fields: 'message{id, text, attachments}, target',
-    cancel: true,
-    onError: 'skip',
   },
   {
     hook: 'agentMessage',
     context: (text) => ({ fromAgentId: 'a', toAgentId: 'b', message: { text } }),
     changed: { fromAgentId: 'a', toAgentId: 'b', message: { text: 'new' } },
     fields: 'fromAgentId, toAgentId, message{text}',
-    cancel: true,
-    onError: 'skip',
   },
   {
     hook: 'toolCall',
     context: (judge) => ({ call: { id: 'c', name: 'notes__add', arguments: { judge } } }),
     changed: { call: { id: 'c', name: 'notes__add', arguments: { judge: 'new' } } },
     fields: 'call{id, name, arguments}',
-    cancel: true,
-    onError: 'skip',
   },
   {
     hook: 'toolResult',
@@ -63,63 +57,48 @@ const CASES: readonly HookCase[] = [
     }),
     changed: { result: { content: [{ type: 'text', text: 'new' }], isError: true }, durationMs: 1 },
     fields: 'call{id, name, arguments}, result{content, isError}, durationMs',
-    cancel: true,
-    onError: 'skip',
   },
   {
     hook: 'todoCreate',
     context: (title) => ({ todo: { ...TODO, title } }),
     changed: { todo: { title: 'new', notes: 'changed', dueAt: '2030-01-01T00:00:00Z' } },
     fields: 'todo{title, notes, dueAt, assigneeAgentId}',
-    cancel: true,
-    onError: 'skip',
   },
   {
     hook: 'todoUpdate',
     context: (title) => ({ before: { ...TODO, title: 'old', id: 't', done: false }, changes: { title } }),
     changed: { before: { title: 'old' }, changes: { title: 'new' } },
     fields: 'before, changes',
-    cancel: true,
-    onError: 'skip',
   },
   {
     hook: 'todoComplete',
     context: (title) => ({ todo: { ...TODO, title, id: 't', done: false }, by: 'ann' }),
     changed: null,
     fields: 'todo, by',
-    cancel: true,
-    onError: 'skip',
   },
   {
     hook: 'todoDelete',
     context: (title) => ({ todo: { ...TODO, title, id: 't', done: false } }),
     changed: null,
     fields: 'todo',
-    cancel: true,
-    onError: 'skip',
   },
   {
     hook: 'notifySchedule',
     context: (text) => ({ notify: { ...NOTIFY, text } }),
     changed: { notify: { text: 'new', at: '2030-01-01T00:00:00Z', to: 'team' } },
     fields: 'notify{text, at, repeat, to}',
-    cancel: true,
-    onError: 'skip',
   },
   {
     hook: 'notifyDeliver',
     context: (text) => ({ notify: { id: 'n', text, to: 'team' } }),
     changed: { notify: { id: 'n', text: 'new' } },
     fields: 'notify{id, text, to}',
-    cancel: true,
-    onError: 'skip',
   },
   {
     hook: 'sshCommand',
     context: (command) => ({ host: HOST, command, cwd: '/', env: {}, timeoutMs: 1000 }),
     changed: { command: 'new', cwd: '/changed', env: { CHANGED: '1' }, host: HOST },
     fields: 'host{id,name}, command, cwd, env, timeoutMs',
-    cancel: true,
     onError: 'cancel',
   },
   {
@@ -127,7 +106,6 @@ const CASES: readonly HookCase[] = [
     context: (data) => ({ commandId: 'c', data }),
     changed: { commandId: 'c', data: 'new' },
     fields: 'commandId, data',
-    cancel: true,
     onError: 'cancel',
   },
   {
@@ -136,15 +114,12 @@ const CASES: readonly HookCase[] = [
     changed: { command: 'ls', stdout: 'new', stderr: 'changed' },
     fields: 'command, exitCode, stdout, stderr, durationMs',
     cancel: false,
-    onError: 'skip',
   },
   {
     hook: 'sessionClear',
     context: (reason) => ({ reason, messageCount: 0, by: 'ann' }),
     changed: null,
     fields: 'reason, messageCount, by',
-    cancel: true,
-    onError: 'skip',
   },
 ];
 
@@ -153,7 +128,7 @@ const own = async (run: Run, trace: { installationId: string }[]) => {
   return trace.find((step) => step.installationId === installationId);
 };
 
-function rowsOf({ hook, context, changed, fields, cancel, onError }: HookCase): Row[] {
+function rowsOf({ hook, context, changed, fields, cancel = true, onError = 'skip' }: HookCase): Row[] {
   const name = `middleware.${hook}`;
   const patched = row(
     changed ? `${name}: ${fields}; what may be patched is.` : `${name}: ${fields}; nothing may be patched.`,
