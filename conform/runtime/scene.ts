@@ -1,6 +1,6 @@
 /** The fixture of a scenario: its own session, its own scripted model, and the runtime. */
 import { randomUUID } from 'node:crypto';
-import { ensure, Mismatch, Skipped } from '../expect.ts';
+import { ensure, expect, Mismatch, Skipped } from '../expect.ts';
 import type { LogLine } from '../log-watch.ts';
 import { findOffered, type ModelAnswer, type ModelCall, type ModelRequest } from './fake-model.ts';
 import type { RuntimeFixture } from './runtime-fixture.ts';
@@ -13,6 +13,11 @@ interface Said {
   readonly trigger?: UserMessage['trigger'];
   readonly by?: RuntimeProcess;
   readonly session?: string;
+}
+interface Held extends Said {
+  readonly text?: string;
+  /** What the model answers after the held answer. */
+  readonly next?: readonly string[];
 }
 export interface TranscriptLine {
   readonly id: string;
@@ -92,6 +97,18 @@ export class Scene {
     return this.begin(text, options).hear();
   }
 
+  /** Begins a message whose answer the model holds, before or after its first delta, until `finish` is called. */
+  async holdAnswer(
+    at: 'before' | 'afterFirst',
+    deltas: readonly string[],
+    { text = 'hello', next = [], ...said }: Held = {},
+  ): Promise<{ exchange: Exchange; finish: () => void }> {
+    const { promise, resolve: finish } = Promise.withResolvers<void>();
+    const exchange = this.script({ deltas, [at]: promise }, ...next).begin(text, said);
+    await this.untilAsked();
+    return { exchange, finish };
+  }
+
   abort(exchange: Exchange): void {
     this.fixture.runtime().abort(exchange);
   }
@@ -153,6 +170,18 @@ export class Scene {
 
   untilLogged(message: string): Promise<LogLine> {
     return this.fixture.watch.find(message, (line) => line.message === message && line.sessionId === this.sessionId);
+  }
+
+  /** Compares the given fields with what the service recorded. @throws Mismatch at the first difference */
+  async requireRecord(wanted: {
+    readonly judgements?: number;
+    readonly user?: readonly string[];
+    readonly agent?: readonly string[];
+    readonly turns?: readonly string[];
+  }): Promise<void> {
+    const [user, agent] = [await this.texts('user'), await this.texts('assistant')];
+    const recorded = { judgements: await this.count('inbound'), user, agent, turns: await this.turns() };
+    expect(recorded, wanted, 'the record');
   }
 
   /** The next message of the session is answered: the scenario has left nothing behind. */

@@ -18,15 +18,12 @@ export const answers: RuntimeChapter = {
   guard: 'none',
   scenarios: [
     scenario('A stream: the first word is shown before the model has finished.', STREAM, async (scene) => {
-      const finish = Promise.withResolvers<void>();
-      scene.script({ deltas: ['Wholemeal ', 'is best.'], afterFirst: finish.promise });
-      const exchange = scene.begin('Which flour?');
-      await scene.untilAsked();
+      const { exchange, finish } = await scene.holdAnswer('afterFirst', ['Wholemeal ', 'is best.']);
       try {
         scene.requireStreaming();
         await exchange.untilShown('Wholemeal');
       } finally {
-        finish.resolve();
+        finish();
       }
       requireAnswer(await exchange.hear(), 'Wholemeal is best.');
     }),
@@ -88,8 +85,7 @@ export const answers: RuntimeChapter = {
         const id = `${scene.mark}-again`;
         await scene.say('hello', { id });
         requireAnswer(await scene.say('hello', { id }), 'Now.');
-        expect(await scene.count('inbound'), 1, 'judgements');
-        expect(await scene.texts('user'), ['hello'], 'messages of the user');
+        await scene.requireRecord({ judgements: 1, user: ['hello'] });
       },
     ),
     scenario(
@@ -107,13 +103,10 @@ export const answers: RuntimeChapter = {
       'Stopped before the model answers: its request is closed, nothing is shown, and the next message is answered.',
       ABORT,
       async (scene) => {
-        const finish = Promise.withResolvers<void>();
-        scene.script({ deltas: ['Never.'], before: finish.promise });
-        const exchange = scene.begin('hello');
-        await scene.untilAsked();
+        const { exchange, finish } = await scene.holdAnswer('before', ['Never.']);
         scene.abort(exchange);
         await exchange.end();
-        finish.resolve();
+        finish();
         ensure(exchange.shown === '', `the user saw “${exchange.shown}”`);
         await scene.goesOn();
         ensure(!(await scene.texts('assistant')).includes('Never.'), 'the transcript has the answer that nobody saw');
@@ -123,14 +116,11 @@ export const answers: RuntimeChapter = {
       'Stopped in the middle of a stream: nothing more is shown, the transcript has what was, and the next message is answered.',
       ABORT,
       async (scene) => {
-        const finish = Promise.withResolvers<void>();
-        scene.script({ deltas: ['Wholemeal ', 'is best.'], afterFirst: finish.promise });
-        const exchange = scene.begin('hello');
-        await scene.untilAsked();
+        const { exchange, finish } = await scene.holdAnswer('afterFirst', ['Wholemeal ', 'is best.']);
         if (scene.asked[0]?.isStreamed) await exchange.untilShown('Wholemeal');
         scene.abort(exchange);
         await exchange.end();
-        finish.resolve();
+        finish();
         ensure(!exchange.shown.includes('best'), `the user saw “${exchange.shown}”`);
         await scene.goesOn();
         expect(

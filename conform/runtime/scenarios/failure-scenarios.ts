@@ -13,11 +13,8 @@ const fails = (sentence: string, kind: 'lose' | 'refuse' | 'cut', method: string
     void scene.break(kind, method, path);
     scene.script({ calls: [scene.call('add', { a: 2, b: 3 })] }, 'It is 5.');
     requireAnswer(await scene.say('add'), 'It is 5.');
-    expect(await scene.count('inbound'), 1, 'judgements');
     expect(await scene.count('ran add'), 1, 'runs of the tool');
-    expect(await scene.texts('user'), ['add'], 'messages of the user');
-    expect(await scene.texts('assistant'), ['It is 5.'], 'messages of the agent');
-    expect(await scene.turns(), ['ended'], 'the turns');
+    await scene.requireRecord({ judgements: 1, user: ['add'], agent: ['It is 5.'], turns: ['ended'] });
   });
 
 export const connections: RuntimeChapter = {
@@ -58,13 +55,10 @@ export const connections: RuntimeChapter = {
       'The service is replaced in the middle of a stream: the user sees the whole answer once.',
       REPEAT,
       async (scene) => {
-        const finish = Promise.withResolvers<void>();
-        scene.script({ deltas: ['Wholemeal ', 'is ', 'best.'], afterFirst: finish.promise });
-        const exchange = scene.begin('hello');
-        await scene.untilAsked();
+        const { exchange, finish } = await scene.holdAnswer('afterFirst', ['Wholemeal ', 'is ', 'best.']);
         void scene.break('cut', 'POST', '/turns/.*', 2);
         void scene.break('refuse', 'POST', '/turns/.*', 2);
-        finish.resolve();
+        finish();
         const end = await exchange.end();
         requireAnswer({ text: exchange.shown, end }, 'Wholemeal is best.');
         expect(await scene.texts('assistant'), ['Wholemeal is best.'], 'messages of the agent');
@@ -94,17 +88,13 @@ export const processes: RuntimeChapter = {
         const never = new Promise<void>(() => undefined);
         scene.script({ deltas: ['Half ', 'of it'], afterFirst: never }, 'The whole.');
         requireAnswer(await killAndRepeat(scene, 'hello', () => scene.untilAsked()), 'The whole.');
-        expect(await scene.count('inbound'), 1, 'judgements');
-        expect(await scene.texts('user'), ['hello'], 'messages of the user');
-        expect(await scene.texts('assistant'), ['The whole.'], 'messages of the agent');
-        expect(await scene.turns(), ['ended'], 'the turns');
+        await scene.requireRecord({ judgements: 1, user: ['hello'], agent: ['The whole.'], turns: ['ended'] });
       },
     ),
     scenario('Killed while a plugin judges the message: it is judged, and answered once.', RESTART, async (scene) => {
       scene.script('Yes.');
       requireAnswer(await killAndRepeat(scene, 'wait-inbound', () => scene.untilLogged('waiting inbound')), 'Yes.');
-      expect(await scene.texts('user'), ['wait-inbound'], 'messages of the user');
-      expect(await scene.texts('assistant'), ['Yes.'], 'messages of the agent');
+      await scene.requireRecord({ user: ['wait-inbound'], agent: ['Yes.'] });
     }),
     scenario(
       'Killed while a tool runs: the tool does not run again under the same id.',
@@ -126,22 +116,18 @@ export const processes: RuntimeChapter = {
         requireAnswer(await scene.say('first', { by: first }), 'One.');
         await first.kill();
         requireAnswer(await scene.say('second', { by: scene.start() }), 'Two.');
-        expect(await scene.count('inbound'), 2, 'judgements');
-        expect(await scene.texts('user'), ['first', 'second'], 'messages of the user');
+        await scene.requireRecord({ judgements: 2, user: ['first', 'second'] });
       },
     ),
     scenario('Two processes get the same message: it is judged once, and one of them answers.', TWO, async (scene) => {
-      const finish = Promise.withResolvers<void>();
-      scene.script({ deltas: ['Yes.'], before: finish.promise });
       const id = `${scene.mark}-both`;
-      const first = scene.begin('hello', { id, by: scene.start(`${scene.mark}-a`) });
-      await scene.untilAsked();
+      const by = scene.start(`${scene.mark}-a`);
+      const { exchange: first, finish } = await scene.holdAnswer('before', ['Yes.'], { id, by });
       const second = await scene.say('hello', { id, by: scene.start(`${scene.mark}-b`) });
-      finish.resolve();
+      finish();
       ensure(second.end.kind === 'failed' && second.text === '', `the second one answered: ${describe(second)}`);
       requireAnswer(await first.hear(), 'Yes.');
-      expect(await scene.count('inbound'), 1, 'judgements');
-      expect(await scene.texts('assistant'), ['Yes.'], 'messages of the agent');
+      await scene.requireRecord({ judgements: 1, agent: ['Yes.'] });
     }),
     scenario(
       'Two processes answer different messages of one session: each is judged once and answered.',
@@ -152,8 +138,7 @@ export const processes: RuntimeChapter = {
         requireAnswer(await scene.say('one', { by: one }), 'Yes.');
         requireAnswer(await scene.say('two', { by: two }), 'Yes.');
         requireAnswer(await scene.say('three', { by: one }), 'Yes.');
-        expect(await scene.count('inbound'), 3, 'judgements');
-        expect(await scene.texts('user'), ['one', 'two', 'three'], 'messages of the user');
+        await scene.requireRecord({ judgements: 3, user: ['one', 'two', 'three'] });
       },
     ),
   ],
@@ -169,6 +154,17 @@ const failsBefore = (sentence: string, hook: string) =>
     const down = await scene.withAgent(`down-${hook}`);
     requireVeto(await down.script('Yes.').say('hello'), AWAY);
     expect(down.asked.length, 0, 'requests to the model');
+  });
+
+/** A required plugin fails once in one hook: the same message is answered when it comes again. */
+const failsOnce = (sentence: string, hook: string) =>
+  scenario(sentence, CLOSED, async (scene) => {
+    const moody = await scene.withAgent(`moody-${hook}`);
+    moody.script('Yes.');
+    const id = `${moody.mark}-again`;
+    requireVeto(await moody.say('hello', { id }), AWAY);
+    requireAnswer(await moody.say('hello', { id }), 'Yes.');
+    await moody.requireRecord({ user: ['hello'], agent: ['Yes.'] });
   });
 
 export const requiredPlugins: RuntimeChapter = {
@@ -199,29 +195,7 @@ export const requiredPlugins: RuntimeChapter = {
       for (const text of ['one', 'two', 'three', 'four', 'five', 'six']) seen.push((await down.say(text)).end.kind);
       ensure(seen.includes('failed'), `all messages were answered: ${seen.join(', ')}`);
     }),
-    scenario(
-      'A message that it could not judge is judged when it comes again, and answered.',
-      CLOSED,
-      async (scene) => {
-        const moody = await scene.withAgent('moody-inboundMessage');
-        moody.script('Yes.');
-        const id = `${moody.mark}-again`;
-        requireVeto(await moody.say('hello', { id }), AWAY);
-        requireAnswer(await moody.say('hello', { id }), 'Yes.');
-        expect(await moody.texts('user'), ['hello'], 'messages of the user');
-      },
-    ),
-    scenario(
-      'An answer that it could not judge is not shown, and the message can come again.',
-      CLOSED,
-      async (scene) => {
-        const moody = await scene.withAgent('moody-outboundMessage');
-        moody.script('Yes.');
-        const id = `${moody.mark}-again`;
-        requireVeto(await moody.say('hello', { id }), AWAY);
-        requireAnswer(await moody.say('hello', { id }), 'Yes.');
-        expect(await moody.texts('assistant'), ['Yes.'], 'messages of the agent');
-      },
-    ),
+    failsOnce('A message that it could not judge is judged when it comes again, and answered.', 'inboundMessage'),
+    failsOnce('An answer that it could not judge is not shown, and the message can come again.', 'outboundMessage'),
   ],
 };

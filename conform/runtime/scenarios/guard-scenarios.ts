@@ -1,6 +1,5 @@
 /** Answers that plugins judge: nothing of a text is shown before its judgement, and nothing but what it let pass. */
 import { ensure, expect } from '../../expect.ts';
-import type { ModelAnswer } from '../fake-model.ts';
 import { type RuntimeChapter, type Scenario, scenario } from '../scenario.ts';
 import { cutWords, describe, requireAnswer, requireVeto, type Scene } from '../scene.ts';
 
@@ -133,15 +132,12 @@ export const pieces: RuntimeChapter = {
       'A sentence is shown when it is judged, before the model has finished.',
       'Where the prompt’s `outbound` is `pieces`, send whole sentences as pieces of one output.',
       async (scene) => {
-        const finish = Promise.withResolvers<void>();
-        scene.script({ deltas: ['Two loafs. The', ' rest.'], afterFirst: finish.promise });
-        const exchange = scene.begin('hello');
-        await scene.untilAsked();
+        const { exchange, finish } = await scene.holdAnswer('afterFirst', ['Two loafs. The', ' rest.']);
         try {
           scene.requireStreaming();
           await exchange.untilShown('Two loaves.');
         } finally {
-          finish.resolve();
+          finish();
         }
         requireAnswer(await exchange.hear(), 'Two loaves. The rest.');
       },
@@ -150,20 +146,17 @@ export const pieces: RuntimeChapter = {
       'Killed between two sentences: the message is judged once, and the transcript has what was shown and the new answer.',
       'After a restart with the same runtime name, open the turn again with the id of its message.',
       async (scene) => {
-        const never = new Promise<void>(() => undefined);
-        scene.script({ deltas: ['Two loafs. The', ' rest.'], afterFirst: never }, 'The whole.');
         const id = `${scene.mark}-crash`;
         const first = scene.start();
-        const exchange = scene.begin('hello', { id, by: first });
-        await scene.untilAsked();
+        const options = { id, by: first, next: ['The whole.'] };
+        const { exchange } = await scene.holdAnswer('afterFirst', ['Two loafs. The', ' rest.'], options);
         scene.requireStreaming();
         await exchange.untilShown('Two loaves.');
         await first.kill();
         requireAnswer(await scene.say('hello', { id, by: scene.start() }), 'The whole.');
-        expect(await scene.count('inbound'), 1, 'judgements');
         const texts = (await scene.texts('assistant')).map((text) => text.trim());
         expect(texts, ['Two loaves.', 'The whole.'], 'messages of the agent');
-        expect(await scene.turns(), ['ended'], 'the turns');
+        await scene.requireRecord({ judgements: 1, turns: ['ended'] });
       },
     ),
     scenario('Sentences before a stopped one are shown, and neither it nor the next ones.', FINAL, async (scene) => {
@@ -179,16 +172,11 @@ export const pieces: RuntimeChapter = {
       'The service is replaced in the middle of a stream: each sentence is shown once, in order.',
       'Repeat what the service refused with 503, and what broke, with the same ids.',
       async (scene) => {
-        const finish = Promise.withResolvers<void>();
-        scene.script({
-          deltas: ['One. ', ...cutWords('Two. Three. Four. Five.')],
-          afterFirst: finish.promise,
-        } satisfies ModelAnswer);
-        const exchange = scene.begin('hello');
-        await scene.untilAsked();
+        const deltas = cutWords('One. Two. Three. Four. Five.');
+        const { exchange, finish } = await scene.holdAnswer('afterFirst', deltas);
         void scene.break('cut', 'POST', '/turns/.*', 2);
         void scene.break('refuse', 'POST', '/turns/.*', 2);
-        finish.resolve();
+        finish();
         requireAnswer(await exchange.hear(), exchange.shown);
         expect(exchange.shown, 'One. Two. Three. Four. Five.', 'the answer');
         expect(await scene.texts('assistant'), ['One. Two. Three. Four. Five.'], 'messages of the agent');
@@ -199,13 +187,10 @@ export const pieces: RuntimeChapter = {
 
 /** Plays an answer that stops after its first delta until the user could have seen it. */
 async function startAndHold(scene: Scene, deltas: readonly string[]) {
-  const finish = Promise.withResolvers<void>();
-  scene.script({ deltas, afterFirst: finish.promise });
-  const exchange = scene.begin('hello');
-  await scene.untilAsked();
+  const { exchange, finish } = await scene.holdAnswer('afterFirst', deltas);
   // Another session's whole turn takes longer than a delta needs to be shown.
   await (await scene.withAgent('baker')).goesOn();
   const shownBefore = exchange.shown;
-  finish.resolve();
+  finish();
   return { shownBefore, heard: exchange.hear() };
 }

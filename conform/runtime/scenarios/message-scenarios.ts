@@ -25,9 +25,7 @@ export const messages: RuntimeChapter = {
     }),
     scenario('The transcript has the message and the answer, and the turn has ended.', OPEN, async (scene) => {
       await scene.script('It has 12 loaves.').say('How many?');
-      expect(await scene.texts('user'), ['How many?'], 'messages of the user');
-      expect(await scene.texts('assistant'), ['It has 12 loaves.'], 'messages of the agent');
-      expect(await scene.turns(), ['ended'], 'the turns');
+      await scene.requireRecord({ user: ['How many?'], agent: ['It has 12 loaves.'], turns: ['ended'] });
     }),
     scenario('The model gets the message as the plugins changed it.', OPEN, async (scene) => {
       await scene.script('Yes.').say('My card is 4111');
@@ -78,8 +76,7 @@ export const messages: RuntimeChapter = {
       scene.script('One.', 'Two.');
       requireAnswer(await scene.say('yes'), 'One.');
       requireAnswer(await scene.say('yes'), 'Two.');
-      expect(await scene.count('inbound'), 2, 'judgements');
-      expect(await scene.texts('user'), ['yes', 'yes'], 'messages of the user');
+      await scene.requireRecord({ judgements: 2, user: ['yes', 'yes'] });
     }),
     scenario(
       'A message that is delivered twice is judged once, and is in the transcript once.',
@@ -89,9 +86,7 @@ export const messages: RuntimeChapter = {
         const id = `${scene.mark}-twice`;
         requireAnswer(await scene.say('hello', { id }), 'Yes.');
         await scene.say('hello', { id });
-        expect(await scene.count('inbound'), 1, 'judgements');
-        expect(await scene.texts('user'), ['hello'], 'messages of the user');
-        expect(await scene.texts('assistant'), ['Yes.'], 'messages of the agent');
+        await scene.requireRecord({ judgements: 1, user: ['hello'], agent: ['Yes.'] });
       },
     ),
     scenario(
@@ -104,15 +99,14 @@ export const messages: RuntimeChapter = {
         // The runtime names the message in its answer, not the delivery of it.
         await Promise.race([first.end(), second.end()]);
         await scene.goesOn();
-        expect(await scene.count('inbound'), 2, 'judgements of this message and the next one');
-        expect(await scene.texts('assistant'), ['Yes.', 'It goes on.'], 'messages of the agent');
+        // One judgement of this message, one of the next.
+        await scene.requireRecord({ judgements: 2, agent: ['Yes.', 'It goes on.'] });
       },
     ),
     scenario('In a conversation of five messages, each is judged once.', ONCE, async (scene) => {
       scene.script('Yes.');
       for (const text of ['one', 'two', 'three', 'four', 'five']) requireAnswer(await scene.say(text), 'Yes.');
-      expect(await scene.count('inbound'), 5, 'judgements');
-      expect(await scene.texts('user'), ['one', 'two', 'three', 'four', 'five'], 'messages of the user');
+      await scene.requireRecord({ judgements: 5, user: ['one', 'two', 'three', 'four', 'five'] });
     }),
     scenario('The model gets the whole conversation, changed and in order.', OPEN, async (scene) => {
       scene.script('First answer.', 'Second answer.');
@@ -157,8 +151,7 @@ export const messages: RuntimeChapter = {
         );
         scene.script('It is off.');
         requireAnswer(await scene.say('Turn the oven off', { id: due.id, trigger: 'schedule' }), 'It is off.');
-        expect(await scene.count('inbound'), 0, 'judgements');
-        expect(await scene.texts('user'), ['Turn the oven off'], 'messages of the user');
+        await scene.requireRecord({ judgements: 0, user: ['Turn the oven off'] });
       },
     ),
     scenario(
@@ -194,13 +187,10 @@ export const messages: RuntimeChapter = {
       'A session that is cleared in the middle of a turn gets no answer into its new transcript.',
       'Treat 409 `turn_ended` as the end of the answer.',
       async (scene) => {
-        const finish = Promise.withResolvers<void>();
-        scene.script({ deltas: ['An ', 'old answer.'], before: finish.promise });
-        const exchange = scene.begin('hello');
-        await scene.untilAsked();
+        const { exchange, finish } = await scene.holdAnswer('before', ['An ', 'old answer.']);
         const { own } = scene.fixture.run;
         await own.session('POST', `/sessions/${scene.sessionId}/clear`, { trigger: 'user' });
-        finish.resolve();
+        finish();
         await exchange.end();
         expect(await scene.texts('assistant'), [], 'messages of the agent');
         await scene.goesOn();
@@ -210,13 +200,10 @@ export const messages: RuntimeChapter = {
       'A session that is deleted in the middle of a turn ends the answer, and no other session’s.',
       'Treat 404 of a step as the end of the answer.',
       async (scene) => {
-        const finish = Promise.withResolvers<void>();
-        scene.script({ deltas: ['An ', 'old answer.'], before: finish.promise });
-        const exchange = scene.begin('hello');
-        await scene.untilAsked();
+        const { exchange, finish } = await scene.holdAnswer('before', ['An ', 'old answer.']);
         const { own } = scene.fixture.run;
         await own.need(own.session('DELETE', `/sessions/${scene.sessionId}`), 204);
-        finish.resolve();
+        finish();
         const end = await exchange.end();
         ensure(end.kind === 'failed', `the answer ended like this: ${describe({ text: exchange.shown, end })}`);
         await (await scene.withAgent('baker')).goesOn();

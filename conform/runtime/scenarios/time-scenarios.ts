@@ -20,38 +20,30 @@ export const time: RuntimeChapter = {
       'A process ends in the middle of a turn: another one goes on with it when the lease has expired, not before.',
       RESUME,
       async (scene) => {
-        scene.script({ deltas: ['Half ', 'of it'], afterFirst: never }, 'The whole.');
         const id = `${scene.mark}-lease`;
         const first = scene.start(`${scene.mark}-a`);
-        scene.begin('hello', { id, by: first });
-        await scene.untilAsked();
+        await scene.holdAnswer('afterFirst', ['Half ', 'of it'], { id, by: first, next: ['The whole.'] });
         await first.kill();
         const second = scene.start(`${scene.mark}-b`);
         const early = await scene.say('hello', { id, by: second });
         ensure(early.end.kind === 'failed' && early.text === '', `it went on before: ${describe(early)}`);
         await scene.letPass(LEASE_MAX_S);
         requireAnswer(await scene.say('hello', { id, by: second }), 'The whole.');
-        expect(await scene.count('inbound'), 1, 'judgements');
-        expect(await scene.texts('user'), ['hello'], 'messages of the user');
-        expect(await scene.texts('assistant'), ['The whole.'], 'messages of the agent');
-        expect(await scene.turns(), ['ended'], 'the turns');
+        await scene.requireRecord({ judgements: 1, user: ['hello'], agent: ['The whole.'], turns: ['ended'] });
       },
     ),
     scenario(
       'A process comes back after its lease has expired and another one has answered: the transcript has one answer.',
       'Where a step answers 409 `turn_held` or `turn_ended`, another process has the turn: end yours.',
       async (scene) => {
-        const finish = Promise.withResolvers<void>();
-        scene.script({ deltas: ['Too ', 'late.'], before: finish.promise }, 'In time.');
         const id = `${scene.mark}-late`;
-        const late = scene.begin('hello', { id, by: scene.start(`${scene.mark}-a`) });
-        await scene.untilAsked();
+        const options = { id, by: scene.start(`${scene.mark}-a`), next: ['In time.'] };
+        const { exchange: late, finish } = await scene.holdAnswer('before', ['Too ', 'late.'], options);
         await scene.letPass(LEASE_MAX_S);
         requireAnswer(await scene.say('hello', { id, by: scene.start(`${scene.mark}-b`) }), 'In time.');
-        finish.resolve();
+        finish();
         await late.end();
-        expect(await scene.count('inbound'), 1, 'judgements');
-        expect(await scene.texts('assistant'), ['In time.'], 'messages of the agent');
+        await scene.requireRecord({ judgements: 1, agent: ['In time.'] });
       },
     ),
     scenario(
@@ -59,25 +51,25 @@ export const time: RuntimeChapter = {
       REMINDER,
       async (scene) => {
         const { own } = scene.fixture.run;
-        const finish = Promise.withResolvers<void>();
-        scene.script({ deltas: ['Forty ', 'loaves.'], before: finish.promise }, 'It is off.');
         const text = `Turn the oven off (${scene.mark})`;
         const at = new Date(Date.now() + HOUR_S * 1_000).toISOString();
         const path = `/sessions/${scene.sessionId}/notifications`;
         await own.need(own.session('POST', path, { text, at, to: 'agent', trigger: 'user' }), 201);
-        const exchange = scene.begin('how many?');
-        await scene.untilAsked();
+        const options = { text: 'how many?', next: ['It is off.'] };
+        const { exchange, finish } = await scene.holdAnswer('before', ['Forty ', 'loaves.'], options);
         await scene.letPass(HOUR_S);
         const due = await scene.fixture.run.until('the reminder', async () =>
           (await scene.transcript()).find((line) => line.role === 'user' && line.text === text),
         );
-        finish.resolve();
+        finish();
         requireAnswer(await exchange.hear(), 'Forty loaves.');
         requireAnswer(await scene.say('Turn the oven off', { id: due.id, trigger: 'schedule' }), 'It is off.');
-        expect(await scene.count('inbound'), 1, 'judgements');
-        expect(await scene.texts('user'), ['how many?', 'Turn the oven off'], 'messages of the user');
-        expect(await scene.texts('assistant'), ['Forty loaves.', 'It is off.'], 'messages of the agent');
-        expect(await scene.turns(), ['ended', 'ended'], 'the turns');
+        await scene.requireRecord({
+          judgements: 1,
+          user: ['how many?', 'Turn the oven off'],
+          agent: ['Forty loaves.', 'It is off.'],
+          turns: ['ended', 'ended'],
+        });
       },
     ),
     scenario(
@@ -95,8 +87,7 @@ export const time: RuntimeChapter = {
         await scene.letPass(23 * HOUR_S);
         requireAnswer(await scene.say('add', { id, by: scene.start(`${scene.mark}-b`) }), 'It is 5.');
         expect(await scene.count('ran add'), 1, 'runs of the tool');
-        expect(await scene.count('inbound'), 1, 'judgements');
-        expect(await scene.texts('assistant'), ['It is 5.'], 'messages of the agent');
+        await scene.requireRecord({ judgements: 1, agent: ['It is 5.'] });
       },
     ),
   ],

@@ -14,6 +14,10 @@ const callThenSay = (scene: Scene, ...calls: NonNullable<ModelAnswer['calls']>):
 /** The results that the model received after its calls. */
 const lastAsked = (scene: Scene): string => JSON.stringify(scene.asked.at(-1)?.messages ?? []);
 
+/** @throws Mismatch unless the last request to the model contains the words */
+const requireLastAsked = (scene: Scene, words: string): void =>
+  ensure(lastAsked(scene).includes(words), `the model got ${lastAsked(scene).slice(-400)}`);
+
 export const tools: RuntimeChapter = {
   title: 'Calls of tools',
   guard: 'none',
@@ -71,10 +75,7 @@ export const tools: RuntimeChapter = {
         );
         requireAnswer(await scene.say('add'), 'Done.');
         expect(await scene.count('ran add'), 2, 'runs of the tool');
-        ensure(
-          lastAsked(scene).includes('42'),
-          `the model did not get the second result: ${lastAsked(scene).slice(-400)}`,
-        );
+        requireLastAsked(scene, '42');
       },
     ),
     scenario(
@@ -86,16 +87,13 @@ export const tools: RuntimeChapter = {
           requireAnswer(await scene.say('add'), 'Done.');
         }
         expect(await scene.count('ran add'), 2, 'runs of the tool');
-        ensure(
-          lastAsked(scene).includes('42'),
-          `the model did not get the second result: ${lastAsked(scene).slice(-400)}`,
-        );
+        requireLastAsked(scene, '42');
       },
     ),
     scenario('A call that a plugin stops does not run, and the model reads the reason.', RESULT, async (scene) => {
       requireAnswer(await callThenSay(scene, scene.call('risky')).say('do it'), 'Done.');
       expect(await scene.count('ran risky'), 0, 'runs of the tool');
-      ensure(lastAsked(scene).includes('it is too risky'), `the model got ${lastAsked(scene).slice(-400)}`);
+      requireLastAsked(scene, 'it is too risky');
     }),
     scenario('A call runs with the arguments that the plugins changed.', CALL, async (scene) => {
       await callThenSay(scene, scene.call('add', { a: 13, b: 9_876_543 })).say('add');
@@ -106,7 +104,7 @@ export const tools: RuntimeChapter = {
     scenario('The model gets the result as the plugins changed it.', RESULT, async (scene) => {
       await callThenSay(scene, scene.call('leak')).say('the key?');
       scene.requireUnasked('hunter2');
-      ensure(lastAsked(scene).includes('[redacted]'), `the model got ${lastAsked(scene).slice(-400)}`);
+      requireLastAsked(scene, '[redacted]');
     }),
     scenario(
       'A result that a plugin withholds does not reach the model, which reads the reason.',
@@ -114,12 +112,12 @@ export const tools: RuntimeChapter = {
       async (scene) => {
         requireAnswer(await callThenSay(scene, scene.call('withheld')).say('the key?'), 'Done.');
         scene.requireUnasked('hunter3');
-        ensure(lastAsked(scene).includes('it is withheld'), `the model got ${lastAsked(scene).slice(-400)}`);
+        requireLastAsked(scene, 'it is withheld');
       },
     ),
     scenario('A tool that fails: the model reads why, and the turn goes on.', RESULT, async (scene) => {
       requireAnswer(await callThenSay(scene, scene.call('fail')).say('bake'), 'Done.');
-      ensure(lastAsked(scene).includes('the oven is off'), `the model got ${lastAsked(scene).slice(-400)}`);
+      requireLastAsked(scene, 'the oven is off');
     }),
     scenario(
       'Arguments that are not right: the model reads which property is too many, and the tool does not run.',
