@@ -33,8 +33,6 @@ export interface ModelRequest {
   readonly messages: readonly any[];
   /** The tools that were offered, by name. */
   readonly tools: readonly string[];
-  /** Becomes true when the runtime closes the request before its end. */
-  isClosed: boolean;
 }
 interface Script {
   readonly answers: readonly ModelAnswer[];
@@ -49,8 +47,6 @@ const CREATED_S = 1_700_000_000;
 
 export class FakeModel {
   readonly url: string;
-  /** Everything that any scenario's model got. */
-  readonly requests: ModelRequest[] = [];
   readonly #server: Server;
   readonly #scripts = new Map<string, Script>();
 
@@ -105,12 +101,7 @@ export class FakeModel {
       text: JSON.stringify(body),
       messages: body.messages,
       tools: (body.tools ?? []).map((tool: { function: { name: string } }) => tool.function.name),
-      isClosed: false,
     };
-    response.once('close', () => {
-      asked.isClosed = !response.writableFinished;
-    });
-    this.requests.push(asked);
     const script = this.#scripts.get(findMark(asked) ?? '');
     if (!script) {
       sendError(response, 400, 'No message of the user names a scenario.');

@@ -42,21 +42,14 @@ const STDERR_SHOWN_CHARS = 600;
 /** One message of a user, and what the user has seen of the answer to it. */
 export class Exchange {
   readonly message: UserMessage;
-  /** The texts that the user has seen, in order. */
-  readonly pieces: string[] = [];
-  readonly ended: Promise<End>;
+  /** The text that the user has seen. */
+  shown = '';
   readonly #end = Promise.withResolvers<End>();
   readonly #onChange = new Set<() => void>();
-  /** When the answer ended, to check that nothing comes later. */
-  endedAt: number | null = null;
+  #hasEnded = false;
 
   constructor(message: UserMessage) {
     this.message = message;
-    this.ended = this.#end.promise;
-  }
-
-  get shown(): string {
-    return this.pieces.join('');
   }
 
   /** Waits for the end. @throws Mismatch when it does not come */
@@ -67,7 +60,7 @@ export class Exchange {
 
   /** Waits for the end. @throws Mismatch when it does not come */
   end(): Promise<End> {
-    return within(`the end of the answer to “${this.message.text}”`, this.ended);
+    return within(`the end of the answer to “${this.message.text}”`, this.#end.promise);
   }
 
   /** Waits until the user sees a text. @throws Mismatch when the answer ends before */
@@ -75,7 +68,7 @@ export class Exchange {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const check = (): void => {
       if (this.shown.includes(text)) resolve();
-      else if (this.endedAt !== null) reject(new Mismatch(`the answer ended without “${text}”: “${this.shown}”`));
+      else if (this.#hasEnded) reject(new Mismatch(`the answer ended without “${text}”: “${this.shown}”`));
     };
     this.#onChange.add(check);
     check();
@@ -83,21 +76,19 @@ export class Exchange {
   }
 
   note({ text, end, reason }: Line): void {
-    if (typeof text === 'string') this.pieces.push(text);
+    if (typeof text === 'string') this.shown += text;
     if (end === 'done' || end === 'failed') this.finish(end, typeof reason === 'string' ? reason : '');
     for (const check of this.#onChange) check();
   }
 
   finish(kind: EndKind, reason = ''): void {
-    this.endedAt ??= this.pieces.length;
+    this.#hasEnded = true;
     this.#end.resolve({ kind, reason });
     for (const check of this.#onChange) check();
   }
 }
 
 export class RuntimeProcess {
-  /** Everything it has written to standard output. */
-  output = '';
   #stderr = '';
   #isOver = false;
   readonly #child: ChildProcess;
@@ -110,11 +101,7 @@ export class RuntimeProcess {
     this.#child.stderr?.setEncoding('utf8').on('data', (text: string) => {
       this.#stderr = (this.#stderr + text).slice(-STDERR_SHOWN_CHARS);
     });
-    if (this.#child.stdout)
-      createInterface({ input: this.#child.stdout }).on('line', (line) => {
-        this.output += `${line}\n`;
-        this.#readLine(line);
-      });
+    if (this.#child.stdout) createInterface({ input: this.#child.stdout }).on('line', (line) => this.#readLine(line));
     this.#child.once('error', (error) => this.#finishAll(`it did not start: ${error.message}`));
     this.#child.once('close', (code, signal) => this.#finishAll(`it ended with ${signal ?? code}. ${this.#stderr}`));
   }
