@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Account, type Addresses, type Answer } from './account.ts';
 import { expect, Mismatch, Skipped } from './expect.ts';
-import { LogWatch } from './log-watch.ts';
+import { type LogLine, LogWatch } from './log-watch.ts';
 import { fileList, type Package, packageOf } from './packages.ts';
 import { kitPackage } from './plugins/kit.ts';
 
@@ -138,6 +138,13 @@ export class Run {
     expect({ status, body }, { status: 200, body: { isError: false } }, `the tool ${name}`);
     const { text } = body.content[0];
     return /^[[{]/.test(text) ? JSON.parse(text) : text;
+  }
+
+  /** Lets the kit write its log lines, and waits for one of them. @param kind first word of the line: see `tools.log` of the kit */
+  async writeLog(mark: string, kind = 'info', sessionId?: string): Promise<LogLine> {
+    const { watch } = await this.kit();
+    await this.tool('log', { mark }, sessionId);
+    return watch.find(`${kind} ${mark}`, ({ message }) => message === `${kind} ${mark}`);
   }
 
   async callTool(name: string, args: object = {}, sessionId?: string): Promise<Answer> {

@@ -4,12 +4,14 @@ import { ensure, expect, holding, isText } from '../expect.ts';
 import { type Chapter, row, unchecked } from '../row.ts';
 import type { Run } from '../run.ts';
 
-const channel = (run: Run) =>
-  run.once('channel', async () => {
-    const { installationId } = await run.kit();
-    const made = await run.own.need(run.own.post(`/installations/${installationId}/channels`, { name: 'desk' }), 201);
-    return { id: made.id, url: run.webhookAddress(made.webhookUrl), routingId: made.webhookUrl.split('/').at(-1) };
-  });
+const connect = async (run: Run, name: string) => {
+  const { installationId } = await run.kit();
+  const path = `/installations/${installationId}/channels`;
+  const { id, webhookUrl } = await run.own.need(run.own.post(path, { name }), 201);
+  const url = run.webhookAddress(webhookUrl);
+  return { id, path: `${path}/${id}`, url, routingId: webhookUrl.split('/').at(-1) };
+};
+const channel = (run: Run) => run.once('channel', () => connect(run, 'desk'));
 const deliver = async (run: Run, init: RequestInit = {}, suffix = '') => {
   const { url } = await channel(run);
   const response = await fetch(`${url}${suffix}`, { method: 'POST', ...init });
@@ -76,13 +78,11 @@ export const channels: Chapter = {
       expect(response.status, 404);
     }),
     row('410 for a replaced address. Replacing it kills the old one at once.', async (run) => {
-      const { installationId } = await run.kit();
-      const path = `/installations/${installationId}/channels`;
-      const { id, webhookUrl } = await run.own.need(run.own.post(path, { name: 'moved' }), 201);
-      const replaced = await run.own.need(run.own.post(`${path}/${id}/replace-address`));
+      const { path, url } = await connect(run, 'moved');
+      const replaced = await run.own.need(run.own.post(`${path}/replace-address`));
       const statuses = [];
-      for (const shown of [webhookUrl, replaced.webhookUrl]) {
-        const response = await fetch(run.webhookAddress(shown), { method: 'POST', body: 'x' });
+      for (const address of [url, run.webhookAddress(replaced.webhookUrl)]) {
+        const response = await fetch(address, { method: 'POST', body: 'x' });
         await response.body?.cancel();
         statuses.push(response.status);
       }
@@ -112,12 +112,8 @@ export const channels: Chapter = {
       expect(seen, texts);
     }),
     row('A failed delivery is attempted again, with the same deliveryId.', async (run) => {
-      const { installationId } = await run.kit();
-      const made = await run.own.need(
-        run.own.post(`/installations/${installationId}/channels`, { name: 'flaky' }),
-        201,
-      );
-      await fetch(run.webhookAddress(made.webhookUrl), { method: 'POST', body: 'flaky delivery' });
+      const { url } = await connect(run, 'flaky');
+      await fetch(url, { method: 'POST', body: 'flaky delivery' });
       const [first, second] = [await received(run, 'flaky delivery'), await received(run, 'flaky delivery', 2)];
       expect(second.deliveryId, first.deliveryId);
     }),
@@ -218,11 +214,9 @@ export const channels: Chapter = {
       expect((await run.other.get(`/installations/${installationId}/deliveries`)).status, 404);
     }),
     row('A disconnected channel answers 410.', async (run) => {
-      const { installationId } = await run.kit();
-      const path = `/installations/${installationId}/channels`;
-      const { id, webhookUrl } = await run.own.need(run.own.post(path, { name: 'gone' }), 201);
-      expect((await run.own.delete(`${path}/${id}`)).status, 204);
-      const response = await fetch(run.webhookAddress(webhookUrl), { method: 'POST', body: 'x' });
+      const { path, url } = await connect(run, 'gone');
+      expect((await run.own.delete(path)).status, 204);
+      const response = await fetch(url, { method: 'POST', body: 'x' });
       await response.body?.cancel();
       expect(response.status, 410);
     }),

@@ -164,17 +164,15 @@ export const endpoints: Chapter = {
       expect(removed.status, 204);
     }),
     row('GET /plugin-logs: installationId selects the installation whose host.log lines are returned.', async (run) => {
-      const { installationId, watch } = await run.kit();
-      await run.tool('log', { mark: 'paged' });
-      await watch.find('host.log', ({ message }) => message === 'info paged');
+      const { installationId } = await run.kit();
+      await run.writeLog('paged');
       const { body } = await run.own.get(`/plugin-logs?installationId=${installationId}&limit=1000`);
       expect(body.items, holding({ message: 'info paged', installationId }));
       expect(await run.own.get('/plugin-logs'), { status: 400, body: { errors: [{ field: 'installationId' }] } });
     }),
     row('GET /plugin-logs: levels is repeatable and filters by level.', async (run) => {
-      const { installationId, watch } = await run.kit();
-      await run.tool('log', { mark: 'levels' });
-      await watch.find('host.log.error', ({ message }) => message === 'error levels');
+      const { installationId } = await run.kit();
+      await run.writeLog('levels', 'error');
       const { body } = await run.own.get(
         `/plugin-logs?installationId=${installationId}&levels=warn&levels=error&limit=1000`,
       );
@@ -186,9 +184,8 @@ export const endpoints: Chapter = {
       );
     }),
     row('GET /plugin-logs: limit is the page size, cursor the paging cursor.', async (run) => {
-      const { installationId, watch } = await run.kit();
-      await run.tool('log', { mark: 'pages' });
-      await watch.find('host.log.error', ({ message }) => message === 'error pages');
+      const { installationId } = await run.kit();
+      await run.writeLog('pages', 'error');
       const path = `/plugin-logs?installationId=${installationId}&limit=2`;
       const first = await run.own.get(path);
       ensure(first.body.items.length === 2 && first.body.nextCursor, `a first page of ${first.text.slice(0, 200)}`);
@@ -197,10 +194,9 @@ export const endpoints: Chapter = {
       ensure(new Set(ids).size === ids.length && ids.length > 2, `pages repeat or skip: ${ids.join(', ')}`);
     }),
     row('GET /plugin-logs: sessionId restricts to one session.', async (run) => {
-      const { installationId, watch } = await run.kit();
+      const { installationId } = await run.kit();
       const session = await run.newSession('logger');
-      await run.tool('log', { mark: 'one-session' }, session);
-      await watch.find('host.log.error', ({ message }) => message === 'error one-session');
+      await run.writeLog('one-session', 'error', session);
       const { body } = await run.own.get(
         `/plugin-logs?installationId=${installationId}&sessionId=${session}&limit=1000`,
       );

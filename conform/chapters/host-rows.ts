@@ -69,20 +69,12 @@ export const host: Chapter = {
         expect(await watch.find(level, ({ message }) => message === `${level} each`), { level });
     }),
     row('A BigInt or cycle in log data costs that field, not the whole payload.', async (run) => {
-      const { watch } = await run.kit();
-      await run.tool('log', { mark: 'cycle' });
-      const line = await watch.find('host.log', ({ message }) => message === 'odd cycle');
-      expect(line.data, { ok: 1, big: '1', self: isText });
+      const { data } = await run.writeLog('cycle', 'odd');
+      expect(data, { ok: 1, big: '1', self: isText });
     }),
-    row('console writes to host.log.', async (run) => {
-      const { watch } = await run.kit();
-      await run.tool('log', { mark: 'printed' });
-      await watch.find('console', ({ message }) => message === 'console printed');
-    }),
+    row('console writes to host.log.', (run) => run.writeLog('printed', 'console')),
     row('Log data has 16 KiB at most, then truncated.', async (run) => {
-      const { watch } = await run.kit();
-      await run.tool('log', { mark: 'cut' });
-      const line = await watch.find('a long line', ({ message }) => message === 'long cut');
+      const line = await run.writeLog('cut', 'long');
       ensure(
         line.truncated && String(line.data).length <= 16_384,
         `truncated ${line.truncated}, ${String(line.data).length} characters`,

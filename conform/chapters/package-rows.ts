@@ -18,9 +18,10 @@ const refuseFiles = async (run: Run, content: Package) => {
   const { id } = await refusals(run);
   return run.own.publishFiles(id, run.unusedSemVer(), fileList(content));
 };
-const refusedEntry = (what: string, entry: ZipEntry, detail?: RegExp): Row =>
+const refusedEntry = (what: string, added: ZipEntry | readonly ZipEntry[], detail?: RegExp): Row =>
   row(`Zip: refuse ${what}.`, async (run) => {
-    const answer = await refuseZip(run, zipEntries([...GOOD, { content: 'x', ...entry }]));
+    const entries = [added].flat().map((entry) => ({ content: 'x', ...entry }));
+    const answer = await refuseZip(run, zipEntries([...GOOD, ...entries]));
     expect(answer, { status: 422, body: { code: 'invalid_package', ...(detail ? { detail } : {}) } });
   });
 const refusedReadme = (what: string, text: string): Row =>
@@ -31,6 +32,12 @@ const refusedReadme = (what: string, text: string): Row =>
 const refusedCode = (what: string, code: string, detail: RegExp = /./): Row =>
   row(what, async (run) =>
     expect(await refuseFiles(run, packageOf(code)), { status: 422, body: { code: 'invalid_package', detail } }),
+  );
+const refusedImport = (what: string, specifier: string, result = 'x', detail?: RegExp): Row =>
+  refusedCode(
+    `Code may import nothing else: ${what}.`,
+    `import x from '${specifier}';\nmiddleware.systemPrompt = () => ${result};`,
+    detail,
   );
 
 export const packages: Chapter = {
@@ -47,27 +54,11 @@ middleware.systemPrompt = () => a + b + data.c;`;
       };
       expect((await run.own.publishFiles(id, '1.0.0', fileList(packageOf(code, {}, more)))).status, 201);
     }),
-    refusedCode(
-      'Code may import nothing else: a built-in.',
-      "import fs from 'node:fs';\nmiddleware.systemPrompt = () => String(fs);",
-    ),
-    refusedCode(
-      'Code may import nothing else: an unused built-in.',
-      "import fs from 'node:fs';\nmiddleware.systemPrompt = () => 'x';",
-    ),
-    refusedCode(
-      'Code may import nothing else: a package.',
-      "import x from 'left-pad';\nmiddleware.systemPrompt = () => x;",
-      /left-pad/,
-    ),
-    refusedCode(
-      'Code may import nothing else: a file outside.',
-      "import x from '../outside.ts';\nmiddleware.systemPrompt = () => x;",
-    ),
-    refusedCode(
-      'Code may import nothing else: an address.',
-      "import x from 'https://example.com/x.js';\nmiddleware.systemPrompt = () => x;",
-    ),
+    refusedImport('a built-in', 'node:fs', 'String(x)'),
+    refusedImport('an unused built-in', 'node:fs', "'x'"),
+    refusedImport('a package', 'left-pad', 'x', /left-pad/),
+    refusedImport('a file outside', '../outside.ts'),
+    refusedImport('an address', 'https://example.com/x.js'),
     row('commands/*.md are prompt commands.', async (run) => {
       const { slug } = await run.kit();
       const { body } = await run.own.session('GET', `/sessions/${await run.session()}/commands`);
@@ -164,31 +155,21 @@ middleware.systemPrompt = () => a + b + data.c;`;
     refusedEntry('an encrypted entry', { name: 'locked.txt', flags: 1 }),
     refusedEntry('an exact duplicate', { name: 'index.ts' }, /index\.ts/),
     refusedEntry('a case-folded duplicate', { name: 'README.md' }),
-    row('Zip: refuse a duplicate by full case folding.', async (run) =>
-      expect(
-        await refuseZip(
-          run,
-          zipEntries([...GOOD, { name: 'straße.txt', content: '1' }, { name: 'STRASSE.txt', content: '2' }]),
-        ),
-        { status: 422, body: { code: 'invalid_package' } },
-      ),
-    ),
-    row('Zip: refuse NFC-equal duplicates.', async (run) =>
-      expect(
-        await refuseZip(
-          run,
-          zipEntries([...GOOD, { name: 'caf\u00e9.txt', content: '1' }, { name: 'cafe\u0301.txt', content: '2' }]),
-        ),
-        { status: 422, body: { code: 'invalid_package' } },
-      ),
-    ),
+    refusedEntry('a duplicate by full case folding', [
+      { name: 'straße.txt', content: '1' },
+      { name: 'STRASSE.txt', content: '2' },
+    ]),
+    refusedEntry('NFC-equal duplicates', [
+      { name: 'caf\u00e9.txt', content: '1' },
+      { name: 'cafe\u0301.txt', content: '2' },
+    ]),
     refusedEntry('an entry whose real size differs', { name: 'long.txt', size: 9_999 }),
     refusedEntry('an entry whose CRC differs', { name: 'crc.txt', crc: 1 }, /crc/i),
     refusedEntry('overlapping entries', { name: 'twice.txt', offset: 0 }),
-    row('Zip: refuse more than 10,000 entries.', async (run) => {
-      const many = Array.from({ length: 10_001 }, (_, index) => ({ name: `assets/${index}`, content: '' }));
-      expect(await refuseZip(run, zipEntries([...GOOD, ...many])), { status: 422, body: { code: 'invalid_package' } });
-    }),
+    refusedEntry(
+      'more than 10,000 entries',
+      Array.from({ length: 10_001 }, (_, index) => ({ name: `assets/${index}`, content: '' })),
+    ),
     row('Zip: refuse what is no zip.', async (run) =>
       expect(await refuseZip(run, Buffer.from('no zip')), { status: 422, body: { code: 'invalid_package' } }),
     ),

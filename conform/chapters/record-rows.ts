@@ -222,10 +222,8 @@ export const records: Chapter = {
     row(
       'Log line: id, at, level, message, data, installationId, sessionId, source, invocationId, versionId, semVer, truncated.',
       async (run) => {
-        const { watch, installationId, versionId } = await run.kit();
-        await run.tool('log', { mark: 'fields' });
-        const line = await watch.find('host.log', ({ message }) => message === 'info fields');
-        expect(line, {
+        const { installationId, versionId } = await run.kit();
+        expect(await run.writeLog('fields'), {
           id: isText,
           at: isTime,
           level: 'info',
@@ -241,9 +239,8 @@ export const records: Chapter = {
       },
     ),
     row('Log lines are listed newest first.', async (run) => {
-      const { installationId, watch } = await run.kit();
-      await run.tool('log', { mark: 'order' });
-      await watch.find('host.log.error', ({ message }) => message === 'error order');
+      const { installationId } = await run.kit();
+      await run.writeLog('order', 'error');
       const { items } = (await run.own.get(`/plugin-logs?installationId=${installationId}&limit=50`)).body;
       const times = items.map(({ at }: { at: string }) => Date.parse(at));
       ensure(
@@ -274,9 +271,8 @@ export const records: Chapter = {
     row(
       'GET /plugin-logs/stream is the same filter as server-sent events, resumable by Last-Event-ID.',
       async (run) => {
-        const { installationId, watch } = await run.kit();
-        await run.tool('log', { mark: 'resumed' });
-        const line = await watch.find('host.log', ({ message }) => message === 'info resumed');
+        const { installationId } = await run.kit();
+        const line = await run.writeLog('resumed');
         const response = await fetch(`${run.addresses.rest}/plugin-logs/stream?installationId=${installationId}`, {
           headers: { authorization: `Bearer ${run.own.token}`, 'last-event-id': line.id },
           signal: AbortSignal.timeout(45_000),

@@ -184,10 +184,8 @@ export const resources: Chapter = {
     row(
       'A log line is a line the plugin wrote through host.log, tied to an installation and optionally a session.',
       async (run) => {
-        const { installationId, watch } = await run.kit();
-        await run.tool('log', { mark: 'tied' });
-        const line = await watch.find('host.log', ({ message }) => message === 'info tied');
-        expect(line, { installationId, sessionId: await run.session() });
+        const { installationId } = await run.kit();
+        expect(await run.writeLog('tied'), { installationId, sessionId: await run.session() });
       },
     ),
     row('Every published version is immutable. A fix is a new semantic version.', async (run) => {

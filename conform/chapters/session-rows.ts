@@ -10,6 +10,10 @@ const transcript = async (run: Run, session: string, query = '') =>
   (await run.own.need(run.own.session('GET', `/sessions/${session}/messages${query}`))).items;
 const append = (run: Run, session: string, messages: readonly object[]) =>
   run.own.session('POST', `/sessions/${session}/messages`, { messages });
+const appendTexts = (run: Run, session: string, texts: readonly string[]) => {
+  const messages = texts.map((text) => ({ role: 'user', text }));
+  return run.own.need(append(run, session, messages));
+};
 /** An operation that a deployment either declares or has not yet. */
 const declared = (operation: string): Row =>
   row(`The session API has ${operation}.`, (run) => run.requireOperation('sessions', operation));
@@ -94,20 +98,8 @@ export const sessions: Chapter = {
     row('A transcript keeps its order across 9/10, 99/100 and 999/1000, with pages.', async (run) => {
       const session = await run.newSession('pager');
       const texts = Array.from({ length: 1_005 }, (_, index) => String(index + 1));
-      await run.own.need(
-        append(
-          run,
-          session,
-          texts.slice(0, 1_000).map((text) => ({ role: 'user', text })),
-        ),
-      );
-      await run.own.need(
-        append(
-          run,
-          session,
-          texts.slice(1_000).map((text) => ({ role: 'user', text })),
-        ),
-      );
+      await appendTexts(run, session, texts.slice(0, 1_000));
+      await appendTexts(run, session, texts.slice(1_000));
       const seen: string[] = [];
       for (let cursor: string | null = ''; cursor !== null; ) {
         const { body }: { body: { items: { text: string }[]; nextCursor: string | null } } = await run.own.session(
@@ -128,13 +120,7 @@ export const sessions: Chapter = {
     row('Text comes back as it was sent.', async (run) => {
       const session = await run.newSession('texts');
       const texts = ['\\u0000', '𐀀 🏳️‍🌈 e\u0301', '\u2028\u202e', '__proto__', '"\\/\b\f\n\r\t'];
-      await run.own.need(
-        append(
-          run,
-          session,
-          texts.map((text) => ({ role: 'user', text })),
-        ),
-      );
+      await appendTexts(run, session, texts);
       expect(
         (await transcript(run, session)).map(({ text }: { text: string }) => text),
         texts,
@@ -172,7 +158,7 @@ export const sessions: Chapter = {
     row('POST compaction: without messages, the plugin gets the session’s transcript.', async (run) => {
       const session = await run.newSession('own transcript');
       await run.kit();
-      await append(run, session, [{ role: 'user', text: 'remembered' }]);
+      await appendTexts(run, session, ['remembered']);
       const { body } = await run.own.session('POST', `/sessions/${session}/compaction`, { focus: 'report' });
       expect(JSON.parse(body.summary).texts, ['remembered']);
     }),
@@ -250,7 +236,7 @@ export const sessions: Chapter = {
     }),
     row('POST clear removes the messages.', async (run) => {
       const session = await run.newSession('emptied');
-      await append(run, session, [{ role: 'user', text: 'a' }]);
+      await appendTexts(run, session, ['a']);
       expect(await run.own.session('POST', `/sessions/${session}/clear`, {}), {
         status: 200,
         body: { clearedAt: isTime },
@@ -260,7 +246,7 @@ export const sessions: Chapter = {
     row('POST clear runs sessionClear first: 409 cancelled on veto.', async (run) => {
       const session = await run.newSession('kept');
       await run.kit();
-      await append(run, session, [{ role: 'user', text: 'a' }]);
+      await appendTexts(run, session, ['a']);
       expect(await run.own.session('POST', `/sessions/${session}/clear`, { reason: 'cancel keep it' }), {
         status: 409,
         body: { code: 'cancelled', detail: /keep it/ },
@@ -280,7 +266,7 @@ export const sessions: Chapter = {
         signal: AbortSignal.timeout(45_000),
       });
       expect(response.headers.get('content-type'), /^text\/event-stream/);
-      await append(run, session, [{ role: 'user', text: 'seen in the stream' }]);
+      await appendTexts(run, session, ['seen in the stream']);
       let text = '';
       for await (const chunk of decode(response.body ?? Readable.from([]))) {
         text += chunk;

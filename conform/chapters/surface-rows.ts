@@ -111,9 +111,7 @@ export const surface: Chapter = {
       expect(await run.tool('answer', { kind: 'text' }), 'as text'),
     ),
     row('host.log writes the plugin’s log lines.', async (run) => {
-      const { watch } = await run.kit();
-      await run.tool('log', { mark: 'written' });
-      expect(await watch.find('host.log', ({ message }) => message === 'warn written'), { level: 'warn' });
+      expect(await run.writeLog('written', 'warn'), { level: 'warn' });
     }),
     row('channel.receive is the handler of a channel plugin for inbound webhook requests.', async (run) => {
       const { slug } = await run.kit();
