@@ -1,7 +1,7 @@
 /** Lists the account's own plugins, with a form to create one. */
 import { Button, Card, Grid, Group, Stack, Text, TextInput } from '@mantine/core';
+import { useInputState } from '@mantine/hooks';
 import { useNavigate } from '@tanstack/react-router';
-import { useState } from 'react';
 import { readBody, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
 import { useAction } from '../rest/use-action.ts';
@@ -83,9 +83,9 @@ function PluginCard({ plugin }: { readonly plugin: components['schemas']['Plugin
 }
 
 function NewPlugin() {
-  const [displayName, setDisplayName] = useState('');
-  const [slug, setSlug] = useState('');
-  const [description, setDescription] = useState('');
+  const [displayName, setDisplayName] = useInputState('');
+  const [slug, setSlug] = useInputState('');
+  const [description, setDescription] = useInputState('');
   const navigate = useNavigate();
   const create = useAction<void, void>(async () => {
     const { id } = await readBody(rest.POST('/plugins', { body: { slug, displayName, description } }));
@@ -94,24 +94,19 @@ function NewPlugin() {
   return (
     <ActionForm onSubmit={() => create.mutate()}>
       <Stack>
-        <TextInput
-          label="Name"
-          required
-          value={displayName}
-          onChange={(event) => setDisplayName(event.currentTarget.value)}
-        />
+        <TextInput label="Name" required value={displayName} onChange={setDisplayName} />
         <TextInput
           label="Slug"
           description="Permanent name in addresses: lower-case letters, digits and hyphens."
           required
           value={slug}
-          onChange={(event) => setSlug(event.currentTarget.value)}
+          onChange={setSlug}
         />
         <TextInput
           label="Description"
           description="Optional. Name and description hold until the first version; then its readme.md does."
           value={description}
-          onChange={(event) => setDescription(event.currentTarget.value)}
+          onChange={setDescription}
         />
         <Group>
           <Button type="submit" loading={create.isPending}>

@@ -19,13 +19,7 @@ export function PublishButtons({ publishing, onPlace, first }: Props) {
   return (
     <Stack>
       <Group align="flex-end">
-        <TextInput
-          ref={first}
-          label="Version"
-          placeholder="1.0.0"
-          value={semVer}
-          onChange={(event) => setSemVer(event.currentTarget.value)}
-        />
+        <TextInput ref={first} label="Version" placeholder="1.0.0" value={semVer} onChange={setSemVer} />
         <Button disabled={!canPublish} loading={publish.isPending} onClick={() => publish.mutate(dropped)}>
           Publish
         </Button>

@@ -1,13 +1,13 @@
 /** Renames a plugin without published versions. */
 import { TextInput } from '@mantine/core';
-import { useState } from 'react';
+import { useInputState } from '@mantine/hooks';
 import { readBody, rest } from '../rest/client.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import type { Plugin } from './plugin-page.tsx';
 
 export function RenameButton({ plugin }: { readonly plugin: Plugin }) {
-  const [displayName, setDisplayName] = useState(plugin.displayName);
-  const [description, setDescription] = useState(plugin.description);
+  const [displayName, setDisplayName] = useInputState(plugin.displayName);
+  const [description, setDescription] = useInputState(plugin.description);
   const params = { path: { id: plugin.id } };
   return (
     <ConfirmButton
@@ -20,13 +20,9 @@ export function RenameButton({ plugin }: { readonly plugin: Plugin }) {
         label="Name"
         description="Holds until the first version is published; then its readme.md names the plugin."
         value={displayName}
-        onChange={(event) => setDisplayName(event.currentTarget.value)}
+        onChange={setDisplayName}
       />
-      <TextInput
-        label="Description"
-        value={description}
-        onChange={(event) => setDescription(event.currentTarget.value)}
-      />
+      <TextInput label="Description" value={description} onChange={setDescription} />
     </ConfirmButton>
   );
 }

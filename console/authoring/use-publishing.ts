@@ -1,4 +1,5 @@
 /** The state of publishing a package or saving it as a draft. */
+import { useInputState } from '@mantine/hooks';
 import { useMutation } from '@tanstack/react-query';
 import { useEffect, useEffectEvent, useState } from 'react';
 import { queryClient } from '../rest/query-client.ts';
@@ -17,7 +18,7 @@ interface PublishingOptions {
 export type Publishing = ReturnType<typeof usePublishing>;
 
 export function usePublishing({ pluginId, dropped, onAnswer, keepsFaults = false }: PublishingOptions) {
-  const [semVer, setSemVer] = useState('');
+  const [semVer, setSemVer] = useInputState('');
   const [part, setPart] = useState(0);
   const publish = useMutation({
     mutationFn: (sent: Dropped | null) => publishVersion(pluginId, semVer.trim(), sent, setPart),

@@ -1,6 +1,6 @@
 /** Shows the channels of an installation and their deliveries. */
 import { Button, Card, CopyButton, Group, Stack, Text, TextInput } from '@mantine/core';
-import { useState } from 'react';
+import { useInputState } from '@mantine/hooks';
 import { rest } from '../rest/client.ts';
 import type { Installation } from '../rest/installations.ts';
 import { useAction } from '../rest/use-action.ts';
@@ -38,7 +38,7 @@ export function ChannelsView({ installation }: { readonly installation: Installa
 }
 
 function Connect({ installationId }: { readonly installationId: string }) {
-  const [name, setName] = useState('');
+  const [name, setName] = useInputState('');
   const connect = useAction<void, void>(async () => {
     const target = { params: { path: { id: installationId } } };
     await rest.POST('/installations/{id}/channels', { ...target, body: { name: name.trim() } });
@@ -47,12 +47,7 @@ function Connect({ installationId }: { readonly installationId: string }) {
   return (
     <ActionForm onSubmit={() => connect.mutate()}>
       <Group align="flex-end">
-        <TextInput
-          label="New channel"
-          placeholder="Support inbox"
-          value={name}
-          onChange={(event) => setName(event.currentTarget.value)}
-        />
+        <TextInput label="New channel" placeholder="Support inbox" value={name} onChange={setName} />
         <Button type="submit" variant="default" disabled={name.trim() === ''} loading={connect.isPending}>
           Connect
         </Button>

@@ -1,6 +1,6 @@
 /** Selects, adds and removes files. */
 import { Button, Group, NativeSelect, TextInput } from '@mantine/core';
-import { useState } from 'react';
+import { useInputState } from '@mantine/hooks';
 import type { TextFile } from '../authoring/package-files.ts';
 import { ActionForm } from '../shell/action-form.tsx';
 import type { Fault } from './faults.ts';
@@ -16,7 +16,7 @@ interface Props {
 const REQUIRED = ['readme.md', 'index.ts'];
 
 export function FileTabs({ files, path, faults, onPath, onFiles }: Props) {
-  const [added, setAdded] = useState('');
+  const [added, setAdded] = useInputState('');
   const name = added.trim();
   const add = () => {
     if (!files.some((file) => file.path === name)) onFiles([...files, { path: name, contentText: '' }]);
@@ -42,12 +42,7 @@ export function FileTabs({ files, path, faults, onPath, onFiles }: Props) {
       </Button>
       <ActionForm onSubmit={add}>
         <Group align="flex-end" gap="xs" wrap="nowrap">
-          <TextInput
-            label="New file"
-            placeholder="words/greeting.ts"
-            value={added}
-            onChange={(event) => setAdded(event.currentTarget.value)}
-          />
+          <TextInput label="New file" placeholder="words/greeting.ts" value={added} onChange={setAdded} />
           <Button type="submit" variant="default" disabled={name === ''}>
             Add
           </Button>

@@ -11,10 +11,22 @@ import { escapeText } from '../style/untrusted-text.ts';
 
 const AGENTS_MAX = 1_000;
 const ICON = { size: 15, stroke: 1.8 } as const;
+/** By the action that the condition of an installation names. */
+const REMEDIES = {
+  restart: {
+    path: 'restart',
+    label: 'Restart',
+    done: 'Its failures are forgotten: the next call starts it',
+    Icon: IconRefresh,
+  },
+  retry_update: { path: 'retry-update', label: 'Try again', done: 'The update is tried again', Icon: IconRefresh },
+  resume: { path: 'resume', label: 'Resume', done: 'Resumed', Icon: IconPlayerPlay },
+} as const;
 
 export function InstallationActions({ installation }: { readonly installation: Installation }) {
   const navigate = useNavigate();
   const { action } = installation.condition;
+  const remedy = action === null || action === 'configure' ? null : REMEDIES[action];
   const target = { params: { path: { id: installation.id } } };
   const uninstall = async () => {
     await rest.DELETE('/installations/{id}', target);
@@ -22,36 +34,17 @@ export function InstallationActions({ installation }: { readonly installation: I
   };
   return (
     <Group gap="xs">
-      {action === 'restart' ? (
+      {remedy === null ? null : (
         <ActionButton
           variant="filled"
-          run={() => rest.POST('/installations/{id}/restart', target)}
-          done="Its failures are forgotten: the next call starts it"
-          leftSection={<IconRefresh {...ICON} />}
+          run={() => rest.POST(`/installations/{id}/${remedy.path}`, target)}
+          done={remedy.done}
+          leftSection={<remedy.Icon {...ICON} />}
         >
-          Restart
+          {remedy.label}
         </ActionButton>
-      ) : null}
-      {action === 'retry_update' ? (
-        <ActionButton
-          variant="filled"
-          run={() => rest.POST('/installations/{id}/retry-update', target)}
-          done="The update is tried again"
-          leftSection={<IconRefresh {...ICON} />}
-        >
-          Try again
-        </ActionButton>
-      ) : null}
-      {action === 'resume' ? (
-        <ActionButton
-          variant="filled"
-          run={() => rest.POST('/installations/{id}/resume', target)}
-          done="Resumed"
-          leftSection={<IconPlayerPlay {...ICON} />}
-        >
-          Resume
-        </ActionButton>
-      ) : (
+      )}
+      {action === 'resume' ? null : (
         <ActionButton
           run={() => rest.POST('/installations/{id}/pause', target)}
           done="Paused"

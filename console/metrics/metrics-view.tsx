@@ -1,7 +1,7 @@
 /** Shows the metrics of an installation over time and per handler. */
 import { Card, Group, NativeSelect, SimpleGrid, Skeleton, Stack } from '@mantine/core';
+import { useInputState } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
 import { readBody, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
 import { DataTable } from '../shell/data-table.tsx';
@@ -30,7 +30,7 @@ const spans = [
 ];
 
 export function MetricsView({ installationId: id }: { readonly installationId: string }) {
-  const [hours, setHours] = useState('1');
+  const [hours, setHours] = useInputState('1');
   const found = useQuery({
     queryKey: ['metrics', id, hours],
     queryFn: () => {
@@ -43,12 +43,7 @@ export function MetricsView({ installationId: id }: { readonly installationId: s
   return (
     <Stack>
       <Group justify="flex-end">
-        <NativeSelect
-          aria-label="Time"
-          data={spans}
-          value={hours}
-          onChange={({ currentTarget }) => setHours(currentTarget.value)}
-        />
+        <NativeSelect aria-label="Time" data={spans} value={hours} onChange={setHours} />
       </Group>
       {found.data ? <MetricsPanels metrics={found.data} /> : <Skeleton height={240} aria-label="Loading" />}
     </Stack>

@@ -1,7 +1,6 @@
 /** Lists accounts for operators, with actions to suspend, appoint and sign them out. */
 import { Button, Group, Stack, Text, TextInput } from '@mantine/core';
-import { useDebouncedValue, useDisclosure } from '@mantine/hooks';
-import { useState } from 'react';
+import { useDebouncedValue, useDisclosure, useInputState } from '@mantine/hooks';
 import { readBody, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
 import { ActionButton } from '../shell/action-button.tsx';
@@ -22,17 +21,12 @@ const REASON_MAX_CHARS = 500;
 const TITLES = ['Account', 'Issuer', 'Rights', 'Since', 'Do'];
 
 export function AccountsView() {
-  const [typed, setTyped] = useState('');
+  const [typed, setTyped] = useInputState('');
   const [search] = useDebouncedValue(typed.trim(), SEARCH_AFTER_MS);
   const name = search === '' ? {} : { name: search };
   return (
     <Stack>
-      <TextInput
-        label="Find an account"
-        maw={360}
-        value={typed}
-        onChange={(event) => setTyped(event.currentTarget.value)}
-      />
+      <TextInput label="Find an account" maw={360} value={typed} onChange={setTyped} />
       <PagedList
         queryKey={['operator', 'accounts', search]}
         read={(page) => readBody(rest.GET('/operator/accounts', { params: { query: { ...name, ...page } } }))}
@@ -95,7 +89,7 @@ function Actions({ account: { name, operator, suspendedReason } }: { readonly ac
 }
 
 function Suspend({ name }: { readonly name: string }) {
-  const [reason, setReason] = useState('');
+  const [reason, setReason] = useInputState('');
   return (
     <ConfirmButton
       label={`Suspend ${name}`}
@@ -104,19 +98,11 @@ function Suspend({ name }: { readonly name: string }) {
       run={() => rest.POST('/operator/accounts/{name}/suspend', { params: { path: { name } }, body: { reason } })}
       done={`${name} is suspended`}
     >
-      <Stack>
-        <Text>
-          The account is signed out everywhere, and its plugins stop. Webhooks for them wait. Plugins that it published
-          keep running for others. The user sees the reason.
-        </Text>
-        <TextInput
-          label="Reason"
-          value={reason}
-          maxLength={REASON_MAX_CHARS}
-          required
-          onChange={({ currentTarget }) => setReason(currentTarget.value)}
-        />
-      </Stack>
+      <Text>
+        The account is signed out everywhere, and its plugins stop. Webhooks for them wait. Plugins that it published
+        keep running for others. The user sees the reason.
+      </Text>
+      <TextInput label="Reason" value={reason} maxLength={REASON_MAX_CHARS} required onChange={setReason} />
     </ConfirmButton>
   );
 }

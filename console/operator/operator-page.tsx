@@ -1,9 +1,9 @@
 /** The operator page: processes, plugins, accounts and queues. */
 import { Skeleton, Stack, TextInput } from '@mantine/core';
-import { useDebouncedValue } from '@mantine/hooks';
+import { useDebouncedValue, useInputState } from '@mantine/hooks';
 import { type UseQueryResult, useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
-import { type ReactNode, useState } from 'react';
+import type { ReactNode } from 'react';
 import { readBody, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
 import { DataTable } from '../shell/data-table.tsx';
@@ -58,7 +58,7 @@ function Fleet() {
 }
 
 function Plugins() {
-  const [typed, setTyped] = useState('');
+  const [typed, setTyped] = useInputState('');
   const [search] = useDebouncedValue(typed.trim(), SEARCH_AFTER_MS);
   const found = useQuery({
     queryKey: ['operator', 'plugins', search],
@@ -67,12 +67,7 @@ function Plugins() {
   });
   return (
     <Stack>
-      <TextInput
-        label="Find a plugin or an author"
-        maw={360}
-        value={typed}
-        onChange={(event) => setTyped(event.currentTarget.value)}
-      />
+      <TextInput label="Find a plugin or an author" maw={360} value={typed} onChange={setTyped} />
       <Loaded of={found}>{({ plugins }) => <PluginCosts rows={plugins} search={search} />}</Loaded>
     </Stack>
   );

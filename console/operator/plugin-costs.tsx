@@ -1,6 +1,6 @@
 /** Lists the plugins with their costs of the last day, and actions to block a plugin and to verify its author. */
-import { Group, Stack, Text, TextInput } from '@mantine/core';
-import { useState } from 'react';
+import { Group, Text, TextInput } from '@mantine/core';
+import { useInputState } from '@mantine/hooks';
 import { milliseconds } from '../metrics/points-table.tsx';
 import { rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
@@ -87,7 +87,7 @@ function Verify({ author, verified }: Pick<Plugin, 'author' | 'verified'>) {
 }
 
 function Block({ slug }: { readonly slug: string }) {
-  const [reason, setReason] = useState('');
+  const [reason, setReason] = useInputState('');
   return (
     <ConfirmButton
       label={`Block ${slug}`}
@@ -96,16 +96,8 @@ function Block({ slug }: { readonly slug: string }) {
       run={() => rest.POST('/operator/plugins/{slug}/block', { params: { path: { slug } }, body: { reason } })}
       done={`${slug} is blocked`}
     >
-      <Stack>
-        <Text>The plugin is removed from the catalog and stops in all accounts. Its users see the reason.</Text>
-        <TextInput
-          label="Reason"
-          value={reason}
-          maxLength={500}
-          required
-          onChange={({ currentTarget }) => setReason(currentTarget.value)}
-        />
-      </Stack>
+      <Text>The plugin is removed from the catalog and stops in all accounts. Its users see the reason.</Text>
+      <TextInput label="Reason" value={reason} maxLength={500} required onChange={setReason} />
     </ConfirmButton>
   );
 }

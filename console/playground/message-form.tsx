@@ -1,6 +1,6 @@
 /** Runs `inboundMessage` on a message and appends the result to the transcript. */
 import { Button, Group, Stack, TextInput } from '@mantine/core';
-import { useState } from 'react';
+import { useInputState } from '@mantine/hooks';
 import type { HookAnswer } from '../../sdk/session/api-types.ts';
 import { callSessions } from '../rest/session-api.ts';
 import { useAction } from '../rest/use-action.ts';
@@ -8,7 +8,7 @@ import { ActionForm } from '../shell/action-form.tsx';
 import { ChainTrace } from './chain-trace.tsx';
 
 export function MessageForm({ path }: { readonly path: string }) {
-  const [text, setText] = useState('');
+  const [text, setText] = useInputState('');
   const send = useAction(async (said: string) => {
     const message = { id: crypto.randomUUID(), from: 'playground', text: said, attachments: [] };
     const answer = await callSessions<HookAnswer<'inboundMessage'>>('POST', `${path}/hooks/inboundMessage`, {
@@ -26,12 +26,7 @@ export function MessageForm({ path }: { readonly path: string }) {
     <ActionForm onSubmit={() => send.mutate(text)}>
       <Stack gap="sm">
         <Group align="flex-end">
-          <TextInput
-            label="Message"
-            value={text}
-            onChange={(event) => setText(event.currentTarget.value)}
-            style={{ flex: '1 1 16rem' }}
-          />
+          <TextInput label="Message" value={text} onChange={setText} style={{ flex: '1 1 16rem' }} />
           <Button type="submit" disabled={text === ''} loading={send.isPending}>
             Send
           </Button>

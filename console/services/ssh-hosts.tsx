@@ -1,6 +1,6 @@
 /** The account's own SSH hosts: added, tested, pinned and removed. */
 import { Group, PasswordInput, Stack, Text, Textarea, TextInput } from '@mantine/core';
-import { useState } from 'react';
+import { useInputState } from '@mantine/hooks';
 import type { OwnSshHost, Page, SshTest } from '../../sdk/session/api-types.ts';
 import { FOLLOW_MS } from '../rest/installations.ts';
 import { callSessions } from '../rest/session-api.ts';
@@ -76,8 +76,8 @@ const describeHost = (host: OwnSshHost) => ({
 });
 
 function PinKey({ host: { id, login } }: { readonly host: OwnSshHost }) {
-  const [key, setKey] = useState('');
-  const [password, setPassword] = useState('');
+  const [key, setKey] = useInputState('');
+  const [password, setPassword] = useInputState('');
   return (
     <ConfirmButton
       label={`Pin a key of ${id}`}
@@ -89,19 +89,13 @@ function PinKey({ host: { id, login } }: { readonly host: OwnSshHost }) {
       done={`The key of ${id} is pinned`}
     >
       <Text size="sm">A test shows the key of the host. Compare it with what ssh-keygen -lf prints there.</Text>
-      <TextInput
-        label="Key"
-        placeholder="SHA256:…"
-        value={key}
-        required
-        onChange={({ currentTarget }) => setKey(currentTarget.value)}
-      />
+      <TextInput label="Key" placeholder="SHA256:…" value={key} required onChange={setKey} />
       {login === 'password' ? (
         <PasswordInput
           label="Password"
           description="Needed to replace a key that is pinned"
           value={password}
-          onChange={({ currentTarget }) => setPassword(currentTarget.value)}
+          onChange={setPassword}
         />
       ) : null}
     </ConfirmButton>
@@ -109,12 +103,12 @@ function PinKey({ host: { id, login } }: { readonly host: OwnSshHost }) {
 }
 
 function AddHost() {
-  const [id, setId] = useState('');
-  const [address, setAddress] = useState('');
-  const [port, setPort] = useState(String(SSH_PORT));
-  const [user, setUser] = useState('');
-  const [privateKey, setPrivateKey] = useState('');
-  const [password, setPassword] = useState('');
+  const [id, setId] = useInputState('');
+  const [address, setAddress] = useInputState('');
+  const [port, setPort] = useInputState(String(SSH_PORT));
+  const [user, setUser] = useInputState('');
+  const [privateKey, setPrivateKey] = useInputState('');
+  const [password, setPassword] = useInputState('');
   const fields = [
     ['Id', id, setId, 'By which agents name it, such as web'],
     ['Address', address, setAddress, 'A public host name or IP address'],
@@ -130,28 +124,16 @@ function AddHost() {
       done={`${id} is added: test it and pin its key`}
     >
       {fields.map(([label, value, change, description]) => (
-        <TextInput
-          key={label}
-          label={label}
-          description={description}
-          value={value}
-          required
-          onChange={({ currentTarget }) => change(currentTarget.value)}
-        />
+        <TextInput key={label} label={label} description={description} value={value} required onChange={change} />
       ))}
       <Textarea
         label="Private key"
         description="Without a passphrase; bulkhead ssh takes others. Never shown again."
         rows={4}
         value={privateKey}
-        onChange={({ currentTarget }) => setPrivateKey(currentTarget.value)}
+        onChange={setPrivateKey}
       />
-      <PasswordInput
-        label="Password"
-        description="Instead of a private key"
-        value={password}
-        onChange={({ currentTarget }) => setPassword(currentTarget.value)}
-      />
+      <PasswordInput label="Password" description="Instead of a private key" value={password} onChange={setPassword} />
     </ConfirmButton>
   );
 }

@@ -1,5 +1,6 @@
 /** Services that may act for the account, and what was done in its name. */
 import { Checkbox, Group, Stack, Text, TextInput } from '@mantine/core';
+import { useInputState } from '@mantine/hooks';
 import { useState } from 'react';
 import { readBody, rest } from '../rest/client.ts';
 import type { components } from '../rest/schema.d.ts';
@@ -85,9 +86,9 @@ function ActionTable({ actions }: { readonly actions: readonly AccountAction[] }
 }
 
 function AllowService() {
-  const [name, setName] = useState('');
-  const [issuer, setIssuer] = useState('');
-  const [subject, setSubject] = useState('');
+  const [name, setName] = useInputState('');
+  const [issuer, setIssuer] = useInputState('');
+  const [subject, setSubject] = useInputState('');
   const [scopes, setScopes] = useState<readonly Scope[]>([]);
   const fields = [
     ['Name', name, setName, 'For you, such as Helpdesk'],
@@ -102,14 +103,7 @@ function AllowService() {
       done={`${name} may act for you`}
     >
       {fields.map(([label, value, change, description]) => (
-        <TextInput
-          key={label}
-          label={label}
-          description={description}
-          value={value}
-          required
-          onChange={({ currentTarget }) => change(currentTarget.value)}
-        />
+        <TextInput key={label} label={label} description={description} value={value} required onChange={change} />
       ))}
       <Checkbox.Group label="It may" value={[...scopes]} onChange={(chosen) => setScopes(chosen as Scope[])}>
         <Stack gap="xs">

@@ -1,6 +1,6 @@
 /** Lists the account's tokens, which can be renamed and revoked. */
 import { Group, Stack, Text, TextInput } from '@mantine/core';
-import { useState } from 'react';
+import { useInputState } from '@mantine/hooks';
 import { readBody, rest } from '../rest/client.ts';
 import { ConfirmButton } from '../shell/confirm-button.tsx';
 import { PageHeader } from '../shell/page-header.tsx';
@@ -42,7 +42,7 @@ export function TokensPage() {
 
 function Actions({ token }: { readonly token: Token }) {
   const { id } = token;
-  const [name, setName] = useState(token.name);
+  const [name, setName] = useInputState(token.name);
   return (
     <Group gap="xs" wrap="nowrap">
       <ConfirmButton
@@ -52,13 +52,7 @@ function Actions({ token }: { readonly token: Token }) {
         run={() => rest.PATCH('/me/tokens/{id}', { params: { path: { id } }, body: { name } })}
         done={`It is called ${name}`}
       >
-        <TextInput
-          label="Name"
-          value={name}
-          maxLength={NAME_MAX_CHARS}
-          required
-          onChange={({ currentTarget }) => setName(currentTarget.value)}
-        />
+        <TextInput label="Name" value={name} maxLength={NAME_MAX_CHARS} required onChange={setName} />
       </ConfirmButton>
       <ConfirmButton
         label={`Revoke ${token.name}`}
