@@ -15,7 +15,7 @@ import { findInstallationOfPlugin } from '../../db/installations/installations.t
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { validateSemVer } from '../../sdk/contract/version-numbers.ts';
+import { findLatestVersion, findPreviousVersion, validateSemVer } from '../../sdk/contract/version-numbers.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { rollOutLatestVersion } from '../installations/version-rollout.ts';
 import { type BuildServices, buildPackage, type StagedBuild } from '../package/builder.ts';
@@ -23,7 +23,6 @@ import { invalidAt } from '../package/invalid-package.ts';
 import type { PackageSource } from '../package/reader.ts';
 import type { Services } from '../services.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
-import { findLatestVersion, findPreviousVersion } from './version-order.ts';
 
 /** Maximum number of versions of one plugin. Each publish and yank compares their numbers. */
 const VERSIONS_MAX = 2_000;

@@ -1,5 +1,5 @@
 /** Proposes the next version number from what changed for users of the plugin. */
-import { comparePrecedence, isPreRelease, raiseVersion } from '../contract/version-numbers.ts';
+import { comparePrecedence, raiseVersion } from '../contract/version-numbers.ts';
 import { listDiscovered } from './discovered.ts';
 import type { Discovered, Version } from './rest-types.ts';
 
@@ -102,11 +102,4 @@ function findFreeNumber(wanted: string, taken: readonly string[]): string {
   let semVer = wanted;
   while (taken.includes(semVer)) semVer = raiseVersion(semVer, 'patch');
   return semVer;
-}
-
-/** Returns the highest published version; a pre-release only if there is no other. */
-export function findLatest(versions: readonly Version[]): Version | null {
-  const published = versions.filter(({ status }) => status === 'published');
-  const inOrder = published.toSorted((a, b) => comparePrecedence(a.semVer, b.semVer));
-  return inOrder.findLast(({ semVer }) => !isPreRelease(semVer)) ?? inOrder.at(-1) ?? null;
 }

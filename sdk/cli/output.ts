@@ -3,7 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { createColors } from 'picocolors';
 import { escapeUnsafe } from './terminal-text.ts';
 
-type Color = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
+const COLORS = ['bold', 'dim', 'red', 'green', 'yellow', 'cyan'] as const;
+type Color = (typeof COLORS)[number];
 export type Paint = Readonly<Record<Color, (text: string) => string>>;
 export interface OutputStream {
   write(text: string): unknown;
@@ -87,12 +88,5 @@ function createPaint(isColored: boolean, mark: string): Paint {
       const [open = '', close = ''] = colors[name]('|').split('|');
       return `${open.replace(ESCAPE, mark)}${text}${close.replace(ESCAPE, mark)}`;
     };
-  return {
-    bold: paintWith('bold'),
-    dim: paintWith('dim'),
-    red: paintWith('red'),
-    green: paintWith('green'),
-    yellow: paintWith('yellow'),
-    cyan: paintWith('cyan'),
-  };
+  return Object.fromEntries(COLORS.map((name) => [name, paintWith(name)])) as Paint;
 }

@@ -34,7 +34,6 @@ export interface Version {
   readonly semVer: string;
   readonly status: 'published' | 'yanked';
   readonly sourceSha256: string;
-  readonly createdAt: string;
   readonly capabilities: readonly string[];
   readonly addedCapabilities: readonly string[];
   readonly discovered: Discovered;
@@ -42,9 +41,7 @@ export interface Version {
 export interface Plugin {
   readonly id: string;
   readonly slug: string;
-  readonly displayName: string;
   readonly visibility: 'private' | 'listed' | 'delisted';
-  readonly deprecationMessage: string | null;
 }
 export interface PluginDetail extends Plugin {
   readonly versions: readonly Version[];
@@ -52,7 +49,6 @@ export interface PluginDetail extends Plugin {
 export interface Installation {
   readonly id: string;
   readonly slug: string;
-  readonly displayName: string;
   readonly status: string;
   readonly statusReason: string | null;
   readonly condition: {
@@ -66,13 +62,10 @@ export interface Installation {
   readonly currentVersionId: string | null;
   readonly currentSemVer: string | null;
   readonly required: boolean;
-  readonly grantedCapabilities: readonly string[];
-  readonly secretNames: readonly string[];
   readonly pendingUpdate: {
     readonly versionId: string;
     readonly semVer: string;
     readonly added: readonly string[];
-    readonly removed: readonly string[];
     /** Settings and secrets that it needs and the running version does not. */
     readonly missing: readonly string[];
   } | null;
@@ -90,15 +83,8 @@ export interface Delivery {
   readonly lastError: string | null;
 }
 export interface CatalogEntry {
-  readonly slug: string;
   readonly displayName: string;
-  readonly latest: { readonly versionId: string; readonly semVer: string } | null;
-  readonly capabilities: readonly string[];
-  readonly reach: readonly {
-    readonly capability: string;
-    readonly sentence: string;
-    readonly risk: string;
-    readonly cancels: boolean;
-  }[];
+  readonly latest: { readonly versionId: string } | null;
+  readonly reach: readonly { readonly sentence: string; readonly risk: string; readonly cancels: boolean }[];
   readonly installationId: string | null;
 }

@@ -1,9 +1,10 @@
 /** `bulkhead publish`: checks the package, proposes a version number and publishes it. */
+import { findLatestVersion } from '../../contract/version-numbers.ts';
 import type { Command } from '../command.ts';
 import { CommandError } from '../failure.ts';
 import type { CheckedPackage } from '../local-tools.ts';
 import { findPlugin } from '../lookup.ts';
-import { findLatest, type Proposal, proposeVersion } from '../next-version.ts';
+import { type Proposal, proposeVersion } from '../next-version.ts';
 import type { Output } from '../output.ts';
 import { findSlugFault, readPackageFolder } from '../package-folder.ts';
 import { uploadVersion } from '../package-upload.ts';
@@ -64,7 +65,7 @@ export const publish: Command = {
 
 function propose(plugin: PluginDetail | null, found: CheckedPackage, wanted: string | undefined): Proposal {
   const versions = plugin?.versions ?? [];
-  const previous = findLatest(versions);
+  const previous = findLatestVersion(versions);
   const next = { capabilities: found.capabilities, discovered: found.discovered as unknown as Discovered };
   const proposal = proposeVersion(versions, previous, next);
   if (wanted !== undefined) return { ...proposal, semVer: wanted };

@@ -1,6 +1,6 @@
 /** `bulkhead status`: lists the user's plugins and installations. */
+import { findLatestVersion } from '../../contract/version-numbers.ts';
 import type { Command } from '../command.ts';
-import { findLatest } from '../next-version.ts';
 import type { Installation, Plugin, PluginDetail } from '../rest-types.ts';
 import { toOneLine } from '../terminal-text.ts';
 
@@ -15,7 +15,7 @@ export const status: Command = {
     const { output } = context;
     output.printLine(output.paint.bold('Your plugins'));
     for (const { slug, visibility, versions } of plugins) {
-      output.printLine(`  ${slug}  ${findLatest(versions)?.semVer ?? 'nothing published'}  ${visibility}`);
+      output.printLine(`  ${slug}  ${findLatestVersion(versions)?.semVer ?? 'nothing published'}  ${visibility}`);
     }
     if (plugins.length === 0) output.printLine('  none: bulkhead init, then bulkhead publish');
     output.printLine(output.paint.bold('Installed'));

@@ -5,10 +5,14 @@ import t from 'tap';
 import { diffCapabilities, isCovered } from '../../../api/installations/capability-diff.ts';
 import { diffLines } from '../../../api/installations/line-diff.ts';
 import { findClash, findWrapperFolder, validatePath } from '../../../api/package/paths.ts';
-import { findLatestVersion, findPreviousVersion } from '../../../api/plugins/version-order.ts';
 import { resolveStatus } from '../../../db/installations/configuration.ts';
 import { manifest, resolveSettings } from '../../../sdk/contract/manifest.ts';
-import { comparePrecedence, raiseVersion } from '../../../sdk/contract/version-numbers.ts';
+import {
+  comparePrecedence,
+  findLatestVersion,
+  findPreviousVersion,
+  raiseVersion,
+} from '../../../sdk/contract/version-numbers.ts';
 import { seed } from '../../runner/soak.ts';
 
 const versions = (...texts: string[]) =>
