@@ -1,6 +1,13 @@
 /** Settings of the API process. */
-import { z } from 'zod';
-import { commaList, parseSettings, sharedSettings, webAddress, wholeNumber } from '../service/settings/settings.ts';
+import type { z } from 'zod';
+import {
+  commaList,
+  optionalText,
+  parseSettings,
+  sharedSettings,
+  webAddress,
+  wholeNumber,
+} from '../service/settings/settings.ts';
 
 export const apiSettings = {
   ...sharedSettings,
@@ -18,11 +25,7 @@ export const apiSettings = {
     'OpenID Connect issuers, separated by commas, whose tokens services exchange for tokens of accounts that allowed it (POST /oauth/token). Empty: none.',
     (url) => url.replace(/\/+$/, ''),
   ),
-  EXCHANGE_AUDIENCE: z
-    .string()
-    .min(1)
-    .optional()
-    .describe('The audience that tokens of services must have. Empty: PUBLIC_URL.'),
+  EXCHANGE_AUDIENCE: optionalText('The audience that tokens of services must have. Empty: PUBLIC_URL.'),
   READS_PER_MINUTE: wholeNumber(1, 10_000_000, 1_200, 'REST reads of one account.', 'a minute'),
   WRITES_PER_MINUTE: wholeNumber(1, 10_000_000, 600, 'REST writes of one account.', 'a minute'),
   UPLOADS_AT_ONCE: wholeNumber(1, 1_000, 10, 'Concurrent package uploads of one API process.'),

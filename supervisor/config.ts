@@ -1,7 +1,15 @@
 /** Settings of the supervisor process. */
 import { z } from 'zod';
 import { KIB, limits, MIB } from '../sdk/contract/limits.ts';
-import { commaList, oneOf, parseSettings, sharedSettings, wholeNumber } from '../service/settings/settings.ts';
+import {
+  commaList,
+  listenHost,
+  oneOf,
+  optionalText,
+  parseSettings,
+  sharedSettings,
+  wholeNumber,
+} from '../service/settings/settings.ts';
 
 /** A host name with a port. */
 const PRIVATE_TARGET = /^[a-z0-9.-]+:\d{1,5}$/;
@@ -92,21 +100,13 @@ export const supervisorSettings = {
     'Maximum size of the result of a tool.',
     'bytes',
   ),
-  PEER_HOST: z
-    .string()
-    .min(1)
-    .prefault('127.0.0.1')
-    .describe(
-      'Address on which the supervisor listens for the other supervisors and the APIs of the same database, which connect to it. With more than one machine: its address in the private network.',
-    ),
+  PEER_HOST: listenHost(
+    'Address on which the supervisor listens for the other supervisors and the APIs of the same database, which connect to it. With more than one machine: its address in the private network.',
+  ),
   PEER_PORT: wholeNumber(0, 65_535, 0, 'Port of PEER_HOST for other supervisors and for APIs. 0: any free port.'),
-  MODELS_FILE: z
-    .string()
-    .min(1)
-    .optional()
-    .describe(
-      'JSON file of the model endpoints that plugins may call (docs/models.md). Empty: plugins can call the models of other plugins only.',
-    ),
+  MODELS_FILE: optionalText(
+    'JSON file of the model endpoints that plugins may call (docs/models.md). Empty: plugins can call the models of other plugins only.',
+  ),
   MODEL_TOKENS_PER_DAY: wholeNumber(
     0,
     1_000_000_000_000,
@@ -162,13 +162,9 @@ export const supervisorSettings = {
     limits.metricSlugs,
     "Plugins with their own label in the supervisor's /metrics: the first ones that are called. All others share the label other.",
   ),
-  SSH_HOSTS_FILE: z
-    .string()
-    .min(1)
-    .optional()
-    .describe(
-      'JSON file of SSH hosts for accounts, as docs/security-model.md describes, beside those that accounts add themselves. Empty: none.',
-    ),
+  SSH_HOSTS_FILE: optionalText(
+    'JSON file of SSH hosts for accounts, as docs/security-model.md describes, beside those that accounts add themselves. Empty: none.',
+  ),
   SSH_ALLOW_PRIVATE: privateTargets(
     'SSH hosts of accounts that may have private addresses: host:port, separated by commas. Every account may then add them, and needs a login there. Empty: none.',
   ),

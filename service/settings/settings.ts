@@ -34,6 +34,16 @@ export function wholeNumber(min: number, max: number, fallback: number, doc: str
     .meta({ description: doc, values: `${min} to ${max}`, unit });
 }
 
+/** A text of any form. Optional. */
+export function optionalText(doc: string) {
+  return z.string().min(1).optional().describe(doc);
+}
+
+/** An address to listen on. Default: this machine only. */
+export function listenHost(doc: string) {
+  return z.string().min(1).prefault('127.0.0.1').describe(doc);
+}
+
 /** A TCP port. */
 function port(fallback: number, doc: string) {
   return wholeNumber(1, HIGHEST_PORT, fallback, doc);
@@ -130,38 +140,22 @@ export const sharedSettings = {
     .regex(/^[a-z0-9-]{1,40}$/, 'must be the name of a region, such as eu-central-1')
     .prefault('us-east-1')
     .describe('Region of the bucket. Compatible services mostly ignore it.'),
-  AWS_ACCESS_KEY_ID: z.string().min(1).optional().describe('Access key of the bucket. Required with BLOBS=s3://….'),
-  AWS_SECRET_ACCESS_KEY: z.string().min(1).optional().describe('Secret of the access key. Required with BLOBS=s3://….'),
-  AWS_SESSION_TOKEN: z.string().min(1).optional().describe('Token of temporary access keys. Empty: none.'),
-  CLUSTER_KEY_FILE: z
-    .string()
-    .min(1)
-    .optional()
-    .describe(
-      'File with the key (32 bytes in base64) under which the other keys are sealed in the database. With it, a second machine needs DATABASE_URL and this key only. Empty: keys are files in DATA_DIR/keys.',
-    ),
-  CLUSTER_KEY_COMMAND: z
-    .string()
-    .min(1)
-    .optional()
-    .describe(
-      'Program that prints the key instead, such as the command line of a key management service: words separated by spaces, run without a shell.',
-    ),
-  CLUSTER_KEY: z
-    .string()
-    .min(1)
-    .optional()
-    .describe(
-      'The key itself instead. A file or program is better: other processes of the same user can read the environment.',
-    ),
+  AWS_ACCESS_KEY_ID: optionalText('Access key of the bucket. Required with BLOBS=s3://….'),
+  AWS_SECRET_ACCESS_KEY: optionalText('Secret of the access key. Required with BLOBS=s3://….'),
+  AWS_SESSION_TOKEN: optionalText('Token of temporary access keys. Empty: none.'),
+  CLUSTER_KEY_FILE: optionalText(
+    'File with the key (32 bytes in base64) under which the other keys are sealed in the database. With it, a second machine needs DATABASE_URL and this key only. Empty: keys are files in DATA_DIR/keys.',
+  ),
+  CLUSTER_KEY_COMMAND: optionalText(
+    'Program that prints the key instead, such as the command line of a key management service: words separated by spaces, run without a shell.',
+  ),
+  CLUSTER_KEY: optionalText(
+    'The key itself instead. A file or program is better: other processes of the same user can read the environment.',
+  ),
   LOG_LEVEL: oneOf(['debug', 'info', 'warn', 'error'], 'info', 'Lowest level of the log lines that are written.'),
-  HOST: z
-    .string()
-    .min(1)
-    .prefault('127.0.0.1')
-    .describe(
-      'Address that the API and the session API listen on. A name is resolved to its first IPv4 address, so localhost is 127.0.0.1 only. For all IPv4 and IPv6 addresses: ::.',
-    ),
+  HOST: listenHost(
+    'Address that the API and the session API listen on. A name is resolved to its first IPv4 address, so localhost is 127.0.0.1 only. For all IPv4 and IPv6 addresses: ::.',
+  ),
   PORT: port(4000, 'Port of the REST interface, the webhook address and the console.'),
   PUBLIC_URL: webAddress('Address at which users reach the API and the console. Empty: http://localhost:<PORT>.'),
   SUPERVISOR_PORT: port(4010, 'Port of the session API.'),
@@ -174,11 +168,7 @@ export const sharedSettings = {
     .describe(
       'Domain of the console’s session cookie. Needed only if PUBLIC_URL and SUPERVISOR_URL have different host names: the domain that both are below. Empty: the host of PUBLIC_URL only.',
     ),
-  OPS_HOST: z
-    .string()
-    .min(1)
-    .prefault('127.0.0.1')
-    .describe('Address that /healthz, /readyz and /metrics listen on. Do not expose it to the public.'),
+  OPS_HOST: listenHost('Address that /healthz, /readyz and /metrics listen on. Do not expose it to the public.'),
   API_OPS_PORT: port(4001, "Port of the API's /healthz, /readyz and /metrics."),
   SUPERVISOR_OPS_PORT: port(4011, "Port of the supervisor's /healthz, /readyz and /metrics."),
   TRUST_PROXY: commaList(
@@ -194,12 +184,10 @@ export const sharedSettings = {
     'a minute',
   ),
   OIDC_ISSUER: webAddress('OpenID Connect issuer whose tokens are accepted instead of those that Bulkhead signs.'),
-  OIDC_AUDIENCE: z.string().min(1).optional().describe('Audience of the issuer’s tokens. Required with OIDC_ISSUER.'),
-  OIDC_CLIENT_ID: z
-    .string()
-    .min(1)
-    .optional()
-    .describe('Client id with which the console signs in (code flow with PKCE). Empty: OIDC_AUDIENCE.'),
+  OIDC_AUDIENCE: optionalText('Audience of the issuer’s tokens. Required with OIDC_ISSUER.'),
+  OIDC_CLIENT_ID: optionalText(
+    'Client id with which the console signs in (code flow with PKCE). Empty: OIDC_AUDIENCE.',
+  ),
   OIDC_CLIENTS: commaList(
     'client ids',
     () => true,
