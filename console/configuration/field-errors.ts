@@ -18,7 +18,6 @@ export function findMissing(fields: Fields, filled: FormValues, secretNames: rea
 
 /** The service refused values. The message names fields by their labels. */
 class RefusedValuesError extends Error {
-  override readonly name = 'RefusedValuesError';
   readonly fieldErrors: FieldErrors;
 
   constructor(fieldErrors: FieldErrors, fields: Fields) {

@@ -4,7 +4,6 @@ import type { components } from './schema.d.ts';
 type Body = components['schemas']['Problem'];
 
 export class Problem extends Error {
-  override readonly name = 'Problem';
   readonly body: Body;
 
   constructor(body: Body) {

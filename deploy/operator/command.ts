@@ -45,9 +45,7 @@ export interface OperatorCommand {
 }
 
 /** A wrong command line; the usage is printed after it. */
-export class UsageError extends Error {
-  override readonly name = 'UsageError';
-}
+export class UsageError extends Error {}
 
 /** Replaces hidden characters, so that a name cannot control the terminal or break its line. */
 export const makePrintable = (text: string): string => replaceHiddenCharacters(text, 'line', () => '\ufffd');

@@ -22,7 +22,6 @@ type ExitName = keyof typeof exitCodes;
 
 /** An error with a message for the user that says what to do. */
 export class CommandError extends Error {
-  override readonly name = 'CommandError';
   /** For programs. The service's own codes are in sdk/contract/errors.ts. */
   readonly code: string;
   readonly exit: ExitName;

@@ -31,9 +31,7 @@ interface SkillImport {
 }
 
 /** The folder cannot be imported. The message says what to do. */
-export class ImportError extends Error {
-  override readonly name = 'ImportError';
-}
+export class ImportError extends Error {}
 
 /**
  * Reads skills without following symbolic links.

@@ -26,7 +26,6 @@ export type JsonFault = 'too_deep' | 'too_many_values' | 'not_utf8' | 'not_json'
 
 /** JSON that is refused. The message is a predicate: “nests deeper than 100 levels”. */
 export class JsonError extends Error {
-  override readonly name = 'JsonError';
   readonly fault: JsonFault;
   constructor(fault: JsonFault, message: string) {
     super(message);

@@ -49,7 +49,6 @@ const PARAMETERS = new Set([
 
 /** A refusal in the shape of RFC 6749. The description may be shown. */
 export class ExchangeError extends Error {
-  override readonly name = 'ExchangeError';
   readonly code: ErrorCode;
   readonly status: number;
   /** Seconds. */

@@ -8,9 +8,7 @@ export class NoRoomError extends Error {
 }
 
 /** The process did not get ready, so no code of the plugin has run. An update to it is tried again. */
-export class NotReadyError extends Error {
-  override readonly name = 'NotReadyError';
-}
+export class NotReadyError extends Error {}
 
 /** Returns one sentence for the installation's user. */
 export function describeStartFailure(error: unknown): string {

@@ -31,9 +31,7 @@ export const LINK_TIMES: LinkTimes = {
 };
 
 /** The owner cannot be asked now, and nothing was sent: another owner may follow soon. */
-export class PeerGoneError extends Error {
-  override readonly name = 'PeerGoneError';
-}
+export class PeerGoneError extends Error {}
 
 interface PeerLinksOptions {
   readonly times: LinkTimes;

@@ -13,9 +13,7 @@ import { toJudgement } from '../sessions/turn-answers.ts';
 type ChannelMessage = z.infer<typeof channelMessage>;
 
 /** A required plugin did not run, so that the message could not go ahead. */
-export class RequiredPluginError extends Error {
-  override readonly name = 'RequiredPluginError';
-}
+export class RequiredPluginError extends Error {}
 
 /** Adds a delivery's messages to their sessions. Idempotent: a message is identified by its delivery and position. */
 export async function storeMessages(
@@ -94,6 +92,4 @@ async function findOrCreateConversation(
 }
 
 /** Two deliveries, one of them set aside, started the conversation at once. Rolls the second session back. */
-class ConversationExistsError extends Error {
-  override readonly name = 'ConversationExistsError';
-}
+class ConversationExistsError extends Error {}

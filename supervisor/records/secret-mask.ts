@@ -448,9 +448,7 @@ function findParents(heads: readonly string[]): Int32Array {
   return parents;
 }
 
-class SearchLimitError extends Error {
-  override readonly name = 'SearchLimitError';
-}
+class SearchLimitError extends Error {}
 
 /** A prime whose square a number holds exactly. */
 const HASH_PRIME = 67_108_859;
