@@ -30,16 +30,15 @@ export const accounts: OperatorCommand = {
   options: { name: { type: 'string', value: 'text', doc: 'only those whose name contains the text' } },
   async run(args, context) {
     const { items } = await pageAccounts((await context.database()).pool, readText(args, 'name'), { limit: LINES_MAX });
-    const heading = ['ACCOUNT', 'ISSUER', 'OPERATOR', 'VERIFIED', 'SUSPENDED', 'CREATED'];
-    const lines = items.map(({ name, issuer, operator, verifiedAt, suspendedReason, createdAt }) => [
-      name,
-      issuer,
-      operator ? 'yes' : null,
-      verifiedAt === null ? null : 'yes',
-      suspendedReason,
-      createdAt,
-    ]);
-    return { sentence: formatTable(heading, lines, 'No account has that name.'), fields: { accounts: items } };
+    const lines = items.map(({ name, issuer, operator, verifiedAt, suspendedReason, createdAt }) => ({
+      ACCOUNT: name,
+      ISSUER: issuer,
+      OPERATOR: operator ? 'yes' : null,
+      VERIFIED: verifiedAt === null ? null : 'yes',
+      SUSPENDED: suspendedReason,
+      CREATED: createdAt,
+    }));
+    return { sentence: formatTable(lines, 'No account has that name.'), fields: { accounts: items } };
   },
 };
 
@@ -82,12 +81,16 @@ export const tokens: OperatorCommand = {
     const { pool } = await context.database();
     const { id } = await requireAccount(pool, user);
     const { items } = await pageTokens(pool, id, { limit: LINES_MAX });
-    const heading = ['TOKEN', 'NAME', 'SCOPES', 'CREATED', 'LAST USED', 'EXPIRES'];
-    const lines = items.map(({ id, name, scopes, createdAt, lastUsedAt, expiresAt }) => {
-      return [id, name, scopes?.join(',') ?? 'all', createdAt, lastUsedAt, expiresAt];
-    });
+    const lines = items.map(({ id, name, scopes, createdAt, lastUsedAt, expiresAt }) => ({
+      TOKEN: id,
+      NAME: name,
+      SCOPES: scopes?.join(',') ?? 'all',
+      CREATED: createdAt,
+      'LAST USED': lastUsedAt,
+      EXPIRES: expiresAt,
+    }));
     return {
-      sentence: formatTable(heading, lines, `“${user}” has no token with a record.`),
+      sentence: formatTable(lines, `“${user}” has no token with a record.`),
       fields: { tokens: items },
     };
   },

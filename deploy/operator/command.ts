@@ -53,10 +53,12 @@ export const makePrintable = (text: string): string => replaceHiddenCharacters(t
 /** Maximum width of a cell, so that a row stays a line. Characters. */
 const CELL_MAX = 60;
 
-/** Formats a table: a heading, one line per row, columns as wide as needed. */
-export function formatTable(heading: readonly string[], rows: readonly (readonly unknown[])[], empty: string): string {
-  if (rows.length === 0) return empty;
-  const cells = [heading, ...rows].map((row) => row.map(formatCell));
+/** Formats a table: a heading of the rows' keys, one line per row, columns as wide as needed. */
+export function formatTable(rows: readonly Readonly<Record<string, unknown>>[], empty: string): string {
+  const [first] = rows;
+  if (first === undefined) return empty;
+  const heading = Object.keys(first);
+  const cells = [heading, ...rows.map((row) => Object.values(row))].map((row) => row.map(formatCell));
   const widths = heading.map((_, column) => Math.max(...cells.map((row) => row[column]?.length ?? 0)));
   return cells
     .map((row) =>

@@ -25,18 +25,17 @@ export const deadLetters: OperatorCommand = {
   async run(args, context) {
     const limit = readNumber(args, 'limit', LINES, LINES_MAX);
     const items = await listDeadLetters((await context.database()).pool, readText(args, 'installation'), limit);
-    const heading = ['ID', 'KIND', 'PLUGIN', 'INSTALLATION', 'WHAT', 'ATTEMPTS', 'AT', 'LAST ERROR'];
-    const lines = items.map((item) => [
-      item.id,
-      item.kind,
-      item.slug,
-      item.installationId,
-      item.what,
-      item.attempts,
-      item.at,
-      item.lastError,
-    ]);
-    return { sentence: formatTable(heading, lines, 'There are no dead letters.'), fields: { items } };
+    const lines = items.map((item) => ({
+      ID: item.id,
+      KIND: item.kind,
+      PLUGIN: item.slug,
+      INSTALLATION: item.installationId,
+      WHAT: item.what,
+      ATTEMPTS: item.attempts,
+      AT: item.at,
+      'LAST ERROR': item.lastError,
+    }));
+    return { sentence: formatTable(lines, 'There are no dead letters.'), fields: { items } };
   },
 };
 

@@ -30,31 +30,19 @@ export const fleet: OperatorCommand = {
   async run(args, context) {
     const { pool } = await context.database();
     const rows = await listFleet(pool, readText(args, 'state'), readNumber(args, 'limit', LINES, LINES_MAX));
-    const heading = [
-      'INSTALLATION',
-      'PLUGIN',
-      'VERSION',
-      'ACCOUNT',
-      'STATE',
-      'MEMORY',
-      'RESTARTS',
-      'SINCE',
-      'LAST EXIT',
-      'FAILED UPDATE',
-    ];
-    const lines = rows.map((row) => [
-      row.installationId,
-      row.slug,
-      row.semVer,
-      row.account,
-      row.state,
-      formatMegabytes(row.rssBytes),
-      row.restarts,
-      row.startedAt,
-      row.lastExit?.reason,
-      row.failedUpdate,
-    ]);
-    return { sentence: formatTable(heading, lines, 'No plugin process runs.'), fields: { children: rows } };
+    const lines = rows.map((row) => ({
+      INSTALLATION: row.installationId,
+      PLUGIN: row.slug,
+      VERSION: row.semVer,
+      ACCOUNT: row.account,
+      STATE: row.state,
+      MEMORY: formatMegabytes(row.rssBytes),
+      RESTARTS: row.restarts,
+      SINCE: row.startedAt,
+      'LAST EXIT': row.lastExit?.reason,
+      'FAILED UPDATE': row.failedUpdate,
+    }));
+    return { sentence: formatTable(lines, 'No plugin process runs.'), fields: { children: rows } };
   },
 };
 
@@ -73,19 +61,18 @@ export const waiting: OperatorCommand = {
     const { pool } = await context.database();
     const limit = readNumber(args, 'limit', LINES, LINES_MAX);
     const queues = await listWaitingQueues(pool, readText(args, 'installation'), limit);
-    const heading = ['QUEUE', 'PLUGIN', 'CHANNEL', 'ACCOUNT', 'WAITING', 'SINCE', 'ATTEMPTS', 'HELD BY', 'LAST ERROR'];
-    const lines = queues.map((queue) => [
-      queue.queue,
-      queue.slug,
-      queue.channel,
-      queue.account,
-      queue.waiting,
-      queue.since,
-      queue.attempts,
-      [holders[queue.heldBy], queue.holder].filter((part) => part !== null).join(' '),
-      queue.lastError,
-    ]);
-    return { sentence: formatTable(heading, lines, 'Nothing waits.'), fields: { queues } };
+    const lines = queues.map((queue) => ({
+      QUEUE: queue.queue,
+      PLUGIN: queue.slug,
+      CHANNEL: queue.channel,
+      ACCOUNT: queue.account,
+      WAITING: queue.waiting,
+      SINCE: queue.since,
+      ATTEMPTS: queue.attempts,
+      'HELD BY': [holders[queue.heldBy], queue.holder].filter((part) => part !== null).join(' '),
+      'LAST ERROR': queue.lastError,
+    }));
+    return { sentence: formatTable(lines, 'Nothing waits.'), fields: { queues } };
   },
 };
 
@@ -114,22 +101,21 @@ export const installations: OperatorCommand = {
         ORDER BY i.id DESC LIMIT $4`,
       [...readFilters(args), readNumber(args, 'limit', LINES, LINES_MAX)],
     );
-    const heading = ['INSTALLATION', 'PLUGIN', 'VERSION', 'POLICY', 'ACCOUNT', 'STATE', 'WHY', 'NEXT STEP'];
     const found = rows.map((row) => ({
       ...row,
       condition: describeInstallation({ ...row, updateWait: null }),
     }));
-    const lines = found.map((row) => [
-      row.id,
-      row.slug,
-      row.semVer,
-      row.versionPolicy,
-      row.account,
-      row.condition.state,
-      row.condition.cause,
-      row.condition.nextStep,
-    ]);
-    return { sentence: formatTable(heading, lines, 'No installation matches.'), fields: { installations: found } };
+    const lines = found.map((row) => ({
+      INSTALLATION: row.id,
+      PLUGIN: row.slug,
+      VERSION: row.semVer,
+      POLICY: row.versionPolicy,
+      ACCOUNT: row.account,
+      STATE: row.condition.state,
+      WHY: row.condition.cause,
+      'NEXT STEP': row.condition.nextStep,
+    }));
+    return { sentence: formatTable(lines, 'No installation matches.'), fields: { installations: found } };
   },
 };
 
