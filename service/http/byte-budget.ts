@@ -1,8 +1,8 @@
 /** Limits the bytes of request bodies in memory: for the process, and for each account. */
 import { mayTakeBytes } from '../../db/jobs/account-share.ts';
+import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
-import { AmountsByKey } from '../timing/amounts-by-key.ts';
 
 const RETRY_AFTER_S = 1;
 

@@ -1,7 +1,7 @@
 /** Limits how much of one kind of work, such as uploads, a process does at once, and each account to a share of it. */
 import { mayTakePlace } from '../../db/jobs/account-share.ts';
+import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { AmountsByKey } from '../timing/amounts-by-key.ts';
 
 interface PlaceLimiterOptions {
   /** Maximum number at once. */

@@ -1,7 +1,7 @@
 /** Runs the work of many accounts in a fixed number of places, the accounts in turn. */
 import { mayTakePlace } from '../../db/jobs/account-share.ts';
-import { AmountsByKey } from './amounts-by-key.ts';
-import { RoundRobinQueue } from './round-robin-queue.ts';
+import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
+import { RoundRobinQueue } from '../../db/timing/round-robin-queue.ts';
 
 interface FairQueueOptions {
   /** How much runs at once. */

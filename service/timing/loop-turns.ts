@@ -2,8 +2,9 @@
  * Shares the event loop. Pieces of work that take milliseconds each run one at a time, and after each the loop is left to
  * everything else for as long as that took, so that together they use at most half of it. Requests begin a few at a time.
  */
+
+import { RoundRobinQueue } from '../../db/timing/round-robin-queue.ts';
 import { KIB } from '../../sdk/contract/limits.ts';
-import { RoundRobinQueue } from './round-robin-queue.ts';
 
 /** Larger JSON waits for a turn. Up to this size, reading or writing it takes at most a millisecond or two. */
 export const COSTLY_BYTES = 16 * KIB;

@@ -4,8 +4,8 @@
  */
 import { availableParallelism } from 'node:os';
 import { mayTakePlace } from '../../db/jobs/account-share.ts';
-import { AmountsByKey } from '../../service/timing/amounts-by-key.ts';
-import { RoundRobinQueue } from '../../service/timing/round-robin-queue.ts';
+import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
+import { RoundRobinQueue } from '../../db/timing/round-robin-queue.ts';
 import { NoRoomError } from './start-failure.ts';
 
 /** Starts of one account at once. A plugin whose code never finishes loading holds its start for seconds. */

@@ -5,7 +5,7 @@
 
 import type { OwnedChannelQueue, WaitingChannelQueue } from '../../db/channels/delivery-queue.ts';
 import { mayTakePlace } from '../../db/jobs/account-share.ts';
-import { AmountsByKey } from '../../service/timing/amounts-by-key.ts';
+import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
 import { within } from '../../service/timing/within.ts';
 
 interface ChannelSchedulerOptions {

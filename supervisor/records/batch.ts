@@ -4,9 +4,9 @@
  * some. Accounts take turns in each batch, so a flood of one account does not delay the rows of another.
  */
 import { isRejectedRow } from '../../db/postgres/database-errors.ts';
+import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
+import { RoundRobinQueue } from '../../db/timing/round-robin-queue.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
-import { AmountsByKey } from '../../service/timing/amounts-by-key.ts';
-import { RoundRobinQueue } from '../../service/timing/round-robin-queue.ts';
 
 /** Maximum delay of a row. Milliseconds. */
 const FLUSH_AFTER_MS = 200;

@@ -1,8 +1,8 @@
 /** Waiting work is served account by account, and no account occupies all places. */
 import t from 'tap';
 import { mayTakePlace } from '../../db/jobs/account-share.ts';
+import { RoundRobinQueue } from '../../db/timing/round-robin-queue.ts';
 import { FairQueue } from '../../service/timing/fair-queue.ts';
-import { RoundRobinQueue } from '../../service/timing/round-robin-queue.ts';
 
 t.test('an account gets two thirds of the places; others still find some', (t) => {
   const fill = (taken: number) => {

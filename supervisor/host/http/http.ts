@@ -1,6 +1,7 @@
 /** `host.http`: requests to granted hosts at public addresses. Each redirect is checked like the first address. */
+
+import { AmountsByKey } from '../../../db/timing/amounts-by-key.ts';
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
-import { AmountsByKey } from '../../../service/timing/amounts-by-key.ts';
 import { SecretMask } from '../../records/secret-mask.ts';
 import { holdGrant } from '../held-grant.ts';
 import { type HostArgs, HostError, type HostHandlers, type HostScope } from '../host-call.ts';

@@ -1,7 +1,7 @@
 /** `host.models` and `host.llm`: the operator's models first, then those of the account's other plugins. */
 import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import { mayTakePlace } from '../../../db/jobs/account-share.ts';
-import { AmountsByKey } from '../../../service/timing/amounts-by-key.ts';
+import { AmountsByKey } from '../../../db/timing/amounts-by-key.ts';
 import { HostError, type HostHandlers, type HostScope } from '../host-call.ts';
 import type { ConfiguredModel, ModelProvider } from './configuration.ts';
 import { openEndpointFetch } from './endpoint-fetch.ts';

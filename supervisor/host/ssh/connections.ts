@@ -5,8 +5,8 @@
 import { createHash } from 'node:crypto';
 import type { Algorithms, Client } from 'ssh2';
 import type { SshLogin } from '../../../db/accounts/ssh-hosts.ts';
+import { AmountsByKey } from '../../../db/timing/amounts-by-key.ts';
 import { SECOND } from '../../../sdk/contract/limits.ts';
-import { AmountsByKey } from '../../../service/timing/amounts-by-key.ts';
 import { SecretMask } from '../../records/secret-mask.ts';
 import { HostError } from '../host-call.ts';
 import type { SshHost } from './account-hosts.ts';
