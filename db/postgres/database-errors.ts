@@ -55,6 +55,9 @@ const INSUFFICIENT_PRIVILEGE = '42501';
 const MISSING_OBJECT: readonly string[] = ['3F000', '42P01', '42703', '42883'];
 const DUPLICATE_TABLE: readonly string[] = ['42P07', '42P17', '23505'];
 
+/** The pool's own error when no connection became free in time. */
+export const createBusyError = (): Error => new Error(BUSY_MESSAGE);
+
 /** Null: not an error of the database, or one that the statement itself caused. */
 export function classifyDatabaseError(error: unknown): DatabaseErrorKind | null {
   if (!(error instanceof Error)) return null;

@@ -3,6 +3,7 @@ import { Client, type ClientConfig, Pool, type PoolClient, type PoolConfig, type
 import { KeyedLocks } from '../timing/keyed-locks.ts';
 import { isDatabaseUnavailable } from './database-errors.ts';
 import { KEEPALIVE, KEEPALIVE_OPTIONS } from './keepalive.ts';
+import { asTransaction, ConnectionShares, findLimitedAccount } from './shares.ts';
 
 /** A server that does not accept a connection within this time counts as unavailable. Milliseconds. */
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -86,7 +87,62 @@ class UnnamingClient extends PooledClient {
   }) as Client['query'];
 }
 
-class PoolBehindPooler extends Pool {}
+type ConnectCallback = Parameters<Pool['connect']>[0];
+
+/** Gives work of an account a connection only within the account's share. `query` and `inTransaction` connect here, too. */
+class SharedPool extends Pool {
+  readonly #shares: ConnectionShares;
+
+  constructor(options: PoolConfig & { readonly max: number; readonly connectionTimeoutMillis: number }) {
+    super(options);
+    this.#shares = new ConnectionShares(options.max, options.connectionTimeoutMillis);
+  }
+
+  get waitingForShare(): number {
+    return this.#shares.waiting;
+  }
+
+  override connect(): Promise<PoolClient>;
+  override connect(callback: ConnectCallback): void;
+  override connect(callback?: ConnectCallback): Promise<PoolClient> | undefined {
+    const accountId = findLimitedAccount();
+    if (accountId === null) {
+      if (!callback) return super.connect();
+      super.connect(callback);
+      return undefined;
+    }
+    const connecting = this.#connectFor(accountId);
+    if (!callback) return connecting;
+    connecting.then(
+      (client) => callback(undefined, client, client.release),
+      (error: Error) => callback(error, undefined, () => undefined),
+    );
+    return undefined;
+  }
+
+  async #connectFor(accountId: string): Promise<PoolClient> {
+    await this.#shares.claim(accountId);
+    try {
+      const client = await super.connect();
+      // The pool sets `release` anew each time it gives the connection out, and refuses a second call of it.
+      const { release } = client;
+      client.release = (error) => {
+        release(error);
+        this.#shares.release(accountId);
+      };
+      return client;
+    } catch (error) {
+      this.#shares.release(accountId);
+      throw error;
+    }
+  }
+}
+
+class PoolBehindPooler extends SharedPool {}
+
+/** How many wait for a connection, those that wait for their account's share included. */
+export const countWaiting = (pool: Pick<Pool, 'waitingCount'>): number =>
+  pool.waitingCount + (pool instanceof SharedPool ? pool.waitingForShare : 0);
 
 /** Sent in the message that begins a transaction behind a pooler, so it costs no round trip. */
 const LIMITS = Object.entries({
@@ -128,14 +184,14 @@ export function openPool(url: string, options: PoolOptions): Database {
   };
   const max = options.connections ?? DEFAULT_CONNECTIONS;
   const min = Math.min(KEPT_CONNECTIONS, max);
-  const behindPooler: PoolConfig = {
+  const behindPooler = {
     ...common,
     connectionString: url,
     connectionTimeoutMillis: WAIT_TIMEOUT_MS,
   };
   const pool =
     sessionUrl === undefined
-      ? new Pool({ ...session, min, max, Client: PooledClient })
+      ? new SharedPool({ ...session, min, max, Client: PooledClient })
       : new PoolBehindPooler({ ...behindPooler, min, max, Client: UnnamingClient });
   pool.on('error', options.onError);
   // The pool listens to idle connections only. Without this listener, a checked-out connection that is lost between two
@@ -208,7 +264,7 @@ export async function inTransaction<T>(
   try {
     // Two statements in one message: the fence costs no round trip.
     await client.query(isFenced ? `${begin}; SELECT ${holdShardSql(pool.fence)}` : begin);
-    const result = await work(client);
+    const result = await asTransaction(() => work(client));
     signal?.throwIfAborted();
     await client.query('COMMIT');
     return result;

@@ -1,6 +1,7 @@
 /** Metrics of a process's database connections. */
 import type { Pool } from 'pg';
 import type { Gauge } from 'prom-client';
+import { countWaiting } from '../../db/postgres/pool.ts';
 
 export const poolMetrics = {
   bulkhead_database_connections: {
@@ -14,5 +15,5 @@ export const poolMetrics = {
 export const readPoolUse = (pool: Pick<Pool, 'totalCount' | 'idleCount' | 'waitingCount'>) => (gauge: Gauge) => {
   gauge.set({ state: 'busy' }, pool.totalCount - pool.idleCount);
   gauge.set({ state: 'idle' }, pool.idleCount);
-  gauge.set({ state: 'waiting' }, pool.waitingCount);
+  gauge.set({ state: 'waiting' }, countWaiting(pool));
 };
