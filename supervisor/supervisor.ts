@@ -21,6 +21,7 @@ import {
   subscribeToSpools,
 } from '../db/postgres/notifications.ts';
 import type { SessionSource } from '../db/postgres/pool.ts';
+import { asAccount } from '../db/postgres/shares.ts';
 import { KeyedLocks } from '../db/timing/keyed-locks.ts';
 import { limits } from '../sdk/contract/limits.ts';
 import { withConsoleSessions } from '../service/identity/console-sessions.ts';
@@ -411,11 +412,13 @@ async function subscribeToChanges(followers: Followers): Promise<void> {
   const onChange = ({ accountId, installationId }: { accountId: string; installationId: string }) => {
     pluginsCache.drop(accountId);
     ssh.drop(installationId);
-    // Load the change even without a call, so that running children get it.
-    if (fleet.hasAccount(accountId)) pluginsCache.get(accountId).catch(onError);
-    if (!ownership.holds(accountId)) return;
-    releaseHeldEvents(pool, queues, installationId).catch(onError);
-    jobs.releaseDeliveries(installationId);
+    asAccount(accountId, () => {
+      // Load the change even without a call, so that running children get it.
+      if (fleet.hasAccount(accountId)) pluginsCache.get(accountId).catch(onError);
+      if (!ownership.holds(accountId)) return;
+      releaseHeldEvents(pool, queues, installationId).catch(onError);
+      jobs.releaseDeliveries(installationId);
+    });
   };
   const onEverything = () => {
     pluginsCache.dropAll();

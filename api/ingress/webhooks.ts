@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { Pool } from 'pg';
 import { requestHandshake, sweepHandshakes } from '../../db/channels/handshakes.ts';
 import type { Listener } from '../../db/postgres/listener.ts';
+import { asAccount } from '../../db/postgres/shares.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { PlaceLimiter } from '../../service/http/place-limiter.ts';
 import { RefusalPace } from '../../service/http/refusal-pace.ts';
@@ -58,7 +59,7 @@ export async function openWebhooks(deps: WebhookDeps): Promise<Webhooks> {
     intake,
     handshakes: new PlaceLimiter(HANDSHAKES),
     refusals: new RefusalPace(),
-    handshake: (delivery) => requestHandshake({ pool, listener }, delivery),
+    handshake: (delivery) => asAccount(delivery.accountId, () => requestHandshake({ pool, listener }, delivery)),
     answered: deps.metrics.webhookAnswered,
     onError,
   });

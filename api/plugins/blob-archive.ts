@@ -1,4 +1,5 @@
 /** Packs blobs and made files into a zip that is sent while it is made. The same input packs to the same bytes. */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Readable } from 'node:stream';
 import { type Options, ZipFile } from 'yazl';
 import type { VersionFile } from '../../db/catalog/versions.ts';
@@ -27,10 +28,12 @@ export function packBlobs(
       zip.addBuffer(file.bytes, file.path, options);
       continue;
     }
-    zip.addReadStreamLazy(file.path, { ...options, size: file.sizeBytes }, (give) => {
+    const open = (give: (error: null, source: Readable) => void): void => {
       source = blobs.stream(file.sha256);
       give(null, source);
-    });
+    };
+    // In the async context of the request, because a blob may be read from the database in the share of its account.
+    zip.addReadStreamLazy(file.path, { ...options, size: file.sizeBytes }, AsyncLocalStorage.bind(open));
   }
   zip.end();
   return output;

@@ -4,6 +4,7 @@ import { dropUsagePeriods } from '../../db/accounts/usage.ts';
 import { releaseYankedVersions } from '../../db/catalog/versions.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
 import { SWEEP_GRACE_MS, sweepBlobs } from '../../db/files/unused-blobs.ts';
+import { asService } from '../../db/postgres/shares.ts';
 import { UPLOAD_MAX_MS } from '../package/upload.ts';
 
 const EVERY_MS = 60 * 60_000;
@@ -40,7 +41,7 @@ export function startBlobSweeper({ pool, blobs, onError }: UpkeepDeps, graceMs =
     return removed;
   };
   const sweep = () => {
-    running ??= removeUnused().finally(() => {
+    running ??= asService(removeUnused).finally(() => {
       running = null;
     });
     return running;

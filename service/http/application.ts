@@ -9,6 +9,7 @@ import fastify, {
 } from 'fastify';
 import { serializerCompiler, validatorCompiler } from 'fastify-type-provider-zod';
 import { z } from 'zod';
+import { asAccount } from '../../db/postgres/shares.ts';
 import { isStorable } from '../../db/postgres/storable-json.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { describeFieldFault } from '../../sdk/contract/field-faults.ts';
@@ -131,6 +132,8 @@ export function serveAccounts(
     requireStorable(request.params);
     refuseUnknownFields(request);
   });
+  // As late as this: the body is read in a separate async context.
+  scope.addHook('preHandler', (request, _, done) => asAccount(requireCaller(request).id, done));
 }
 
 /** Answers 404 for an id that the database cannot store, such as one with U+0000. */

@@ -2,6 +2,7 @@
 
 import { Readable } from 'node:stream';
 import type { RowTail } from '../../db/postgres/row-tail.ts';
+import { asAccount } from '../../db/postgres/shares.ts';
 import { Waker } from '../../db/timing/waker.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { formatEvent, HEARTBEAT_TEXT } from './event-text.ts';
@@ -61,12 +62,14 @@ interface Open {
  * Pulls the next events when the client has read the previous ones, and calls `onClose` when the client disconnects.
  */
 class EventReader extends Readable {
+  readonly #accountId: string;
   readonly #events: AsyncGenerator<string>;
   readonly #waker: Waker;
   readonly #onClose: () => void;
 
-  constructor(events: AsyncGenerator<string>, waker: Waker, onClose: () => void) {
+  constructor(accountId: string, events: AsyncGenerator<string>, waker: Waker, onClose: () => void) {
     super();
+    this.#accountId = accountId;
     this.#events = events;
     this.#waker = waker;
     this.#onClose = onClose;
@@ -78,7 +81,9 @@ class EventReader extends Readable {
   }
 
   override _read(): void {
-    this.#events.next().then(
+    // Node calls this in the async context of the socket.
+    const reading = asAccount(this.#accountId, () => this.#events.next());
+    reading.then(
       ({ value, done }) => !this.destroyed && this.push(done ? null : value),
       (error: Error) => this.destroy(error),
     );
@@ -117,7 +122,8 @@ export class RowStreams {
       await this.#subscribe();
       open.announced = await this.#source.announce?.(key);
       const tail = await request.openTail();
-      return new EventReader(this.#events(request, tail, open.waker), open.waker, () => this.#end(open));
+      const events = this.#events(request, tail, open.waker);
+      return new EventReader(accountId, events, open.waker, () => this.#end(open));
     } catch (error) {
       this.#end(open);
       throw error;

@@ -5,6 +5,7 @@ import { type Account, findOrCreateAccount } from '../../db/accounts/accounts.ts
 import { type TokenLimits, useToken } from '../../db/accounts/issued-tokens.ts';
 import type { Listener, Subscription } from '../../db/postgres/listener.ts';
 import { subscribeToAccounts } from '../../db/postgres/notifications.ts';
+import { asService } from '../../db/postgres/shares.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { type Identity, InvalidTokenError, type TokenVerifier } from './tokens.ts';
 
@@ -148,7 +149,8 @@ class CachingSignIn implements SignIn {
       const { tokenId, expiresAt } = identity;
       return { account: { ...account, operator, tokenId, scopes, actor }, expiresAt };
     };
-    const entry: CachedToken = { signedIn: load(), until: this.#now() + CACHE_MS, wasValid, accountId: null };
+    // Not in the share of a caller that watches its token: the keys that are read serve all accounts.
+    const entry: CachedToken = { signedIn: asService(load), until: this.#now() + CACHE_MS, wasValid, accountId: null };
     entry.signedIn.catch(() => {
       if (this.#cached.get(token) === entry) this.#cached.delete(token);
     });

@@ -9,6 +9,7 @@ import { readSecrets, type SecretKeys } from '../../db/files/secrets.ts';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import type { WritingPool } from '../../db/postgres/pool.ts';
+import { asAccount } from '../../db/postgres/shares.ts';
 import type { AuditOutcome } from '../../db/records/audit.ts';
 import { isGranted, listGrantedCalls } from '../../sdk/contract/capabilities.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -113,7 +114,7 @@ export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
   const rateLimits = new TokenBuckets(perMinute(callsPerMinute));
   return {
     listMembers: (granted) => listGrantedCalls(granted),
-    maskSecrets: (plugin) => maskSecrets(deps, plugin).catch(deps.onError),
+    maskSecrets: (plugin) => asAccount(plugin.accountId, () => maskSecrets(deps, plugin)).catch(deps.onError),
     handleCall: async (installation, received, childGone) => {
       if (isBodyCall(received)) return answerBodyCall(bodies.of(childGone), received);
       const { request, bodyId } = readOpening(received);
@@ -123,11 +124,13 @@ export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
       const finish = (outcome: AuditOutcome, detail: string | null) =>
         recordCall(deps, plugin, request, invocation, { outcome, detail, durationMs: performance.now() - started });
       try {
-        const answer = await traceCall(request, invocation, () =>
-          runCall(
-            deps,
-            { table, rateLimits, callsPerMinute },
-            { installation, plugin, request, bodyId, invocation, childGone },
+        const answer = await asAccount(plugin.accountId, () =>
+          traceCall(request, invocation, () =>
+            runCall(
+              deps,
+              { table, rateLimits, callsPerMinute },
+              { installation, plugin, request, bodyId, invocation, childGone },
+            ),
           ),
         );
         finish('ok', null);

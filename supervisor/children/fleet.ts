@@ -5,6 +5,7 @@ import { markFailed, type OwnedRuntime, saveRuntimes } from '../../db/installati
 import { isActive, mayUpdate } from '../../db/installations/run-rule.ts';
 import { beginRollback } from '../../db/installations/updates.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
+import { asService } from '../../db/postgres/shares.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import type { PluginCall, PluginInvoker } from '../calls/plugin-call.ts';
@@ -312,7 +313,8 @@ export class Fleet implements PluginInvoker {
    */
   #endIfBlocked(installationId: string): void {
     // One query for all runners that are made together, so that they leave the database's connections to other accounts.
-    if (this.#blockable.size === 0) setImmediate(() => this.#endBlocked().catch(this.#options.onError));
+    if (this.#blockable.size === 0)
+      setImmediate(() => asService(() => this.#endBlocked()).catch(this.#options.onError));
     this.#blockable.add(installationId);
   }
 
@@ -438,7 +440,7 @@ export class Fleet implements PluginInvoker {
     const runtimes = this.#describeOwned([...this.#dirty.values()]);
     this.#dirty.clear();
     this.#saving = this.#saving
-      .then(() => saveRuntimes(this.#options.pool, runtimes))
+      .then(() => asService(() => saveRuntimes(this.#options.pool, runtimes)))
       .catch((error: Error) => this.#options.onError(error));
     await this.#saving;
   }

@@ -1,4 +1,5 @@
 /** Keeps children started in advance. All children start the same, so a spare can serve any installation. */
+import { asService } from '../../db/postgres/shares.ts';
 import type { Child, ChildHandlers } from './child.ts';
 import type { ChildEnd } from './child-end.ts';
 import { REFILL_AFTER_MS } from './fleet-bounds.ts';
@@ -69,14 +70,16 @@ export class SpareChildren {
 export function makeSpare(start: (handlers: ChildHandlers) => Child): Spare {
   let owner: ChildHandlers | null = null;
   let end: ChildEnd | null = null;
-  const child = start({
+  const handlers: ChildHandlers = {
     onHostCall: (call) => owner?.onHostCall(call) ?? Promise.reject(new Error('no plugin is loaded yet')),
     onLog: (line) => owner?.onLog(line),
     onExit: (ended) => {
       end = ended;
       owner?.onExit(ended);
     },
-  });
+  };
+  // The handlers run in the async context of the start, and the child may get a plugin of another account.
+  const child = asService(() => start(handlers));
   return {
     child,
     adopt(handlers) {

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import { findAccountId } from '../../db/installations/account-plugins.ts';
 import type { Payload, QueueName, Queues } from '../../db/jobs/queues.ts';
+import { asAccount } from '../../db/postgres/shares.ts';
 import type { OwnedWork, Ownership } from './ownership.ts';
 import type { PeerRequests } from './peer-requests.ts';
 
@@ -47,7 +48,7 @@ export class OwnedJobs {
       return false;
     }
     try {
-      await handler(payload as never, work);
+      await asAccount(accountId, () => handler(payload as never, work));
       return true;
     } finally {
       work.end();

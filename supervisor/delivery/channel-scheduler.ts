@@ -5,6 +5,7 @@
 
 import type { OwnedChannelQueue, WaitingChannelQueue } from '../../db/channels/delivery-queue.ts';
 import { mayTakePlace } from '../../db/jobs/account-share.ts';
+import { asService } from '../../db/postgres/shares.ts';
 import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
 import { within } from '../../service/timing/within.ts';
 
@@ -101,8 +102,7 @@ export class ChannelScheduler {
     if (this.#finding || this.#stopping || this.#wanted?.size === 0) return;
     const wanted = this.#wanted === null ? null : [...this.#wanted];
     this.#wanted = new Set();
-    this.#finding = this.#options
-      .find(wanted)
+    this.#finding = asService(() => this.#options.find(wanted))
       .then(
         (queues) => this.#schedule(queues),
         (error: Error) => this.#findLater(wanted, error),

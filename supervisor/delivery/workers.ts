@@ -26,6 +26,7 @@ import {
   sweepIntrospections,
 } from '../../db/jobs/introspections.ts';
 import type { DeliveryNotice } from '../../db/postgres/notifications.ts';
+import { asAccount } from '../../db/postgres/shares.ts';
 import { maintainAudit } from '../../db/records/audit.ts';
 import { maintainLogs } from '../../db/records/logs.ts';
 import { sweepRollups } from '../../db/records/rollups.ts';
@@ -107,7 +108,7 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
     retryMs: CHANNEL_RETRY_MS,
     onError: deps.onError,
     find: (channelIds) => findWaitingChannelQueues(deps.pool, deps.ownership.listShards(), channelIds),
-    work: (queue) => deliverHead({ ...deps, writes }, queue),
+    work: (queue) => asAccount(queue.accountId, () => deliverHead({ ...deps, writes }, queue)),
   });
   deps.queues.work('introspect', (payload) => answerRequest(deps, payload));
   const delivering = new Map<string, boolean>();
@@ -134,7 +135,7 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
       else scheduler.wake(channelId);
     },
     wakeAllChannels: () => scheduler.wake(null),
-    handshake: (id, accountId) => void answerAsked(deps, id, accountId).catch(deps.onError),
+    handshake: (id, accountId) => void asAccount(accountId, () => answerAsked(deps, id, accountId)).catch(deps.onError),
     releaseDeliveries: (installationId) => void release(deps, scheduler, installationId).catch(deps.onError),
     heal: () => healing.wake(),
     stop: (graceMs) => {

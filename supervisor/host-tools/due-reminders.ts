@@ -2,6 +2,7 @@
 
 import type { FencedPool } from '../../db/postgres/pool.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
+import { asAccount } from '../../db/postgres/shares.ts';
 import { findReplyAddress } from '../../db/sessions/conversations.ts';
 import { advanceReminder, listDueReminders, postponeReminder, type ReminderRow } from '../../db/sessions/reminders.ts';
 import { appendMessages, appendNotice, type NewMessage, type Session } from '../../db/sessions/sessions.ts';
@@ -74,7 +75,7 @@ export class DueReminders {
     if (this.#busy.size >= ACCOUNTS_AT_ONCE) return;
     const work = ownership.begin(accountId);
     if (!work) return;
-    const running = deliverAll(services, reminders, work)
+    const running = asAccount(accountId, () => deliverAll(services, reminders, work))
       .catch(onError)
       .finally(() => {
         work.end();

@@ -4,6 +4,7 @@
  * some. Accounts take turns in each batch, so a flood of one account does not delay the rows of another.
  */
 import { isRejectedRow } from '../../db/postgres/database-errors.ts';
+import { asService } from '../../db/postgres/shares.ts';
 import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
 import { RoundRobinQueue } from '../../db/timing/round-robin-queue.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
@@ -106,7 +107,8 @@ export class Batch<Row> {
 
   #start(): void {
     if (this.#writing) return;
-    this.#writing = this.#drain().finally(() => {
+    // Rows of all accounts, and this is called for one of them.
+    this.#writing = asService(() => this.#drain()).finally(() => {
       this.#writing = null;
     });
   }

@@ -1,5 +1,6 @@
 /** Counts how often each hook ran for each session, in limited memory, and writes the counts periodically. */
 import type { Pool } from 'pg';
+import { asService } from '../../db/postgres/shares.ts';
 import { addHookCounts, type HookCount } from '../../db/sessions/coverage.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
 
@@ -36,7 +37,7 @@ export class HookCounts {
 
   /** Writes all counts. Counts that cannot be written are kept for the next time, within the limit. */
   flush(): Promise<void> {
-    this.#flushing = this.#flushing.then(() => this.#write());
+    this.#flushing = this.#flushing.then(() => asService(() => this.#write()));
     return this.#flushing;
   }
 

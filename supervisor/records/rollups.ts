@@ -1,6 +1,7 @@
 /** Sums calls and resource use of installations by minute, in limited memory, and writes them periodically. */
 import type { Pool } from 'pg';
 import { isRejectedRow } from '../../db/postgres/database-errors.ts';
+import { asService } from '../../db/postgres/shares.ts';
 import { createEmptyHistogram, findBucket } from '../../db/records/duration-histogram.ts';
 import { addCallSums, addUsageSums, type CallSums, MINUTE_MS, type UsageSums } from '../../db/records/rollups.ts';
 
@@ -68,7 +69,7 @@ export class Rollups {
 
   /** Writes all sums. Sums that cannot be written are kept for the next time, within the limit. */
   flush(): Promise<void> {
-    this.#flushing = this.#flushing.then(() => this.#write());
+    this.#flushing = this.#flushing.then(() => asService(() => this.#write()));
     return this.#flushing;
   }
 

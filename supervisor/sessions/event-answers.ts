@@ -1,7 +1,9 @@
 /** Answers a request with server-sent events that are made meanwhile. */
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { asAccount } from '../../db/postgres/shares.ts';
 import type { ProblemBody } from '../../sdk/contract/problem-body.ts';
+import { requireCaller } from '../../service/http/authentication.ts';
 import { describeStreamError } from '../../service/http/errors.ts';
 
 /**
@@ -32,8 +34,10 @@ async function* continueEvents(
   events: AsyncGenerator<string>,
   formatError: (problem: ProblemBody) => string,
 ): AsyncGenerator<string> {
+  const { id } = requireCaller(request);
   try {
-    for (let next = first; !next.done; next = await events.next()) yield next.value;
+    // Node resumes this in the async context of the socket.
+    for (let next = first; !next.done; next = await asAccount(id, () => events.next())) yield next.value;
   } catch (error) {
     yield formatError(describeStreamError(error, request));
   }
