@@ -1,6 +1,7 @@
 /** The service's side of one run of the model: accounts and slugs of its own in the common database. */
 import type { Pool } from 'pg';
 import { recountUsage } from '../../db/accounts/usage.ts';
+import { endOrphanedEvents } from '../../db/installations/events.ts';
 import { removeInstallation } from '../../db/installations/installation-removal.ts';
 import type { ApiFixture, Client } from '../api/api-fixture.ts';
 import type { Model } from './reference.ts';
@@ -50,4 +51,6 @@ export async function openReality(api: ApiFixture, prefix: string, count: Realit
 /** Performs the work of the supervisor's queue for an uninstalled one. */
 export async function removeUninstalled({ api }: Reality, model: Model): Promise<void> {
   for (const one of model.installations) if (one.gone) await removeInstallation(api.pool, api.services.queues, one.id);
+  // As a supervisor does every few seconds.
+  await endOrphanedEvents(api.pool);
 }

@@ -1,7 +1,7 @@
 /** The cost of a read of a filtered log stream does not grow with the lines that the filter leaves out. */
 import t from 'tap';
 import { LogTail } from '../../../api/logs/log-tail.ts';
-import { orderedId } from '../../../db/postgres/ordered-id.ts';
+import { createIdAt } from '../../../db/postgres/ordered-id.ts';
 import { insertLogs, type LogLine, maintainLogs } from '../../../db/records/logs.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
 import { testDatabase } from '../../runner/harness.ts';
@@ -17,7 +17,7 @@ const { pool } = await testDatabase(t);
 await maintainLogs(pool);
 const startedAt = Date.now() - LINES * EVERY_MS;
 const line = (n: number, more: Partial<LogLine> = {}): LogLine => ({
-  id: orderedId(startedAt + n * EVERY_MS),
+  id: createIdAt(startedAt + n * EVERY_MS),
   at: new Date().toISOString(),
   level: 'info',
   message: `m${n}`,
