@@ -100,7 +100,7 @@ export const answers: RuntimeChapter = {
       },
     ),
     scenario(
-      'Stopped before the model answers: its request is closed, nothing is shown, and the next message is answered.',
+      'Stopped before the model answers: nothing is shown, and the next message is answered.',
       ABORT,
       async (scene) => {
         const { exchange, finish } = await scene.holdAnswer('before', ['Never.']);
