@@ -37,10 +37,11 @@ const countRows = ({ rowsRead }: Cost): number =>
 async function readAll(tail: SessionTail, costs: Cost[]): Promise<{ ids: string[]; mostRows: number }> {
   costs.length = 0;
   const ids: string[] = [];
-  for (let more = true; more; ) {
-    const found = await tail.read();
-    ids.push(...found.events.map(({ data }) => (data as { message: { id: string } }).message.id));
-    ({ more } = found);
+  for (let isOver = false; !isOver; ) {
+    const { events, more, soon } = await tail.read();
+    ids.push(...events.map(({ data }) => (data as { message: { id: string } }).message.id));
+    // Soon: transactions of other tests on the same server are older than the newest rows.
+    isOver = !more && !soon;
   }
   return { ids, mostRows: Math.max(...costs.map(countRows)) };
 }
@@ -89,8 +90,5 @@ t.test('a row that no reader may see yet is not passed over', async (t) => {
   t.match(await tail.read(), { events: [], more: false, soon: true });
   await early.query('COMMIT');
   early.release();
-  t.match(await tail.read(), {
-    events: [{ data: { message: { id: 'early' } } }, { data: { message: { id: 'late' } } }],
-  });
-  t.match(await tail.read(), { events: [], more: false, soon: false });
+  t.same((await readAll(tail, [])).ids, ['early', 'late']);
 });
