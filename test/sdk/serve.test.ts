@@ -236,9 +236,10 @@ t.test('an agent reads what plugins made of a message that was added unjudged', 
     code: `middleware.inboundMessage = ({ message }) => (
       { message: { text: message.text.replace('4111', '[card]'), attachments: [] } });`,
   });
-  const read: unknown[] = [];
+  const read: object[] = [];
   const agent: ServedAgent = async ({ text, message }) => {
-    read.push({ text, of: message.text, attachments: message.data?.attachments });
+    // The messages that show that it is served may be read later.
+    if (text.startsWith('pay')) read.push({ text, of: message.text, attachments: message.data?.attachments });
     return 'ready';
   };
   const { stop, served } = start(agent, { channels: true, client: desk.client('one') });
@@ -247,8 +248,8 @@ t.test('an agent reads what plugins made of a message that was added unjudged', 
   const attachments = [{ name: 'card.png', mediaType: 'image/png', url: 'https://example.com/card.png' }];
   const sent = { role: 'user', text: 'pay 4111', data: { attachments } };
   await desk.fixture.call('POST', `/sessions/${session?.id}/messages`, { messages: [sent] });
-  await eventually(async () => read.length > 1 && JSON.stringify(read).includes('pay'));
-  t.same(read.at(-1), { text: 'pay [card]', of: 'pay [card]', attachments: [] });
+  await eventually(async () => read.length > 0);
+  t.same(read, [{ text: 'pay [card]', of: 'pay [card]', attachments: [] }]);
   stop();
   await served;
 });
