@@ -87,16 +87,17 @@ export type Positioned<Row> = Row & { readonly position: string };
 /**
  * Reads one page of a list that is sorted by position.
  *
- * @param sql its last two parameters are the position after which the page starts (0: from the beginning) and the limit. It may
- *   end the page early, as `boundedSql` does
+ * @param sql its last two parameters are the position after which the page starts (0: from the beginning) and the limit. Large
+ *   rows of a bounded query end the page early
  */
 export async function readPositionPage<Row extends Positioned<QueryResultRow>>(
   db: Queryable,
-  sql: string,
+  sql: string | BoundedQuery,
   values: readonly unknown[],
   { limit, cursor }: PageQuery,
 ): Promise<Page<Row & Bounded>> {
-  const rows = await listRows<Row & Bounded>(db, sql, [...values, decodePosition(cursor), limit + 1]);
+  const text = typeof sql === 'string' ? sql : boundedSql(sql);
+  const rows = await listRows<Row & Bounded>(db, text, [...values, decodePosition(cursor), limit + 1]);
   return toPage(rows, limit, ({ position }) => position, isCutShort(rows));
 }
 
@@ -116,11 +117,12 @@ interface BoundedQuery {
   readonly table: string;
   /** Lists the rows, with a LIMIT and the columns `position` and `bytes`. */
   readonly rows: string;
-  readonly order: 'ASC' | 'DESC';
+  /** Of the positions. Default: ASC. */
+  readonly order?: 'ASC' | 'DESC';
 }
 
 /** Returns SQL that reads rows until they are large together. */
-export const boundedSql = ({ columns, table, rows, order }: BoundedQuery): string => `
+export const boundedSql = ({ columns, table, rows, order = 'ASC' }: BoundedQuery): string => `
   SELECT ${columns}, (bytes_before + bytes)::int AS "bytesSoFar" FROM (
     SELECT *, sum(bytes) OVER (ORDER BY listed.position ${order} ROWS UNBOUNDED PRECEDING) - bytes AS bytes_before
       FROM (${rows}) AS listed) AS ${table}

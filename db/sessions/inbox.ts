@@ -1,7 +1,7 @@
 /** Messages to agents that wait for an answer. */
 import type { Pool } from 'pg';
 import type { Page } from '../postgres/cursors.ts';
-import { boundedSql, type PageQuery, readPositionPage } from '../postgres/rows.ts';
+import { type PageQuery, readPositionPage } from '../postgres/rows.ts';
 import {
   IS_NOT_CANCELLED,
   type JudgedMessage,
@@ -37,10 +37,9 @@ interface InboxQuery extends PageQuery {
 export async function pageInbox(pool: Pool, query: InboxQuery): Promise<Page<WaitingMessage>> {
   const page = await readPositionPage<MessageRow & { sessionId: string; agentId: string }>(
     pool,
-    boundedSql({
+    {
       columns: `${MESSAGE}, "sessionId", "agentId"`,
       table: 'm',
-      order: 'ASC',
       // The inner LIMIT makes PostgreSQL read by that index, also where it takes another one for better. A page after another
       // one is newer than the messages that are too old.
       rows: `SELECT m.*, ${MESSAGE_BYTES} AS bytes, s.id AS "sessionId", s.agent_id AS "agentId" FROM (
@@ -51,7 +50,7 @@ export async function pageInbox(pool: Pool, query: InboxQuery): Promise<Page<Wai
           SELECT 1 FROM turns t WHERE t.session_id = m.session_id AND t.id = m.id AND (
             t.state NOT IN ('judging', 'open') OR (t.runtime <> $4 AND t.lease_until > now())))
         ORDER BY m.position LIMIT $6`,
-    }),
+    },
     [query.accountId, query.agentId, query.sessionId, query.runtime],
     query,
   );

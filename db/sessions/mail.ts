@@ -1,7 +1,7 @@
 /** Mail between agents, as it is in the transcripts of those who got it. */
 import type { Pool } from 'pg';
 import type { Page } from '../postgres/cursors.ts';
-import { boundedSql, type PageQuery, readPositionPage } from '../postgres/rows.ts';
+import { type PageQuery, readPositionPage } from '../postgres/rows.ts';
 import { MESSAGE_BYTES } from './sessions.ts';
 
 export interface MailRow {
@@ -21,7 +21,7 @@ export const pageMail = (
 ): Promise<Page<MailRow>> =>
   readPositionPage<MailRow>(
     pool,
-    boundedSql({
+    {
       columns: `id AS "messageId", session_id AS "sessionId", "toAgentId", text, data, at, position::text AS position`,
       table: 'm',
       order: 'DESC',
@@ -29,7 +29,7 @@ export const pageMail = (
           FROM session_messages m JOIN sessions s ON s.id = m.session_id
          WHERE m.account_id = $1 AND starts_with(m.data::text, '{"kind":"agent_message"') AND ($2 = 0 OR m.position < $2)
          ORDER BY m.position DESC LIMIT $3`,
-    }),
+    },
     [accountId],
     query,
   );

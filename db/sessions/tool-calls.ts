@@ -6,7 +6,6 @@ import type { json, toolResult } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import type { Page } from '../postgres/cursors.ts';
 import {
-  boundedSql,
   changeRows,
   findRow,
   type PageQuery,
@@ -91,14 +90,13 @@ export const pageCalls = (
 ): Promise<Page<Positioned<CallRow>>> =>
   readPositionPage(
     pool,
-    boundedSql({
+    {
       columns: `${CALL}, position::text AS position`,
       table: 'c',
       // Arguments and answers are JSON, mostly with texts: as in a prompt, a byte of it costs five.
       rows: `SELECT *, 5 * stored_bytes AS bytes FROM tool_calls
         WHERE session_id = $1 AND turn_id = $2 AND position > $3 ORDER BY tool_calls.position LIMIT $4`,
-      order: 'ASC',
-    }),
+    },
     [sessionId, turnId],
     query,
   );

@@ -5,7 +5,6 @@ import type { attachments } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import type { Page } from '../postgres/cursors.ts';
 import {
-  boundedSql,
   changeRows,
   findRow,
   listRows,
@@ -170,15 +169,14 @@ export const pageOutputs = (
 ): Promise<Page<Positioned<OutputRow>>> =>
   readPositionPage(
     pool,
-    boundedSql({
+    {
       columns: `${OUTPUT}, o.position::text AS position`,
       table: 'o',
       rows: `SELECT *, stored_bytes + coalesce((SELECT ${MESSAGE_BYTES} FROM session_messages m
             WHERE m.session_id = turn_outputs.session_id AND m.id = turn_outputs.id), 0) AS bytes
           FROM turn_outputs WHERE session_id = $1 AND turn_id = $2 AND position > $3
          ORDER BY turn_outputs.position LIMIT $4`,
-      order: 'ASC',
-    }),
+    },
     [sessionId, turnId],
     query,
   );

@@ -5,7 +5,7 @@ import type { judgement, trigger } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { inTransaction, type WritingPool } from '../postgres/pool.ts';
-import { boundedSql, findRow, type PageQuery, planOnce, type Queryable, readPositionPage } from '../postgres/rows.ts';
+import { findRow, type PageQuery, planOnce, type Queryable, readPositionPage } from '../postgres/rows.ts';
 import { hasStreamReaderSql, MESSAGES_ADDED } from './session-changes.ts';
 import { lockSession, MESSAGE_BYTES } from './sessions.ts';
 
@@ -292,7 +292,7 @@ export function pageTurns(pool: Pool, query: TurnsQuery): Promise<Page<TurnRow &
     query.order === 'oldest' ? ['turns.position > $3', 'ASC'] : ['($3 = 0 OR turns.position < $3)', 'DESC'];
   return readPositionPage(
     pool,
-    boundedSql({
+    {
       columns: `${TURN}, ${MESSAGE_OF_TURN} AS message, turns.position::text AS position`,
       table: 'turns',
       rows: `SELECT turns.*, stored_bytes + coalesce((SELECT ${MESSAGE_BYTES} FROM session_messages m
@@ -300,7 +300,7 @@ export function pageTurns(pool: Pool, query: TurnsQuery): Promise<Page<TurnRow &
           FROM turns WHERE session_id = $1 AND ($2::text IS NULL OR state = $2) AND ${after}
          ORDER BY turns.position ${direction} LIMIT $4`,
       order: direction,
-    }),
+    },
     [query.sessionId, query.state],
     query,
   );
