@@ -7,7 +7,7 @@ import type { agentFields, agentRecord } from '../../sdk/contract/payloads.ts';
 import { hostCalls } from '../../sdk/contract/protocol.ts';
 import type { Queues } from '../jobs/queues.ts';
 import type { Page } from '../postgres/cursors.ts';
-import { inLockedTransaction, type Transaction, type WritingPool } from '../postgres/pool.ts';
+import { inLockedTransaction, readingPool, type Transaction, type WritingPool } from '../postgres/pool.ts';
 import { findRow, listRows, type PageQuery, readPage } from '../postgres/rows.ts';
 import { deleteSessions, emptySessions, nameSessionsLock } from '../sessions/session-removal.ts';
 
@@ -109,7 +109,7 @@ export async function deleteAgent(
   signal?: AbortSignal,
 ): Promise<boolean> {
   const { accountId, madeBy = null } = scope;
-  const sessionIds = await listAgentSessions('fence' in pool ? pool.pool : pool, scope, id);
+  const sessionIds = await listAgentSessions(readingPool(pool), scope, id);
   await emptySessions(pool, { accountId, sessionIds }, signal);
   return inLockedTransaction(
     pool,

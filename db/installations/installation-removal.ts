@@ -4,7 +4,7 @@ import { deleteAgentsOfInstallation, listAgentSessions } from '../accounts/agent
 import { releaseMediaOfInstallation } from '../accounts/media.ts';
 import { sweepDeletedPlugins } from '../catalog/plugins.ts';
 import type { Queues } from '../jobs/queues.ts';
-import { inLockedTransaction, type Transaction, type WritingPool } from '../postgres/pool.ts';
+import { inLockedTransaction, readingPool, type Transaction, type WritingPool } from '../postgres/pool.ts';
 import { findRow } from '../postgres/rows.ts';
 import { deleteChannelSessions, listChannelSessions } from '../sessions/conversations.ts';
 import { emptySessions, nameSessionsLock } from '../sessions/session-removal.ts';
@@ -14,17 +14,16 @@ import { emptySessions, nameSessionsLock } from '../sessions/session-removal.ts'
  * and the row of a deleted plugin with its last installation. Log lines and audit entries remain until their retention
  * ends; they can no longer be read.
  */
-export async function removeInstallation(given: WritingPool, queues: Queues, installationId: string): Promise<void> {
-  const pool = 'fence' in given ? given.pool : given;
-  const accountId = await findUninstalling(pool, installationId);
+export async function removeInstallation(pool: WritingPool, queues: Queues, installationId: string): Promise<void> {
+  const accountId = await findUninstalling(readingPool(pool), installationId);
   if (accountId === null) return;
   const owner = { accountId, installationId };
   const sessionIds = [
-    ...(await listChannelSessions(pool, owner)),
-    ...(await listAgentSessions(pool, { accountId, madeBy: installationId }, null)),
+    ...(await listChannelSessions(readingPool(pool), owner)),
+    ...(await listAgentSessions(readingPool(pool), { accountId, madeBy: installationId }, null)),
   ];
-  await emptySessions(given, { accountId, sessionIds });
-  await inLockedTransaction(given, nameSessionsLock(accountId), async (tx) => {
+  await emptySessions(pool, { accountId, sessionIds });
+  await inLockedTransaction(pool, nameSessionsLock(accountId), async (tx) => {
     if (!(await lockUninstalling(tx, installationId))) return;
     await deleteChannelSessions(tx, queues, owner);
     await releaseMediaOfInstallation(tx, owner);

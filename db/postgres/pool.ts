@@ -124,7 +124,7 @@ class SharedPool extends Pool {
     await this.#shares.claim(accountId);
     try {
       const client = await super.connect();
-      // The pool sets `release` anew each time it gives the connection out, and refuses a second call of it.
+      // The pool gives the connection a new `release` each time, and refuses a second call of it.
       const { release } = client;
       client.release = (error) => {
         release(error);
@@ -241,6 +241,9 @@ export interface FencedPool {
 /** Writes for a plugin are fenced. Without a fence: for tools and tests, beside which no supervisor runs. */
 export type WritingPool = Pool | FencedPool;
 
+/** The pool for reads, which need no fence. */
+export const readingPool = (pool: WritingPool): Pool => ('fence' in pool ? pool.pool : pool);
+
 /** Fails the statement unless the ownership is current, and holds it until the end of the transaction. */
 export const holdShardSql = ({ shard, epoch }: Fence): string =>
   `hold_shard(${Math.trunc(shard)}, ${Math.trunc(epoch)})`;
@@ -257,7 +260,7 @@ export async function inTransaction<T>(
   signal?: AbortSignal,
 ): Promise<T> {
   const isFenced = 'fence' in pool;
-  const source = isFenced ? pool.pool : pool;
+  const source = readingPool(pool);
   const begin = source instanceof PoolBehindPooler ? `BEGIN; ${LIMITS}` : 'BEGIN';
   const client = await source.connect();
   let broken: Error | undefined;

@@ -6,7 +6,7 @@ import { findSubscribers, type Subscriber } from '../installations/subscribers.t
 import type { Queues } from '../jobs/queues.ts';
 import { notifySessionsDeleted } from '../postgres/notifications.ts';
 import { orderedId } from '../postgres/ordered-id.ts';
-import { inTransaction, type Transaction, type WritingPool } from '../postgres/pool.ts';
+import { inTransaction, readingPool, type Transaction, type WritingPool } from '../postgres/pool.ts';
 import { changeRows, findRow, SWEEP_BATCH } from '../postgres/rows.ts';
 import { KeyedLocks } from '../timing/keyed-locks.ts';
 import { recordChanges } from './session-changes.ts';
@@ -67,7 +67,7 @@ export async function emptySessions(
   let removed = 0;
   for (let start = 0; start < sessionIds.length; start += BATCH) {
     const ids = sessionIds.slice(start, start + BATCH);
-    if (await hasManyMessages('fence' in pool ? pool.pool : pool, ids))
+    if (await hasManyMessages(readingPool(pool), ids))
       removed += await emptying.run(accountId, () => deleteMessages(pool, ids, signal));
   }
   return removed;

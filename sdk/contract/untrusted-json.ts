@@ -1,6 +1,6 @@
 /**
- * Reads JSON of strangers: every body of both ports, and every frame of a child. It is bounded before it is parsed, because
- * parsing, checking and copying take time per value, not per byte, and refused where reading it would alter it.
+ * Reads untrusted JSON: every body of both ports, and every frame of a child. It is bounded before it is parsed, because
+ * parsing, checking and copying take time per value, not per byte. It is refused where parsing would change it.
  */
 import { isUtf8 } from 'node:buffer';
 

@@ -256,7 +256,7 @@ export interface OwnSshHost {
   readonly login: 'key' | 'password';
   /** Time of the last test since the last change. Null: not tested since. */
   readonly testedAt: string | null;
-  /** Reason why the last test failed. Null: it passed, or there was none. */
+  /** Why the last test failed. Null: it passed, or there was no test. */
   readonly testFault: string | null;
   readonly createdAt: string;
   readonly updatedAt: string;

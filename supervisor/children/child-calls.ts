@@ -58,7 +58,7 @@ export class ChildCalls {
   readonly #slots: CallSlots;
   /** Calls that the child has not answered. At most sixteen, so a search is faster than a map. */
   readonly #running: Call[] = [];
-  /** Whether budgets stand still, because a debugger is attached to the child. */
+  /** Whether budgets are stopped, because a debugger is attached to the child. */
   #areHeld = false;
   #onIdle: (() => void) | null = null;
 

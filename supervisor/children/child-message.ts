@@ -47,8 +47,8 @@ function isError(error: unknown): boolean {
 }
 
 /**
- * For a reason, which callers and models read as the host's words: a name that the protocol does not have would be the child's.
- * The `toString` of a child's object may be anything.
+ * Names a method in a reason. Callers and models read reasons as the host's words, so only names of the protocol are repeated.
+ * The `toString` of a child's object may be anything, so it is not called.
  */
 export function quote(name: unknown): string {
   if (typeof name !== 'string') return `whose method is of the type ${typeof name}`;

@@ -33,7 +33,7 @@ const ownHostResource = z
     hostKeys: z.array(z.string()).describe('The pinned keys. Empty: Bulkhead sends the host nothing.'),
     login: z.enum(['key', 'password']).describe('The login method. The key and the password are never shown.'),
     testedAt: timestamp.nullable().describe('Time of the last test since the last change. Null: not tested since.'),
-    testFault: z.string().nullable().describe('Reason why the last test failed. Null: it passed, or there was none.'),
+    testFault: z.string().nullable().describe('Why the last test failed. Null: it passed, or there was no test.'),
     createdAt: timestamp,
     updatedAt: timestamp,
   })

@@ -1,4 +1,4 @@
-/** The door of every tool call of an agent: `middleware.toolCall` judges it before, and `middleware.toolResult` its result. */
+/** Makes the tool calls of agents: `middleware.toolCall` judges each before, and `middleware.toolResult` its result. */
 import type { Session } from '../../db/sessions/sessions.ts';
 import type { Judgement } from '../../db/sessions/turns.ts';
 import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
@@ -22,9 +22,9 @@ export interface ToolCall {
 }
 export interface JudgedResult {
   readonly result: ToolResult;
-  /** The problem that the result describes, for callers that are no model. Undefined: there is none, or plugins replaced its text. */
+  /** The problem that the result describes. Undefined: there is none, or plugins replaced its text. */
   readonly problem?: Problem | undefined;
-  /** As the plugins let them pass. Null: they did not. */
+  /** The arguments that the plugins passed on. Null: they cancelled the call. */
   readonly arguments: unknown;
   /** False: a required plugin did not run, so the tool did not. The same call may pass later. */
   readonly isFinal: boolean;

@@ -1,5 +1,4 @@
 /** Makes each call of a turn once per id of its runtime, and keeps the answer for a day. */
-
 import { randomUUIDv7 } from 'node:crypto';
 import type { Session } from '../../db/sessions/sessions.ts';
 import {
@@ -46,8 +45,8 @@ export type CallOutcome =
   | { readonly arguments: unknown; readonly isRepeated: boolean };
 
 /**
- * Calls a tool in a turn, or hands a judged call to the runtime that performs it. What a model can correct is a result: arguments that do not fit, an unknown name, a tool that
- * failed.
+ * Calls a tool in a turn, or hands a judged call to the runtime that performs it. Errors that a model can correct are results:
+ * wrong arguments, an unknown name, a tool that failed.
  *
  * @throws Problem `turn_held`, `turn_ended`, `cancelled`, `id_reused`, `not_found`, `unavailable`
  */
@@ -200,7 +199,7 @@ async function readKnownCall(
   const tool = await findToolOfCall(services, session, request).catch(() => null);
   if (tool && isRepeatable(tool)) return null;
   const answer = { result: INTERRUPTED };
-  // What the plugins let pass is not known any more.
+  // The arguments that the plugins passed on are no longer known.
   const made = { name: request.name, arguments: null, judgement: OF_THE_HOST };
   await saveAnswer(services, key, answer, toToolMessage(key, made, answer));
   return answer;

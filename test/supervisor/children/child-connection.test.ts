@@ -332,7 +332,7 @@ t.test('deltas that wait for their turn hold only what is passed on', async (t) 
   await eventually(async () => peer.lines.length === 1);
   const held = (await measureReachable()) - before;
   t.ok(held < 4 * MIB, `${held} bytes of 32 MiB`);
-  // What nobody can resolve is garbage, and so is what waits for it.
+  // An unresolved promise that nothing refers to would be collected, together with all that waits for it.
   reading.resolve();
   peer.connection.close(new ChildError('dead', 'it was killed'));
   await ended;
