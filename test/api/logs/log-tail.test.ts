@@ -4,6 +4,7 @@ import { LogTail } from '../../../api/logs/log-tail.ts';
 import { createIdAt } from '../../../db/postgres/ordered-id.ts';
 import { insertLogs, type LogLine, maintainLogs } from '../../../db/records/logs.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
+import { createLogLine } from '../../fixtures/log-line.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
 const LINES = 20_000;
@@ -16,21 +17,10 @@ const BEGINNING = '00000000-0000-7000-8000-000000000000';
 const { pool } = await testDatabase(t);
 await maintainLogs(pool);
 const startedAt = Date.now() - LINES * EVERY_MS;
-const line = (n: number, more: Partial<LogLine> = {}): LogLine => ({
-  id: createIdAt(startedAt + n * EVERY_MS),
-  at: new Date().toISOString(),
-  level: 'info',
-  message: `m${n}`,
-  data: null,
-  installationId: 'i1',
-  sessionId: null,
-  source: 'x',
-  invocationId: null,
-  versionId: null,
-  semVer: null,
-  truncated: false,
-  ...more,
-});
+/** All are in one partition: of each, a read looks at one row more. */
+const at = new Date().toISOString();
+const line = (n: number, more: Partial<LogLine> = {}): LogLine =>
+  createLogLine({ id: createIdAt(startedAt + n * EVERY_MS), message: `m${n}`, at, ...more });
 const error = { level: 'error', sessionId: 's', data: '{"a":1}' } as const;
 await insertLogs(
   pool,

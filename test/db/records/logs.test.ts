@@ -3,24 +3,12 @@ import t from 'tap';
 import { decodeCursor, encodeCursor } from '../../../db/postgres/cursors.ts';
 import { insertAudit, maintainAudit, pageAudit } from '../../../db/records/audit.ts';
 import { insertLogs, type LogLine, maintainLogs, pageLogs } from '../../../db/records/logs.ts';
+import { createLogLine } from '../../fixtures/log-line.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
 const HOUR = 3_600_000;
-const line = (n: number, more: Partial<LogLine> = {}): LogLine => ({
-  id: String(n).padStart(6, '0'),
-  at: new Date().toISOString(),
-  level: 'info',
-  message: `m${n}`,
-  data: null,
-  installationId: 'i1',
-  sessionId: null,
-  source: 'tools.x',
-  invocationId: null,
-  versionId: 'v',
-  semVer: '1.0.0',
-  truncated: false,
-  ...more,
-});
+const line = (n: number, more: Partial<LogLine> = {}): LogLine =>
+  createLogLine({ id: String(n).padStart(6, '0'), message: `m${n}`, ...more });
 
 t.test('pages go newest first and miss nothing while lines arrive', async (t) => {
   const { pool } = await testDatabase(t);
