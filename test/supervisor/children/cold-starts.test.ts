@@ -73,7 +73,8 @@ t.test(
       if (kind === 'guard') {
         slowestGuard = Math.max(slowestGuard, ms);
         if (body.reason === 'seen') counts.ran += 1;
-        else if (/could not run, and this account requires it: .+/.test(body.reason)) counts.stopped += 1;
+        else if (/(could not run|did not answer within \d+ s), and this account requires it/.test(body.reason))
+          counts.stopped += 1;
         else faults.push(`${status} ${JSON.stringify(body)}`);
       } else {
         slowestTool = Math.max(slowestTool, ms);
