@@ -6,6 +6,7 @@ import { execFile } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import { request } from 'node:http';
 import { join } from 'node:path';
+import { text as readText } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import t from 'tap';
@@ -32,12 +33,14 @@ interface Tally {
 
 /** One request on a connection of its own: what a deploy refuses, it refuses here. */
 function ask(url: string, token: string, tally: Tally): void {
+  const refuse = (error: Error) => tally.bad.push(`${error.message} ${url}`);
   const call = request(url, { agent: false, headers: { authorization: `Bearer ${token}` } }, (answer) => {
-    answer.resume();
-    if (answer.statusCode === 200) tally.good += 1;
-    else tally.bad.push(`${answer.statusCode} ${url}`);
+    readText(answer).then((body) => {
+      if (answer.statusCode === 200) tally.good += 1;
+      else tally.bad.push(`${answer.statusCode} ${url} ${body}`);
+    }, refuse);
   });
-  call.on('error', (error) => tally.bad.push(`${error.message} ${url}`));
+  call.on('error', refuse);
   call.end();
 }
 
@@ -249,9 +252,9 @@ function keepAsking(urls: readonly string[], token: string, tally: Tally): { sto
     while (!over) {
       try {
         const answer = await fetch(url, { headers: { authorization: `Bearer ${token}` } });
-        await answer.arrayBuffer();
+        const body = await answer.text();
         if (answer.status === 200) tally.good += 1;
-        else tally.bad.push(`kept: ${answer.status} ${url}`);
+        else tally.bad.push(`kept: ${answer.status} ${url} ${body}`);
       } catch (error) {
         tally.bad.push(`kept: ${(error as Error).cause ?? error} ${url}`);
       }
