@@ -40,7 +40,10 @@ const ALONE: readonly string[] = [
 /** Files that have the machine to themselves in a soak run: their long versions have tight bounds in time. */
 const ALONE_IN_SOAK: readonly string[] = [
   'test/supervisor/children/child.test.ts',
+  'test/supervisor/children/cold-starts.test.ts',
   'test/storm/rolling-update.test.ts',
+  'test/storm/updates.test.ts',
+  'test/deploy/replace.test.ts',
 ];
 
 /** Rooms whose small files share processes: of a small file, the imports take longer than the tests. */
@@ -147,8 +150,9 @@ const FILES_PER_PROCESS = 26;
 
 /** Which files run in one process, one after the other: small ones of one room, and the long ones named above. */
 export function groupFiles(files: readonly string[]): string[][] {
+  const alone = listAlone();
   const isSmall = (file: string): boolean => SMALL_ROOMS.test(file);
-  const named = [...LONGEST, ...listAlone(), ...TOGETHER.flat()];
+  const named = [...LONGEST, ...alone, ...TOGETHER.flat()];
   const isShared = (file: string): boolean => (SHARED_ROOMS.test(file) || isSmall(file)) && !named.includes(file);
   const byRoom = Object.groupBy(files.filter(isShared), (file) => (isSmall(file) ? 'small' : findRoom(file)));
   const groups = Object.values(byRoom).flatMap((inRoom = []) => {
@@ -156,7 +160,7 @@ export function groupFiles(files: readonly string[]): string[][] {
     // Dealt out in turn: neighbours by name are often similar, and similarly long.
     return Array.from({ length: processes }, (_, process) => inRoom.filter((_, at) => at % processes === process));
   });
-  const together = TOGETHER.map((group) => group.filter((file) => files.includes(file)));
+  const together = TOGETHER.map((group) => group.filter((file) => files.includes(file) && !alone.includes(file)));
   const isAlone = (file: string): boolean => !isShared(file) && !together.flat().includes(file);
   return [...together.filter(({ length }) => length > 0), ...groups, ...files.filter(isAlone).map((file) => [file])];
 }
