@@ -10,7 +10,10 @@ export interface HookCount {
   readonly lastAt: string;
 }
 
-/** Adds counts. Drops those of sessions that are deleted, or being deleted: others must not wait for a deletion. */
+/**
+ * Adds counts. Drops those of sessions that are deleted, or being deleted: others must not wait for a deletion. The rows count for no
+ * quota: a session, which does, has one for each hook of the protocol at most.
+ */
 export async function addHookCounts(pool: Pool, counts: readonly HookCount[]): Promise<void> {
   await pool.query(
     `INSERT INTO session_hooks AS h (session_id, hook, asked, cancelled, last_at)

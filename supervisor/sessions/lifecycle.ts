@@ -1,6 +1,7 @@
 /** Starts, clears and deletes sessions, and records the event for the account's plugins in the same transaction. */
 
 import { releaseMediaOfSession } from '../../db/accounts/media.ts';
+import { requireRoom } from '../../db/accounts/usage.ts';
 import { hasChannel } from '../../db/channels/channels.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { type RuntimeTool, setRuntimeTools } from '../../db/sessions/runtime-tools.ts';
@@ -98,6 +99,8 @@ export async function clearTranscript(
     await releaseMediaOfSession(tx, session.id);
     if (removedLast === null) return null;
     const removed = removedBefore + removedLast;
+    // Readers learn of it for a day, which takes room: an empty session cannot be cleared without end.
+    if (removed === 0) await requireRoom(tx, session.accountId, 'transcripts', 0);
     const data = { sessionId: session.id, agentId: session.agentId, messageCount: removed };
     await recordSessionEvent(tx, services.queues, session.accountId, 'sessionCleared', data);
     return removed;

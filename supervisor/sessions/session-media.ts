@@ -1,7 +1,7 @@
 /** Media files of sessions: what runtimes put there, and what messages refer to. */
 import type { z } from 'zod';
 import { holdMedia, type Media, saveMedia } from '../../db/accounts/media.ts';
-import { addBlobBytes } from '../../db/accounts/usage.ts';
+import { addBlobBytes, requireRoom } from '../../db/accounts/usage.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { limits } from '../../sdk/contract/limits.ts';
@@ -24,6 +24,8 @@ export async function putSessionMedia(
       `A media file has at most ${limits.mediaItemBytes} bytes, and this one ${content.byteLength}.`,
     );
   const mediaType = await sniff(content);
+  // The row that holds it counts as a part of the session.
+  await requireRoom(pool, accountId, 'transcripts', 0);
   await addBlobBytes(pool, accountId, content.byteLength);
   const blob = await blobs.put(content);
   const saved = await saveMedia(pool, { ...blob, accountId, holder: { sessionId }, mediaType, name }, mediaQuota);

@@ -3,7 +3,13 @@ import { randomUUIDv7 } from 'node:crypto';
 import fc from 'fast-check';
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
-import { releaseMedia, saveMedia } from '../../../db/accounts/media.ts';
+import {
+  holdMedia,
+  type MediaHolder,
+  releaseMedia,
+  releaseMediaOfSession,
+  saveMedia,
+} from '../../../db/accounts/media.ts';
 import {
   addBlobBytes,
   dropUsagePeriods,
@@ -37,8 +43,9 @@ import { orderedId } from '../../../db/postgres/ordered-id.ts';
 import { inTransaction, takeNamedLock } from '../../../db/postgres/pool.ts';
 import { insertAudit, maintainAudit } from '../../../db/records/audit.ts';
 import { insertLogs, maintainLogs } from '../../../db/records/logs.ts';
+import { sweepChanges } from '../../../db/sessions/session-changes.ts';
 import { deleteSessions, nameSessionsLock } from '../../../db/sessions/session-removal.ts';
-import { appendMessages, clearSession, createSession, deleteSession } from '../../../db/sessions/sessions.ts';
+import { appendMessages, clearSession, deleteSession, openSession } from '../../../db/sessions/sessions.ts';
 import { answerCall, claimTurnCall, handCall } from '../../../db/sessions/tool-calls.ts';
 import { claimTurn } from '../../../db/sessions/turns.ts';
 import type { UsageKind } from '../../../sdk/contract/usage-kinds.ts';
@@ -95,6 +102,12 @@ const channelOf = async (at: Tenant): Promise<string> => {
   const found = await someOf<{ id: string }>('SELECT id FROM channels WHERE account_id = $1', [at.accountId]);
   return found?.id ?? (await inTransaction(pool, (tx) => insertChannel(tx, { ...at, name: 'inbox' }))).id;
 };
+const putMedia = (accountId: string, holder: MediaHolder, size: number) =>
+  saveMedia(
+    pool,
+    { accountId, holder, sha256: `${size % 3}`, sizeBytes: size % 3, mediaType: 'text/plain', name: null },
+    { bytes: 1e9, files: 100 },
+  );
 const finish = (table: string, state: string, { accountId }: Tenant) =>
   pool.query(
     `UPDATE ${table} SET state = $2, finished_at = now() WHERE id IN
@@ -147,7 +160,8 @@ const steps: Readonly<Record<string, (at: Tenant, size: number) => Promise<unkno
     await inTransaction(pool, (tx) => deletePlugin(tx, plugin.id));
     await sweepDeletedPlugins(pool);
   },
-  session: ({ accountId }) => createSession(pool, { accountId, agentId: 'a', agentName: 'A', channelId: null }),
+  session: ({ accountId }, size) =>
+    openSession(pool, { accountId, agentId: 'a', agentName: 'A', channelId: null, key: 'ä'.repeat(1 + (size % 200)) }),
   append: async (at, size) => {
     const session = (await sessionOf(at))?.id ?? '';
     const message = { id: `m-${size}`, role: 'user', text: 'ä'.repeat(size), data: { n: size, zero: '\0' } } as const;
@@ -171,7 +185,15 @@ const steps: Readonly<Record<string, (at: Tenant, size: number) => Promise<unkno
         null,
       );
   },
-  clear: async (at) => clearSession(pool, (await sessionOf(at))?.id ?? ''),
+  clear: async (at) => {
+    const session = (await sessionOf(at))?.id ?? '';
+    await clearSession(pool, session);
+    await releaseMediaOfSession(pool, session);
+  },
+  'expire changes': async () => {
+    await pool.query(`UPDATE session_changes SET at = at - interval '25 hours'`);
+    await sweepChanges(pool);
+  },
   'delete a session': async (at) => deleteSession(pool, (await sessionOf(at))?.id ?? ''),
   'delete all sessions': ({ accountId }) =>
     inTransaction(pool, async (tx) => {
@@ -199,19 +221,15 @@ const steps: Readonly<Record<string, (at: Tenant, size: number) => Promise<unkno
       data: { by: 'user' },
     }),
   'end events': (at, size) => finish('events', size % 2 ? 'delivered' : 'dead', at),
-  'put media': ({ accountId, installationId }, size) =>
-    saveMedia(
-      pool,
-      {
-        accountId,
-        holder: { installationId },
-        sha256: `${size % 3}`,
-        sizeBytes: size % 3,
-        mediaType: 'text/plain',
-        name: null,
-      },
-      { bytes: 1e9, files: 100 },
-    ),
+  'put media': ({ accountId, installationId }, size) => putMedia(accountId, { installationId }, size),
+  'put media of a session': async (at, size) =>
+    putMedia(at.accountId, { sessionId: (await sessionOf(at))?.id ?? '' }, size),
+  'hold media': async (at, size) => {
+    const session = await sessionOf(at);
+    const { rows } = await pool.query<{ id: string }>('SELECT id FROM media WHERE account_id = $1', [at.accountId]);
+    const ids = rows.slice(0, size % 3).map(({ id }) => id);
+    if (session) await holdMedia(pool, { accountId: at.accountId, sessionId: session.id }, ids);
+  },
   'remove media': async ({ accountId, installationId }) => {
     const found = await someOf<{ id: string }>('SELECT id FROM media WHERE account_id = $1', [accountId]);
     if (found) await releaseMedia(pool, { accountId, installationId, id: found.id });
@@ -286,7 +304,11 @@ const COUNTED = `
     FROM versions v JOIN plugins p ON p.id = v.plugin_id WHERE p.owner_id = $1 AND v.semver IS NOT NULL
   UNION ALL SELECT 'drafts', coalesce(sum(v.size_bytes + 100), 0)
     FROM versions v JOIN plugins p ON p.id = v.plugin_id WHERE p.owner_id = $1 AND v.semver IS NULL
-  UNION ALL SELECT 'transcripts', (SELECT count(*) * 500 FROM sessions WHERE account_id = $1)
+  UNION ALL SELECT 'transcripts', (
+    SELECT coalesce(sum(greatest(500, 300 + octet_length(agent_name) + 2 * octet_length(agent_id || key))), 0)
+      FROM sessions WHERE account_id = $1)
+    + (SELECT coalesce(sum(octet_length(agent_id) + 300), 0) FROM session_changes WHERE account_id = $1)
+    + (SELECT count(*) * 300 FROM session_media h JOIN sessions s ON s.id = h.session_id WHERE s.account_id = $1)
     + (SELECT coalesce(sum(octet_length(m.text) + coalesce(octet_length(m.data::text), 0) + 300), 0)
          FROM session_messages m JOIN sessions s ON s.id = m.session_id WHERE s.account_id = $1)
     + (SELECT count(*) * 2000 FROM turns WHERE account_id = $1)
@@ -336,6 +358,28 @@ t.test('the arguments of a call that is handed over count', async (t) => {
   const used = await usedOf(at, 'transcripts');
   t.ok(used > 500 + 2_000 + 600 + 2_000, `${used} bytes`);
   t.same(await readLedger(at), await countTables(at));
+});
+
+t.test('a long key of a session counts, once', async (t) => {
+  const at = await tenant('hal');
+  for (const _ of [1, 2]) await steps.session?.(at, 199);
+  t.equal(await usedOf(at, 'transcripts'), 300 + 1 + 2 * 1 + 2 * 400);
+  await steps['delete a session']?.(at, 0);
+  t.same(await readLedger(at), await countTables(at));
+});
+
+t.test('changes of sessions, and the files that sessions hold, count while they are kept', async (t) => {
+  const at = await tenant('ivy');
+  for (const step of ['session', 'put media of a session', 'hold media', 'clear', 'put media of a session']) {
+    await steps[step]?.(at, 1);
+    t.same(await readLedger(at), await countTables(at), step);
+  }
+  t.equal(await usedOf(at, 'transcripts'), 500 + 301 + 300);
+  await steps['delete a session']?.(at, 0);
+  t.equal(await usedOf(at, 'transcripts'), 2 * 301);
+  t.equal(await usedOf(at, 'media'), 0);
+  await steps['expire changes']?.(at, 0);
+  t.equal(await usedOf(at, 'transcripts'), 301, 'the last change of an account is kept');
 });
 
 t.test('a recount heals sums that drifted, while others write', async (t) => {

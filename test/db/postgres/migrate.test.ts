@@ -158,3 +158,28 @@ t.test('a migration marks the existing messages that may wait for an answer', as
   await pool.query(`UPDATE turns SET state = 'ended'`);
   t.same(await listWaiting(), ['new', 'late']);
 });
+
+t.test('a migration counts the texts of existing sessions and the changes of sessions', async (t) => {
+  const { pool, migrateAll } = await openDatabaseBefore(t, '0072_session_bytes.sql');
+  await pool.query(`
+    INSERT INTO accounts (id, name) VALUES ('a', 'ann');
+    INSERT INTO sessions (id, account_id, agent_id, agent_name, key) VALUES
+      ('s', 'a', 'x', 'X', NULL), ('long', 'a', repeat('ä', 100), repeat('n', 100), repeat('k', 200));
+    INSERT INTO session_changes (account_id, session_id, agent_id, type) VALUES ('a', 'gone', 'agent', 'deleted');
+    INSERT INTO media (id, account_id, sha256, media_type, size_bytes) VALUES ('m', 'a', '', 'text/plain', 7);
+    INSERT INTO session_media (session_id, media_id) VALUES ('s', 'm')`);
+  await migrateAll();
+  const readSums = async () => {
+    const sums = await pool.query(`SELECT usage_bytes('a', 'transcripts')::int AS counted,
+      (SELECT sum(stored_bytes) FROM stored_rows WHERE account_id = 'a' AND kind = 'transcripts')::int AS stored`);
+    return sums.rows[0];
+  };
+  const both = (bytes: number) => ({ counted: bytes, stored: bytes });
+  const long = 300 + 2 * 200 + 100 + 2 * 200;
+  t.same(await readSums(), both(500 + long + 305));
+  // As the release before it does.
+  await pool.query(`INSERT INTO session_media (session_id, media_id) VALUES ('long', 'm')`);
+  t.same(await readSums(), both(500 + long + 305 + 300));
+  await pool.query('DELETE FROM sessions');
+  t.same(await readSums(), both(305));
+});

@@ -61,6 +61,24 @@ t.test('transcripts', async (t) => {
   t.equal((await append('d')).status, 200);
 });
 
+t.test('full transcripts refuse what a session takes beside its messages', async (t) => {
+  const { call, withNewAccount } = fixture;
+  const { account } = withNewAccount();
+  const session = await fixture.session(account);
+  const clear = () => call('POST', `/sessions/${session}/clear`, {}, account);
+  const putFile = () => call('POST', `/sessions/${session}/media`, { data: 'eA==' }, account);
+  t.equal((await clear()).status, 200);
+  t.equal((await putFile()).status, 201);
+  const { transcripts = 0 } = await usageOf(account);
+  await saveUsageLimits(pool, { transcripts: transcripts - 1 });
+  t.match(await putFile(), refused('transcripts'));
+  t.match(await clear(), refused('transcripts'), 'it is empty: clearing it makes no room');
+  t.match(await usageOf(account), { transcripts });
+  t.equal((await call('DELETE', `/sessions/${session}`, undefined, account)).status, 204);
+  const { transcripts: left = 0 } = await usageOf(account);
+  t.ok(left < transcripts, 'deleting it does');
+});
+
 t.test('a full event queue stops what would add to it, not what makes room', async (t) => {
   const { account, install } = fixture.withNewAccount();
   await install({ slug: 'listener', capabilities, code, account });
