@@ -58,7 +58,9 @@ export const metricsResource = z
     handlers: z.array(
       z.strictObject({
         kind: z.string().describe('hook, event, channel, tools, commands or providers.'),
-        name: z.string(),
+        name: z
+          .string()
+          .describe('`(other)`: the handlers of this kind after the first 100 of the installation in a minute.'),
         calls: count,
         errors: count,
         timeouts: count,

@@ -9,6 +9,13 @@ import { addCallSums, addUsageSums, type CallSums, MINUTE_MS, type UsageSums } f
 const FLUSH_MS = 10_000;
 /** Sums held while the database is unavailable; beyond it, new ones are not counted. About 10 MiB. */
 const HELD_MAX = 20_000;
+/**
+ * Handlers of one installation that are summed apart in one minute. A bundle may have a thousand, and each takes a row in every
+ * minute and a place among the held sums.
+ */
+const HANDLERS_MAX = 100;
+/** The name that further handlers of a kind are summed under. Authors cannot choose it. */
+const OTHER_HANDLERS = '(other)';
 /** Rows of one statement. */
 const ROWS_AT_ONCE = 1_000;
 
@@ -25,6 +32,8 @@ export class Rollups {
   readonly #timer: NodeJS.Timeout;
   #calls = new Map<string, OpenCalls>();
   #usage = new Map<string, Open<UsageSums>>();
+  /** Kind and name of the handlers that are summed apart in this minute, by installation. */
+  #handlers = new Map<string, Set<string>>();
   #flushing: Promise<void> = Promise.resolve();
   #minute = { number: -1, text: '' };
   /** Calls not counted since the start because the memory was full. */
@@ -38,9 +47,10 @@ export class Rollups {
   }
 
   /** Counts a call and its duration in milliseconds. */
-  called(installationId: string, kind: string, name: string, outcome: CallOutcome, ms: number): void {
+  called(installationId: string, kind: string, handler: string, outcome: CallOutcome, ms: number): void {
     const now = this.#now();
     const minute = this.#formatMinute(now);
+    const name = this.#chooseName(installationId, kind, handler);
     const key = `${installationId} ${minute} ${kind} ${name}`;
     const sums =
       this.#calls.get(key) ?? this.#open(this.#calls, key, { installationId, minute, kind, name, ...none() });
@@ -94,9 +104,20 @@ export class Rollups {
     return fresh;
   }
 
+  /** Returns the name that the calls of a handler are summed under. */
+  #chooseName(installationId: string, kind: string, name: string): string {
+    const handlers = this.#handlers.get(installationId) ?? new Set();
+    const handler = `${kind} ${name}`;
+    if (handlers.size < HANDLERS_MAX) this.#handlers.set(installationId, handlers.add(handler));
+    return handlers.has(handler) ? name : OTHER_HANDLERS;
+  }
+
   #formatMinute(now: number): string {
     const number = Math.floor(now / MINUTE_MS);
-    if (this.#minute.number !== number) this.#minute = { number, text: new Date(number * MINUTE_MS).toISOString() };
+    if (this.#minute.number !== number) {
+      this.#minute = { number, text: new Date(number * MINUTE_MS).toISOString() };
+      this.#handlers.clear();
+    }
     return this.#minute.text;
   }
 

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { readHandlers, readPoints } from '../../../db/records/rollups.ts';
 import { supervisorMetrics } from '../../../supervisor/records/metric-table.ts';
+import { Rollups } from '../../../supervisor/records/rollups.ts';
 import { eventually, runCommand, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const HOSTILE = 'a"} 1\nbulkhead_evil{x="';
@@ -159,6 +160,37 @@ t.test('sums of a deleted installation are skipped without blocking others', asy
     [[installationId, 'gone']],
   );
   t.same(rows, [{ installation_id: installationId, calls: 1 }]);
+});
+
+t.test('an installation has a limited number of rows in one minute, and every call is counted', async (t) => {
+  const fixture = manual.withNewAccount();
+  const { installationId } = await fixture.install({ code: BUSY });
+  let minute = 1;
+  const now = () => Date.UTC(2000, 0, 1, 0, minute);
+  const rollups = new Rollups(fixture.pool, { now, flushMs: 3_600_000, onError: (error) => t.error(error) });
+  t.teardown(() => rollups.close());
+  const callAll = async () => {
+    for (let number = 0; number < 1_000; number += 1) rollups.called(installationId, 'tools', `t${number}`, 'ok', 1);
+    rollups.called(installationId, 'commands', 'late', 'error', 1);
+    await rollups.flush();
+  };
+  await callAll();
+  await callAll();
+  minute = 2;
+  rollups.called(installationId, 'commands', 'late', 'ok', 1);
+  await rollups.flush();
+  const { rows } = await fixture.pool.query(
+    `SELECT extract(minute FROM minute)::int AS minute, kind, name, count(*) OVER (PARTITION BY minute)::int AS rows,
+            calls, errors FROM call_minutes WHERE installation_id = $1 ORDER BY minute, name COLLATE "C", kind`,
+    [installationId],
+  );
+  const other = { minute: 1, name: '(other)', rows: 102 };
+  t.match(rows.slice(0, 3), [
+    { ...other, kind: 'commands', calls: 2, errors: 2 },
+    { ...other, kind: 'tools', calls: 1_800 },
+    { name: 't0', calls: 2 },
+  ]);
+  t.match(rows.at(-1), { minute: 2, kind: 'commands', name: 'late', rows: 1, calls: 1 });
 });
 
 t.test('a stopping supervisor writes its sums', async (t) => {
