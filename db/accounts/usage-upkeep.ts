@@ -25,7 +25,7 @@ const REMOVALS: Readonly<Partial<Record<UsageKind, readonly Remove[]>>> = {
     removeFinished('deliveries', 'dead'),
   ],
   logs: [removeOldest('plugin_logs', 'logs', '1 hour')],
-  audit: [removeOldest('audit', 'audit', '1 day')],
+  audit: [removeOldest('audit', 'audit', '1 day'), removeBatch('account_actions', 'true', 'id')],
 };
 
 /** Any number of processes may run it. @returns stops it, without waiting for the running turn: the next process repeats it */
@@ -79,13 +79,18 @@ async function removeExcess(pool: Pool, { accountId, kind, excess }: Full): Prom
 }
 
 function removeFinished(table: 'deliveries' | 'events', state: 'delivered' | 'skipped' | 'dead'): Remove {
+  return removeBatch(table, `state = '${state}'`, 'finished_at');
+}
+
+/** Removes the first rows, in the order of a column. */
+function removeBatch(table: 'deliveries' | 'events' | 'account_actions', condition: string, order: string): Remove {
   return (pool, accountId, excess) =>
     removeRows(
       pool,
       `WITH oldest AS (
-         SELECT id, stored_bytes, finished_at FROM ${table} WHERE account_id = $1 AND state = '${state}'
-          ORDER BY finished_at LIMIT ${BATCH} FOR UPDATE SKIP LOCKED),
-       summed AS (SELECT id, sum(stored_bytes) OVER (ORDER BY finished_at, id) - stored_bytes AS before FROM oldest)
+         SELECT id, stored_bytes, ${order} AS place FROM ${table} WHERE account_id = $1 AND ${condition}
+          ORDER BY ${order} LIMIT ${BATCH} FOR UPDATE SKIP LOCKED),
+       summed AS (SELECT id, sum(stored_bytes) OVER (ORDER BY place, id) - stored_bytes AS before FROM oldest)
        DELETE FROM ${table} d USING summed s WHERE d.id = s.id AND s.before < $2 RETURNING d.stored_bytes`,
       [accountId, excess],
     );
@@ -94,9 +99,12 @@ function removeFinished(table: 'deliveries' | 'events', state: 'delivered' | 'sk
 /** Removes from the account's oldest partition, because rows are ordered by installation only. */
 function removeOldest(table: 'plugin_logs' | 'audit', kind: UsageKind, width: '1 hour' | '1 day'): Remove {
   return async (pool, accountId, excess) => {
-    const oldest = await findRow<{ period: string | null }>(
+    const oldest = await findRow<{ period: string }>(
       pool,
-      'SELECT min(period) AS period FROM account_usage WHERE account_id = $1 AND kind = $2 AND bytes > 0',
+      // With the changes, because what was just removed is not in the sums yet.
+      `SELECT period FROM (TABLE account_usage UNION ALL TABLE account_usage_changes) counted
+        WHERE account_id = $1 AND kind = $2 AND period > '-infinity' GROUP BY period HAVING sum(bytes) > 0
+        ORDER BY period LIMIT 1`,
       [accountId, kind],
     );
     const within = `account_id = $1 AND at >= $2::timestamptz AND at < $2::timestamptz + interval '${width}'`;

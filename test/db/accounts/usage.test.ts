@@ -2,6 +2,7 @@
 import { randomUUIDv7 } from 'node:crypto';
 import fc from 'fast-check';
 import t from 'tap';
+import { recordAccountAction } from '../../../db/accounts/account-actions.ts';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import {
   holdMedia,
@@ -243,6 +244,7 @@ const steps: Readonly<Record<string, (at: Tenant, size: number) => Promise<unkno
     await maintainLogs(pool);
   },
   audit: ({ installationId }, size) => insertAudit(pool, [auditEntry(installationId, size)]),
+  act: (at, size) => act(at, 'd'.repeat(size)),
   uninstall: async (at) => {
     await pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [at.installationId]);
     await removeInstallation(pool, queues, at.installationId);
@@ -271,6 +273,8 @@ const steps: Readonly<Record<string, (at: Tenant, size: number) => Promise<unkno
   upkeep: () => maintainUsage(pool),
 };
 
+const act = ({ accountId }: Tenant, detail: string) =>
+  recordAccountAction(pool, { accountId, action: 'x', subject: 's', detail, tokenId: null, actor: null });
 const logLine = (installationId: string, size: number) => ({
   id: orderedId(Date.now()),
   at: new Date().toISOString(),
@@ -323,7 +327,8 @@ const COUNTED = `
     FROM installation_storage s JOIN installations i ON i.id = s.installation_id WHERE i.account_id = $1
   UNION ALL SELECT 'logs', coalesce(sum(octet_length(message) + coalesce(octet_length(data::text), 0) + 400), 0)
     FROM plugin_logs WHERE installation_id = $2
-  UNION ALL SELECT 'audit', coalesce(sum(octet_length(detail) + 400), 0) FROM audit WHERE installation_id = $2`;
+  UNION ALL SELECT 'audit', (SELECT coalesce(sum(octet_length(detail) + 400), 0) FROM audit WHERE installation_id = $2)
+    + (SELECT coalesce(sum(octet_length(subject) + octet_length(detail) + 300), 0) FROM account_actions WHERE account_id = $1)`;
 
 async function countTables(at: Tenant): Promise<Record<string, number>> {
   const found = await pool.query<{ kind: string; bytes: number }>(COUNTED, [at.accountId, at.installationId]);
@@ -380,6 +385,32 @@ t.test('changes of sessions, and the files that sessions hold, count while they 
   t.equal(await usedOf(at, 'media'), 0);
   await steps['expire changes']?.(at, 0);
   t.equal(await usedOf(at, 'transcripts'), 301, 'the last change of an account is kept');
+});
+
+t.test('near the quota of audit the oldest host calls go, then the oldest actions of the account', async (t) => {
+  const at = await tenant('jon');
+  t.teardown(() => saveUsageLimits(pool, {}));
+  await saveUsageLimits(pool, { audit: 20_000 });
+  const countKept = async () =>
+    someOf(
+      `SELECT (SELECT count(*)::int FROM audit WHERE account_id = $1) AS calls,
+              (SELECT count(*)::int FROM account_actions WHERE account_id = $1) AS actions`,
+      [at.accountId],
+    );
+  for (let index = 0; index < 10; index += 1) await act(at, `${index}`);
+  const tomorrow = new Date(Date.now() + 24 * HOUR_MS).toISOString();
+  for (let index = 0; index < 20; index += 1) {
+    await steps.audit?.(at, 100);
+    await insertAudit(pool, [{ ...auditEntry(at.installationId, 100), at: tomorrow }]);
+  }
+  await maintainUsage(pool);
+  t.same(await countKept(), { calls: 25, actions: 10 }, 'as many as fit into 16,000 bytes beside ten actions of 302');
+  for (let index = 10; index < 60; index += 1) await act(at, `${index}`);
+  await maintainUsage(pool);
+  t.same(await countKept(), { calls: 0, actions: 52 });
+  const oldest = 'SELECT detail FROM account_actions WHERE account_id = $1 ORDER BY id LIMIT 1';
+  t.same(await someOf(oldest, [at.accountId]), { detail: '8' });
+  t.same(await readLedger(at), await countTables(at));
 });
 
 t.test('a recount heals sums that drifted, while others write', async (t) => {
