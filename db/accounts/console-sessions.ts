@@ -14,6 +14,9 @@ export interface SessionIdentity {
   readonly expiresAt: string;
 }
 
+/** Of one account: more than people and browsers need. The oldest ends. */
+const SESSIONS_MAX = 1_000;
+
 interface NewSession {
   /** Hash of the secret. */
   readonly id: string;
@@ -22,7 +25,7 @@ interface NewSession {
   readonly expiresAt: Date;
 }
 
-/** Stores a session, and removes expired ones. */
+/** Stores a session, and removes expired ones and those that are too many. */
 export async function createSession(db: Queryable, { id, accountId, tokenId, expiresAt }: NewSession): Promise<void> {
   await changeRows(db, 'DELETE FROM console_sessions WHERE expires_at < now()');
   await changeRows(db, 'INSERT INTO console_sessions (id, account_id, token_id, expires_at) VALUES ($1, $2, $3, $4)', [
@@ -31,6 +34,12 @@ export async function createSession(db: Queryable, { id, accountId, tokenId, exp
     tokenId,
     expiresAt,
   ]);
+  await changeRows(
+    db,
+    `DELETE FROM console_sessions WHERE id IN (
+       SELECT id FROM console_sessions WHERE account_id = $1 ORDER BY created_at DESC OFFSET ${SESSIONS_MAX})`,
+    [accountId],
+  );
 }
 
 /** Null: there is no such session, or it has expired. */

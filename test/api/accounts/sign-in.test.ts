@@ -110,6 +110,23 @@ t.test('a sign-in link works once, and for five minutes', async (t) => {
   t.equal((await signIn({ code: late })).status, 401);
 });
 
+t.test('an account has a bounded number of sessions: the oldest end', async (t) => {
+  const { id } = await findOrCreateAccount(api.pool, 'dora');
+  const dora = await api.user('dora');
+  await api.pool.query(
+    `INSERT INTO console_sessions (id, account_id, created_at, expires_at)
+     SELECT 'dora-' || n, $1, now() - make_interval(mins => n), now() + interval '1 h' FROM generate_series(1, 1001) n`,
+    [id],
+  );
+  t.equal((await signIn({ token: dora.token })).status, 200);
+  const { rows } = await api.pool.query(
+    `SELECT count(*)::int AS count, bool_or(id = 'dora-999') AS newer, bool_or(id = 'dora-1000') AS older
+       FROM console_sessions WHERE account_id = $1`,
+    [id],
+  );
+  t.same(rows, [{ count: 1_000, newer: true, older: false }]);
+});
+
 t.test('a session ends with its token and is refused with its account, at once', async (t) => {
   const bob = await api.user('bob');
   const own = {
