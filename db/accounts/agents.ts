@@ -8,7 +8,7 @@ import { hostCalls } from '../../sdk/contract/protocol.ts';
 import type { Queues } from '../jobs/queues.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { inLockedTransaction, readingPool, type Transaction, type WritingPool } from '../postgres/pool.ts';
-import { findRow, listRows, type PageQuery, readPage } from '../postgres/rows.ts';
+import { findRow, listRows, listValues, type PageQuery, readPage } from '../postgres/rows.ts';
 import { deleteSessions, emptySessions, nameSessionsLock } from '../sessions/session-removal.ts';
 
 type AgentRecord = z.infer<typeof agentRecord>;
@@ -128,19 +128,17 @@ export async function deleteAgent(
 }
 
 /** Lists the sessions of one agent, or of the agents that an installation created. */
-export async function listAgentSessions(
+export const listAgentSessions = (
   pool: Pool,
   { accountId, madeBy }: RemovalScope,
   id: string | null,
-): Promise<string[]> {
-  const found = await listRows<{ id: string }>(
+): Promise<string[]> =>
+  listValues(
     pool,
     `SELECT s.id FROM agents a JOIN sessions s ON s.account_id = a.account_id AND s.agent_id = a.id
       WHERE a.account_id = $1 AND ($2::text IS NULL OR a.id = $2) AND ($3::text IS NULL OR a.made_by = $3) ORDER BY s.id`,
     [accountId, id, madeBy ?? null],
   );
-  return found.map((session) => session.id);
-}
 
 /**
  * Deletes the agents that an installation created, with their sessions. The caller must hold `nameSessionsLock`.
@@ -150,10 +148,7 @@ export async function deleteAgentsOfInstallation(
   queues: Queues,
   { accountId, installationId }: { readonly accountId: string; readonly installationId: string },
 ): Promise<void> {
-  const removed = await tx.query<{ id: string }>('DELETE FROM agents WHERE made_by = $1 RETURNING id', [
-    installationId,
-  ]);
-  const ids = removed.rows.map(({ id }) => id);
+  const ids = await listValues<string>(tx, 'DELETE FROM agents WHERE made_by = $1 RETURNING id', [installationId]);
   await deleteAgentSessions(tx, queues, accountId, ids);
 }
 
@@ -163,11 +158,9 @@ async function deleteAgentSessions(
   accountId: string,
   agentIds: readonly string[],
 ): Promise<void> {
-  const found = await tx.query<{ id: string }>(
-    'SELECT id FROM sessions WHERE account_id = $1 AND agent_id = ANY ($2) ORDER BY id',
-    [accountId, agentIds],
-  );
-  await deleteSessions(tx, queues, { accountId, sessionIds: found.rows.map(({ id }) => id) });
+  const sql = 'SELECT id FROM sessions WHERE account_id = $1 AND agent_id = ANY ($2) ORDER BY id';
+  const sessionIds = await listValues<string>(tx, sql, [accountId, agentIds]);
+  await deleteSessions(tx, queues, { accountId, sessionIds });
 }
 
 /** Of the writes of an account's agents, which must not exceed the limits together. */

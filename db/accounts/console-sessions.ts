@@ -2,7 +2,7 @@
 import type { Pool } from 'pg';
 import { notifyAccountChanged } from '../postgres/notifications.ts';
 import { inTransaction } from '../postgres/pool.ts';
-import { changeRows, findRow, type Queryable } from '../postgres/rows.ts';
+import { changeRows, findRow, findValue, type Queryable } from '../postgres/rows.ts';
 
 /** Whose session it is, as a token would say it. */
 export interface SessionIdentity {
@@ -86,11 +86,5 @@ export async function createSignInCode(db: Queryable, { id, accountId, expiresAt
 }
 
 /** Uses up a code. @returns its account; null: there is no such code, or it has expired */
-export async function redeemSignInCode(db: Queryable, id: string): Promise<string | null> {
-  const redeemed = await findRow<{ accountId: string }>(
-    db,
-    'DELETE FROM sign_in_codes WHERE id = $1 AND expires_at > now() RETURNING account_id AS "accountId"',
-    [id],
-  );
-  return redeemed?.accountId ?? null;
-}
+export const redeemSignInCode = (db: Queryable, id: string): Promise<string | null> =>
+  findValue(db, 'DELETE FROM sign_in_codes WHERE id = $1 AND expires_at > now() RETURNING account_id', [id]);

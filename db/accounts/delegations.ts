@@ -4,7 +4,7 @@ import type { Pool } from 'pg';
 import type { Page } from '../postgres/cursors.ts';
 import { notifyAccountChanged } from '../postgres/notifications.ts';
 import { inTransaction } from '../postgres/pool.ts';
-import { changeRows, findRow, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
+import { changeRows, findRow, findValue, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 import { recordAccountAction } from './account-actions.ts';
 import { lockAccount } from './accounts.ts';
 import { recordToken } from './issued-tokens.ts';
@@ -73,13 +73,10 @@ export function removeDelegation(
   id: string,
 ): Promise<boolean> {
   return inTransaction(pool, async (tx) => {
-    const removed = await findRow<{ name: string }>(
-      tx,
-      'DELETE FROM delegations WHERE account_id = $1 AND id = $2 RETURNING name',
-      [accountId, id],
-    );
-    if (!removed) return false;
-    const action = { action: 'delegation.remove', subject: removed.name, detail: null };
+    const sql = 'DELETE FROM delegations WHERE account_id = $1 AND id = $2 RETURNING name';
+    const name = await findValue<string>(tx, sql, [accountId, id]);
+    if (name === null) return false;
+    const action = { action: 'delegation.remove', subject: name, detail: null };
     await recordAccountAction(tx, { accountId, ...action, tokenId, actor: null });
     await notifyAccountChanged(tx, accountId);
     return true;

@@ -5,7 +5,7 @@ import type { Pool } from 'pg';
 import type { Page } from '../postgres/cursors.ts';
 import { notifyAccountChanged } from '../postgres/notifications.ts';
 import { inTransaction } from '../postgres/pool.ts';
-import { changeRows, findRow, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
+import { changeRows, findRow, findValue, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 import { recordAction } from './operator-actions.ts';
 
 /** Resolution of `lastUsedAt`: a token that is used all day costs a write every five minutes. Minutes. */
@@ -102,14 +102,11 @@ export interface ByOperator {
 /** Revokes a token. @param operator null: its user did it. @returns false: the account has no such token */
 export function revokeToken(pool: Pool, accountId: string, id: string, operator: ByOperator | null): Promise<boolean> {
   return inTransaction(pool, async (tx) => {
-    const found = await findRow<{ name: string }>(
-      tx,
-      'DELETE FROM tokens WHERE id = $1 AND account_id = $2 RETURNING name',
-      [id, accountId],
-    );
-    if (found === null) return false;
+    const sql = 'DELETE FROM tokens WHERE id = $1 AND account_id = $2 RETURNING name';
+    const name = await findValue<string>(tx, sql, [id, accountId]);
+    if (name === null) return false;
     await notifyAccountChanged(tx, accountId);
-    if (operator) await recordAction(tx, { action: 'revoke-token', ...operator, reason: `the token “${found.name}”` });
+    if (operator) await recordAction(tx, { action: 'revoke-token', ...operator, reason: `the token “${name}”` });
     return true;
   });
 }

@@ -1,5 +1,6 @@
 /** Sums of the model usage (tokens and cost) of installations. */
 import type { Pool } from 'pg';
+import { findValue } from '../postgres/rows.ts';
 
 /** Retention of daily sums in days; totals are kept forever. */
 export const USAGE_DAYS = 92;
@@ -46,12 +47,13 @@ export async function addUsage(pool: Pool, installationId: string, model: string
 
 /** Since midnight UTC. */
 export async function countTokensToday(pool: Pool, installationId: string): Promise<number> {
-  const found = await pool.query<{ tokens: number }>(
-    `SELECT (input_tokens + output_tokens)::float8 AS tokens FROM model_usage_days
+  const tokens = await findValue<number>(
+    pool,
+    `SELECT (input_tokens + output_tokens)::float8 FROM model_usage_days
       WHERE installation_id = $1 AND day = ${TODAY}`,
     [installationId],
   );
-  return found.rows[0]?.tokens ?? 0;
+  return tokens ?? 0;
 }
 
 /** Reads all sums of an installation in one snapshot. */

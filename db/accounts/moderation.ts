@@ -3,7 +3,7 @@ import type { Pool } from 'pg';
 import { countInstallations } from '../installations/installations.ts';
 import { notifyAccountChanged, notifyInstallationsOfAccount, notifyPluginChanged } from '../postgres/notifications.ts';
 import { inTransaction, type Transaction } from '../postgres/pool.ts';
-import { findRow } from '../postgres/rows.ts';
+import { findRow, findValue } from '../postgres/rows.ts';
 import { postponeDueReminders } from '../sessions/reminders.ts';
 import { ACCOUNT_COLUMNS, type Account, setOperator } from './accounts.ts';
 import { recordAction } from './operator-actions.ts';
@@ -98,12 +98,9 @@ export function changeBlock(
   by: string | null = null,
 ): Promise<Moderated | null> {
   return inTransaction(pool, async (tx) => {
-    const found = await tx.query<{ id: string }>(
-      'UPDATE plugins SET blocked_reason = $2 WHERE slug = $1 AND deleted_at IS NULL RETURNING id',
-      [slug, reason],
-    );
-    const id = found.rows[0]?.id;
-    if (id === undefined) return null;
+    const sql = 'UPDATE plugins SET blocked_reason = $2 WHERE slug = $1 AND deleted_at IS NULL RETURNING id';
+    const id = await findValue<string>(tx, sql, [slug, reason]);
+    if (id === null) return null;
     await recordAction(tx, { action: reason === null ? 'unblock' : 'block', subject: slug, reason, by });
     await notifyPluginChanged(tx, id);
     return { slug, reason, installations: (await countInstallations(tx, [id])).get(id) ?? 0 };

@@ -2,7 +2,7 @@
 import type { Pool } from 'pg';
 import { SECOND } from '../../sdk/contract/limits.ts';
 import type { UsageKind } from '../../sdk/contract/usage-kinds.ts';
-import { findRow, listRows } from '../postgres/rows.ts';
+import { findValue, listRows, listValues } from '../postgres/rows.ts';
 import { type AccountKind, foldUsage, RECOUNT_EVERY_MS, recountUsage } from './usage.ts';
 
 /** Bounds the changes that a check must add up. Milliseconds. */
@@ -99,7 +99,7 @@ function removeBatch(table: 'deliveries' | 'events' | 'account_actions', conditi
 /** Removes from the account's oldest partition, because rows are ordered by installation only. */
 function removeOldest(table: 'plugin_logs' | 'audit', kind: UsageKind, width: '1 hour' | '1 day'): Remove {
   return async (pool, accountId, excess) => {
-    const oldest = await findRow<{ period: string }>(
+    const oldest = await findValue(
       pool,
       // With the changes, because what was just removed is not in the sums yet.
       `SELECT period FROM (TABLE account_usage UNION ALL TABLE account_usage_changes) counted
@@ -113,12 +113,12 @@ function removeOldest(table: 'plugin_logs' | 'audit', kind: UsageKind, width: '1
       `WITH summed AS (
          SELECT id, sum(stored_bytes) OVER (ORDER BY id) - stored_bytes AS before FROM ${table} WHERE ${within})
        DELETE FROM ${table} WHERE ${within} AND id IN (SELECT id FROM summed WHERE before < $3) RETURNING stored_bytes`,
-      [accountId, oldest?.period, excess],
+      [accountId, oldest, excess],
     );
   };
 }
 
 async function removeRows(pool: Pool, statement: string, values: unknown[]): Promise<number> {
-  const removed = await listRows<{ stored_bytes: number }>(pool, statement, values);
-  return removed.reduce((sum, row) => sum + row.stored_bytes, 0);
+  const removed = await listValues<number>(pool, statement, values);
+  return removed.reduce((sum, bytes) => sum + bytes, 0);
 }

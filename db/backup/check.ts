@@ -10,7 +10,7 @@ import { isPermissionDenied } from '../postgres/database-errors.ts';
 import { withConnection } from '../postgres/dedicated-connection.ts';
 import { migrate } from '../postgres/migrate.ts';
 import { openPool } from '../postgres/pool.ts';
-import { findRow } from '../postgres/rows.ts';
+import { findValue } from '../postgres/rows.ts';
 import { type Archive, openArchive } from './archive-reader.ts';
 import { checkBlobs, type OpenBlobs } from './blob-check.ts';
 import { BackupError, fileEntryName, type Progress } from './format.ts';
@@ -107,12 +107,8 @@ async function decryptSecrets(
   const keys = manifest.files.filter(({ path }) => path.startsWith('keys/'));
   for (const { path } of keys) await restoreFile(folder, path, await read(fileEntryName(path)));
   return withConnection(url, CONNECTION, async (client) => {
-    const sealedUnder = await findRow<{ fingerprint: string | null }>(
-      client,
-      'SELECT key_fingerprint AS fingerprint FROM cluster',
-    );
+    const expected = await findValue<string>(client, 'SELECT key_fingerprint FROM cluster');
     const store = clusterKey === null ? openKeyFiles(folder) : openSealedKeys(client, clusterKey);
-    const expected = sealedUnder?.fingerprint ?? null;
     if (expected !== null && expected !== store.fingerprint)
       throw new BackupError(
         `The keys of the backup are sealed: set CLUSTER_KEY_FILE to the key with the fingerprint ${expected}.`,

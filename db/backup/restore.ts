@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { escapeLiteral } from 'pg';
 import { withConnection } from '../postgres/dedicated-connection.ts';
 import { MIGRATIONS, migrate } from '../postgres/migrate.ts';
+import { findValue } from '../postgres/rows.ts';
 import { type Archive, openArchive } from './archive-reader.ts';
 import { BackupError, fileEntryName, type Manifest, type Progress, tableEntryName } from './format.ts';
 import { finishRestore, prepareRestore, readMarker, restoreFile } from './stored-files.ts';
@@ -96,12 +97,8 @@ const markerPrefix = ({ at }: Manifest): string => `restored from the backup of 
 async function isCommitted(manifest: Manifest, url: string, dataDir: string): Promise<boolean> {
   const marker = await readMarker(dataDir);
   if (!marker?.startsWith(markerPrefix(manifest))) return false;
-  const { rows } = await withConnection(url, CONNECTION, (client) =>
-    client.query<{ marker: string | null }>(
-      `SELECT obj_description(to_regclass('public.migrations'), 'pg_class') AS marker`,
-    ),
-  );
-  return rows[0]?.marker === marker;
+  const sql = `SELECT obj_description(to_regclass('public.migrations'), 'pg_class')`;
+  return (await withConnection(url, CONNECTION, (client) => findValue(client, sql))) === marker;
 }
 
 async function restoreFiles({ manifest, read }: Archive, dataDir: string, onProgress: Progress): Promise<void> {

@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { type Client, escapeIdentifier } from 'pg';
 import { from as copyFrom, to as copyTo } from 'pg-copy-streams';
-import { listRows } from '../postgres/rows.ts';
+import { findValue, listRows, listValues } from '../postgres/rows.ts';
 import type { StoredTable } from './format.ts';
 
 /** Recreated at start, or valid for seconds only. */
@@ -39,12 +39,8 @@ export const listTables = (client: Client): Promise<Table[]> =>
 
 /** Names of the applied migrations, in order. Null: the database was never migrated. */
 export async function listMigrations(client: Client): Promise<string[] | null> {
-  const { rows } = await client.query<{ exists: boolean }>(
-    `SELECT to_regclass('public.migrations') IS NOT NULL AS exists`,
-  );
-  if (!rows[0]?.exists) return null;
-  const found = await client.query<{ name: string }>('SELECT name FROM migrations ORDER BY id');
-  return found.rows.map(({ name }) => name);
+  if (!(await findValue(client, `SELECT to_regclass('public.migrations') IS NOT NULL`))) return null;
+  return listValues(client, 'SELECT name FROM migrations ORDER BY id');
 }
 
 const joinColumns = (columns: readonly string[]): string => columns.map(escapeIdentifier).join(', ');

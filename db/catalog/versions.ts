@@ -5,7 +5,7 @@ import type { ClientBase, Pool } from 'pg';
 import type { Manifest } from '../../sdk/contract/manifest.ts';
 import type { Registrations } from '../../sdk/contract/protocol.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
-import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
+import { findRow, findValue, listRows, listValues, type Queryable } from '../postgres/rows.ts';
 
 /** `replaced`: a draft that is no longer the plugin's, but that an installation still runs. */
 export type VersionStatus = 'published' | 'yanked' | 'draft' | 'replaced';
@@ -165,10 +165,8 @@ export async function versionExists(pool: Queryable, pluginId: string, semVer: s
 }
 
 /** Without frontmatter. */
-export async function readReadme(pool: Queryable, versionId: string): Promise<string> {
-  const found = await pool.query<{ readme: string }>('SELECT readme FROM versions WHERE id = $1', [versionId]);
-  return found.rows[0]?.readme ?? '';
-}
+export const readReadme = async (pool: Queryable, versionId: string): Promise<string> =>
+  (await findValue(pool, 'SELECT readme FROM versions WHERE id = $1', [versionId])) ?? '';
 
 /** By path. */
 export const listFiles = (pool: Queryable, versionId: string): Promise<VersionFile[]> =>
@@ -266,18 +264,9 @@ const USED_BLOBS = `SELECT sha256 AS name FROM version_files
   UNION SELECT sha256 FROM media`;
 
 /** Finds those that are in use. */
-export async function findUsedBlobs(pool: Queryable, names: readonly string[]): Promise<Set<string>> {
-  const found = await pool.query<{ name: string }>(`SELECT name FROM (${USED_BLOBS}) AS used WHERE name = ANY ($1)`, [
-    names,
-  ]);
-  return new Set(found.rows.map(({ name }) => name));
-}
+export const findUsedBlobs = async (pool: Queryable, names: readonly string[]): Promise<Set<string>> =>
+  new Set(await listValues(pool, `SELECT name FROM (${USED_BLOBS}) AS used WHERE name = ANY ($1)`, [names]));
 
 /** A page of the blobs in use, in order. */
-export async function listUsedBlobs(pool: Queryable, after: string, limit: number): Promise<string[]> {
-  const found = await pool.query<{ name: string }>(
-    `SELECT name FROM (${USED_BLOBS}) AS used WHERE name > $1 ORDER BY name LIMIT $2`,
-    [after, limit],
-  );
-  return found.rows.map(({ name }) => name);
-}
+export const listUsedBlobs = (pool: Queryable, after: string, limit: number): Promise<string[]> =>
+  listValues(pool, `SELECT name FROM (${USED_BLOBS}) AS used WHERE name > $1 ORDER BY name LIMIT $2`, [after, limit]);

@@ -10,7 +10,7 @@ import { MAY_RUN_SQL } from '../installations/run-rule.ts';
 import { type AttemptResult, countAttemptSql, countInterruptionSql } from '../jobs/interruptions.ts';
 import { withPendingSql } from '../jobs/pending.ts';
 import { type Fence, holdShardSql } from '../postgres/pool.ts';
-import { findRow, listRows, type Queryable, SWEEP_BATCH, sweepRows } from '../postgres/rows.ts';
+import { findRow, listRows, listValues, type Queryable, SWEEP_BATCH, sweepRows } from '../postgres/rows.ts';
 import { isUnsettledSql } from './spools.ts';
 
 export interface ChannelQueue {
@@ -166,18 +166,17 @@ export async function postponeDelivery(
 }
 
 /** Makes held deliveries due whose installation can run again. @param installationId null: all installations */
-export async function releaseHeldDeliveries(pool: Pool, installationId: string | null): Promise<string[]> {
-  const released = await pool.query<{ channelId: string }>(
+export const releaseHeldDeliveries = (pool: Pool, installationId: string | null): Promise<string[]> =>
+  listValues(
+    pool,
     `UPDATE deliveries d SET next_attempt_at = now() FROM installations i JOIN plugins p ON p.id = i.plugin_id
        JOIN versions v ON v.id = i.current_version_id
       WHERE i.id = d.installation_id AND ${MAY_RUN_SQL}
         AND (v.registrations -> 'channel' ->> CASE d.direction WHEN 'in' THEN 'receive' ELSE 'send' END)::boolean
         AND d.state = 'pending' AND d.next_attempt_at = 'infinity' AND ($1::text IS NULL OR d.installation_id = $1)
-      RETURNING d.channel_id AS "channelId"`,
+      RETURNING d.channel_id`,
     [installationId],
   );
-  return released.rows.map((row) => row.channelId);
-}
 
 /**
  * Marks pending deliveries of disconnected channels as dead: one sweep.

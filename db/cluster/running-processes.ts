@@ -1,7 +1,7 @@
 /** Whether API processes and supervisors run on a database, for commands that need it to themselves. */
 import type { Pool } from 'pg';
 import type { Listener, Subscription } from '../postgres/listener.ts';
-import { findRow } from '../postgres/rows.ts';
+import { findValue } from '../postgres/rows.ts';
 
 const LOCK = 'service process';
 /** Processes of the release before hold no lock, but write a row every two seconds. Seconds. */
@@ -20,16 +20,16 @@ export const announceProcess = (listener: Listener): Promise<Subscription> => li
  */
 export async function excludeProcesses(pool: Pool): Promise<(() => Promise<void>) | null> {
   const client = await pool.connect();
-  const held = await findRow<{ held: boolean }>(
+  const isHeld = await findValue<boolean>(
     client,
     `SELECT pg_try_advisory_lock(hashtextextended($1, 0))
         AND NOT EXISTS (SELECT 1 FROM supervisors WHERE expires_at > now())
-        AND NOT EXISTS (SELECT 1 FROM spools WHERE seen_at > now() - make_interval(secs => $2)) AS held`,
+        AND NOT EXISTS (SELECT 1 FROM spools WHERE seen_at > now() - make_interval(secs => $2))`,
     [LOCK, SEEN_S],
   );
   // The lock ends with the connection.
   const release = async () => client.release(true);
-  if (held?.held === true) return release;
+  if (isHeld) return release;
   await release();
   return null;
 }

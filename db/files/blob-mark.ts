@@ -2,7 +2,7 @@
 import { mkdir, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Pool } from 'pg';
-import { findRow } from '../postgres/rows.ts';
+import { findValue } from '../postgres/rows.ts';
 import { replaceFile } from './data-dir.ts';
 import type { ObjectStore } from './s3.ts';
 import { hasStoredBlobs } from './stored-blobs.ts';
@@ -55,7 +55,7 @@ export const openBlobRows = (pool: Pool): BlobPlace => ({
   store: 'database',
   description: 'the database',
   setting: 'BLOBS',
-  readMark: async () => (await findRow<{ id: string }>(pool, 'SELECT id FROM cluster'))?.id ?? null,
+  readMark: () => findValue(pool, 'SELECT id FROM cluster'),
   writeMark: async () => undefined,
   hasBlobs: async () => (await hasStoredBlobs(pool)) || null,
 });

@@ -4,7 +4,7 @@
  */
 import type { Pool } from 'pg';
 import { inTransaction } from '../postgres/pool.ts';
-import { listRows, type Queryable } from '../postgres/rows.ts';
+import { findValue, listRows, listValues, type Queryable } from '../postgres/rows.ts';
 import type { KeyPurpose, KeyStore } from './key-files.ts';
 import { fingerprintKey } from './sealed-keys.ts';
 
@@ -95,12 +95,13 @@ export function acceptKeys(pool: Pool, keys: KeyStore): Promise<number> {
        ON CONFLICT (id) DO NOTHING`,
       [LOST],
     );
-    const { rows } = await tx.query<{ count: number }>(
-      `SELECT count(*)::int AS count FROM sealed_values s JOIN recorded_keys k ON k.id = s.key_id
+    const lost = await findValue<number>(
+      tx,
+      `SELECT count(*)::int FROM sealed_values s JOIN recorded_keys k ON k.id = s.key_id
         WHERE k.fingerprint = $1`,
       [LOST],
     );
-    return rows[0]?.count ?? 0;
+    return lost ?? 0;
   });
 }
 
@@ -112,8 +113,8 @@ const listRecordedKeys = (pool: Pool): Promise<RecordedKey[]> =>
     [],
   );
 
-const listSealingKeys = async (pool: Pool): Promise<string[]> =>
-  (await listRows<{ id: string }>(pool, 'SELECT DISTINCT key_id AS id FROM sealed_values', [])).map(({ id }) => id);
+const listSealingKeys = (pool: Pool): Promise<string[]> =>
+  listValues(pool, 'SELECT DISTINCT key_id FROM sealed_values');
 
 async function readKeys(keys: KeyStore): Promise<Key[]> {
   const found: Key[] = [];

@@ -1,7 +1,7 @@
 /** Installation secrets: encrypted with AES-256-GCM before they reach Postgres, decrypted only for the child that owns them. */
 
 import { randomBytes } from 'node:crypto';
-import type { Queryable } from '../postgres/rows.ts';
+import { listValues, type Queryable } from '../postgres/rows.ts';
 import { KEY_BYTES, openBox, sealBox } from './cipher.ts';
 import { createKeyId, type KeyStore, openKeyFiles } from './key-files.ts';
 
@@ -114,13 +114,8 @@ export async function deleteSecret(tx: Queryable, installationId: string, name: 
 }
 
 /** Sorted. Users see the names of their secrets, never the values. */
-export async function listSecretNames(tx: Queryable, installationId: string): Promise<string[]> {
-  const found = await tx.query<{ name: string }>(
-    'SELECT name FROM installation_secrets WHERE installation_id = $1 ORDER BY name',
-    [installationId],
-  );
-  return found.rows.map((row) => row.name);
-}
+export const listSecretNames = (tx: Queryable, installationId: string): Promise<string[]> =>
+  listValues(tx, 'SELECT name FROM installation_secrets WHERE installation_id = $1 ORDER BY name', [installationId]);
 
 /** Decrypts all secrets of an installation, by name. */
 export async function readSecrets(

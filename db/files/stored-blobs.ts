@@ -1,5 +1,5 @@
 /** Rows of the blobs outside of DATA_DIR: in the database, or as objects whose keys the rows name. */
-import { changeRows, findRow, listRows, type Queryable } from '../postgres/rows.ts';
+import { changeRows, findRow, findValue, listRows, listValues, type Queryable } from '../postgres/rows.ts';
 
 export interface StoredBlob {
   readonly sizeBytes: number;
@@ -49,17 +49,17 @@ export async function reserveObject(
   sizeBytes: number,
   objectKey: string,
 ): Promise<string> {
-  const row = await findRow<{ objectKey: string }>(
+  const reserved = await findValue<string>(
     db,
     // The sweep removes the old object of a blob that it is deleting.
     `INSERT INTO stored_blobs AS s (sha256, size_bytes, object_key, state) VALUES ($1, $2, $3, 'storing')
      ON CONFLICT (sha256) DO UPDATE
        SET object_key = CASE WHEN s.state = 'storing' THEN s.object_key ELSE excluded.object_key END,
            state = CASE WHEN s.content IS NULL THEN 'storing' ELSE 'stored' END, touched_at = now()
-     RETURNING object_key AS "objectKey"`,
+     RETURNING object_key`,
     [sha256, sizeBytes, objectKey],
   );
-  return row?.objectKey ?? objectKey;
+  return reserved ?? objectKey;
 }
 
 /** False: a sweep gave the upload up meanwhile. */
@@ -72,15 +72,13 @@ export const finishObject = async (db: Queryable, sha256: string, objectKey: str
   )) > 0;
 
 /** A page of blobs that nothing touched since, also of uploads that did not end. */
-export const listUntouched = async (db: Queryable, before: number, after: string, limit: number): Promise<string[]> =>
-  (
-    await listRows<{ sha256: string }>(
-      db,
-      `SELECT sha256 FROM stored_blobs WHERE touched_at < to_timestamp($1 / 1000.0) AND sha256 > $2
-        ORDER BY sha256 LIMIT $3`,
-      [before, after, limit],
-    )
-  ).map(({ sha256 }) => sha256);
+export const listUntouched = (db: Queryable, before: number, after: string, limit: number): Promise<string[]> =>
+  listValues(
+    db,
+    `SELECT sha256 FROM stored_blobs WHERE touched_at < to_timestamp($1 / 1000.0) AND sha256 > $2
+      ORDER BY sha256 LIMIT $3`,
+    [before, after, limit],
+  );
 
 interface CondemnedBlob {
   readonly sha256: string;

@@ -2,6 +2,7 @@
 import type { Pool } from 'pg';
 import { findUsedBlobs } from '../catalog/versions.ts';
 import { inTransaction } from '../postgres/pool.ts';
+import { findValue } from '../postgres/rows.ts';
 import type { Blobs } from './blobs.ts';
 
 /** Advisory lock of the process that sweeps. A backup takes it to prevent sweeps. Behind a pooler, only a transaction holds one. */
@@ -26,16 +27,13 @@ export async function sweepBlobs(
   const removed = await inTransaction(pool, async (tx) => {
     // Removing files or objects may take longer between two statements.
     await tx.query('SET LOCAL idle_in_transaction_session_timeout = 0');
-    const { rows } = await tx.query<{ acquired: boolean }>(
-      'SELECT pg_try_advisory_xact_lock(hashtext($1)) AS acquired',
-      [SWEEP_LOCK],
-    );
+    const isLocked = await findValue<boolean>(tx, 'SELECT pg_try_advisory_xact_lock(hashtext($1))', [SWEEP_LOCK]);
     const findUsed = async (names: readonly string[]) => {
       const used = await findUsedBlobs(tx, names);
       counted += names.length - used.size;
       return isDryRun ? new Set(names) : used;
     };
-    return rows[0]?.acquired ? blobs.sweepUnused(graceMs, Date.now(), findUsed) : null;
+    return isLocked ? blobs.sweepUnused(graceMs, Date.now(), findUsed) : null;
   });
   return removed !== null && isDryRun ? counted : removed;
 }

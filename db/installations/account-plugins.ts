@@ -6,7 +6,7 @@ import {
   resolveSettings,
 } from '../../sdk/contract/manifest.ts';
 import { type Registrations, registrations } from '../../sdk/contract/protocol.ts';
-import type { Queryable } from '../postgres/rows.ts';
+import { findValue, listValues, type Queryable } from '../postgres/rows.ts';
 import { BLOCKED_REASON_SQL } from './run-rule.ts';
 
 /** The version number of drafts in envelopes and log lines. No published version has it. */
@@ -136,13 +136,8 @@ export async function loadInstalledPlugin(pool: Queryable, installationId: strin
 }
 
 /** The account of an installation; null: it is deleted. */
-export async function findAccountId(pool: Queryable, installationId: string): Promise<string | null> {
-  const found = await pool.query<{ accountId: string }>(
-    'SELECT account_id AS "accountId" FROM installations WHERE id = $1',
-    [installationId],
-  );
-  return found.rows[0]?.accountId ?? null;
-}
+export const findAccountId = (pool: Queryable, installationId: string): Promise<string | null> =>
+  findValue(pool, 'SELECT account_id FROM installations WHERE id = $1', [installationId]);
 
 /** The version that an installation is being updated to. */
 export interface UpdateTarget {
@@ -163,14 +158,13 @@ export async function loadUpdateTarget(pool: Queryable, installationId: string):
 }
 
 /** Which of these installations an operator stopped. */
-export async function findBlocked(pool: Queryable, installationIds: readonly string[]): Promise<readonly string[]> {
-  const found = await pool.query<{ id: string }>(
+export const findBlocked = (pool: Queryable, installationIds: readonly string[]): Promise<readonly string[]> =>
+  listValues(
+    pool,
     `SELECT i.id FROM installations i JOIN plugins p ON p.id = i.plugin_id
       WHERE i.id = ANY($1) AND ${BLOCKED_REASON_SQL} IS NOT NULL`,
     [installationIds],
   );
-  return found.rows.map(({ id }) => id);
-}
 
 function toInstalledPlugin({ manifest, given, semVer, ...row }: Row, known?: Offer): InstalledPlugin {
   const { registrationBytes, discovered } = row;

@@ -5,7 +5,7 @@ import { releaseMediaOfInstallation } from '../accounts/media.ts';
 import { sweepDeletedPlugins } from '../catalog/plugins.ts';
 import type { Queues } from '../jobs/queues.ts';
 import { inLockedTransaction, readingPool, type Transaction, type WritingPool } from '../postgres/pool.ts';
-import { findRow } from '../postgres/rows.ts';
+import { findValue } from '../postgres/rows.ts';
 import { deleteChannelSessions, listChannelSessions } from '../sessions/conversations.ts';
 import { emptySessions, nameSessionsLock } from '../sessions/session-removal.ts';
 
@@ -33,10 +33,8 @@ export async function removeInstallation(pool: WritingPool, queues: Queues, inst
   });
 }
 
-async function findUninstalling(pool: Pool, installationId: string): Promise<string | null> {
-  const sql = `SELECT account_id AS "accountId" FROM installations WHERE id = $1 AND status = 'uninstalling'`;
-  return (await findRow<{ accountId: string }>(pool, sql, [installationId]))?.accountId ?? null;
-}
+const findUninstalling = (pool: Pool, installationId: string): Promise<string | null> =>
+  findValue(pool, `SELECT account_id FROM installations WHERE id = $1 AND status = 'uninstalling'`, [installationId]);
 
 /** Locks the installation against writers that add to it. False: there is nothing to remove. */
 async function lockUninstalling(tx: Transaction, installationId: string): Promise<boolean> {
@@ -45,14 +43,13 @@ async function lockUninstalling(tx: Transaction, installationId: string): Promis
 }
 
 /** When the pending `pluginUninstalled` event was recorded; null: no such event is pending. */
-export async function findUninstallEventTime(pool: Pool, installationId: string): Promise<string | null> {
-  const found = await pool.query<{ occurredAt: string }>(
-    `SELECT occurred_at AS "occurredAt" FROM events
+export const findUninstallEventTime = (pool: Pool, installationId: string): Promise<string | null> =>
+  findValue(
+    pool,
+    `SELECT occurred_at FROM events
       WHERE installation_id = $1 AND type = 'pluginUninstalled' AND state = 'pending' ORDER BY id LIMIT 1`,
     [installationId],
   );
-  return found.rows[0]?.occurredAt ?? null;
-}
 
 /** Queues every unfinished removal again, after a kill. @returns how many */
 export async function requeueRemovals(pool: Pool, queues: Queues): Promise<number> {

@@ -2,15 +2,14 @@
 import type { Pool } from 'pg';
 import { limits } from '../../sdk/contract/limits.ts';
 import { inLockedTransaction, inTransaction, type Transaction, type WritingPool } from '../postgres/pool.ts';
+import { findValue, listValues } from '../postgres/rows.ts';
 
 /** @returns JSON text, or null */
-export async function readStorageValue(pool: Pool, installationId: string, key: string): Promise<string | null> {
-  const found = await pool.query<{ value: string }>(
-    'SELECT value FROM installation_storage WHERE installation_id = $1 AND key = $2',
-    [installationId, key],
-  );
-  return found.rows[0]?.value ?? null;
-}
+export const readStorageValue = (pool: Pool, installationId: string, key: string): Promise<string | null> =>
+  findValue(pool, 'SELECT value FROM installation_storage WHERE installation_id = $1 AND key = $2', [
+    installationId,
+    key,
+  ]);
 
 /**
  * Stores a JSON text, unless the keys and values of the installation would exceed `maxBytes`, or its keys `limits.storageKeys`.
@@ -58,9 +57,10 @@ export function deleteStorageValue(pool: WritingPool, installationId: string, ke
 
 /** Lists the keys that start with a prefix, sorted. Null: there are more than `limits.storageListKeys`. */
 export async function listStorageKeys(pool: Pool, installationId: string, prefix: string): Promise<string[] | null> {
-  const found = await pool.query<{ key: string }>(
+  const keys = await listValues<string>(
+    pool,
     `SELECT key FROM installation_storage WHERE installation_id = $1 AND starts_with(key, $2) ORDER BY key LIMIT $3`,
     [installationId, prefix, limits.storageListKeys + 1],
   );
-  return found.rows.length > limits.storageListKeys ? null : found.rows.map((row) => row.key);
+  return keys.length > limits.storageListKeys ? null : keys;
 }

@@ -13,7 +13,7 @@ import { registrations, schemaFault } from '../../sdk/contract/protocol.ts';
 import { isRejectedRow } from '../postgres/database-errors.ts';
 import type { Listener } from '../postgres/listener.ts';
 import { notifyIntrospectionAnswered, subscribeToIntrospections } from '../postgres/notifications.ts';
-import { findRow } from '../postgres/rows.ts';
+import { findRow, findValue, listValues } from '../postgres/rows.ts';
 import { Waker } from '../timing/waker.ts';
 import type { Queues } from './queues.ts';
 
@@ -100,8 +100,8 @@ async function pollAnswer(pool: Pool, id: string, waker: Waker, giveUpAt: number
     const left = giveUpAt - Date.now();
     if (left <= 0) return null;
     await waker.wait(Math.min(left, POLL_MS));
-    const found = await pool.query<{ result: unknown }>('SELECT result FROM introspections WHERE id = $1', [id]);
-    if (found.rows[0]?.result) return introspection.parse(found.rows[0].result);
+    const result = await findValue(pool, 'SELECT result FROM introspections WHERE id = $1', [id]);
+    if (result) return introspection.parse(result);
   }
 }
 
@@ -133,7 +133,7 @@ const saveAnswer = (pool: Pool, id: string, result: Introspection) =>
 export async function sweepIntrospections(pool: Pool, queues: Queues): Promise<void> {
   const oldest = `now() - make_interval(secs => ${TIMEOUT_MS / 1000})`;
   await pool.query(`DELETE FROM introspections WHERE created_at < ${oldest}`);
-  const open = await pool.query<{ id: string }>('SELECT id FROM introspections WHERE result IS NULL');
+  const open = await listValues<string>(pool, 'SELECT id FROM introspections WHERE result IS NULL');
   const group = { id: RECOVERED, accountId: RECOVERED };
-  for (const { id } of open.rows) await queues.send(pool, 'introspect', { introspectionId: id }, { group });
+  for (const introspectionId of open) await queues.send(pool, 'introspect', { introspectionId }, { group });
 }

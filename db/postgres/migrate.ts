@@ -3,7 +3,7 @@ import { readdir } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import type { Client } from 'pg';
 import { withConnection } from './dedicated-connection.ts';
-import type { Queryable } from './rows.ts';
+import { listValues, type Queryable } from './rows.ts';
 
 /** Folder of this release's migrations. */
 export const MIGRATIONS = fileURLToPath(new URL('../migrations', import.meta.url));
@@ -73,9 +73,8 @@ function listKnownMigrations(): Promise<string[]> {
 
 /** Lists the migrations of this release that a database lacks, oldest first. */
 export async function listMissingMigrations(database: Queryable): Promise<string[]> {
-  const applied = await database.query<{ name: string }>('SELECT name FROM migrations');
-  const names = new Set(applied.rows.map(({ name }) => name));
-  return (await listKnownMigrations()).filter((name) => !names.has(name));
+  const applied = new Set(await listValues<string>(database, 'SELECT name FROM migrations'));
+  return (await listKnownMigrations()).filter((name) => !applied.has(name));
 }
 
 interface UnknownMigration {

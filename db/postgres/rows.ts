@@ -42,6 +42,26 @@ export async function listRows<Row extends QueryResultRow>(
   return found.rows;
 }
 
+/** Returns the first column of the first row. Null: there are no rows. */
+export async function findValue<Value>(
+  db: Queryable,
+  sql: Statement,
+  values: readonly unknown[] = [],
+): Promise<Value | null> {
+  const [value] = await listValues<Value>(db, sql, values);
+  return value ?? null;
+}
+
+/** Returns the first column of each row. */
+export async function listValues<Value>(
+  db: Queryable,
+  sql: Statement,
+  values: readonly unknown[] = [],
+): Promise<Value[]> {
+  const rows = await listRows(db, sql, values);
+  return rows.map((row) => Object.values(row)[0]);
+}
+
 /** Returns the number of rows that the statement changed. */
 export async function changeRows(db: Queryable, sql: Statement, values: readonly unknown[] = []): Promise<number> {
   const changed = await db.query(sql, [...values]);

@@ -2,7 +2,7 @@
 
 import type { Pool } from 'pg';
 import { registrations } from '../../sdk/contract/protocol.ts';
-import { listRows } from '../postgres/rows.ts';
+import { findValue, listRows } from '../postgres/rows.ts';
 import { estimatePercentile } from './duration-histogram.ts';
 
 export const MINUTE_MS = 60_000;
@@ -173,11 +173,12 @@ interface Handler {
 
 /** Lists the handlers that an installation's version registers. */
 export async function listHandlers(pool: Pool, installationId: string): Promise<Handler[]> {
-  const found = await pool.query<{ registrations: unknown }>(
+  const found = await findValue(
+    pool,
     'SELECT v.registrations FROM installations i JOIN versions v ON v.id = i.current_version_id WHERE i.id = $1',
     [installationId],
   );
-  const parsed = registrations.safeParse(found.rows[0]?.registrations);
+  const parsed = registrations.safeParse(found);
   if (!parsed.success) return [];
   const { hooks, events, channel, tools, commands, providers } = parsed.data;
   const channelHandlers = Object.entries(channel).flatMap(([name, registered]) => (registered === true ? [name] : []));

@@ -3,7 +3,7 @@
 import type { ClientBase, Pool } from 'pg';
 import type { Queues } from '../jobs/queues.ts';
 import type { Transaction } from '../postgres/pool.ts';
-import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
+import { findRow, listValues, type Queryable } from '../postgres/rows.ts';
 import { deleteSessions } from './session-removal.ts';
 
 /** @returns its session, and whether it has the message; null: the conversation has no session yet */
@@ -77,28 +77,25 @@ interface ChannelOwner {
 }
 
 /** Lists the sessions of an installation's channels, or of one channel. */
-export async function listChannelSessions(pool: Pool, owner: Omit<ChannelOwner, 'accountId'>): Promise<string[]> {
-  const found = await listRows<{ id: string }>(
+export const listChannelSessions = (pool: Pool, owner: Omit<ChannelOwner, 'accountId'>): Promise<string[]> =>
+  listValues(
     pool,
-    `SELECT k.session_id AS id FROM channels c JOIN conversations k ON k.channel_id = c.id
+    `SELECT k.session_id FROM channels c JOIN conversations k ON k.channel_id = c.id
       WHERE c.installation_id = $1 AND ($2::text IS NULL OR c.id = $2) ORDER BY k.session_id`,
     [owner.installationId, owner.channelId ?? null],
   );
-  return found.map(({ id }) => id);
-}
 
 /**
  * Deletes the sessions of an installation's channels, or of one channel. Locks the channels, so that no new session starts.
  * The caller must hold `nameSessionsLock`.
  */
 export async function deleteChannelSessions(tx: Transaction, queues: Queues, owner: ChannelOwner): Promise<void> {
-  const channels = await tx.query<{ id: string }>(
+  const channelIds = await listValues<string>(
+    tx,
     `SELECT id FROM channels WHERE installation_id = $1 AND ($2::text IS NULL OR id = $2) ORDER BY id FOR UPDATE`,
     [owner.installationId, owner.channelId ?? null],
   );
-  const found = await tx.query<{ id: string }>(
-    'SELECT session_id AS id FROM conversations WHERE channel_id = ANY ($1) ORDER BY session_id',
-    [channels.rows.map(({ id }) => id)],
-  );
-  await deleteSessions(tx, queues, { accountId: owner.accountId, sessionIds: found.rows.map(({ id }) => id) });
+  const sql = 'SELECT session_id FROM conversations WHERE channel_id = ANY ($1) ORDER BY session_id';
+  const sessionIds = await listValues<string>(tx, sql, [channelIds]);
+  await deleteSessions(tx, queues, { accountId: owner.accountId, sessionIds });
 }

@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import type { jsonSchema } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import { notifySessionChanged } from '../postgres/notifications.ts';
-import { findRow, type Queryable } from '../postgres/rows.ts';
+import { findValue, type Queryable } from '../postgres/rows.ts';
 
 export interface RuntimeTool {
   readonly name: string;
@@ -13,8 +13,7 @@ export interface RuntimeTool {
 
 /** Lists the tools in the order in which the runtime sent them. */
 export const listRuntimeTools = async (db: Queryable, sessionId: string): Promise<readonly RuntimeTool[]> =>
-  (await findRow<{ tools: RuntimeTool[] }>(db, 'SELECT tools FROM session_tools WHERE session_id = $1', [sessionId]))
-    ?.tools ?? [];
+  (await findValue(db, 'SELECT tools FROM session_tools WHERE session_id = $1', [sessionId])) ?? [];
 
 /** Replaces the tools of a session. @throws Problem `quota_exceeded` */
 export async function setRuntimeTools(db: Queryable, sessionId: string, tools: readonly RuntimeTool[]): Promise<void> {

@@ -13,6 +13,7 @@ import {
   changeRows,
   countBytes,
   findRow,
+  findValue,
   listRows,
   type PageQuery,
   type Queryable,
@@ -272,12 +273,8 @@ export async function lastMessages(pool: Pool, sessionId: string, limit: number)
   return newest.reverse().map(toPlainMessage);
 }
 
-export async function countMessages(tx: Queryable, sessionId: string): Promise<number> {
-  const found = await tx.query<{ count: string }>('SELECT count(*) FROM session_messages WHERE session_id = $1', [
-    sessionId,
-  ]);
-  return Number(found.rows[0]?.count ?? 0);
-}
+export const countMessages = async (tx: Queryable, sessionId: string): Promise<number> =>
+  (await findValue(tx, 'SELECT count(*)::int FROM session_messages WHERE session_id = $1', [sessionId])) ?? 0;
 
 /** Deletes all messages, and what turns keep of them. @returns how many; null: the session was deleted */
 export async function clearSession(tx: Queryable, sessionId: string): Promise<number | null> {

@@ -7,6 +7,7 @@ import type { Page } from '../postgres/cursors.ts';
 import {
   changeRows,
   findRow,
+  findValue,
   listRows,
   type PageQuery,
   type Positioned,
@@ -283,8 +284,8 @@ export async function passOutput(
   runtime: string,
   output: JudgedOutput,
 ): Promise<boolean> {
-  const passed = findRow<{ passed: number }>(db, PASS_OUTPUT, listPassedValues(key, runtime, output));
-  return (await passed.catch(throwQuotaProblem))?.passed === 1;
+  const passed = findValue(db, PASS_OUTPUT, listPassedValues(key, runtime, output));
+  return (await passed.catch(throwQuotaProblem)) === 1;
 }
 
 const PASS_LAST_OUTPUT = planOnce(`WITH s AS (SELECT id FROM sessions WHERE id = $1 FOR KEY SHARE),

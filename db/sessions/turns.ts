@@ -5,7 +5,7 @@ import type { judgement, trigger } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { inTransaction, type WritingPool } from '../postgres/pool.ts';
-import { findRow, type PageQuery, planOnce, type Queryable, readPositionPage } from '../postgres/rows.ts';
+import { findRow, findValue, type PageQuery, planOnce, type Queryable, readPositionPage } from '../postgres/rows.ts';
 import { hasStreamReaderSql, MESSAGES_ADDED } from './session-changes.ts';
 import { lockSession, MESSAGE_BYTES } from './sessions.ts';
 
@@ -193,7 +193,7 @@ export async function openTurnWithMessage(
   judged: Judgement,
   message: JudgedMessage,
 ): Promise<boolean> {
-  const opened = findRow<{ opened: number }>(
+  const opened = findValue(
     pool,
     `${OPEN_TURN},
      added AS (
@@ -203,7 +203,7 @@ export async function openTurnWithMessage(
      SELECT (SELECT count(*) FROM opened)::int AS opened, (SELECT count(*) FROM notified) AS notified`,
     [sessionId, turnId, runtime, JSON.stringify(judged), message.text, JSON.stringify(message.data), MESSAGES_ADDED],
   );
-  return (await opened.catch(throwQuotaProblem))?.opened === 1;
+  return (await opened.catch(throwQuotaProblem)) === 1;
 }
 
 /**
@@ -218,13 +218,13 @@ export async function openTurnOfMessage(
   judged: Judgement,
   message: Omit<JudgedMessage, 'data'> & Pick<TurnMessage, 'data'>,
 ): Promise<boolean> {
-  const opened = await findRow<{ opened: number }>(
+  const opened = await findValue(
     pool,
     `${OPEN_TURN},
      marked AS (
        UPDATE session_messages m SET text = $5, data = $6, judgement = $4 FROM opened
         WHERE m.session_id = $1 AND m.id = $2 AND m.judgement IS NULL)
-     SELECT count(*)::int AS opened FROM opened`,
+     SELECT count(*)::int FROM opened`,
     [
       sessionId,
       turnId,
@@ -234,7 +234,7 @@ export async function openTurnOfMessage(
       message.data === null ? null : JSON.stringify(message.data),
     ],
   );
-  return opened?.opened === 1;
+  return opened === 1;
 }
 
 /**

@@ -7,6 +7,7 @@ import { readFreeSpace } from '../../db/files/data-dir.ts';
 import { queues } from '../../db/jobs/queues.ts';
 import { isDatabaseUnavailable } from '../../db/postgres/database-errors.ts';
 import { listMissingMigrations } from '../../db/postgres/migrate.ts';
+import { listValues } from '../../db/postgres/rows.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { within } from '../timing/within.ts';
 
@@ -135,8 +136,7 @@ async function findMissingMigrations(pool: Pool): Promise<string | null> {
 }
 
 async function findMissingQueues(pool: Pool): Promise<string | null> {
-  const found = await pool.query<{ name: string }>('SELECT name FROM pgboss.queue');
-  const names = new Set(found.rows.map(({ name }) => name));
+  const names = new Set(await listValues<string>(pool, 'SELECT name FROM pgboss.queue'));
   const missing = Object.keys(queues).filter((name) => !names.has(name));
   return missing.length === 0
     ? null

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import type { Pool } from 'pg';
 import { z } from 'zod';
+import { findValue } from '../../../db/postgres/rows.ts';
 import { id } from '../../../sdk/contract/payloads.ts';
 import { SettingsError } from '../../../service/settings/settings.ts';
 import { readSettingsFile } from '../../../service/settings/settings-file.ts';
@@ -79,9 +80,8 @@ export interface SshHosts {
 export function openSshHosts(pool: Pool, targets: readonly SshTarget[], ofAccounts: AccountHosts): SshHosts {
   const listConfigured = async (accountId: string): Promise<readonly SshHost[]> => {
     if (targets.length === 0) return [];
-    const { rows } = await pool.query<{ name: string }>('SELECT name FROM accounts WHERE id = $1', [accountId]);
-    const name = rows[0]?.name;
-    if (name === undefined) return [];
+    const name = await findValue<string>(pool, 'SELECT name FROM accounts WHERE id = $1', [accountId]);
+    if (name === null) return [];
     return targets
       .filter(({ accounts }) => accounts.includes(EVERYBODY) || accounts.includes(name))
       .map(({ address, privateKey, accounts: _, ...host }) => ({
