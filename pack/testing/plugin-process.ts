@@ -89,7 +89,7 @@ export class PluginProcess {
     const source = formatSource(target);
     this.#running.set(invocationId, source);
     const frame = { invocationId, deadlineAt: new Date(deadlineAt).toISOString() };
-    const options = { invocationId, deadlineAt, onDelta, ...(signal ? { signal } : {}) };
+    const options = { invocationId, deadlineAt, onDelta, signal };
     try {
       const outcome = await this.#child.invoke(target, { ...frame, ...context }, options);
       if (outcome.outcome === 'answered') return { kind: 'answered', answer: outcome.answer };

@@ -50,11 +50,7 @@ export class JudgedAnswer {
   async judge(text: string): Promise<string> {
     if (text === '') return text;
     const { turn, target, signal } = this.#options;
-    const request = {
-      id: crypto.randomUUID(),
-      ...(target === undefined ? {} : { target }),
-      ...(signal ? { signal } : {}),
-    };
+    const request = { id: crypto.randomUUID(), target, signal };
     return requirePassed(await turn.output(toStorable(text), request)).show;
   }
 
@@ -197,9 +193,9 @@ export class JudgedStream {
     return output.show;
   }
 
-  #request(): { id: string; target?: string; signal?: AbortSignal } {
+  #request() {
     const { target, signal } = this.#options;
-    return { id: this.#id, ...(target === undefined ? {} : { target }), ...(signal ? { signal } : {}) };
+    return { id: this.#id, target, signal };
   }
 }
 

@@ -242,17 +242,16 @@ export class Conversation {
     return turn.prompt({
       model: model.slice(0, MODEL_MAX_CHARS),
       ...(systemPrompt === '' ? {} : { systemPrompt }),
-      ...(compactAfter === undefined ? {} : { compactAfter }),
-      ...(keep === undefined ? {} : { keep }),
-      ...(signal ? { signal } : {}),
+      compactAfter,
+      keep,
+      signal,
     });
   }
 
   /** Has the plugins judge a call of the framework's own tool. Returns the call as it passed, or why it is refused. */
   async #judgeCall(turn: Turn, call: ModelCall, signal: AbortSignal | undefined): Promise<ModelCall | RefusedCall> {
     if (!(await this.isOwn(call.name))) return call;
-    const options = { own: true, ...(signal ? { signal } : {}) };
-    const answer = await turn.requestCall(call.callId, call.name, call.arguments, options);
+    const answer = await turn.requestCall(call.callId, call.name, call.arguments, { own: true, signal });
     return 'content' in answer ? { ...call, text: formatToolResult(answer) } : { ...call, arguments: answer.arguments };
   }
 
@@ -311,7 +310,7 @@ export class Conversation {
   }
 
   async #readResults(turn: Turn, signal: AbortSignal | undefined): Promise<CallResults> {
-    const { calls } = await turn.look(signal ? { signal } : {});
+    const { calls } = await turn.look({ signal });
     const results = new Map<string, string | null>();
     for (const { callId, name, result } of calls)
       if (result) results.set(callId, (await this.isOwn(name)) ? formatToolResult(result) : null);
@@ -324,11 +323,10 @@ export class Conversation {
     args: unknown,
     { callId, signal }: { callId?: string | undefined; signal?: AbortSignal | undefined },
   ): Promise<ToolResult> {
-    const abort = signal ? { signal } : {};
-    if (callId === undefined) return this.session.callTool(name, args, abort);
+    if (callId === undefined) return this.session.callTool(name, args, { signal });
     const turn = this.#findTurnOfCall(callId) ?? (await this.#findOpenTurn());
-    if (!turn) return this.session.callTool(name, args, { callId, ...abort });
-    return turn.call(callId, name, args as never, abort);
+    if (!turn) return this.session.callTool(name, args, { callId, signal });
+    return turn.call(callId, name, args as never, { signal });
   }
 
   #findTurnOfCall(callId: string): Turn | undefined {
@@ -371,7 +369,7 @@ export class Conversation {
       .flatMap((message) => format.readToolResult(message))
       .filter(({ callId }) => !results.has(callId));
     if (unsent.length === 0) return false;
-    const { calls } = await turn.look(signal ? { signal } : {});
+    const { calls } = await turn.look({ signal });
     for (const { callId, name, text, isError = false } of unsent) {
       const call = calls.find((one) => one.callId === callId);
       const content = [{ type: 'text' as const, text: toStorable(text) }];
@@ -434,7 +432,7 @@ export class Conversation {
     }
     const current = knownByIndex[last];
     if (current?.state === 'vetoed') {
-      const { turn } = await current.turn.look(signal ? { signal } : {});
+      const { turn } = await current.turn.look({ signal });
       throw new VetoError(turn.cancelledBy, turn.reason);
     }
     return knownByIndex;
@@ -478,10 +476,6 @@ export class Conversation {
       isLast,
     }: AdapterOptions & Omit<ModelRequest<never>, 'messages'> & { readonly isLast: boolean },
   ): Promise<KnownMessage> {
-    const compaction = {
-      ...(compactAfter === undefined ? {} : { compactAfter }),
-      ...(keep === undefined ? {} : { keep }),
-    };
     const attachments = await this.#files.attach(files, signal);
     const turn = await this.session.openTurn(
       {
@@ -490,12 +484,12 @@ export class Conversation {
         ...(attachments.length > 0 ? { attachments } : {}),
         trigger,
         model: model.slice(0, MODEL_MAX_CHARS),
-        ...(from === undefined ? {} : { from }),
+        from,
         ...(systemPrompt === '' ? {} : { systemPrompt }),
         // The model is asked next.
-        ...(isLast ? { prompt: compaction } : {}),
+        ...(isLast ? { prompt: { compactAfter, keep } } : {}),
       },
-      signal ? { signal } : {},
+      { signal },
     );
     const { record } = turn;
     const state = record?.state ?? 'open';
@@ -555,7 +549,7 @@ export class Conversation {
       order: 'newest',
       limit: PAGE_SIZE,
       ...(this.#cursor === null ? {} : { cursor: this.#cursor }),
-      ...(signal ? { signal } : {}),
+      signal,
     });
     const isNew = (id: string): boolean => !this.#known.some(({ turn }) => turn.id === id);
     const older = page.items
@@ -584,10 +578,9 @@ function chooseCallId({ callIds }: OpenTurn, callId: string): string {
 
 /** Ends texts that another process left in the middle: the transcript has them before the next one. */
 async function endLeftOutputs(turn: Turn, signal: AbortSignal | undefined): Promise<void> {
-  const abort = signal ? { signal } : {};
-  const { outputs } = await turn.look(abort);
+  const { outputs } = await turn.look({ signal });
   for (const { id, state, pieces } of outputs)
-    if (state === 'open' && pieces > 0) await turn.piece('', { id, piece: pieces, done: true, ...abort });
+    if (state === 'open' && pieces > 0) await turn.piece('', { id, piece: pieces, done: true, signal });
 }
 
 /** Returns a result after the plugins' changes. Null: another process ended the turn. A result that is too long becomes a failed one. */
@@ -598,7 +591,7 @@ async function sendResult(
   signal: AbortSignal | undefined,
 ): Promise<ToolResult | null> {
   try {
-    return await turn.answerCall(id, result, signal ? { signal } : {});
+    return await turn.answerCall(id, result, { signal });
   } catch (error) {
     if (!(error instanceof BulkheadError)) throw error;
     if (error.code === 'turn_ended') return null;

@@ -45,7 +45,7 @@ export class MessageFiles {
         const name = toStorable(given).slice(0, NAME_MAX_CHARS).toWellFormed();
         const attachment = { name, mediaType: toStorable(mediaType).slice(0, NAME_MAX_CHARS).toWellFormed() };
         if (data !== undefined && (data.length / BASE64_CHARS) * BASE64_BYTES <= MEDIA_MAX_BYTES) {
-          const kept = await this.#session.putMedia({ data, name }, signal ? { signal } : {});
+          const kept = await this.#session.putMedia({ data, name }, { signal });
           return { ...attachment, mediaType: kept.mediaType, mediaId: kept.id };
         }
         if (data !== undefined || isAtProvider) return attachment;
@@ -86,7 +86,7 @@ export class MessageFiles {
     const known = this.#read.get(mediaId);
     if (known !== undefined) return { name, mediaType, data: known };
     try {
-      const data = encodeBase64(await this.#session.readMedia(mediaId, signal ? { signal } : {}));
+      const data = encodeBase64(await this.#session.readMedia(mediaId, { signal }));
       if (this.#read.size >= READ_MAX) this.#read.clear();
       this.#read.set(mediaId, data);
       return { name, mediaType, data };

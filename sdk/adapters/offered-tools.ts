@@ -34,10 +34,7 @@ export async function listOfferedTools(session: Session): Promise<OfferedTool[]>
       description: `Reads a skill: instructions for a kind of task. Read it before you do such a task.\n${listOffers(skills)}`,
       parameters: { type: 'object', properties: { name: NAME }, required: ['name'] },
       call: (input, { signal }) =>
-        readText(
-          async () => (await session.readSkill(readField(input, 'name'), signal ? { signal } : {})).text,
-          signal,
-        ),
+        readText(async () => (await session.readSkill(readField(input, 'name'), { signal })).text, signal),
     });
   if (commands.length > 0)
     offered.push({
@@ -49,10 +46,7 @@ export async function listOfferedTools(session: Session): Promise<OfferedTool[]>
         required: ['name'],
       },
       call: (input, { signal }) =>
-        readText(
-          () => session.runCommand(readField(input, 'name'), readField(input, 'input'), signal ? { signal } : {}),
-          signal,
-        ),
+        readText(() => session.runCommand(readField(input, 'name'), readField(input, 'input'), { signal }), signal),
     });
   return offered;
 }

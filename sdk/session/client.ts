@@ -37,15 +37,12 @@ import { HostServices } from './host-services.ts';
 import { describeTools, OwnTools } from './own-tools.ts';
 import { pause } from './pause.ts';
 import { toQueryString } from './query-string.ts';
-import { BulkheadError, ConnectionLostError, Transport, type TransportOptions } from './transport.ts';
+import { BulkheadError, type Cancellable, ConnectionLostError, Transport, type TransportOptions } from './transport.ts';
 import { Turn } from './turn.ts';
 
 /** Pause before a reconnect: equals the `retry:` of the service's stream. Milliseconds. */
 const STREAM_PAUSE_MS = 2_000;
 
-interface Cancellable {
-  readonly signal?: AbortSignal;
-}
 interface Paged extends Cancellable {
   readonly limit?: number;
   readonly cursor?: string;

@@ -12,11 +12,8 @@ import type {
   Trigger,
 } from './api-types.ts';
 import { toQueryString } from './query-string.ts';
-import type { Call, Transport } from './transport.ts';
+import type { Call, Cancellable, Transport } from './transport.ts';
 
-interface Cancellable {
-  readonly signal?: AbortSignal;
-}
 /** The cause of the operation. Plugins may allow a person what they refuse an agent. */
 interface Started extends Cancellable {
   readonly trigger: Trigger;

@@ -14,17 +14,14 @@ import type {
 } from './api-types.ts';
 import type { OwnTools } from './own-tools.ts';
 import { toQueryString } from './query-string.ts';
-import type { Transport } from './transport.ts';
+import type { Cancellable, Transport } from './transport.ts';
 
-interface Cancellable {
-  readonly signal?: AbortSignal;
-}
 interface OutputOptions extends Cancellable {
   /** Your own id of the output and of its message. Default: made of the turn's id and the text. */
   readonly id?: string;
   readonly attachments?: readonly Attachment[];
   /** The name of the recipient that plugins see. Default: `user`. */
-  readonly target?: string;
+  readonly target?: string | undefined;
 }
 
 export class Turn {
@@ -78,9 +75,9 @@ export class Turn {
     { signal, ...options }: Cancellable & { readonly keepRunning?: boolean } = {},
   ): Promise<ToolResult> {
     return this.#ownTools.runOnce(`${this.#path} ${callId} ${JSON.stringify([name, args])}`, async () => {
-      const answer = await this.requestCall(callId, name, args, { ...options, ...(signal ? { signal } : {}) });
+      const answer = await this.requestCall(callId, name, args, { ...options, signal });
       if ('content' in answer) return answer;
-      return this.answerCall(callId, await this.#ownTools.perform(answer, signal), signal ? { signal } : {});
+      return this.answerCall(callId, await this.#ownTools.perform(answer, signal), { signal });
     });
   }
 

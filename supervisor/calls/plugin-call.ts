@@ -19,7 +19,7 @@ export interface PluginCall {
   /** Receives the deltas of a provider's answer, in order and before the result. */
   readonly onDelta?: DeltaReader | undefined;
   /** Aborts the call: the handler's `signal` aborts and the caller gets a result at once. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Calls plugins: the fleet, or a fake in tests of timing and order. */

@@ -22,8 +22,8 @@ export async function callSurface(services: SurfaceServices, request: SurfaceReq
     invocationId,
     session: scoped,
     deadlineAt,
-    ...(request.signal ? { signal: request.signal } : {}),
-    ...(request.onDelta ? { onDelta: request.onDelta } : {}),
+    signal: request.signal,
+    onDelta: request.onDelta,
     context: {
       invocationId,
       settings: plugin.settings,

@@ -23,7 +23,7 @@ export interface InvokeOptions {
   /** Milliseconds since the epoch. */
   readonly deadlineAt: number;
   /** Aborts the call. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** Receives each delta of the answer when it arrives. Neither it nor what it returns may throw or reject. */
   readonly onDelta?: ((delta: unknown) => PassDelta) | undefined;
 }

@@ -184,13 +184,12 @@ export class LoadedChild {
     // Opened, because the plugin may read its first secret between two deltas.
     const mask = call.onDelta && this.#deps.masks.open(this.plugin.installationId);
     const deltas = call.onDelta && mask ? new AnswerDeltas(mask, call.onDelta, call.signal) : null;
-    const signal = deltas?.signal ?? call.signal;
     try {
       const outcome = await this.child.invoke(call.target, call.context, {
         invocationId,
         deadlineAt: call.deadlineAt,
-        ...(signal ? { signal } : {}),
-        ...(deltas ? { onDelta: deltas.receive } : {}),
+        signal: deltas?.signal ?? call.signal,
+        onDelta: deltas?.receive,
       });
       this.answered += 1;
       const result = this.#maskResult(fromOutcome(outcome));

@@ -291,7 +291,7 @@ export interface NewTurn {
     /** Your own id of the turn and of its message. A repeated request with the same id returns the same turn. Default: a random id. */
     readonly id?: string;
     /** The name of the sender that plugins see. Default: `user`. */
-    readonly from?: string;
+    readonly from?: string | undefined;
     /** Default: the text of the message with this id in the transcript, such as a message of a channel. */
     readonly text?: string;
     readonly attachments?: readonly Attachment[];
@@ -368,9 +368,9 @@ export interface PromptRequest {
     readonly systemPrompt?: string;
     readonly model?: string;
     /** Number of messages beyond which a plugin summarizes the older ones. Default: never. */
-    readonly compactAfter?: number;
+    readonly compactAfter?: number | undefined;
     /** Number of recent messages that a summary does not replace. Default: 4. */
-    readonly keep?: number;
+    readonly keep?: number | undefined;
 }
 /** The input of a model call. If `action` is `cancel`, all fields of it are empty. */
 export interface Prompt extends Verdict {

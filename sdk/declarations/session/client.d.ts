@@ -1,11 +1,8 @@
 /** The client of the session API for agent runtimes. It retries idempotent calls and needs nothing but `fetch`. */
 import type { Added, Command, Completion, CompletionRequest, EventFilter, HookAnswer, HookContext, HookCoverage, HookLink, HookName, HostToolGroup, MediaFile, NewMessage, NewSession, NewTurn, OwnTool, Page, Provider, SessionEvent, SessionRecord, Skill, SkillText, Summary, Tool, ToolResult, TranscriptMessage, Trigger, TurnRecord } from './api-types.js';
 import { HostServices } from './host-services.js';
-import { Transport, type TransportOptions } from './transport.js';
+import { type Cancellable, Transport, type TransportOptions } from './transport.js';
 import { Turn } from './turn.js';
-interface Cancellable {
-    readonly signal?: AbortSignal;
-}
 interface Paged extends Cancellable {
     readonly limit?: number;
     readonly cursor?: string;

@@ -1,9 +1,6 @@
 /** Services of the host for the agents and people of a session. Their hooks run by themselves. */
 import type { NewReminder, NewTodo, Page, Reminder, SentMail, SshCommand, SshResult, Todo, TodoChanges, Trigger } from './api-types.js';
-import type { Transport } from './transport.js';
-interface Cancellable {
-    readonly signal?: AbortSignal;
-}
+import type { Cancellable, Transport } from './transport.js';
 /** The cause of the operation. Plugins may allow a person what they refuse an agent. */
 interface Started extends Cancellable {
     readonly trigger: Trigger;

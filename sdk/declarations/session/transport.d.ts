@@ -15,7 +15,11 @@ export interface TransportOptions {
     /** Replaces the global `fetch`. */
     readonly fetch?: typeof globalThis.fetch;
 }
-export interface Call {
+/** The options of a call that an agent runtime can abort. */
+export interface Cancellable {
+    readonly signal?: AbortSignal | undefined;
+}
+export interface Call extends Cancellable {
     readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
     /** Path below the address, starting with `/`. */
     readonly path: string;
@@ -26,7 +30,6 @@ export interface Call {
         readonly open: () => ReadableStream<Uint8Array>;
     };
     readonly headers?: Readonly<Record<string, string>>;
-    readonly signal?: AbortSignal | undefined;
     /** Whether the call is idempotent. Default: true for GET, false otherwise. */
     readonly repeatable?: boolean;
 }

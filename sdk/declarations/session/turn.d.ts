@@ -1,16 +1,13 @@
 /** One turn of an agent, step by step. Every step can be repeated: a request with the same ids returns the same result. */
 import type { Attachment, Json, OpenedTurn, OwnCall, Prompt, PromptRequest, ToolResult, TurnCall, TurnDetail, TurnOutput, TurnRecord } from './api-types.js';
 import type { OwnTools } from './own-tools.js';
-import type { Transport } from './transport.js';
-interface Cancellable {
-    readonly signal?: AbortSignal;
-}
+import type { Cancellable, Transport } from './transport.js';
 interface OutputOptions extends Cancellable {
     /** Your own id of the output and of its message. Default: made of the turn's id and the text. */
     readonly id?: string;
     readonly attachments?: readonly Attachment[];
     /** The name of the recipient that plugins see. Default: `user`. */
-    readonly target?: string;
+    readonly target?: string | undefined;
 }
 export declare class Turn {
     #private;
