@@ -1,5 +1,6 @@
 /** Runs API or supervisor as a child process, and restarts it after a crash. */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { addAbortListener } from 'node:events';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
@@ -277,11 +278,8 @@ async function endProcess({ child, ended }: Run, timeoutMs: number, force?: Abor
   child.kill('SIGTERM');
   const limits = [AbortSignal.timeout(timeoutMs), ...(force === undefined ? [] : [force])];
   const limit = AbortSignal.any(limits);
-  const kill = (): boolean => child.kill('SIGKILL');
-  if (limit.aborted) kill();
-  limit.addEventListener('abort', kill);
+  using _listening = addAbortListener(limit, () => child.kill('SIGKILL'));
   await ended;
-  limit.removeEventListener('abort', kill);
 }
 
 /** Resolves when the process has exited and its last line was read or the wait is over. */

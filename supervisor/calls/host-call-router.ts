@@ -2,6 +2,7 @@
  * Routes `host.*` calls to a closed table of handlers, with the same checks around each. The pipe identifies the caller;
  * the message names only the member, its arguments and an invocation, which must be running in that child.
  */
+import { addAbortListener } from 'node:events';
 import type { Pool } from 'pg';
 import type { MediaQuota } from '../../db/accounts/media.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
@@ -259,12 +260,8 @@ async function runUntilAborted(
     else reject(new Refusal('cancelled', `host.${name} was called by a handler that has ended`));
   };
   if (signal.aborted) onAbort();
-  signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    return await Promise.race([work(signal), aborted]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-  }
+  using _listening = addAbortListener(signal, onAbort);
+  return await Promise.race([work(signal), aborted]);
 }
 
 function recordCall(

@@ -1,4 +1,5 @@
 /** One version of an installation, loaded in one child: its calls, host calls and log lines. */
+import { addAbortListener } from 'node:events';
 import type { Blobs } from '../../db/files/blobs.ts';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
@@ -291,14 +292,9 @@ async function endInTime(
 ): Promise<LinkResult> {
   const { promise: left, resolve } = Promise.withResolvers<LinkResult>();
   const onAbort = (): void => resolve({ kind: 'unavailable', message: 'its caller left before it read the answer' });
-  if (signal?.aborted) onAbort();
-  signal?.addEventListener('abort', onAbort, { once: true });
-  try {
-    const ended = await withinBudget(Promise.race([deltas.end(result), left]), deadlineAt - Date.now());
-    return ended ?? { kind: 'timeout', message: 'its caller did not read the answer in time' };
-  } finally {
-    signal?.removeEventListener('abort', onAbort);
-  }
+  using _listening = signal && addAbortListener(signal, onAbort);
+  const ended = await withinBudget(Promise.race([deltas.end(result), left]), deadlineAt - Date.now());
+  return ended ?? { kind: 'timeout', message: 'its caller did not read the answer in time' };
 }
 
 /** A larger source map would leave too little of the frame for the bundle. Bytes. */

@@ -1,4 +1,5 @@
 /** Asks the supervisor that owns an account: forwards requests of its callers, and hands jobs over. */
+import { addAbortListener } from 'node:events';
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -90,7 +91,7 @@ export class PeerRequests {
     const sent = this.#open(peer, { method: raw.method ?? 'GET', path, hops }, copyHeaders(raw));
     const ended = AbortSignal.any([signal, link.signal]);
     const abort = (): void => void sent.destroy(new Error('given up'));
-    ended.addEventListener('abort', abort, { once: true });
+    using _listening = addAbortListener(ended, abort);
     reply.raw.once('close', abort);
     try {
       const hasBody = raw.headers['content-length'] !== undefined || raw.headers['transfer-encoding'] !== undefined;
@@ -108,7 +109,6 @@ export class PeerRequests {
       throw reply.raw.closed ? clientLeft() : error;
     } finally {
       link.end();
-      ended.removeEventListener('abort', abort);
       reply.raw.off('close', abort);
     }
   }
@@ -180,15 +180,10 @@ export class PeerRequests {
     signal: AbortSignal,
   ): Promise<number | undefined> {
     const sent = this.#open(peer, request, {});
-    const abort = (): void => void sent.destroy(new Error('given up'));
-    signal.addEventListener('abort', abort, { once: true });
-    try {
-      const answer = await readAnswer(sent, () => sent.end());
-      answer.resume();
-      return answer.statusCode;
-    } finally {
-      signal.removeEventListener('abort', abort);
-    }
+    using _listening = addAbortListener(signal, () => sent.destroy(new Error('given up')));
+    const answer = await readAnswer(sent, () => sent.end());
+    answer.resume();
+    return answer.statusCode;
   }
 
   #open(

@@ -1,5 +1,6 @@
 /** Asks the user of an MCP client for what an installation lacks to run, so that a call of it can go on. */
 import { randomUUID } from 'node:crypto';
+import { addAbortListener } from 'node:events';
 import type { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import type { RequestHandlerExtra } from '@modelcontextprotocol/sdk/shared/protocol.js';
 import type {
@@ -161,14 +162,12 @@ export class SetupQuestions {
     const asking = new AbortController();
     const abort = (): void => asking.abort(signal.reason);
     if (signal.aborted) abort();
-    signal.addEventListener('abort', abort, { once: true });
+    using _listening = addAbortListener(signal, abort);
     try {
       const options = { timeout: this.#questionMs, signal: asking.signal, relatedRequestId: requestId };
       return await server.elicitInput(question, options);
     } catch {
       return null;
-    } finally {
-      signal.removeEventListener('abort', abort);
     }
   }
 

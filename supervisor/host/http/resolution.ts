@@ -1,5 +1,6 @@
 /** Resolves a host name once and checks every address, so that the connection cannot use another one. */
 import { lookup, Resolver } from 'node:dns/promises';
+import { addAbortListener } from 'node:events';
 import { isIP, type LookupFunction } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { HostError } from '../host-call.ts';
@@ -80,14 +81,9 @@ async function lookUp(host: string, servers: readonly string[], signal: AbortSig
   signal.throwIfAborted();
   const resolver = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: DNS_TRIES });
   if (servers.length > 0) resolver.setServers(servers);
-  const cancel = () => resolver.cancel();
-  signal.addEventListener('abort', cancel, { once: true });
-  try {
-    const answers = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
-    return answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
-  } finally {
-    signal.removeEventListener('abort', cancel);
-  }
+  using _listening = addAbortListener(signal, () => resolver.cancel());
+  const answers = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
+  return answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
 }
 
 async function askSystem(host: string): Promise<string[]> {

@@ -3,6 +3,7 @@
  * it is kept for the next one for a while; in all other cases it is closed.
  */
 import { createHash } from 'node:crypto';
+import { addAbortListener } from 'node:events';
 import type { Algorithms, Client } from 'ssh2';
 import type { SshLogin } from '../../../db/accounts/ssh-hosts.ts';
 import { AmountsByKey } from '../../../db/timing/amounts-by-key.ts';
@@ -194,7 +195,7 @@ async function connect(host: SshHost, signal: AbortSignal, { mask, onHostKey }: 
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   let refusal: string | null = null;
   const onAbort = () => reject(new HostError('the call ended before the host was reached'));
-  signal.addEventListener('abort', onAbort, { once: true });
+  using _listening = addAbortListener(signal, onAbort);
   client.once('ready', resolve);
   client.on('error', (error) => reject(new HostError(refusal ?? describeFailure(host, login, error))));
   client.once('close', () => reject(new HostError(`${host.name} closed the connection`)));
@@ -223,8 +224,6 @@ async function connect(host: SshHost, signal: AbortSignal, { mask, onHostKey }: 
     client.on('error', () => undefined);
     client.destroy();
     throw error;
-  } finally {
-    signal.removeEventListener('abort', onAbort);
   }
 }
 
