@@ -11,7 +11,7 @@ import { anyJson, jsonBody, page } from '../../service/http/schemas.ts';
 import type { ProviderDelta } from '../children/answer-deltas.ts';
 import { abortWhenClosed, abortWhenOver } from './closed-requests.ts';
 import { sendEvents } from './event-answers.ts';
-import { callProvider, listProviders, type ProviderAnswer, streamProvider, toSessionAnswer } from './providers.ts';
+import { askProvider, listProviders, type ProviderAnswer, streamProvider, toSessionAnswer } from './providers.ts';
 import { offerParams, requireSession, type SessionServices, sessionParams } from './session-services.ts';
 
 const providerResource = z
@@ -72,7 +72,8 @@ export function providerRoutes(services: SessionServices): FastifyPluginAsyncZod
       const session = await requireSession(services, requireCaller(request), request.params);
       const { name } = request.params;
       const { request: asked, stream } = request.body;
-      if (stream !== true) return callProvider(services, session, name, asked, abortWhenClosed(reply));
+      if (stream !== true)
+        return toSessionAnswer(await askProvider(services, session, name, asked, abortWhenClosed(reply)));
       const events = formatAnswer(streamProvider(services, session, name, asked, abortWhenOver(request, reply)));
       return sendEvents(request, reply, events, (problem) => formatEvent({ type: 'problem', data: problem }));
     });

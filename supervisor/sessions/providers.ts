@@ -4,7 +4,7 @@ import type { InstalledPlugin } from '../../db/installations/account-plugins.ts'
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { formatFullName } from '../../sdk/contract/full-names.ts';
-import type { completionRequest, providerCompletion, providerRequest } from '../../sdk/contract/payloads.ts';
+import type { providerCompletion, providerRequest } from '../../sdk/contract/payloads.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import type { Completion } from '../../sdk/session/api-types.ts';
 import { callSurface, toProblem } from '../calls/surface-call.ts';
@@ -30,17 +30,6 @@ export const listProviders = (plugins: readonly InstalledPlugin[]) =>
 
 /** The account that calls, in a session perhaps. */
 type ProviderCaller = Session | { readonly accountId: string };
-
-/** Calls a model in a session. @throws Problem as `askProvider` */
-export async function callProvider(
-  services: SessionServices,
-  session: Session,
-  wanted: string,
-  request: z.infer<typeof completionRequest>,
-  signal: AbortSignal,
-): Promise<Completion> {
-  return toSessionAnswer(await askProvider(services, session, wanted, request, signal));
-}
 
 /** The answer without the tool calls, for which a session's request does not ask. */
 export const toSessionAnswer = ({ toolCalls: _none, ...answer }: ProviderAnswer): Completion => answer;
