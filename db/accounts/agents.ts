@@ -75,11 +75,11 @@ export function updateAgent(
     pool,
     nameAgentsLock(scope.accountId),
     async (tx) => {
-      const found = await tx.query<AgentRecord>(
+      const before = await findRow<AgentRecord>(
+        tx,
         `SELECT ${COLUMNS} FROM agents WHERE id = $1 AND account_id = $2 AND made_by IS NOT DISTINCT FROM $3`,
         [id, scope.accountId, scope.madeBy],
       );
-      const before = found.rows[0];
       if (!before) return 'absent';
       const { name = before.name, instructions = before.instructions, model = before.model } = changes;
       const after: AgentRecord = { id, name, instructions, model };

@@ -159,10 +159,8 @@ export const listPublishedVersions = (pool: Pool, pluginId: string, limit: numbe
   );
 
 /** Includes yanked versions. */
-export async function versionExists(pool: Queryable, pluginId: string, semVer: string): Promise<boolean> {
-  const found = await pool.query('SELECT 1 FROM versions WHERE plugin_id = $1 AND semver = $2', [pluginId, semVer]);
-  return found.rows.length > 0;
-}
+export const versionExists = async (pool: Queryable, pluginId: string, semVer: string): Promise<boolean> =>
+  (await findRow(pool, 'SELECT 1 FROM versions WHERE plugin_id = $1 AND semver = $2', [pluginId, semVer])) !== null;
 
 /** Without frontmatter. */
 export const readReadme = async (pool: Queryable, versionId: string): Promise<string> =>

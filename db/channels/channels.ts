@@ -3,7 +3,7 @@
 import { randomBytes, randomUUIDv7 } from 'node:crypto';
 import type { ClientBase } from 'pg';
 import { notifyAddressesSql } from '../postgres/notifications.ts';
-import type { Queryable } from '../postgres/rows.ts';
+import { findRow, type Queryable } from '../postgres/rows.ts';
 
 const ROUTING_BYTES = 16;
 const createRoutingId = (): string => randomBytes(ROUTING_BYTES).toString('base64url');
@@ -49,11 +49,11 @@ export async function replaceAddress(
   channelId: string,
 ): Promise<Channel | null> {
   const routingId = createRoutingId();
-  const changed = await tx.query<Channel>(
+  const row = await findRow<Channel>(
+    tx,
     `UPDATE channels SET routing_id = $3 WHERE id = $2 AND installation_id = $1 RETURNING ${COLUMNS}`,
     [installationId, channelId, routingId],
   );
-  const [row] = changed.rows;
   if (!row) return null;
   await retireAddresses(tx, 'channel_id', channelId);
   await addAddress(tx, routingId, channelId, installationId);
@@ -111,13 +111,13 @@ const ADDRESS_COLUMNS = `c.id AS "channelId", c.installation_id AS "installation
 const ITS_VERSION = `LEFT JOIN installations i ON i.id = c.installation_id LEFT JOIN versions v ON v.id = i.current_version_id`;
 
 export async function findAddress(pool: Queryable, routingId: string): Promise<FoundAddress> {
-  const found = await pool.query<{ retired: boolean } & AddressRow>(
+  const row = await findRow<{ retired: boolean } & AddressRow>(
+    pool,
     `SELECT a.retired_at IS NOT NULL OR c.id IS NULL AS retired, ${ADDRESS_COLUMNS}
        FROM channel_addresses a LEFT JOIN channels c ON c.routing_id = a.routing_id ${ITS_VERSION}
       WHERE a.routing_id = $1`,
     [routingId],
   );
-  const [row] = found.rows;
   if (!row) return 'unknown';
   return row.retired ? 'retired' : toAddress(row);
 }

@@ -7,6 +7,7 @@ import {
   subscribeToHandshakeAnswers,
 } from '../postgres/notifications.ts';
 import { type Fence, holdShardSql } from '../postgres/pool.ts';
+import { findRow, findValue } from '../postgres/rows.ts';
 import { Waker } from '../timing/waker.ts';
 import type { NewDelivery } from './deliveries.ts';
 import type { ClaimedDelivery } from './delivery-queue.ts';
@@ -42,11 +43,8 @@ export async function requestHandshake(
     await insertHandshake(pool, delivery);
     for (let left = timeoutMs; left > 0; left = deadline - performance.now()) {
       await waker.wait(Math.min(left, POLL_MS));
-      const found = await pool.query<{ answer: { reply: HandshakeReply | null } | null }>(
-        'SELECT answer FROM handshakes WHERE id = $1',
-        [delivery.id],
-      );
-      const answer = found.rows[0]?.answer;
+      const sql = 'SELECT answer FROM handshakes WHERE id = $1';
+      const answer = await findValue<{ reply: HandshakeReply | null }>(pool, sql, [delivery.id]);
       if (answer) return answer.reply;
     }
     return null;
@@ -79,14 +77,14 @@ async function insertHandshake(pool: Pool, { body, ...head }: NewDelivery): Prom
 
 /** Null: another supervisor claimed it before, or its time is over. */
 export async function claimHandshake(pool: Pool, id: string, fence: Fence): Promise<ClaimedHandshake | null> {
-  const found = await pool.query<ClaimedHandshake>(
+  const row = await findRow<ClaimedHandshake>(
+    pool,
     `UPDATE handshakes SET claimed_by = $2 WHERE id = $1 AND claimed_by IS NULL AND ${holdShardSql(fence)}
       RETURNING id, channel_id AS "channelId", installation_id AS "installationId", routing_id AS "routingId",
         received_at AS "receivedAt", method, query, headers, body,
         ($3 - extract(epoch FROM clock_timestamp() - created_at) * 1000)::float8 AS "leftMs"`,
     [id, fence.epoch, HANDSHAKE_TIMEOUT_MS],
   );
-  const [row] = found.rows;
   return row && row.leftMs > 0 ? row : null;
 }
 

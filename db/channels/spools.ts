@@ -6,6 +6,7 @@
 import type { Pool } from 'pg';
 import { notifySpoolsSettled } from '../postgres/notifications.ts';
 import { inTransaction, type Transaction, takeNamedLock } from '../postgres/pool.ts';
+import { findValue } from '../postgres/rows.ts';
 
 /** Interval in which a process reports that it reaches the database. Milliseconds. */
 export const SHOWN_EVERY_MS = 1_000;
@@ -47,30 +48,31 @@ export function settleSpool(pool: Pool, id: string): Promise<boolean> {
     await tx.query('UPDATE spools SET drained = true, seen_at = now() WHERE id = $1 AND announced_at IS NOT NULL', [
       id,
     ]);
-    const { rows } = await tx.query<{ isWaiting: boolean }>(
+    const isWaiting = await findValue<boolean>(
+      tx,
       `SELECT EXISTS (
          SELECT 1 FROM spools o, spools s
           WHERE s.id = $1 AND o.id <> s.id
             AND ((o.${IS_ANNOUNCED} AND NOT o.drained)
               OR (s.announced_at > now() - interval '${GATHER_S} seconds' AND o.seen_at < s.announced_at))
-       ) AS "isWaiting"`,
+       )`,
       [id],
     );
-    if (rows[0]?.isWaiting === true) return false;
+    if (isWaiting) return false;
     await settle(tx);
     return true;
   });
 }
 
 async function settle(tx: Transaction): Promise<void> {
-  const settled = await tx.query<{ since: string }>(
+  const since = await findValue(
+    tx,
     `WITH announced AS (SELECT id, oldest_at FROM spools WHERE announced_at IS NOT NULL),
           cleared AS (UPDATE spools s SET announced_at = NULL, oldest_at = NULL, drained = false FROM announced a
                        WHERE s.id = a.id RETURNING a.oldest_at)
-     SELECT min(oldest_at)::text AS since FROM cleared`,
+     SELECT min(oldest_at)::text FROM cleared`,
   );
   await tx.query(`DELETE FROM spools WHERE seen_at < now() - interval '${KEPT_S} seconds'`);
-  const since = settled.rows[0]?.since;
   if (!since) return;
   // The deliveries of a channel exchange their positions. None of them was attempted: they were held.
   await tx.query(

@@ -3,7 +3,7 @@
 import type { ClientBase, Pool } from 'pg';
 import type { Queues } from '../jobs/queues.ts';
 import type { Page } from '../postgres/cursors.ts';
-import { findRow, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
+import { findRow, findValue, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 
 type EventState = 'pending' | 'delivered' | 'skipped' | 'dead';
 export interface RecordedEvent {
@@ -43,14 +43,13 @@ export async function replayEvent(
   installationId: string,
   eventId: string,
 ): Promise<RecordedEvent | null> {
-  const changed = await tx.query<{ accountId: string }>(
+  const accountId = await findValue<string>(
+    tx,
     `UPDATE events SET state = 'pending', attempts = 0, interruptions = 0, next_attempt_at = now(), finished_at = NULL, claimed_by = NULL
-      WHERE id = $1 AND installation_id = $2 AND state <> 'pending' RETURNING account_id AS "accountId"`,
+      WHERE id = $1 AND installation_id = $2 AND state <> 'pending' RETURNING account_id`,
     [eventId, installationId],
   );
-  const [row] = changed.rows;
-  if (!row) return null;
-  const { accountId } = row;
+  if (accountId === null) return null;
   await queues.send(tx, 'events', { eventId, installationId }, { group: { id: installationId, accountId } });
   return findEvent(tx, installationId, eventId);
 }

@@ -10,7 +10,7 @@ import type { Queues } from '../jobs/queues.ts';
 import type { Listener } from '../postgres/listener.ts';
 import { notifyInstallationChanged, subscribeToInstallations } from '../postgres/notifications.ts';
 import { inTransaction, type WritingPool } from '../postgres/pool.ts';
-import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
+import { findRow, findValue, listRows, type Queryable } from '../postgres/rows.ts';
 import { Waker } from '../timing/waker.ts';
 import { DRAFT_SEM_VER, loadUpdateTarget } from './account-plugins.ts';
 import { mergePendingUpdates, recordEvent } from './events.ts';
@@ -93,7 +93,8 @@ export async function completeUpdate(pool: WritingPool, queues: Queues, update: 
   return inTransaction(pool, async (tx) => {
     const locked = await lockUpdate(tx, update);
     if (!locked) return null;
-    const moved = await tx.query<{ updatedAt: string }>(
+    const updatedAt = await findValue<string>(
+      tx,
       `UPDATE installations i
           SET failed_version_id = CASE WHEN i.rollback_reason IS NOT NULL THEN i.current_version_id END,
               failed_reason = i.rollback_reason, rolled_back = i.rollback_reason IS NOT NULL,
@@ -106,13 +107,13 @@ export async function completeUpdate(pool: WritingPool, queues: Queues, update: 
               current_version_id = i.target_version_id, status = 'ready', status_reason = NULL,
               moved_at = clock_timestamp(), updated_at = clock_timestamp(), ${ENDED_SQL}
          FROM versions v WHERE i.id = $1 AND v.id = i.target_version_id
-        RETURNING i.updated_at AS "updatedAt"`,
+        RETURNING i.updated_at`,
       [update.installationId],
     );
     await recordUpdated(tx, queues, update, locked);
     await deleteReplacedDrafts(tx, locked.pluginId);
     await notifyInstallationChanged(tx, update.installationId);
-    return moved.rows[0]?.updatedAt ?? null;
+    return updatedAt;
   });
 }
 

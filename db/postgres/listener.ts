@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, type Notification, type Pool } from 'pg';
 import { Waker } from '../timing/waker.ts';
 import type { SessionSource } from './pool.ts';
+import { findValue } from './rows.ts';
 
 /** Exponential backoff of reconnects. Milliseconds. */
 const RECONNECT_FIRST_MS = 100;
@@ -218,9 +219,9 @@ class ListeningConnection implements Listener {
       this.#responseMs,
     );
     try {
-      const { rows } = await client.query<{ standby: boolean }>('SELECT pg_is_in_recovery() AS standby');
+      const isStandby = await findValue<boolean>(client, 'SELECT pg_is_in_recovery()');
       // A standby delivers no notifications, and its connections survive a failover.
-      if (rows[0]?.standby === true) this.#handleLoss(client, new Error('The LISTEN connection leads to a standby'));
+      if (isStandby) this.#handleLoss(client, new Error('The LISTEN connection leads to a standby'));
     } catch (error) {
       this.#handleLoss(client, error as Error);
     } finally {
@@ -256,10 +257,7 @@ class ListeningConnection implements Listener {
 /** Tries until it succeeds: a statement that waits would hold up the notifications of its connection. */
 async function lockShared(client: Client, name: string): Promise<void> {
   for (;;) {
-    const { rows } = await client.query<{ held: boolean }>(`SELECT pg_try_advisory_lock_shared(${LOCK_KEY}) AS held`, [
-      name,
-    ]);
-    if (rows[0]?.held) return;
+    if (await findValue(client, `SELECT pg_try_advisory_lock_shared(${LOCK_KEY})`, [name])) return;
     await sleep(LOCK_RETRY_MS);
   }
 }

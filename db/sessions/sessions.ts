@@ -242,14 +242,11 @@ export const toMessage = (row: MessageRow): JudgedMessage => ({
 });
 
 /** False: the session was deleted. */
-export async function lockSession(tx: ClientBase, id: string): Promise<boolean> {
-  return (await tx.query('SELECT 1 FROM sessions WHERE id = $1 FOR NO KEY UPDATE', [id])).rows.length > 0;
-}
+export const lockSession = async (tx: ClientBase, id: string): Promise<boolean> =>
+  (await findRow(tx, 'SELECT 1 FROM sessions WHERE id = $1 FOR NO KEY UPDATE', [id])) !== null;
 
-export async function hasMessage(pool: Queryable, sessionId: string, id: string): Promise<boolean> {
-  const found = await pool.query('SELECT 1 FROM session_messages WHERE session_id = $1 AND id = $2', [sessionId, id]);
-  return found.rows.length > 0;
-}
+export const hasMessage = async (pool: Queryable, sessionId: string, id: string): Promise<boolean> =>
+  (await findRow(pool, 'SELECT 1 FROM session_messages WHERE session_id = $1 AND id = $2', [sessionId, id])) !== null;
 
 /** Oldest first. `bytes` are those of `MESSAGE_BYTES`. */
 export async function pageMessages(

@@ -3,6 +3,7 @@
 import { recordAction } from '../../db/accounts/operator-actions.ts';
 import { sweepBlobs } from '../../db/files/unused-blobs.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
+import { findValue } from '../../db/postgres/rows.ts';
 import { openConfiguredBlobs } from '../../service/storage/blob-stores.ts';
 import { type CommandContext, type OperatorCommand, readNumber } from './command.ts';
 
@@ -57,8 +58,7 @@ const OLD = `state = ANY ($1) AND finished_at < now() - make_interval(days => $2
 
 async function countOld(context: CommandContext, table: Table, { states, days }: Old): Promise<number> {
   const { pool } = await context.database();
-  const { rows } = await pool.query<{ count: string }>(`SELECT count(*) FROM ${table} WHERE ${OLD}`, [states, days]);
-  return Number(rows[0]?.count);
+  return Number(await findValue(pool, `SELECT count(*) FROM ${table} WHERE ${OLD}`, [states, days]));
 }
 
 async function removeOld(context: CommandContext, table: Table, { states, days }: Old): Promise<number> {
