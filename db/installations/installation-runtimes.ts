@@ -35,25 +35,16 @@ export async function saveRuntimes(pool: Pool, runtimes: readonly OwnedRuntime[]
     `INSERT INTO installation_runtime (installation_id, state, restarts, last_exit, started_at, rss_bytes,
        inspected, lease)
      SELECT r.*
-       FROM unnest($1::text[], $2::text[], $3::int[], $4::jsonb[], $5::timestamptz[], $6::bigint[], $7::boolean[],
-         $8::int[]) AS r(installation_id, state, restarts, last_exit, started_at, rss_bytes, inspected, epoch)
-       JOIN installations i ON i.id = r.installation_id AND i.status <> 'uninstalling'
+       FROM json_to_recordset($1::json) AS r("installationId" text, state text, restarts int, "lastExit" jsonb,
+         "startedAt" timestamptz, "rssBytes" bigint, inspected boolean, epoch int)
+       JOIN installations i ON i.id = r."installationId" AND i.status <> 'uninstalling'
        JOIN shards s ON s.id = account_shard(i.account_id) AND s.epoch = r.epoch
         FOR KEY SHARE OF i
      ON CONFLICT (installation_id) DO UPDATE
        SET state = excluded.state, restarts = excluded.restarts, last_exit = excluded.last_exit,
            started_at = excluded.started_at, rss_bytes = excluded.rss_bytes, inspected = excluded.inspected,
            lease = excluded.lease, updated_at = now()`,
-    [
-      runtimes.map((runtime) => runtime.installationId),
-      runtimes.map((runtime) => runtime.state),
-      runtimes.map((runtime) => runtime.restarts),
-      runtimes.map((runtime) => (runtime.lastExit === null ? null : JSON.stringify(runtime.lastExit))),
-      runtimes.map((runtime) => runtime.startedAt),
-      runtimes.map((runtime) => runtime.rssBytes),
-      runtimes.map((runtime) => runtime.inspected),
-      runtimes.map((runtime) => runtime.epoch),
-    ],
+    [JSON.stringify(runtimes)],
   );
 }
 

@@ -17,22 +17,16 @@ export interface HookCount {
 export async function addHookCounts(pool: Pool, counts: readonly HookCount[]): Promise<void> {
   await pool.query(
     `INSERT INTO session_hooks AS h (session_id, hook, asked, cancelled, last_at)
-     SELECT s.id, c.hook, c.asked, c.cancelled, c.last_at
-       FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::timestamptz[]) AS c(session_id, hook, asked, cancelled, last_at)
-       JOIN sessions s ON s.id = c.session_id
+     SELECT s.id, c.hook, c.asked, c.cancelled, c."lastAt"
+       FROM json_to_recordset($1::json) AS c("sessionId" text, hook text, asked bigint, cancelled bigint, "lastAt" timestamptz)
+       JOIN sessions s ON s.id = c."sessionId"
       ORDER BY s.id, c.hook
         -- Only a deletion holds a lock that this one is skipped for.
         FOR KEY SHARE OF s SKIP LOCKED
      ON CONFLICT (session_id, hook) DO UPDATE SET
        asked = h.asked + excluded.asked, cancelled = h.cancelled + excluded.cancelled,
        last_at = greatest(h.last_at, excluded.last_at)`,
-    [
-      counts.map(({ sessionId }) => sessionId),
-      counts.map(({ hook }) => hook),
-      counts.map(({ asked }) => asked),
-      counts.map(({ cancelled }) => cancelled),
-      counts.map(({ lastAt }) => lastAt),
-    ],
+    [JSON.stringify(counts)],
   );
 }
 
