@@ -1,7 +1,7 @@
 /** Installation secrets: encrypted with AES-256-GCM before they reach Postgres, decrypted only for the child that owns them. */
 
 import { randomBytes } from 'node:crypto';
-import { listValues, type Queryable } from '../postgres/rows.ts';
+import { findRow, listRows, listValues, type Queryable } from '../postgres/rows.ts';
 import { KEY_BYTES, openBox, sealBox } from './cipher.ts';
 import { createKeyId, type KeyStore, openKeyFiles } from './key-files.ts';
 
@@ -123,15 +123,13 @@ export async function readSecrets(
   keys: SecretKeys,
   installationId: string,
 ): Promise<ReadonlyMap<string, string>> {
-  const found = await pool.query<{ name: string; key_id: string; sealed: Buffer }>(
-    'SELECT name, key_id, sealed FROM installation_secrets WHERE installation_id = $1',
+  const rows = await listRows<SealedSecret & { readonly name: string }>(
+    pool,
+    'SELECT name, key_id AS "keyId", sealed FROM installation_secrets WHERE installation_id = $1',
     [installationId],
   );
-  const opened = found.rows.map(
-    async ({ name, key_id: keyId, sealed }): Promise<[string, string]> => [
-      name,
-      await keys.open(installationId, name, { keyId, sealed }),
-    ],
+  const opened = rows.map(
+    async ({ name, ...secret }): Promise<[string, string]> => [name, await keys.open(installationId, name, secret)],
   );
   return new Map(await Promise.all(opened));
 }
@@ -143,10 +141,10 @@ export async function readSecret(
   installationId: string,
   name: string,
 ): Promise<string | null> {
-  const found = await pool.query<{ key_id: string; sealed: Buffer }>(
-    'SELECT key_id, sealed FROM installation_secrets WHERE installation_id = $1 AND name = $2',
+  const row = await findRow<SealedSecret>(
+    pool,
+    'SELECT key_id AS "keyId", sealed FROM installation_secrets WHERE installation_id = $1 AND name = $2',
     [installationId, name],
   );
-  const row = found.rows[0];
-  return row ? keys.open(installationId, name, { keyId: row.key_id, sealed: row.sealed }) : null;
+  return row && keys.open(installationId, name, row);
 }

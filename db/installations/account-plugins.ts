@@ -6,7 +6,7 @@ import {
   resolveSettings,
 } from '../../sdk/contract/manifest.ts';
 import { type Registrations, registrations } from '../../sdk/contract/protocol.ts';
-import { findValue, listValues, type Queryable } from '../postgres/rows.ts';
+import { findRow, findValue, listValues, type Queryable } from '../postgres/rows.ts';
 import { BLOCKED_REASON_SQL } from './run-rule.ts';
 
 /** The version number of drafts in envelopes and log lines. No published version has it. */
@@ -131,8 +131,8 @@ export async function loadAccountPlugins(
 
 /** Loads one installation in any status. Null: it is deleted or has no version. */
 export async function loadInstalledPlugin(pool: Queryable, installationId: string): Promise<InstalledPlugin | null> {
-  const found = await pool.query<Row>(`${SELECT} WHERE i.id = $1`, [installationId]);
-  return found.rows[0] ? toInstalledPlugin(found.rows[0]) : null;
+  const row = await findRow<Row>(pool, `${SELECT} WHERE i.id = $1`, [installationId]);
+  return row && toInstalledPlugin(row);
 }
 
 /** The account of an installation; null: it is deleted. */
@@ -148,8 +148,7 @@ export interface UpdateTarget {
 
 /** Loads the update under way. Null: no update is under way. */
 export async function loadUpdateTarget(pool: Queryable, installationId: string): Promise<UpdateTarget | null> {
-  const found = await pool.query<Row>(`${SELECT_TARGET} WHERE i.id = $1`, [installationId]);
-  const [row] = found.rows;
+  const row = await findRow<Row>(pool, `${SELECT_TARGET} WHERE i.id = $1`, [installationId]);
   if (!row) return null;
   return {
     plugin: toInstalledPlugin(row),
