@@ -6,7 +6,7 @@ import { pageEvents } from '../../db/installations/event-history.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { idParams, noContent, page } from '../../service/http/schemas.ts';
+import { FILTERED_PAGES, idParams, noContent, page } from '../../service/http/schemas.ts';
 import { requireInstallation } from '../installations/installation-lookup.ts';
 import type { Services } from '../services.ts';
 import { connectChannel, disconnectChannel, replaceChannelAddress } from './channel-connections.ts';
@@ -61,6 +61,7 @@ const shapes = {
   },
   deliveries: {
     summary: 'Deliveries of the channels, inbound and outbound, newest first',
+    details: FILTERED_PAGES,
     params: idParams,
     querystring: deliveryQuery,
     response: { 200: page(deliveryResource) },
@@ -101,6 +102,7 @@ const shapes = {
   },
   events: {
     summary: 'The events sent to the plugin, newest first',
+    details: FILTERED_PAGES,
     params: idParams,
     querystring: eventQuery,
     response: { 200: page(eventResource) },

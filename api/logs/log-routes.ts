@@ -7,7 +7,7 @@ import { logLevels } from '../../sdk/contract/protocol.ts';
 import { endWithToken, requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { eventStreamHeaders } from '../../service/http/row-streams.ts';
-import { anyJson, page, pageQuery, storedId, timestamp } from '../../service/http/schemas.ts';
+import { anyJson, FILTERED_PAGES, page, pageQuery, storedId, timestamp } from '../../service/http/schemas.ts';
 import { findReadableInstallation, requireInstallation } from '../installations/installation-lookup.ts';
 import type { Services } from '../services.ts';
 import { openEventTail, openLogStreams } from './log-streams.ts';
@@ -50,6 +50,7 @@ const STREAM_DETAILS =
 const shapes = {
   list: {
     summary: 'The log lines of an installation, newest first',
+    details: FILTERED_PAGES,
     problems: ['not_found'],
     querystring: logQuery,
     response: { 200: page(logLineResource) },

@@ -10,6 +10,8 @@ export type LogLine = components['schemas']['LogLine'];
 export type Level = LogLine['level'];
 /** Lines that are loaded at first. */
 const HISTORY_LINES = 1_000;
+/** Pages that are requested for them: a filter may find few in a long log. */
+const HISTORY_PAGES = 20;
 /** Lines that stay in memory. */
 const LINES_MAX = 100_000;
 /** New lines are rendered in batches, milliseconds. */
@@ -57,15 +59,24 @@ async function loadLines(filter: LogFilter, signal: AbortSignal, update: Update)
   }
 }
 
+/** Reads the newest lines. Where the filter finds few, pages are short or empty although others follow. */
 async function readHistory({ installationId, sessionId, levels }: LogFilter, signal: AbortSignal): Promise<LogLine[]> {
-  const query = {
+  const filter = {
     installationId,
-    limit: HISTORY_LINES,
     levels: levels.split(',') as Level[],
     ...(sessionId === '' ? {} : { sessionId }),
   };
-  const { items } = await readBody(rest.GET('/plugin-logs', { params: { query }, signal }));
-  return items.toReversed();
+  const lines: LogLine[] = [];
+  let cursor: string | null = '';
+  for (let pages = 0; cursor !== null && lines.length < HISTORY_LINES && pages < HISTORY_PAGES; pages++) {
+    const query = { ...filter, limit: HISTORY_LINES - lines.length, ...(cursor === '' ? {} : { cursor }) };
+    const page: { readonly items: LogLine[]; readonly nextCursor: string | null } = await readBody(
+      rest.GET('/plugin-logs', { params: { query }, signal }),
+    );
+    lines.push(...page.items);
+    cursor = page.nextCursor;
+  }
+  return lines.reverse();
 }
 
 async function followLines(

@@ -706,7 +706,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Deliveries of the channels, inbound and outbound, newest first */
+        /**
+         * Deliveries of the channels, inbound and outbound, newest first
+         * @description Where a filter finds few, a page may be short or empty although others follow: continue while there is a nextCursor.
+         */
         get: operations["getInstallationsByIdDeliveries"];
         put?: never;
         post?: never;
@@ -820,7 +823,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The events sent to the plugin, newest first */
+        /**
+         * The events sent to the plugin, newest first
+         * @description Where a filter finds few, a page may be short or empty although others follow: continue while there is a nextCursor.
+         */
         get: operations["getInstallationsByIdEvents"];
         put?: never;
         post?: never;
@@ -895,7 +901,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The log lines of an installation, newest first */
+        /**
+         * The log lines of an installation, newest first
+         * @description Where a filter finds few, a page may be short or empty although others follow: continue while there is a nextCursor.
+         */
         get: operations["getPluginLogs"];
         put?: never;
         post?: never;

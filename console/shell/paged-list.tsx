@@ -37,10 +37,15 @@ export function PagedList<Item>(props: PagedListProps<Item>) {
   if (found.error) return <ErrorAlert error={found.error} reset={() => void found.refetch()} />;
   if (!found.data) return loading ?? <Skeleton height={120} aria-label="Loading" />;
   const items = found.data.pages.flatMap((page) => [...page.items]);
-  if (items.length === 0) return typeof empty === 'string' ? <EmptyState>{empty}</EmptyState> : empty;
+  if (items.length === 0 && !found.hasNextPage)
+    return typeof empty === 'string' ? <EmptyState>{empty}</EmptyState> : empty;
   return (
     <Stack>
-      {children(items)}
+      {items.length === 0 ? (
+        <EmptyState>None of the newest entries match. Older ones may.</EmptyState>
+      ) : (
+        children(items)
+      )}
       {found.hasNextPage ? (
         <Button variant="default" mx="auto" loading={found.isFetchingNextPage} onClick={() => found.fetchNextPage()}>
           Show more

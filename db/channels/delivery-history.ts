@@ -4,7 +4,7 @@ import type { ClientBase, Pool } from 'pg';
 import { isEpochHeldSql } from '../cluster/shards.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { notifyDeliveriesSql } from '../postgres/notifications.ts';
-import { findRow, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
+import { findRow, type PageQuery, type Queryable, readFilteredPage } from '../postgres/rows.ts';
 import type { RawHeader } from './deliveries.ts';
 import { isHeldUpSql } from './delivery-queue.ts';
 
@@ -36,7 +36,7 @@ export interface Delivery {
  * Joins the delivery that a pending one waits for: one of its conversation that is set aside, or the head of its queue. The head
  * is joined by queue alone, so that PostgreSQL looks it up once for a page.
  */
-const FROM = `deliveries d
+const QUEUE = `
   LEFT JOIN LATERAL (
     SELECT s.id, s.last_error FROM deliveries s
      WHERE s.channel_id = d.channel_id AND s.direction = d.direction AND s.state = 'pending' AND s.set_aside
@@ -63,15 +63,17 @@ interface DeliveryQuery extends PageQuery {
 
 /** An installation's deliveries, newest first. */
 export const pageDeliveries = (pool: Pool, query: DeliveryQuery): Promise<Page<Delivery>> =>
-  readPage(
+  readFilteredPage<Delivery>(
     pool,
-    `SELECT ${COLUMNS} FROM ${FROM}
-      WHERE d.installation_id = $1 AND ($2::text IS NULL OR d.channel_id = $2) AND ($3::text IS NULL OR d.state = $3)
-        AND ($4::text IS NULL OR d.id < $4)
-      ORDER BY d.id DESC LIMIT $5`,
+    {
+      columns: COLUMNS,
+      table: 'd',
+      rows: 'SELECT * FROM deliveries WHERE installation_id = $1',
+      isWanted: '($2::text IS NULL OR channel_id = $2) AND ($3::text IS NULL OR state = $3)',
+      joins: QUEUE,
+    },
     [query.installationId, query.channelId ?? null, query.state ?? null],
     query,
-    (row) => row.id,
   );
 
 /** Finds one delivery with the first bytes of its body. */
@@ -83,7 +85,7 @@ export const findDelivery = (
 ): Promise<(Delivery & { readonly body: Buffer }) | null> =>
   findRow<Delivery & { body: Buffer }>(
     pool,
-    `SELECT ${COLUMNS}, substring(d.body FROM 1 FOR $3) AS body FROM ${FROM} WHERE d.id = $1 AND d.installation_id = $2`,
+    `SELECT ${COLUMNS}, substring(d.body FROM 1 FOR $3) AS body FROM deliveries d ${QUEUE} WHERE d.id = $1 AND d.installation_id = $2`,
     [id, installationId, bodyBytesMax],
   );
 

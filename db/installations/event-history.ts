@@ -3,7 +3,7 @@
 import type { ClientBase, Pool } from 'pg';
 import type { Queues } from '../jobs/queues.ts';
 import type { Page } from '../postgres/cursors.ts';
-import { findRow, findValue, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
+import { findRow, findValue, type PageQuery, type Queryable, readFilteredPage } from '../postgres/rows.ts';
 
 type EventState = 'pending' | 'delivered' | 'skipped' | 'dead';
 export interface RecordedEvent {
@@ -26,14 +26,16 @@ export const pageEvents = (
   pool: Pool,
   query: PageQuery & { readonly installationId: string; readonly state?: EventState | undefined },
 ): Promise<Page<RecordedEvent>> =>
-  readPage(
+  readFilteredPage<RecordedEvent>(
     pool,
-    `SELECT ${COLUMNS} FROM events
-      WHERE installation_id = $1 AND ($2::text IS NULL OR state = $2) AND ($3::text IS NULL OR id < $3)
-      ORDER BY id DESC LIMIT $4`,
+    {
+      columns: COLUMNS,
+      table: 'e',
+      rows: 'SELECT * FROM events WHERE installation_id = $1',
+      isWanted: '($2::text IS NULL OR state = $2)',
+    },
     [query.installationId, query.state ?? null],
     query,
-    (row) => row.id,
   );
 
 /** Makes a finished event pending again with all attempts left. Null: no finished event has this id. */

@@ -101,6 +101,52 @@ export async function readPage<Row extends QueryResultRow>(
   return toPage(rows, limit, keyOf);
 }
 
+/** Rows that one page looks through for those that its filter wants. More than the largest page has. */
+const WINDOW = 2_000;
+
+interface FilteredQuery {
+  /** The columns of the result. */
+  readonly columns: string;
+  /** The name of the rows in `columns` and `joins`. */
+  readonly table: string;
+  /** Selects all rows that the filter is for. Ends with a condition. */
+  readonly rows: string;
+  /** The condition of the filter. */
+  readonly isWanted: string;
+  /** False for a row and all older ones: the list ends before it. Default: true. */
+  readonly isKept?: string;
+  /** Of the rows on the page only. */
+  readonly joins?: string;
+}
+interface Scanned {
+  readonly isWanted: boolean;
+  /** The page has looked through all rows that it may, so others may follow. */
+  readonly endsWindow: boolean;
+}
+
+/** Reads one page of the rows that a filter wants, newest id first. Where it wants few, the page is short or empty, but has a cursor. */
+export async function readFilteredPage<Row extends QueryResultRow & { readonly id: string }>(
+  db: Queryable,
+  { columns, table, rows, isWanted, isKept = 'true', joins = '' }: FilteredQuery,
+  values: readonly unknown[],
+  { limit, cursor }: PageQuery,
+): Promise<Page<Omit<Row & Scanned, keyof Scanned>>> {
+  const [key, rowsMax] = [values.length + 1, values.length + 2];
+  const scanned = await listRows<Row & Scanned>(
+    db,
+    `SELECT ${columns}, "isWanted", "endsWindow" FROM (
+       SELECT * FROM (
+         SELECT *, ${isWanted} AS "isWanted", row_number() OVER (ORDER BY id DESC) = ${WINDOW} AS "endsWindow" FROM (
+           ${rows} AND ($${key}::text IS NULL OR id < $${key}) ORDER BY id DESC LIMIT ${WINDOW}) AS in_window) AS scanned
+        WHERE ("isWanted" OR "endsWindow") AND ${isKept} ORDER BY id DESC LIMIT $${rowsMax}) AS ${table} ${joins}
+      ORDER BY ${table}.id DESC`,
+    [...values, decodeCursor(cursor), limit + 1],
+  );
+  const { items, nextCursor } = toPage(scanned, limit, ({ id }) => id, scanned.at(-1)?.endsWindow);
+  const wanted = items.filter((row) => row.isWanted);
+  return { items: wanted.map(({ isWanted: _, endsWindow: __, ...row }) => row), nextCursor };
+}
+
 /** A row of a list that is sorted by position. */
 export type Positioned<Row> = Row & { readonly position: string };
 

@@ -4,7 +4,7 @@ import type { Pool } from 'pg';
 import type { LogLevel } from '../../sdk/contract/protocol.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { subscribeTo } from '../postgres/notifications.ts';
-import { listRows, type PageQuery, readPage } from '../postgres/rows.ts';
+import { listRows, type PageQuery, readFilteredPage } from '../postgres/rows.ts';
 import { clampTimes, maintainPartitions, type PartitionedTable } from './partitions.ts';
 
 const HOUR_MS = 3_600_000;
@@ -87,16 +87,17 @@ export async function insertLogs(pool: Pool, lines: readonly LogLine[]): Promise
 
 /** Newest first. */
 export const pageLogs = (pool: Pool, query: LogFilter & PageQuery): Promise<Page<StoredLogLine>> =>
-  readPage(
+  readFilteredPage<StoredLogLine>(
     pool,
-    `SELECT ${COLUMNS} FROM plugin_logs
-      WHERE installation_id = $1 AND at > now() - interval '${RETENTION_HOURS} hours'
-        AND ($2::text[] IS NULL OR level = ANY ($2)) AND ($3::text IS NULL OR session_id = $3)
-        AND ($4::text IS NULL OR id < $4)
-      ORDER BY id DESC LIMIT $5`,
+    {
+      columns: COLUMNS,
+      table: 'l',
+      rows: 'SELECT * FROM plugin_logs WHERE installation_id = $1',
+      isWanted: `($2::text[] IS NULL OR level = ANY ($2)) AND ($3::text IS NULL OR session_id IS NOT DISTINCT FROM $3)`,
+      isKept: `at > now() - interval '${RETENTION_HOURS} hours'`,
+    },
     [query.installationId, query.levels?.length ? query.levels : null, query.sessionId ?? null],
     query,
-    (row) => row.id,
   );
 
 /** Where to continue reading forwards. */

@@ -24,8 +24,8 @@ const PAUSE_MS = 1_000;
 
 /** Returns the newest lines, oldest first. */
 export async function readLastLines(rest: Rest, filter: LogFilter, limit: number): Promise<readonly LogLine[]> {
-  const { items } = await rest.get<{ items: LogLine[] }>(`/plugin-logs?${toQueryString(filter)}&limit=${limit}`);
-  return items.reverse();
+  const newestFirst = await rest.getFirst<LogLine>('/plugin-logs', toQueryString(filter), limit);
+  return newestFirst.reverse();
 }
 
 /**

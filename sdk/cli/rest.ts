@@ -56,11 +56,22 @@ export class Rest {
   }
 
   /** Returns all items of a paginated list. */
-  async getAll<Item>(path: string): Promise<readonly Item[]> {
+  getAll<Item>(path: string): Promise<readonly Item[]> {
+    return this.getFirst(path, {}, Number.POSITIVE_INFINITY);
+  }
+
+  /** Returns the first items of a paginated list, whose pages may be short or empty although others follow. */
+  async getFirst<Item>(
+    path: string,
+    filter: ConstructorParameters<typeof URLSearchParams>[0],
+    count: number,
+  ): Promise<Item[]> {
     const items: Item[] = [];
-    for (let cursor: string | null = ''; cursor !== null; ) {
-      const next: string = cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`;
-      const page: Page<Item> = await this.get(`${path}?limit=${PAGE_SIZE}${next}`);
+    const query = new URLSearchParams(filter);
+    for (let cursor: string | null = ''; cursor !== null && items.length < count; ) {
+      query.set('limit', String(Math.min(count - items.length, PAGE_SIZE)));
+      if (cursor !== '') query.set('cursor', cursor);
+      const page: Page<Item> = await this.get(`${path}?${query}`);
       items.push(...page.items);
       cursor = page.nextCursor;
     }

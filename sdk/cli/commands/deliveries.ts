@@ -1,7 +1,6 @@
 /** `bulkhead deliveries`: lists what came in and went out through an installation's channels. */
 import type { Command } from '../command.ts';
 import { requireInstallation } from '../lookup.ts';
-import type { Page } from '../rest.ts';
 import type { Delivery } from '../rest-types.ts';
 import { toOneLine } from '../terminal-text.ts';
 
@@ -17,10 +16,12 @@ export const deliveries: Command = {
   async run(context, args) {
     const rest = await context.getRest();
     const { id } = await requireInstallation(rest, args.positional[0] ?? '');
-    const query = new URLSearchParams({ limit: String(SHOWN) });
     const state = args.text('state');
-    if (state !== undefined) query.set('state', state);
-    const { items } = await rest.get<Page<Delivery>>(`/installations/${id}/deliveries?${query}`);
+    const items = await rest.getFirst<Delivery>(
+      `/installations/${id}/deliveries`,
+      state === undefined ? {} : { state },
+      SHOWN,
+    );
     const { output } = context;
     for (const { id: delivery, receivedAt, direction, state, setAside, attempts, waitReason, lastError } of items) {
       const word = setAside && state === 'pending' ? 'set aside' : state;

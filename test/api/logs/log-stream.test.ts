@@ -7,6 +7,8 @@ import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.
 import { changeOperator, changeSuspension } from '../../../db/accounts/moderation.ts';
 import { orderedId } from '../../../db/postgres/ordered-id.ts';
 import { insertLogs, type LogLine, maintainLogs } from '../../../db/records/logs.ts';
+import { readLastLines } from '../../../sdk/cli/log-lines.ts';
+import { Rest } from '../../../sdk/cli/rest.ts';
 import { listen, startApiFixture } from '../api-fixture.ts';
 import { fileList, introspectsMinimal, MINIMAL } from '../package/packages.ts';
 
@@ -267,6 +269,18 @@ t.test('a quiet stream sends heartbeats, and ends with its installation, its lif
   })();
   await ended;
   t.equal(quick.size + short.size + long.size, 0);
+});
+
+t.test('the command line finds the newest lines behind many that its filter leaves out', async (t) => {
+  const rest = new Rest({ url: `http://127.0.0.1:${port}`, token: ann.token, signal: new AbortController().signal });
+  const quiet = await install('found-late');
+  await write(line('rare', { installationId: quiet, level: 'error' }));
+  await write(...Array.from({ length: 5_000 }, () => line('frequent', { installationId: quiet })));
+  const first = await ann.get(`/plugin-logs?installationId=${quiet}&levels=error`);
+  t.match(first.body, { items: [], nextCursor: String });
+  const filter = { installationId: quiet, levels: ['error'], sessionId: undefined };
+  t.match(await readLastLines(rest, filter, 50), [{ message: 'rare' }]);
+  t.equal((await readLastLines(rest, { ...filter, levels: [] }, 3)).length, 3);
 });
 
 t.test('a service that stops does not wait for its readers', async (t) => {
