@@ -32,6 +32,8 @@ export interface Delivery {
   readonly bodyBytes: number;
 }
 
+/** Deliveries of a queue that are looked through for its head. Behind so many that wait for their conversations, none is shown. */
+const HEAD_WINDOW = 1_000;
 /**
  * Joins the delivery that a pending one waits for: one of its conversation that is set aside, or the head of its queue. The head
  * is joined by queue alone, so that PostgreSQL looks it up once for a page.
@@ -42,9 +44,11 @@ const QUEUE = `
      WHERE s.channel_id = d.channel_id AND s.direction = d.direction AND s.state = 'pending' AND s.set_aside
        AND s.conversation_key = d.conversation_key LIMIT 1) same ON d.state = 'pending' AND NOT d.set_aside
   LEFT JOIN LATERAL (
-    SELECT h.id, h.last_error FROM deliveries h
-     WHERE h.channel_id = d.channel_id AND h.direction = d.direction AND h.state = 'pending' AND NOT h.set_aside
-       AND NOT ${isHeldUpSql('h')} ORDER BY h.position LIMIT 1) head ON d.state = 'pending' AND NOT d.set_aside`;
+    SELECT h.id, h.last_error FROM (
+      SELECT * FROM deliveries q
+       WHERE q.channel_id = d.channel_id AND q.direction = d.direction AND q.state = 'pending' AND NOT q.set_aside
+       ORDER BY q.position LIMIT ${HEAD_WINDOW}) h
+     WHERE NOT ${isHeldUpSql('h')} ORDER BY h.position LIMIT 1) head ON d.state = 'pending' AND NOT d.set_aside`;
 const WAITS_FOR = `CASE WHEN same.id IS NOT NULL THEN json_build_object('id', same.id, 'lastError', same.last_error)
     WHEN head.id <> d.id THEN json_build_object('id', head.id, 'lastError', head.last_error) END`;
 const IS_ATTEMPTED = `(d.state = 'pending' AND d.claimed_by IS NOT NULL AND ${isEpochHeldSql('d.claimed_by')})`;
@@ -115,6 +119,12 @@ async function changeWaiting(tx: Queryable, change: string, installationId: stri
   return changed.rows.length > 0;
 }
 
+/** The oldest finished deliveries of a state. Each channel is read in order, so that other deliveries cost nothing. */
+const OLDEST = `SELECT f.id FROM channels c CROSS JOIN LATERAL (
+    SELECT o.id, o.position FROM deliveries o WHERE o.channel_id = c.id AND o.state = $3::text AND o.state <> 'pending'
+     ORDER BY o.position LIMIT $5) f
+  WHERE c.installation_id = $1 AND ($4::text IS NULL OR c.id = $4) ORDER BY f.position LIMIT $5`;
+
 /**
  * Makes finished deliveries pending again, behind those that are pending and with all attempts left. Skips deliveries
  * whose channel was disconnected.
@@ -129,10 +139,9 @@ export async function replayDeliveries(
   const replayed = await tx.query(
     `WITH oldest AS (
        SELECT r.id FROM deliveries r
-        WHERE r.installation_id = $1 AND ($2::text IS NULL OR r.id = $2) AND r.state <> 'pending'
-          AND ($3::text IS NULL OR r.state = $3) AND ($4::text IS NULL OR r.channel_id = $4)
+        WHERE r.id = ANY ($2::text[] || ARRAY(${OLDEST})) AND r.installation_id = $1 AND r.state <> 'pending'
           AND EXISTS (SELECT 1 FROM channels c WHERE c.id = r.channel_id)
-        ORDER BY r.position LIMIT $5 FOR UPDATE
+        ORDER BY r.position FOR UPDATE
      ), behind AS (
        SELECT id, nextval(pg_get_serial_sequence('deliveries', 'position')) AS position FROM oldest
      ), replayed AS (
@@ -141,7 +150,13 @@ export async function replayDeliveries(
          FROM behind b WHERE d.id = b.id
         RETURNING d.channel_id, d.account_id
      ) ${notifyDeliveriesSql('SELECT channel_id, account_id FROM replayed')}`,
-    [filter.installationId, filter.id ?? null, filter.state ?? null, filter.channelId ?? null, filter.limit],
+    [
+      filter.installationId,
+      filter.id === undefined ? [] : [filter.id],
+      filter.state ?? null,
+      filter.channelId ?? null,
+      filter.limit,
+    ],
   );
   return replayed.rows.length;
 }
