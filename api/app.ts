@@ -88,6 +88,7 @@ export interface AppDeps {
     /** Requests per minute of one address without a valid token. */
     readonly anonymous: number;
     readonly uploadsAtOnce: number;
+    readonly pluginsPerAccount: number;
     readonly installationsPerAccount: number;
   };
   /** Reverse proxies whose `X-Forwarded-For` is used: addresses and networks. Default: none. */
@@ -199,7 +200,7 @@ async function accountScope(scope: FastifyInstance, deps: AppDeps, site: Console
   await scope.register(tokenRoutes(services));
   await scope.register(delegationRoutes(services));
   await scope.register(signOutRoutes(services, deps.consoleSessions, site));
-  await scope.register(pluginRoutes(services, uploads));
+  await scope.register(pluginRoutes(services, uploads, limits.pluginsPerAccount));
   await scope.register(pluginLifecycleRoutes(services));
   await scope.register(fileRoutes(services));
   await scope.register(agentPluginRoutes(services, { publicUrl, sessionApiUrl: signInFacts?.sessionApiUrl ?? null }));

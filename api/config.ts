@@ -38,6 +38,7 @@ export const apiSettings = {
     'Maximum size of webhook requests stored on disk while the database is unavailable. Beyond it, vendors get 503.',
     'megabytes',
   ),
+  PLUGINS_PER_ACCOUNT: wholeNumber(1, 100_000, 1_000, 'Maximum number of plugins that one account owns.'),
   INSTALLATIONS_PER_ACCOUNT: wholeNumber(1, 100_000, 100, 'Maximum number of installations of one account.'),
 } as const;
 

@@ -1,8 +1,12 @@
 /** Lists and delists plugins, yanks versions and deletes plugins for their owner. */
 import type { ClientBase } from 'pg';
+import type { z } from 'zod';
+import { lockAccount } from '../../db/accounts/accounts.ts';
 import {
+  countPlugins,
   deletePlugin,
   findPlugin,
+  insertPlugin,
   lockPlugin,
   type Plugin,
   renamePlugin,
@@ -24,7 +28,37 @@ import type { Caller } from '../../service/identity/caller.ts';
 import { beginUninstall } from '../installations/installation-lifecycle.ts';
 import type { Services } from '../services.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
+import type { newPlugin } from './plugin-input.ts';
 import { updateLatestVersion } from './publishing.ts';
+
+/**
+ * Creates a plugin of the caller's.
+ *
+ * @param quota maximum number of plugins per account
+ */
+export function createPlugin(
+  services: Services,
+  caller: Caller,
+  plugin: z.output<typeof newPlugin>,
+  quota: number,
+): Promise<Plugin> {
+  return inTransaction(services.pool, async (tx) => {
+    await lockAccount(tx, caller.id);
+    if ((await countPlugins(tx, caller.id)) >= quota)
+      throw new Problem(
+        'too_many',
+        `Your account has its maximum of ${quota} plugins. Delete one that has no published version first.`,
+      );
+    const made = await insertPlugin(tx, { ...plugin, ownerId: caller.id });
+    if (!made) throw slugTaken(plugin.slug);
+    return made;
+  });
+}
+
+const slugTaken = (slug: string) =>
+  new Problem('slug_taken', `The slug “${slug}” is in use or reserved. Choose another.`, {
+    errors: [{ field: 'slug', message: 'is in use' }],
+  });
 
 /** Names and describes a plugin until its first version does. */
 export async function changeNames(

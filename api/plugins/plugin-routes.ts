@@ -3,10 +3,9 @@
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { requireRoom } from '../../db/accounts/usage.ts';
-import { findPlugin, insertPlugin, pagePlugins } from '../../db/catalog/plugins.ts';
+import { findPlugin, pagePlugins } from '../../db/catalog/plugins.ts';
 import { findDraft, listFiles } from '../../db/catalog/versions.ts';
 import { listRollbacks } from '../../db/installations/updates.ts';
-import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
 import type { PlaceLimiter } from '../../service/http/place-limiter.ts';
@@ -18,6 +17,7 @@ import type { Services } from '../services.ts';
 import { readNewestVersions } from './newest-versions.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
 import { newPlugin, pluginQuery, publishBody, uploadParts } from './plugin-input.ts';
+import { createPlugin } from './plugin-lifecycle.ts';
 import {
   pluginDetail,
   pluginResource,
@@ -42,7 +42,7 @@ const shapes = {
   make: {
     summary: 'Creates a plugin',
     details: 'displayName and description hold until the first version is published; then its frontmatter does.',
-    problems: ['slug_taken'],
+    problems: ['slug_taken', 'too_many'],
     body: newPlugin,
     response: { 201: pluginResource },
   },
@@ -74,13 +74,15 @@ const shapes = {
   },
 } satisfies Record<string, FastifySchema>;
 
-/** @param uploads limits concurrent zip uploads; the memory for bodies limits concurrent file lists */
-export function pluginRoutes(services: Services, uploads: PlaceLimiter): FastifyPluginAsyncZod {
+/**
+ * @param uploads limits concurrent zip uploads; the memory for bodies limits concurrent file lists
+ * @param quota plugins an account may have
+ */
+export function pluginRoutes(services: Services, uploads: PlaceLimiter, quota: number): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Authoring');
     app.post('/plugins', { schema: shapes.make }, async (request, reply) => {
-      const plugin = await insertPlugin(services.pool, { ...request.body, ownerId: requireCaller(request).id });
-      if (!plugin) throw slugTaken(request.body.slug);
+      const plugin = await createPlugin(services, requireCaller(request), request.body, quota);
       return answerCreated(request, reply, plugin.id).send(showPlugin(plugin));
     });
 
@@ -135,8 +137,3 @@ export function pluginRoutes(services: Services, uploads: PlaceLimiter): Fastify
     });
   };
 }
-
-const slugTaken = (slug: string) =>
-  new Problem('slug_taken', `The slug “${slug}” is in use or reserved. Choose another.`, {
-    errors: [{ field: 'slug', message: 'is in use' }],
-  });

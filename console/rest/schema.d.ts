@@ -3603,7 +3603,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description slug_taken: The slug is already in use */
+            /** @description slug_taken: The slug is already in use; too_many: The account has its maximum of these */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -3611,7 +3611,7 @@ export interface operations {
                 content: {
                     "application/problem+json": components["schemas"]["Problem"] & {
                         /** @enum {unknown} */
-                        code?: "slug_taken";
+                        code?: "slug_taken" | "too_many";
                     };
                 };
             };

@@ -67,6 +67,15 @@ export async function lockPlugin(tx: ClientBase, id: string, mode: 'exclusive' |
   return findRow(tx, `${SELECT} WHERE p.id = $1 AND ${PRESENT} ${strength} OF p`, [id]);
 }
 
+export async function countPlugins(db: Queryable, ownerId: string): Promise<number> {
+  const row = await findRow<{ count: number }>(
+    db,
+    `SELECT count(*)::int AS count FROM plugins p WHERE p.owner_id = $1 AND ${PRESENT}`,
+    [ownerId],
+  );
+  return row?.count ?? 0;
+}
+
 /** An account's plugins, oldest first. */
 export const pagePlugins = (pool: Pool, ownerId: string, query: PageQuery): Promise<Page<Plugin>> =>
   readPage(

@@ -20,7 +20,7 @@ async function readDocument(): Promise<string> {
     consoleSessions: unused(),
     metrics: unused(),
     logger: pino({ level: 'silent' }),
-    limits: { reads: 1, writes: 1, anonymous: 1, uploadsAtOnce: 1, installationsPerAccount: 1 },
+    limits: { reads: 1, writes: 1, anonymous: 1, uploadsAtOnce: 1, pluginsPerAccount: 1, installationsPerAccount: 1 },
     publicUrl: 'http://localhost:4000',
   });
   const answer = await app.inject({ method: 'GET', url: '/api/openapi.json' });

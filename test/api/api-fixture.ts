@@ -61,6 +61,7 @@ export interface ApiOptions {
     writes?: number;
     anonymous?: number;
     uploadsAtOnce?: number;
+    pluginsPerAccount?: number;
     installationsPerAccount?: number;
   };
   /** Reverse proxies whose `X-Forwarded-For` is believed. */
@@ -141,6 +142,7 @@ export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Pr
       writes: 100_000,
       anonymous: 100_000,
       uploadsAtOnce: 100,
+      pluginsPerAccount: 1_000,
       installationsPerAccount: 100,
       ...options.limits,
     },

@@ -8,7 +8,7 @@ import type { Teardown } from '../runner/harness.ts';
  * what esbuild and the jailed child answered for the same source is remembered.
  */
 export function startCachedApi(test: Teardown): Promise<ApiFixture> {
-  const limits = { installationsPerAccount: 10_000 };
+  const limits = { pluginsPerAccount: 10_000, installationsPerAccount: 10_000 };
   return startApiFixture(test, {
     limits,
     prepare: (services) => ({ ...services, ...cached(services) }),

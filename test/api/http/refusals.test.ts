@@ -15,7 +15,7 @@ const introspect: Introspect = async () => {
   if (isBusy) throw new Problem('bundler_busy', 'Full.', { retryAfter: 1 });
   return MINIMAL_INTROSPECTION;
 };
-const api = await startApiFixture(t, { introspect, limits: { installationsPerAccount: 2 } });
+const api = await startApiFixture(t, { introspect, limits: { pluginsPerAccount: 8, installationsPerAccount: 2 } });
 const [ann, ben] = [await api.user('ann'), await api.user('ben')];
 const files = fileList(MINIMAL);
 const make = async (slug: string): Promise<string> => (await ann.post('/plugins', { slug, displayName: slug })).body.id;
@@ -95,7 +95,10 @@ const causes: Record<string, Partial<Record<ProblemCode, () => ReturnType<Client
     id_reused: () => ann.post('/me/delegations', service),
     too_many: () => ben.post('/me/delegations', service),
   },
-  'POST /plugins': { slug_taken: () => ann.post('/plugins', { slug: 'shown', displayName: 'x' }) },
+  'POST /plugins': {
+    slug_taken: () => ben.post('/plugins', { slug: 'shown', displayName: 'x' }),
+    too_many: () => ann.post('/plugins', { slug: 'ninth', displayName: 'x' }),
+  },
   'GET /plugins/{id}': { not_owner: () => ben.get(`/plugins/${shown}`) },
   'PATCH /plugins/{id}': {
     not_owner: () => ben.patch(`/plugins/${shown}`, { displayName: 'x' }),
