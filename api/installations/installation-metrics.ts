@@ -17,12 +17,11 @@ export async function readInstallationMetrics(
   installationId: string,
   range: MetricsRange,
 ): Promise<z.input<typeof metricsResource>> {
-  const [points, called, handlers, lastCalls] = await Promise.all([
-    readPoints(pool, installationId, range),
-    readHandlers(pool, installationId, range),
-    listHandlers(pool, installationId),
-    readLastCalls(pool, installationId),
-  ]);
+  // One after the other: a request holds one connection.
+  const points = await readPoints(pool, installationId, range);
+  const called = await readHandlers(pool, installationId, range);
+  const handlers = await listHandlers(pool, installationId);
+  const lastCalls = await readLastCalls(pool, installationId);
   const known = new Map(points.map((point) => [Date.parse(point.at), point]));
   const all: Point[] = [];
   for (let at = range.from; at < range.to; at += range.stepMs) all.push(known.get(at) ?? nothingAt(at));

@@ -59,7 +59,7 @@ const shapes = {
   metrics: {
     summary: 'Metrics over time: calls, errors, latency and resource use, in total and per handler',
     details:
-      'Summed per minute and written every ten seconds. A point covers `stepSeconds` from `at`. Operators may read any installation.',
+      'Summed per minute and written every ten seconds. A point covers `stepSeconds` from `at`. Reads the newest 100,000 sums of a handler in a minute: before them, points are zero. Operators may read any installation.',
     params: idParams,
     querystring: metricsQuery,
     response: { 200: metricsResource },

@@ -109,24 +109,31 @@ export interface Point
 }
 type PointRow = Omit<Point, 'p50Ms' | 'p95Ms'> & { readonly buckets: number[] | null };
 
+/** Sums that one statement reads, the newest first: a busy minute has one for each handler. */
+const SUMS_MAX = 100_000;
+/** Handlers of the result: more than the versions of a plugin register. */
+const HANDLERS_MAX = 10_000;
+const selectNewest = (table: 'call_minutes' | 'usage_minutes', condition: string): string =>
+  `(SELECT * FROM ${table} WHERE ${condition} ORDER BY minute DESC LIMIT ${SUMS_MAX}) AS newest`;
 const WITHIN = 'installation_id = $1 AND minute >= $2 AND minute < $3';
+const CALLS = selectNewest('call_minutes', WITHIN);
 const BIN = "date_bin(make_interval(secs => $4), minute, '2000-01-01Z')";
 const sumSql = (column: string): string => `coalesce(sum(${column}), 0)::float8`;
 /** Adds up the histograms of each group, bucket by bucket. */
 const sumBucketsSql = (by: string): string => `SELECT by, array_agg(n ORDER BY position) AS buckets FROM (
     SELECT ${by} AS by, position, sum(n)::float8 AS n
-      FROM call_minutes CROSS JOIN LATERAL unnest(buckets) WITH ORDINALITY AS u(n, position)
-     WHERE ${WITHIN} GROUP BY 1, 2) b GROUP BY by`;
+      FROM ${CALLS} CROSS JOIN LATERAL unnest(buckets) WITH ORDINALITY AS u(n, position) GROUP BY 1, 2) b GROUP BY by`;
 
 /** Reads the points of a range, oldest first, without empty ones. */
 export async function readPoints(pool: Pool, installationId: string, { from, to, stepMs }: Range): Promise<Point[]> {
   const found = await pool.query<PointRow>(
     `WITH c AS (SELECT ${BIN} AS at, ${sumSql('calls')} AS calls, ${sumSql('errors')} AS errors,
-                       ${sumSql('timeouts')} AS timeouts FROM call_minutes WHERE ${WITHIN} GROUP BY 1),
+                       ${sumSql('timeouts')} AS timeouts FROM ${CALLS} GROUP BY 1),
           u AS (SELECT ${BIN} AS at, ${sumSql('host_calls')} AS "hostCalls", ${sumSql('denials')} AS denials,
                        ${sumSql('log_lines')} AS "logLines", ${sumSql('dropped_lines')} AS "droppedLines",
                        ${sumSql('restarts')} AS restarts, ${sumSql('processor_ms')} AS "processorMs",
-                       max(memory_max)::float8 AS "memoryMaxBytes" FROM usage_minutes WHERE ${WITHIN} GROUP BY 1),
+                       max(memory_max)::float8 AS "memoryMaxBytes" FROM ${selectNewest('usage_minutes', WITHIN)}
+                      GROUP BY 1),
           b AS (${sumBucketsSql(BIN)})
      SELECT at, coalesce(calls, 0) AS calls, coalesce(errors, 0) AS errors, coalesce(timeouts, 0) AS timeouts,
             coalesce("hostCalls", 0) AS "hostCalls", coalesce(denials, 0) AS denials,
@@ -154,8 +161,8 @@ export async function readHandlers(
   const found = await pool.query<HandlerSums & { buckets: number[] }>(
     `SELECT kind, name, ${sumSql('calls')} AS calls, ${sumSql('errors')} AS errors, ${sumSql('timeouts')} AS timeouts,
             ${sumSql('cancels')} AS cancels, max(last_at) AS "lastAt", b.buckets
-       FROM call_minutes LEFT JOIN (${sumBucketsSql('ROW(kind, name)')}) b ON b.by = ROW(kind, name)
-      WHERE ${WITHIN} GROUP BY kind, name, b.buckets ORDER BY kind, name`,
+       FROM ${CALLS} LEFT JOIN (${sumBucketsSql('ROW(kind, name)')}) b ON b.by = ROW(kind, name)
+      GROUP BY kind, name, b.buckets ORDER BY kind, name LIMIT ${HANDLERS_MAX}`,
     [installationId, new Date(from), new Date(to)],
   );
   return found.rows.map(({ buckets, ...sums }) => ({ ...sums, ...estimatePercentiles(buckets) }));
@@ -197,6 +204,7 @@ export async function listHandlers(pool: Pool, installationId: string): Promise<
 export const readLastCalls = (pool: Pool, installationId: string): Promise<(Handler & { readonly at: string })[]> =>
   listRows(
     pool,
-    'SELECT kind, name, max(last_at) AS at FROM call_minutes WHERE installation_id = $1 GROUP BY kind, name',
+    `SELECT kind, name, max(last_at) AS at FROM ${selectNewest('call_minutes', 'installation_id = $1')}
+      GROUP BY kind, name ORDER BY kind, name LIMIT ${HANDLERS_MAX}`,
     [installationId],
   );
