@@ -8,7 +8,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { decodeCursor, encodeCursor, type Page } from '../postgres/cursors.ts';
 import { inTransaction, type Transaction } from '../postgres/pool.ts';
 import type { PageQuery } from '../postgres/rows.ts';
-import { LISTED, OWN } from './catalog.ts';
+import { LISTED, OWN_PLUGINS } from './catalog.ts';
 import { PLUGIN_COLUMNS, type Plugin } from './plugins.ts';
 import { SIMILARITY_MIN, suggestWords } from './spelling-suggestions.ts';
 
@@ -162,11 +162,12 @@ async function readTier(
     .join(' AND ');
   const values = [accountId, from.rank, from.slug, rows, ...tiers.flatMap(({ valuesOf }) => valuesOf(search))];
   const found = `${matches} AND (p.install_rank, p.slug) > ($2, $3)`;
-  const part = (seen: string) => `SELECT p.id, p.install_rank, p.slug FROM plugins p WHERE ${seen} AND ${found}`;
+  const part = (seen: string, plugins = 'plugins') =>
+    `SELECT p.id, p.install_rank, p.slug FROM ${plugins} p WHERE ${seen} AND ${found}`;
   const inOrder = 'ORDER BY install_rank, slug LIMIT $4';
   const select = (listed: string, tooMany: string) =>
     `SELECT ${PLUGIN_COLUMNS}, p.install_rank AS rank, ${tooMany} AS "tooMany"
-       FROM (${listed} UNION ALL (${part(OWN)} ${inOrder}) ${inOrder}) seen
+       FROM (${listed} UNION ALL (${part('true', OWN_PLUGINS)} ${inOrder}) ${inOrder}) seen
        JOIN plugins p ON p.id = seen.id JOIN accounts o ON o.id = p.owner_id ORDER BY p.install_rank, p.slug`;
   const gathered = await tx.query<Hit>(
     `WITH walked AS MATERIALIZED (

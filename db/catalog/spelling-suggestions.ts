@@ -1,6 +1,6 @@
 /** Suggests words of the catalog's titles for misspelt words of a query. */
 import type { Transaction } from '../postgres/pool.ts';
-import { OWN } from './catalog.ts';
+import { OWN_PLUGINS } from './catalog.ts';
 import { countEdits, maxEdits } from './edit-distance.ts';
 
 /** Trigram similarity of candidates. Low, because one transposition in six letters changes most trigrams. */
@@ -23,7 +23,7 @@ export async function suggestWords(tx: Transaction, accountId: string, terms: re
     `SELECT t.term, near.word FROM unnest($2::text[]) AS t (term) CROSS JOIN LATERAL (
        SELECT word FROM (
          SELECT c.word FROM catalog_words c WHERE t.term <% c.word
-         UNION SELECT unnest(tsvector_to_array(p.title_words)) FROM plugins p WHERE ${OWN} AND t.term <% p.title) known
+         UNION SELECT unnest(tsvector_to_array(p.title_words)) FROM ${OWN_PLUGINS} p WHERE t.term <% p.title) known
        ORDER BY similarity(t.term, word) DESC, word LIMIT ${CANDIDATES_MAX}) near`,
     [accountId, longTerms],
   );
