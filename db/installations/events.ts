@@ -40,24 +40,32 @@ export async function recordEvent<Type extends EventName>(
   queues: Queues,
   event: NewEvent<Type>,
 ): Promise<string> {
-  const id = orderedId(Date.now());
-  const { installationId, accountId } = event;
+  const [id = ''] = await insertEvents(tx, [event]);
+  await queueEvent(tx, queues, { ...event, id });
+  return id;
+}
+
+/** Inserts events without their queue jobs, in one statement. @returns their ids, in the given order */
+export async function insertEvents<Type extends EventName>(
+  tx: Queryable,
+  given: readonly NewEvent<Type>[],
+): Promise<string[]> {
+  const ids = given.map(() => orderedId(Date.now()));
   await tx.query(
     `INSERT INTO events (id, installation_id, account_id, plugin_id, version_id, semver, type, data)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+     SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::jsonb[])`,
     [
-      id,
-      installationId,
-      event.accountId,
-      event.pluginId,
-      event.versionId,
-      event.semVer,
-      event.type,
-      JSON.stringify(events[event.type].data.parse(event.data)),
+      ids,
+      given.map(({ installationId }) => installationId),
+      given.map(({ accountId }) => accountId),
+      given.map(({ pluginId }) => pluginId),
+      given.map(({ versionId }) => versionId),
+      given.map(({ semVer }) => semVer),
+      given.map(({ type }) => type),
+      given.map(({ type, data }) => JSON.stringify(events[type].data.parse(data))),
     ],
   );
-  await queues.send(tx, 'events', { eventId: id, installationId }, { group: { id: installationId, accountId } });
-  return id;
+  return ids;
 }
 
 interface UpdateOrigin {

@@ -97,6 +97,10 @@ interface JobGroup {
   readonly id: string;
   readonly accountId: string;
 }
+interface GroupedJob<Name extends QueueName> {
+  readonly payload: Payload<Name>;
+  readonly group: JobGroup;
+}
 export interface Queues {
   /** Adds a job in the caller's transaction. */
   send<Name extends QueueName>(tx: Queryable, name: Name, payload: Payload<Name>, options?: SendOptions): Promise<void>;
@@ -107,6 +111,8 @@ export interface Queues {
     payloads: readonly Payload<Name>[],
     options: Required<Pick<SendOptions, 'group'>>,
   ): Promise<void>;
+  /** Adds a job to each of many groups in one statement. */
+  sendToGroups<Name extends QueueName>(tx: Queryable, name: Name, jobs: readonly GroupedJob<Name>[]): Promise<void>;
   /** Starts to work on a queue. If the handler throws, the job is retried by the queue's options. */
   work<Name extends QueueName>(name: Name, handler: JobHandler<Name>): void;
   /** Stops fetching jobs and waits for running handlers, at most `graceMs`. */
@@ -151,8 +157,18 @@ export async function startQueues(settings: QueueSettings): Promise<Queues> {
       await settings.faultPoint?.(`${name}.queued`);
     },
     sendAll: async (tx, name, payloads, options) => {
-      await sendAll(boss, tx, name, payloads, options.group);
+      const { group } = options;
+      await insertJobs(
+        boss,
+        tx,
+        name,
+        payloads.map((payload) => ({ payload, group })),
+      );
       await settings.faultPoint?.(`${name}.all-queued`);
+    },
+    sendToGroups: async (tx, name, jobs) => {
+      await insertJobs(boss, tx, name, jobs);
+      await settings.faultPoint?.(`${name}.queued`);
     },
     work: (name, handler) => {
       const { payload, ...limits }: QueueRow = queues[name];
@@ -191,16 +207,18 @@ async function send<Name extends QueueName>(
   });
 }
 
-async function sendAll<Name extends QueueName>(
+async function insertJobs<Name extends QueueName>(
   boss: PgBoss,
   tx: Queryable,
   name: Name,
-  payloads: readonly Payload<Name>[],
-  group: JobGroup,
+  jobs: readonly GroupedJob<Name>[],
 ): Promise<void> {
-  if (payloads.length === 0) return;
-  const jobs = payloads.map((payload) => ({ data: queues[name].payload.parse(payload), group: toBossGroup(group) }));
-  await boss.insert(name, jobs, { db: { executeSql: (text, values) => tx.query(text, values) } });
+  if (jobs.length === 0) return;
+  const rows = jobs.map(({ payload, group }) => ({
+    data: queues[name].payload.parse(payload),
+    group: toBossGroup(group),
+  }));
+  await boss.insert(name, rows, { db: { executeSql: (text, values) => tx.query(text, values) } });
 }
 
 /** pg-boss has no accounts, but tiers of groups: see `QueueWorker`. */

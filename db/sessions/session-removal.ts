@@ -1,11 +1,10 @@
 /** Deletes sessions together with their agent, channel or installation, and sends `sessionDeleted` to plugins. */
 
 import type { Pool } from 'pg';
-import { events } from '../../sdk/contract/protocol.ts';
+import { insertEvents } from '../installations/events.ts';
 import { findSubscribers, type Subscriber } from '../installations/subscribers.ts';
 import type { Queues } from '../jobs/queues.ts';
 import { notifySessionsDeleted } from '../postgres/notifications.ts';
-import { orderedId } from '../postgres/ordered-id.ts';
 import { inTransaction, readingPool, type Transaction, type WritingPool } from '../postgres/pool.ts';
 import { changeRows, findRow, SWEEP_BATCH } from '../postgres/rows.ts';
 import { KeyedLocks } from '../timing/keyed-locks.ts';
@@ -99,23 +98,14 @@ async function recordSessionsDeleted(
   tx: Transaction,
   queues: Queues,
   accountId: string,
-  { installationId, pluginId, versionId, semVer }: Subscriber,
+  subscriber: Subscriber,
   deleted: readonly DeletedSession[],
 ): Promise<void> {
-  const ids = deleted.map(() => orderedId(Date.now()));
-  await tx.query(
-    `INSERT INTO events (id, installation_id, account_id, plugin_id, version_id, semver, type, data)
-     SELECT e.id, $1, $2, $3, $4, $5, 'sessionDeleted', e.data
-       FROM unnest($6::text[], $7::jsonb[]) AS e(id, data)`,
-    [
-      installationId,
-      accountId,
-      pluginId,
-      versionId,
-      semVer,
-      ids,
-      deleted.map((data) => JSON.stringify(events.sessionDeleted.data.parse(data))),
-    ],
+  const { installationId } = subscriber;
+  const type = 'sessionDeleted';
+  const ids = await insertEvents(
+    tx,
+    deleted.map((data) => ({ ...subscriber, accountId, type, data })),
   );
   const jobs = ids.map((eventId) => ({ eventId, installationId }));
   await queues.sendAll(tx, 'events', jobs, { group: { id: installationId, accountId } });

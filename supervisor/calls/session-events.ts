@@ -2,7 +2,7 @@
 import type { ClientBase, Pool } from 'pg';
 import type { z } from 'zod';
 import { requireRoom } from '../../db/accounts/usage.ts';
-import { recordEvent } from '../../db/installations/events.ts';
+import { insertEvents } from '../../db/installations/events.ts';
 import { findSubscribers, type SessionEvent } from '../../db/installations/subscribers.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import type { events } from '../../sdk/contract/protocol.ts';
@@ -25,6 +25,15 @@ export async function recordSessionEvent<Type extends SessionEvent>(
   type: Type,
   data: z.infer<(typeof events)[Type]['data']>,
 ): Promise<void> {
-  for (const subscriber of await findSubscribers(tx, accountId, type))
-    await recordEvent(tx, queues, { ...subscriber, accountId, type, data });
+  const subscribers = await findSubscribers(tx, accountId, type);
+  if (subscribers.length === 0) return;
+  const ids = await insertEvents(
+    tx,
+    subscribers.map((subscriber) => ({ ...subscriber, accountId, type, data })),
+  );
+  const jobs = subscribers.map(({ installationId }, index) => ({
+    payload: { eventId: ids[index] ?? '', installationId },
+    group: { id: installationId, accountId },
+  }));
+  await queues.sendToGroups(tx, 'events', jobs);
 }
