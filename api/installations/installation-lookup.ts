@@ -6,13 +6,13 @@ import {
   type Installation,
   lockInstallation,
 } from '../../db/installations/installations.ts';
-import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
+import { notifyIfInstallationChanged } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import type { Services } from '../services.ts';
 
-/** Runs a change with the installation's row locked, and notifies supervisors with the commit. */
+/** Runs a change with the installation's row locked, and notifies supervisors with the commit if it changed the row. */
 export async function changeLockedInstallation<T>(
   services: Services,
   caller: Caller,
@@ -23,7 +23,7 @@ export async function changeLockedInstallation<T>(
     const installation = await lockInstallation(tx, caller.id, installationId);
     if (!installation) throw unknownInstallation();
     const result = await change(tx, installation);
-    await notifyInstallationChanged(tx, installationId);
+    await notifyIfInstallationChanged(tx, installationId);
     return result;
   });
 }

@@ -12,7 +12,7 @@ import {
 } from '../../db/installations/installations.ts';
 import { isActive } from '../../db/installations/run-rule.ts';
 import { beginUpdate, cancelUpdate, queueUpdate } from '../../db/installations/updates.ts';
-import { notifyInstallationChanged, notifyRestartRequested } from '../../db/postgres/notifications.ts';
+import { notifyIfInstallationChanged, notifyRestartRequested } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
@@ -33,9 +33,9 @@ export async function changePolicy(
   change: z.output<typeof installationChanges>,
 ): Promise<Installation> {
   return withPlugin(services, caller, installationId, async (tx, before, plugin) => {
-    const { hookOrder, required = before.required } = change;
+    const { hookOrder = before.hookOrder, required = before.required } = change;
     const installation = { ...before, required };
-    if (hookOrder !== undefined || change.required !== undefined) {
+    if (hookOrder !== before.hookOrder || required !== before.required) {
       await changeInstallation(tx, installation.id, { hookOrder, required });
     }
     if (required && !before.required) await holdUpdate(tx, installation);
@@ -52,7 +52,8 @@ export async function changePolicy(
       change.pinnedVersionId ?? installation.pinnedVersionId,
     );
     const pinnedVersionId = policy === 'Pinned' ? version.id : null;
-    await changeInstallation(tx, installation.id, { versionPolicy: policy, pinnedVersionId });
+    if (policy !== before.versionPolicy || pinnedVersionId !== before.pinnedVersionId)
+      await changeInstallation(tx, installation.id, { versionPolicy: policy, pinnedVersionId });
     if (installation.targetVersionId !== version.id) await cancelUpdate(tx, installation.id);
     // A draft is the caller's code, so saving it was the consent.
     const { queues } = services;
@@ -91,9 +92,9 @@ export async function retryUpdate(services: Services, caller: Caller, installati
 
 /** Stops an installation until `resume`. */
 export async function pause(services: Services, caller: Caller, installationId: string): Promise<Installation> {
-  await changeLockedInstallation(services, caller, installationId, (tx) =>
-    changeInstallation(tx, installationId, { status: 'paused', statusReason: null }),
-  );
+  await changeLockedInstallation(services, caller, installationId, async (tx, { status }) => {
+    if (status !== 'paused') await changeInstallation(tx, installationId, { status: 'paused', statusReason: null });
+  });
   return requireInstallation(services, caller, installationId);
 }
 
@@ -145,7 +146,7 @@ async function withPlugin(
     const installation = await lockInstallation(tx, caller.id, installationId);
     if (!installation || !plugin) throw new Problem('not_found', 'You have no installation with this id.');
     await change(tx, installation, plugin);
-    await notifyInstallationChanged(tx, installationId);
+    await notifyIfInstallationChanged(tx, installationId);
   });
   await services.finishUpdate(installationId);
   return requireInstallation(services, caller, installationId);

@@ -6,7 +6,7 @@ import { findNewlyMissing } from '../../db/installations/configuration.ts';
 import { changeInstallation, type Installation, lockInstallations } from '../../db/installations/installations.ts';
 import { beginUpdate, cancelUpdate } from '../../db/installations/updates.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
-import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
+import { notifyIfInstallationChanged } from '../../db/postgres/notifications.ts';
 import { hooks } from '../../sdk/contract/protocol.ts';
 import { isCovered } from './capability-diff.ts';
 
@@ -91,10 +91,10 @@ export async function moveToVersion(
   if (currentVersionId === versionId) await cancelUpdate(tx, id);
   else if (targetVersionId !== versionId) await beginUpdate(tx, queues, installation, versionId);
   if (pendingVersionId !== null) await changeInstallation(tx, id, { pendingVersionId: null });
-  await notifyInstallationChanged(tx, installation.id);
+  await notifyIfInstallationChanged(tx, installation.id);
 }
 
 async function setPending(tx: ClientBase, installation: Installation, versionId: string | null): Promise<void> {
   await changeInstallation(tx, installation.id, { pendingVersionId: versionId });
-  await notifyInstallationChanged(tx, installation.id);
+  await notifyIfInstallationChanged(tx, installation.id);
 }

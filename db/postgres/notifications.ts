@@ -40,9 +40,9 @@ const notifySql =
     `SELECT pg_notify('${channel}', ${text}) FROM (${query}) AS written`;
 
 const notifyInstallationsWhere =
-  (column: 'id' | 'plugin_id' | 'account_id') =>
+  (condition: string) =>
   async (tx: Queryable, id: string): Promise<void> =>
-    void (await tx.query(`SELECT pg_notify($1, account_id || ' ' || id) FROM installations WHERE ${column} = $2`, [
+    void (await tx.query(`SELECT pg_notify($1, account_id || ' ' || id) FROM installations WHERE ${condition}`, [
       INSTALLATIONS,
       id,
     ]));
@@ -70,11 +70,13 @@ export const subscribeToAccounts = subscribeTo(ACCOUNTS);
  *
  * @param tx the transaction that changes the installation
  */
-export const notifyInstallationChanged = notifyInstallationsWhere('id');
+export const notifyInstallationChanged = notifyInstallationsWhere('id = $2');
+/** As `notifyInstallationChanged`, unless the transaction has left the row as it was. */
+export const notifyIfInstallationChanged = notifyInstallationsWhere('id = $2 AND xmin = pg_current_xact_id()::xid');
 /** Notifies supervisors of every installation of a plugin: after a publish, a yank or a block. */
-export const notifyPluginChanged = notifyInstallationsWhere('plugin_id');
+export const notifyPluginChanged = notifyInstallationsWhere('plugin_id = $2');
 /** Notifies supervisors of every installation of an account: after a suspension or its end. */
-export const notifyInstallationsOfAccount = notifyInstallationsWhere('account_id');
+export const notifyInstallationsOfAccount = notifyInstallationsWhere('account_id = $2');
 
 interface InstallationChange {
   readonly accountId: string;

@@ -2,6 +2,7 @@
 import t from 'tap';
 import { loadInstalledPlugin, loadUpdateTarget } from '../../../db/installations/account-plugins.ts';
 import { beginRollback, beginUpdate } from '../../../db/installations/updates.ts';
+import { subscribeToInstallations } from '../../../db/postgres/notifications.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL, readmeWith } from '../package/packages.ts';
@@ -55,6 +56,32 @@ t.test('an installation grants the version’s capabilities and notifies the plu
   t.match(entry.body, { installed: true, installationId: made.body.id, installCount: 1, readme: '# House style\n' });
   t.match(entry.body.reach, [{ capability: 'middleware.systemPrompt', risk: 'medium' }]);
   t.equal((await ann.delete(`/installations/${made.body.id}`)).status, 204);
+});
+
+t.test('a change to the values that an installation has already notifies nobody', async (t) => {
+  const { slug, versionId } = await published();
+  const { body: made } = await ann.post('/installations', { slug });
+  const path = `/installations/${made.id}`;
+  await ann.patch(path, { versionPolicy: 'Pinned', pinnedVersionId: versionId, hookOrder: 7, required: true });
+  const { body: paused } = await ann.post(`${path}/pause`);
+  await api.services.listener.catchUp();
+  const notified: string[] = [];
+  const { close } = await subscribeToInstallations(
+    api.services.listener,
+    ({ installationId }) => notified.push(installationId),
+    () => undefined,
+  );
+  t.teardown(close);
+  const { versionPolicy, pinnedVersionId, hookOrder, required } = paused;
+  const same = await ann.patch(path, { versionPolicy, pinnedVersionId, hookOrder, required });
+  t.match(same, { status: 200, body: { versionPolicy: 'Pinned', hookOrder: 7, updatedAt: paused.updatedAt } });
+  t.equal((await ann.post(`${path}/pause`)).body.updatedAt, paused.updatedAt);
+  await api.services.listener.catchUp();
+  t.same(notified, []);
+  t.equal((await ann.patch(path, { hookOrder: 8 })).body.hookOrder, 8);
+  await api.services.listener.catchUp();
+  t.same(notified, [made.id]);
+  t.equal((await ann.delete(path)).status, 204);
 });
 
 t.test('an update that drops a hook of a required plugin waits for consent', async (t) => {
