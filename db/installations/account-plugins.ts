@@ -57,53 +57,52 @@ export interface InstalledPlugin {
 /** The offers of the plugin's version. Unlike the installation, they do not change. */
 type Offer = Pick<InstalledPlugin, 'registrations' | 'registrationBytes' | 'discovered' | 'texts'>;
 
-interface Row extends Omit<InstalledPlugin, 'semVer' | 'settings' | 'secretUses' | 'registrations' | 'texts'> {
+interface Row extends Omit<InstalledPlugin, 'semVer' | 'settings' | 'secretUses' | keyof Offer> {
   readonly semVer: string | null;
-  readonly registrations: unknown;
   readonly manifest: Manifest;
   readonly given: Record<string, string>;
+}
+interface OfferRow extends Pick<Offer, 'registrationBytes' | 'discovered'> {
+  readonly versionId: string;
+  readonly registrations: unknown;
   readonly texts: Record<string, string> | null;
 }
 
-/** @param isKnown condition under which what the version offers is not read, because the caller has it */
-const selectSql = (versionId: string, granted: string, isKnown = 'false'): string => {
-  const unlessKnown = (value: string): string => `CASE WHEN ${isKnown} THEN NULL ELSE ${value} END`;
-  return `
+/** Columns of an `OfferRow` besides the id. */
+const OFFER = `v.registrations, octet_length(v.registrations::text) AS "registrationBytes",
+         jsonb_build_object('commands', v.discovered -> 'commands', 'skills', v.discovered -> 'skills') AS discovered,
+         (SELECT jsonb_object_agg(f.path, f.sha256) FROM version_files f
+           WHERE f.version_id = v.id AND (f.path LIKE 'commands/%.md' OR f.path LIKE 'skills/%/SKILL.md')) AS texts`;
+const selectSql = (versionId: string, granted: string, more = ''): string => `
   SELECT i.id AS "installationId", i.account_id AS "accountId", i.plugin_id AS "pluginId",
          p.owner_id AS "pluginOwnerId", p.slug, p.display_name AS "displayName", v.id AS "versionId",
          v.semver AS "semVer",
          v.bundle_sha256 AS "bundleSha256", v.source_map_sha256 AS "sourceMapSha256", v.manifest,
-         ${unlessKnown('v.registrations')} AS registrations,
-         ${unlessKnown('octet_length(v.registrations::text)')} AS "registrationBytes",
-         ${unlessKnown(`jsonb_build_object('commands', v.discovered -> 'commands', 'skills', v.discovered -> 'skills')`)}
-           AS discovered,
          ${granted} AS granted, i.settings AS given, i.status, i.hook_order AS "hookOrder", i.required,
          (SELECT o.operator FROM accounts o WHERE o.id = i.account_id) AS "isOperators",
          ${BLOCKED_REASON_SQL} AS "blockedReason", i.updated_at AS "updatedAt",
          CASE WHEN i.previous_version_id IS NOT NULL
               THEN i.moved_at + make_interval(secs => ${PROBATION_SECONDS}) END AS "rollbackUntil",
-         ARRAY(SELECT s.name FROM installation_secrets s WHERE s.installation_id = i.id ORDER BY s.name) AS "secretNames",
-         ${unlessKnown(`(
-           SELECT jsonb_object_agg(f.path, f.sha256) FROM version_files f
-            WHERE f.version_id = v.id AND (f.path LIKE 'commands/%.md' OR f.path LIKE 'skills/%/SKILL.md'))`)} AS texts
+         ARRAY(SELECT s.name FROM installation_secrets s WHERE s.installation_id = i.id ORDER BY s.name) AS "secretNames"${more}
     FROM installations i
     JOIN plugins p ON p.id = i.plugin_id
     JOIN versions v ON v.id = ${versionId}`;
-};
-const SELECT = selectSql('i.current_version_id', 'i.granted_capabilities');
-/** $2: ids of the versions whose offers are known. */
-const SELECT_UNKNOWN = selectSql('i.current_version_id', 'i.granted_capabilities', 'v.id = ANY($2)');
+const SELECT_WITHOUT_OFFERS = selectSql('i.current_version_id', 'i.granted_capabilities');
+const SELECT = selectSql('i.current_version_id', 'i.granted_capabilities', `, ${OFFER}`);
 /** The version that an update moves to, with the grants that it will have. */
 const SELECT_TARGET = selectSql(
   'i.target_version_id',
   'CASE WHEN i.rollback_reason IS NULL THEN v.capabilities ELSE coalesce(i.previous_grants, v.capabilities) END',
+  `, ${OFFER}`,
 );
+/** Offers have up to 256 KiB each, and the driver parses the rows of one query without a pause. */
+const OFFERS_PER_QUERY = 4;
 
 interface LoadOptions {
   /** Plugins that were read before: what their versions offer is not read again. */
   readonly known?: readonly InstalledPlugin[];
-  /** For the time between two rows, which together can hold 25 MB of schemas: resolves when the event loop has time. */
-  pause?(): Promise<void>;
+  /** For the time between two offers, which together can hold 25 MB of schemas: resolves when the event loop has time. */
+  readonly pause?: (() => Promise<void>) | undefined;
 }
 
 /**
@@ -115,24 +114,37 @@ export async function loadAccountPlugins(
   accountId: string,
   { known = [], pause }: LoadOptions = {},
 ): Promise<InstalledPlugin[]> {
-  const offers = new Map<string, Offer>(known.map((plugin) => [plugin.versionId, plugin]));
-  const found = await pool.query<Row>(
-    `${SELECT_UNKNOWN} WHERE i.account_id = $1 AND i.status <> 'uninstalling'
+  const { rows } = await pool.query<Row>(
+    `${SELECT_WITHOUT_OFFERS} WHERE i.account_id = $1 AND i.status <> 'uninstalling'
       ORDER BY i.hook_order, i.id`,
-    [accountId, [...offers.keys()]],
+    [accountId],
   );
+  const offers = new Map<string, Offer>(known.map((plugin) => [plugin.versionId, plugin]));
+  const unknown = rows.map(({ versionId }) => versionId).filter((versionId) => !offers.has(versionId));
+  for (let start = 0; start < unknown.length; start += OFFERS_PER_QUERY) {
+    const found = await pool.query<OfferRow>(
+      `SELECT v.id AS "versionId", ${OFFER} FROM versions v WHERE v.id = ANY($1)`,
+      [unknown.slice(start, start + OFFERS_PER_QUERY)],
+    );
+    for (const row of found.rows) {
+      await pause?.();
+      offers.set(row.versionId, toOffer(row));
+    }
+  }
   const plugins: InstalledPlugin[] = [];
-  for (const row of found.rows) {
-    await pause?.();
-    plugins.push(toInstalledPlugin(row, offers.get(row.versionId)));
+  for (const row of rows) {
+    const offer = offers.get(row.versionId);
+    // A draft that was replaced meanwhile: its installation has another version.
+    if (!offer) return loadAccountPlugins(pool, accountId, { known, pause });
+    plugins.push(toInstalledPlugin(row, offer));
   }
   return plugins;
 }
 
 /** Loads one installation in any status. Null: it is deleted or has no version. */
 export async function loadInstalledPlugin(pool: Queryable, installationId: string): Promise<InstalledPlugin | null> {
-  const row = await findRow<Row>(pool, `${SELECT} WHERE i.id = $1`, [installationId]);
-  return row && toInstalledPlugin(row);
+  const row = await findRow<Row & OfferRow>(pool, `${SELECT} WHERE i.id = $1`, [installationId]);
+  return row ? toInstalledPlugin(row, toOffer(row)) : null;
 }
 
 /** The account of an installation; null: it is deleted. */
@@ -148,10 +160,10 @@ export interface UpdateTarget {
 
 /** Loads the update under way. Null: no update is under way. */
 export async function loadUpdateTarget(pool: Queryable, installationId: string): Promise<UpdateTarget | null> {
-  const row = await findRow<Row>(pool, `${SELECT_TARGET} WHERE i.id = $1`, [installationId]);
+  const row = await findRow<Row & OfferRow>(pool, `${SELECT_TARGET} WHERE i.id = $1`, [installationId]);
   if (!row) return null;
   return {
-    plugin: toInstalledPlugin(row),
+    plugin: toInstalledPlugin(row, toOffer(row)),
     missing: findMissingConfiguration(row.manifest, row.given, row.secretNames),
   };
 }
@@ -165,14 +177,14 @@ export const findBlocked = (pool: Queryable, installationIds: readonly string[])
     [installationIds],
   );
 
-function toInstalledPlugin({ manifest, given, semVer, ...row }: Row, known?: Offer): InstalledPlugin {
-  const { registrationBytes, discovered } = row;
-  const offer = known ?? {
-    registrations: registrations.parse(row.registrations),
-    registrationBytes,
-    discovered,
-    texts: row.texts ?? {},
-  };
+const toOffer = ({ registrations: registered, registrationBytes, discovered, texts }: OfferRow): Offer => ({
+  registrations: registrations.parse(registered),
+  registrationBytes,
+  discovered,
+  texts: texts ?? {},
+});
+
+function toInstalledPlugin({ manifest, given, semVer, ...row }: Row, offer: Offer): InstalledPlugin {
   return {
     ...row,
     semVer: semVer ?? DRAFT_SEM_VER,

@@ -1,8 +1,11 @@
 /** The cost of changes of an installation: at most one load of its account at a time, and only of unknown versions. */
 import t from 'tap';
+import { MIB } from '../../../sdk/contract/limits.ts';
 import { AccountPluginsCache } from '../../../supervisor/children/account-plugins-cache.ts';
 import { openStorageFixture, type PluginSource } from '../supervisor-fixture.ts';
 
+/** Of one result, which the driver parses without a pause. */
+const PIECE_MAX_BYTES = 1.25 * MIB;
 const nextTurn = () => new Promise(setImmediate);
 
 /** A cache whose queries wait for the test. */
@@ -105,7 +108,7 @@ t.test('a load reads what a version offers once', async (t) => {
   let offers = 0;
   const query = async (text: string, values: unknown[]) => {
     const found = await fixture.pool.query(text, values);
-    offers += found.rows.filter(({ registrations }) => registrations !== null).length;
+    offers += found.rows.filter(({ registrations = null }) => registrations !== null).length;
     return found;
   };
   const cache = new AccountPluginsCache({ query } as never, {
@@ -133,4 +136,62 @@ t.test('a load reads what a version offers once', async (t) => {
   const third = await cache.get(accountId);
   t.equal(offers, 3, 'the new version’s');
   t.same([...third.tools.keys()], ['one__one', 'one__other']);
+});
+
+t.test('a first load reads what the versions offer in pieces', async (t) => {
+  const fixture = await openStorageFixture(t);
+  const source: PluginSource = { code: `tools.one = { description: 'x', parameters: {}, handler: () => 'y' };` };
+  const slugs = Array.from({ length: 10 }, (_, index) => `plugin-${index}`);
+  let accountId = '';
+  for (const slug of slugs) ({ accountId } = await fixture.install({ ...source, slug }));
+  // As large as a version's offer may be.
+  await fixture.pool.query(
+    `UPDATE versions SET registrations = jsonb_set(registrations, '{tools,one,parameters}', jsonb_build_object('description', repeat('x', 260000)))`,
+  );
+  let largest = 0;
+  const query = async (text: string, values: unknown[]) => {
+    const found = await fixture.pool.query(text, values);
+    largest = Math.max(largest, Buffer.byteLength(JSON.stringify(found.rows)));
+    return found;
+  };
+  const cache = new AccountPluginsCache({ query } as never, {
+    onLoaded: (_accountId, plugins) => plugins,
+    isNotified: () => true,
+  });
+  const { plugins } = await cache.get(accountId);
+  t.same(
+    plugins.map(({ slug }) => slug),
+    slugs,
+  );
+  t.ok(plugins.every(({ registrationBytes }) => registrationBytes > 260_000));
+  t.ok(largest <= PIECE_MAX_BYTES, `${largest} bytes in one result`);
+});
+
+t.test('a version that is replaced and deleted during a load is not read, its successor is', async (t) => {
+  const fixture = await openStorageFixture(t);
+  const source: PluginSource = { code: `tools.one = { description: 'x', parameters: {}, handler: () => 'y' };` };
+  const installed = await fixture.install({ ...source, slug: 'one' });
+  let isReplaced = false;
+  const query = async (text: string, values: unknown[]) => {
+    const found = await fixture.pool.query(text, values);
+    if (!isReplaced) {
+      isReplaced = true;
+      await fixture.update(installed, { ...source, semVer: '2.0.0' });
+      await fixture.pool.query('UPDATE installations SET previous_version_id = NULL');
+      await fixture.pool.query('UPDATE plugins SET latest_version_id = NULL WHERE latest_version_id = $1', [
+        installed.versionId,
+      ]);
+      await fixture.pool.query('DELETE FROM versions WHERE id = $1', [installed.versionId]);
+    }
+    return found;
+  };
+  const cache = new AccountPluginsCache({ query } as never, {
+    onLoaded: (_accountId, plugins) => plugins,
+    isNotified: () => true,
+  });
+  const { plugins } = await cache.get(installed.accountId);
+  t.same(
+    plugins.map(({ semVer }) => semVer),
+    ['2.0.0'],
+  );
 });
