@@ -1,5 +1,6 @@
 /** Schemas of the values that protocol rows carry. Each is declared here once. */
 import { z } from 'zod';
+import { boundedList } from './bounded-list.ts';
 import { boundedRecord } from './bounded-record.ts';
 
 /** An opaque id, made by Bulkhead or by the agent runtime. */
@@ -77,7 +78,7 @@ export const attachment = z.object({
   mediaId: id.optional(),
   url: z.url().max(4096).optional(),
 });
-export const attachments = z.array(attachment).max(50);
+export const attachments = boundedList(attachment, 50);
 export const role = z.enum(['system', 'user', 'assistant', 'tool', 'notice']);
 export const transcriptMessage = z.object({
   id,
@@ -179,7 +180,7 @@ export const model = z.object({
 export const completionRequest = z.object({
   model: z.string().max(200).optional(),
   system: text.optional(),
-  messages: z.array(chatMessage).min(1).max(1000),
+  messages: boundedList(chatMessage, 1000).min(1),
   maxTokens: z.number().int().positive().optional(),
   temperature: z.number().min(0).max(2).optional(),
   schema: jsonSchema.optional(),
@@ -196,21 +197,20 @@ export const modelTool = z.object({
 export const providerMessage = z.object({
   role: z.enum(['system', 'user', 'assistant', 'tool']),
   text,
-  images: z
-    .array(z.object({ data: z.string(), mimeType: z.string().max(255) }))
-    .max(20)
-    .optional(),
-  toolCalls: z.array(toolCall).max(TOOL_CALLS_MAX).optional(),
+  images: boundedList(z.object({ data: z.string(), mimeType: z.string().max(255) }), 20).optional(),
+  toolCalls: boundedList(toolCall, TOOL_CALLS_MAX).optional(),
   toolCallId: id.optional(),
 });
 export const providerRequest = completionRequest.extend({
-  messages: z.array(providerMessage).min(1).max(1000),
-  tools: z.array(modelTool).max(500).optional(),
+  messages: boundedList(providerMessage, 1000).min(1),
+  tools: boundedList(modelTool, 500).optional(),
 });
 export const usage = z.object({ inputTokens: z.number().int(), outputTokens: z.number().int() });
 export const completion = z.object({ text, json: json.optional(), model: z.string(), usage });
 /** `toolCalls` are the calls that the model asks for, of the tools in the request. */
-export const providerCompletion = completion.extend({ toolCalls: z.array(toolCall).max(TOOL_CALLS_MAX).optional() });
+export const providerCompletion = completion.extend({
+  toolCalls: boundedList(toolCall, TOOL_CALLS_MAX).optional(),
+});
 /**
  * A piece of an answer, in order: more of its text, or more of one tool call. `index` is the call's place in `toolCalls`; its first
  * piece has `id` and `name`, and the pieces of `argumentsText` together are the JSON of its arguments.

@@ -6,6 +6,7 @@
  * To add a hook: a row here and its call site.
  */
 import { z } from 'zod';
+import { boundedList } from './bounded-list.ts';
 import { boundedRecord } from './bounded-record.ts';
 import { limits, MIB, REGISTRATIONS_MAX, SECOND } from './limits.ts';
 import * as p from './payloads.ts';
@@ -63,7 +64,7 @@ export const hooks = {
     reach: 'Reads whole conversations and writes the summaries that replace them.',
     risk: 'high',
     context: z.object({
-      messages: z.array(p.transcriptMessage).max(100_000),
+      messages: boundedList(p.transcriptMessage, 100_000),
       focus: z.string().max(10_000).nullable(),
       maxChars: z.number().int(),
     }),
@@ -391,7 +392,7 @@ export const surfaces = {
     registration: null,
     params: z.object({ ...callFrame, request: p.channelRequest }),
     first: 'request',
-    result: z.object({ messages: z.array(p.channelMessage).max(100) }).optional(),
+    result: z.object({ messages: boundedList(p.channelMessage, 100) }).optional(),
   },
   'channel.send': {
     ...surface,

@@ -1,6 +1,7 @@
 /** Translates between OpenAI's chat completions and the surface of model providers. */
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
+import { boundedList } from '../../sdk/contract/bounded-list.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { jsonSchema } from '../../sdk/contract/payloads.ts';
 import type { ProblemBody } from '../../sdk/contract/problem-body.ts';
@@ -14,7 +15,10 @@ const ARGUMENTS_VALUES_MAX = countValuesMax(CALL_BODY_MAX_BYTES);
 /** The message to a child takes ten levels around the arguments. */
 const ARGUMENTS_LEVELS_MAX = JSON_LEVELS_MAX - 10;
 
-const TEXTS = z.union([z.string(), z.array(z.looseObject({ type: z.string(), text: z.string().optional() }))]);
+/** Parts or tool calls of one message. A provider takes fewer. */
+const PARTS_MAX = 1_000;
+const part = z.looseObject({ type: z.string(), text: z.string().optional() });
+const TEXTS = z.union([z.string(), boundedList(part, PARTS_MAX)]);
 const toolCall = z.looseObject({
   id: z.string(),
   function: z.looseObject({ name: z.string(), arguments: z.string() }),
@@ -25,32 +29,30 @@ const chatMessage = z.looseObject({
     .union([TEXTS, z.null()])
     .optional()
     .describe('A text, or parts: `text`, and `image_url` with a `data:` address.'),
-  tool_calls: z.array(toolCall).optional(),
+  tool_calls: boundedList(toolCall, PARTS_MAX).optional(),
   tool_call_id: z.string().optional(),
 });
 /** Other fields are accepted and have no effect, as on other servers of this protocol. */
 export const chatRequest = z
   .looseObject({
     model: z.string().min(1).describe('`<slug>__<provider>/<model>`'),
-    messages: z.array(chatMessage).min(1).max(1000),
+    messages: boundedList(chatMessage, 1000).min(1),
     stream: z.boolean().nullish().describe('The answer as server-sent events.'),
     stream_options: z.looseObject({ include_usage: z.boolean().optional() }).nullish(),
     max_tokens: z.int().positive().nullish(),
     max_completion_tokens: z.int().positive().nullish(),
     temperature: z.number().min(0).max(2).nullish(),
-    tools: z
-      .array(
-        z.looseObject({
-          type: z.literal('function'),
-          function: z.looseObject({
-            name: z.string(),
-            description: z.string().optional(),
-            parameters: jsonSchema.optional(),
-          }),
+    tools: boundedList(
+      z.looseObject({
+        type: z.literal('function'),
+        function: z.looseObject({
+          name: z.string(),
+          description: z.string().optional(),
+          parameters: jsonSchema.optional(),
         }),
-      )
-      .max(500)
-      .nullish(),
+      }),
+      500,
+    ).nullish(),
     response_format: z
       .looseObject({
         type: z.string(),

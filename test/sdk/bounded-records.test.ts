@@ -3,9 +3,12 @@ import fc from 'fast-check';
 import t from 'tap';
 import { z } from 'zod';
 import { configuration } from '../../api/installations/installation-input.ts';
+import { boundedList } from '../../sdk/contract/bounded-list.ts';
 import { boundedRecord } from '../../sdk/contract/bounded-record.ts';
+import { providerRequest } from '../../sdk/contract/payloads.ts';
 import { control, hooks, hostCalls, registrations, surfaces } from '../../sdk/contract/protocol.ts';
 import { FRAME_VALUES_MAX } from '../../sdk/contract/untrusted-json.ts';
+import { chatRequest } from '../../supervisor/sessions/chat-completions.ts';
 
 const numbers: readonly number[] = Array(FRAME_VALUES_MAX).fill(1);
 const objects: readonly object[] = numbers.map(() => ({}));
@@ -30,6 +33,23 @@ const hostile: Readonly<Record<string, readonly [schema: z.ZodType, value: unkno
   ],
   'places of a loaded bundle': [control.load.result, { outcome: 'loaded', places: name(numbers) }],
   'faults of a loaded bundle': [control.load.result, { outcome: 'loaded', schemaFaults: objects }],
+  'messages of a compaction': [hooks['compaction.summarize'].context.shape.messages, objects],
+  'files of messages of a channel': [
+    surfaces['channel.receive'].result,
+    { messages: Array.from({ length: 100 }, () => ({ attachments: objects.slice(0, 50) })) },
+  ],
+  'calls in a request to a model': [
+    providerRequest,
+    { messages: Array.from({ length: 900 }, () => ({ role: 'user', text: '', toolCalls: objects.slice(0, 100) })) },
+  ],
+  'parts of a chat message': [
+    chatRequest,
+    { model: 'm', messages: [{ role: 'user', content: objects.slice(0, 1_000) }] },
+  ],
+  'calls of a chat message': [
+    chatRequest,
+    { model: 'm', messages: [{ role: 'user', tool_calls: objects.slice(0, 1_000) }] },
+  ],
   'settings of an installation': [configuration, { settings: name(numbers) }],
 };
 /** More than a list that an author made may bring, each with its place. Each takes some microseconds. */
@@ -66,5 +86,20 @@ t.test('a bounded record accepts and reads what a record of zod does, up to its 
   );
   t.same(bounded.safeParse([]).error?.issues, plain.safeParse([]).error?.issues);
   t.match(bounded.safeParse(name([{}, {}, {}, {}])).error?.issues, [{ code: 'too_big', maximum: 3, path: [] }]);
+  t.same(z.toJSONSchema(bounded), z.toJSONSchema(plain));
+});
+
+t.test('a bounded list accepts and reads what a list of zod does, up to its first wrong item', async (t) => {
+  const row = z.object({ a: z.string().default('none') });
+  const [bounded, plain] = [boundedList(row, 3).min(1), z.array(row).max(3).min(1)];
+  const values = fc.oneof(fc.constant({}), fc.record({ a: fc.string(), b: fc.string() }), fc.constant(1));
+  fc.assert(
+    fc.property(fc.array(values, { maxLength: 4 }), (given) => {
+      const [read, expected] = [bounded.safeParse(given), plain.safeParse(given)];
+      return t.same(read.data, expected.data) && t.same(read.error?.issues[0], expected.error?.issues[0]);
+    }),
+  );
+  t.same(bounded.safeParse({}).error?.issues, plain.safeParse({}).error?.issues);
+  t.same(bounded.safeParse([1, 1]).error?.issues.length, 1);
   t.same(z.toJSONSchema(bounded), z.toJSONSchema(plain));
 });
