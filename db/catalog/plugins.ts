@@ -4,7 +4,7 @@ import { randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
 import { hostToolGroups } from '../../sdk/contract/full-names.ts';
 import type { Page } from '../postgres/cursors.ts';
-import { changeRows, findRow, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
+import { changeRows, findRow, findValue, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 
 export type Visibility = 'private' | 'listed' | 'delisted';
 export interface Plugin {
@@ -68,12 +68,8 @@ export async function lockPlugin(tx: ClientBase, id: string, mode: 'exclusive' |
 }
 
 export async function countPlugins(db: Queryable, ownerId: string): Promise<number> {
-  const row = await findRow<{ count: number }>(
-    db,
-    `SELECT count(*)::int AS count FROM plugins p WHERE p.owner_id = $1 AND ${PRESENT}`,
-    [ownerId],
-  );
-  return row?.count ?? 0;
+  const sql = `SELECT count(*)::int FROM plugins p WHERE p.owner_id = $1 AND ${PRESENT}`;
+  return (await findValue<number>(db, sql, [ownerId])) ?? 0;
 }
 
 /** An account's plugins, oldest first. */
