@@ -6,7 +6,7 @@ import { findNewlyMissing } from '../../db/installations/configuration.ts';
 import { changeInstallation, type Installation, lockInstallations } from '../../db/installations/installations.ts';
 import { beginUpdate, cancelUpdate } from '../../db/installations/updates.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
-import { notifyIfInstallationChanged } from '../../db/postgres/notifications.ts';
+import { notifyIfInstallationChanged, notifyInstallationChanged } from '../../db/postgres/notifications.ts';
 import { hooks } from '../../sdk/contract/protocol.ts';
 import { isCovered } from './capability-diff.ts';
 
@@ -96,5 +96,5 @@ export async function moveToVersion(
 
 async function setPending(tx: ClientBase, installation: Installation, versionId: string | null): Promise<void> {
   await changeInstallation(tx, installation.id, { pendingVersionId: versionId });
-  await notifyIfInstallationChanged(tx, installation.id);
+  await notifyInstallationChanged(tx, installation.id);
 }

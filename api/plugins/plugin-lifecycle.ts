@@ -47,7 +47,7 @@ export function createPlugin(
     if ((await countPlugins(tx, caller.id)) >= quota)
       throw new Problem(
         'too_many',
-        `Your account has its maximum of ${quota} plugins. Delete one that has no published version first.`,
+        `Your account has its maximum of ${quota} plugins. Delete one that has no published version first, or ask the operator to raise PLUGINS_PER_ACCOUNT.`,
       );
     const made = await insertPlugin(tx, { ...plugin, ownerId: caller.id });
     if (!made) throw slugTaken(plugin.slug);

@@ -22,10 +22,12 @@ const PAUSE_MS = 3_000;
 interface LiveLines {
   /** Oldest first. */
   readonly lines: readonly LogLine[];
+  /** Whether older lines were not looked through. */
+  readonly hasOlder: boolean;
   readonly state: 'loading' | 'live' | 'broken';
   readonly error: Error | null;
 }
-const LOADING: LiveLines = { lines: [], state: 'loading', error: null };
+const LOADING: LiveLines = { lines: [], hasOlder: false, state: 'loading', error: null };
 
 interface LogFilter {
   readonly installationId: string;
@@ -49,8 +51,8 @@ type Update = (change: (last: LiveLines) => LiveLines) => void;
 
 async function loadLines(filter: LogFilter, signal: AbortSignal, update: Update): Promise<void> {
   try {
-    const lines = await readHistory(filter, signal);
-    update(() => ({ lines, state: 'live', error: null }));
+    const { lines, hasOlder } = await readHistory(filter, signal);
+    update(() => ({ lines, hasOlder, state: 'live', error: null }));
     await followLines(filter, lines.at(-1)?.id, signal, update);
   } catch (cause) {
     if (signal.aborted) return;
@@ -60,7 +62,10 @@ async function loadLines(filter: LogFilter, signal: AbortSignal, update: Update)
 }
 
 /** Reads the newest lines. Where the filter finds few, pages are short or empty although others follow. */
-async function readHistory({ installationId, sessionId, levels }: LogFilter, signal: AbortSignal): Promise<LogLine[]> {
+async function readHistory(
+  { installationId, sessionId, levels }: LogFilter,
+  signal: AbortSignal,
+): Promise<Pick<LiveLines, 'lines' | 'hasOlder'>> {
   const filter = {
     installationId,
     levels: levels.split(',') as Level[],
@@ -76,7 +81,7 @@ async function readHistory({ installationId, sessionId, levels }: LogFilter, sig
     lines.push(...page.items);
     cursor = page.nextCursor;
   }
-  return lines.reverse();
+  return { lines: lines.reverse(), hasOlder: cursor !== null };
 }
 
 async function followLines(

@@ -14,11 +14,13 @@ const END_PX = 60;
 
 interface Props {
   readonly lines: readonly LogLine[];
+  /** Whether older lines were not looked through. */
+  readonly hasOlder: boolean;
   /** Whether the list follows new lines while its end is visible. */
   readonly follows: boolean;
 }
 
-export function LogLines({ lines, follows }: Props) {
+export function LogLines({ lines, hasOlder, follows }: Props) {
   const view = useRef<HTMLElement>(null);
   const isAtEnd = useRef(true);
   const virtual = useVirtualizer({
@@ -44,7 +46,10 @@ export function LogLines({ lines, follows }: Props) {
     <section className="log-view" aria-label="Log lines" tabIndex={0} ref={view} onScroll={onScroll}>
       {lines.length === 0 ? (
         <Text p="xl" size="sm" c="dimmed" ta="center" ff="var(--mantine-font-family)">
-          There are no matching lines. Lines appear here when the plugin calls host.log.
+          {hasOlder
+            ? 'None of the newest lines match. `bulkhead logs` reads older ones.'
+            : 'There are no matching lines.'}{' '}
+          Lines appear here when the plugin calls host.log.
         </Text>
       ) : null}
       <div style={{ height: virtual.getTotalSize(), position: 'relative' }}>

@@ -21,7 +21,11 @@ export function LogView({ installationId }: { readonly installationId: string })
   const [text, setText] = useState('');
   const [sessionId] = useDebouncedValue(session.trim(), TYPING_MS);
   const levelList = LEVELS.filter((level) => levels.includes(level)).join(',');
-  const { lines, state, error } = useLiveLines({ installationId, sessionId, levels: levelList || LEVELS.join(',') });
+  const { lines, hasOlder, state, error } = useLiveLines({
+    installationId,
+    sessionId,
+    levels: levelList || LEVELS.join(','),
+  });
   const [frozen, setFrozen] = useState<readonly LogLine[] | null>(null);
   const found = useMatching(frozen ?? lines, text);
   return (
@@ -92,7 +96,7 @@ export function LogView({ installationId }: { readonly installationId: string })
         </Group>
       </Group>
       {error ? <ErrorAlert error={error} /> : null}
-      <LogLines lines={found} follows={frozen === null} />
+      <LogLines lines={found} hasOlder={hasOlder} follows={frozen === null} />
     </Stack>
   );
 }

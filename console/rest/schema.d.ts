@@ -477,7 +477,7 @@ export interface paths {
         };
         /**
          * Metrics over time: calls, errors, latency and resource use, in total and per handler
-         * @description Summed per minute and written every ten seconds. A point covers `stepSeconds` from `at`. Reads the newest 100,000 sums of a handler in a minute: before them, points are zero. Operators may read any installation.
+         * @description Summed per minute and written every ten seconds. A point covers `stepSeconds` from `at`. Reads at most the newest 300,000 rows, one for each handler and minute in which it ran. Points before them are zero or incomplete. Operators may read any installation.
          */
         get: operations["getInstallationsByIdMetrics"];
         put?: never;

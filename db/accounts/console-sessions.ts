@@ -14,7 +14,7 @@ export interface SessionIdentity {
   readonly expiresAt: string;
 }
 
-/** Of one account: more than people and browsers need. The oldest ends. */
+/** Maximum number of sessions of one account. A new sign-in ends the oldest. */
 const SESSIONS_MAX = 1_000;
 
 interface NewSession {
@@ -34,12 +34,13 @@ export async function createSession(db: Queryable, { id, accountId, tokenId, exp
     tokenId,
     expiresAt,
   ]);
-  await changeRows(
+  const ended = await changeRows(
     db,
     `DELETE FROM console_sessions WHERE id IN (
        SELECT id FROM console_sessions WHERE account_id = $1 ORDER BY created_at DESC OFFSET ${SESSIONS_MAX})`,
     [accountId],
   );
+  if (ended > 0) await notifyAccountChanged(db, accountId);
 }
 
 /** Null: there is no such session, or it has expired. */

@@ -16,6 +16,10 @@ const BATCH = 2_000;
 /** Removes about `excess` bytes of an account's oldest records. @returns removed bytes; 0: there are none */
 type Remove = (pool: Pool, accountId: string, excess: number) => Promise<number>;
 /** In the order of their use: each runs until it finds nothing. Pending records are never removed. */
+/** Actions matter more than host calls, so they are removed last, also where a sum has bytes whose rows are gone. */
+const HAS_NO_HOST_CALLS = `coalesce((
+  SELECT sum(bytes) FROM (TABLE account_usage UNION ALL TABLE account_usage_changes) counted
+   WHERE account_id = $1 AND kind = 'audit' AND period > '-infinity'), 0) <= 0`;
 const REMOVALS: Readonly<Partial<Record<UsageKind, readonly Remove[]>>> = {
   deliveries: [
     removeFinished('events', 'skipped'),
@@ -25,7 +29,7 @@ const REMOVALS: Readonly<Partial<Record<UsageKind, readonly Remove[]>>> = {
     removeFinished('deliveries', 'dead'),
   ],
   logs: [removeOldest('plugin_logs', 'logs', '1 hour')],
-  audit: [removeOldest('audit', 'audit', '1 day'), removeBatch('account_actions', 'true', 'id')],
+  audit: [removeOldest('audit', 'audit', '1 day'), removeBatch('account_actions', HAS_NO_HOST_CALLS, 'id')],
 };
 
 /** Any number of processes may run it. @returns stops it, without waiting for the running turn: the next process repeats it */

@@ -47,7 +47,7 @@ export async function requireRoom(pool: Queryable, accountId: string, kind: Usag
 }
 
 /** Bytes that the account may still keep; infinite without a quota. */
-export async function readRoom(pool: Pool, accountId: string, kind: UsageKind): Promise<number> {
+export async function readRoom(pool: Queryable, accountId: string, kind: UsageKind): Promise<number> {
   const { usedBytes, limitBytes } = await readKind(pool, accountId, kind);
   return limitBytes === null ? Number.POSITIVE_INFINITY : limitBytes - usedBytes;
 }

@@ -32,8 +32,17 @@ export interface Delivery {
   readonly bodyBytes: number;
 }
 
-/** Deliveries of a queue that are looked through for its head. Behind so many that wait for their conversations, none is shown. */
+/**
+ * Deliveries of a queue that are looked through for its head, which waits for none of its conversation. Where all of them wait, the
+ * first one is shown as the head.
+ */
 const HEAD_WINDOW = 1_000;
+const selectFirst = (condition: string): string => `(
+  SELECT h.id, h.last_error FROM (
+    SELECT * FROM deliveries q
+     WHERE q.channel_id = d.channel_id AND q.direction = d.direction AND q.state = 'pending' AND NOT q.set_aside
+     ORDER BY q.position LIMIT ${HEAD_WINDOW}) h
+   WHERE ${condition} ORDER BY h.position LIMIT 1)`;
 /**
  * Joins the delivery that a pending one waits for: one of its conversation that is set aside, or the head of its queue. The head
  * is joined by queue alone, so that PostgreSQL looks it up once for a page.
@@ -43,12 +52,8 @@ const QUEUE = `
     SELECT s.id, s.last_error FROM deliveries s
      WHERE s.channel_id = d.channel_id AND s.direction = d.direction AND s.state = 'pending' AND s.set_aside
        AND s.conversation_key = d.conversation_key LIMIT 1) same ON d.state = 'pending' AND NOT d.set_aside
-  LEFT JOIN LATERAL (
-    SELECT h.id, h.last_error FROM (
-      SELECT * FROM deliveries q
-       WHERE q.channel_id = d.channel_id AND q.direction = d.direction AND q.state = 'pending' AND NOT q.set_aside
-       ORDER BY q.position LIMIT ${HEAD_WINDOW}) h
-     WHERE NOT ${isHeldUpSql('h')} ORDER BY h.position LIMIT 1) head ON d.state = 'pending' AND NOT d.set_aside`;
+  LEFT JOIN LATERAL (${selectFirst(`NOT ${isHeldUpSql('h')}`)} UNION ALL ${selectFirst('true')} LIMIT 1) head
+    ON d.state = 'pending' AND NOT d.set_aside`;
 const WAITS_FOR = `CASE WHEN same.id IS NOT NULL THEN json_build_object('id', same.id, 'lastError', same.last_error)
     WHEN head.id <> d.id THEN json_build_object('id', head.id, 'lastError', head.last_error) END`;
 const IS_ATTEMPTED = `(d.state = 'pending' AND d.claimed_by IS NOT NULL AND ${isEpochHeldSql('d.claimed_by')})`;

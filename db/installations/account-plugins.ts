@@ -6,7 +6,7 @@ import {
   resolveSettings,
 } from '../../sdk/contract/manifest.ts';
 import { type Registrations, registrations } from '../../sdk/contract/protocol.ts';
-import { findRow, findValue, listValues, type Queryable } from '../postgres/rows.ts';
+import { findRow, findValue, listRows, listValues, type Queryable } from '../postgres/rows.ts';
 import { BLOCKED_REASON_SQL } from './run-rule.ts';
 
 /** The version number of drafts in envelopes and log lines. No published version has it. */
@@ -114,31 +114,43 @@ export async function loadAccountPlugins(
   accountId: string,
   { known = [], pause }: LoadOptions = {},
 ): Promise<InstalledPlugin[]> {
-  const { rows } = await pool.query<Row>(
-    `${SELECT_WITHOUT_OFFERS} WHERE i.account_id = $1 AND i.status <> 'uninstalling'
-      ORDER BY i.hook_order, i.id`,
-    [accountId],
-  );
   const offers = new Map<string, Offer>(known.map((plugin) => [plugin.versionId, plugin]));
+  for (;;) {
+    const rows = await listRows<Row>(
+      pool,
+      `${SELECT_WITHOUT_OFFERS} WHERE i.account_id = $1 AND i.status <> 'uninstalling'
+        ORDER BY i.hook_order, i.id`,
+      [accountId],
+    );
+    await loadOffers(pool, rows, offers, pause);
+    const plugins = rows.flatMap((row) => {
+      const offer = offers.get(row.versionId);
+      return offer ? [toInstalledPlugin(row, offer)] : [];
+    });
+    if (plugins.length === rows.length) return plugins;
+    // A draft was replaced meanwhile: its installation has another version now.
+  }
+}
+
+/** Adds the offers of the versions that `offers` lacks. */
+async function loadOffers(
+  pool: Queryable,
+  rows: readonly Row[],
+  offers: Map<string, Offer>,
+  pause: LoadOptions['pause'],
+): Promise<void> {
   const unknown = rows.map(({ versionId }) => versionId).filter((versionId) => !offers.has(versionId));
   for (let start = 0; start < unknown.length; start += OFFERS_PER_QUERY) {
-    const found = await pool.query<OfferRow>(
+    const found = await listRows<OfferRow>(
+      pool,
       `SELECT v.id AS "versionId", ${OFFER} FROM versions v WHERE v.id = ANY($1)`,
       [unknown.slice(start, start + OFFERS_PER_QUERY)],
     );
-    for (const row of found.rows) {
+    for (const row of found) {
       await pause?.();
       offers.set(row.versionId, toOffer(row));
     }
   }
-  const plugins: InstalledPlugin[] = [];
-  for (const row of rows) {
-    const offer = offers.get(row.versionId);
-    // A draft that was replaced meanwhile: its installation has another version.
-    if (!offer) return loadAccountPlugins(pool, accountId, { known, pause });
-    plugins.push(toInstalledPlugin(row, offer));
-  }
-  return plugins;
 }
 
 /** Loads one installation in any status. Null: it is deleted or has no version. */

@@ -42,7 +42,7 @@ export async function listRows<Row extends QueryResultRow>(
   return found.rows;
 }
 
-/** Returns the first column of the first row. Null: there are no rows. */
+/** Returns the first column of the first row. Null: there are no rows, or the value is NULL. */
 export async function findValue<Value>(
   db: Queryable,
   sql: Statement,
@@ -115,7 +115,7 @@ interface FilteredQuery {
   readonly isWanted: string;
   /** False for a row and all older ones: the list ends before it. Default: true. */
   readonly isKept?: string;
-  /** Of the rows on the page only. */
+  /** Joins that are made for the rows of the page only. */
   readonly joins?: string;
 }
 interface Scanned {

@@ -109,9 +109,12 @@ export interface Point
 }
 type PointRow = Omit<Point, 'p50Ms' | 'p95Ms'> & { readonly buckets: number[] | null };
 
-/** Sums that one statement reads, the newest first: a busy minute has one for each handler. */
-const SUMS_MAX = 100_000;
-/** Handlers of the result: more than the versions of a plugin register. */
+/**
+ * Rows that one statement reads, the newest first. There is one for each handler and minute in which it ran: enough for two weeks
+ * of 14 handlers that are called in every minute.
+ */
+const SUMS_MAX = 300_000;
+/** Maximum number of handlers in the result: more than the versions of a plugin register. */
 const HANDLERS_MAX = 10_000;
 const selectNewest = (table: 'call_minutes' | 'usage_minutes', condition: string): string =>
   `(SELECT * FROM ${table} WHERE ${condition} ORDER BY minute DESC LIMIT ${SUMS_MAX}) AS newest`;

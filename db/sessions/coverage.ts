@@ -11,8 +11,8 @@ export interface HookCount {
 }
 
 /**
- * Adds counts. Drops those of sessions that are deleted, or being deleted: others must not wait for a deletion. The rows count for no
- * quota: a session, which does, has one for each hook of the protocol at most.
+ * Adds counts. Drops those of sessions that are deleted, or being deleted: others must not wait for a deletion. These rows have no
+ * quota of their own: a session has at most one for each hook.
  */
 export async function addHookCounts(pool: Pool, counts: readonly HookCount[]): Promise<void> {
   await pool.query(

@@ -10,8 +10,8 @@ const FLUSH_MS = 10_000;
 /** Sums held while the database is unavailable; beyond it, new ones are not counted. About 10 MiB. */
 const HELD_MAX = 20_000;
 /**
- * Handlers of one installation that are summed apart in one minute. A bundle may have a thousand, and each takes a row in every
- * minute and a place among the held sums.
+ * Handlers of one installation that are counted separately in one minute. A bundle may have a thousand, and each takes a row in
+ * every minute and a place among the held sums.
  */
 const HANDLERS_MAX = 100;
 /** The name that further handlers of a kind are summed under. Authors cannot choose it. */
@@ -32,7 +32,7 @@ export class Rollups {
   readonly #timer: NodeJS.Timeout;
   #calls = new Map<string, OpenCalls>();
   #usage = new Map<string, Open<UsageSums>>();
-  /** Kind and name of the handlers that are summed apart in this minute, by installation. */
+  /** Kind and name of the handlers that are counted separately in this minute, by installation. */
   #handlers = new Map<string, Set<string>>();
   #flushing: Promise<void> = Promise.resolve();
   #minute = { number: -1, text: '' };

@@ -1,7 +1,7 @@
 /** Starts, clears and deletes sessions, and records the event for the account's plugins in the same transaction. */
 
 import { releaseMediaOfSession } from '../../db/accounts/media.ts';
-import { requireRoom } from '../../db/accounts/usage.ts';
+import { readRoom, requireRoom } from '../../db/accounts/usage.ts';
 import { hasChannel } from '../../db/channels/channels.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { type RuntimeTool, setRuntimeTools } from '../../db/sessions/runtime-tools.ts';
@@ -95,12 +95,15 @@ export async function clearTranscript(
   await requireRoomForEvent(services.pool, session.accountId, 'sessionCleared');
   const removedBefore = await emptySessions(services.pool, { ...session, sessionIds: [session.id] });
   const cleared = await inTransaction(services.pool, async (tx) => {
+    const roomBefore = await readRoom(tx, session.accountId, 'transcripts');
     const removedLast = await clearSession(tx, session.id);
     await releaseMediaOfSession(tx, session.id);
     if (removedLast === null) return null;
     const removed = removedBefore + removedLast;
-    // Readers learn of it for a day, which takes room: an empty session cannot be cleared without end.
-    if (removed === 0) await requireRoom(tx, session.accountId, 'transcripts', 0);
+    // A clear writes a change that is kept for a day. Without this check, clearing an empty session again and again would
+    // exceed the quota.
+    if (removed === 0 && (await readRoom(tx, session.accountId, 'transcripts')) < roomBefore)
+      await requireRoom(tx, session.accountId, 'transcripts', 0);
     const data = { sessionId: session.id, agentId: session.agentId, messageCount: removed };
     await recordSessionEvent(tx, services.queues, session.accountId, 'sessionCleared', data);
     return removed;

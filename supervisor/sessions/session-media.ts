@@ -84,6 +84,9 @@ async function holdFiles(
   attached: Attachments,
 ): Promise<ReadonlyMap<string, Media>> {
   const ids = attached.flatMap(({ mediaId }) => (mediaId === undefined ? [] : [mediaId]));
-  const held = ids.length === 0 ? [] : await holdMedia(pool, { accountId, sessionId }, ids);
+  if (ids.length === 0) return new Map();
+  // As in `putSessionMedia`. A message that is refused later leaves the rows behind.
+  await requireRoom(pool, accountId, 'transcripts', 0);
+  const held = await holdMedia(pool, { accountId, sessionId }, ids);
   return new Map(held.map((media) => [media.id, media]));
 }

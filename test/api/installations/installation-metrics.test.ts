@@ -6,9 +6,9 @@ import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
-const SUMS_MAX = 100_000;
+const SUMS_MAX = 300_000;
 const HANDLERS = 200;
-const MINUTES = 600;
+const MINUTES = 1_600;
 const MINUTE_MS = 60_000;
 
 t.setTimeout(120_000);

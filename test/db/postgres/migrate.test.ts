@@ -160,7 +160,7 @@ t.test('a migration marks the existing messages that may wait for an answer', as
 });
 
 t.test('a migration counts the texts of existing sessions and the changes of sessions', async (t) => {
-  const { pool, migrateAll } = await openDatabaseBefore(t, '0072_session_bytes.sql');
+  const { pool, migrateAll } = await openDatabaseBefore(t, '0073_counted_sessions.sql');
   await pool.query(`
     INSERT INTO accounts (id, name) VALUES ('a', 'ann');
     INSERT INTO sessions (id, account_id, agent_id, agent_name, key) VALUES

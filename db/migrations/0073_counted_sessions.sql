@@ -1,5 +1,9 @@
 -- Up Migration
--- What accounts could write without end: the changes that the stream of their sessions tells, and which sessions hold which files.
+-- Counts rows that no quota limited: the changes that the stream of sessions tells, which sessions hold which files, and the texts
+-- of sessions. In this order, because a deletion writes its change before it deletes the session.
+LOCK TABLE session_changes, session_media IN ACCESS EXCLUSIVE MODE;
+LOCK TABLE sessions IN SHARE ROW EXCLUSIVE MODE;
+
 -- Changes are kept for a day, so there are few to rewrite.
 ALTER TABLE session_changes ADD COLUMN stored_bytes integer GENERATED ALWAYS AS (octet_length(agent_id) + 300) STORED;
 -- Null: the row is from before this migration and does not count. Filling it in would keep requests waiting.
@@ -32,3 +36,25 @@ $triggers$;
 
 INSERT INTO account_usage_changes (account_id, kind, period, bytes)
   SELECT account_id, 'transcripts', '-infinity', sum(stored_bytes) FROM session_changes GROUP BY 1;
+
+-- A session counts its texts: the id and the name of its agent, and its key. The id and the key are in an index, too. 500 bytes
+-- are enough for most sessions, so the migration writes few of the existing rows. A generated column would rewrite them all, and
+-- readers would wait for it.
+CREATE FUNCTION session_bytes(agent_id text, agent_name text, key text) RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN greatest(500, 300 + 2 * octet_length(agent_id) + octet_length(agent_name) + 2 * coalesce(octet_length(key), 0));
+
+-- These columns never change.
+CREATE FUNCTION fill_session_bytes() RETURNS trigger LANGUAGE plpgsql AS $fill$
+BEGIN
+  NEW.stored_bytes := session_bytes(NEW.agent_id, NEW.agent_name, NEW.key);
+  RETURN NEW;
+END
+$fill$;
+CREATE TRIGGER sessions_bytes BEFORE INSERT ON sessions FOR EACH ROW EXECUTE FUNCTION fill_session_bytes();
+
+WITH larger AS (
+  UPDATE sessions SET stored_bytes = session_bytes(agent_id, agent_name, key) WHERE id IN (
+    -- A session that is just being deleted would wait for the locks above.
+    SELECT id FROM sessions WHERE session_bytes(agent_id, agent_name, key) > 500 FOR UPDATE SKIP LOCKED) RETURNING account_id, stored_bytes)
+INSERT INTO account_usage_changes (account_id, kind, period, bytes)
+  SELECT account_id, 'transcripts', '-infinity', sum(stored_bytes - 500) FROM larger GROUP BY 1;
