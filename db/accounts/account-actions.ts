@@ -1,6 +1,6 @@
 /** The record of what was done in the name of an account: by whom, and by which service for it. */
-import { randomUUIDv7 } from 'node:crypto';
 import type { Page } from '../postgres/cursors.ts';
+import { orderedId } from '../postgres/ordered-id.ts';
 import { changeRows, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 
 /** Long enough to investigate an incident weeks later, and bounded because it is personal data. */
@@ -33,7 +33,7 @@ export async function recordAccountAction(
     db,
     `INSERT INTO account_actions (id, account_id, action, subject, detail, token_id, actor)
      VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-    [randomUUIDv7(), accountId, action, subject, detail, tokenId, actor],
+    [orderedId(Date.now()), accountId, action, subject, detail, tokenId, actor],
   );
 }
 

@@ -405,6 +405,15 @@ t.test('near the quota of audit the oldest host calls go, then the oldest action
   }
   await maintainUsage(pool);
   t.same(await countKept(), { calls: 25, actions: 10 }, 'as many as fit into 16,000 bytes beside ten actions of 302');
+  const setDrift = (bytes: number) =>
+    pool.query(
+      `INSERT INTO account_usage_changes (account_id, kind, period, bytes) VALUES ($1, 'audit', '2020-01-01', $2)`,
+      [at.accountId, bytes],
+    );
+  await setDrift(10_000);
+  await maintainUsage(pool);
+  t.match(await countKept(), { actions: 10 }, 'a sum without rows removes no action');
+  await setDrift(-10_000);
   for (let index = 10; index < 60; index += 1) await act(at, `${index}`);
   await maintainUsage(pool);
   t.same(await countKept(), { calls: 0, actions: 52 });

@@ -68,12 +68,27 @@ t.test('full transcripts refuse what a session takes beside its messages', async
   const clear = () => call('POST', `/sessions/${session}/clear`, {}, account);
   const putFile = () => call('POST', `/sessions/${session}/media`, { data: 'eA==' }, account);
   t.equal((await clear()).status, 200);
-  t.equal((await putFile()).status, 201);
+  const file = await putFile();
+  t.equal(file.status, 201);
+  const other = await fixture.session(account);
   const { transcripts = 0 } = await usageOf(account);
   await saveUsageLimits(pool, { transcripts: transcripts - 1 });
   t.match(await putFile(), refused('transcripts'));
+  const attachments = [{ name: 'x', mediaType: 'text/plain', mediaId: file.body.mediaId }];
+  const turn = { id: 'a', text: '', attachments, trigger: 'user' };
+  t.match(await call('POST', `/sessions/${other}/turns`, turn, account), refused('transcripts'));
+  const held = await pool.query('SELECT FROM session_media WHERE session_id = $1', [other]);
+  t.equal(held.rowCount, 0, 'a refused message holds no file');
   t.match(await clear(), refused('transcripts'), 'it is empty: clearing it makes no room');
   t.match(await usageOf(account), { transcripts });
+  await saveUsageLimits(pool, {});
+  await pool.query(
+    `INSERT INTO tool_calls (session_id, turn_id, call_id, digest, account_id, name)
+     SELECT id, '', 'c', 'd', account_id, 'x' FROM sessions WHERE id = $1`,
+    [session],
+  );
+  await saveUsageLimits(pool, { transcripts: transcripts - 1 });
+  t.equal((await clear()).status, 200, 'a clear that makes room is not refused');
   t.equal((await call('DELETE', `/sessions/${session}`, undefined, account)).status, 204);
   const { transcripts: left = 0 } = await usageOf(account);
   t.ok(left < transcripts, 'deleting it does');
