@@ -203,7 +203,8 @@ async function compact(
   await addSummary(services.pool, session, { upTo: last.position, text: summary, installationId, of });
   await services.faultPoint('turn.summarized');
   const made = { upTo: last.position, text: summary, at: new Date().toISOString() };
-  return describeConversation({ summary: made, rows: current.rows.slice(cut), isTruncated: false });
+  const { isTruncated } = current;
+  return describeConversation({ summary: made, rows: current.rows.slice(cut), isTruncated });
 }
 
 /** Moves the cut before the results of tools: models reject a result without what led to it. */

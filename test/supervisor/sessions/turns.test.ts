@@ -750,6 +750,22 @@ t.test('a summary replaces what it covers, once', async (t) => {
   t.equal((await transcript(fixture, session)).length, 5, 'the transcript keeps everything');
 });
 
+t.test('a prompt whose summary lacks the oldest messages says so', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `short-${fixture.account}`, code: `compaction.summarize = () => 'short';` });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await fixture.pool.query(
+    `INSERT INTO session_messages (session_id, account_id, id, role, text)
+     SELECT id, account_id, 'm' || n, 'user', 'x' FROM sessions, generate_series(1, 1100) n WHERE id = $1`,
+    [session],
+  );
+  await turn('POST', '', { id: 't1', text: 'e', trigger: 'user' });
+  const { messages, isTruncated } = (await turn('GET', '/t1/prompt?compactAfter=4&keep=1')).body;
+  t.match(messages, [{ text: /short$/ }, { text: 'e' }]);
+  t.equal(isTruncated, true);
+});
+
 t.test('a message of a channel is answered without a second judgement, and the reply is sent once', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
