@@ -132,6 +132,25 @@ export async function loadAccountPlugins(
   }
 }
 
+/** Whether an account's installations are still as `loadAccountPlugins` returned them. */
+export async function areUnchanged(
+  pool: Queryable,
+  accountId: string,
+  plugins: readonly InstalledPlugin[],
+): Promise<boolean> {
+  const rows = await listRows<{ id: string; updatedAt: string }>(
+    pool,
+    `SELECT id, updated_at AS "updatedAt" FROM installations
+      WHERE account_id = $1 AND status <> 'uninstalling' AND current_version_id IS NOT NULL`,
+    [accountId],
+  );
+  const times = new Map(rows.map(({ id, updatedAt }) => [id, updatedAt]));
+  return (
+    plugins.length === rows.length &&
+    plugins.every(({ installationId, updatedAt }) => times.get(installationId) === updatedAt)
+  );
+}
+
 /** Adds the offers of the versions that `offers` lacks. */
 async function loadOffers(
   pool: Queryable,

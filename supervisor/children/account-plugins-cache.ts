@@ -2,7 +2,7 @@
 
 import { LRUCache } from 'lru-cache';
 import type { Pool } from 'pg';
-import { type InstalledPlugin, loadAccountPlugins } from '../../db/installations/account-plugins.ts';
+import { areUnchanged, type InstalledPlugin, loadAccountPlugins } from '../../db/installations/account-plugins.ts';
 import { isActive, mayRun } from '../../db/installations/run-rule.ts';
 import type { OutboundMode } from '../../db/sessions/turn-outputs.ts';
 import { formatFullName } from '../../sdk/contract/full-names.ts';
@@ -101,6 +101,13 @@ export class AccountPluginsCache {
   async get(accountId: string): Promise<AccountPlugins> {
     if (!this.#options.isNotified()) return this.#loadUnnotified(accountId);
     return this.peek(accountId) ?? this.#loadOnce(accountId);
+  }
+
+  /** As `get`, for a plugin that was not found: its user's request may arrive before the notification that it was installed. */
+  async getNewest(accountId: string): Promise<AccountPlugins> {
+    const entry = this.#byAccount.peek(accountId);
+    if (entry?.isCurrent && !(await areUnchanged(this.#pool, accountId, entry.rows))) this.drop(accountId);
+    return this.get(accountId);
   }
 
   /** A plugin may have been installed or required since the last notification. */

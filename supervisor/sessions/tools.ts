@@ -76,12 +76,14 @@ export function listOfferedTools(accountPlugins: AccountPlugins, session: Sessio
 export async function findTool(services: SessionServices, session: Session, name: string): Promise<FoundTool> {
   const own = findHostTool(session, name);
   if (own) return { kind: 'host', tool: own };
-  const { tools } = await services.pluginsCache.get(session.accountId);
-  const found = tools.get(name);
-  if (found) return { kind: 'plugin', tool: found };
+  const known = (await services.pluginsCache.get(session.accountId)).tools.get(name);
+  if (known) return { kind: 'plugin', tool: known };
   const others = [...(await listOwnTools(services, session)), ...listHostTools(session)].map((tool) => tool.name);
   // The host's own tools were looked up above.
   if (others.includes(name)) return { kind: 'runtime', tool: { name } };
+  const { tools } = await services.pluginsCache.getNewest(session.accountId);
+  const found = tools.get(name);
+  if (found) return { kind: 'plugin', tool: found };
   const nearest = findNearestName(name, [...others, ...tools.keys()]);
   const hint = nearest === null ? '' : ` Did you mean ${nearest}?`;
   throw new Problem('not_found', `No tool has this name.${hint}`);

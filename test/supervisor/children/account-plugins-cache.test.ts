@@ -195,3 +195,27 @@ t.test('a version that is replaced and deleted during a load is not read, its su
     ['2.0.0'],
   );
 });
+
+t.test('a plugin that was not found is looked for in the database, in case its notification is late', async (t) => {
+  const fixture = await openStorageFixture(t);
+  const source: PluginSource = { code: `tools.one = { description: 'x', parameters: {}, handler: () => 'y' };` };
+  const { accountId } = await fixture.install({ ...source, slug: 'one' });
+  let queries = 0;
+  const query = (text: string, values: unknown[]) => {
+    queries += 1;
+    return fixture.pool.query(text, values);
+  };
+  const cache = new AccountPluginsCache({ query } as never, {
+    onLoaded: (_accountId, plugins) => plugins,
+    isNotified: () => true,
+  });
+  const first = await cache.get(accountId);
+  queries = 0;
+  t.equal(await cache.getNewest(accountId), first);
+  t.equal(queries, 1, 'without a change nothing is loaded');
+  await fixture.install({ ...source, slug: 'two' });
+  t.equal(await cache.get(accountId), first, 'no notification has arrived');
+  t.same([...(await cache.getNewest(accountId)).tools.keys()], ['one__one', 'two__one']);
+  await fixture.pool.query(`UPDATE installations SET status = 'uninstalling'`);
+  t.equal((await cache.getNewest(accountId)).tools.size, 0);
+});

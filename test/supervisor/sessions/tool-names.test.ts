@@ -21,7 +21,8 @@ for (let plugin = 0; plugin < PLUGINS; plugin += 1) {
     tools.set(`${slug}__${name}`, { plugin: installed, tool: name });
   }
 }
-const services = { pluginsCache: { get: async () => ({ tools }) } } as unknown as SessionServices;
+const get = async () => ({ tools });
+const services = { pluginsCache: { get, getNewest: get } } as unknown as SessionServices;
 const session = { accountId: 'ann', hostTools: [], hasTools: false } as unknown as Session;
 
 async function measure(work: () => unknown): Promise<number> {
