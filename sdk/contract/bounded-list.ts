@@ -1,5 +1,6 @@
 /** Lists of untrusted data. */
 import { z } from 'zod';
+import { checkEntry } from './bounded-entry.ts';
 
 interface Definition extends z.core.$ZodArrayDef {
   readonly itemsMax: number;
@@ -18,13 +19,9 @@ const BoundedList = z.core.$constructor<z.ZodArray, Definition>('BoundedList', (
     // zod refuses a list that is too long before it reads the items.
     if (!Array.isArray(given) || given.length > itemsMax) return parseList(payload, context);
     const read: unknown[] = [];
-    for (const [index, value] of given.entries()) {
-      const item = element._zod.run({ value, issues: [] }, context);
-      if (item instanceof Promise) throw new z.core.$ZodAsyncError();
-      if (item.issues.length > 0) {
-        payload.issues.push(...z.core.util.prefixIssues(index, item.issues));
-        return payload;
-      }
+    for (const indexed of given.entries()) {
+      const item = checkEntry(element, indexed, payload, context);
+      if (!item) return payload;
       read.push(item.value);
     }
     payload.value = read;

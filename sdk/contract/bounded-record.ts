@@ -1,5 +1,6 @@
 /** Records of untrusted data. */
 import { z } from 'zod';
+import { checkEntry } from './bounded-entry.ts';
 
 interface Definition extends z.core.$ZodRecordDef {
   readonly entriesMax: number;
@@ -25,12 +26,8 @@ const BoundedRecord = z.core.$constructor<z.ZodRecord, Definition>('BoundedRecor
     for (const name of names) {
       // An assignment to this name would replace the prototype.
       if (name === '__proto__') continue;
-      const entry = valueType._zod.run({ value: given[name], issues: [] }, context);
-      if (entry instanceof Promise) throw new z.core.$ZodAsyncError();
-      if (entry.issues.length > 0) {
-        payload.issues.push(...z.core.util.prefixIssues(name, entry.issues));
-        return payload;
-      }
+      const entry = checkEntry(valueType, [name, given[name]], payload, context);
+      if (!entry) return payload;
       read[name] = entry.value;
     }
     payload.value = read;
