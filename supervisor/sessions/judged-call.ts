@@ -22,7 +22,7 @@ export interface ToolCall {
 }
 export interface JudgedResult {
   readonly result: ToolResult;
-  /** The problem that the result describes. Undefined: there is none, or plugins replaced its text. */
+  /** The problem that the result describes. Undefined if there is no problem, or if plugins replaced its text. */
   readonly problem?: Problem | undefined;
   /** The arguments that the plugins passed on. Null: they cancelled the call. */
   readonly arguments: unknown;

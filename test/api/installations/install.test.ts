@@ -58,7 +58,7 @@ t.test('an installation grants the version’s capabilities and notifies the plu
   t.equal((await ann.delete(`/installations/${made.body.id}`)).status, 204);
 });
 
-t.test('a change to the values that an installation has already notifies nobody', async (t) => {
+t.test('a change to the values that the installation already has sends no notification', async (t) => {
   const { slug, versionId } = await published();
   const { body: made } = await ann.post('/installations', { slug });
   const path = `/installations/${made.id}`;
