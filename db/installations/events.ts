@@ -40,22 +40,30 @@ export async function recordEvent<Type extends EventName>(
   queues: Queues,
   event: NewEvent<Type>,
 ): Promise<string> {
-  const [id = ''] = await insertEvents(tx, [event]);
-  await queueEvent(tx, queues, { ...event, id });
-  return id;
+  const identified = identifyEvent(event);
+  await insertEvents(tx, [identified]);
+  await queueEvent(tx, queues, identified);
+  return identified.id;
 }
 
-/** Inserts events without their queue jobs, in one statement. @returns their ids, in the given order */
+type IdentifiedEvent<Type extends EventName> = NewEvent<Type> & { readonly id: string };
+
+/** Gives an event its id. Events of an installation are delivered in the order of their ids. */
+export const identifyEvent = <Type extends EventName>(event: NewEvent<Type>): IdentifiedEvent<Type> => ({
+  ...event,
+  id: orderedId(Date.now()),
+});
+
+/** Inserts events without their queue jobs, in one statement. */
 export async function insertEvents<Type extends EventName>(
   tx: Queryable,
-  given: readonly NewEvent<Type>[],
-): Promise<string[]> {
-  const ids = given.map(() => orderedId(Date.now()));
+  given: readonly IdentifiedEvent<Type>[],
+): Promise<void> {
   await tx.query(
     `INSERT INTO events (id, installation_id, account_id, plugin_id, version_id, semver, type, data)
      SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::jsonb[])`,
     [
-      ids,
+      given.map(({ id }) => id),
       given.map(({ installationId }) => installationId),
       given.map(({ accountId }) => accountId),
       given.map(({ pluginId }) => pluginId),
@@ -65,7 +73,6 @@ export async function insertEvents<Type extends EventName>(
       given.map(({ type, data }) => JSON.stringify(events[type].data.parse(data))),
     ],
   );
-  return ids;
 }
 
 interface UpdateOrigin {

@@ -1,7 +1,7 @@
 /** Deletes sessions together with their agent, channel or installation, and sends `sessionDeleted` to plugins. */
 
 import type { Pool } from 'pg';
-import { insertEvents } from '../installations/events.ts';
+import { identifyEvent, insertEvents } from '../installations/events.ts';
 import { findSubscribers, type Subscriber } from '../installations/subscribers.ts';
 import type { Queues } from '../jobs/queues.ts';
 import { notifySessionsDeleted } from '../postgres/notifications.ts';
@@ -103,10 +103,8 @@ async function recordSessionsDeleted(
 ): Promise<void> {
   const { installationId } = subscriber;
   const type = 'sessionDeleted';
-  const ids = await insertEvents(
-    tx,
-    deleted.map((data) => ({ ...subscriber, accountId, type, data })),
-  );
-  const jobs = ids.map((eventId) => ({ eventId, installationId }));
+  const recorded = deleted.map((data) => identifyEvent({ ...subscriber, accountId, type, data }));
+  await insertEvents(tx, recorded);
+  const jobs = recorded.map(({ id: eventId }) => ({ eventId, installationId }));
   await queues.sendAll(tx, 'events', jobs, { group: { id: installationId, accountId } });
 }

@@ -2,7 +2,7 @@
 import type { ClientBase, Pool } from 'pg';
 import type { z } from 'zod';
 import { requireRoom } from '../../db/accounts/usage.ts';
-import { insertEvents } from '../../db/installations/events.ts';
+import { identifyEvent, insertEvents } from '../../db/installations/events.ts';
 import { findSubscribers, type SessionEvent } from '../../db/installations/subscribers.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import type { events } from '../../sdk/contract/protocol.ts';
@@ -27,12 +27,10 @@ export async function recordSessionEvent<Type extends SessionEvent>(
 ): Promise<void> {
   const subscribers = await findSubscribers(tx, accountId, type);
   if (subscribers.length === 0) return;
-  const ids = await insertEvents(
-    tx,
-    subscribers.map((subscriber) => ({ ...subscriber, accountId, type, data })),
-  );
-  const jobs = subscribers.map(({ installationId }, index) => ({
-    payload: { eventId: ids[index] ?? '', installationId },
+  const recorded = subscribers.map((subscriber) => identifyEvent({ ...subscriber, accountId, type, data }));
+  await insertEvents(tx, recorded);
+  const jobs = recorded.map(({ id: eventId, installationId }) => ({
+    payload: { eventId, installationId },
     group: { id: installationId, accountId },
   }));
   await queues.sendToGroups(tx, 'events', jobs);
