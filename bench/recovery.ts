@@ -12,11 +12,12 @@ import { inTransaction } from '../db/postgres/pool.ts';
 import { computeBackoff } from '../deploy/backoff.ts';
 import { type ForkedProcess, forkProcess } from '../test/fixtures/forked-process.ts';
 import { freePort } from '../test/fixtures/free-port.ts';
+import { eventually } from '../test/runner/eventually.ts';
 import { removeTimeLimit, temporaryFolder } from '../test/runner/harness.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { Ledger } from '../test/storm/ledger.ts';
 import { CAPABILITIES, REPORTING, startRecorder } from '../test/storm/recorder.ts';
-import { eventually, openStorageFixture } from '../test/supervisor/supervisor-fixture.ts';
+import { openStorageFixture } from '../test/supervisor/supervisor-fixture.ts';
 import { openCleanup } from './fixtures/cleanup.ts';
 import { percentile } from './percentiles.ts';
 

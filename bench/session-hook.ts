@@ -15,11 +15,11 @@ import { parseArgs } from 'node:util';
 import Fastify, { type FastifyInstance } from 'fastify';
 import { Client, Pool } from 'undici';
 import { findShard } from '../db/cluster/shards.ts';
+import { eventually } from '../test/runner/eventually.ts';
 import { removeTimeLimit } from '../test/runner/harness.ts';
 import { completeSearchPath } from '../test/runner/programs.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import {
-  eventually,
   openStorageFixture,
   type StorageFixture,
   startSupervisorFixture,

@@ -13,10 +13,11 @@ import { openWebhooks } from '../api/ingress/webhooks.ts';
 import { insertChannel } from '../db/channels/channels.ts';
 import { openListener } from '../db/postgres/listener.ts';
 import { inTransaction } from '../db/postgres/pool.ts';
+import { eventually } from '../test/runner/eventually.ts';
 import { removeTimeLimit } from '../test/runner/harness.ts';
 import { completeSearchPath } from '../test/runner/programs.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
-import { eventually, startSupervisorFixture } from '../test/supervisor/supervisor-fixture.ts';
+import { startSupervisorFixture } from '../test/supervisor/supervisor-fixture.ts';
 import { openCleanup } from './fixtures/cleanup.ts';
 import { percentile } from './percentiles.ts';
 

@@ -5,7 +5,8 @@ import type { Page } from 'playwright-core';
 import t from 'tap';
 import { listExamples, readPackage } from '../../examples/demo-packages.ts';
 import { SETTING_MAX_CHARS } from '../../sdk/contract/manifest.ts';
-import { eventually, startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
+import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
+import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 // With --soak, `inspect` looks at every page in every look.
 import { amount } from '../runner/soak.ts';

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { markFailed } from '../../db/installations/installation-runtimes.ts';
 import { openPool } from '../../db/postgres/pool.ts';
-import { type Answer, eventually, type ServiceFixture } from '../deploy/service-fixture.ts';
+import type { Answer, ServiceFixture } from '../deploy/service-fixture.ts';
+import { eventually } from '../runner/eventually.ts';
 
 /** Right-to-left override, a terminal's escape, a script: none may do anything. */
 export const TRICKS = '\u202Egnp.exe \u001b[31mred\u001b[0m <script>alert(1)</script>';

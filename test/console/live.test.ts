@@ -1,7 +1,8 @@
 /** The first load and a long log are light; what happens elsewhere appears; untrusted texts do nothing. */
 import type { Page } from 'playwright-core';
 import t from 'tap';
-import { eventually, type ServiceFixture, startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
+import { type ServiceFixture, startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
+import { eventually } from '../runner/eventually.ts';
 import { amount } from '../runner/soak.ts';
 import { openConsole, shareBrowser } from './browser.ts';
 import { failInstallation, installationThat, publish, publishFrontDesk, TRICKS } from './front-desk.ts';

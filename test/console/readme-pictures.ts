@@ -9,8 +9,9 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Browser, Page } from 'playwright-core';
 import { readPackage } from '../../examples/demo-packages.ts';
-import { eventually, type ServiceFixture, startServiceFixture } from '../deploy/service-fixture.ts';
+import { type ServiceFixture, startServiceFixture } from '../deploy/service-fixture.ts';
 import { root } from '../house/source-files.ts';
+import { eventually } from '../runner/eventually.ts';
 import { startBrowser } from './browser.ts';
 import { installationThat, publish, publishFrontDesk } from './front-desk.ts';
 

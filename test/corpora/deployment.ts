@@ -1,7 +1,8 @@
 /** The target of the foreign lists: a whole service, with a plugin that returns its input. */
 import { Account, type Answer, type RequestOptions } from '../../conform/account.ts';
 import { fileList, packageOf } from '../../conform/packages.ts';
-import { eventually, type ServiceFixture } from '../deploy/service-fixture.ts';
+import type { ServiceFixture } from '../deploy/service-fixture.ts';
+import { eventually } from '../runner/eventually.ts';
 
 export interface Deployment {
   readonly service: ServiceFixture;

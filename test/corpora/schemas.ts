@@ -5,7 +5,7 @@
 import { fileList, packageOf } from '../../conform/packages.ts';
 import type { Applied, SchemaFault, SchemaProgram } from '../../sandbox-child/schema-program.ts';
 import '../../sandbox-child/schema-program.ts';
-import { eventually } from '../deploy/service-fixture.ts';
+import { eventually } from '../runner/eventually.ts';
 import { type Deployment, publishAndInstall } from './deployment.ts';
 import type { SchemaCase } from './schema-cases.ts';
 

@@ -3,9 +3,10 @@ import { copyFileSync, mkdirSync, readFileSync, statSync, symlinkSync, truncateS
 import { join } from 'node:path';
 import t from 'tap';
 import { restoreBackup } from '../../db/backup/restore.ts';
+import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { operator } from './operator-command.ts';
-import { eventually, startServiceFixture } from './service-fixture.ts';
+import { startServiceFixture } from './service-fixture.ts';
 import { buildWorkshop } from './workshop.ts';
 
 t.setTimeout(300_000);

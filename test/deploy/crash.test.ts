@@ -8,9 +8,10 @@ import { join } from 'node:path';
 import t from 'tap';
 import { connect } from '../../sdk/session/session.ts';
 import { priorityAfterAsking } from '../fixtures/priorities.ts';
+import { eventually } from '../runner/eventually.ts';
 import { killProcess, temporaryFolder } from '../runner/harness.ts';
 import { stillRunning } from './process-tree.ts';
-import { eventually, type ServiceFixture, startServiceFixture } from './service-fixture.ts';
+import { type ServiceFixture, startServiceFixture } from './service-fixture.ts';
 import { buildWorkshop, type Facts, unlessBroken, type Workshop } from './workshop.ts';
 
 // Two whole start-ups, and the recoveries after them.

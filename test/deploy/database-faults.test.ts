@@ -13,9 +13,10 @@ import { startEmbedded } from '../../db/postgres/embedded.ts';
 import { migrate } from '../../db/postgres/migrate.ts';
 import { fileList } from '../api/package/packages.ts';
 import { mountSmallDisk, NO_DISK } from '../fixtures/small-disk.ts';
+import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { operator } from './operator-command.ts';
-import { type Answer, eventually, startOnly, startServiceFixture } from './service-fixture.ts';
+import { type Answer, startOnly, startServiceFixture } from './service-fixture.ts';
 
 t.setTimeout(300_000);
 /** PostgreSQL's own files take 60 MB of it. */

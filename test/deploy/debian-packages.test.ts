@@ -11,9 +11,9 @@ import { canFetchPackages, fetchBubblewrap, fetchPackages } from '../../deploy/d
 import { openSandbox } from '../../supervisor/jail/sandbox.ts';
 import { noPluginUser, PLUGIN_USER } from '../fixtures/foreign-user.ts';
 import { childProgram } from '../runner/child-program.ts';
+import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { startPackageSource, useSource } from './package-source.ts';
-import { eventually } from './service-fixture.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const JAIL_REPORT = fileURLToPath(new URL('jail-report.ts', import.meta.url));

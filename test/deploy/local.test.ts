@@ -8,8 +8,9 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { forkProcess } from '../fixtures/forked-process.ts';
+import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
-import { eventually, freePorts, startOnly, startServiceFixture } from './service-fixture.ts';
+import { freePorts, startOnly, startServiceFixture } from './service-fixture.ts';
 import { buildWorkshop } from './workshop.ts';
 
 const LOCAL = fileURLToPath(new URL('../../deploy/local.ts', import.meta.url));

@@ -7,11 +7,12 @@ import { findOrCreateAccount } from '../../db/accounts/accounts.ts';
 import { canFetchPackages, PROJECT_FOLDER } from '../../deploy/debian-packages.ts';
 import { insertBareInstallation } from '../fixtures/bare-installation.ts';
 import { noPluginUser, PLUGIN_USER } from '../fixtures/foreign-user.ts';
+import { eventually } from '../runner/eventually.ts';
 import { killProcess, type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { startProcess } from '../supervisor/supervisor-process.ts';
 import { useSource } from './package-source.ts';
 import { type Seen, stillRunning } from './process-tree.ts';
-import { eventually, type ServiceFixture, startOnly, startServiceFixture } from './service-fixture.ts';
+import { type ServiceFixture, startOnly, startServiceFixture } from './service-fixture.ts';
 
 t.setTimeout(240_000);
 

@@ -7,9 +7,10 @@ import t from 'tap';
 import { parse } from 'yaml';
 import { rows } from '../../deploy/grafana/dashboard.ts';
 import { mountSmallDisk } from '../fixtures/small-disk.ts';
+import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { whyMissing } from '../runner/programs.ts';
-import { eventually, freePorts, startServiceFixture } from './service-fixture.ts';
+import { freePorts, startServiceFixture } from './service-fixture.ts';
 import { buildWorkshop } from './workshop.ts';
 
 const read = (path: string): Promise<string> =>

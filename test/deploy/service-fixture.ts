@@ -4,21 +4,18 @@ import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseEnv } from 'node:util';
 import { openIssuer } from '../../service/identity/tokens.ts';
 import { forkProcess } from '../fixtures/forked-process.ts';
 import { freePort } from '../fixtures/free-port.ts';
+import { eventually } from '../runner/eventually.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { processTree, type Seen, stillRunning } from './process-tree.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const MAIN = fileURLToPath(new URL('../../deploy/local.ts', import.meta.url));
 const API = fileURLToPath(new URL('../../api/main.ts', import.meta.url));
-/** A start waits up to 30 s for the processes of a killed one, and makes a fresh PostgreSQL on the way. Milliseconds. */
-const PATIENCE_MS = 90_000;
-const POLL_MS = 100;
 /** Settings of a developer's shell that would lead a service astray. */
 const FOREIGN = ['DATABASE_URL', 'TOKEN', 'BULKHEAD_TEST_DATABASE_URL', 'SANDBOX', 'PUBLIC_URL'];
 
@@ -177,16 +174,6 @@ function killIfRunning(pid: number): void {
     process.kill(pid, 'SIGKILL');
   } catch {
     // It ended meanwhile.
-  }
-}
-
-/** Repeats a look until it answers something. */
-export async function eventually<T>(look: () => Promise<T | null | undefined | false> | T | false): Promise<T> {
-  for (let waited = 0; ; waited += POLL_MS) {
-    const found = await look();
-    if (found) return found;
-    if (waited > PATIENCE_MS) throw new Error('it did not happen in time');
-    await sleep(POLL_MS);
   }
 }
 

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { eventually } from '../runner/eventually.ts';
 import {
   type Answer,
-  eventually,
   type ServiceFixture,
   startServiceFixture,
   startServiceOnTestDatabase,

@@ -1,6 +1,7 @@
 /** Something of everything that Bulkhead promises to keep, made over its interfaces, and looked at again over them. */
 import assert from 'node:assert/strict';
-import { type Answer, eventually, type ServiceFixture } from './service-fixture.ts';
+import { eventually } from '../runner/eventually.ts';
+import type { Answer, ServiceFixture } from './service-fixture.ts';
 
 const README = `---
 name: Witness

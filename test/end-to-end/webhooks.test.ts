@@ -7,9 +7,10 @@ import { MIB } from '../../sdk/contract/limits.ts';
 import { serveWebhooks } from '../api/ingress/serving.ts';
 import { send } from '../api/ingress/webhook-fixture.ts';
 import { signers } from '../fixtures/signers.ts';
+import { eventually } from '../runner/eventually.ts';
 import { seededRandom } from '../runner/random.ts';
 import { amount } from '../runner/soak.ts';
-import { eventually, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
 /** Random bodies. */
 const BODIES = amount({ quick: 60, soak: 10_000 });

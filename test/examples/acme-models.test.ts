@@ -4,13 +4,9 @@ import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { OpenAIClient } from '@langchain/openai';
 import t from 'tap';
+import { eventually } from '../runner/eventually.ts';
 import { killProcess } from '../runner/harness.ts';
-import {
-  eventually,
-  type Installed,
-  type SupervisorFixture,
-  startSupervisorFixture,
-} from '../supervisor/supervisor-fixture.ts';
+import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { readExample, startVendor } from './example.ts';
 
 const requests: { authorization: string | undefined; body: unknown }[] = [];

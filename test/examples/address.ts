@@ -2,9 +2,10 @@
 import type { Channel } from '../../db/channels/channels.ts';
 import { serveWebhooks } from '../api/ingress/serving.ts';
 import { type Answered, send } from '../api/ingress/webhook-fixture.ts';
+import { eventually } from '../runner/eventually.ts';
 import type { Teardown } from '../runner/harness.ts';
 import { connect } from '../supervisor/delivery/channels.ts';
-import { eventually, type Installed, type SupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import type { Installed, SupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
 export interface Address {
   readonly channel: Channel;

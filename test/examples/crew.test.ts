@@ -15,13 +15,13 @@ import { inTransaction } from '../../db/postgres/pool.ts';
 import { setChannelAgent } from '../../db/sessions/conversations.ts';
 import { type ServiceFixture, startServiceFixture } from '../deploy/service-fixture.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
+import { eventually } from '../runner/eventually.ts';
 import { killProcess } from '../runner/harness.ts';
 import { seededRandom } from '../runner/random.ts';
 import { amount } from '../runner/soak.ts';
 import { deliver } from '../supervisor/delivery/channels.ts';
 import { noSshd, type Sshd, startSshd } from '../supervisor/host/sshd.ts';
 import {
-  eventually,
   type Installed,
   openStorageFixture,
   type PluginSource,

@@ -5,13 +5,9 @@ import type { SupervisorOptions } from '../../supervisor/supervisor.ts';
 import { type Client, startApiFixture } from '../api/api-fixture.ts';
 import { type Files, upload, zipOf } from '../api/package/packages.ts';
 import { root } from '../house/source-files.ts';
+import { eventually } from '../runner/eventually.ts';
 import type { Teardown } from '../runner/harness.ts';
-import {
-  eventually,
-  type Reply,
-  type SupervisorFixture,
-  startSupervisorFixture,
-} from '../supervisor/supervisor-fixture.ts';
+import { type Reply, type SupervisorFixture, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
 type Texts = Readonly<Record<string, string>>;
 export interface Published {

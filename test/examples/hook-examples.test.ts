@@ -1,7 +1,7 @@
 /** The examples that are hooks: to-dos, notifications, and a count of messages. */
 import t from 'tap';
 import { quietUntil } from '../../examples/quiet-hours/quiet.ts';
-import { eventually } from '../supervisor/supervisor-fixture.ts';
+import { eventually } from '../runner/eventually.ts';
 import { startExamplesFixture } from './examples-fixture.ts';
 
 const service = await startExamplesFixture(t);

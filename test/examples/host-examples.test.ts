@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { root } from '../house/source-files.ts';
-import { eventually } from '../supervisor/supervisor-fixture.ts';
+import { eventually } from '../runner/eventually.ts';
 import { startExamplesFixture } from './examples-fixture.ts';
 
 const service = await startExamplesFixture(t);

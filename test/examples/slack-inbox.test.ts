@@ -2,7 +2,8 @@
 import { createHmac, randomUUIDv7 } from 'node:crypto';
 import t from 'tap';
 import { insertDeliveries } from '../../db/channels/deliveries.ts';
-import { eventually, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { eventually } from '../runner/eventually.ts';
+import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { openAddress } from './address.ts';
 import { readExample, startVendor } from './example.ts';
 

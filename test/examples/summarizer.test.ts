@@ -1,7 +1,7 @@
 /** `summarizer`: long conversations become one summary through the account's model, else the built-in way is used. */
 import t from 'tap';
+import { eventually } from '../runner/eventually.ts';
 import { openAi, refuse, startModelServer } from '../supervisor/host/model-server.ts';
-import { eventually } from '../supervisor/supervisor-fixture.ts';
 import { startExamplesFixture } from './examples-fixture.ts';
 
 const server = await startModelServer(t);

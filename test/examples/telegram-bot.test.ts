@@ -1,6 +1,7 @@
 /** `telegram-bot`: updates with the secret become messages, and replies go back to the chat over `host.http`. */
 import t from 'tap';
-import { eventually, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { eventually } from '../runner/eventually.ts';
+import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { openAddress } from './address.ts';
 import { readExample, startVendor } from './example.ts';
 

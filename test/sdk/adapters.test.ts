@@ -27,6 +27,7 @@ import * as langchain from '../../sdk/adapters/langchain.ts';
 import * as openAiAgents from '../../sdk/adapters/openai-agents.ts';
 import { VetoError } from '../../sdk/adapters/veto-error.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
+import { eventually } from '../runner/eventually.ts';
 import { amount } from '../runner/soak.ts';
 import {
   type Asked,
@@ -37,7 +38,7 @@ import {
   startModelServer,
   stream,
 } from '../supervisor/host/model-server.ts';
-import { eventually, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
 t.setTimeout(180_000);
 

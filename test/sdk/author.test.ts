@@ -11,7 +11,8 @@ import { insertDeliveries } from '../../db/channels/deliveries.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { localTools } from '../../pack/local-tools.ts';
 import { listen, startApiFixture } from '../api/api-fixture.ts';
-import { eventually, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { eventually } from '../runner/eventually.ts';
+import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { newAuthor, type Said } from './author.ts';
 import { bulkhead } from './typed.ts';
 

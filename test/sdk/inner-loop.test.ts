@@ -10,9 +10,10 @@ import CDP from 'chrome-remote-interface';
 import t, { type Test } from 'tap';
 import { runCommandLine } from '../../sdk/cli/command-line.ts';
 import { startApiFixture } from '../api/api-fixture.ts';
+import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { amount } from '../runner/soak.ts';
-import { eventually, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { noTools } from './typed.ts';
 
 const SAVES = amount({ quick: 3, soak: 7 });

@@ -5,9 +5,10 @@ import { generateText, wrapLanguageModel } from 'ai';
 import t from 'tap';
 import { bulkhead } from '../../sdk/adapters/ai-sdk.ts';
 import { connect, type ServedAgent, type ServeOptions, serve } from '../../sdk/session/session.ts';
+import { eventually } from '../runner/eventually.ts';
 import { connect as connectChannel, deliver } from '../supervisor/delivery/channels.ts';
 import { startModelServer } from '../supervisor/host/model-server.ts';
-import { eventually, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
 await shared.app.listen({ port: 0, host: '127.0.0.1' });

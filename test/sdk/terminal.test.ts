@@ -14,8 +14,9 @@ import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { listen, startApiFixture } from '../api/api-fixture.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
+import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
-import { eventually, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
 t.setTimeout(300_000);
 

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { eventually } from '../deploy/service-fixture.ts';
+import { eventually } from '../runner/eventually.ts';
 import { amount } from '../runner/soak.ts';
 import { startStormFixture } from './storm-fixture.ts';
 

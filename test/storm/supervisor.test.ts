@@ -8,14 +8,10 @@ import t from 'tap';
 import { type Channel, insertChannel } from '../../db/channels/channels.ts';
 import { insertDeliveries } from '../../db/channels/deliveries.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
+import { eventually } from '../runner/eventually.ts';
 import { seededRandom } from '../runner/random.ts';
 import { amount } from '../runner/soak.ts';
-import {
-  eventually,
-  type Installed,
-  openStorageFixture,
-  type StorageFixture,
-} from '../supervisor/supervisor-fixture.ts';
+import { type Installed, openStorageFixture, type StorageFixture } from '../supervisor/supervisor-fixture.ts';
 import { startProcess } from '../supervisor/supervisor-process.ts';
 
 const SECONDS = amount({ quick: 5, soak: 600 });

@@ -2,7 +2,8 @@
 import t from 'tap';
 import { completeUpdate } from '../../db/installations/updates.ts';
 import { startQueues } from '../../db/jobs/queues.ts';
-import { eventually, type Installed } from '../supervisor/supervisor-fixture.ts';
+import { eventually } from '../runner/eventually.ts';
+import type { Installed } from '../supervisor/supervisor-fixture.ts';
 import { startStormFixture } from './storm-fixture.ts';
 
 t.setTimeout(180_000);

@@ -6,9 +6,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import t from 'tap';
 import { type Client, startApiFixture } from '../api/api-fixture.ts';
+import { eventually } from '../runner/eventually.ts';
 import { amount } from '../runner/soak.ts';
 import {
-  eventually,
   type Installed,
   type PluginSource,
   type SupervisorFixture,

@@ -2,7 +2,7 @@
 import { randomUUIDv7 } from 'node:crypto';
 import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { eventually } from '../deploy/service-fixture.ts';
+import { eventually } from '../runner/eventually.ts';
 import { amount } from '../runner/soak.ts';
 import type { Ledger } from './ledger.ts';
 

@@ -395,24 +395,6 @@ export async function refuseNotices({ pool }: Pick<SupervisorFixture, 'pool'>, s
     WHEN (NEW.role = 'notice' AND NEW.session_id = '${session}') EXECUTE FUNCTION refuse_notice()`);
 }
 
-/** On a machine that is busy with others, what takes a second may take most of a minute. Milliseconds. */
-const PATIENCE_MS = 60_000;
-
-/** Between two looks, milliseconds: a tenth of the time waited so far, because most looks are a query. */
-const LOOK_MS = { min: 20, max: 60 };
-
-/** Repeats a look until it answers something, at most for `ms`. */
-export async function eventually<T>(look: () => Promise<T | null | undefined | false>, ms = PATIENCE_MS): Promise<T> {
-  const begun = Date.now();
-  for (;;) {
-    const found = await look();
-    if (found) return found;
-    const waited = Date.now() - begun;
-    if (waited > ms) throw new Error('it did not happen in time');
-    await new Promise((resolve) => setTimeout(resolve, Math.min(LOOK_MS.max, Math.max(LOOK_MS.min, waited / 10))));
-  }
-}
-
 /** Whether a process is there and no zombie. */
 export async function isAlive(pid: number): Promise<boolean> {
   const { readFile } = await import('node:fs/promises');

@@ -5,7 +5,7 @@ import { changeSuspension } from '../../../db/accounts/moderation.ts';
 import { issueSignInLink, sessionCredential, withConsoleSessions } from '../../../service/identity/console-sessions.ts';
 import { issueRecordedToken } from '../../../service/identity/recorded-tokens.ts';
 import { openIssuer, openVerifier } from '../../../service/identity/tokens.ts';
-import { eventually } from '../../deploy/service-fixture.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { type Answer, startApiFixture } from '../api-fixture.ts';
 
 const OWN = 'http://localhost:4000';

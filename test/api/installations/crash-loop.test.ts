@@ -6,8 +6,8 @@ import { openVerifier } from '../../../service/identity/tokens.ts';
 import { openSandbox } from '../../../supervisor/jail/sandbox.ts';
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
 import { childPrograms } from '../../runner/child-program.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
-import { eventually } from '../../supervisor/supervisor-fixture.ts';
 import { type ApiFixture, type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, MINIMAL } from '../package/packages.ts';
 

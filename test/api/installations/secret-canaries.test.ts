@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import type { Pool } from 'pg';
 import t from 'tap';
 import { hooks } from '../../../sdk/contract/protocol.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { amount } from '../../runner/soak.ts';
-import { eventually } from '../../supervisor/supervisor-fixture.ts';
 import { fileList, readmeWith } from '../package/packages.ts';
 import { startProcesses } from '../service-processes.ts';
 

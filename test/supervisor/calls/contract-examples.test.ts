@@ -13,8 +13,9 @@ import {
 } from '../../../sdk/contract/protocol.ts';
 import type { HostRow } from '../../../sdk/contract/rows.ts';
 import type { HostCall } from '../../../supervisor/children/child.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { bundleOf, callTool, testChild, testJail, toolOf } from '../children/jailed-child.ts';
-import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(60_000);
 const shared = await startSupervisorFixture(t);

@@ -1,6 +1,7 @@
 /** Hooks over the session API: real children, real order, real cancels. */
 import t from 'tap';
-import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
 

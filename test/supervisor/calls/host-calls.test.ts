@@ -2,7 +2,8 @@
 import t from 'tap';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
-import { eventually, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
 

@@ -5,7 +5,8 @@ import t from 'tap';
 import { changeBlock } from '../../../db/accounts/moderation.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { LogDeduplicator } from '../../../supervisor/records/log-deduplicator.ts';
-import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(90_000);
 const shared = await startSupervisorFixture(t);

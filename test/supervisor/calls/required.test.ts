@@ -2,8 +2,9 @@
 import t from 'tap';
 import { changeBlock } from '../../../db/accounts/moderation.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { amount } from '../../runner/soak.ts';
-import { eventually, type Installed, type Reply, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { type Installed, type Reply, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(300_000);
 // Most of them wait for a deadline.

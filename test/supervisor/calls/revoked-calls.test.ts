@@ -1,7 +1,8 @@
 /** A host call under way ends when its grant goes, though nothing else of the child does. */
 import t, { type Test } from 'tap';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
-import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const LISTING = `tools.run = { description: 'd', parameters: { type: 'object' }, handler: () =>
   host.storage.list().then(() => 'listed', (error) => error.code + ': ' + error.message) };`;

@@ -2,10 +2,10 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { eventually } from '../../runner/eventually.ts';
 import { openFiles } from '../../runner/open-ends.ts';
 import {
   asCommand,
-  eventually,
   type Installed,
   runCommand,
   type SupervisorFixture,

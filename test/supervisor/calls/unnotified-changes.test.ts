@@ -2,7 +2,8 @@
 import t from 'tap';
 import { AccountPluginsCache } from '../../../supervisor/children/account-plugins-cache.ts';
 import { SessionCache } from '../../../supervisor/sessions/session-cache.ts';
-import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(60_000);
 const fixture = await startSupervisorFixture(t);

@@ -1,6 +1,7 @@
 /** Work that continues after a handler's answer keeps the installation's scope and loses the session's. */
 import t from 'tap';
-import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
 

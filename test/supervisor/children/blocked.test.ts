@@ -2,8 +2,9 @@
 import t from 'tap';
 import { changeBlock, changeSuspension } from '../../../db/accounts/moderation.ts';
 import { listHookLinks } from '../../../supervisor/children/account-plugins-cache.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { connect, deliver, recorder, rowOf } from '../delivery/channels.ts';
-import { eventually, isAlive, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { isAlive, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(120_000);
 const shared = await startSupervisorFixture(t);

@@ -15,9 +15,9 @@ import { ChildCalls } from '../../../supervisor/children/child-calls.ts';
 import { Cancellation, ChildConnection } from '../../../supervisor/children/child-connection.ts';
 import { ChildError, HostCallRefusal, UNEXPECTED } from '../../../supervisor/children/child-errors.ts';
 import { SecretMask } from '../../../supervisor/records/secret-mask.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { amount, seed } from '../../runner/soak.ts';
 import { encodedFrame } from '../../sandbox-child/encoded-frame.ts';
-import { eventually } from '../supervisor-fixture.ts';
 import { errorOf } from './jailed-child.ts';
 
 const frame = (message: object): Buffer => encodedFrame({ jsonrpc: '2.0', ...message });

@@ -4,8 +4,8 @@ import t from 'tap';
 import { limits, MIB } from '../../../sdk/contract/limits.ts';
 import type { HostCall } from '../../../supervisor/children/child.ts';
 import { HostCallRefusal } from '../../../supervisor/children/child-errors.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { amount } from '../../runner/soak.ts';
-import { eventually } from '../supervisor-fixture.ts';
 import { bundleOf, callTool, errorOf, isAlive, testChild, testJail, toolOf } from './jailed-child.ts';
 
 /** A deadline plus the 100 ms within which the child must end, with a margin for a busy machine. Milliseconds. */

@@ -5,8 +5,9 @@ import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { amount } from '../../runner/soak.ts';
-import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(amount({ quick: 120_000, soak: 1_200_000 }));
 const INSTALLATIONS = amount({ quick: 24, soak: 1_000 });

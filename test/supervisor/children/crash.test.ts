@@ -4,7 +4,8 @@ import t from 'tap';
 import { recordEvent } from '../../../db/installations/events.ts';
 import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
 import { startQueues } from '../../../db/jobs/queues.ts';
-import { eventually, type Installed, isAlive, openStorageFixture } from '../supervisor-fixture.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { type Installed, isAlive, openStorageFixture } from '../supervisor-fixture.ts';
 import { startProcess } from '../supervisor-process.ts';
 
 t.setTimeout(120_000);

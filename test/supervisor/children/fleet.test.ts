@@ -3,7 +3,8 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { changeOperator } from '../../../db/accounts/moderation.ts';
-import { eventually, isAlive, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { isAlive, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(120_000);
 /** Longer than the pauses between the first five starts, which still count together. */

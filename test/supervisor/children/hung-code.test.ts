@@ -4,7 +4,8 @@ import type { InstalledPlugin } from '../../../db/installations/account-plugins.
 import { limits } from '../../../sdk/contract/limits.ts';
 import type { Child } from '../../../supervisor/children/child.ts';
 import { introspect } from '../../../supervisor/children/introspect.ts';
-import { eventually, isAlive, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { isAlive, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { groupFile } from './control-group.ts';
 
 // Most of them wait for a deadline.

@@ -7,14 +7,9 @@ import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.
 import { DRAFT_SEM_VER } from '../../../db/installations/account-plugins.ts';
 import { readEvents, type ServerSentEvent } from '../../../sdk/session/event-stream.ts';
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { amount } from '../../runner/soak.ts';
-import {
-  eventually,
-  type Installed,
-  type PluginSource,
-  type Reply,
-  startSupervisorFixture,
-} from '../supervisor-fixture.ts';
+import { type Installed, type PluginSource, type Reply, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const fixture = await startSupervisorFixture(t, { inspect: true });
 await fixture.app.listen({ port: 0, host: '127.0.0.1' });

@@ -5,8 +5,9 @@ import { INTERRUPTIONS_MAX } from '../../../db/jobs/interruptions.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { judgeAttempt } from '../../../supervisor/delivery/event-retry-policy.ts';
 import { judgeDelivery } from '../../../supervisor/delivery/webhook-retry-policy.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { connect, deliver, recorder, rowOf } from '../delivery/channels.ts';
-import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(120_000);
 const shared = await startSupervisorFixture(t);

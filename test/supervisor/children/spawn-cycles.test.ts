@@ -11,10 +11,10 @@ import { type Child, startChild } from '../../../supervisor/children/child.ts';
 import { makeJail } from '../../../supervisor/jail/jail.ts';
 import { findLimiter } from '../../../supervisor/jail/limiter.ts';
 import { childProgram } from '../../runner/child-program.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { seededRandom } from '../../runner/random.ts';
 import { amount } from '../../runner/soak.ts';
-import { eventually } from '../supervisor-fixture.ts';
 import { bundleOf, callTool, toolOf } from './jailed-child.ts';
 
 const CYCLES = amount({ quick: 50, soak: 10_000 });

@@ -3,8 +3,8 @@ import t from 'tap';
 import { ROLLBACK_EXITS } from '../../../supervisor/children/fleet-bounds.ts';
 import { INTERRUPTIONS_MAX } from '../../../supervisor/children/restart-policy.ts';
 import { startApiFixture } from '../../api/api-fixture.ts';
+import { eventually } from '../../runner/eventually.ts';
 import {
-  eventually,
   type Installed,
   type PluginSource,
   type SupervisorFixture,

@@ -15,8 +15,8 @@ import { MOVE_PAUSE_MS, Ownership } from '../../../supervisor/cluster/ownership.
 import { PeerRequests } from '../../../supervisor/cluster/peer-requests.ts';
 import { PeerServer } from '../../../supervisor/cluster/peer-server.ts';
 import { placeShards } from '../../../supervisor/cluster/placement.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { type TestDatabase, testDatabase } from '../../runner/harness.ts';
-import { eventually } from '../supervisor-fixture.ts';
 
 const CAPACITY = 10;
 /** No call is cut off in these tests. */

@@ -11,8 +11,8 @@ import { PEER_HEADER, signRequest } from '../../../service/cluster/peer-signatur
 import { onceClosed } from '../../../service/http/closed-responses.ts';
 import { ALIVE_PATH, PeerRequests } from '../../../supervisor/cluster/peer-requests.ts';
 import { PeerServer } from '../../../supervisor/cluster/peer-server.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { openGate } from '../../storm/database-gate.ts';
-import { eventually } from '../supervisor-fixture.ts';
 
 /** For tests that cut the link. A busy machine that is blocked for as long looks cut off, too. */
 const SHORT_TIMES = { askMs: 10, answerMs: 50, repeatMs: 10, cutOffMs: 100, forgetMs: 600_000 };

@@ -19,9 +19,10 @@ import { ConnectionLostError, connect } from '../../../sdk/session/session.ts';
 import { takesShards } from '../../../supervisor/cluster/ownership-policy.ts';
 import { placeShards } from '../../../supervisor/cluster/placement.ts';
 import { serveWebhooks } from '../../api/ingress/serving.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { amount } from '../../runner/soak.ts';
 import { openGate } from '../../storm/database-gate.ts';
-import { asCommand, eventually, openStorageFixture } from '../supervisor-fixture.ts';
+import { asCommand, openStorageFixture } from '../supervisor-fixture.ts';
 import { type SupervisorProcess, startProcess } from '../supervisor-process.ts';
 
 tap.setTimeout(300_000);

@@ -1,7 +1,8 @@
 /** An attempt that breaks off at any of its steps, as where the database goes away there, is made good by the next. */
 import t from 'tap';
 import { recordEvent } from '../../../db/installations/events.ts';
-import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
 import { connect, deliver, rowOf } from './channels.ts';
 
 t.setTimeout(120_000);

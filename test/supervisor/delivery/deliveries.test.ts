@@ -13,7 +13,8 @@ import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { judgeDelivery } from '../../../supervisor/delivery/webhook-retry-policy.ts';
-import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { connect, deliver, recorder, rowOf } from './channels.ts';
 
 t.setTimeout(120_000);

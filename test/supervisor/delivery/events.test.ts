@@ -5,7 +5,8 @@ import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { judgeAttempt } from '../../../supervisor/delivery/event-retry-policy.ts';
-import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(90_000);
 const shared = await startSupervisorFixture(t);

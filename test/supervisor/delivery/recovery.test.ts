@@ -1,7 +1,8 @@
 /** The comparison of rows and queues that a supervisor makes every few seconds, and when notifications may have been lost. */
 import t from 'tap';
 import { subscribeToInstallations } from '../../../db/postgres/notifications.ts';
-import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const LOSSES = 3;
 /** Long enough for a second comparison to reach the lock. Milliseconds. */

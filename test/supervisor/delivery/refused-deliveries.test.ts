@@ -1,7 +1,8 @@
 /** Where a plugin may not run for want of bubblewrap, its deliveries and events wait; none of their attempts is used up. */
 import t from 'tap';
 import { recordEvent } from '../../../db/installations/events.ts';
-import { eventually, openStorageFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { openStorageFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { connect, deliver, recorder, rowOf } from './channels.ts';
 
 t.setTimeout(120_000);

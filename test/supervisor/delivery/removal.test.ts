@@ -7,7 +7,8 @@ import { lockInstallation } from '../../../db/installations/installations.ts';
 import { startQueues } from '../../../db/jobs/queues.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { maintainLogs } from '../../../db/records/logs.ts';
-import { eventually, type Installed, openStorageFixture } from '../supervisor-fixture.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { type Installed, openStorageFixture } from '../supervisor-fixture.ts';
 import { type SupervisorProcess, startProcess } from '../supervisor-process.ts';
 
 t.setTimeout(300_000);

@@ -3,8 +3,9 @@ import t from 'tap';
 import { changeSuspension } from '../../../db/accounts/moderation.ts';
 import { requireZone } from '../../../supervisor/host-tools/recurrence.ts';
 import { RecurrenceClock } from '../../../supervisor/host-tools/recurrence-clock.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { connect as connectChannel, deliver } from '../delivery/channels.ts';
-import { CrashOnce, eventually, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { CrashOnce, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { startProcess } from '../supervisor-process.ts';
 
 const SCAN_MS = 50;

@@ -3,9 +3,9 @@ import t from 'tap';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { AGENT_MESSAGE_DEPTH } from '../../../supervisor/host/agents.ts';
+import { eventually } from '../../runner/eventually.ts';
 import {
   asCommand,
-  eventually,
   type Installed,
   openStorageFixture,
   runCommand,

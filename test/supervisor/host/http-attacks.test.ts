@@ -6,8 +6,8 @@ import t, { type Test } from 'tap';
 import { z } from 'zod';
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { HostCallRefusal } from '../../../supervisor/children/child-errors.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { bundleOf, callTool, testChild, testJail, toolOf } from '../children/jailed-child.ts';
-import { eventually } from '../supervisor-fixture.ts';
 import { listenOn, type Plugin, pluginWith, serve, type Target } from './http-target.ts';
 
 const PUBLIC = '8.8.8.8';

@@ -1,9 +1,10 @@
 /** `host.http.fetch` from a real plugin: what it is given, and that nothing stays open when it may not any more. */
 import t, { type Test } from 'tap';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { killProcess } from '../../runner/harness.ts';
 import { connectionEnds } from '../../runner/open-ends.ts';
-import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { startDns } from './dns-server.ts';
 import { serve, type Target } from './http-target.ts';
 

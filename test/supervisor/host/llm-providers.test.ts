@@ -1,6 +1,7 @@
 /** `host.models` and `host.llm` with models that other plugins of the account provide. */
 import t from 'tap';
-import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
 import { startModelServer } from './model-server.ts';
 
 const tool = (body: string) =>

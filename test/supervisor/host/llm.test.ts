@@ -2,8 +2,9 @@
 import t from 'tap';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import type { ModelProvider } from '../../../supervisor/host/llm/configuration.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { connectionEnds } from '../../runner/open-ends.ts';
-import { eventually, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import {
   anthropic,
   type ModelServer,

@@ -1,7 +1,8 @@
 /** The use of the operator's models by plugins: summed by installation, model and day, and bounded a day. */
 import t from 'tap';
 import { readUsage, sweepUsage, USAGE_DAYS } from '../../../db/accounts/model-usage.ts';
-import { asCommand, eventually, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { asCommand, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { openAi, openAiDelta, refuse, startModelServer, stream } from './model-server.ts';
 
 const CAP = 40;

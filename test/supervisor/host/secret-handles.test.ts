@@ -5,7 +5,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import t from 'tap';
 import { openAddress } from '../../examples/address.ts';
 import { startVendor } from '../../examples/example.ts';
-import { asCommand, eventually, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { asCommand, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { pluginWith, serve } from './http-target.ts';
 
 /** Answers with the request's address and headers, or redirects to the `to` of the query. */

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import type { SupervisorOptions } from '../../../supervisor/supervisor.ts';
-import { eventually, type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { noSshd, type Sshd, startSshd } from './sshd.ts';
 
 t.setTimeout(180_000);

@@ -5,10 +5,10 @@ import type { Duplex } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
 import { endings } from '../../plugins/hostile-programs.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { killProcess } from '../../runner/harness.ts';
 import { listCandidates } from '../../runner/leak-guard.ts';
 import { bundleOf, callTool, testChild, testJail, toolOf } from '../children/jailed-child.ts';
-import { eventually } from '../supervisor-fixture.ts';
 
 const NAME = 'bulkhead-spawner'.slice(0, 15);
 const AT_ONCE = 8;

@@ -15,7 +15,8 @@ import {
 import t, { type Test } from 'tap';
 import { saveSecret } from '../../../db/files/secrets.ts';
 import { issueRecordedToken } from '../../../service/identity/recorded-tokens.ts';
-import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const fixture = await startSupervisorFixture(t, { sessionApi: { consoleUrl: 'https://console.example' } });
 await fixture.app.listen({ port: 0, host: '127.0.0.1' });

@@ -4,7 +4,8 @@ import t from 'tap';
 import { readHandlers, readPoints } from '../../../db/records/rollups.ts';
 import { supervisorMetrics } from '../../../supervisor/records/metric-table.ts';
 import { Rollups } from '../../../supervisor/records/rollups.ts';
-import { eventually, runCommand, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { runCommand, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const HOSTILE = 'a"} 1\nbulkhead_evil{x="';
 const BUSY = `

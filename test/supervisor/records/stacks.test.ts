@@ -5,8 +5,9 @@ import { stop } from 'esbuild';
 import t from 'tap';
 import { build } from '../../../api/package/bundler-worker.ts';
 import { mapFrames } from '../../../db/records/source-maps.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
-import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
 

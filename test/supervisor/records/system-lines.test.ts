@@ -1,6 +1,7 @@
 /** The plugin's own log has a `system` line for each action of the host on the plugin, with the reason. */
 import t from 'tap';
-import { eventually, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
 

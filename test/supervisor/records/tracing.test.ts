@@ -3,8 +3,9 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { isTracingEnabled, startTracing, traced } from '../../../service/telemetry/tracing.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { connect, deliver } from '../delivery/channels.ts';
-import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 interface Received {
   readonly name: string;

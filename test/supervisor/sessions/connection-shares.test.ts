@@ -5,8 +5,9 @@ import { countWaiting, openPool } from '../../../db/postgres/pool.ts';
 import { asAccount, findLimitedAccount } from '../../../db/postgres/shares.ts';
 import { RowStreams } from '../../../service/http/row-streams.ts';
 import { Batch } from '../../../supervisor/records/batch.ts';
+import { eventually } from '../../runner/eventually.ts';
 import type { Teardown } from '../../runner/harness.ts';
-import { asCommand, eventually, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { asCommand, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const fixture = await startSupervisorFixture(t);
 const { pool } = fixture;

@@ -2,8 +2,9 @@
 import t from 'tap';
 import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { connect, deliver } from '../delivery/channels.ts';
-import { eventually, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 t.setTimeout(90_000);
 const CODE = `

@@ -8,10 +8,10 @@ import { SWEEP_BATCH } from '../../../db/postgres/rows.ts';
 import { bindConversation, deleteChannelSessions, lockChannelAgent } from '../../../db/sessions/conversations.ts';
 import { nameSessionsLock } from '../../../db/sessions/session-removal.ts';
 import { createSession } from '../../../db/sessions/sessions.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { amount } from '../../runner/soak.ts';
 import {
   asCommand,
-  eventually,
   type Installed,
   runCommand,
   type SupervisorFixture,

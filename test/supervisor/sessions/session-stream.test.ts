@@ -10,7 +10,8 @@ import { openSessionTail, subscribeToMessages } from '../../../db/sessions/sessi
 import { appendMessages } from '../../../db/sessions/sessions.ts';
 import { openSessionStreams } from '../../../supervisor/sessions/session-streams.ts';
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
-import { eventually, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { eventually } from '../../runner/eventually.ts';
+import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
 

@@ -4,10 +4,10 @@ import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { TEXT_MAX_CHARS } from '../../../sdk/contract/payloads.ts';
 import { RunningCalls } from '../../../supervisor/sessions/running-calls.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { connect, deliver } from '../delivery/channels.ts';
 import {
   CrashOnce,
-  eventually,
   type Reply,
   refuseNotices,
   type SupervisorFixture,
