@@ -114,7 +114,7 @@ async function issue(
   url: string,
   { user, name, scopes: granted, settings, operator, linkTo }: Wanted,
 ): Promise<string> {
-  await migrate(url);
+  await migrate(url, { onWait: console.error });
   const { pool, close } = openPool(url, { name: 'bulkhead-token', connections: 1, onError: () => undefined });
   try {
     // A token of a new key would be accepted nowhere.

@@ -160,7 +160,7 @@ async function startDatabase({ DATA_DIR }: SharedSettings): Promise<string> {
 
 async function prepareTables(url: string, { DATABASE_URL }: SharedSettings): Promise<void> {
   try {
-    const applied = await migrate(url);
+    const applied = await migrate(url, { onWait: printLine });
     if (applied.length > 0) printLine(`migrations applied: ${applied.join(', ')}`);
   } catch (error) {
     if (DATABASE_URL === undefined) throw error;

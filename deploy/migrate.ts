@@ -5,7 +5,7 @@ import { parseSettings, readEnvironment, SettingsError, sharedSettings } from '.
 try {
   const { DATABASE_URL, DATABASE_SESSION_URL } = parseSettings(sharedSettings, readEnvironment());
   if (DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set. npm start sets it.');
-  const applied = await migrate(DATABASE_SESSION_URL ?? DATABASE_URL);
+  const applied = await migrate(DATABASE_SESSION_URL ?? DATABASE_URL, { onWait: console.log });
   console.log(applied.length > 0 ? `migrations applied: ${applied.join(', ')}` : 'the tables are of this release');
 } catch (error) {
   console.error(error instanceof Error ? error.message : String(error));

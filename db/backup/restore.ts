@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { escapeLiteral } from 'pg';
 import { withConnection } from '../postgres/dedicated-connection.ts';
-import { MIGRATIONS, migrate } from '../postgres/migrate.ts';
+import { migrate } from '../postgres/migrate.ts';
 import { findValue } from '../postgres/rows.ts';
 import { type Archive, openArchive } from './archive-reader.ts';
 import { BackupError, fileEntryName, type Manifest, type Progress, tableEntryName } from './format.ts';
@@ -72,7 +72,7 @@ export async function restoreTables(
 ): Promise<number> {
   const { migrations, tables } = archive.manifest;
   const known = (await withConnection(url, CONNECTION, listMigrations)) ?? [];
-  if (known.length < migrations.length) await migrate(url, MIGRATIONS, migrations.length - known.length);
+  if (known.length < migrations.length) await migrate(url, { count: migrations.length - known.length });
   const rows = await withConnection(url, CONNECTION, async (client) => {
     if ((await listMigrations(client))?.join() !== migrations.join()) throw new BackupError(OTHER_RELEASE);
     await client.query('BEGIN');

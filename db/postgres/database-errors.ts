@@ -51,6 +51,7 @@ const BUSY_MESSAGE = 'timeout exceeded when trying to connect';
 const QUOTA_EXCEEDED = 'BH413';
 /** Raised by `hold_shard`. */
 const OWNERSHIP_LOST = 'BH409';
+const LOCK_REFUSED: readonly string[] = ['40P01', '55P03'];
 const INSUFFICIENT_PRIVILEGE = '42501';
 const MISSING_OBJECT: readonly string[] = ['3F000', '42P01', '42703', '42883'];
 const DUPLICATE_TABLE: readonly string[] = ['42P07', '42P17', '23505'];
@@ -90,6 +91,9 @@ export function isRejectedRow(error: unknown): boolean {
 
 /** `CREATE TABLE IF NOT EXISTS` fails like this when two processes create the same table at once. */
 export const isDuplicateTable = (error: unknown): boolean => DUPLICATE_TABLE.includes(readCode(error));
+
+/** Whether a deadlock was resolved at the cost of this transaction, or a lock was not given in time. */
+export const isLockRefused = (error: unknown): boolean => LOCK_REFUSED.includes(readCode(error));
 
 /** Whether a statement names a table or column that the database lacks. */
 export const isMissingObject = (error: unknown): boolean => MISSING_OBJECT.includes(readCode(error));

@@ -1,7 +1,9 @@
 /** Applies the numbered SQL migrations, forward only. */
 import { readdir } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Client } from 'pg';
+import { isLockRefused } from './database-errors.ts';
 import { withConnection } from './dedicated-connection.ts';
 import { listValues, type Queryable } from './rows.ts';
 
@@ -11,35 +13,62 @@ export const MIGRATIONS = fileURLToPath(new URL('../migrations', import.meta.url
 const OLDEST_POSTGRES = 15;
 const CONNECTION = { application_name: 'bulkhead-migrate', connectionTimeoutMillis: 10_000 };
 
+/** A migration waits this long for a lock, because all traffic of that table waits behind it. Milliseconds. */
+const LOCK_TIMEOUT_MS = 5_000;
+/** Between two attempts, milliseconds: the traffic that waited is served. */
+const PAUSE_MS = 1_000;
+const WAITING =
+  'the migrations wait until another transaction ends, such as a dump of the database; they are tried again and again';
+
+interface MigrateOptions {
+  /** Folder of the SQL files; each starts with `-- Up Migration`. Default: `MIGRATIONS`. */
+  readonly directory?: string;
+  /** Maximum number of migrations. Default: all. */
+  readonly count?: number;
+  /** Called with a sentence after each attempt that did not get its locks. */
+  readonly onWait?: (sentence: string) => void;
+}
+
 /**
  * Applies the missing migrations in one transaction. Any number of processes may call it at once: they wait for
- * node-pg-migrate's advisory lock, and the later ones find nothing to do.
+ * node-pg-migrate's advisory lock, and the later ones find nothing to do. Where the transaction meets a deadlock with
+ * the traffic, or a lock that is not given in time, it is rolled back and tried again.
  *
  * It opens its own connection because the lock belongs to a session and a migration may exceed the pool's statement
  * timeout.
  *
  * @param url a `postgres://` address
- * @param directory folder of the SQL files; each starts with `-- Up Migration`
- * @param count maximum number of migrations; default: all
  * @returns the names of the migrations this call applied
  */
-export async function migrate(url: string, directory: string = MIGRATIONS, count?: number): Promise<string[]> {
+export async function migrate(
+  url: string,
+  { directory = MIGRATIONS, count, onWait }: MigrateOptions = {},
+): Promise<string[]> {
   // Loaded here because API and supervisor import this file for the list of migrations only.
   const { runner } = await import('node-pg-migrate');
   return withConnection(url, CONNECTION, async (client) => {
     await requireSuitableDatabase(client);
-    const applied = await runner({
-      dbClient: client,
-      dir: directory,
-      direction: 'up',
-      migrationsTable: 'migrations',
-      checkOrder: true,
-      singleTransaction: true,
-      advisoryLockMode: 'wait',
-      log: () => undefined,
-      ...(count === undefined ? {} : { count }),
-    });
-    return applied.map((migration) => migration.name);
+    await client.query(`SET lock_timeout = ${LOCK_TIMEOUT_MS}`);
+    for (;;) {
+      try {
+        const applied = await runner({
+          dbClient: client,
+          dir: directory,
+          direction: 'up',
+          migrationsTable: 'migrations',
+          checkOrder: true,
+          singleTransaction: true,
+          advisoryLockMode: 'wait',
+          log: () => undefined,
+          ...(count === undefined ? {} : { count }),
+        });
+        return applied.map((migration) => migration.name);
+      } catch (error) {
+        if (!isLockRefused(error)) throw error;
+        onWait?.(WAITING);
+        await sleep(PAUSE_MS);
+      }
+    }
   });
 }
 

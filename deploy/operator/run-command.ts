@@ -156,7 +156,7 @@ async function withContext(
   };
   const migratedDatabase = async () => {
     const found = await database();
-    migrated ??= migrate(found.url);
+    migrated ??= migrate(found.url, { onWait: printProgress });
     await migrated;
     return found;
   };

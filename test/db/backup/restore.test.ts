@@ -15,7 +15,7 @@ const ALL = (await readdir(MIGRATIONS)).length;
 /** A backup of the release before this one, with an account and a file. */
 async function writeOldBackup(test: Teardown): Promise<string> {
   const { pool, url } = await emptyDatabase(test);
-  await migrate(url, MIGRATIONS, ALL - 1);
+  await migrate(url, { count: ALL - 1 });
   await findOrCreateAccount(pool, 'local');
   const dataDir = await temporaryFolder(test);
   await mkdir(join(dataDir, 'workspaces'));

@@ -6,6 +6,7 @@ import { readUsage } from '../../../db/accounts/usage.ts';
 import { MIGRATIONS, migrate } from '../../../db/postgres/migrate.ts';
 import { openPool } from '../../../db/postgres/pool.ts';
 import { pageInbox } from '../../../db/sessions/inbox.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../../runner/harness.ts';
 
 const { url } = await testDatabase(t);
@@ -30,7 +31,7 @@ t.test('many processes starting at once apply each migration once', async (t) =>
   await mkdir(directory);
   await writeFile(join(directory, '0001_one.sql'), '-- Up Migration\nCREATE TABLE one (n int);\nSELECT pg_sleep(0.3);');
   await writeFile(join(directory, '0002_two.sql'), '-- Up Migration\nINSERT INTO one VALUES (1);');
-  const applied = await Promise.all(Array.from({ length: 6 }, () => migrate(empty.href, directory)));
+  const applied = await Promise.all(Array.from({ length: 6 }, () => migrate(empty.href, { directory })));
   t.same(applied.flat(), ['0001_one', '0002_two']);
 });
 
@@ -38,9 +39,33 @@ t.test('a failing migration rolls back all migrations of the call', async (t) =>
   const directory = join(folder, 'first');
   await writeFile(join(directory, '0003_three.sql'), '-- Up Migration\nCREATE TABLE three (n int);');
   await writeFile(join(directory, '0004_four.sql'), '-- Up Migration\nSELECT nonsense;');
-  await t.rejects(migrate(empty.href, directory));
+  await t.rejects(migrate(empty.href, { directory }));
   await writeFile(join(directory, '0004_four.sql'), '-- Up Migration\nCREATE TABLE four (n int);');
-  t.same(await migrate(empty.href, directory), ['0003_three', '0004_four']);
+  t.same(await migrate(empty.href, { directory }), ['0003_three', '0004_four']);
+});
+
+t.test('a migration that meets a deadlock, or a table in use, lets traffic pass and tries again', async (t) => {
+  const directory = join(folder, 'locked');
+  await mkdir(directory);
+  const { pool, close } = openPool(empty.href, { name: 'traffic', connections: 3, onError: () => undefined });
+  t.teardown(close);
+  await pool.query('DROP TABLE migrations; CREATE TABLE a (n int); CREATE SEQUENCE attempts');
+  // Which side of a real deadlock is rolled back is chance. A sequence counts what was rolled back too.
+  const deadlock = `DO $$ BEGIN IF nextval('attempts') = 1 THEN RAISE deadlock_detected; END IF; END $$;`;
+  await writeFile(join(directory, '0001_both.sql'), `-- Up Migration\n${deadlock}\nALTER TABLE a ADD m int;`);
+  const dump = await pool.connect();
+  await dump.query('BEGIN; LOCK TABLE a IN ACCESS SHARE MODE');
+  const waits: string[] = [];
+  const migrated = migrate(empty.href, { directory, onWait: (sentence) => void waits.push(sentence) });
+  const isWaiting = `SELECT FROM pg_locks WHERE relation = 'a'::regclass AND NOT granted`;
+  await eventually(async () => (await pool.query(isWaiting)).rowCount);
+  t.equal(waits.length, 1, 'after the deadlock');
+  await pool.query('INSERT INTO a VALUES (1)');
+  await eventually(() => waits.length >= 2);
+  await dump.query('COMMIT');
+  dump.release();
+  t.same(await migrated, ['0001_both']);
+  t.match(waits[0], /wait until another transaction ends/);
 });
 
 /** A new database with the migrations before the given one. */
@@ -50,7 +75,7 @@ async function openDatabaseBefore(t: Teardown, migration: string) {
   await admin.pool.query(`CREATE DATABASE ${old.pathname.slice(1)}`);
   t.teardown(() => admin.pool.query(`DROP DATABASE ${old.pathname.slice(1)} WITH (FORCE)`));
   const names = (await readdir(MIGRATIONS)).filter((name) => name.endsWith('.sql')).sort();
-  await migrate(old.href, MIGRATIONS, names.indexOf(migration));
+  await migrate(old.href, { count: names.indexOf(migration) });
   const { pool, close } = openPool(old.href, { name: 'old', connections: 1, onError: () => undefined });
   t.teardown(close);
   return { pool, migrateAll: () => migrate(old.href) };
