@@ -9,6 +9,7 @@ import { parse } from 'yaml';
 import { apiSettings } from '../../api/config.ts';
 import { apiMetrics } from '../../api/telemetry/metric-table.ts';
 import { valuesSchema } from '../../docs/generate/helm-values-schema.ts';
+import { HANDOVER_TIMEOUT_MS } from '../../service/lifecycle/parent.ts';
 import { RELEASE } from '../../service/settings/release.ts';
 import { supervisorSettings } from '../../supervisor/config.ts';
 import { supervisorMetrics } from '../../supervisor/records/metric-table.ts';
@@ -205,7 +206,8 @@ t.test('with a cluster key and blobs elsewhere no volume is shared', options, as
       topologySpreadConstraints.map(({ topologyKey }: { topologyKey: string }) => topologyKey),
       ['kubernetes.io/hostname', 'topology.kubernetes.io/zone'],
     );
-    t.ok(terminationGracePeriodSeconds >= 60);
+    const [, pause] = containers[0].lifecycle.preStop.exec.command;
+    t.ok((terminationGracePeriodSeconds - pause) * 1000 > HANDOVER_TIMEOUT_MS, 'it drains');
     const env = new Map(containers[0].env.map((variable: { name: string }) => [variable.name, variable]));
     t.match(env.get('BLOBS'), { value: 's3://bucket/one' });
     t.match(env.get('CLUSTER_KEY_FILE'), { value: '/etc/bulkhead-key/key' });

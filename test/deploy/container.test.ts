@@ -1,4 +1,4 @@
-/** The files of deploy/ for containers, Prometheus and Grafana: held against each other and against what they speak of. */
+/** The files of deploy/ for containers, systemd, HAProxy, Prometheus and Grafana: held against each other and against what they speak of. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,6 +7,7 @@ import t from 'tap';
 import { parse } from 'yaml';
 import { apiSettings } from '../../api/config.ts';
 import { dashboard } from '../../deploy/grafana/dashboard.ts';
+import { HANDOVER_TIMEOUT_MS } from '../../service/lifecycle/parent.ts';
 import { supervisorSettings } from '../../supervisor/config.ts';
 import { whyMissing } from '../runner/programs.ts';
 
@@ -54,6 +55,8 @@ interface Service {
   readonly image?: string;
   readonly depends_on?: readonly string[] | Readonly<Record<string, unknown>>;
   readonly volumes?: readonly string[];
+  readonly stop_grace_period?: string;
+  readonly logging?: { readonly driver: string };
 }
 
 t.test('compose names settings, scripts, files and services that are there', async (t) => {
@@ -64,9 +67,12 @@ t.test('compose names settings, scripts, files and services that are there', asy
   const settings = { ...apiSettings, ...supervisorSettings };
   for (const [name, service] of Object.entries(services)) {
     t.match(service.image, /^(bulkhead|\S+:v?[\d.]+\S*)$/, `${name}: a fixed version`);
-    const script = service.command?.[1];
-    if (script) t.ok(existsSync(join(ROOT, script)), `${name}: ${script}`);
     const isOurs = service.image === 'bulkhead';
+    const script = isOurs && service.command?.[1];
+    if (script) t.ok(existsSync(join(ROOT, script)), `${name}: ${script}`);
+    if (isOurs)
+      t.ok(Number.parseInt(service.stop_grace_period ?? '', 10) * 1000 > HANDOVER_TIMEOUT_MS, `${name}: drains`);
+    t.same(service.logging, { driver: 'local' }, `${name}: its log is bounded`);
     for (const variable of isOurs ? Object.keys(service.environment ?? {}) : [])
       t.ok(Object.hasOwn(settings, variable), `${name}: ${variable} is a setting`);
     const needs = Array.isArray(service.depends_on) ? service.depends_on : Object.keys(service.depends_on ?? {});
@@ -79,6 +85,24 @@ t.test('compose names settings, scripts, files and services that are there', asy
       );
     }
   }
+});
+
+t.test('the units of systemd start what is there and let it drain', async (t) => {
+  for (const name of ['api', 'supervisor']) {
+    const unit = read(`deploy/systemd/bulkhead-${name}.service`);
+    t.match(unit, `ExecStart=/bin/sh deploy/node.sh --max-semi-space-size=4 ${name}/main.ts\n`);
+    const [, seconds] = /^TimeoutStopSec=(\d+)$/m.exec(unit) ?? [];
+    t.ok(Number(seconds) * 1000 > HANDOVER_TIMEOUT_MS);
+    if (name === 'supervisor') t.match(unit, /^KillMode=mixed$/m, 'plugins live until their calls have ended');
+  }
+});
+
+t.test('HAProxy leads webhooks to APIs that are alive where none is ready', async (t) => {
+  const [, ...backends] = read('deploy/ha/haproxy.cfg').split(/^backend /m);
+  const check = (name: string) =>
+    /httpchk GET (\S+)/.exec(backends.find((text) => text.startsWith(`${name}\n`)) ?? '')?.[1];
+  t.same([check('apis'), check('apis_without_database')], ['/readyz', '/healthz']);
+  t.match(read('deploy/ha/haproxy.cfg'), 'use_backend apis_without_database if { nbsrv(apis) eq 0 }');
 });
 
 interface Rule {
