@@ -65,12 +65,14 @@ export function checkResult(name: string, row: HostRow, result: unknown): unknow
   return checked.data;
 }
 
+/**
+ * Measures a result as it travels: texts and byte arrays raw. `JSON.stringify` would spell each byte of a `Buffer` as a number before
+ * a replacer sees it.
+ */
 function measureResult(value: unknown): number {
-  if (value === undefined || value === null) return 0;
-  if (value instanceof Uint8Array) return value.byteLength;
   if (typeof value === 'string') return Buffer.byteLength(value);
-  // Counts bytes in a result as they are, not as the base64 in which they travel.
-  return Buffer.byteLength(
-    JSON.stringify(value, (_key, part) => (part instanceof Uint8Array ? 'x'.repeat(part.byteLength) : part)),
-  );
+  if (value instanceof Uint8Array) return value.byteLength;
+  if (Array.isArray(value)) return value.reduce<number>((bytes, item) => bytes + 1 + measureResult(item), 0);
+  if (typeof value !== 'object' || value === null) return String(value).length;
+  return Object.entries(value).reduce((bytes, [key, item]) => bytes + key.length + 4 + measureResult(item), 0);
 }

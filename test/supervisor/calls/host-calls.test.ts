@@ -3,6 +3,8 @@ import t from 'tap';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { eventually } from '../../runner/eventually.ts';
+import { startDns } from '../host/dns-server.ts';
+import { serve } from '../host/http-target.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
@@ -118,6 +120,26 @@ t.test('a list of more keys than fit is refused, not cut', async (t) => {
   const [all, some] = await run(fixture, 'lister');
   t.match(all, /there are more than 10000 keys: list a longer prefix/);
   t.equal(some, limits.storageListKeys);
+});
+
+t.test('answers of web servers arrive whole up to their limit: 2 MiB, of which text may have half', async (t) => {
+  const dns = await startDns(t);
+  dns.set('api.test', ['127.0.0.1']);
+  const rows = JSON.stringify(Array.from({ length: 70_000 }, (_, index) => ({ id: index })));
+  const { port } = await serve(t, (request, response) => {
+    const isText = request.url === '/rows';
+    response.writeHead(200, { 'content-type': isText ? 'application/json' : 'application/octet-stream' });
+    response.end(isText ? rows : Buffer.alloc(1_900_000, 0xff));
+  });
+  const http = { dnsServers: [dns.address], allowPrivate: new Set([`api.test:${port}`]) };
+  const fixture = await startSupervisorFixture(t, { http });
+  const code = tool(`
+    const { bodyText, bodyBytes } = await host.http.fetch('http://api.test:${port}' + args.path);
+    return { content: [{ type: 'json', json: [bodyText.length, bodyBytes.length] }] };`);
+  await fixture.install({ slug: 'reader', capabilities: ['host.http:api.test'], code });
+  t.ok(rows.length > 850_000);
+  t.same(await run(fixture, 'reader', { path: '/rows' }), [rows.length, rows.length]);
+  t.same(await run(fixture, 'reader', { path: '/octets' }), [0, 1_900_000]);
 });
 
 t.test('a plugin reads only the secrets of its installation', async (t) => {
