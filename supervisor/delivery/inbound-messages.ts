@@ -4,6 +4,7 @@ import type { ClaimedDelivery } from '../../db/channels/delivery-queue.ts';
 import { type Fence, inTransaction } from '../../db/postgres/pool.ts';
 import { bindConversation, findConversation, lockChannelAgent } from '../../db/sessions/conversations.ts';
 import { appendMessages, createSession, type Session } from '../../db/sessions/sessions.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
 import type { channelMessage } from '../../sdk/contract/payloads.ts';
 import { recordSessionEvent } from '../calls/session-events.ts';
 import { runSessionHook } from '../sessions/hooks.ts';
@@ -15,7 +16,11 @@ type ChannelMessage = z.infer<typeof channelMessage>;
 /** A required plugin did not run, so that the message could not go ahead. */
 export class RequiredPluginError extends Error {}
 
-/** Adds a delivery's messages to their sessions. Idempotent: a message is identified by its delivery and position. */
+/**
+ * Adds a delivery's messages to their sessions. Idempotent: a message is identified by its delivery and position.
+ *
+ * @throws RequiredPluginError, Problem: the delivery is tried again
+ */
 export async function storeMessages(
   services: SessionServices,
   fence: Fence,
@@ -58,9 +63,11 @@ async function storeMessage(
     conversationKey,
   };
   const judgement = toJudgement('inboundMessage', answer);
-  await inTransaction({ pool: services.pool, fence }, (tx) =>
+  const [added] = await inTransaction({ pool: services.pool, fence }, (tx) =>
     appendMessages(tx, session.id, [{ id, role: 'user', text: message.text, data, judgement }]),
   );
+  // The next attempt starts a new session.
+  if (!added) throw new Problem('not_found', 'The session of the conversation was deleted meanwhile.');
 }
 
 /** Finds the conversation's session or creates one. Null: it has the message already, or the channel was deleted. */

@@ -21,7 +21,7 @@ interface NewReply {
   readonly attachments: z.infer<typeof attachments>;
 }
 
-/** Sends a reply once. Resolves with its id. @throws Problem `no_channel`, `cancelled` */
+/** Sends a reply once. Resolves with its id. @throws Problem `no_channel`, `cancelled`, `not_found` */
 export async function sendReply(services: SessionServices, session: Session, reply: NewReply): Promise<string> {
   const address = await findReplyAddress(services.pool, session.id);
   if (!address) throw new Problem('no_channel', 'This session is not a conversation of a connected channel.');
@@ -42,8 +42,9 @@ async function send(
   await services.faultPoint('reply.guarded');
   const { message } = answer.context;
   await inTransaction(services.pool, async (tx) => {
+    if (!(await lockSession(tx, session.id))) throw new Problem('not_found', 'You have no session with this id.');
     // The second of two concurrent calls with the same id finds the first one's rows.
-    if (!(await lockSession(tx, session.id)) || (await hasMessage(tx, session.id, id))) return;
+    if (await hasMessage(tx, session.id, id)) return;
     const data = { channelId: address.channelId, attachments: message.attachments };
     const judgement = toJudgement('outboundMessage', answer);
     await appendMessages(tx, session.id, [{ id, role: 'assistant', text: message.text, data, judgement }]);

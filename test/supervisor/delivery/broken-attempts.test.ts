@@ -1,5 +1,6 @@
 /** An attempt that breaks off at any of its steps, as where the database goes away there, is made good by the next. */
 import t from 'tap';
+import { makeDeliveryDue } from '../../../db/channels/delivery-history.ts';
 import { recordEvent } from '../../../db/installations/events.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -75,4 +76,31 @@ t.test('events', async (t) => {
     return rows.length === ids.length;
   });
   for (const step of EVENT_STEPS) t.ok(passesOf(step) > 1, step);
+});
+
+t.test('a message whose session is deleted while plugins judge it comes again, in a new session', async (t) => {
+  const fixture = shared.withNewAccount();
+  const code = `channel.receive = ({ bodyText }) => ({ messages: [{ conversationKey: 'k', from: 'v', text: bodyText }] });`;
+  const made = await fixture.install({ slug: 'inbox', code });
+  await fixture.install({
+    slug: 'slow',
+    code: `const { promise: isOpen, resolve: open } = Promise.withResolvers();
+      middleware.inboundMessage = async (ctx) => {
+        host.log('judges ' + ctx.message.text);
+        if (ctx.message.text === 'slow') await isOpen;
+      };
+      commands.open = { description: 'd', handler: () => (open(), 'ok') };`,
+  });
+  const channel = await connect(fixture, made);
+  const [, id = ''] = await deliver(fixture, made, channel, ['quick', 'slow']);
+  await eventually(async () => (await fixture.readLog('judges slow')).length === 1);
+  const first = (await fixture.call('GET', '/sessions')).body.items[0].id;
+  t.equal((await fixture.call('DELETE', `/sessions/${first}`)).status, 204);
+  await fixture.call('POST', `/sessions/${await fixture.session()}/commands/slow__open`, { input: '' });
+  await eventually(async () => /deleted meanwhile/.test((await rowOf(fixture, id)).last_error));
+  await makeDeliveryDue(fixture.pool, made.installationId, id);
+  await eventually(async () => (await rowOf(fixture, id)).state === 'delivered');
+  const { rows } = await fixture.pool.query('SELECT session_id, text FROM session_messages WHERE id = $1', [`${id}:0`]);
+  t.match(rows, [{ text: 'slow' }]);
+  t.not(rows[0].session_id, first);
 });

@@ -58,6 +58,21 @@ t.test('a session without a channel rejects replies', async (t) => {
   t.match(answer, { status: 409, body: { code: 'no_channel' } });
 });
 
+t.test('a reply whose session is deleted while plugins judge it is not found', async (t) => {
+  let whenJudged: (() => Promise<unknown>) | undefined;
+  const faultPoint = async (step: string) => void (step === 'reply.guarded' && (await whenJudged?.()));
+  const fixture = await startSupervisorFixture(t, { faultPoint });
+  const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
+  await deliver(fixture, made, await connect(fixture, made), ['x']);
+  const session = await eventually(async () => (await fixture.call('GET', '/sessions')).body.items[0]?.id);
+  whenJudged = () => fixture.call('DELETE', `/sessions/${session}`);
+  t.match(await fixture.call('POST', `/sessions/${session}/replies`, { text: 'late' }), {
+    status: 404,
+    body: { code: 'not_found' },
+  });
+  t.equal((await fixture.pool.query(`SELECT 1 FROM deliveries WHERE direction = 'out'`)).rowCount, 0);
+});
+
 t.test('a reply that a required plugin did not see is not sent, and may be sent again', async (t) => {
   const fixture = await startSupervisorFixture(t);
   const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
