@@ -4,7 +4,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import type { Pool } from 'pg';
-import { type FoundAddress, findAddress, listAddresses, ROUTING_ID } from '../../db/channels/channels.ts';
+import { type Address, type FoundAddress, findAddress, listAddresses, ROUTING_ID } from '../../db/channels/channels.ts';
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import type { Listener } from '../../db/postgres/listener.ts';
 import { subscribeToAddresses, subscribeToInstallations } from '../../db/postgres/notifications.ts';
@@ -14,13 +14,11 @@ import { SECOND } from '../../sdk/contract/limits.ts';
 const KNOWN_MAX = 50_000;
 /** Addresses read by one statement. */
 const PAGE = 5_000;
-/** Lifetime of unknown addresses in the cache; short in case a notification was lost. Milliseconds. */
-const UNKNOWN_MS = 5 * SECOND;
-/** Lifetime of known addresses in the cache, in case a notification was lost. Milliseconds. */
+/** Lifetime of addresses in the cache, in case a notification was lost. Milliseconds. */
 const KNOWN_MS = 60 * SECOND;
 
 interface Known {
-  readonly found: FoundAddress;
+  readonly found: Address | 'retired';
   until: number;
 }
 interface Lookup {
@@ -32,7 +30,13 @@ interface Lookup {
 export class Addresses {
   readonly #pool: Pool;
   readonly #listener: Listener;
-  readonly #known = new LRUCache<string, Known>({ max: KNOWN_MAX });
+  /** Without unknown ones: anybody may ask for any number of those. */
+  readonly #known = new LRUCache<string, Known>({
+    max: KNOWN_MAX,
+    dispose: ({ found }, routingId) => this.#forgetInstallation(found, routingId),
+  });
+  /** The cached addresses of each installation. */
+  readonly #byInstallation = new Map<string, Set<string>>();
   readonly #asking = new Map<string, Lookup>();
   readonly #onError: (error: Error) => void;
   /** Number of changes of which this process was notified. A row that was read before the last one may be out of date. */
@@ -50,16 +54,14 @@ export class Addresses {
   static async open(pool: Pool, listener: Listener, onError: (error: Error) => void): Promise<Addresses> {
     const addresses = new Addresses(pool, listener, onError);
     const expireAll = () => {
-      addresses.#expire(() => true);
+      addresses.#expire(addresses.#known.keys());
       addresses.#loadAll();
     };
     await subscribeToAddresses(listener, (routingId) => addresses.#reload(routingId), expireAll);
     // A change of version may change the handshake.
-    const ofInstallation = (installationId: string) => (_id: string, found: FoundAddress) =>
-      typeof found === 'object' && found.installationId === installationId;
     await subscribeToInstallations(
       listener,
-      ({ installationId }) => addresses.#expire(ofInstallation(installationId)),
+      ({ installationId }) => addresses.#expire(addresses.#byInstallation.get(installationId) ?? []),
       expireAll,
     );
     addresses.#loadAll();
@@ -115,9 +117,7 @@ export class Addresses {
   }
 
   #reload(routingId: string): void {
-    this.#changes += 1;
-    const known = this.#known.peek(routingId);
-    if (known) known.until = 0;
+    this.#expire([routingId]);
     this.#load(routingId).catch(() => undefined);
   }
 
@@ -137,15 +137,31 @@ export class Addresses {
   /** @param changes how many were known before it was read */
   #store(routingId: string, found: FoundAddress, changes: number): FoundAddress {
     const isCurrent = changes === this.#changes;
-    const lifetime = found === 'unknown' ? UNKNOWN_MS : KNOWN_MS;
-    if (isCurrent || !this.#known.has(routingId))
-      this.#known.set(routingId, { found, until: isCurrent ? performance.now() + lifetime : 0 });
+    if (!isCurrent && this.#known.has(routingId)) return found;
+    if (found === 'unknown') {
+      this.#known.delete(routingId);
+      return found;
+    }
+    this.#known.set(routingId, { found, until: isCurrent ? performance.now() + KNOWN_MS : 0 });
+    if (found !== 'retired') {
+      const { installationId } = found;
+      this.#byInstallation.set(installationId, (this.#byInstallation.get(installationId) ?? new Set()).add(routingId));
+    }
     return found;
   }
 
+  #forgetInstallation(found: Known['found'], routingId: string): void {
+    if (found === 'retired') return;
+    const cached = this.#byInstallation.get(found.installationId);
+    if (cached?.delete(routingId) && cached.size === 0) this.#byInstallation.delete(found.installationId);
+  }
+
   /** Marks entries as expired but keeps them, for use while the database is unavailable. */
-  #expire(concerns: (routingId: string, found: FoundAddress) => boolean): void {
+  #expire(routingIds: Iterable<string>): void {
     this.#changes += 1;
-    for (const [routingId, known] of this.#known) if (concerns(routingId, known.found)) known.until = 0;
+    for (const routingId of routingIds) {
+      const known = this.#known.peek(routingId);
+      if (known) known.until = 0;
+    }
   }
 }

@@ -130,6 +130,7 @@ export async function listAddresses(
 ): Promise<{ readonly routingId: string; readonly address: Address }[]> {
   const found = await pool.query<{ routingId: string } & AddressRow>(
     `SELECT c.routing_id AS "routingId", ${ADDRESS_COLUMNS} FROM channels c ${ITS_VERSION}
+       JOIN channel_addresses a ON a.routing_id = c.routing_id AND a.retired_at IS NULL
       WHERE c.routing_id > $1 ORDER BY c.routing_id LIMIT $2`,
     [after, limit],
   );

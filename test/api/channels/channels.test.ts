@@ -3,9 +3,11 @@ import { randomUUIDv7 } from 'node:crypto';
 import t from 'tap';
 import { Addresses } from '../../../api/ingress/address-cache.ts';
 import type { Introspect } from '../../../api/services.ts';
-import { findAddress } from '../../../db/channels/channels.ts';
+import { findAddress, listAddresses, retireInstallationAddresses } from '../../../db/channels/channels.ts';
 import { insertDeliveries } from '../../../db/channels/deliveries.ts';
+import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, readmeWith } from '../package/packages.ts';
 
@@ -31,6 +33,10 @@ const installation = (await ann.post('/installations', { slug: 'inbox' })).body;
 const at = `/installations/${installation.id}`;
 const routingOf = (url: string) => url.split('/').at(-1) ?? '';
 const connect = async (name = 'desk') => (await ann.post(`${at}/channels`, { name })).body;
+
+/** The pool, with `query` in place of its own. */
+const poolWith = (query: (...asked: Parameters<typeof api.pool.query>) => Promise<unknown>) =>
+  Object.assign(Object.create(api.pool) as typeof api.pool, { query });
 
 async function take(channel: { id: string; webhookUrl: string }, body: string | Buffer, state = 'pending') {
   const { rows } = await api.pool.query('SELECT account_id AS id FROM installations WHERE id = $1', [installation.id]);
@@ -96,14 +102,12 @@ t.test('an address that is replaced while it is looked up is looked up again', a
   const routingId = routingOf(made.webhookUrl);
   const isRead = Promise.withResolvers<void>();
   const isReplaced = Promise.withResolvers<void>();
-  const slow = Object.assign(Object.create(api.pool) as typeof api.pool, {
-    query: async (...asked: Parameters<typeof api.pool.query>) => {
-      const answer = await api.pool.query(...asked);
-      // The cache also reads all addresses at its start.
-      if (JSON.stringify(asked).includes(routingId)) isRead.resolve();
-      await isReplaced.promise;
-      return answer;
-    },
+  const slow = poolWith(async (...asked) => {
+    const answer = await api.pool.query(...asked);
+    // The cache also reads all addresses at its start.
+    if (JSON.stringify(asked).includes(routingId)) isRead.resolve();
+    await isReplaced.promise;
+    return answer;
   });
   const addresses = await Addresses.open(slow, api.services.listener, (error) => t.error(error));
   t.teardown(() => addresses.close());
@@ -115,6 +119,59 @@ t.test('an address that is replaced while it is looked up is looked up again', a
   t.match(await early, { channelId: made.id }, 'what was read before');
   t.equal(await late, 'retired');
   t.equal(await addresses.find(routingId), 'retired', 'what was read first is not kept');
+  await ann.delete(`${at}/channels/${made.id}`);
+});
+
+t.test('requests to unknown addresses displace no known one', async (t) => {
+  const made = await connect();
+  let isAway = false;
+  const pool = poolWith(async (...asked) => {
+    if (isAway) throw Object.assign(new Error('away'), { code: 'ECONNREFUSED' });
+    return JSON.stringify(asked).includes('"stranger') ? { rows: [] } : api.pool.query(...asked);
+  });
+  const addresses = await Addresses.open(pool, api.services.listener, (error) => t.error(error));
+  t.teardown(() => addresses.close());
+  t.match(await addresses.find(routingOf(made.webhookUrl)), { channelId: made.id });
+  const strangers = Array.from({ length: 50_000 }, (_, index) => `stranger${String(index).padStart(14, '0')}`);
+  const found = await Promise.all(strangers.map((routingId) => addresses.find(routingId)));
+  t.ok(found.every((address) => address === 'unknown'));
+  isAway = true;
+  t.match(await addresses.find(routingOf(made.webhookUrl)), { channelId: made.id });
+  await t.rejects(addresses.find(strangers[0] ?? ''), { message: 'away' });
+  await ann.delete(`${at}/channels/${made.id}`);
+});
+
+t.test('a change of an installation reads its addresses again', async (t) => {
+  const made = await connect();
+  const other = (await ben.post('/installations', { slug: 'inbox' })).body;
+  const others = (await ben.post(`/installations/${other.id}/channels`, { name: 'desk' })).body;
+  const [own, foreign] = [routingOf(made.webhookUrl), routingOf(others.webhookUrl)];
+  const read: string[] = [];
+  const pool = poolWith(async (...asked) => {
+    read.push(JSON.stringify(asked));
+    return api.pool.query(...asked);
+  });
+  const addresses = await Addresses.open(pool, api.services.listener, (error) => t.error(error));
+  t.teardown(() => addresses.close());
+  const readsOf = async (routingId: string) => {
+    await addresses.find(routingId);
+    return read.filter((statement) => statement.includes(routingId)).length;
+  };
+  const before = [await readsOf(own), await readsOf(foreign)];
+  await inTransaction(api.pool, (tx) => notifyInstallationChanged(tx, installation.id));
+  await eventually(async () => (await readsOf(own)) > (before[0] ?? 0));
+  t.equal(await readsOf(foreign), before[1], 'and no others');
+  await ann.delete(`${at}/channels/${made.id}`);
+  await ben.delete(`/installations/${other.id}`);
+});
+
+t.test('addresses of an installation that is being removed are not in use', async () => {
+  const made = await connect();
+  const listed = async () =>
+    (await listAddresses(api.pool, '', 1_000)).some(({ routingId }) => routingId === routingOf(made.webhookUrl));
+  t.equal(await listed(), true);
+  await inTransaction(api.pool, (tx) => retireInstallationAddresses(tx, installation.id));
+  t.equal(await listed(), false);
   await ann.delete(`${at}/channels/${made.id}`);
 });
 
