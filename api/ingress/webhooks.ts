@@ -2,7 +2,14 @@
 import type { RequestListener } from 'node:http';
 import { join } from 'node:path';
 import type { Pool } from 'pg';
-import { requestHandshake, sweepHandshakes } from '../../db/channels/handshakes.ts';
+import type { NewDelivery } from '../../db/channels/deliveries.ts';
+import {
+  HANDSHAKE_TIMEOUT_MS,
+  type HandshakeReply,
+  requestHandshake,
+  sweepHandshakes,
+} from '../../db/channels/handshakes.ts';
+import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import type { Listener } from '../../db/postgres/listener.ts';
 import { asAccount } from '../../db/postgres/shares.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
@@ -10,6 +17,7 @@ import { PlaceLimiter } from '../../service/http/place-limiter.ts';
 import { RefusalPace } from '../../service/http/refusal-pace.ts';
 import { RepeatedErrors } from '../../service/telemetry/repeated-errors.ts';
 import { TokenBuckets } from '../../service/timing/token-bucket.ts';
+import { within } from '../../service/timing/within.ts';
 import type { ApiConfig } from '../config.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { Addresses } from './address-cache.ts';
@@ -59,7 +67,7 @@ export async function openWebhooks(deps: WebhookDeps): Promise<Webhooks> {
     intake,
     handshakes: new PlaceLimiter(HANDSHAKES),
     refusals: new RefusalPace(),
-    handshake: (delivery) => asAccount(delivery.accountId, () => requestHandshake({ pool, listener }, delivery)),
+    handshake: (delivery) => asAccount(delivery.accountId, () => askPlugin(deps, delivery)),
     answered: deps.metrics.webhookAnswered,
     onError,
   });
@@ -71,4 +79,17 @@ export async function openWebhooks(deps: WebhookDeps): Promise<Webhooks> {
     errors.close();
   };
   return { serve, load, close };
+}
+
+/** Null: there is no answer in time, or the database is away. The request is queued, which needs only the disk. */
+async function askPlugin(
+  deps: Pick<WebhookDeps, 'pool' | 'listener'>,
+  delivery: NewDelivery,
+): Promise<HandshakeReply | null> {
+  try {
+    return (await within(requestHandshake(deps, delivery), HANDSHAKE_TIMEOUT_MS)) ?? null;
+  } catch (error) {
+    if (classifyDatabaseError(error) === null) throw error;
+    return null;
+  }
 }

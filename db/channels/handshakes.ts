@@ -13,7 +13,7 @@ import type { NewDelivery } from './deliveries.ts';
 import type { ClaimedDelivery } from './delivery-queue.ts';
 
 /** Contract §7. Milliseconds. */
-const HANDSHAKE_TIMEOUT_MS = 2_500;
+export const HANDSHAKE_TIMEOUT_MS = 2_500;
 /** Poll interval: covers notifications lost during a reconnect. Milliseconds. */
 const POLL_MS = 250;
 
@@ -29,19 +29,22 @@ export interface ClaimedHandshake
   readonly leftMs: number;
 }
 
-/** Requests a handshake and waits. Null: the plugin did not answer in time, or has no answer. */
+/**
+ * Requests a handshake and waits. Null: the plugin did not answer in time, or has no answer.
+ *
+ * @throws the database's error; one that does not respond may take longer than `HANDSHAKE_TIMEOUT_MS`
+ */
 export async function requestHandshake(
   { pool, listener }: { readonly pool: Pool; readonly listener: Listener },
   delivery: NewDelivery,
-  timeoutMs: number = HANDSHAKE_TIMEOUT_MS,
 ): Promise<HandshakeReply | null> {
-  const deadline = performance.now() + timeoutMs;
+  const deadline = performance.now() + HANDSHAKE_TIMEOUT_MS;
   const waker = new Waker();
   const onAnswer = (id: string) => id === delivery.id && waker.wake();
   const subscription = await subscribeToHandshakeAnswers(listener, onAnswer, () => waker.wake());
   try {
     await insertHandshake(pool, delivery);
-    for (let left = timeoutMs; left > 0; left = deadline - performance.now()) {
+    for (let left = HANDSHAKE_TIMEOUT_MS; left > 0; left = deadline - performance.now()) {
       await waker.wait(Math.min(left, POLL_MS));
       const sql = 'SELECT answer FROM handshakes WHERE id = $1';
       const answer = await findValue<{ reply: HandshakeReply | null }>(pool, sql, [delivery.id]);

@@ -261,9 +261,14 @@ export const HANDSHAKE_HEADERS: readonly string[] = [
   'webhook-allowed-origin',
   'webhook-allowed-rate',
 ];
+/** What HTTP allows in the value of a header. */
+const headerValue = z
+  .string()
+  .max(8192)
+  .regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'holds a character that no header may');
 export const handshakeAnswer = z.object({
   status: z.number().int().min(200).max(599),
-  headers: boundedRecord(z.string().max(8192), HEADERS_MAX).optional(),
+  headers: boundedRecord(headerValue, HEADERS_MAX).optional(),
   body: z.string().max(65_536).optional(),
 });
 

@@ -142,10 +142,15 @@ t.test('a check of the address is answered at once, and nothing is queued', asyn
 t.test('a plugin that is late or wrong does not keep the vendor', async (t) => {
   const { get, settled } = await connect(`
     channel.receive = () => undefined;
-    channel.handshake = (request) => request.query === 'late' ? new Promise(() => undefined) : { status: 7 };`);
+    channel.handshake = (request) => ({
+      late: new Promise(() => undefined),
+      wrong: { status: 7 },
+      lines: { status: 200, headers: { 'content-type': 'text/plain\\nx: y' } },
+    })[request.query];`);
   const started = performance.now();
   t.match(await get('late'), { status: 200, body: { ok: true } });
   t.ok(performance.now() - started < 10_000);
   t.match(await get('wrong'), { status: 200, body: { ok: true } });
-  await settled(2);
+  t.match(await get('lines'), { status: 200, body: { ok: true } });
+  await settled(3);
 });
