@@ -151,8 +151,9 @@ export async function testSshHost(
 ): Promise<SshTest> {
   const known = await requireSshHost(services, caller, hostId);
   const { hosts, connections } = services.ssh;
+  const owner = { accountId: caller.id, connectionOwner: `tests of ${caller.id}` };
   const tested = await connections
-    .test(`tests of ${caller.id}`, hosts.ofAccounts.describe(caller.id, known), signal)
+    .test(owner, hosts.ofAccounts.describe(caller.id, known), signal)
     .catch((error: Error) => {
       throw new Problem('rate_limited', `The host was not tested: ${error.message}.`, { retryAfter: 1 });
     });

@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import { addAbortListener } from 'node:events';
 import type { Algorithms, Client } from 'ssh2';
 import type { SshLogin } from '../../../db/accounts/ssh-hosts.ts';
+import { mayTakePlace } from '../../../db/jobs/account-share.ts';
 import { AmountsByKey } from '../../../db/timing/amounts-by-key.ts';
 import { SECOND } from '../../../sdk/contract/limits.ts';
 import { SecretMask } from '../../records/secret-mask.ts';
@@ -13,7 +14,7 @@ import { HostError } from '../host-call.ts';
 import type { SshHost } from './account-hosts.ts';
 
 export interface ConnectionBounds {
-  /** Maximum connections of this server. */
+  /** Maximum connections of this server; each account may use its share of them. */
   readonly total: number;
   /** Maximum connections of one installation. */
   readonly perInstallation: number;
@@ -43,8 +44,12 @@ const ALGORITHMS: Algorithms = {
   compress: ['none'],
 };
 
-export interface SshConnection {
-  readonly installationId: string;
+export interface ConnectionOwner {
+  readonly accountId: string;
+  /** For whom connections are kept: an installation, or the agents of an account. */
+  readonly connectionOwner: string;
+}
+export interface SshConnection extends ConnectionOwner {
   readonly hostId: string;
   readonly client: Client;
   /** Hides the login in what the host answers. */
@@ -66,6 +71,7 @@ export class SshConnections {
   readonly #held = new Set<Held>();
   readonly #bounds: ConnectionBounds;
   readonly #starting = new AmountsByKey();
+  readonly #startingOfAccounts = new AmountsByKey();
 
   constructor(bounds: ConnectionBounds = connectionBounds) {
     this.#bounds = bounds;
@@ -81,22 +87,24 @@ export class SshConnections {
    * @throws HostError when there are too many, or the host cannot be reached, shows a different key or rejects the
    *   login
    */
-  async acquire(installationId: string, host: SshHost, signal: AbortSignal): Promise<SshConnection> {
+  async acquire(owner: ConnectionOwner, host: SshHost, signal: AbortSignal): Promise<SshConnection> {
     if (host.hostKeys.length === 0)
       throw new HostError(
         `${host.name} has no pinned host key, so nothing was sent; its owner tests the host, compares the key that it shows, and pins it`,
       );
+    this.#requireShare(owner);
     for (const held of this.#held) {
-      if (held.idle === null || held.installationId !== installationId || !isSameHost(held, host)) continue;
+      if (held.idle === null || !isOwnedBy(held, owner) || !isSameHost(held, host)) continue;
       clearTimeout(held.idle);
       held.idle = null;
       return held;
     }
-    this.#makeRoom(installationId);
-    return this.#starting.during(installationId, async () => {
+    return this.#start(owner, async () => {
       const mask = new SecretMask();
       const client = await connect(host, signal, { mask });
-      const held: Held = { installationId, hostId: host.id, revision: host.revision, client, mask, idle: null };
+      const { accountId, connectionOwner } = owner;
+      const { id: hostId, revision } = host;
+      const held: Held = { accountId, connectionOwner, hostId, revision, client, mask, idle: null };
       this.#held.add(held);
       held.client.on('error', () => undefined);
       held.client.once('close', () => this.#forget(held));
@@ -105,9 +113,9 @@ export class SshConnections {
   }
 
   /** Connects and logs in, and runs nothing. Counts as a connection of the owner. @throws HostError when there are too many */
-  async test(owner: string, host: SshHost, signal: AbortSignal): Promise<SshTest> {
-    this.#makeRoom(owner);
-    return this.#starting.during(owner, async () => {
+  async test(owner: ConnectionOwner, host: SshHost, signal: AbortSignal): Promise<SshTest> {
+    this.#requireShare(owner);
+    return this.#start(owner, async () => {
       let hostKey: string | null = null;
       try {
         const client = await connect(host, signal, { onHostKey: (shown) => (hostKey = shown) });
@@ -141,7 +149,7 @@ export class SshConnections {
   /** Closes the unused connections of an installation that was changed. */
   drop(installationId: string): void {
     for (const held of [...this.#held])
-      if (held.idle !== null && held.installationId === installationId) this.end(held);
+      if (held.idle !== null && held.connectionOwner === installationId) this.end(held);
   }
 
   /** Closes all unused connections. */
@@ -162,22 +170,39 @@ export class SshConnections {
     this.#held.delete(held);
   }
 
-  /** Rejects instead of waiting: a command could wait for one whose hooks wait for it. */
-  #makeRoom(installationId: string): void {
-    const own = [...this.#held].filter((held) => held.installationId === installationId);
-    const starting = this.#starting.get(installationId);
-    if (own.length + starting >= this.#bounds.perInstallation) this.#endOldestIdle(own, this.#bounds.perInstallation);
-    if (this.#held.size + this.#starting.total >= this.#bounds.total)
-      this.#endOldestIdle([...this.#held], this.#bounds.total);
+  /** Rejects instead of waiting: a command could wait for one whose hooks wait for it. Unused connections count as free. */
+  #requireShare({ accountId }: ConnectionOwner): void {
+    const used = [...this.#held].filter(({ idle }) => idle === null);
+    const total = used.length + this.#starting.total;
+    const own = used.filter((held) => held.accountId === accountId).length + this.#startingOfAccounts.get(accountId);
+    if (!mayTakePlace(own, this.#bounds.total - total))
+      throw new HostError(
+        `this server runs ${total} SSH commands, ${own} of them of this account; try again when one has ended`,
+      );
   }
 
-  #endOldestIdle(among: readonly Held[], most: number): void {
+  async #start<T>(owner: ConnectionOwner, connectTo: () => Promise<T>): Promise<T> {
+    const own = [...this.#held].filter((held) => isOwnedBy(held, owner));
+    const starting = this.#starting.get(owner.connectionOwner);
+    if (own.length + starting >= this.#bounds.perInstallation) this.#endOldestIdle(own);
+    if (this.#held.size + this.#starting.total >= this.#bounds.total) this.#endOldestIdle([...this.#held]);
+    return this.#startingOfAccounts.during(owner.accountId, () =>
+      this.#starting.during(owner.connectionOwner, connectTo),
+    );
+  }
+
+  #endOldestIdle(among: readonly Held[]): void {
     const unused = among.find(({ idle }) => idle !== null);
-    if (!unused) throw new HostError(`${most} SSH commands are running already; try again when one has ended`);
+    if (!unused)
+      throw new HostError(
+        `${this.#bounds.perInstallation} SSH commands are running already; try again when one has ended`,
+      );
     this.end(unused);
   }
 }
 
+const isOwnedBy = (held: Held, { connectionOwner }: ConnectionOwner): boolean =>
+  held.connectionOwner === connectionOwner;
 const isSameHost = (held: Held, { id, revision }: SshHost): boolean => held.hostId === id && held.revision === revision;
 
 interface Observers {

@@ -9,7 +9,7 @@ import type { ChainState, Fields } from '../../calls/chain.ts';
 import { HostError } from '../host-call.ts';
 import type { SshHost } from './account-hosts.ts';
 import { commandLine } from './command-line.ts';
-import type { SshConnections } from './connections.ts';
+import type { ConnectionOwner, SshConnections } from './connections.ts';
 import type { SshHosts } from './hosts.ts';
 import { type RemoteEnd, type RemoteRun, runRemote } from './remote-command.ts';
 
@@ -21,10 +21,7 @@ export interface SshAccess {
   readonly hosts: SshHosts;
   readonly connections: SshConnections;
 }
-export interface SshCommand {
-  readonly accountId: string;
-  /** For whom connections are kept: an installation, or the agents of an account. */
-  readonly connectionOwner: string;
+export interface SshCommand extends ConnectionOwner {
   readonly hostId: string;
   readonly command: string;
   readonly options: z.output<typeof sshOptions>;
@@ -90,11 +87,11 @@ async function findTarget(hosts: SshHosts, { accountId, hostId }: SshCommand): P
 /** Only a connection whose command exited normally is used again. */
 async function runOn(
   { connections }: SshAccess,
-  { connectionOwner, signal }: SshCommand,
+  request: SshCommand,
   target: SshHost,
   run: RemoteRun,
 ): Promise<RemoteEnd> {
-  const connection = await connections.acquire(connectionOwner, target, signal);
+  const connection = await connections.acquire(request, target, request.signal);
   try {
     const end = await runRemote(connection, run);
     connections.giveBack(connection);
