@@ -9,7 +9,7 @@ type Calls = 'workspace.list' | 'workspace.read' | 'workspace.readText' | 'works
 const FILE_BYTES = hostCalls['workspace.read'].maxBytes;
 
 export const workspaceCalls = (workspaces: Workspaces): Pick<HostHandlers, Calls> => ({
-  'workspace.list': ({ plugin }, { path }) => workspaces.list(plugin.accountId, path),
+  'workspace.list': ({ plugin, signal }, { path }) => workspaces.list(plugin.accountId, path, signal),
   'workspace.read': ({ plugin, signal }, { path }) => workspaces.read(plugin.accountId, path, FILE_BYTES, signal),
   'workspace.readText': async ({ plugin, signal }, { path }) => {
     const bytes = await workspaces.read(plugin.accountId, path, FILE_BYTES, signal);

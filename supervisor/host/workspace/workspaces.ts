@@ -41,6 +41,8 @@ export class Workspaces {
   readonly #usage = new Map<string, Known>();
   /** Changes of an account run one after the other, so that two cannot use the same free space. */
   readonly #changes = new KeyedLocks();
+  /** A list looks at thousands of files, so each account makes one at a time. */
+  readonly #lists = new KeyedLocks();
   #sweptAt = 0;
 
   /**
@@ -59,13 +61,16 @@ export class Workspaces {
   }
 
   /** Lists the files below a directory or of the whole workspace. @throws HostError */
-  async list(accountId: string, path: string | undefined): Promise<TreeFile[]> {
+  async list(accountId: string, path: string | undefined, signal?: AbortSignal): Promise<TreeFile[]> {
     const names = path === undefined || path === '.' ? [] : splitPath(path);
-    return this.#at(accountId, names, false, async (trail) => {
-      const prefix = names.map((name) => `${name}/`).join('');
-      const files = await listTree(trail.at(-1) as FileHandle, prefix, LIST_FILES);
-      if (!files) throw new HostError(`there are more than ${LIST_FILES} files: list a directory below`);
-      return files;
+    return this.#lists.run(accountId, async () => {
+      signal?.throwIfAborted();
+      return this.#at(accountId, names, false, async (trail) => {
+        const prefix = names.map((name) => `${name}/`).join('');
+        const files = await listTree(trail.at(-1) as FileHandle, prefix, LIST_FILES);
+        if (!files) throw new HostError(`there are more than ${LIST_FILES} files: list a directory below`);
+        return files;
+      });
     });
   }
 

@@ -1,5 +1,6 @@
 /** `host.workspace`: reaches only files of the account, for all contents and concurrent changes. */
 import { execFileSync } from 'node:child_process';
+import { readdirSync, readlinkSync } from 'node:fs';
 import { link, mkdir, readdir, readFile, stat, symlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
@@ -142,6 +143,35 @@ t.test('quotas hold, also for writes at once', async (t) => {
   await write('a/b/c', '');
   await t.rejects(write('h', ''), /full/, 'directories count');
   t.equal((await workspaces.list(ACCOUNT, undefined)).length, 4);
+});
+
+/** Descriptors of one folder. Reads all in one turn of the loop, so that none is closed and another opened meanwhile. */
+const countOpen = (folder: string): number =>
+  readdirSync('/proc/self/fd').filter((name) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${name}`) === folder;
+    } catch {
+      return false;
+    }
+  }).length;
+
+t.test('an account makes one list at a time, and none for a call that has ended', async (t) => {
+  const { workspaces, root } = await open(t);
+  await Promise.all(Array.from({ length: 50 }, (_, n) => writeFile(join(root, `f${n}`), 'x')));
+  let running = 16;
+  const lists = Array.from({ length: running }, () =>
+    workspaces.list(ACCOUNT, undefined).finally(() => {
+      running -= 1;
+    }),
+  );
+  const ended = t.rejects(workspaces.list(ACCOUNT, undefined, AbortSignal.abort(new Error('ended'))), {
+    message: 'ended',
+  });
+  let openMost = 0;
+  for (; running > 0; await new Promise(setImmediate)) openMost = Math.max(openMost, countOpen(root));
+  t.ok(openMost <= 2, 'the root of the workspace, and again to read its names');
+  for (const files of await Promise.all(lists)) t.equal(files.length, 50);
+  await ended;
 });
 
 t.test('an aborted write leaves nothing, and files of a killed process are swept', async (t) => {
