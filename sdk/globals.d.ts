@@ -1137,7 +1137,7 @@ declare namespace Bulkhead {
      */
     get(key: string): Promise<Json | null>;
     /**
-     * Stores a JSON value.
+     * Stores a JSON value of at most 1 MiB.
      * Needs `host.storage`. Timeout: 10 s.
      */
     set(key: string, value: Json): Promise<void>;

@@ -726,7 +726,7 @@ export const hostCalls = {
     ...call,
     secrets: 'refused',
     capability: 'storage',
-    doc: 'Stores a JSON value.',
+    doc: 'Stores a JSON value of at most 1 MiB.',
     params: { key, value: p.json },
     result: noResult,
   },

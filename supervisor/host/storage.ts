@@ -8,7 +8,11 @@ import {
 } from '../../db/installations/plugin-storage.ts';
 import { isStorable } from '../../db/postgres/storable-json.ts';
 import { limits } from '../../sdk/contract/limits.ts';
+import { hostCalls } from '../../sdk/contract/protocol.ts';
 import { HostError, type HostHandlers } from './host-call.ts';
+
+/** A larger value could not be read again. */
+const VALUE_BYTES = hostCalls['storage.get'].maxBytes;
 
 type Calls = 'storage.get' | 'storage.set' | 'storage.delete' | 'storage.list';
 
@@ -19,6 +23,8 @@ export const storageCalls = (pool: Pool, maxBytes: number): Pick<HostHandlers, C
   },
   'storage.set': async ({ plugin, signal, writes }, { key, value }) => {
     const stored = { key: storable(key), value: JSON.stringify(value) };
+    if (Buffer.byteLength(stored.value) > VALUE_BYTES)
+      throw new HostError(`a value has at most ${VALUE_BYTES} bytes of JSON; divide it over several keys`);
     const excess = await writeStorageValue(writes, plugin.installationId, stored, maxBytes, signal);
     if (excess === 'bytes')
       throw new HostError(`storage is full: an installation keeps ${maxBytes} bytes of keys and values`);

@@ -1762,7 +1762,7 @@ export declare const hostCalls: {
         readonly pausesBudget: false;
         readonly secrets: 'refused';
         readonly capability: 'storage';
-        readonly doc: 'Stores a JSON value.';
+        readonly doc: 'Stores a JSON value of at most 1 MiB.';
         readonly params: {
             readonly key: z.ZodString;
             readonly value: z.ZodCustom<z.JSONType, z.JSONType>;

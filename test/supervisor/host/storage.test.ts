@@ -1,10 +1,30 @@
 /** `host.storage` without a database. */
 import type { Pool } from 'pg';
 import t from 'tap';
+import { MIB } from '../../../sdk/contract/limits.ts';
+import { hostCalls } from '../../../sdk/contract/protocol.ts';
+import { checkResult } from '../../../supervisor/host/call-checks.ts';
 import type { HostScope } from '../../../supervisor/host/host-call.ts';
 import { storageCalls } from '../../../supervisor/host/storage.ts';
 
 const STORAGE_BYTES = 100;
+
+t.test('a value that could not be read again is refused, whatever the storage holds', async (t) => {
+  const pool = {
+    connect: async () => {
+      throw new Error('no database');
+    },
+  } as unknown as Pool;
+  const scope = { plugin: { installationId: 'i1' }, writes: pool } as unknown as HostScope;
+  const store = (value: string) => storageCalls(pool, 4 * MIB)['storage.set'](scope, { key: 'k', value });
+  await t.rejects(store('x'.repeat(MIB - 1)), {
+    name: 'HostError',
+    message: 'a value has at most 1048576 bytes of JSON; divide it over several keys',
+  });
+  const largest = 'x'.repeat(MIB - 2);
+  await t.rejects(store(largest), /no database/);
+  t.equal(checkResult('storage.get', hostCalls['storage.get'], largest), largest);
+});
 
 t.test('a value that is larger than the whole storage is refused without a connection to the database', async (t) => {
   let taken = 0;
