@@ -24,21 +24,30 @@ interface Decoded {
   readonly deliveries: NewDelivery[];
   /** Offset behind the last complete record. */
   readonly end: number;
+  /** A complete record does not have its checksum: the disk changed it. */
+  readonly isDamaged: boolean;
 }
 
-/** Decodes complete records from `start`: at least one, then up to `maxBytes`. */
+/** Decodes complete records from `start`: at least one, then up to `maxBytes`. Skips damaged ones. */
 export function decodeRecords(segment: Buffer, start: number, maxBytes: number): Decoded {
   const deliveries: NewDelivery[] = [];
   let at = start;
+  let isDamaged = false;
   while (at + PREFIX_BYTES <= segment.byteLength && (at - start < maxBytes || deliveries.length === 0)) {
     const end = at + PREFIX_BYTES + segment.readUInt32LE(at);
     if (end > segment.byteLength) break;
     const content = segment.subarray(at + PREFIX_BYTES, end);
-    if (crc32(content) !== segment.readUInt32LE(at + 4)) break;
+    // Zeros, where a machine stopped before the file system had written the content.
+    if (content.byteLength === 0) break;
+    const isIntact = crc32(content) === segment.readUInt32LE(at + 4);
+    at = end;
+    if (!isIntact) {
+      isDamaged = true;
+      continue;
+    }
     const bodyStart = 4 + content.readUInt32LE(0);
     const head: Omit<NewDelivery, 'body'> = JSON.parse(content.toString('utf8', 4, bodyStart));
     deliveries.push({ ...head, body: content.subarray(bodyStart) });
-    at = end;
   }
-  return { deliveries, end: at };
+  return { deliveries, end: at, isDamaged };
 }

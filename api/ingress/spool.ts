@@ -30,6 +30,7 @@ interface Reading {
   readonly segment: Segment;
   content: Buffer;
   at: number;
+  isDamaged: boolean;
 }
 /** The oldest requests. Call `remove` when they are stored elsewhere. */
 interface SpooledBatch {
@@ -122,12 +123,13 @@ export class Spool {
   async readOldest(maxBytes: number): Promise<SpooledBatch | null> {
     const reading = await this.#readSegment();
     if (!reading) return null;
-    const { deliveries, end } = decodeRecords(reading.content, reading.at, maxBytes);
+    const { deliveries, end, isDamaged } = decodeRecords(reading.content, reading.at, maxBytes);
+    reading.isDamaged ||= isDamaged;
     if (deliveries.length === 0) {
       await this.#enqueue(async () => {
         // If the segment has not grown, it ends with a partial record, whose vendor got no answer.
         const hasGrown = reading.segment.bytes > reading.content.byteLength;
-        if (!hasGrown) await this.#removeSegment(reading.segment);
+        if (!hasGrown) await this.#removeSegment(reading);
       });
       return this.readOldest(maxBytes);
     }
@@ -137,7 +139,7 @@ export class Spool {
         this.#enqueue(async () => {
           reading.at = end;
           // The segment may have grown meanwhile.
-          if (end >= reading.segment.bytes) await this.#removeSegment(reading.segment);
+          if (end >= reading.segment.bytes) await this.#removeSegment(reading);
         }),
     };
   }
@@ -180,19 +182,28 @@ export class Spool {
   async #readSegment(): Promise<Reading | null> {
     const [segment] = this.#segments;
     if (!segment) return null;
-    if (this.#reading?.segment !== segment) this.#reading = { segment, content: await readFile(segment.path), at: 0 };
+    if (this.#reading?.segment !== segment)
+      this.#reading = { segment, content: await readFile(segment.path), at: 0, isDamaged: false };
     // The segment is open for writing and has grown.
     else if (this.#reading.content.byteLength < segment.bytes) this.#reading.content = await readFile(segment.path);
     return this.#reading;
   }
 
-  async #removeSegment(segment: Segment): Promise<void> {
+  async #removeSegment({ segment, isDamaged }: Reading): Promise<void> {
     if (this.#segments[0] !== segment) return;
     if (this.#writing?.segment === segment) await this.#closeWriting();
     this.#segments.shift();
     this.#reading = null;
     this.#bytes -= segment.bytes;
-    await rm(segment.path, { force: true }).catch(this.#onError);
+    await (isDamaged ? this.#keepDamaged(segment) : rm(segment.path, { force: true })).catch(this.#onError);
+  }
+
+  async #keepDamaged({ path }: Segment): Promise<void> {
+    const kept = `${path}.damaged`;
+    await rename(path, kept);
+    this.#onError(
+      new Error(`The disk changed accepted webhook requests. The others are delivered. The file is ${kept}.`),
+    );
   }
 
   #enqueue<T>(operation: () => Promise<T>): Promise<T> {

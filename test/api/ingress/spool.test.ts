@@ -107,6 +107,44 @@ t.test('requests of a killed process are adopted; a partial record is detected',
   await killed.close();
 });
 
+t.test('a request that the disk changed is reported and its file kept; the others are read', async (t) => {
+  const folder = await temporaryFolder(t);
+  const killed = await open(folder);
+  const sent = Array.from({ length: 5 }, (_, index) => deliveryOf(index));
+  for (const delivery of sent) await killed.append([delivery]);
+  const left = await abandon(folder);
+  const [name = ''] = await readdir(left);
+  const content = await readFile(join(left, name));
+  const changed = content.indexOf(sent[1]?.body ?? '');
+  content[changed] = (content[changed] ?? 0) ^ 1;
+  await writeFile(join(left, name), content);
+  const errors: string[] = [];
+  const heir = await Spool.open(folder, 100 * MIB, ({ message }) => errors.push(message));
+  t.same((await everything(heir)).map(describeDelivery), sent.toSpliced(1, 1).map(describeDelivery));
+  t.ok(heir.isEmpty);
+  const [own = ''] = await readdir(folder);
+  const kept = join(folder, own, `${name}.damaged`);
+  t.same(errors, [`The disk changed accepted webhook requests. The others are delivered. The file is ${kept}.`]);
+  t.same(await readFile(kept), content);
+  await heir.close();
+  await killed.close();
+});
+
+t.test('zeros that a file system leaves behind the last request are no request', async (t) => {
+  const folder = await temporaryFolder(t);
+  const killed = await open(folder);
+  const sent = [deliveryOf(1)];
+  await killed.append(sent);
+  const left = await abandon(folder);
+  const [name = ''] = await readdir(left);
+  await appendFile(join(left, name), Buffer.alloc(4_096));
+  const heir = await open(folder);
+  t.same((await everything(heir)).map(describeDelivery), sent.map(describeDelivery));
+  t.ok(heir.isEmpty);
+  await heir.close();
+  await killed.close();
+});
+
 t.test('the folder of a running process is not adopted', async (t) => {
   const folder = await temporaryFolder(t);
   // In a container of its own it has our process id.
