@@ -136,30 +136,33 @@ export interface NextTime {
   readonly outcome: ReminderOutcome;
 }
 
-/** Ends the time `occurrence` of a reminder. False: it has ended already, was cancelled, or its account was suspended. */
+/** Names one time of a reminder. A later reminder may have the same id, but never the same position. */
+type ReminderTime = Pick<ReminderRow, 'sessionId' | 'id' | 'position' | 'occurrence'>;
+const IS_TIME = 'session_id = $1 AND id = $2 AND position = $3 AND occurrence = $4';
+
+/** Ends a time of a reminder. False: it has ended already, was cancelled, or its account was suspended. */
 export const advanceReminder = async (
   tx: Queryable,
-  { sessionId, id, occurrence }: Pick<ReminderRow, 'sessionId' | 'id' | 'occurrence'>,
+  { sessionId, id, position, occurrence }: ReminderTime,
   { nextAt, remaining, outcome }: NextTime,
 ): Promise<boolean> =>
   (await changeRows(
     tx,
-    `UPDATE reminders r SET next_at = $4, due_at = $4, remaining = $5, last_outcome = $6, last_at = now(),
+    `UPDATE reminders r SET next_at = $5, due_at = $5, remaining = $6, last_outcome = $7, last_at = now(),
             occurrence = occurrence + 1, attempts = 0
-      WHERE session_id = $1 AND id = $2 AND occurrence = $3 AND ${IS_ACTIVE}`,
-    [sessionId, id, occurrence, nextAt, remaining, outcome],
+      WHERE ${IS_TIME} AND ${IS_ACTIVE}`,
+    [sessionId, id, position, occurrence, nextAt, remaining, outcome],
   )) > 0;
 
 /** Tries the same time again later. */
 export async function postponeReminder(
   tx: Queryable,
-  { sessionId, id, occurrence }: Pick<ReminderRow, 'sessionId' | 'id' | 'occurrence'>,
+  { sessionId, id, position, occurrence }: ReminderTime,
   seconds: number,
 ): Promise<void> {
   await tx.query(
-    `UPDATE reminders SET attempts = attempts + 1, due_at = now() + make_interval(secs => $4)
-      WHERE session_id = $1 AND id = $2 AND occurrence = $3`,
-    [sessionId, id, occurrence, seconds],
+    `UPDATE reminders SET attempts = attempts + 1, due_at = now() + make_interval(secs => $5) WHERE ${IS_TIME}`,
+    [sessionId, id, position, occurrence, seconds],
   );
 }
 

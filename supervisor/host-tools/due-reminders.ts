@@ -108,7 +108,8 @@ async function deliverReminder(services: SessionServices, reminder: ReminderRow,
   const session = await services.sessions.get(accountId, sessionId).catch(skipUnknown);
   if (!session || nextAt === null) return;
   const following = await services.recurrences.follow(accountId, reminder, nextAt, Date.now());
-  const messageId = `reminder-${digestOf([sessionId, reminder.id])}-${reminder.occurrence}`;
+  // The position tells a reminder from a later one with the same id.
+  const messageId = `reminder-${digestOf([sessionId, reminder.position])}-${reminder.occurrence}`;
   const judged = await judgeReminder(services, session, reminder, messageId);
   await services.faultPoint('reminder.due-judged');
   if (judged === 'stopped') return retryLater(services, session, reminder, following, messageId);

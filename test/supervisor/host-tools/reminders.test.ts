@@ -9,7 +9,16 @@ import { CrashOnce, type SupervisorFixture, startSupervisorFixture } from '../su
 import { startProcess } from '../supervisor-process.ts';
 
 const SCAN_MS = 50;
-const shared = await startSupervisorFixture(t, { reminderScanMs: SCAN_MS });
+/** Code that runs at the next step of a name. */
+const during = new Map<string, () => Promise<void>>();
+const shared = await startSupervisorFixture(t, {
+  reminderScanMs: SCAN_MS,
+  faultPoint: (step) => {
+    const happen = during.get(step);
+    during.delete(step);
+    return happen?.();
+  },
+});
 const PAST_MAX_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
@@ -94,6 +103,37 @@ t.test('a reminder is judged when it is scheduled and when it is due, and comes 
 
 t.test('through its tools, and cancelled in time', async (t) => {
   const fixture = shared.withNewAccount();
+t.test('a reminder with the id of one that was deleted comes too', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await startSession(fixture);
+  const reminders = remindersOf(fixture, session);
+  for (const text of ['turn it on', 'turn it off']) {
+    await reminders('POST', '', { id: 'oven', text, at: inMs(0), to: 'agent', trigger: 'user' });
+    await eventually(async () => (await reminders('GET', '/oven')).body.lastOutcome === 'delivered');
+    t.equal((await reminders('DELETE', '/oven')).status, 200);
+  }
+  t.match(await transcript(fixture, session), [{ text: 'turn it on' }, { text: 'turn it off' }]);
+});
+
+t.test('a reminder that is replaced while it is judged does not come, and the new one does in its time', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await startSession(fixture);
+  const reminders = remindersOf(fixture, session);
+  const schedule = (text: string, at: string) =>
+    reminders('POST', '', { id: 'oven', text, at, to: 'agent', trigger: 'user' });
+  const at = inMs(HOUR_MS);
+  during.set('reminder.due-judged', async () => {
+    await reminders('DELETE', '/oven');
+    await schedule('new', at);
+  });
+  const { promise: isOver, resolve } = Promise.withResolvers<void>();
+  during.set('reminder.delivered', async () => resolve());
+  await schedule('old', inMs(0));
+  await isOver;
+  t.match((await reminders('GET', '/oven')).body, { text: 'new', nextAt: at, lastOutcome: null });
+  t.same(await transcript(fixture, session), []);
+});
+
   const session = await startSession(fixture);
   const call = async (name: string, args: object) =>
     (await fixture.call('POST', `/sessions/${session}/tools/${name}`, { arguments: args })).body;
