@@ -1,5 +1,6 @@
 /** Delivers the reminders that are due, of the accounts that this supervisor owns. */
 
+import type { z } from 'zod';
 import type { FencedPool } from '../../db/postgres/pool.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { asAccount } from '../../db/postgres/shares.ts';
@@ -7,6 +8,7 @@ import { findReplyAddress } from '../../db/sessions/conversations.ts';
 import { advanceReminder, listDueReminders, postponeReminder, type ReminderRow } from '../../db/sessions/reminders.ts';
 import { appendMessages, appendNotice, type NewMessage, type Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import type { attachments } from '../../sdk/contract/payloads.ts';
 import { within } from '../../service/timing/within.ts';
 import type { OwnedWork, Ownership } from '../cluster/ownership.ts';
 import { runSessionHook } from '../sessions/hooks.ts';
@@ -123,13 +125,18 @@ function skipUnknown(error: unknown): null {
   throw error;
 }
 
-/** @returns the message for the transcript. Null: a plugin cancelled it. `stopped`: a required plugin did not run */
+/** A message for the transcript, and the files that plugins added to it. */
+interface JudgedReminder extends NewMessage {
+  readonly attachments: z.infer<typeof attachments>;
+}
+
+/** @returns null: a plugin cancelled it. `stopped`: a required plugin did not run */
 async function judgeReminder(
   services: SessionServices,
   session: Session,
   { id, text, to, repeat, zone, nextAt }: ReminderRow,
   messageId: string,
-): Promise<(NewMessage & { readonly id: string }) | null | 'stopped'> {
+): Promise<JudgedReminder | null | 'stopped'> {
   const noticeId = `${messageId}:vetoed`;
   const run = (hook: 'notifyDeliver' | 'outboundMessage', context: Readonly<Record<string, unknown>>) =>
     runSessionHook(services, session, `middleware.${hook}`, context, 'schedule', noticeId);
@@ -137,13 +144,12 @@ async function judgeReminder(
   const delivery = await run('notifyDeliver', { notify });
   if (delivery.cancel) return delivery.cancel.cause === 'failure' ? 'stopped' : null;
   const judged = (delivery.context as { notify: typeof notify }).notify.text;
-  if (to === TO_AGENT)
-    return { id: messageId, role: 'user', text: judged, judgement: toJudgement('notifyDeliver', delivery) };
   const message = { id: messageId, text: judged, attachments: [] };
+  if (to === TO_AGENT) return { ...message, role: 'user', judgement: toJudgement('notifyDeliver', delivery) };
   const sending = await run('outboundMessage', { message, target: to });
   if (sending.cancel) return sending.cancel.cause === 'failure' ? 'stopped' : null;
-  const sent = (sending.context as { message: typeof message }).message;
-  return { id: messageId, role: 'assistant', text: sent.text, judgement: toJudgement('outboundMessage', sending) };
+  const sent = (sending.context as { message: Pick<JudgedReminder, 'text' | 'attachments'> }).message;
+  return { ...sent, id: messageId, role: 'assistant', judgement: toJudgement('outboundMessage', sending) };
 }
 
 /** One transaction: the message, its way to the channel, and the next time. */
@@ -152,7 +158,7 @@ async function writeTime(
   reminder: ReminderRow,
   writes: FencedPool,
   following: Following,
-  message: NewMessage | null,
+  judged: JudgedReminder | null,
 ): Promise<void> {
   const { id, to, nextAt } = reminder;
   const isLate = Date.now() - Date.parse(nextAt ?? '') > LATE_MS;
@@ -164,14 +170,15 @@ async function writeTime(
     dueAt: nextAt,
     ...(isLate ? { late: true, missed: following.missed } : {}),
   };
-  const write = (message: NewMessage | null, outcome: 'delivered' | 'cancelled' | 'failed') =>
+  const write = (message: JudgedReminder | null, outcome: 'delivered' | 'cancelled' | 'failed') =>
     inTransaction(writes, async (tx) => {
       if (!(await advanceReminder(tx, reminder, { ...following, outcome })) || !message) return;
+      const { attachments } = message;
       const address = message.role === 'assistant' ? await findReplyAddress(tx, session.id) : null;
-      await appendMessages(tx, session.id, [{ ...message, data }]);
-      if (address) await queueReply(tx, address, { text: message.text, attachments: [] });
+      await appendMessages(tx, session.id, [{ ...message, data: { ...data, attachments } }]);
+      if (address) await queueReply(tx, address, message);
     });
-  await write(message, message ? 'delivered' : 'cancelled').catch((error: unknown) => {
+  await write(judged, judged ? 'delivered' : 'cancelled').catch((error: unknown) => {
     // The account is full. A reminder that waited would come at a time that nobody chose.
     if (error instanceof Problem && error.code === 'quota_exceeded') return write(null, 'failed');
     throw error;

@@ -1,11 +1,14 @@
 /** Mail between agents of an account: judged where it is written and where it arrives, and added to the receiver's session. */
+import type { z } from 'zod';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { appendMessages, hasMessage } from '../../db/sessions/sessions.ts';
 import type { Trigger } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import type { attachments as attachmentList } from '../../sdk/contract/payloads.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
 import { openAgentSession } from '../host/agent-messages.ts';
 import { runHookOrThrow } from '../sessions/hooks.ts';
+import { holdJudgedAttachments } from '../sessions/session-media.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { digestOf, toJudgement } from '../sessions/turn-answers.ts';
 
@@ -44,7 +47,8 @@ export async function sendMail(
     if (await hasMessage(services.pool, receiver.id, messageId)) return sent;
     const run = <Context extends Readonly<Record<string, unknown>>>(where: Session, hook: HookName, context: Context) =>
       runHookOrThrow(services, where, hook, context, trigger, `${messageId}:vetoed`);
-    const written = { message: { id: messageId, text, attachments: [] }, target: toAgentId };
+    const none: z.infer<typeof attachmentList> = [];
+    const written = { message: { id: messageId, text, attachments: none }, target: toAgentId };
     const outbound = await run(session, 'middleware.outboundMessage', written);
     const between = {
       fromAgentId,
@@ -53,12 +57,14 @@ export async function sendMail(
       toSessionId: receiver.id,
     };
     const passed = await run(session, 'middleware.agentMessage', between);
-    const arriving = { id: messageId, from: fromAgentId, text: passed.context.message.text, attachments: [] };
+    const arriving = { ...outbound.context.message, from: fromAgentId, text: passed.context.message.text };
     const inbound = await run(receiver, 'middleware.inboundMessage', { message: arriving });
     await services.faultPoint('mail.judged');
-    const data = { kind: 'agent_message', from: fromAgentId, fromAgentId, fromSessionId: session.id, attachments: [] };
+    const arrived = inbound.context.message;
+    const attachments = await holdJudgedAttachments(services, receiver, arrived.attachments);
+    const data = { kind: 'agent_message', from: fromAgentId, fromAgentId, fromSessionId: session.id, attachments };
     const judgement = toJudgement('inboundMessage', inbound);
-    const message = { id: messageId, role: 'user', text: inbound.context.message.text, data, judgement } as const;
+    const message = { id: messageId, role: 'user', text: arrived.text, data, judgement } as const;
     const [added] = await appendMessages(services.pool, receiver.id, [message]);
     if (!added)
       throw new Problem('not_found', 'The session of the agent was deleted meanwhile. Send the message again.');

@@ -73,6 +73,34 @@ t.test('a message is judged by both sides, and arrives once', async (t) => {
   t.equal(foreign.status, 404, 'no agent of another account');
 });
 
+t.test('files that plugins of either side add arrive with the message, and stay with its session', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({
+    slug: `files-${fixture.account}`,
+    capabilities: ['host.media'],
+    code: `
+      middleware.outboundMessage = async (ctx) => {
+        const { id } = await host.media.put(new TextEncoder().encode('recipe'));
+        return { message: { attachments: [{ name: 'recipe', mediaType: 'text/plain', mediaId: id }] } };
+      };
+      middleware.inboundMessage = (ctx) => {
+        const scan = { name: 'scan', mediaType: 'text/html', url: 'https://example.com/scan' };
+        return { message: { attachments: [...ctx.message.attachments, scan] } };
+      };`,
+  });
+  const [planner, worker] = [await startSession(fixture, 'planner'), await startSession(fixture, 'worker')];
+  const mail = { toAgentId: 'worker', text: 'bake', trigger: 'agent' };
+  const { messageId } = (await fixture.call('POST', `/sessions/${planner}/mail`, mail)).body;
+  const attachments = [{ name: 'recipe', mediaId: String }, { name: 'scan' }];
+  t.match(await readMessages(fixture, worker), [{ id: messageId, data: { attachments } }]);
+  const turn = await fixture.call('POST', `/sessions/${worker}/turns`, { id: messageId, trigger: 'agent' });
+  t.match(turn.body, { state: 'open', message: { attachments } });
+  const { rows } = await fixture.pool.query('SELECT media_id AS "mediaId" FROM session_media WHERE session_id = $1', [
+    worker,
+  ]);
+  t.same(rows, [{ mediaId: turn.body.message.attachments[0].mediaId }]);
+});
+
 t.test('a crash in the middle repeats nothing that arrived', async (t) => {
   const crash = new CrashOnce();
   const fixture = await startSupervisorFixture(t, { faultPoint: crash.faultPoint });

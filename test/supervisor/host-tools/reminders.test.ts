@@ -28,6 +28,8 @@ const GUARD = `
     host.log('asked', { hook, text, at, trigger: ctx.trigger, id: ctx.notifyId ?? ctx.notify?.id ?? null });
     if (text === 'refuse ' + hook) ctx.cancel('not this');
     if (text === 'darn ' + hook) return ctx.notify ? { notify: { text: 'dear' } } : { message: { text: 'dear' } };
+    if (hook === 'outbound' && text === 'your bread')
+      return { message: { attachments: [{ name: 'recipe', mediaType: 'text/plain', url: 'https://example.com/bread' }] } };
     if (hook === 'schedule' && text === 'move') return { notify: { at: '2090-01-01T00:00:00Z' } };
   };
   middleware.notifySchedule = note('schedule');
@@ -101,8 +103,6 @@ t.test('a reminder is judged when it is scheduled and when it is due, and comes 
   t.match(await send('darn outbound'), { last: { text: 'dear', judgement: { hook: 'outboundMessage' } } });
 });
 
-t.test('through its tools, and cancelled in time', async (t) => {
-  const fixture = shared.withNewAccount();
 t.test('a reminder with the id of one that was deleted comes too', async (t) => {
   const fixture = shared.withNewAccount();
   const session = await startSession(fixture);
@@ -134,6 +134,8 @@ t.test('a reminder that is replaced while it is judged does not come, and the ne
   t.same(await transcript(fixture, session), []);
 });
 
+t.test('through its tools, and cancelled in time', async (t) => {
+  const fixture = shared.withNewAccount();
   const session = await startSession(fixture);
   const call = async (name: string, args: object) =>
     (await fixture.call('POST', `/sessions/${session}/tools/${name}`, { arguments: args })).body;
@@ -176,11 +178,11 @@ t.test('one that repeats comes again; what was missed comes once, and says so', 
   t.match(await transcript(fixture, session), [{ data: { late: true, missed: 4 } }], 'one message');
 });
 
-t.test('a channel gets it as a reply', async (t) => {
+t.test('a channel gets it as a reply, with the files that plugins add', async (t) => {
   const fixture = shared.withNewAccount();
   const code = `${GUARD}
     channel.receive = ({ bodyText }) => ({ messages: [{ conversationKey: 'c1', from: 'bob', text: bodyText }] });
-    channel.send = (message) => { host.log('sent', { text: message.text }); };`;
+    channel.send = (message) => { host.log('sent', message); };`;
   const installed = await fixture.install({ slug: `inbox-${fixture.account}`, code });
   const channel = await connectChannel(fixture, installed);
   await deliver(fixture, installed, channel, ['hello']);
@@ -188,16 +190,10 @@ t.test('a channel gets it as a reply', async (t) => {
   await eventually(async () => (await sessions()).length === 1);
   const [{ id: session }] = await sessions();
   await remindersOf(fixture, session)('POST', '', { text: 'your bread', at: inMs(0), trigger: 'agent' });
-  const sent = async () => {
-    await fixture.supervisor.logs.flush();
-    const { rows } = await fixture.pool.query(
-      `SELECT data FROM plugin_logs WHERE installation_id = $1 AND message = 'sent'`,
-      [installed.installationId],
-    );
-    return rows.map(({ data }) => data.text);
-  };
-  await eventually(async () => (await sent()).length === 1);
-  t.same(await sent(), ['your bread']);
+  await eventually(async () => (await fixture.readLog('sent')).length === 1);
+  const attachments = [{ name: 'recipe', mediaType: 'text/plain', url: 'https://example.com/bread' }];
+  t.same(await fixture.readLog('sent'), [{ conversationKey: 'c1', text: 'your bread', attachments }]);
+  t.match((await transcript(fixture, session)).at(-1), { text: 'your bread', data: { kind: 'reminder', attachments } });
 });
 
 t.test('while a required plugin does not run, it waits and is not lost', async (t) => {
