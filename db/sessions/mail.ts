@@ -1,8 +1,11 @@
 /** Mail between agents, as it is in the transcripts of those who got it. */
 import type { Pool } from 'pg';
 import type { Page } from '../postgres/cursors.ts';
-import { type PageQuery, readPositionPage } from '../postgres/rows.ts';
-import { MESSAGE_BYTES } from './sessions.ts';
+import { findValue, type PageQuery, readPositionPage } from '../postgres/rows.ts';
+import { MESSAGE_BYTES, type Session } from './sessions.ts';
+
+/** The newest sessions of an agent in which a repeated mail is looked for. Bounds the time of the search. */
+const SEARCHED_MAX = 100;
 
 export interface MailRow {
   readonly messageId: string;
@@ -32,4 +35,18 @@ export const pageMail = (
     },
     [accountId],
     query,
+  );
+
+/** The session of an agent that has a message: not the newest one, if the agent started another since. */
+export const findMailSession = (
+  pool: Pool,
+  { accountId, agentId }: Pick<Session, 'accountId' | 'agentId'>,
+  messageId: string,
+): Promise<string | null> =>
+  findValue(
+    pool,
+    `SELECT s.id FROM (
+       SELECT id FROM sessions WHERE account_id = $1 AND agent_id = $2 ORDER BY id DESC LIMIT ${SEARCHED_MAX}) AS s
+       JOIN session_messages m ON m.session_id = s.id AND m.id = $3`,
+    [accountId, agentId, messageId],
   );

@@ -1,7 +1,8 @@
 /** Mail between agents of an account: judged where it is written and where it arrives, and added to the receiver's session. */
 import type { z } from 'zod';
+import { findMailSession } from '../../db/sessions/mail.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
-import { appendMessages, hasMessage } from '../../db/sessions/sessions.ts';
+import { appendMessages } from '../../db/sessions/sessions.ts';
 import type { Trigger } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { attachments as attachmentList } from '../../sdk/contract/payloads.ts';
@@ -42,9 +43,9 @@ export async function sendMail(
   if (!receiver)
     throw new Problem('not_found', 'No agent of the account has this id, and none has a session under it.');
   const messageId = `mail-${digestOf([session.id, id, toAgentId])}`;
-  const sent = { messageId, sessionId: receiver.id, toAgentId };
   return services.turnLocks.run(`mail ${messageId}`, async () => {
-    if (await hasMessage(services.pool, receiver.id, messageId)) return sent;
+    const known = await findMailSession(services.pool, receiver, messageId);
+    if (known) return { messageId, sessionId: known, toAgentId };
     const run = <Context extends Readonly<Record<string, unknown>>>(where: Session, hook: HookName, context: Context) =>
       runHookOrThrow(services, where, hook, context, trigger, `${messageId}:vetoed`);
     const none: z.infer<typeof attachmentList> = [];
@@ -69,6 +70,6 @@ export async function sendMail(
     if (!added)
       throw new Problem('not_found', 'The session of the agent was deleted meanwhile. Send the message again.');
     await services.faultPoint('mail.written');
-    return sent;
+    return { messageId, sessionId: receiver.id, toAgentId };
   });
 }

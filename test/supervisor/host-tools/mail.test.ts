@@ -101,6 +101,18 @@ t.test('files that plugins of either side add arrive with the message, and stay 
   t.same(rows, [{ mediaId: turn.body.message.attachments[0].mediaId }]);
 });
 
+t.test('a mail that is sent again comes once, although its receiver started another session since', async (t) => {
+  const fixture = shared.withNewAccount();
+  const [planner, worker] = [await startSession(fixture, 'planner'), await startSession(fixture, 'worker')];
+  const mail = { id: 'm1', toAgentId: 'worker', text: 'bake', trigger: 'agent' };
+  const send = () => fixture.call('POST', `/sessions/${planner}/mail`, mail);
+  const first = await send();
+  t.match(first.body, { sessionId: worker });
+  const newest = await startSession(fixture, 'worker');
+  t.same((await send()).body, first.body);
+  t.same(await readMessages(fixture, newest), []);
+});
+
 t.test('a crash in the middle repeats nothing that arrived', async (t) => {
   const crash = new CrashOnce();
   const fixture = await startSupervisorFixture(t, { faultPoint: crash.faultPoint });
