@@ -107,20 +107,22 @@ export const HOLD_TURN = `WITH kept AS (
  */
 export function claimTurn(pool: Pool, sessionId: string, turn: NewTurn): Promise<TurnRow | null> {
   const isFree = '(turns.runtime = excluded.runtime OR turns.lease_until < now())';
+  // Nothing was judged yet: the last request counts.
+  const isUnjudged = `${isFree} AND turns.state = 'judging'`;
   return findRow<TurnRow>(
     pool,
     `INSERT INTO turns (session_id, id, account_id, sender, trigger, digest, system_prompt, model, runtime, lease_seconds, lease_until)
      SELECT s.id, $2, s.account_id, $3, $4, $5, $6, $7, $8, $9, ${LEASE_END('$9::integer')}
        FROM (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE) s
      ON CONFLICT (session_id, id) DO UPDATE SET
-       -- Nothing was judged yet: the last request counts.
-       digest = CASE WHEN ${isFree} AND turns.state = 'judging' THEN excluded.digest ELSE turns.digest END,
-       sender = CASE WHEN ${isFree} AND turns.state = 'judging' THEN excluded.sender ELSE turns.sender END,
-       trigger = CASE WHEN ${isFree} AND turns.state = 'judging' THEN excluded.trigger ELSE turns.trigger END,
+       digest = CASE WHEN ${isUnjudged} THEN excluded.digest ELSE turns.digest END,
+       sender = CASE WHEN ${isUnjudged} THEN excluded.sender ELSE turns.sender END,
+       trigger = CASE WHEN ${isUnjudged} THEN excluded.trigger ELSE turns.trigger END,
        -- A turn may be opened without them: the next runtime that takes it sets them.
-       system_prompt = CASE WHEN ${isFree} AND turns.system_prompt = '' THEN excluded.system_prompt ELSE turns.system_prompt END,
-       model = CASE WHEN ${isFree} AND turns.model = '' THEN excluded.model ELSE turns.model END,
+       system_prompt = CASE WHEN ${isUnjudged} OR ${isFree} AND turns.system_prompt = '' THEN excluded.system_prompt ELSE turns.system_prompt END,
+       model = CASE WHEN ${isUnjudged} OR ${isFree} AND turns.model = '' THEN excluded.model ELSE turns.model END,
        runtime = CASE WHEN ${isFree} THEN excluded.runtime ELSE turns.runtime END,
+       lease_seconds = CASE WHEN ${isFree} THEN excluded.lease_seconds ELSE turns.lease_seconds END,
        lease_until = CASE WHEN ${isFree} THEN excluded.lease_until ELSE turns.lease_until END
      RETURNING ${TURN}, ${MESSAGE_OF_TURN} AS message`,
     listTurnValues(sessionId, turn),

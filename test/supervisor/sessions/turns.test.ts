@@ -416,6 +416,32 @@ t.test('a veto in each place, by a plugin and by a required plugin that fails', 
   t.match((await turn('POST', '/t3/end', {})).body, { state: 'ended', replyId: 'o2' });
 });
 
+t.test('a turn whose message no required plugin has judged is opened as the last request says', async (t) => {
+  const fixture = shared.withNewAccount();
+  const { installationId } = await fixture.install({
+    slug: `strict-${fixture.account}`,
+    code: `middleware.inboundMessage = (ctx) => { if (ctx.settings.fails) throw new Error('x'); };`,
+    settings: { fails: 'yes' },
+    required: true,
+  });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  const open = (request: object) => turn('POST', '', { id: 't1', trigger: 'user', prompt: true, ...request });
+  const first = { text: 'one', systemPrompt: 'Be brief.', model: 'small', leaseSeconds: 600 };
+  t.match((await open(first)).body, { action: 'cancel', isFinal: false, state: 'judging' });
+  await fixture.pool.query(`UPDATE installations SET settings = '{}', updated_at = clock_timestamp() WHERE id = $1`, [
+    installationId,
+  ]);
+  await fixture.notify(installationId);
+  const last = { text: 'two', systemPrompt: 'Be thorough.', model: 'large', leaseSeconds: 60 };
+  const prompt = { systemPrompt: 'Be thorough.', model: 'large', messages: [{ text: 'two' }] };
+  t.match((await open(last)).body, { action: 'continue', message: { text: 'two' }, prompt });
+  await expireLease(fixture, session);
+  t.match((await turn('GET', '/t1/prompt')).body, { systemPrompt: 'Be thorough.', model: 'large' });
+  const { lease } = (await turn('GET', '/t1')).body.turn;
+  t.ok(Date.parse(lease.until) < Date.now() + 300_000, 'its lease is as long, too');
+});
+
 t.test('every tool call is judged before it runs, and its result before the agent reads it', async (t) => {
   const fixture = shared.withNewAccount();
   const slug = `adder-${fixture.account}`;
