@@ -23,17 +23,24 @@ const FIND_SUMMARY = planOnce(`SELECT up_to::text AS "upTo", text, at FROM sessi
 export const findSummary = (db: Queryable, sessionId: string): Promise<SummaryRow | null> =>
   findRow(db, FIND_SUMMARY, [sessionId]);
 
+/** Of a strict session, `$3`, nothing either that no hook judged. */
+const MAY_BE_READ = `${IS_NOT_CANCELLED} AND (NOT $3 OR judgement IS NOT NULL)`;
+
+const IS_OF_PROMPT = `role <> 'notice' AND ${MAY_BE_READ}
+  AND m.position > coalesce((SELECT max(up_to) FROM session_summaries WHERE session_id = $1), 0)`;
+
 interface NewSummary {
-  readonly upTo: string;
   readonly text: string;
   readonly installationId: string;
-  /** Ids of the messages that it was made of. */
-  readonly of: readonly string[];
+  /** What it was made of: the summary before, and the messages after it. */
+  readonly previous: SummaryRow | null;
+  readonly messages: readonly Pick<MessageRow, 'id' | 'position'>[];
 }
 
 /**
- * Adds a summary of the messages up to a position. Does nothing if they were summarized or cleared meanwhile, one of them was
- * cancelled, or the session became strict.
+ * Adds a summary of messages. Does nothing unless they are still what a prompt has from the first of them to the last: not if
+ * another summary was added, or the one before was removed; nor if one of them was cancelled or cleared, another one was committed
+ * between them, or the session became strict.
  *
  * @param session as it was when the messages were read
  * @throws Problem `quota_exceeded`
@@ -41,28 +48,24 @@ interface NewSummary {
 export async function addSummary(
   pool: WritingPool,
   { id: sessionId, strict: isStrict }: { readonly id: string; readonly strict: boolean },
-  { upTo, text, installationId, of }: NewSummary,
+  { text, installationId, previous, messages }: NewSummary,
 ): Promise<void> {
+  const [first, last] = [messages.at(0)?.position, messages.at(-1)?.position];
+  const ids = messages.map(({ id }) => id);
   await inTransaction(pool, async (tx) => {
     await lockSession(tx, sessionId);
     await tx.query(
       `INSERT INTO session_summaries (session_id, up_to, account_id, text, installation_id)
-       SELECT m.session_id, m.position, m.account_id, $3, $4
-         FROM session_messages m JOIN sessions s ON s.id = m.session_id AND s.strict = $5
-        WHERE m.session_id = $1 AND m.position = $2 AND NOT EXISTS (
-          SELECT 1 FROM session_messages one WHERE one.session_id = $1 AND one.id = ANY ($6)
-             AND one.judgement ->> 'outcome' = 'cancelled')
-       ON CONFLICT DO NOTHING`,
-      [sessionId, upTo, text, installationId, isStrict, of],
+       SELECT s.id, $2, s.account_id, $4, $5 FROM sessions s
+        WHERE s.id = $1 AND s.strict = $3
+          AND $6 = (SELECT coalesce(max(up_to), 0) FROM session_summaries WHERE session_id = $1)
+          AND $8 = ARRAY (SELECT m.id FROM session_messages m
+            WHERE session_id = $1 AND m.position BETWEEN $7 AND $2 AND ${IS_OF_PROMPT} ORDER BY m.position)`,
+      [sessionId, last, isStrict, text, installationId, previous?.upTo ?? 0, first, ids],
     );
   }).catch(throwQuotaProblem);
 }
 
-/** Of a strict session, `$3`, nothing either that no hook judged. */
-const MAY_BE_READ = `${IS_NOT_CANCELLED} AND (NOT $3 OR judgement IS NOT NULL)`;
-
-const IS_OF_PROMPT = `role <> 'notice' AND ${MAY_BE_READ}
-  AND m.position > coalesce((SELECT max(up_to) FROM session_summaries WHERE session_id = $1), 0)`;
 const LIST_MODEL_MESSAGES = planOnce(listNewestSql(IS_OF_PROMPT));
 
 /**

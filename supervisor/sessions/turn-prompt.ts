@@ -186,10 +186,10 @@ async function compact(
   keep: number,
 ): Promise<Conversation> {
   const cut = findCut(current.rows, current.rows.length - keep);
-  const last = current.rows[cut - 1];
-  if (!last) return describeConversation(current);
-  const before = current.summary ? [toSummaryMessage(current.summary)] : [];
-  const messages = [...before, ...current.rows.slice(0, cut).map(toPlainMessage)];
+  if (cut === 0) return describeConversation(current);
+  const { summary: previous, isTruncated } = current;
+  const summarized = current.rows.slice(0, cut);
+  const messages = [...(previous ? [toSummaryMessage(previous)] : []), ...summarized.map(toPlainMessage)];
   const answer = await summarizeTranscript(services, session, { messages, focus: null, trigger: turn.trigger });
   if (answer.action === 'cancel') {
     const isFinal = answer.trace.at(-1)?.outcome === 'cancelled';
@@ -199,12 +199,11 @@ async function compact(
   const { summary, notice, trace } = answer;
   if (summary === null) return describeConversation(current, notice);
   const installationId = trace[0]?.installationId ?? '';
-  const of = messages.map(({ id }) => id);
-  await addSummary(services.pool, session, { upTo: last.position, text: summary, installationId, of });
+  await addSummary(services.pool, session, { text: summary, installationId, previous, messages: summarized });
   await services.faultPoint('turn.summarized');
-  const made = { upTo: last.position, text: summary, at: new Date().toISOString() };
-  const { isTruncated } = current;
-  return describeConversation({ summary: made, rows: current.rows.slice(cut), isTruncated });
+  // What the summary was made of may have been cancelled or cleared meanwhile: then it was not added.
+  const after = await readConversationRows(services, session);
+  return describeConversation({ ...after, isTruncated: isTruncated || after.isTruncated });
 }
 
 /** Moves the cut before the results of tools: models reject a result without what led to it. */

@@ -918,6 +918,74 @@ t.test('a message that was vetoed in the transcript is left there without its te
   t.notMatch(read.body.content[0].text, /a bomb/);
 });
 
+const SLOW_SUMMARIES = `
+  let open;
+  const opened = new Promise((resolve) => { open = resolve; });
+  tools.open = { description: 'x', parameters: { type: 'object' }, handler: () => { open(); return 'open'; } };
+  compaction.summarize = async ({ messages }) => {
+    const summary = messages.map(({ text }) => text).join('+');
+    if (/hold on/.test(summary)) { host.log('summarizing'); await opened; }
+    return summary;
+  };`;
+
+/** A session with messages, and a function that returns a prompt during whose summary something happens. */
+async function startSlowSummary(fixture: SupervisorFixture) {
+  const slug = `slow-${fixture.account}`;
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  await fixture.install({ slug, code: SLOW_SUMMARIES });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  const add = (messages: object[]) => fixture.call('POST', `/sessions/${session}/messages`, { messages });
+  const readPrompt = async (query = ''): Promise<string[]> =>
+    (await turn('GET', `/t1/prompt${query}`)).body.messages.map(({ text }: { text: string }) => text);
+  const readPromptDuring = async (query: string, happen: () => Promise<unknown>) => {
+    await add([{ role: 'user', text: 'hold on' }]);
+    const prompt = readPrompt(query);
+    await eventually(async () => (await fixture.readLog('summarizing')).length === 1);
+    await happen();
+    await fixture.call('POST', `/sessions/${session}/tools/${slug}__open`, { arguments: {} });
+    return prompt;
+  };
+  await add([
+    { id: 'm0', role: 'user', text: 'a bomb' },
+    { role: 'user', text: 'more' },
+  ]);
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  return { session, turn, readPrompt, readPromptDuring };
+}
+
+t.test('a summary of a message that is vetoed while it is made is in no prompt', async (t) => {
+  const { turn, readPrompt, readPromptDuring } = await startSlowSummary(shared.withNewAccount());
+  const veto = () => turn('POST', '', { id: 'm0', trigger: 'user' });
+  t.same(await readPromptDuring('?compactAfter=1&keep=0', veto), ['more', 'hello', 'hold on']);
+  t.same(await readPrompt(), ['more', 'hello', 'hold on']);
+});
+
+t.test('a summary that builds on one that is removed while it is made is in no prompt', async (t) => {
+  const { turn, readPrompt, readPromptDuring } = await startSlowSummary(shared.withNewAccount());
+  t.match(await readPrompt('?compactAfter=1&keep=1'), [/a bomb\+more/, 'hello']);
+  const veto = () => turn('POST', '', { id: 'm0', trigger: 'user' });
+  t.same(await readPromptDuring('?compactAfter=1&keep=0', veto), ['more', 'hello', 'hold on']);
+  t.same(await readPrompt(), ['more', 'hello', 'hold on']);
+});
+
+t.test('a message that is committed between those of a summary while it is made is in the prompts', async (t) => {
+  const fixture = shared.withNewAccount();
+  const { session, readPrompt, readPromptDuring } = await startSlowSummary(fixture);
+  const late = await fixture.pool.connect();
+  await late.query('BEGIN');
+  await late.query(
+    `INSERT INTO session_messages (session_id, account_id, id, role, text)
+     SELECT id, account_id, 'late', 'user', 'late' FROM sessions WHERE id = $1`,
+    [session],
+  );
+  const commit = () => late.query('COMMIT');
+  const texts = ['a bomb', 'more', 'hello', 'late', 'hold on'];
+  t.same(await readPromptDuring('?compactAfter=1&keep=0', commit), texts);
+  late.release();
+  t.match(await readPrompt('?compactAfter=1&keep=0'), [/a bomb\+more\+hello\+late\+hold on$/]);
+});
+
 t.test('a session that becomes strict forgets its summaries', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({
