@@ -248,6 +248,9 @@ export const lockSession = async (tx: ClientBase, id: string): Promise<boolean> 
 export const hasMessage = async (pool: Queryable, sessionId: string, id: string): Promise<boolean> =>
   (await findRow(pool, 'SELECT 1 FROM session_messages WHERE session_id = $1 AND id = $2', [sessionId, id])) !== null;
 
+export const findMessage = (pool: Queryable, sessionId: string, id: string): Promise<MessageRow | null> =>
+  findRow(pool, `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 AND id = $2`, [sessionId, id]);
+
 /** Oldest first. `bytes` are those of `MESSAGE_BYTES`. */
 export async function pageMessages(
   pool: Pool,

@@ -1,18 +1,20 @@
 /** Replies of agents to a channel's conversation: stored in the transcript and the outbox before they are sent. */
 
 import { randomUUIDv7 } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import type { z } from 'zod';
 import { requireRoom } from '../../db/accounts/usage.ts';
 import { insertReply } from '../../db/channels/deliveries.ts';
 import { inTransaction, type Transaction } from '../../db/postgres/pool.ts';
+import type { Queryable } from '../../db/postgres/rows.ts';
 import { findReplyAddress, type ReplyAddress } from '../../db/sessions/conversations.ts';
-import { appendMessages, hasMessage, lockSession, type Session } from '../../db/sessions/sessions.ts';
+import { appendMessages, findMessage, lockSession, type Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { attachments } from '../../sdk/contract/payloads.ts';
 import { currentTrace } from '../../service/telemetry/tracing.ts';
 import { runHookOrThrow } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
-import { toJudgement } from './turn-answers.ts';
+import { createReusedProblem, toJudgement } from './turn-answers.ts';
 
 interface NewReply {
   /** An id chosen by the runtime. A reply with a known id is not sent again. */
@@ -20,14 +22,28 @@ interface NewReply {
   readonly text: string;
   readonly attachments: z.infer<typeof attachments>;
 }
+type IdentifiedReply = NewReply & { readonly id: string };
 
-/** Sends a reply once. Resolves with its id. @throws Problem `no_channel`, `cancelled`, `not_found` */
+/** Sends a reply once. Resolves with its id. @throws Problem `no_channel`, `cancelled`, `id_reused`, `not_found` */
 export async function sendReply(services: SessionServices, session: Session, reply: NewReply): Promise<string> {
   const address = await findReplyAddress(services.pool, session.id);
   if (!address) throw new Problem('no_channel', 'This session is not a conversation of a connected channel.');
-  const id = reply.id ?? randomUUIDv7();
-  if (!(await hasMessage(services.pool, session.id, id))) await send(services, session, address, { ...reply, id });
-  return id;
+  const identified = { ...reply, id: reply.id ?? randomUUIDv7() };
+  if (!(await isSent(services.pool, session.id, identified))) await send(services, session, address, identified);
+  return identified.id;
+}
+
+/** @throws Problem `id_reused` if the id of a reply belongs to another message */
+async function isSent(db: Queryable, sessionId: string, { id, text, attachments }: IdentifiedReply): Promise<boolean> {
+  const known = await findMessage(db, sessionId, id);
+  if (!known) return false;
+  const { role, data, judgement } = known;
+  const isReply = role === 'assistant' && judgement !== null && typeof data?.channelId === 'string';
+  // How a reply was before plugins changed it is not stored.
+  const isSame =
+    judgement?.outcome === 'changed' || isDeepStrictEqual([known.text, data?.attachments], [text, attachments]);
+  if (!isReply || !isSame) throw createReusedProblem('a message of the transcript');
+  return true;
 }
 
 /** Runs the hook `outboundMessage`, then writes transcript and outbox in one transaction. */
@@ -35,8 +51,9 @@ async function send(
   services: SessionServices,
   session: Session,
   address: ReplyAddress,
-  { id, text, attachments }: NewReply & { id: string },
+  reply: IdentifiedReply,
 ): Promise<void> {
+  const { id, text, attachments } = reply;
   const context = { message: { id, text, attachments }, target: address.conversationKey };
   const answer = await runHookOrThrow(services, session, 'middleware.outboundMessage', context, 'agent');
   await services.faultPoint('reply.guarded');
@@ -44,7 +61,7 @@ async function send(
   await inTransaction(services.pool, async (tx) => {
     if (!(await lockSession(tx, session.id))) throw new Problem('not_found', 'You have no session with this id.');
     // The second of two concurrent calls with the same id finds the first one's rows.
-    if (await hasMessage(tx, session.id, id)) return;
+    if (await isSent(tx, session.id, reply)) return;
     const data = { channelId: address.channelId, attachments: message.attachments };
     const judgement = toJudgement('outboundMessage', answer);
     await appendMessages(tx, session.id, [{ id, role: 'assistant', text: message.text, data, judgement }]);

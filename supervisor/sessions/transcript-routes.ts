@@ -125,7 +125,7 @@ const shapes = {
     summary: 'Sends an agent’s reply to the channel of the session',
     details:
       'Runs the hook `outboundMessage`, adds the reply to the transcript and delivers it through `channel.send`, with retries.',
-    problems: ['no_channel', 'cancelled', 'quota_exceeded'],
+    problems: ['no_channel', 'cancelled', 'id_reused', 'quota_exceeded'],
     params: sessionParams,
     body: newReply,
     response: { 202: z.strictObject({ id: z.string() }) },

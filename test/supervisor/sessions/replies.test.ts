@@ -51,6 +51,30 @@ t.test('a reply is stored, sent in order, and retried when the vendor is unavail
   ]);
 });
 
+t.test('a reply with the id of another message is refused', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
+  const code = `middleware.outboundMessage = (ctx) => { if (ctx.message.text === 'darn') return { message: { text: 'dear' } }; };`;
+  await fixture.install({ slug: 'polite', code });
+  await deliver(fixture, made, await connect(fixture, made), ['x']);
+  const path = await eventually(async () => {
+    const [session] = (await fixture.call('GET', '/sessions')).body.items;
+    return session && `/sessions/${session.id}`;
+  });
+  const reply = (id: string, text: string) => fixture.call('POST', `${path}/replies`, { id, text });
+  await fixture.call('POST', `${path}/messages`, { messages: [{ id: 'imported', role: 'assistant', text: 'a' }] });
+  await fixture.call('POST', `${path}/turns`, { id: 'turn', text: 'hi', trigger: 'user' });
+  await fixture.call('POST', `${path}/turns/turn/output`, { id: 'output', text: 'a' });
+  t.equal((await reply('sent', 'a')).status, 202);
+  t.equal((await reply('changed', 'darn')).status, 202);
+  for (const id of ['imported', 'turn', 'output'])
+    t.match(await reply(id, 'a'), { status: 409, body: { code: 'id_reused' } }, id);
+  t.match(await reply('sent', 'b'), { status: 409, body: { code: 'id_reused' } }, 'other words');
+  t.match(await reply('sent', 'a'), { status: 202 }, 'the same');
+  t.match(await reply('changed', 'darn'), { status: 202 }, 'the same before a plugin changed it');
+  t.equal((await fixture.pool.query(`SELECT 1 FROM deliveries WHERE direction = 'out'`)).rowCount, 2);
+});
+
 t.test('a session without a channel rejects replies', async (t) => {
   const fixture = await startSupervisorFixture(t);
   const session = await fixture.session();
