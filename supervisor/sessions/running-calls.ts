@@ -55,5 +55,6 @@ export class RunningCalls {
   }
 }
 
+/** Ids of runtimes may have any characters. */
 const formatKey = ({ sessionId, turnId, callId, digest }: CallKey): string =>
-  [sessionId, turnId, callId, digest].join(' ');
+  JSON.stringify([sessionId, turnId, callId, digest]);

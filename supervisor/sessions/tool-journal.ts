@@ -63,9 +63,13 @@ export async function callToolInTurn(
     if (known) return known;
     return makeCall(services, session, key, { ...request, signal });
   });
-  if ('handed' in answer)
-    return { arguments: answer.handed.arguments, isRepeated: answer.handed.attempt !== request.attempt };
-  return { result: readResult(answer) };
+  if (!('handed' in answer)) return { result: readResult(answer) };
+  const { arguments: args, attempt } = answer.handed;
+  const isRepeated = attempt !== request.attempt;
+  // The call may be that of another runtime, whose answer this request waited for.
+  if (isRepeated && !(await holdTurn(services.pool, turn, request.runtime)))
+    throw await explainRefusal(services.pool, turn);
+  return { arguments: args, isRepeated };
 }
 
 const readResult = (answer: CallAnswer): ToolResult =>

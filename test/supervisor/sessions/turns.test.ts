@@ -2,8 +2,13 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
+import type { Session } from '../../../db/sessions/sessions.ts';
 import { TEXT_MAX_CHARS } from '../../../sdk/contract/payloads.ts';
 import { RunningCalls } from '../../../supervisor/sessions/running-calls.ts';
+import type { SessionServices } from '../../../supervisor/sessions/session-services.ts';
+import { callToolInTurn } from '../../../supervisor/sessions/tool-journal.ts';
+import { failedTool } from '../../../supervisor/sessions/tool-results.ts';
+import { digestOf } from '../../../supervisor/sessions/turn-answers.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { connect, deliver } from '../delivery/channels.ts';
 import {
@@ -1195,6 +1200,33 @@ t.test('a call for which two requests wait is aborted when both are closed', asy
   t.match(made[0]?.reason, { message: 'the runtime closed the request' });
   t.same(await Promise.all([first.answer, second.answer]), [{ result }, { result }]);
   t.notOk(calls.has(key));
+});
+
+t.test('calls of different turns are different calls, whatever characters their ids have', async (t) => {
+  const calls = new RunningCalls();
+  const running = { sessionId: 's', turnId: 'bake', callId: 'bread now', digest: 'd' };
+  const first = calls.run(running, undefined, async () => ({ result: failedTool('first') }));
+  const other = { ...running, turnId: 'bake bread', callId: 'now' };
+  const second = calls.run(other, undefined, async () => ({ result: failedTool('second') }));
+  t.match(await Promise.all([first, second]), [{ result: failedTool('first') }, { result: failedTool('second') }]);
+});
+
+t.test('a runtime without the lease gets no call to perform that it asked for while it was judged', async (t) => {
+  const fixture = shared.withNewAccount();
+  const sessionId = await fixture.session();
+  await asRuntime(fixture, sessionId, 'r1')('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  const runningCalls = new RunningCalls();
+  const turn = { sessionId, turnId: 't1' };
+  const call = { callId: 'c1', name: 'oven', arguments: {}, isOwn: true };
+  const judged = Promise.withResolvers<{ handed: { arguments: object; attempt: string } }>();
+  const key = { ...turn, callId: 'c1', digest: digestOf([call.name, call.arguments]) };
+  runningCalls.run(key, undefined, () => judged.promise as never);
+  const services = { pool: fixture.pool, runningCalls } as SessionServices;
+  const ask = (runtime: string) =>
+    callToolInTurn(services, { id: sessionId } as Session, turn, { ...call, runtime, attempt: `of ${runtime}` });
+  const asked = Promise.allSettled([ask('r1'), ask('r2')]);
+  judged.resolve({ handed: { arguments: {}, attempt: 'first' } });
+  t.match(await asked, [{ value: { isRepeated: true } }, { reason: { code: 'turn_held' } }]);
 });
 
 t.test('the call of a supervisor that died is not made again', async (t) => {
