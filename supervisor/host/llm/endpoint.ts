@@ -61,7 +61,8 @@ export async function askEndpoint(question: Question): Promise<ModelAnswer> {
   try {
     return await collect(stream, provider.name, received);
   } catch (error) {
-    if (received.characters > 0) question.onBrokenOff(guess(request, received.characters));
+    // The endpoint has read a request that is aborted before its answer begins.
+    if (received.characters > 0 || signal.aborted) question.onBrokenOff(guess(request, received.characters));
     throw error instanceof HostError ? error : explain(provider.name, error);
   } finally {
     cut.abort();

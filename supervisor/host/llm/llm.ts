@@ -54,7 +54,7 @@ export function openLlm(deps: LlmDeps): Llm {
     ...(await plugins.list(plugin)).map((offered): Found => ({ kind: 'plugin', id: offered.id, offered })),
   ];
   const askModel = async (scope: HostScope, found: Found, request: CompletionRequest): Promise<ModelAnswer> => {
-    if (found.kind === 'plugin') return plugins.askModel(scope.plugin, found.offered, request);
+    if (found.kind === 'plugin') return plugins.askModel(scope, found.offered, request);
     await spending.allow(scope.plugin);
     const { askEndpoint } = await import('./endpoint.ts');
     const { provider, model } = found;

@@ -5,7 +5,7 @@ import { formatFullName } from '../../../sdk/contract/full-names.ts';
 import { surfaces } from '../../../sdk/contract/protocol.ts';
 import type { Invocations } from '../../calls/invocations.ts';
 import type { PluginPort } from '../../calls/plugin-port.ts';
-import { HostError } from '../host-call.ts';
+import { HostError, type HostScope } from '../host-call.ts';
 import type { CompletionRequest, ModelAnswer } from './model.ts';
 
 /** Maximum depth of providers that call models of other providers. */
@@ -45,7 +45,11 @@ export class PluginProviders {
   }
 
   /** Calls a model. @throws HostError without the other plugin's text, except the reason of a cancellation */
-  async askModel(asking: InstalledPlugin, offered: OfferedModel, request: CompletionRequest): Promise<ModelAnswer> {
+  async askModel(
+    { plugin: asking, signal }: Pick<HostScope, 'plugin' | 'signal'>,
+    offered: OfferedModel,
+    request: CompletionRequest,
+  ): Promise<ModelAnswer> {
     const depth = this.#findDepth(asking) + 1;
     if (depth > PROVIDERS_DEEP_MAX)
       throw new HostError(`more than ${PROVIDERS_DEEP_MAX} plugin providers ask each other; the call ends here`);
@@ -53,7 +57,7 @@ export class PluginProviders {
     const invocationId = randomUUIDv7();
     this.#depths.set(invocationId, depth);
     const fields = { request: { ...request, model: model.id } };
-    const call = { kind: 'providers', name, plugin, session: null, fields, invocationId } as const;
+    const call = { kind: 'providers', name, plugin, session: null, fields, invocationId, signal } as const;
     const result = await this.#deps.otherPlugins.callSurface(call).finally(() => this.#depths.delete(invocationId));
     if (result.kind === 'cancelled') throw new HostError(`${formatFullName(plugin, name)} refused: ${result.reason}`);
     if (result.kind === 'unavailable') throw new HostError(`${formatFullName(plugin, name)} is unavailable now`);

@@ -87,6 +87,18 @@ t.test('a failing provider’s error does not contain its own text', async (t) =
   }
 });
 
+t.test('a call ends when the plugin that asked has ended', async (t) => {
+  const waiting = `host.log('asked'); await new Promise((resolve) => ctx.signal.addEventListener('abort', resolve)); host.log('aborted');`;
+  await fixture.install({ slug: 'patient', code: provider(['x'], waiting + answer('"late"')) });
+  const leaver = await fixture.install({ slug: 'leaver', capabilities: ['host.llm'], code: ASK });
+  const path = `/sessions/${await fixture.session()}/tools/leaver__run`;
+  const asking = fixture.call('POST', path, { arguments: { ...hello, model: 'patient__acme/x' } });
+  await eventually(async () => (await fixture.readLog('asked')).length === 1);
+  await fixture.supervisor.fleet.retire(leaver.installationId, 0);
+  await asking;
+  t.ok(await eventually(async () => (await fixture.readLog('aborted')).length === 1));
+});
+
 t.test('a structured answer of a plugin is checked too', async (t) => {
   await fixture.install({
     slug: 'json',

@@ -90,3 +90,17 @@ t.test('an answer that breaks off is not free, one that never came is', async (t
   );
   t.same((await readUsage(fixture.pool, installationId)).total, usage);
 });
+
+t.test('a request whose plugin ends before the answer begins is not free', async (t) => {
+  const fixture = unlimited.withNewAccount();
+  const { installationId } = await fixture.install({ ...asker, slug: 'quitter' });
+  server.answers = [stream];
+  server.asked.length = 0;
+  const asking = runCommand(fixture, 'quitter');
+  await eventually(async () => server.asked.length === 1);
+  await fixture.supervisor.fleet.retire(installationId, 0);
+  await asking;
+  await eventually(async () => (await readUsage(fixture.pool, installationId)).total.inputTokens > 0);
+  const { total } = await readUsage(fixture.pool, installationId);
+  t.same(total, { answers: 0, inputTokens: 2, outputTokens: 0, cost: 2 });
+});
