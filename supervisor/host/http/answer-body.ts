@@ -25,12 +25,17 @@ export interface AnswerBody {
   readonly bodyBytes: Uint8Array<ArrayBuffer>;
 }
 
-/** Reads a decoded body to its end. @throws HostError when it is too large */
-export async function readBody(stream: Readable, headers: Headers): Promise<AnswerBody> {
+/**
+ * Reads a decoded body to its end.
+ *
+ * @param take called with the bytes of each part
+ * @throws HostError when it is too large
+ */
+export async function readBody(stream: Readable, headers: Headers, take: (bytes: number) => void): Promise<AnswerBody> {
   const type = headers['content-type'] ?? 'text/plain';
   const isText = TEXT.test(type);
   const maxBytes = isText ? ROOM / 2 : ROOM;
-  const bodyBytes = await collect(stream, maxBytes);
+  const bodyBytes = await collect(stream, maxBytes, take);
   return { bodyBytes, bodyText: isText ? decodeText(bodyBytes, type) : '' };
 }
 
@@ -45,12 +50,17 @@ export function decodeBody(stream: Readable, encoding: string): Readable {
   return pipeline(stream, make(), () => undefined);
 }
 
-async function collect(stream: Readable, maxBytes: number): Promise<Buffer<ArrayBuffer>> {
+async function collect(
+  stream: Readable,
+  maxBytes: number,
+  take: (bytes: number) => void,
+): Promise<Buffer<ArrayBuffer>> {
   const parts: Buffer[] = [];
   let bytes = 0;
   for await (const part of stream as AsyncIterable<Buffer>) {
     bytes += part.byteLength;
     if (bytes > maxBytes) throw new HostError(`the answer is longer than ${maxBytes} bytes`);
+    take(part.byteLength);
     parts.push(part);
   }
   return Buffer.concat(parts);

@@ -8,6 +8,7 @@ import { type HostArgs, HostError, type HostHandlers, type HostScope } from '../
 import type { SecretHandles, SecretSource } from '../secret-handles.ts';
 import type { Secrets } from '../secrets.ts';
 import { type AnswerBody, readBody } from './answer-body.ts';
+import { ArrivingBytes } from './arriving-bytes.ts';
 import { type BodyStream, BodyStreams, type StreamBounds } from './body-streams.ts';
 import { describeFailure, type Exchange, type HttpRequest, type Opened, type Redirect, send } from './exchange.ts';
 import { bodilessHeaders, type Headers, harmlessHeaders, requestHeaders } from './headers.ts';
@@ -30,11 +31,15 @@ export interface Http {
   readonly bodies: BodyStreams;
 }
 
-/** @param bounds of bodies that are read while they arrive */
+/**
+ * @param bounds of bodies that are read while they arrive
+ * @param arriving limits those that are read whole
+ */
 export function openHttp(
   exchange: Exchange,
   secrets: Pick<Secrets, 'handles' | 'sourceOf'>,
   bounds?: StreamBounds,
+  arriving = new ArrivingBytes(),
 ): Http {
   const running = new AmountsByKey();
   const bodies = new BodyStreams(bounds);
@@ -58,7 +63,7 @@ export function openHttp(
           const arrive = (signal: AbortSignal) => followRedirects(scope, first, sender, redirectsMax, signal);
           return withTimeLimit(init.timeoutMs ?? ROW_TIMEOUT_MS, scope.signal, (signal) =>
             scope.bodyId === null
-              ? readWhole(arrive, signal)
+              ? arriving.during(scope.plugin.accountId, (take) => readWhole(arrive, signal, take))
               : openBody(bodies.open(scope.child, scope.bodyId), scope, arrive, signal),
           );
         });
@@ -69,11 +74,11 @@ export function openHttp(
 
 type Arrive = (signal: AbortSignal) => Promise<Arrived>;
 
-async function readWhole(arrive: Arrive, signal: AbortSignal): Promise<HttpAnswer> {
+async function readWhole(arrive: Arrive, signal: AbortSignal, take: (bytes: number) => void): Promise<HttpAnswer> {
   const { opened, sent } = await arrive(signal);
   const { status, headers, hostname } = opened;
   try {
-    const answer = { status, headers, ...(await readBody(opened.body, headers)) };
+    const answer = { status, headers, ...(await readBody(opened.body, headers, take)) };
     return sent.isEmpty ? answer : maskAnswer(answer, sent);
   } catch (error) {
     throw error instanceof HostError ? error : new HostError(describeFailure(hostname, error));

@@ -6,6 +6,7 @@ import t, { type Test } from 'tap';
 import { z } from 'zod';
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { HostCallRefusal } from '../../../supervisor/children/child-errors.ts';
+import { ArrivingBytes } from '../../../supervisor/host/http/arriving-bytes.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { bundleOf, callTool, testChild, testJail, toolOf } from '../children/jailed-child.ts';
 import { listenOn, type Plugin, pluginWith, serve, type Target } from './http-target.ts';
@@ -14,8 +15,13 @@ const PUBLIC = '8.8.8.8';
 const MIB = 1024 * 1024;
 
 /** A plugin that may reach a server of ours under a name. */
-async function reaching(t: Test, server: Target, hosts = ['api.test']): Promise<Plugin> {
-  const plugin = await pluginWith(t, hosts);
+async function reaching(
+  t: Test,
+  server: Target,
+  hosts = ['api.test'],
+  options: Parameters<typeof pluginWith>[2] = {},
+): Promise<Plugin> {
+  const plugin = await pluginWith(t, hosts, options);
   plugin.dns.set('api.test', ['127.0.0.1']);
   plugin.allow(`api.test:${server.port}`);
   return plugin;
@@ -364,6 +370,34 @@ t.test('an installation has so many requests under way, and no more', async (t) 
   await eventually(async () => (await server.open()) === 16);
   plugin.child.abort();
   t.ok((await ended).every(({ status }) => status === 'rejected'));
+  await isIdle(server);
+});
+
+t.test('answers that arrive slowly hold so many bytes of an account, and no more', async (t) => {
+  const { promise: isOver, resolve: end } = Promise.withResolvers<void>();
+  const server = await serve(t, async (request, response) => {
+    response.write('x'.repeat(600));
+    if (request.url === '/slow') await isOver;
+    response.end();
+  });
+  const arriving = new ArrivingBytes(1_000);
+  const plugin = await reaching(t, server, ['api.test'], { arriving });
+  const fetch = (path: string) => plugin.fetch(`http://api.test:${server.port}${path}`);
+  for (let times = 0; times < 3; times += 1) t.equal((await fetch('/')).bodyText.length, 600, 'one after the other');
+  const slow = fetch('/slow');
+  const hasRoom = () =>
+    arriving
+      .during('ann', async (take) => take(600))
+      .then(
+        () => true,
+        () => false,
+      );
+  await eventually(async () => !(await hasRoom()));
+  const message = 'too many answers of this account arrive at once; try again when some have ended';
+  await t.rejects(fetch('/'), { name: 'HostError', message });
+  end();
+  t.equal((await slow).bodyText.length, 600);
+  t.equal((await fetch('/')).bodyText.length, 600, 'when the slow one has ended');
   await isIdle(server);
 });
 

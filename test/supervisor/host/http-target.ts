@@ -7,6 +7,7 @@ import type { InstalledPlugin } from '../../../db/installations/account-plugins.
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { holdGrant } from '../../../supervisor/host/held-grant.ts';
 import type { HostArgs, HostResult } from '../../../supervisor/host/host-call.ts';
+import type { ArrivingBytes } from '../../../supervisor/host/http/arriving-bytes.ts';
 import type { BodyPart, StreamBounds } from '../../../supervisor/host/http/body-streams.ts';
 import type { Exchange } from '../../../supervisor/host/http/exchange.ts';
 import { openHttp } from '../../../supervisor/host/http/http.ts';
@@ -80,20 +81,29 @@ interface GivenSecrets {
   readonly uses?: Readonly<Record<string, readonly string[]>>;
 }
 
+interface Bounds {
+  readonly bounds?: StreamBounds;
+  readonly arriving?: ArrivingBytes;
+}
+
 /** A plugin that was granted these hosts. */
 export async function pluginWith(
   test: Teardown,
   hosts: readonly string[],
-  { secrets = {}, uses = {}, bounds, ...options }: Partial<Exchange> & GivenSecrets & { bounds?: StreamBounds } = {},
+  { secrets = {}, uses = {}, bounds, arriving, ...options }: Partial<Exchange> & GivenSecrets & Bounds = {},
 ): Promise<Plugin> {
   const dns = await startDns(test);
   const allowPrivate = new Set<string>();
   const handles = new SecretHandles();
   const source = { installationId: 'one', uses, read: async (name: string) => secrets[name] ?? null };
   const exchange = { allowPrivate, dnsServers: [dns.address], ...options };
-  const { calls, bodies } = openHttp(exchange, { handles, sourceOf: () => source }, bounds);
+  const { calls, bodies } = openHttp(exchange, { handles, sourceOf: () => source }, bounds, arriving);
   const granted = hosts.map((host) => `host.http:${host}`);
-  const installation = new LiveInstallation({ installationId: 'one', granted } as unknown as InstalledPlugin);
+  const installation = new LiveInstallation({
+    installationId: 'one',
+    accountId: 'ann',
+    granted,
+  } as unknown as InstalledPlugin);
   const child = new AbortController();
   const ask = (bodyId: string | null, url: string, init: Init) => {
     const grant = holdGrant(hostCalls['http.fetch'], installation);
