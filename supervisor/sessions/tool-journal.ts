@@ -20,6 +20,7 @@ import type { SessionServices } from './session-services.ts';
 import { describeProblem, failedTool } from './tool-results.ts';
 import { callTool, type FoundTool, findTool, isRepeatable } from './tools.ts';
 import { createReusedProblem, digestOf, explainRefusal } from './turn-answers.ts';
+import type { CallState } from './turn-schemas.ts';
 
 export interface ToolRequest {
   readonly callId: string;
@@ -248,18 +249,6 @@ export async function answerOwnCall(
 }
 
 const HOW_TO_CALL = 'call the tool with POST /sessions/{id}/turns/{turnId}/calls/{callId}';
-
-/** A call of a turn as its runtime sees it. */
-export interface CallState {
-  readonly callId: string;
-  readonly name: string;
-  readonly state: 'running' | 'performing' | 'answered' | 'interrupted';
-  /** Arguments of a call that the runtime performs. */
-  readonly arguments: unknown;
-  readonly result: ToolResult | null;
-  readonly startedAt: string;
-  readonly endedAt: string | null;
-}
 
 export function describeCall({ runningCalls }: SessionServices, turn: TurnKey, call: CallRow): CallState {
   const { callId, name, digest, answer, handed, startedAt, endedAt } = call;

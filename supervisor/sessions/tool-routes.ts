@@ -11,7 +11,7 @@ import { hostToolGroups } from '../../sdk/contract/full-names.ts';
 import { json, jsonSchema } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { anyJson, jsonBody, page, storedId, storedText } from '../../service/http/schemas.ts';
+import { jsonBody, page, storedId, storedText } from '../../service/http/schemas.ts';
 import { abortWhenClosed } from './closed-requests.ts';
 import {
   CALL_BODY_MAX_BYTES,
@@ -21,6 +21,7 @@ import {
   sessionParams,
 } from './session-services.ts';
 import { callTool, findTool, listSessionTools } from './tools.ts';
+import { toolResource, toolResultResource } from './turn-schemas.ts';
 
 export const hostTools = z
   .array(z.enum(hostToolGroups))
@@ -72,34 +73,6 @@ const toolBody = jsonBody({
     ),
   arguments: json.default({}),
 });
-
-export const toolResource = z
-  .strictObject({
-    name: z.string().describe('`<slug>__<tool>`, or the name that the runtime gave its tool.'),
-    description: z.string(),
-    parameters: anyJson.describe('JSON Schema 2020-12 of the arguments.'),
-    installationId: z.string().nullable().describe('Null: a tool of the host or of the runtime.'),
-    slug: z
-      .string()
-      .describe('The slug of the plugin. For a tool of the host, its group. Empty for a tool of the runtime.'),
-    performedBy: z
-      .enum(['plugin', 'host', 'runtime'])
-      .describe('runtime: the response to a call is 202, and the runtime sends the result.'),
-  })
-  .meta({ id: 'Tool', description: 'A tool that the agent’s model may call.' });
-
-export const toolResultResource = z
-  .strictObject({
-    content: z.array(
-      z.discriminatedUnion('type', [
-        z.strictObject({ type: z.literal('text'), text: z.string() }),
-        z.strictObject({ type: z.literal('image'), data: z.string(), mimeType: z.string() }),
-        z.strictObject({ type: z.literal('json'), json: anyJson }),
-      ]),
-    ),
-    isError: z.boolean(),
-  })
-  .meta({ id: 'ToolResult', description: 'The result of a tool, as a Model Context Protocol content list.' });
 
 const shapes = {
   list: {

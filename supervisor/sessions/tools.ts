@@ -13,20 +13,11 @@ import type { HostTool } from '../host-tools/host-tool.ts';
 import { callBetweenHooks, type JudgedResult, type ToolCall } from './judged-call.ts';
 import type { SessionServices } from './session-services.ts';
 import { failedTool, readToolResult } from './tool-results.ts';
+import type { ToolItem } from './turn-schemas.ts';
 
 /** Each name that a wrong one is compared with takes a microsecond of the event loop; an account may have 12,800 tools. */
 const COMPARED_NAMES_MAX = 1_000;
 
-export interface ToolItem {
-  readonly name: string;
-  readonly description: string;
-  readonly parameters: unknown;
-  /** Null: no plugin's. */
-  readonly installationId: string | null;
-  /** Empty for a tool of the runtime. */
-  readonly slug: string;
-  readonly performedBy: FoundTool['kind'];
-}
 export type FoundTool =
   | { readonly kind: 'plugin'; readonly tool: ToolRef }
   | { readonly kind: 'host'; readonly tool: HostTool }

@@ -7,24 +7,16 @@ import { isMessagePosition, openSessionTail } from '../../db/sessions/session-ta
 import { appendMessages, pageMessages } from '../../db/sessions/sessions.ts';
 import { KeyedLocks } from '../../db/timing/keyed-locks.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { attachments, jsonObject, judgement, role, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
+import { attachments, jsonObject, role, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { endWithToken, requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { eventStreamHeaders } from '../../service/http/row-streams.ts';
-import {
-  anyObject,
-  jsonBody,
-  page,
-  pageQuery,
-  queryFlag,
-  storedId,
-  storedText,
-  timestamp,
-} from '../../service/http/schemas.ts';
+import { jsonBody, page, pageQuery, queryFlag, storedId, storedText } from '../../service/http/schemas.ts';
 import { COSTLY_BYTES, waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { sendReply } from './replies.ts';
 import { requireSession, type SessionServices, sessionParams } from './session-services.ts';
 import { addOpenEvent, addToolEvents } from './session-streams.ts';
+import { messageResource } from './turn-schemas.ts';
 
 /** Maximum number of messages added by one call. */
 const MESSAGES_MAX = 1_000;
@@ -79,20 +71,6 @@ const streamHeaders = z.looseObject({
     .refine((id) => id === '' || isMessagePosition(id), 'must be an id of this stream, or be left out')
     .optional(),
 });
-
-export const messageResource = z
-  .strictObject({
-    id: z.string(),
-    role,
-    text: z.string(),
-    at: timestamp,
-    data: anyObject.optional(),
-    judgement: judgement.optional().describe('The judgement of the plugins. Absent: no hook judged the message.'),
-  })
-  .meta({
-    id: 'Message',
-    description: 'A message of a transcript. A message with the role `notice` is written by a plugin or by Bulkhead.',
-  });
 
 const STREAM_DETAILS =
   'Sends server-sent events of the types message and notice, in the order in which they were added to the sessions of the account, each with the session’s id and the message as JSON. Without Last-Event-ID the stream starts with the next new message; with it, after the event of that id. The data.kind of a notice is cancelled (with the cause failure if a required plugin did not run), delivery_failed or compaction_fallback. A comment is sent every 15 seconds. The stream ends after 15 minutes: reconnect with Last-Event-ID.';

@@ -5,15 +5,10 @@ import { findTurn, type Judgement, type TurnKey, type TurnRow } from '../../db/s
 import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
 import type { Cancel } from '../calls/chain.ts';
 import type { HookAnswer } from './hooks.ts';
+import type { TurnAnswer } from './turn-schemas.ts';
 
 /** The result of a step. `cancel`: the step did not happen. */
-export interface Verdict {
-  readonly action: 'continue' | 'cancel';
-  readonly reason: string | null;
-  readonly cancelledBy: string | null;
-  /** False: a required plugin did not run, and the same step may pass later. */
-  readonly isFinal: boolean;
-}
+export type Verdict = Pick<TurnAnswer, 'action' | 'reason' | 'cancelledBy' | 'isFinal'>;
 
 export const CONTINUE: Verdict = { action: 'continue', reason: null, cancelledBy: null, isFinal: true };
 

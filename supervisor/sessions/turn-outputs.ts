@@ -38,6 +38,7 @@ import {
   toJudgement,
   type Verdict,
 } from './turn-answers.ts';
+import type { OutputAnswer, OutputRequest } from './turn-schemas.ts';
 
 const HOOK = 'middleware.outboundMessage';
 /** Characters of a digest that make the default id of an output. */
@@ -45,22 +46,7 @@ const DIGEST_CHARS = 22;
 
 type Attachments = z.infer<typeof attachments>;
 
-export interface OutputAnswer extends Verdict {
-  readonly id: string;
-  readonly state: OutputRow['state'];
-  /** The text that may be shown now. It has no text that a plugin has yet to judge. */
-  readonly show: string;
-  readonly attachments: Attachments;
-  readonly judgement: Judgement | null;
-}
-
-export interface WholeOutput {
-  /** Default: made of the content, so that a repeated request has the same. */
-  readonly id?: string | undefined;
-  readonly text: string;
-  readonly attachments: Attachments;
-  readonly target: string;
-  /** Whether the runtime has shown the text already, because no plugin judged messages when the model was asked. */
+export interface WholeOutput extends Omit<OutputRequest, 'piece' | 'done' | 'isShown'> {
   readonly isShown?: boolean;
   /** Adds the judged text to the transcript. False: the runtime may not go on with the turn. */
   readonly save?: ((key: OutputKey, output: JudgedOutputRow) => Promise<boolean>) | undefined;

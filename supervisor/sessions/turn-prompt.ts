@@ -9,7 +9,6 @@ import {
   toPlainMessage,
 } from '../../db/sessions/sessions.ts';
 import { addSummary, findSummary, listModelMessages, type SummaryRow } from '../../db/sessions/summaries.ts';
-import type { OutboundMode } from '../../db/sessions/turn-outputs.ts';
 import { holdTurn, type TurnKey, type TurnRow } from '../../db/sessions/turns.ts';
 import { KIB } from '../../sdk/contract/limits.ts';
 import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
@@ -17,39 +16,15 @@ import { readOutboundMode } from '../children/account-plugins-cache.ts';
 import { summarizeTranscript } from './compaction.ts';
 import { runSessionHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
-import { listSessionTools, type ToolItem } from './tools.ts';
+import { listSessionTools } from './tools.ts';
 import { CONTINUE, describeCancelled, explainRefusal, type Verdict } from './turn-answers.ts';
+import type { PromptAnswer, PromptRequest } from './turn-schemas.ts';
 
 /** Maximum number of messages that a prompt has. */
 const MESSAGES_MAX = 1_000;
 /** A conversation of more takes milliseconds to answer. */
 const COSTLY_BYTES = 256 * KIB;
 const SUMMARY_HEAD = 'Summary of the conversation so far:\n';
-
-export interface PromptRequest {
-  /** Default: as the turn was opened. */
-  readonly systemPrompt?: string | undefined;
-  readonly model?: string | undefined;
-  /** Number of messages beyond which a plugin summarizes the older ones; null: never. */
-  readonly compactAfter: number | null;
-  /** Number of recent messages that a summary does not replace. */
-  readonly keep: number;
-}
-
-/** Everything is empty where the action is `cancel`: do not ask the model. */
-export interface PromptAnswer extends Verdict {
-  readonly turnId: string;
-  readonly systemPrompt: string;
-  readonly model: string;
-  readonly messages: JudgedMessage[];
-  /** Whether older messages are left out without a summary. */
-  readonly isTruncated: boolean;
-  /** Why the messages were not summarized. */
-  readonly notice: string | null;
-  readonly tools: ToolItem[];
-  /** How plugins judge the texts of the agent now. */
-  readonly outbound: OutboundMode;
-}
 
 /** @throws Problem `turn_held`, `turn_ended`, `cancelled`, `not_found` */
 export async function readPrompt(
@@ -125,7 +100,7 @@ async function readConversation(
 ): Promise<Conversation> {
   const read = early && addMessage(await early, turn);
   const found = read ?? (await readConversationRows(services, session));
-  if (compactAfter === null || found.rows.length <= compactAfter) return describeConversation(found);
+  if (compactAfter === undefined || found.rows.length <= compactAfter) return describeConversation(found);
   // Two prompts at once have one summary made.
   return services.turnLocks.run(`${session.id} summary`, async () => {
     const current = await readConversationRows(services, session);

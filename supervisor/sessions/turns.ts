@@ -1,6 +1,5 @@
 /** Opens and ends turns of agents. Each step is written before it is answered, so that it can be repeated by its ids. */
 import { isDeepStrictEqual } from 'node:util';
-import type { z } from 'zod';
 import { requireRoom } from '../../db/accounts/usage.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { findReplyAddress } from '../../db/sessions/conversations.ts';
@@ -26,7 +25,6 @@ import {
   openJudgedTurn,
   openTurnOfMessage,
   openTurnWithMessage,
-  type Trigger,
   type TurnKey,
   type TurnMessage,
   type TurnRow,
@@ -53,55 +51,12 @@ import {
   type Verdict,
 } from './turn-answers.ts';
 import { finishOutputs, requireNewOutput, sendWholeOutput, type WholeOutput } from './turn-outputs.ts';
-import {
-  buildPrompt,
-  type ConversationRows,
-  type PromptAnswer,
-  type PromptRequest,
-  readConversationRows,
-} from './turn-prompt.ts';
-
-type Attachments = z.infer<typeof attachmentList>;
+import { buildPrompt, type ConversationRows, readConversationRows } from './turn-prompt.ts';
+import type { OpenedTurn, TurnAnswer, TurnEnd, TurnRequest } from './turn-schemas.ts';
 
 const INBOUND = 'middleware.inboundMessage';
 /** A longer system prompt is refused where the account has no room for it. */
 const SMALL_PROMPT_CHARS = 8_192;
-
-export interface TurnRequest {
-  readonly id: string;
-  readonly from: string;
-  /** Absent: of the message of the transcript that has the turn's id. */
-  readonly text?: string | undefined;
-  readonly attachments: Attachments;
-  readonly trigger: Trigger;
-  readonly systemPrompt: string;
-  readonly model: string;
-  readonly leaseSeconds: number;
-  /** Answers the prompt of the opened turn, too. */
-  readonly prompt: PromptRequest | null;
-}
-
-/** A turn as its runtime sees it. */
-export interface TurnAnswer extends Verdict {
-  readonly id: string;
-  readonly sessionId: string;
-  readonly state: TurnRow['state'];
-  readonly trigger: Trigger;
-  readonly message: {
-    readonly id: string;
-    readonly from: string;
-    readonly text: string;
-    readonly attachments: Attachments;
-    readonly judgement: Judgement | null;
-  } | null;
-  readonly lease: { readonly runtime: string; readonly until: string };
-  readonly openedAt: string;
-  readonly endedAt: string | null;
-  readonly replyId: string | null;
-}
-export interface OpenedTurn extends TurnAnswer {
-  readonly prompt?: PromptAnswer;
-}
 
 /**
  * Judges a message, adds it to the transcript and opens the turn that answers it. A repeated call with the same id returns the
@@ -301,14 +256,6 @@ export async function requireTurn({ pool }: SessionServices, key: TurnKey): Prom
   const turn = await findTurn(pool, key);
   if (!turn) throw new Problem('not_found', 'This session has no turn with this id.');
   return turn;
-}
-
-export interface TurnEnd {
-  /** The agent's last text, if it was not sent as an output. */
-  readonly text?: string | undefined;
-  readonly attachments: Attachments;
-  readonly outputId?: string | undefined;
-  readonly target: string;
 }
 
 /**
