@@ -1,5 +1,7 @@
 /** Sends host calls in order, each with the id of its invocation. Bounds how many are in flight. */
 import type { ResponseError } from 'vscode-jsonrpc';
+import type { z } from 'zod';
+import type { control } from '../sdk/contract/protocol.ts';
 import type { SupervisorConnection } from './supervisor-connection.ts';
 
 /** Host calls sent at once, and calls queued behind them. Further calls are refused. */
@@ -13,11 +15,7 @@ const TOO_MANY = Object.freeze(
   ),
 );
 
-interface HostCall {
-  readonly member: string;
-  readonly args: unknown[];
-  readonly invocationId: string | null;
-}
+type HostCall = z.infer<(typeof control)['hostCall']['params']>;
 
 export class HostCalls {
   readonly #supervisor: SupervisorConnection;

@@ -767,25 +767,26 @@ export type Target = z.infer<typeof target>;
 export const control = {
   /** Sent once, when the realm is locked down and the child reads frames. */
   ready: { by: 'child', form: 'notification', params: z.object({ node: z.string() }) },
-  /**
-   * Evaluates the bundle. `expected` is null for introspection, which also checks the schemas of tools. `places` has the stack
-   * of every assignment, known or not.
-   */
+  /** Evaluates the bundle. */
   load: {
     by: 'supervisor',
     form: 'request',
     params: z.object({
       bundle: z.string(),
+      /** Name of the bundle in stack traces. */
       sourceName: z.string(),
+      /** Names of the granted host calls, such as `llm.complete`. */
       members: z.array(z.string()),
       settings: p.settings,
       secretNames: z.array(z.string()),
+      /** The registrations of the version at publish. Null for introspection, which also checks the schemas of tools. */
       expected: registrations.nullable(),
     }),
     result: z.union([
       z.object({
         outcome: z.literal('loaded'),
         registrations,
+        /** Stack trace of every assignment, known or not. */
         places: boundedRecord(z.string(), REGISTRATIONS_MAX),
         schemaFaults: z.array(schemaFault).max(REGISTRATIONS_MAX),
       }),
@@ -822,7 +823,10 @@ export const control = {
     form: 'notification',
     params: z.object({ settings: p.settings, members: z.array(z.string()) }),
   },
-  /** `http.openBody`, `http.readBody` and `http.closeBody` are `fetch`'s, and no members of `host`. */
+  /**
+   * The invocation is null for a call outside a running handler. `http.openBody`, `http.readBody` and `http.closeBody` are
+   * `fetch`'s, and no members of `host`.
+   */
   hostCall: {
     by: 'child',
     form: 'request',

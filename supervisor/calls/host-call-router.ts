@@ -19,6 +19,7 @@ import { type HostCallName, hostCalls } from '../../sdk/contract/protocol.ts';
 import type { HostRow } from '../../sdk/contract/rows.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
 import { perMinute, TokenBuckets } from '../../service/timing/token-bucket.ts';
+import type { HostCall } from '../children/child.ts';
 import { HostCallRefusal } from '../children/child-errors.ts';
 import { agentCalls } from '../host/agents.ts';
 import { assetCalls } from '../host/assets.ts';
@@ -72,11 +73,6 @@ interface HostCallRouterDeps {
 interface OwnedPools {
   pool(accountId: string): WritingPool;
 }
-export interface HostCallRequest {
-  readonly member: string;
-  readonly invocationId: string | null;
-  readonly args: readonly unknown[];
-}
 export interface HostCallRouter {
   /** Names of the host calls that a child with these grants has. */
   listMembers(granted: readonly string[]): string[];
@@ -88,7 +84,7 @@ export interface HostCallRouter {
    * @param installation holds the current grants: a revoked one ends running calls too
    * @throws HostCallRefusal with a message that the plugin may read
    */
-  handleCall(installation: LiveInstallation, request: HostCallRequest, childGone: AbortSignal): Promise<unknown>;
+  handleCall(installation: LiveInstallation, request: HostCall, childGone: AbortSignal): Promise<unknown>;
 }
 
 function createTable(deps: HostCallRouterDeps): { readonly table: HostCallTable; readonly bodies: BodyStreams } {
@@ -148,7 +144,7 @@ export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
 
 /** Adds the call to the trace of the handler that makes it. A call outside a handler starts its own trace. */
 function traceCall(
-  { member }: HostCallRequest,
+  { member }: HostCall,
   invocation: Invocation | null,
   answer: () => Promise<unknown>,
 ): Promise<unknown> {
@@ -166,7 +162,7 @@ interface Call {
   readonly installation: LiveInstallation;
   /** State of the installation when the call arrived. */
   readonly plugin: InstalledPlugin;
-  readonly request: HostCallRequest;
+  readonly request: HostCall;
   readonly bodyId: string | null;
   readonly invocation: Invocation | null;
   readonly childGone: AbortSignal;
@@ -267,7 +263,7 @@ async function runUntilAborted(
 function recordCall(
   deps: HostCallRouterDeps,
   plugin: InstalledPlugin,
-  request: HostCallRequest,
+  request: HostCall,
   invocation: Invocation | null,
   end: { outcome: AuditOutcome; detail: string | null; durationMs: number },
 ): void {

@@ -1,14 +1,8 @@
 /** One jailed child process: its states, its calls and its end. */
 import type { Duplex } from 'node:stream';
+import type { z } from 'zod';
 import { limits } from '../../sdk/contract/limits.ts';
-import {
-  control,
-  type LogLevel,
-  type Registrations,
-  registrations,
-  type SchemaFault,
-  type Target,
-} from '../../sdk/contract/protocol.ts';
+import { control, registrations, type Target } from '../../sdk/contract/protocol.ts';
 import type { TokenBucket } from '../../service/timing/token-bucket.ts';
 import type { Jail, JailedProcess } from '../jail/jail.ts';
 import type { CpuClasses } from '../jail/limiter.ts';
@@ -25,43 +19,18 @@ import { collectTail, type Tail } from './stderr-tail.ts';
 
 export type ChildState = 'spawning' | 'ready' | 'loaded' | 'draining' | 'dead';
 
-/** A host call of the child. The invocation is null for a call outside a running handler. */
-export interface HostCall {
-  readonly member: string;
-  readonly args: readonly unknown[];
-  readonly invocationId: string | null;
-}
-export interface ChildLogLine {
-  readonly level: LogLevel;
-  readonly message: string;
-  readonly data?: unknown;
-  readonly invocationId: string | null;
-  readonly truncated: boolean;
-}
+type Params<Name extends keyof typeof control> = z.output<(typeof control)[Name]['params']>;
+export type HostCall = Params<'hostCall'>;
+export type ChildLogLine = Params<'log'>;
+export type Bundle = Params<'load'>;
+export type Loaded = Extract<z.output<typeof control.load.result>, { outcome: 'loaded' }>;
+
 export interface ChildHandlers {
   /** Handles a host call. Reject with `HostCallRefusal` to send its text to the plugin; other errors become `internal`. */
   onHostCall(call: HostCall): Promise<unknown>;
   onLog(line: ChildLogLine): void;
   /** Called once, when every process of the jail is gone. */
   onExit(end: ChildEnd): void;
-}
-export interface Bundle {
-  readonly bundle: string;
-  /** Name of the bundle in stack traces. */
-  readonly sourceName: string;
-  /** Names of the granted host calls, such as `llm.complete`. */
-  readonly members: readonly string[];
-  readonly settings: Readonly<Record<string, string>>;
-  readonly secretNames: readonly string[];
-  /** The registrations of the version at publish. Null at introspection. */
-  readonly expected: Registrations | null;
-}
-export interface Loaded {
-  readonly registrations: Registrations;
-  /** Stack trace of each registered name's assignment. */
-  readonly places: Readonly<Record<string, string>>;
-  /** Faults in the schemas of tools. Empty unless `expected` was null. */
-  readonly schemaFaults: readonly SchemaFault[];
 }
 
 /** Limits of one child, set by the operator. */

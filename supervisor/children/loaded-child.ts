@@ -115,7 +115,7 @@ export class LoadedChild {
         sourceName: formatSourceName(plugin),
         members: deps.hostCallRouter.listMembers(plugin.granted),
         settings: plugin.settings,
-        secretNames: plugin.secretNames,
+        secretNames: [...plugin.secretNames],
         expected: plugin.registrations,
       });
       return loadedChild;

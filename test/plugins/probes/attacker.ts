@@ -47,7 +47,7 @@ export class Attacker {
   readonly #test: Test;
   readonly #jail: Jail;
   readonly #values: Readonly<Record<string, string>>;
-  readonly #members: readonly string[];
+  readonly #members: string[];
   readonly #foreign: string[] = [];
   /** How children broke the protocol: with the realm up, no plugin can. */
   readonly #broken: string[] = [];
@@ -58,7 +58,7 @@ export class Attacker {
     this.#test = test;
     this.#jail = jail;
     this.#values = values;
-    this.#members = members;
+    this.#members = [...members];
   }
 
   /** A description of what a probe reached. Null if it was stopped. */
