@@ -99,23 +99,16 @@ export class Fleet implements PluginInvoker {
       UPDATE_EVERY_MS,
     ).unref();
     this.#deps = {
+      ...options,
       outputBytesPerSecond: options.outputBytesPerSecond ?? limits.outputBytesPerSecond,
       now: options.now ?? Date.now,
-      blobs: options.blobs,
-      hostCallRouter: options.hostCallRouter,
-      invocations: options.invocations,
-      logs: options.logs,
-      masks: options.masks,
       startInTurn: (runner, start) => this.#startQueue.run(runner, start),
       cancelStart: (runner) => this.#startQueue.cancel(runner),
       takeChild: (plugin, inspectable) => this.#takeChild(plugin, inspectable),
       onChange: (runner) => this.#scheduleSave(runner),
       onServing: (runner) => options.onServing(runner.plugin.accountId),
       onEnded: (loadedChild) => this.#sample(loadedChild),
-      onChildEnd: options.metrics.childEnded,
-      onChildStart: options.metrics.childStarted,
-      onRestart: (runner, reason) => options.metrics.childRestarted(runner.plugin, reason),
-      onFailed: (runner, reason) => this.#recordFailed(runner, reason),
+      onFailed: (runner, reason) => this.#recordFailed(runner, reason).catch(options.onError),
       onCrashLoop: (runner, loop) => this.#rollBack(runner, loop).catch(options.onError),
     };
   }
@@ -400,13 +393,9 @@ export class Fleet implements PluginInvoker {
     this.#options.metrics.sampled(loadedChild.plugin, sample);
   }
 
-  #recordFailed(runner: InstallationRunner, reason: string | null): void {
+  async #recordFailed({ plugin, installationId }: InstallationRunner, reason: string | null): Promise<void> {
     const text = reason === null ? 'It runs again' : `It failed too often and is stopped: ${reason}`;
-    this.#options.logs.system(runner.plugin, reason === null ? 'info' : 'error', text);
-    this.#markFailed(runner, reason).catch(this.#options.onError);
-  }
-
-  async #markFailed({ plugin, installationId }: InstallationRunner, reason: string | null): Promise<void> {
+    this.#options.logs.system(plugin, reason === null ? 'info' : 'error', text);
     await markFailed(this.#options.ownership.pool(plugin.accountId), installationId, reason);
   }
 

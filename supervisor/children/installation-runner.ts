@@ -8,6 +8,7 @@ import { perSecond, TokenBucket } from '../../service/timing/token-bucket.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import type { PluginCall } from '../calls/plugin-call.ts';
 import { LiveInstallation } from '../host/live-installation.ts';
+import type { Metrics } from '../records/metrics.ts';
 import type { Child } from './child.ts';
 import type { ChildEnd } from './child-end.ts';
 import { ChildError } from './child-errors.ts';
@@ -47,6 +48,7 @@ export interface RunnerDeps extends LoadedChildDeps {
   readonly outputBytesPerSecond: number;
   /** Clock of the restart policy, milliseconds since the epoch. */
   readonly now: () => number;
+  readonly metrics: Pick<Metrics, 'childEnded' | 'childStarted' | 'childRestarted'>;
   /** Runs a start when the start queue allows it. @throws NoRoomError if that takes too long */
   startInTurn<T>(runner: InstallationRunner, start: () => Promise<T>): Promise<T>;
   /** Gives up a start that still waits for its turn. */
@@ -58,10 +60,6 @@ export interface RunnerDeps extends LoadedChildDeps {
   onServing(runner: InstallationRunner): void;
   /** Called when a child has ended in any way, before anything else is made of its end. */
   onEnded(loadedChild: LoadedChild): void;
-  onChildEnd(reason: string): void;
-  onChildStart(seconds: number): void;
-  /** Called for an exit or a failed start that counts against the plugin. */
-  onRestart(runner: InstallationRunner, reason: string): void;
   /** Called when a version crash-loops that may still be rolled back. */
   onCrashLoop(runner: InstallationRunner, loop: CrashLoop): void;
   /** Called when the installation has failed too often, with the reason for its user; with null when it works again. */
@@ -375,7 +373,7 @@ export class InstallationRunner {
       output: this.#output,
       onExit: (loadedChild: LoadedChild, end: ChildEnd) => {
         if (loadedChild.installation === this.#installation) this.#handleExit(loadedChild, end);
-        else this.#deps.onChildEnd(classifyExit(loadedChild, end));
+        else this.#deps.metrics.childEnded(classifyExit(loadedChild, end));
       },
     };
     const loadedChild = await this.#startInTurn(target, this.#inspector !== null, handlers);
@@ -575,7 +573,7 @@ export class InstallationRunner {
       const started = performance.now();
       const spare = this.#deps.takeChild(plugin, inspected);
       const child = await LoadedChild.start(this.#deps, plugin, spare, handlers);
-      this.#deps.onChildStart((performance.now() - started) / 1000);
+      this.#deps.metrics.childStarted((performance.now() - started) / 1000);
       return child;
     });
   }
@@ -630,7 +628,7 @@ export class InstallationRunner {
     }
     if (isStartPostponed(error)) return failure;
     this.#deps.logs.system(plugin, 'error', `It does not start: ${reason}`, pickPluginStack(error));
-    this.#deps.onRestart(this, 'not_started');
+    this.#deps.metrics.childRestarted(this.plugin, 'not_started');
     this.#recordFailure(failure, null, { ranMs: 0, cause: 'not_started' });
     return failure;
   }
@@ -638,9 +636,9 @@ export class InstallationRunner {
   #handleExit(loadedChild: LoadedChild, end: ChildEnd): void {
     this.#deps.onEnded(loadedChild);
     const kind = classifyExit(loadedChild, end);
-    this.#deps.onChildEnd(kind);
+    this.#deps.metrics.childEnded(kind);
     if (kind === 'stopped') return;
-    this.#deps.onRestart(this, kind);
+    this.#deps.metrics.childRestarted(this.plugin, kind);
     if (this.#serving === loadedChild) this.#setServing(null);
     const excerpt = end.stderr.trim().slice(-STDERR_MAX_CHARS);
     this.#deps.logs.system(loadedChild.plugin, 'error', `The plugin's process ended: ${end.reason}`, {

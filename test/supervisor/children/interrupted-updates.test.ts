@@ -15,6 +15,7 @@ t.test('a start that is killed from outside is tried again so often in ten minut
     startInTurn: () => Promise.reject(new ChildError('dead', 'it was ended by SIGKILL', { interrupted: true })),
     onChange: () => undefined,
     logs: { system: () => undefined },
+    metrics: { childRestarted: () => undefined },
   } as unknown as RunnerDeps;
   const plugin = { installationId: 'i1', status: 'ready', registrations: { hooks: [] } } as unknown as InstalledPlugin;
   const runner = new InstallationRunner(deps, plugin);
