@@ -26,19 +26,7 @@ export interface Sandbox {
   readonly spare?: Spare | null;
 }
 export interface SandboxOptions
-  extends Pick<
-    JailOptions,
-    | 'directory'
-    | 'program'
-    | 'cachedProgram'
-    | 'heapMegabytes'
-    | 'residentMegabytes'
-    | 'accountMegabytes'
-    | 'openFiles'
-    | 'threads'
-    | 'cpuWeight'
-    | 'executable'
-  > {
+  extends Omit<JailOptions, 'walls' | 'runAs' | 'bubblewrap' | 'limiter' | 'inspectable'> {
   readonly mode: SandboxMode;
   /** The program of `buildInspectedChild`; null if inspection is disabled. */
   readonly inspectedProgram?: string | null;
