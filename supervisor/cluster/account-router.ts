@@ -2,12 +2,12 @@
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { Problem } from '../../sdk/contract/errors.ts';
 import { isRead, requireCaller } from '../../service/http/authentication.ts';
 import { onceClosed } from '../../service/http/closed-responses.ts';
 import { replaceAnswer } from '../../service/http/errors.ts';
+import { createLossProblem } from './lost-calls.ts';
 import { movedElsewhere, type OwnedWork, type Ownership } from './ownership.ts';
-import { HOPS_MAX, RETRY_AFTER_S } from './ownership-policy.ts';
+import { HOPS_MAX } from './ownership-policy.ts';
 import { PeerGoneError } from './peer-links.ts';
 import type { PeerRequests } from './peer-requests.ts';
 import type { PeerServer } from './peer-server.ts';
@@ -52,16 +52,11 @@ export function serveOwnAccounts(scope: FastifyInstance, router: AccountRouter):
     request.ownedWork = null;
     // Stops producing the response, which is not sent.
     if (payload instanceof Readable) payload.destroy();
-    return replaceAnswer(describeMove(request), request, reply);
+    return replaceAnswer(createLossProblem(request.method, MOVED), request, reply);
   });
 }
 
 const MOVED = 'The account moved to another supervisor while this call ran.';
-
-const describeMove = ({ method }: FastifyRequest): Problem =>
-  method === 'GET' || method === 'HEAD'
-    ? new Problem('unavailable', `${MOVED} Retry after ${RETRY_AFTER_S} s.`, { retryAfter: RETRY_AFTER_S })
-    : new Problem('outcome_unknown', `${MOVED} The call may have taken effect: check before you repeat it.`);
 
 /** @returns false: this supervisor does not own the account */
 function admit(ownership: Ownership, accountId: string, request: FastifyRequest, reply: FastifyReply): boolean {

@@ -20,10 +20,10 @@ import {
 import type { Listener } from '../../db/postgres/listener.ts';
 import { subscribeToShards } from '../../db/postgres/notifications.ts';
 import type { Fence, FencedPool } from '../../db/postgres/pool.ts';
-import { Problem } from '../../sdk/contract/errors.ts';
 import { within } from '../../service/timing/within.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { hasEnded, nameProcess } from './local-process.ts';
+import { createRetryProblem } from './lost-calls.ts';
 import {
   compareEpochs,
   computeBeatPause,
@@ -33,7 +33,6 @@ import {
   mayRun,
   NO_EPOCH,
   planMoves,
-  RETRY_AFTER_S,
   routeCall,
   takesShards,
 } from './ownership-policy.ts';
@@ -432,12 +431,5 @@ async function listLive(client: Client, self: number, peers: readonly Peer[]): P
   return held.filter((peer) => !ended.includes(peer));
 }
 
-export const movedElsewhere = (): Problem =>
-  new Problem('unavailable', `The account moves to another supervisor. Retry after ${RETRY_AFTER_S} s.`, {
-    retryAfter: RETRY_AFTER_S,
-  });
-
-const noOwner = (): Problem =>
-  new Problem('unavailable', `No supervisor runs the plugins of this account now. Retry after ${RETRY_AFTER_S} s.`, {
-    retryAfter: RETRY_AFTER_S,
-  });
+export const movedElsewhere = () => createRetryProblem('The account moves to another supervisor.');
+const noOwner = () => createRetryProblem('No supervisor runs the plugins of this account now.');

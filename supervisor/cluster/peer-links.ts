@@ -4,8 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LEASE_MS, type Peer } from '../../db/cluster/supervisors.ts';
-import { Problem } from '../../sdk/contract/errors.ts';
-import { RETRY_AFTER_S } from './ownership-policy.ts';
+import { createRetryProblem } from './lost-calls.ts';
 
 /** Milliseconds. */
 export interface LinkTimes {
@@ -125,9 +124,5 @@ function noteAnswer(link: Link): void {
   link.state = 'open';
 }
 
-const unreachable = (): Problem =>
-  new Problem(
-    'unavailable',
-    `The supervisor that runs the plugins of this account does not answer this one. Retry after ${RETRY_AFTER_S} s.`,
-    { retryAfter: RETRY_AFTER_S },
-  );
+const unreachable = () =>
+  createRetryProblem('The supervisor that runs the plugins of this account does not answer this one.');

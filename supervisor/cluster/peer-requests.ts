@@ -8,6 +8,7 @@ import type { Peer } from '../../db/cluster/supervisors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { PEER_HEADER, signRequest } from '../../service/cluster/peer-signature.ts';
 import { Agent, request as openRequest } from '../../service/http/node-http.ts';
+import { createLossProblem } from './lost-calls.ts';
 import { RETRY_AFTER_S } from './ownership-policy.ts';
 import { LINK_TIMES, type LinkTimes, PeerGoneError, PeerLinks } from './peer-links.ts';
 
@@ -217,7 +218,7 @@ function readAnswer(sent: ClientRequest, send: () => void): Promise<IncomingMess
   sent.once('response', resolve);
   sent.on('error', (error) => {
     clearTimeout(timer);
-    reject(isConnected ? brokenOff(sent.method) : new PeerGoneError(error.message));
+    reject(isConnected ? createLossProblem(sent.method, BROKEN_OFF) : new PeerGoneError(error.message));
   });
   return promise;
 }
@@ -235,13 +236,6 @@ function formatHead({ statusCode, statusMessage, rawHeaders }: IncomingMessage):
 const clientLeft = (): Problem => new Problem('bad_request', 'The client closed the request.');
 
 const BROKEN_OFF = 'The supervisor that ran this call ended or is out of reach.';
-
-/** Callers repeat what is `unavailable` without a thought: a call that may have run must not be among it. */
-function brokenOff(method: string): Problem {
-  if (method === 'GET' || method === 'HEAD')
-    return new Problem('unavailable', `${BROKEN_OFF} Retry after ${RETRY_AFTER_S} s.`, { retryAfter: RETRY_AFTER_S });
-  return new Problem('outcome_unknown', `${BROKEN_OFF} The call may have taken effect: check before you repeat it.`);
-}
 
 function copyHeaders({ headers }: IncomingMessage): Record<string, string | string[]> {
   const kept = Object.entries(headers).filter(([name]) => !HOP_BY_HOP.has(name));

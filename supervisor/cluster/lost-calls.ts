@@ -1,0 +1,12 @@
+/** Problems of calls that are lost between supervisors. */
+import { Problem } from '../../sdk/contract/errors.ts';
+import { RETRY_AFTER_S } from './ownership-policy.ts';
+
+export const createRetryProblem = (what: string): Problem =>
+  new Problem('unavailable', `${what} Retry after ${RETRY_AFTER_S} s.`, { retryAfter: RETRY_AFTER_S });
+
+/** Callers repeat what is `unavailable` without a thought: a call that may have run must not be among it. */
+export const createLossProblem = (method: string, what: string): Problem =>
+  method === 'GET' || method === 'HEAD'
+    ? createRetryProblem(what)
+    : new Problem('outcome_unknown', `${what} The call may have taken effect: check before you repeat it.`);
