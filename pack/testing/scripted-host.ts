@@ -13,7 +13,7 @@ import type { HostRow } from '../../sdk/contract/rows.ts';
 import type { HostScript, MadeCall } from '../../sdk/testing/testing.ts';
 import type { HostCall } from '../../supervisor/children/child.ts';
 import { HostCallRefusal } from '../../supervisor/children/child-errors.ts';
-import { AssetReader } from '../../supervisor/host/assets.ts';
+import { type FindFile, readAsset, readAssetText } from '../../supervisor/host/assets.ts';
 import { checkArguments, checkResult } from '../../supervisor/host/call-checks.ts';
 import type { HostArgs } from '../../supervisor/host/host-call.ts';
 import { answerBodyCall, isBodyCall, readOpening } from '../../supervisor/host/http/body-calls.ts';
@@ -172,13 +172,13 @@ function defaults(handles: SecretHandles, source: SecretSource): [string, Answer
 
 /** The package's own. */
 function assets(files: readonly FolderFile[]): [string, Answer][] {
-  const reader = new AssetReader(async (path) => {
+  const find: FindFile = async (path) => {
     const file = files.find((one) => one.path === path);
     return file ? { sizeBytes: (await stat(file.at)).size, load: () => readFile(file.at) } : null;
-  });
+  };
   return [
-    ['assets.read', ({ path }) => reader.read(String(path))],
-    ['assets.readText', ({ path }) => reader.readText(String(path))],
+    ['assets.read', ({ path }) => readAsset(find, String(path))],
+    ['assets.readText', ({ path }) => readAssetText(find, String(path))],
   ];
 }
 

@@ -12,42 +12,34 @@ const FOLDER = 'assets/';
 const NO_SUCH = `the package has no asset with this path; give the path below ${FOLDER} exactly as it was published`;
 
 /** Finds a file of the package by its path; null: there is none. */
-type FindFile = (path: string) => Promise<{ readonly sizeBytes: number; load(): Promise<Uint8Array> } | null>;
+export type FindFile = (path: string) => Promise<{ readonly sizeBytes: number; load(): Promise<Uint8Array> } | null>;
 
-/** Reads the assets of one package. */
-export class AssetReader {
-  readonly #find: FindFile;
-
-  constructor(find: FindFile) {
-    this.#find = find;
+/** @param path below `assets/`; only the exact published path matches, so it cannot lead elsewhere */
+export async function readAsset(find: FindFile, path: string): Promise<Uint8Array<ArrayBuffer>> {
+  const file = await find(`${FOLDER}${path}`);
+  if (!file) throw new HostError(NO_SUCH);
+  if (file.sizeBytes > limits.assetBytes) {
+    const most = `a call reads ${limits.assetBytes} at most: split the file`;
+    throw new HostError(`${FOLDER}${path} has ${file.sizeBytes} bytes; ${most}`);
   }
+  return new Uint8Array(await file.load());
+}
 
-  /** @param path below `assets/`; only the exact published path matches, so it cannot lead elsewhere */
-  async read(path: string): Promise<Uint8Array<ArrayBuffer>> {
-    const file = await this.#find(`${FOLDER}${path}`);
-    if (!file) throw new HostError(NO_SUCH);
-    if (file.sizeBytes > limits.assetBytes) {
-      const most = `a call reads ${limits.assetBytes} at most: split the file`;
-      throw new HostError(`${FOLDER}${path} has ${file.sizeBytes} bytes; ${most}`);
-    }
-    return new Uint8Array(await file.load());
-  }
-
-  async readText(path: string): Promise<string> {
-    const bytes = await this.read(path);
-    if (!isUtf8(bytes)) throw new HostError(`${FOLDER}${path} is not UTF-8 text; read it with host.assets.read`);
-    return Buffer.from(bytes).toString('utf8');
-  }
+export async function readAssetText(find: FindFile, path: string): Promise<string> {
+  const bytes = await readAsset(find, path);
+  if (!isUtf8(bytes)) throw new HostError(`${FOLDER}${path} is not UTF-8 text; read it with host.assets.read`);
+  return Buffer.from(bytes).toString('utf8');
 }
 
 export function assetCalls(pool: Pool, blobs: Blobs): Pick<HostHandlers, Calls> {
-  const readerOf = (versionId: string) =>
-    new AssetReader(async (path) => {
+  const finderOf =
+    (versionId: string): FindFile =>
+    async (path) => {
       const file = isStorable(path) ? await findFile(pool, versionId, path) : null;
       return file && { sizeBytes: file.sizeBytes, load: () => blobs.read(file.sha256) };
-    });
+    };
   return {
-    'assets.read': ({ plugin }, { path }) => readerOf(plugin.versionId).read(path),
-    'assets.readText': ({ plugin }, { path }) => readerOf(plugin.versionId).readText(path),
+    'assets.read': ({ plugin }, { path }) => readAsset(finderOf(plugin.versionId), path),
+    'assets.readText': ({ plugin }, { path }) => readAssetText(finderOf(plugin.versionId), path),
   };
 }
