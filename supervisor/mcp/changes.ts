@@ -1,13 +1,13 @@
 /**
  * Notifies MCP clients when the lists of a session have changed. Most changes of an installation do not affect them.
  */
-import { createHash } from 'node:crypto';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { type AccountPlugins, addUnconfigured } from '../children/account-plugins-cache.ts';
 import { listCommands } from '../sessions/commands.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { listSkills } from '../sessions/skills.ts';
-import { listTools } from '../sessions/tools.ts';
+import { digestTools } from '../sessions/tools.ts';
+import { digestOf } from '../sessions/turn-answers.ts';
 
 export interface Lists {
   readonly tools: unknown;
@@ -73,11 +73,9 @@ function digestAll(accountPlugins: AccountPlugins): Digests {
 function digestLists(accountPlugins: AccountPlugins): Lists {
   const { plugins } = accountPlugins;
   return {
-    tools: hashList(listTools(accountPlugins)),
-    prompts: hashList(listCommands(plugins).map(({ plugin, name, description }) => [plugin.slug, name, description])),
+    tools: digestTools(accountPlugins),
+    prompts: digestOf(listCommands(plugins).map(({ plugin, name, description }) => [plugin.slug, name, description])),
     // Files of a skill change only with the version.
-    resources: hashList(listSkills(plugins).map(({ plugin, text }) => [plugin.slug, plugin.versionId, text])),
+    resources: digestOf(listSkills(plugins).map(({ plugin, text }) => [plugin.slug, plugin.versionId, text])),
   };
 }
-
-const hashList = (value: unknown): string => createHash('sha256').update(JSON.stringify(value)).digest('base64');

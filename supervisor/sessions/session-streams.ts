@@ -3,9 +3,8 @@ import type { Listener } from '../../db/postgres/listener.ts';
 import type { RowTail } from '../../db/postgres/row-tail.ts';
 import { announceReader, type SessionTail, subscribeToMessages } from '../../db/sessions/session-tail.ts';
 import { type RowStreamOptions, RowStreams } from '../../service/http/row-streams.ts';
-import type { AccountPlugins, AccountPluginsCache } from '../children/account-plugins-cache.ts';
-import { listTools } from './tools.ts';
-import { digestOf } from './turn-answers.ts';
+import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
+import { digestTools } from './tools.ts';
 
 /** Creates the streams of this process. A change of an account's plugins wakes its streams too. */
 export function openSessionStreams(
@@ -39,15 +38,6 @@ export function addOpenEvent(tail: SessionTail): RowTail {
       return { events: [{ id: position, type: 'open', data: { position, gap } }], more: true };
     },
   };
-}
-
-/** Made once for all streams of an account: its tools can hold megabytes. */
-const digests = new WeakMap<AccountPlugins, string>();
-
-function digestTools(plugins: AccountPlugins): string {
-  const known = digests.get(plugins) ?? digestOf(listTools(plugins));
-  digests.set(plugins, known);
-  return known;
 }
 
 /** Adds an event `tools` when the tools of the account are others than at the last read. */

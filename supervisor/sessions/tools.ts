@@ -13,6 +13,7 @@ import type { HostTool } from '../host-tools/host-tool.ts';
 import { callBetweenHooks, type JudgedResult, type ToolCall } from './judged-call.ts';
 import type { SessionServices } from './session-services.ts';
 import { failedTool, readToolResult } from './tool-results.ts';
+import { digestOf } from './turn-answers.ts';
 import type { ToolItem } from './turn-schemas.ts';
 
 /** Each name that a wrong one is compared with takes a microsecond of the event loop; an account may have 12,800 tools. */
@@ -33,6 +34,16 @@ export const listTools = (accountPlugins: AccountPlugins): ToolItem[] =>
     slug: plugin.slug,
     performedBy: 'plugin',
   }));
+
+/** Made once for all clients of an account: its tools can hold megabytes. */
+const digests = new WeakMap<AccountPlugins, string>();
+
+/** Tells the tools of an account from those before a change. */
+export function digestTools(accountPlugins: AccountPlugins): string {
+  const known = digests.get(accountPlugins) ?? digestOf(listTools(accountPlugins));
+  digests.set(accountPlugins, known);
+  return known;
+}
 
 /** Lists what a session offers: the tools of plugins, then the host's own, then the runtime's. */
 export async function listSessionTools(services: SessionServices, session: Session): Promise<ToolItem[]> {
