@@ -7,6 +7,7 @@ import type { Trigger } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { attachments as attachmentList } from '../../sdk/contract/payloads.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
+import type { SentMail } from '../../sdk/session/api-types.ts';
 import { openAgentSession } from '../host/agent-messages.ts';
 import { runHookOrThrow } from '../sessions/hooks.ts';
 import { holdJudgedAttachments } from '../sessions/session-media.ts';
@@ -18,12 +19,6 @@ export interface Mail {
   readonly id: string;
   readonly toAgentId: string;
   readonly text: string;
-}
-export interface SentMail {
-  /** Id of the message in the receiver's transcript. */
-  readonly messageId: string;
-  readonly sessionId: string;
-  readonly toAgentId: string;
 }
 
 /**
