@@ -17,7 +17,7 @@ import { startQueues } from '../db/jobs/queues.ts';
 import { openListener } from '../db/postgres/listener.ts';
 import { openPool } from '../db/postgres/pool.ts';
 import { openConsoleSessions, withConsoleSessions } from '../service/identity/console-sessions.ts';
-import { openSignIn } from '../service/identity/sign-in.ts';
+import { SignIn } from '../service/identity/sign-in.ts';
 import { openTokenExchange } from '../service/identity/token-exchange.ts';
 import { openIssuer, openVerifier } from '../service/identity/tokens.ts';
 import { ConnectionDrain, listenOptions, stopAccepting } from '../service/lifecycle/drain.ts';
@@ -93,7 +93,7 @@ export async function serveApi(
   const operations = buildOperations({ pool, dataDir, metrics, isStopping: () => stopping });
   const ingress = await openWebhooks({ pool, listener, metrics, config, onError, faultPoint });
   const tokens = await openVerifier(config, Date.now, member.keys);
-  const signIn = openSignIn(pool, withConsoleSessions(pool, tokens));
+  const signIn = new SignIn(pool, withConsoleSessions(pool, tokens));
   await signIn.follow(listener);
   const lifetimeMs = config.CONSOLE_SESSION_HOURS * HOUR_MS;
   const app = await buildApp({

@@ -25,7 +25,7 @@ import { asAccount } from '../db/postgres/shares.ts';
 import { KeyedLocks } from '../db/timing/keyed-locks.ts';
 import { limits } from '../sdk/contract/limits.ts';
 import { withConsoleSessions } from '../service/identity/console-sessions.ts';
-import { openSignIn } from '../service/identity/sign-in.ts';
+import { SignIn } from '../service/identity/sign-in.ts';
 import type { TokenVerifier } from '../service/identity/tokens.ts';
 import { tuneGc } from '../service/lifecycle/garbage-collection.ts';
 import { RELEASE } from '../service/settings/release.ts';
@@ -209,7 +209,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     onError,
   });
   const sessions = new SessionCache(pool, () => listener.isConnected());
-  const signIn = openSignIn(pool, withConsoleSessions(pool, options.verifier));
+  const signIn = new SignIn(pool, withConsoleSessions(pool, options.verifier));
   await signIn.follow(listener);
   const services: SessionServices = {
     pool,

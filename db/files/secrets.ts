@@ -10,20 +10,6 @@ interface SealedSecret {
   /** Nonce, ciphertext, tag. */
   readonly sealed: Buffer;
 }
-/** The newest key encrypts new values; older ones remain to decrypt existing values. */
-export interface SecretKeys {
-  /**
-   * @param owner the installation, or what else the value belongs to
-   * @param tx the transaction of the caller, if it is in one
-   */
-  seal(owner: string, name: string, value: string, tx?: Queryable): Promise<SealedSecret>;
-  /** @throws Error when the key is missing, or when the row was changed, moved or renamed */
-  open(owner: string, name: string, secret: SealedSecret): Promise<string>;
-  /** Creates a new key for future values. Other processes read it when they need it. */
-  rotate(): Promise<string>;
-  /** The id of the newest key; null without any. */
-  readonly newest: string | null;
-}
 
 /**
  * Opens the keys that seal secrets, and creates the first one.
@@ -32,12 +18,13 @@ export interface SecretKeys {
  * @param store default: the files of that folder
  */
 export async function openSecretKeys(dataDir: string, store: KeyStore = openKeyFiles(dataDir)): Promise<SecretKeys> {
-  const ring = new KeyRing(store);
-  await ring.load();
-  return ring;
+  const keys = new SecretKeys(store);
+  await keys.load();
+  return keys;
 }
 
-class KeyRing implements SecretKeys {
+/** The newest key encrypts new values; older ones remain to decrypt existing values. */
+export class SecretKeys {
   readonly #store: KeyStore;
   readonly #keys = new Map<string, Buffer>();
 
@@ -45,6 +32,7 @@ class KeyRing implements SecretKeys {
     this.#store = store;
   }
 
+  /** The id of the newest key; null without any. */
   get newest(): string | null {
     // Ids are UUIDv7, so the greatest is the newest.
     return [...this.#keys.keys()].sort().at(-1) ?? null;
@@ -56,6 +44,7 @@ class KeyRing implements SecretKeys {
     if (this.#keys.size === 0) await this.rotate();
   }
 
+  /** Creates a new key for future values. Other processes read it when they need it. */
   async rotate(): Promise<string> {
     await this.#readKeys();
     const keyId = createKeyId(this.#keys.keys());
@@ -65,6 +54,10 @@ class KeyRing implements SecretKeys {
     return keyId;
   }
 
+  /**
+   * @param owner the installation, or what else the value belongs to
+   * @param tx the transaction of the caller, if it is in one
+   */
   async seal(owner: string, name: string, value: string, tx?: Queryable): Promise<SealedSecret> {
     // Another process may have created a newer key.
     await this.#readKeys(tx);
@@ -73,6 +66,7 @@ class KeyRing implements SecretKeys {
     return { keyId, sealed };
   }
 
+  /** @throws Error when the key is missing, or when the row was changed, moved or renamed */
   async open(owner: string, name: string, { keyId, sealed }: SealedSecret): Promise<string> {
     return openBox(await this.#key(keyId), sealed, nameSecret(owner, name)).toString('utf8');
   }

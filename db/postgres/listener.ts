@@ -34,22 +34,6 @@ interface Channel {
   /** Resolves when the server listens, or when the connection is lost: the next one listens as well. */
   readonly listening: Promise<void>;
 }
-export interface Listener {
-  /** Subscribes to a channel. Resolves when the server listens. */
-  listen(channel: string, subscriber: Subscriber): Promise<Subscription>;
-  /**
-   * Holds the advisory lock of that name, shared with others, until the subscription is closed: also after a reconnect.
-   * Resolves when transactions that found the lock free have ended.
-   */
-  holdShared(name: string): Promise<Subscription>;
-  isConnected(): boolean;
-  /**
-   * Resolves when this process was notified of all transactions that have ended, so that its caches know what it has changed.
-   * Without a connection, at once: the next one treats everything as changed. A connection that does not respond is given up.
-   */
-  catchUp(): Promise<void>;
-  close(): Promise<void>;
-}
 
 /**
  * Opens the process's LISTEN connection, outside the pool because LISTEN belongs to a session.
@@ -66,15 +50,15 @@ export async function openListener(
   session: SessionSource = pool,
   responseMs: number = RESPONSE_MS,
 ): Promise<Listener> {
-  const connection = new ListeningConnection(session, onError, responseMs);
-  await connection.open();
+  const listener = new Listener(session, onError, responseMs);
+  await listener.connect();
   try {
-    await requireNotifications(pool, connection);
+    await requireNotifications(pool, listener);
   } catch (error) {
-    await connection.close();
+    await listener.close();
     throw error;
   }
-  return connection;
+  return listener;
 }
 
 async function requireNotifications(pool: Pool, listener: Listener): Promise<void> {
@@ -93,7 +77,7 @@ async function requireNotifications(pool: Pool, listener: Listener): Promise<voi
   );
 }
 
-class ListeningConnection implements Listener {
+export class Listener {
   readonly #session: SessionSource;
   readonly #onError: (error: Error) => void;
   readonly #responseMs: number;
@@ -116,7 +100,8 @@ class ListeningConnection implements Listener {
     return this.#client !== null;
   }
 
-  async open(): Promise<void> {
+  /** Called once: the listener reconnects by itself. */
+  async connect(): Promise<void> {
     const client = new Client(this.#session.options);
     client.on('notification', (notification) => this.#deliver(notification));
     client.on('error', (error) => this.#handleLoss(client, error));
@@ -146,6 +131,7 @@ class ListeningConnection implements Listener {
     this.#heartbeat = setInterval(() => void this.#checkConnection(client), HEARTBEAT_MS).unref();
   }
 
+  /** Subscribes to a channel. Resolves when the server listens. */
   async listen(name: string, subscriber: Subscriber): Promise<Subscription> {
     let channel = this.#channels.get(name);
     if (!channel) {
@@ -175,6 +161,10 @@ class ListeningConnection implements Listener {
     await this.#client?.query(`UNLISTEN ${this.#client.escapeIdentifier(name)}`).catch(() => undefined);
   }
 
+  /**
+   * Holds the advisory lock of that name, shared with others, until the subscription is closed: also after a reconnect.
+   * Resolves when transactions that found the lock free have ended.
+   */
   async holdShared(name: string): Promise<Subscription> {
     const lock = { name };
     this.#held.add(lock);
@@ -194,6 +184,10 @@ class ListeningConnection implements Listener {
     await this.#client?.query(`SELECT pg_advisory_unlock_shared(${LOCK_KEY})`, [lock.name]).catch(() => undefined);
   }
 
+  /**
+   * Resolves when this process was notified of all transactions that have ended, so that its caches know what it has changed.
+   * Without a connection, at once: the next one treats everything as changed. A connection that does not respond is given up.
+   */
   async catchUp(): Promise<void> {
     // The server sends notifications before it answers the next statement. A connection that is lost has nothing to catch up.
     if (this.#client) await this.#checkConnection(this.#client);
@@ -241,7 +235,7 @@ class ListeningConnection implements Listener {
   #reconnect(): void {
     const delayMs = Math.min(RECONNECT_MAX_MS, RECONNECT_FIRST_MS * 2 ** Math.min(this.#failures++, 10));
     this.#timer = setTimeout(() => {
-      this.open().then(
+      this.connect().then(
         () => this.#notifyReconnected(),
         () => !this.#closed && this.#reconnect(),
       );

@@ -20,26 +20,6 @@ const CACHE_MAX = 10_000;
 /** The longest time of a timer. Milliseconds. */
 const TIMER_MAX_MS = 2 ** 31 - 1;
 
-export interface SignIn {
-  /**
-   * Returns the account of a token; creates it if issuer and subject are new.
-   *
-   * @throws InvalidTokenError (401), Problem `account_suspended`, IssuerUnavailableError (503), or the database's error
-   */
-  signIn(token: string): Promise<TokenAccount>;
-  /** Whether the token was valid when it was last verified in this process. */
-  knows(token: string): boolean;
-  /**
-   * Calls `onEnd` once when a token that was just accepted ends: it expires or is revoked, or its account is suspended or
-   * demoted.
-   *
-   * @returns a function that stops watching
-   */
-  watch(token: string, onEnd: () => void): () => void;
-  /** Follows changes of accounts and tokens that any process makes. */
-  follow(listener: Listener): Promise<Subscription>;
-}
-
 /** An account as one of its tokens sees it. */
 interface TokenAccount extends Account, TokenLimits {
   /** The record of the token; null: it has none. */
@@ -66,32 +46,40 @@ interface Watcher {
   end(): void;
 }
 
-/** @param now clock, milliseconds since 1970 */
-export function openSignIn(pool: Pool, verifier: TokenVerifier, now: () => number = Date.now): SignIn {
-  return new CachingSignIn(pool, verifier, now);
-}
-
-class CachingSignIn implements SignIn {
+export class SignIn {
   readonly #pool: Pool;
   readonly #verifier: TokenVerifier;
   readonly #now: () => number;
   readonly #cached = new LRUCache<string, CachedToken>({ max: CACHE_MAX });
   readonly #watchers = new Set<Watcher>();
 
-  constructor(pool: Pool, verifier: TokenVerifier, now: () => number) {
+  /** @param now clock, milliseconds since 1970 */
+  constructor(pool: Pool, verifier: TokenVerifier, now: () => number = Date.now) {
     this.#pool = pool;
     this.#verifier = verifier;
     this.#now = now;
   }
 
+  /**
+   * Returns the account of a token; creates it if issuer and subject are new.
+   *
+   * @throws InvalidTokenError (401), Problem `account_suspended`, IssuerUnavailableError (503), or the database's error
+   */
   async signIn(token: string): Promise<TokenAccount> {
     return (await this.#find(token)).account;
   }
 
+  /** Whether the token was valid when it was last verified in this process. */
   knows(token: string): boolean {
     return this.#cached.get(token)?.wasValid ?? false;
   }
 
+  /**
+   * Calls `onEnd` once when a token that was just accepted ends: it expires or is revoked, or its account is suspended or
+   * demoted.
+   *
+   * @returns a function that stops watching
+   */
   watch(token: string, onEnd: () => void): () => void {
     let timer: NodeJS.Timeout | undefined;
     const stop = () => {
@@ -120,6 +108,7 @@ class CachingSignIn implements SignIn {
     return stop;
   }
 
+  /** Follows changes of accounts and tokens that any process makes. */
   follow(listener: Listener): Promise<Subscription> {
     return subscribeToAccounts(
       listener,

@@ -19,7 +19,7 @@ import { type Listener, openListener } from '../../db/postgres/listener.ts';
 import type { OpenApiDocument } from '../../service/http/openapi.ts';
 import { openConsoleSessions, withConsoleSessions } from '../../service/identity/console-sessions.ts';
 import { issueRecordedToken } from '../../service/identity/recorded-tokens.ts';
-import { openSignIn } from '../../service/identity/sign-in.ts';
+import { SignIn } from '../../service/identity/sign-in.ts';
 import { openTokenExchange } from '../../service/identity/token-exchange.ts';
 import { openIssuer, openVerifier } from '../../service/identity/tokens.ts';
 import type { Loaded } from '../../supervisor/children/child.ts';
@@ -127,7 +127,7 @@ export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Pr
     return verifier.verify(token);
   };
   const tokens = { ...verifier, verify: watched };
-  const signIn = openSignIn(pool, withConsoleSessions(pool, tokens));
+  const signIn = new SignIn(pool, withConsoleSessions(pool, tokens));
   await signIn.follow(listener);
   const issuer = await openIssuer(dataDir);
   const app = await buildApp({

@@ -7,7 +7,7 @@ import { startEmbedded } from '../../db/postgres/embedded.ts';
 import { migrate } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { issueToken } from '../../deploy/issue-token.ts';
-import { openSignIn } from '../../service/identity/sign-in.ts';
+import { SignIn } from '../../service/identity/sign-in.ts';
 import { openVerifier } from '../../service/identity/tokens.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
@@ -37,7 +37,7 @@ t.test('--scopes limits what the token may do', async (t) => {
   const env = { DATA_DIR, DATABASE_URL: url };
   const { stdout } = await token(['ann', '--scopes', 'sessions:read, account:read'], env);
   const verifier = await openVerifier({ DATA_DIR, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
-  const signIn = openSignIn(pool, verifier);
+  const signIn = new SignIn(pool, verifier);
   t.match(await signIn.signIn(stdout.trim()), { name: 'ann', scopes: ['sessions:read', 'account:read'] });
   const { stdout: wide } = await token(['ann'], env);
   t.match(await signIn.signIn(wide.trim()), { name: 'ann', scopes: null });

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { findOrCreateAccount, setOperator } from '../../db/accounts/accounts.ts';
-import { openSignIn } from '../../service/identity/sign-in.ts';
+import { SignIn } from '../../service/identity/sign-in.ts';
 import { InvalidTokenError, openVerifier, type TokenVerifier } from '../../service/identity/tokens.ts';
 import { testDatabase } from '../runner/harness.ts';
 import { AUDIENCE, CLIENT, makeKey, startIssuer } from './issuer.ts';
@@ -34,7 +34,7 @@ t.test('a token of an issuer is not the account of the same name from before', a
   const local = await findOrCreateAccount(pool, CLIENT);
   await setOperator(pool, local.id, true);
   const settings = { DATA_DIR: '', OIDC_ISSUER: issuer.url, OIDC_AUDIENCE: AUDIENCE, OIDC_CLIENTS: [CLIENT] };
-  const account = await openSignIn(pool, await openVerifier(settings)).signIn(await issuer.token());
+  const account = await new SignIn(pool, await openVerifier(settings)).signIn(await issuer.token());
   t.match(account, { operator: false, issuer: issuer.url, name: `${CLIENT}@${new URL(issuer.url).host}` });
   t.not(account.id, local.id);
 });
@@ -50,7 +50,7 @@ t.test('a verified token is cached until its expiry at most; a rejected one is v
       return { issuer: 'bulkhead', subject: token, tokenId: null, issuedAt: null, expiresAt };
     },
   };
-  const signing = openSignIn(pool, verifier, () => time);
+  const signing = new SignIn(pool, verifier, () => time);
   const signIn = (token: string) => signing.signIn(token);
   const [one, two] = await Promise.all([signIn('long'), signIn('long')]);
   t.equal(one.id, two.id);

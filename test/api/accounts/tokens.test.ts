@@ -4,7 +4,7 @@ import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.
 import { listActions } from '../../../db/accounts/operator-actions.ts';
 import { type Listener, openListener } from '../../../db/postgres/listener.ts';
 import { subscribeToAccounts } from '../../../db/postgres/notifications.ts';
-import { openSignIn } from '../../../service/identity/sign-in.ts';
+import { SignIn } from '../../../service/identity/sign-in.ts';
 import { openVerifier } from '../../../service/identity/tokens.ts';
 import { type Answer, type Client, startApiFixture } from '../api-fixture.ts';
 
@@ -16,7 +16,7 @@ const olga = await api.signIn('olga', 'laptop');
 const listener = await openListener(api.pool, () => undefined);
 t.teardown(() => listener.close());
 const verifier = await openVerifier({ DATA_DIR: api.dataDir, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
-const elsewhere = openSignIn(api.pool, verifier);
+const elsewhere = new SignIn(api.pool, verifier);
 await elsewhere.follow(listener);
 const stateElsewhere = ({ token }: Client) =>
   elsewhere.signIn(token).then(
