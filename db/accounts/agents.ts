@@ -167,12 +167,13 @@ async function deleteAgentSessions(
 const nameAgentsLock = (accountId: string): string => `agents:${accountId}`;
 
 async function hasRoom(tx: Transaction, accountId: string, agent: AgentRecord): Promise<boolean> {
-  const used = await tx.query<{ count: number; bytes: number }>(
+  const used = await findRow<{ count: number; bytes: number }>(
+    tx,
     `SELECT count(*)::int AS count, coalesce(sum(size_bytes), 0)::int AS bytes FROM agents
       WHERE account_id = $1 AND id <> $2`,
     [accountId, agent.id],
   );
-  const { count, bytes } = used.rows[0] ?? { count: 0, bytes: 0 };
+  const { count, bytes } = used ?? { count: 0, bytes: 0 };
   return count < AGENTS_MAX && bytes + measureAgent(agent) <= AGENTS_BYTES;
 }
 

@@ -37,9 +37,7 @@ export async function insertChannel(
 
 /** Whether the account has this channel. */
 export async function hasChannel(pool: Queryable, accountId: string, id: string): Promise<boolean> {
-  return (
-    (await pool.query('SELECT 1 FROM channels WHERE id = $2 AND account_id = $1', [accountId, id])).rows.length > 0
-  );
+  return (await findRow(pool, 'SELECT 1 FROM channels WHERE id = $2 AND account_id = $1', [accountId, id])) !== null;
 }
 
 /** Gives a channel a new address; after the commit, the old one answers 410. Null: no such channel. */

@@ -10,7 +10,7 @@ import { MAY_RUN_SQL } from '../installations/run-rule.ts';
 import { type AttemptResult, countAttemptSql, countInterruptionSql } from '../jobs/interruptions.ts';
 import { withPendingSql } from '../jobs/pending.ts';
 import { type Fence, holdShardSql } from '../postgres/pool.ts';
-import { findRow, listRows, listValues, type Queryable, SWEEP_BATCH, sweepRows } from '../postgres/rows.ts';
+import { changeRows, findRow, listRows, listValues, type Queryable, SWEEP_BATCH, sweepRows } from '../postgres/rows.ts';
 import { isUnsettledSql } from './spools.ts';
 
 export interface ChannelQueue {
@@ -133,12 +133,13 @@ export async function finishDelivery(
   state: 'delivered' | 'dead',
   error: string | null = null,
 ): Promise<boolean> {
-  const done = await tx.query(
+  const done = await changeRows(
+    tx,
     `UPDATE deliveries SET state = $3, last_error = $4, claimed_by = NULL, finished_at = now()
       WHERE id = $1 AND claimed_by = $2 AND state = 'pending'`,
     [id, epoch, state, error],
   );
-  return done.rowCount === 1;
+  return done === 1;
 }
 
 interface Postponement {
@@ -203,13 +204,14 @@ export const endOrphanedDeliveries = (pool: Pool, channelId: string | null): Pro
 /** Deletes finished deliveries past their retention. @returns how many */
 export async function sweepDeliveries(pool: Pool, retentionDays: number): Promise<number> {
   for (let swept = 0; ; ) {
-    const { rowCount } = await pool.query(
+    const deleted = await changeRows(
+      pool,
       `DELETE FROM deliveries WHERE id IN (
          SELECT id FROM deliveries WHERE state <> 'pending' AND finished_at < now() - make_interval(days => $1)
           ORDER BY finished_at LIMIT ${SWEEP_BATCH} FOR UPDATE SKIP LOCKED)`,
       [retentionDays],
     );
-    swept += rowCount ?? 0;
-    if ((rowCount ?? 0) < SWEEP_BATCH) return swept;
+    swept += deleted;
+    if (deleted < SWEEP_BATCH) return swept;
   }
 }

@@ -1,7 +1,7 @@
 /** Running supervisors: each keeps a row by a heartbeat, and its lease ends with the row's expiry by the database's clock. */
 import type { Client, Pool } from 'pg';
 import { notifyShardsChanged } from '../postgres/notifications.ts';
-import { findRow, type Queryable } from '../postgres/rows.ts';
+import { changeRows, findRow, type Queryable } from '../postgres/rows.ts';
 
 /** A supervisor that has sent no heartbeat for this long owns nothing that another wants. Milliseconds. */
 export const LEASE_MS = 10_000;
@@ -50,8 +50,7 @@ export async function addSupervisor(pool: Pool, supervisor: NewSupervisor): Prom
 
 /** Extends the lease. @returns false: the row is gone, after a restore of the database */
 export async function extendLease(client: Client, id: number): Promise<boolean> {
-  const extended = await client.query(`UPDATE supervisors SET expires_at = ${EXPIRES} WHERE id = $1`, [id]);
-  return extended.rowCount === 1;
+  return (await changeRows(client, `UPDATE supervisors SET expires_at = ${EXPIRES} WHERE id = $1`, [id])) === 1;
 }
 
 export async function readCluster(db: Queryable): Promise<ClusterState> {

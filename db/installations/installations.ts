@@ -142,12 +142,13 @@ export async function lockAccountInstallations(
   accountId: string,
 ): Promise<{ count: number; lastHookOrder: number }> {
   await lockAccount(tx, accountId);
-  const found = await tx.query<{ count: number; lastHookOrder: number }>(
+  const found = await findRow<{ count: number; lastHookOrder: number }>(
+    tx,
     `SELECT count(*)::int AS count, coalesce(max(i.hook_order), 0) AS "lastHookOrder"
        FROM installations i WHERE i.account_id = $1 AND ${LIVE}`,
     [accountId],
   );
-  return found.rows[0] ?? { count: 0, lastHookOrder: 0 };
+  return found ?? { count: 0, lastHookOrder: 0 };
 }
 
 interface NewInstallation {

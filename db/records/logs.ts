@@ -4,7 +4,7 @@ import type { Pool } from 'pg';
 import type { LogLevel } from '../../sdk/contract/protocol.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { subscribeTo } from '../postgres/notifications.ts';
-import { listRows, type PageQuery, readFilteredPage } from '../postgres/rows.ts';
+import { findValue, listRows, type PageQuery, readFilteredPage } from '../postgres/rows.ts';
 import { clampTimes, maintainPartitions, type PartitionedTable } from './partitions.ts';
 
 const HOUR_MS = 3_600_000;
@@ -157,14 +157,13 @@ export async function readLogs(
   return { lines, more: lines.length === window || lines.filter(({ isWanted }) => isWanted).length === limit };
 }
 
-export async function findNewestLogId(pool: Pool, installationId: string): Promise<string | null> {
-  const found = await pool.query<{ id: string }>(
+export const findNewestLogId = (pool: Pool, installationId: string): Promise<string | null> =>
+  findValue(
+    pool,
     `SELECT id FROM plugin_logs WHERE installation_id = $1 AND at > now() - interval '${RETENTION_HOURS} hours'
       ORDER BY id DESC LIMIT 1`,
     [installationId],
   );
-  return found.rows[0]?.id ?? null;
-}
 
 /** The notification carries the installation. */
 export const subscribeToLogs = subscribeTo(NEW_LINES);

@@ -4,7 +4,7 @@ import type { Pool } from 'pg';
 import type { UsageKind } from '../../sdk/contract/usage-kinds.ts';
 import { dropUsagePeriods } from '../accounts/usage.ts';
 import { isDuplicateTable } from '../postgres/database-errors.ts';
-import { listRows } from '../postgres/rows.ts';
+import { findValue, listValues } from '../postgres/rows.ts';
 
 export interface PartitionedTable {
   readonly table: 'plugin_logs' | 'audit';
@@ -33,7 +33,7 @@ export async function maintainPartitions(pool: Pool, row: PartitionedTable, at?:
   const first = floorToPartition(row, now) - row.widthMs;
   for (let step = 0; step <= row.ahead + 1; step++) await createPartition(pool, row, first + step * row.widthMs);
   const oldest = floorToPartition(row, now - row.retentionMs);
-  for (const { name } of await listPartitions(pool, row.table)) {
+  for (const name of await listPartitions(pool, row.table)) {
     // Names end with the start time, so they sort by time.
     if (name < `${row.table}_${formatStart(oldest)}`) await pool.query(`DROP TABLE IF EXISTS "${name}"`);
   }
@@ -50,8 +50,7 @@ export const clampTimes = (parameter: string): string =>
   `ARRAY(SELECT least(row.at, now()) FROM unnest(${parameter}) WITH ORDINALITY AS row(at, position) ORDER BY position)`;
 
 async function readDatabaseClock(pool: Pool): Promise<number> {
-  const { rows } = await pool.query<{ now: string }>('SELECT now() AS now');
-  return Date.parse(rows[0]?.now ?? '');
+  return Date.parse((await findValue<string>(pool, 'SELECT now()')) ?? '');
 }
 
 async function createPartition(pool: Pool, row: PartitionedTable, from: number): Promise<void> {
@@ -67,10 +66,10 @@ async function createPartition(pool: Pool, row: PartitionedTable, from: number):
   }
 }
 
-const listPartitions = (pool: Pool, table: string): Promise<{ name: string }[]> =>
-  listRows(
+const listPartitions = (pool: Pool, table: string): Promise<string[]> =>
+  listValues(
     pool,
-    `SELECT c.relname AS name FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+    `SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
       WHERE i.inhparent = $1::regclass`,
     [table],
   );

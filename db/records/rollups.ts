@@ -2,7 +2,7 @@
 
 import type { Pool } from 'pg';
 import { registrations } from '../../sdk/contract/protocol.ts';
-import { findValue, listRows } from '../postgres/rows.ts';
+import { changeRows, findValue, listRows } from '../postgres/rows.ts';
 import { estimatePercentile } from './duration-histogram.ts';
 
 export const MINUTE_MS = 60_000;
@@ -81,12 +81,12 @@ const SWEEP_BATCH = 5_000;
 export async function sweepRollups(pool: Pool, retentionDays: number): Promise<void> {
   for (const table of ['call_minutes', 'usage_minutes']) {
     for (let swept = SWEEP_BATCH; swept === SWEEP_BATCH; ) {
-      const { rowCount } = await pool.query(
+      swept = await changeRows(
+        pool,
         `DELETE FROM ${table} WHERE ctid = ANY (ARRAY(SELECT ctid FROM ${table}
            WHERE minute < now() - make_interval(days => $1) LIMIT ${SWEEP_BATCH} FOR UPDATE SKIP LOCKED))`,
         [retentionDays],
       );
-      swept = rowCount ?? 0;
     }
   }
 }

@@ -3,7 +3,7 @@
 import type { ClientBase, Pool } from 'pg';
 import type { Queues } from '../jobs/queues.ts';
 import type { Transaction } from '../postgres/pool.ts';
-import { findRow, listValues, type Queryable } from '../postgres/rows.ts';
+import { changeRows, findRow, listValues, type Queryable } from '../postgres/rows.ts';
 import { deleteSessions } from './session-removal.ts';
 
 /** @returns its session, and whether it has the message; null: the conversation has no session yet */
@@ -26,11 +26,12 @@ export async function bindConversation(
   tx: ClientBase,
   conversation: { channelId: string; key: string; sessionId: string },
 ): Promise<boolean> {
-  const made = await tx.query(
+  const made = await changeRows(
+    tx,
     `INSERT INTO conversations (channel_id, conversation_key, session_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
     [conversation.channelId, conversation.key, conversation.sessionId],
   );
-  return made.rowCount === 1;
+  return made === 1;
 }
 
 /** Where the replies of a session are sent. */

@@ -5,6 +5,7 @@ import { describeInstallation } from '../../db/installations/installation-state.
 import { BLOCKED_REASON_SQL } from '../../db/installations/run-rule.ts';
 import { notifyInstallationChanged, notifyRestartRequested } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
+import { findRow } from '../../db/postgres/rows.ts';
 import { listFleet, listWaitingQueues } from '../../db/records/operator-overview.ts';
 import { formatTable, type OperatorCommand, type ParsedArgs, readNumber, readText } from './command.ts';
 
@@ -127,11 +128,11 @@ export const restart: OperatorCommand = {
   async run({ subjects: [installationId = ''] }, context) {
     const { pool } = await context.migratedDatabase();
     const slug = await inTransaction(pool, async (tx) => {
-      const found = await tx.query<{ slug: string; status: string }>(
-        `SELECT p.slug, i.status FROM installations i JOIN plugins p ON p.id = i.plugin_id WHERE i.id = $1 FOR UPDATE OF i`,
+      const row = await findRow<{ slug: string }>(
+        tx,
+        `SELECT p.slug FROM installations i JOIN plugins p ON p.id = i.plugin_id WHERE i.id = $1 FOR UPDATE OF i`,
         [installationId],
       );
-      const row = found.rows[0];
       if (!row) throw new Error(`No installation has the id “${installationId}”.`);
       await tx.query(
         `UPDATE installations SET updated_at = now(), status = CASE status WHEN 'failed' THEN 'ready' ELSE status END,

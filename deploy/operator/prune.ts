@@ -3,7 +3,7 @@
 import { recordAction } from '../../db/accounts/operator-actions.ts';
 import { sweepBlobs } from '../../db/files/unused-blobs.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
-import { findValue } from '../../db/postgres/rows.ts';
+import { changeRows, findValue } from '../../db/postgres/rows.ts';
 import { openConfiguredBlobs } from '../../service/storage/blob-stores.ts';
 import { type CommandContext, type OperatorCommand, readNumber } from './command.ts';
 
@@ -64,12 +64,13 @@ async function countOld(context: CommandContext, table: Table, { states, days }:
 async function removeOld(context: CommandContext, table: Table, { states, days }: Old): Promise<number> {
   const { pool } = await context.migratedDatabase();
   for (let removed = 0; ; ) {
-    const { rowCount } = await pool.query(
+    const deleted = await changeRows(
+      pool,
       `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table} WHERE ${OLD} LIMIT ${BATCH})`,
       [states, days],
     );
-    removed += rowCount ?? 0;
-    if ((rowCount ?? 0) < BATCH) return removed;
+    removed += deleted;
+    if (deleted < BATCH) return removed;
     context.printProgress(`${removed} ${table} removed`);
   }
 }

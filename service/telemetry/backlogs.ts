@@ -3,6 +3,7 @@
 import type { Pool } from 'pg';
 import type { Gauge } from 'prom-client';
 import { queues } from '../../db/jobs/queues.ts';
+import { listRows } from '../../db/postgres/rows.ts';
 import { within } from '../timing/within.ts';
 
 /** Results are cached for this long, to limit the queries of frequent scrapes. Milliseconds. */
@@ -44,9 +45,7 @@ const BACKLOGS = [
 ].join(' UNION ALL ');
 
 /** Reads all backlogs. Work that waits for its user (a paused installation) or is set aside does not count. */
-export async function readBacklogs(pool: Pool): Promise<Backlog[]> {
-  return (await pool.query<Backlog>(BACKLOGS)).rows;
-}
+export const readBacklogs = (pool: Pool): Promise<Backlog[]> => listRows(pool, BACKLOGS);
 
 export const backlogMetrics = {
   bulkhead_queue_depth: {
