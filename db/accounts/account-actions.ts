@@ -45,5 +45,4 @@ export const pageAccountActions = (db: Queryable, accountId: string, query: Page
       WHERE account_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
     [accountId],
     query,
-    ({ id }) => id,
   );

@@ -111,7 +111,6 @@ export const pageAccounts = (db: Queryable, part: string | null, query: PageQuer
       ORDER BY id DESC LIMIT $3`,
     [part],
     query,
-    ({ id }) => id,
   );
 
 const findAccount = (db: Queryable, subject: string, issuer: string): Promise<Account | null> =>

@@ -199,7 +199,6 @@ export const pageAgents = (pool: Pool, accountId: string, query: PageQuery): Pro
     `${OWNED_SELECT} WHERE a.account_id = $1 AND ($2::text IS NULL OR a.id > $2) ORDER BY a.id LIMIT $3`,
     [accountId],
     query,
-    (row) => row.id,
   );
 
 /** @param accountId the agent's account; null: any */

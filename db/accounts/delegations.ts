@@ -33,7 +33,6 @@ export const pageDelegations = (db: Queryable, accountId: string, query: PageQue
       WHERE account_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
     [accountId],
     query,
-    ({ id }) => id,
   );
 
 /** @returns null: the account has `maxDelegations` delegations, or one for this service */

@@ -65,7 +65,6 @@ export const pageTokens = (db: Queryable, accountId: string, query: PageQuery): 
       WHERE account_id = $1 AND delegation_id IS NULL AND expires_at > now() AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
     [accountId],
     query,
-    ({ id }) => id,
   );
 
 /** Finds a token when it is used, and notes the time. Null: it was revoked. */

@@ -79,7 +79,6 @@ export const pagePlugins = (pool: Pool, ownerId: string, query: PageQuery): Prom
     `${SELECT} WHERE p.owner_id = $1 AND ${PRESENT} AND ($2::text IS NULL OR p.id > $2) ORDER BY p.id LIMIT $3`,
     [ownerId],
     query,
-    (row) => row.id,
   );
 
 /** Reserves a slug permanently. */

@@ -130,7 +130,6 @@ export const pageInstallations = (pool: Pool, accountId: string, query: PageQuer
     `${SELECT} WHERE i.account_id = $1 AND ${LIVE} AND ($2::text IS NULL OR i.id > $2) ORDER BY i.id LIMIT $3`,
     [accountId],
     query,
-    (row) => row.id,
   );
 
 /**

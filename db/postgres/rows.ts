@@ -86,19 +86,18 @@ export interface PageQuery {
 }
 
 /**
- * Reads one page of a list.
+ * Reads one page of a list that is sorted by id.
  *
- * @param sql its last two parameters are the key after which the page starts (null: from the beginning) and the limit
+ * @param sql its last two parameters are the id after which the page starts (null: from the beginning) and the limit
  */
-export async function readPage<Row extends QueryResultRow>(
+export async function readPage<Row extends QueryResultRow & { readonly id: string }>(
   db: Queryable,
   sql: string,
   values: readonly unknown[],
   { limit, cursor }: PageQuery,
-  keyOf: (row: Row) => string,
 ): Promise<Page<Row>> {
   const rows = await listRows<Row>(db, sql, [...values, decodeCursor(cursor), limit + 1]);
-  return toPage(rows, limit, keyOf);
+  return toPage(rows, limit, ({ id }) => id);
 }
 
 /** Rows that one page looks through for those that its filter wants. More than the largest page has. */

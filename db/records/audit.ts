@@ -70,5 +70,4 @@ export const pageAudit = (
        FROM audit WHERE installation_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
     [query.installationId],
     query,
-    (row) => row.id,
   );

@@ -124,7 +124,6 @@ export const pageSessions = (pool: Pool, query: PageQuery & { readonly accountId
       ORDER BY id DESC LIMIT $3`,
     [query.accountId],
     query,
-    (row) => row.id,
   );
 
 /** Appends messages in the given order. Skips messages whose id exists already. @throws Problem `quota_exceeded` */
