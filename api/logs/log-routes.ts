@@ -10,8 +10,8 @@ import { eventStreamHeaders } from '../../service/http/row-streams.ts';
 import { anyJson, FILTERED_PAGES, page, pageQuery, storedId, timestamp } from '../../service/http/schemas.ts';
 import { findReadableInstallation, requireInstallation } from '../installations/installation-lookup.ts';
 import type { Services } from '../services.ts';
-import { openEventTail, openLogStreams } from './log-streams.ts';
-import { isLogId } from './log-tail.ts';
+import { openLogStreams } from './log-streams.ts';
+import { isLogId, LogTail } from './log-tail.ts';
 
 const levels = z.enum(logLevels, `must be one of ${logLevels.join(', ')}`);
 const logFilter = {
@@ -91,7 +91,7 @@ export function logRoutes(services: Services): FastifyPluginAsyncZod {
         const stream = await streams.open({
           accountId: caller.id,
           key: installationId,
-          openTail: () => openEventTail(pool, request.query, request.headers['last-event-id'] ?? null),
+          openTail: () => LogTail.open(pool, request.query, request.headers['last-event-id'] ?? null),
           isThere: async () => (await findReadableInstallation(services, caller, installationId)) !== null,
         });
         endWithToken(request, reply, () => stream.end());

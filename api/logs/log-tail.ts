@@ -1,13 +1,16 @@
 /** Reads an installation's log forwards, each line once, including lines committed out of order. */
 import type { Pool } from 'pg';
 import { readIdTime } from '../../db/postgres/ordered-id.ts';
-import { findNewestLogId, type LogFilter, readLogs, type StoredLogLine } from '../../db/records/logs.ts';
+import type { RowEvent, RowTail } from '../../db/postgres/row-tail.ts';
+import { findNewestLogId, type LogFilter, readLogs } from '../../db/records/logs.ts';
 
 /**
  * Two supervisors may write lines of one installation at the same time, and the older line may be committed later. So
  * lines with smaller ids are still searched for this long. Milliseconds.
  */
 const OVERLAP_MS = 5_000;
+/** Lines per read: limits the memory of a slow client. */
+const LINES_AT_ONCE = 100;
 /** Maximum number of recent lines remembered. A faster log is read without the search for late lines. */
 const REMEMBERED_MAX = 2_000;
 /** Maximum difference between a line's time and the time in its id. Milliseconds. */
@@ -16,7 +19,7 @@ const CLOCK_SLACK_MS = 60_000;
 const FIRST = '00000000-0000-7000-8000-000000000000';
 const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-export class LogTail {
+export class LogTail implements RowTail {
   readonly #pool: Pool;
   readonly #filter: LogFilter;
   /** Lines up to this id are skipped. */
@@ -37,13 +40,12 @@ export class LogTail {
     return new LogTail(pool, filter, after ?? (await findNewestLogId(pool, filter.installationId)) ?? FIRST);
   }
 
-  /** The id to resume from, in this tail or a later one. */
   get position(): string {
     return this.#position;
   }
 
-  /** Reads the next lines, oldest first. `more`: others may follow. */
-  async read(limit: number): Promise<{ readonly lines: readonly StoredLogLine[]; readonly more: boolean }> {
+  /** Each event has the id to resume from: its line's, or the greatest id sent before it. */
+  async read(): Promise<{ readonly events: readonly RowEvent[]; readonly more: boolean }> {
     const floor = this.#floor();
     for (const id of this.#recent) if (id <= floor) this.#recent.delete(id);
     const position = {
@@ -51,12 +53,18 @@ export class LogTail {
       without: [...this.#recent],
       since: Math.max(0, readIdTime(floor) - CLOCK_SLACK_MS),
     };
-    const { lines, more } = await readLogs(this.#pool, this.#filter, position, limit);
-    for (const { id } of lines) {
-      this.#recent.add(id);
-      if (id > this.#position) this.#position = id;
+    const { lines, more } = await readLogs(this.#pool, this.#filter, position, LINES_AT_ONCE);
+    const events: RowEvent[] = [];
+    // Raised by wanted lines only: a client that resumes from it skips every line before it, also one that is committed late.
+    let sent = this.#position;
+    for (const { isWanted, ...line } of lines) {
+      this.#recent.add(line.id);
+      if (line.id > this.#position) this.#position = line.id;
+      if (!isWanted) continue;
+      if (line.id > sent) sent = line.id;
+      events.push({ id: sent, type: 'line', data: line });
     }
-    return { lines: lines.filter(({ isWanted }) => isWanted).map(({ isWanted, ...line }) => line), more };
+    return { events, more };
   }
 
   #floor(): string {

@@ -2,7 +2,8 @@
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import t from 'tap';
-import { openEventTail, openLogStreams } from '../../../api/logs/log-streams.ts';
+import { openLogStreams } from '../../../api/logs/log-streams.ts';
+import { LogTail } from '../../../api/logs/log-tail.ts';
 import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
 import { changeOperator, changeSuspension } from '../../../db/accounts/moderation.ts';
 import { orderedId } from '../../../db/postgres/ordered-id.ts';
@@ -220,7 +221,7 @@ t.test('streams are counted, and given back when they end', async (t) => {
 const unlimited = (pool = api.pool) => ({
   accountId: 'a',
   key: installationId,
-  openTail: () => openEventTail(pool, { installationId }, null),
+  openTail: () => LogTail.open(pool, { installationId }, null),
   isThere: async () => true,
 });
 

@@ -2,7 +2,8 @@
 import t from 'tap';
 import { LogTail } from '../../../api/logs/log-tail.ts';
 import { createIdAt } from '../../../db/postgres/ordered-id.ts';
-import { insertLogs, type LogLine, maintainLogs } from '../../../db/records/logs.ts';
+import type { RowEvent } from '../../../db/postgres/row-tail.ts';
+import { insertLogs, type LogLine, maintainLogs, type StoredLogLine } from '../../../db/records/logs.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
 import { createLogLine } from '../../fixtures/log-line.ts';
 import { testDatabase } from '../../runner/harness.ts';
@@ -21,6 +22,7 @@ const startedAt = Date.now() - LINES * EVERY_MS;
 const at = new Date().toISOString();
 const line = (n: number, more: Partial<LogLine> = {}): LogLine =>
   createLogLine({ id: createIdAt(startedAt + n * EVERY_MS), message: `m${n}`, at, ...more });
+const readMessage = ({ data }: RowEvent): string => (data as StoredLogLine).message;
 const error = { level: 'error', sessionId: 's', data: '{"a":1}' } as const;
 await insertLogs(
   pool,
@@ -36,8 +38,8 @@ for (const filter of [{ levels: ['error'] }, { sessionId: 's' }] as const)
       explained.costs.length = 0;
       const messages: string[] = [];
       for (let more = true; more; ) {
-        const found = await tail.read(LIMIT);
-        messages.push(...found.lines.map(({ message }) => message));
+        const found = await tail.read();
+        messages.push(...found.events.map(readMessage));
         ({ more } = found);
       }
       const rows = explained.costs.map(({ rowsRead }) => Object.values(rowsRead).reduce((sum, read) => sum + read, 0));
@@ -57,9 +59,9 @@ t.test('many lines that the filter wants come in order, each once', async (t) =>
   const tail = await LogTail.open(pool, { installationId: 'i1', levels: ['info'] }, BEGINNING);
   let count = 0;
   for (let more = true; more && count < 1_500; ) {
-    const found = await tail.read(LIMIT);
-    t.ok(found.lines.length <= LIMIT);
-    for (const { message } of found.lines) {
+    const found = await tail.read();
+    t.ok(found.events.length <= LIMIT);
+    for (const message of found.events.map(readMessage)) {
       if (count === 7) count += 1;
       if (message !== `m${count}`) t.fail(`${message} comes instead of m${count}`);
       count += 1;
