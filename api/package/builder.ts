@@ -4,7 +4,7 @@ import type { BuiltPackage } from '../../db/catalog/versions.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
 import type { Staging } from '../../db/files/staging.ts';
 import type { Introspection, IntrospectionRequest } from '../../db/jobs/introspections.ts';
-import { isStorable } from '../../db/postgres/storable-json.ts';
+import { findUnstorable } from '../../db/postgres/storable-json.ts';
 import { type Manifest, manifest } from '../../sdk/contract/manifest.ts';
 import { type Bundle, type CodePackage, ENTRY } from './bundle.ts';
 import { acceptIntrospection, checkOfferSize, checkSurfaces, discover, listCapabilities } from './discovery.ts';
@@ -115,11 +115,5 @@ function require(of: Package, path: string): PackageFile {
  */
 function refuseUnstorable(path: string, value: unknown): void {
   const message = 'A text contains U+0000 or a lone surrogate, which cannot be stored.';
-  if (!isStorableDeep(value)) throw invalidAt({ path, message });
-}
-
-function isStorableDeep(value: unknown): boolean {
-  if (typeof value === 'string') return isStorable(value);
-  if (typeof value !== 'object' || value === null) return true;
-  return Object.entries(value).every(([key, inner]) => isStorable(key) && isStorableDeep(inner));
+  if (findUnstorable(value) !== null) throw invalidAt({ path, message });
 }
