@@ -40,17 +40,14 @@ export function toProblem(error: unknown): Problem {
   if (error instanceof InvalidTokenError) {
     return new Problem('unauthenticated', 'The token is invalid or expired. Sign in again.');
   }
-  if (error instanceof IssuerUnavailableError) {
-    const detail = 'The identity provider is unavailable. Retry shortly.';
-    return new Problem('unavailable', detail, { retryAfter: UNAVAILABLE_RETRY_AFTER_S });
-  }
-  if (error instanceof BlobStoreUnavailableError) {
-    const detail = 'The store of package files is unavailable. Retry shortly.';
-    return new Problem('unavailable', detail, { retryAfter: UNAVAILABLE_RETRY_AFTER_S });
-  }
+  if (error instanceof IssuerUnavailableError) return createUnavailable('The identity provider is unavailable');
+  if (error instanceof BlobStoreUnavailableError) return createUnavailable('The store of package files is unavailable');
   if (hasZodFastifySchemaValidationErrors(error)) return fromValidation(error);
   return fromFramework(error) ?? fromDatabase(error) ?? createInternalProblem();
 }
+
+const createUnavailable = (what: string, retryAfter = UNAVAILABLE_RETRY_AFTER_S): Problem =>
+  new Problem('unavailable', `${what}. Retry shortly.`, { retryAfter });
 
 const PARTS: Readonly<Record<string, string>> = { body: 'body', headers: 'header' };
 
@@ -83,13 +80,9 @@ function fromFramework(error: unknown): Problem | null {
 function fromDatabase(error: unknown): Problem | null {
   switch (classifyDatabaseError(error)) {
     case 'unavailable':
-      return new Problem('unavailable', 'The database is unavailable. Retry shortly.', {
-        retryAfter: UNAVAILABLE_RETRY_AFTER_S,
-      });
+      return createUnavailable('The database is unavailable');
     case 'busy':
-      return new Problem('unavailable', 'The database is busy. Retry shortly.', {
-        retryAfter: BUSY_RETRY_AFTER_S,
-      });
+      return createUnavailable('The database is busy', BUSY_RETRY_AFTER_S);
     case 'unstorable_text':
       return new Problem('bad_request', 'A text contains U+0000 or a lone surrogate, which cannot be stored.');
     case 'rejected_row':
