@@ -5,6 +5,7 @@ import type { Plugin } from '../../db/catalog/plugins.ts';
 import type { Version } from '../../db/catalog/versions.ts';
 import type { VersionRollback } from '../../db/installations/updates.ts';
 import { anyJson, timestamp } from '../../service/http/schemas.ts';
+import type { PublishedVersion } from './publishing.ts';
 
 const capabilities = z.array(z.string());
 
@@ -137,13 +138,7 @@ interface PluginContents {
   readonly files: FileResource[] | null;
 }
 
-export function showPublished({
-  version,
-  warnings,
-}: {
-  readonly version: Version;
-  readonly warnings: readonly string[];
-}): z.output<typeof publishedVersion> {
+export function showPublished({ version, warnings }: PublishedVersion): z.output<typeof publishedVersion> {
   return { ...showVersion(version), warnings: [...warnings] };
 }
 

@@ -27,7 +27,7 @@ import { requireOwnedPlugin } from './plugin-access.ts';
 /** Maximum number of versions of one plugin. Each publish and yank compares their numbers. */
 const VERSIONS_MAX = 2_000;
 
-interface PublishedVersion {
+export interface PublishedVersion {
   readonly version: Version;
   /** Warnings about likely mistakes. */
   readonly warnings: readonly string[];
