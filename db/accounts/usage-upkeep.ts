@@ -15,11 +15,12 @@ const BATCH = 2_000;
 
 /** Removes about `excess` bytes of an account's oldest records. @returns removed bytes; 0: there are none */
 type Remove = (pool: Pool, accountId: string, excess: number) => Promise<number>;
-/** In the order of their use: each runs until it finds nothing. Pending records are never removed. */
+/** With the changes, because what was just removed is not in the sums yet. */
+const COUNTED = '(TABLE account_usage UNION ALL TABLE account_usage_changes) counted';
 /** Actions matter more than host calls, so they are removed last, also where a sum has bytes whose rows are gone. */
 const HAS_NO_HOST_CALLS = `coalesce((
-  SELECT sum(bytes) FROM (TABLE account_usage UNION ALL TABLE account_usage_changes) counted
-   WHERE account_id = $1 AND kind = 'audit' AND period > '-infinity'), 0) <= 0`;
+  SELECT sum(bytes) FROM ${COUNTED} WHERE account_id = $1 AND kind = 'audit' AND period > '-infinity'), 0) <= 0`;
+/** In the order of their use: each runs until it finds nothing. Pending records are never removed. */
 const REMOVALS: Readonly<Partial<Record<UsageKind, readonly Remove[]>>> = {
   deliveries: [
     removeFinished('events', 'skipped'),
@@ -105,8 +106,7 @@ function removeOldest(table: 'plugin_logs' | 'audit', kind: UsageKind, width: '1
   return async (pool, accountId, excess) => {
     const oldest = await findValue(
       pool,
-      // With the changes, because what was just removed is not in the sums yet.
-      `SELECT period FROM (TABLE account_usage UNION ALL TABLE account_usage_changes) counted
+      `SELECT period FROM ${COUNTED}
         WHERE account_id = $1 AND kind = $2 AND period > '-infinity' GROUP BY period HAVING sum(bytes) > 0
         ORDER BY period LIMIT 1`,
       [accountId, kind],
