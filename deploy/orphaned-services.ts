@@ -1,7 +1,8 @@
 /** Waits for API and supervisor processes that outlived a killed `npm start`. */
-import { readdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { findProcesses } from '../db/postgres/orphaned-servers.ts';
 import { STOP_TIMEOUT_MS } from '../service/lifecycle/parent.ts';
 
 /** The services notice the death of their parent at once and drain. Longer than a drain on a busy machine. Milliseconds. */
@@ -31,15 +32,9 @@ export async function waitForOrphans(
   }
 }
 
-/** Processes of this DATA_DIR whose parent is no `npm start`. Without /proc (macOS), none is found. */
-async function findOrphans(dataDir: string): Promise<number[]> {
-  const names = await readdir('/proc').catch(() => []);
-  const found = await Promise.all(
-    names.map(async (name) => (/^\d+$/.test(name) && (await isOrphan(name, dataDir)) ? Number(name) : null)),
-  );
-  return found.filter((pid) => pid !== null);
-}
+const findOrphans = (dataDir: string): Promise<number[]> => findProcesses((pid) => isOrphan(pid, dataDir));
 
+/** Whether it is a process of this DATA_DIR whose parent is no `npm start`. */
 async function isOrphan(pid: string, dataDir: string): Promise<boolean> {
   const words = await readWords(`/proc/${pid}/cmdline`);
   if (!MAINS.some((main) => words.includes(main))) return false;

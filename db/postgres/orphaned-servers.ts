@@ -24,23 +24,27 @@ export async function stopOrphans(cluster: string): Promise<void> {
   if (!existsSync('/proc/self/cwd') || !existsSync(cluster)) return;
   const real = await realpath(cluster);
   for (const [signal, timeoutMs] of stopSignals) {
-    const orphans = await findProcesses(real);
+    const orphans = await findServers(real);
     if (orphans.length === 0) break;
     for (const pid of orphans) sendSignal(pid, signal);
-    for (let waited = 0; waited < timeoutMs && (await findProcesses(real)).length > 0; waited += POLL_MS) {
+    for (let waited = 0; waited < timeoutMs && (await findServers(real)).length > 0; waited += POLL_MS) {
       await sleep(POLL_MS);
     }
   }
   await rm(join(real, 'postmaster.pid'), { force: true });
 }
 
-/** PostgreSQL's working directory is the cluster. */
-async function findProcesses(cluster: string): Promise<number[]> {
-  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
-  const found = await Promise.all(pids.map(async (pid) => ((await runsIn(pid, cluster)) ? Number(pid) : null)));
+const findServers = (cluster: string): Promise<number[]> => findProcesses((pid) => runsIn(pid, cluster));
+
+/** Finds processes of this machine. Without /proc (macOS), none is found. */
+export async function findProcesses(isWanted: (pid: string) => Promise<boolean>): Promise<number[]> {
+  const names = await readdir('/proc').catch(() => []);
+  const pids = names.filter((name) => /^\d+$/.test(name));
+  const found = await Promise.all(pids.map(async (pid) => ((await isWanted(pid)) ? Number(pid) : null)));
   return found.filter((pid) => pid !== null);
 }
 
+/** PostgreSQL's working directory is the cluster. */
 async function runsIn(pid: string, cluster: string): Promise<boolean> {
   try {
     return (
