@@ -25,15 +25,6 @@ const POLL_MS = 250;
 
 type Environment = Readonly<Record<string, string>>;
 
-/** One of the two, with its Patroni. */
-export interface PostgresNode {
-  readonly name: string;
-  /** Its role, of Patroni. Null: Patroni does not answer. */
-  readRole(): Promise<string | null>;
-  /** SIGKILL to Patroni and PostgreSQL: as when the machine vanishes. */
-  kill(): Promise<void>;
-  start(): Promise<void>;
-}
 export interface DatabasePair {
   /** Address of the primary, through HAProxy. */
   readonly url: string;
@@ -66,9 +57,9 @@ export async function startDatabasePair(options: PairOptions): Promise<DatabaseP
     endings.push(await startEtcd(options, etcd, peers));
     const passwords = { superuser: makePassword(), replication: makePassword(), rewind: makePassword() };
     const own = makePassword();
-    const nodes: Node[] = [];
+    const nodes: PostgresNode[] = [];
     for (const name of ['postgres-1', 'postgres-2']) {
-      const node = new Node({
+      const node = new PostgresNode({
         name,
         folder,
         programs,
@@ -133,7 +124,7 @@ async function startEtcd(
 
 async function startHaproxy(
   { folder, programs, balanced }: PairOptions,
-  [first, second]: readonly Node[],
+  [first, second]: readonly PostgresNode[],
   port: number,
 ): Promise<() => Promise<void>> {
   const command = [programs.haproxy, '-db', '-f', join(FOLDER, 'haproxy.cfg')];
@@ -158,7 +149,8 @@ interface NodeOptions {
   readonly env: Environment;
 }
 
-class Node implements PostgresNode {
+/** One of the two, with its Patroni. */
+class PostgresNode {
   readonly name: string;
   readonly port: number;
   readonly restPort: number;
@@ -198,6 +190,7 @@ class Node implements PostgresNode {
     });
   }
 
+  /** Its role, of Patroni. Null: Patroni does not answer. */
   async readRole(): Promise<string | null> {
     try {
       const answer = await fetch(`http://${HOST}:${this.restPort}/patroni`, { signal: AbortSignal.timeout(STOP_MS) });
@@ -210,6 +203,7 @@ class Node implements PostgresNode {
     }
   }
 
+  /** SIGKILL to Patroni and PostgreSQL: as when the machine vanishes. */
   async kill(): Promise<void> {
     if (this.#child) await end(this.#child, 'SIGKILL');
     await this.#killServer();
