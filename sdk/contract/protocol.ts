@@ -31,7 +31,6 @@ export const hookBase = z.object({
 const LINK_BUDGET_MS = 5 * SECOND;
 const cancellable = {
   since: '0.1.0',
-  origin: 'ours',
   cancellable: true,
   onFailure: 'skip',
   budgetMs: LINK_BUDGET_MS,
@@ -47,7 +46,6 @@ export const hooks = {
   'middleware.systemPrompt': {
     doc: 'Runs before every model call. Returns the system prompt to use instead.',
     since: '0.1.0',
-    origin: 'spec',
     reach: 'Reads and changes the system prompt of your agents before every model call.',
     risk: 'medium',
     context: z.object({ systemPrompt: p.text, model: z.string().max(200).default('') }),
@@ -60,7 +58,6 @@ export const hooks = {
   'compaction.summarize': {
     doc: 'Summarizes a conversation instead of the built-in summarizer. If the summary is blank or oversized, the built-in summarizer runs.',
     since: '0.1.0',
-    origin: 'spec',
     reach: 'Reads whole conversations and writes the summaries that replace them.',
     risk: 'high',
     context: z.object({
@@ -278,7 +275,6 @@ const sessionAgent = { sessionId: p.id, agentId: p.id };
 export const events = {
   pluginInstalled: {
     ...lifecycle,
-    origin: 'spec',
     doc: 'The plugin was installed, or the user asked to run its setup again.',
     reach: 'Receives an event when it is installed.',
     data: z.object({ reason: z.enum(['install', 'rerun-setup']) }),
@@ -286,7 +282,6 @@ export const events = {
   },
   pluginUninstalled: {
     ...lifecycle,
-    origin: 'spec',
     attempts: 3,
     doc: 'The plugin is being uninstalled. Runs before the removal, which proceeds after three failed attempts.',
     reach: 'Receives an event when it is uninstalled.',
@@ -295,7 +290,6 @@ export const events = {
   },
   pluginUpdated: {
     ...lifecycle,
-    origin: 'ours',
     doc: 'The installation moved to another version. The new version receives the event.',
     reach: 'Receives an event when it is updated.',
     data: z.object({ fromVersionId: p.id, toVersionId: p.id, fromSemVer: z.string(), toSemVer: z.string() }),
@@ -303,7 +297,6 @@ export const events = {
   },
   sessionStarted: {
     ...lifecycle,
-    origin: 'ours',
     doc: 'A session started: an agent runtime opened it, or the first message arrived on a channel or for an agent.',
     reach: 'Receives an event when a session of your agents starts.',
     data: z.object({ ...sessionAgent, channelId: p.id.nullable() }),
@@ -311,7 +304,6 @@ export const events = {
   },
   sessionCleared: {
     ...lifecycle,
-    origin: 'ours',
     doc: 'A session was cleared: its messages were deleted, the session continues.',
     reach: 'Receives an event when a session is cleared.',
     data: z.object({ ...sessionAgent, messageCount: z.number().int() }),
@@ -319,7 +311,6 @@ export const events = {
   },
   sessionDeleted: {
     ...lifecycle,
-    origin: 'ours',
     doc: 'A session was deleted, directly or together with its agent, its channel or the installation that created them.',
     reach: 'Receives an event when a session is deleted.',
     data: z.object(sessionAgent),
@@ -348,7 +339,6 @@ const callFrame = { invocationId: p.id, settings: p.settings, deadlineAt: p.time
 export const surfaces = {
   tools: {
     ...surface,
-    origin: 'spec',
     maxResultBytes: limits.toolResultBytes,
     doc: 'A tool that agents can call. Arguments are validated against `parameters` before the handler runs. A returned string, or any other JSON value, becomes one text part.',
     reach: 'Offers the tool “{name}” to your agents.',
@@ -360,7 +350,6 @@ export const surfaces = {
   },
   commands: {
     ...surface,
-    origin: 'spec',
     doc: 'A command that users can run in a session. Returns the text to show or to send.',
     reach: 'Offers the command “/{name}”.',
     risk: 'low',
@@ -371,7 +360,6 @@ export const surfaces = {
   },
   providers: {
     ...surface,
-    origin: 'spec',
     budgetMs: 120 * SECOND,
     doc: 'A model provider: the models it offers, and `chat`, which completes one request. As an async generator, `chat` yields the pieces of its answer as they come and returns the whole answer.',
     reach: 'Offers models as provider “{name}” and reads the conversations sent to them.',
@@ -384,7 +372,6 @@ export const surfaces = {
   },
   'channel.receive': {
     ...surface,
-    origin: 'spec',
     budgetMs: 30 * SECOND,
     doc: 'Receives one webhook request of a connected channel, at least once and in order. Return nothing to add no message.',
     reach: 'Receives webhooks and turns them into messages for your agents.',
@@ -396,7 +383,6 @@ export const surfaces = {
   },
   'channel.send': {
     ...surface,
-    origin: 'ours',
     budgetMs: 30 * SECOND,
     doc: 'Sends an agent’s reply to the vendor.',
     reach: 'Sends your agents’ replies to the connected vendor.',
@@ -408,7 +394,6 @@ export const surfaces = {
   },
   'channel.handshake': {
     ...surface,
-    origin: 'ours',
     budgetMs: 2_500,
     doc: 'Responds immediately to a vendor that verifies the webhook address. Return nothing to queue the request for `channel.receive`. Of `headers`, only `content-type`, `x-hook-secret`, `webhook-allowed-origin` and `webhook-allowed-rate` are sent.',
     reach: 'Responds to vendors that verify its webhook address.',
@@ -505,7 +490,6 @@ export const secretReach = {
 // Host calls
 const call = {
   since: '0.1.0',
-  origin: 'ours',
   readable: false,
   timeoutMs: 10 * SECOND,
   maxBytes: MIB,

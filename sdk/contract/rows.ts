@@ -2,15 +2,12 @@
 import type { z } from 'zod';
 
 export type Risk = 'low' | 'medium' | 'high';
-/** `spec`: the specification gives the name; `ours`: Bulkhead chose it. */
-export type Origin = 'spec' | 'ours';
 /** `skip`: the chain continues; `cancel`: the operation is cancelled; `builtin`: the runtime uses its own implementation. */
 export type FailureRule = 'skip' | 'cancel' | 'builtin';
 
 export interface Row {
   readonly doc: string;
   readonly since: string;
-  readonly origin: Origin;
 }
 /** A sentence for users: the actions that a capability allows a plugin. */
 export interface Reach {

@@ -38,7 +38,6 @@ export declare const hooks: {
     readonly 'middleware.systemPrompt': {
         readonly doc: 'Runs before every model call. Returns the system prompt to use instead.';
         readonly since: '0.1.0';
-        readonly origin: 'spec';
         readonly reach: 'Reads and changes the system prompt of your agents before every model call.';
         readonly risk: 'medium';
         readonly context: z.ZodObject<{
@@ -64,7 +63,6 @@ export declare const hooks: {
     readonly 'compaction.summarize': {
         readonly doc: 'Summarizes a conversation instead of the built-in summarizer. If the summary is blank or oversized, the built-in summarizer runs.';
         readonly since: '0.1.0';
-        readonly origin: 'spec';
         readonly reach: 'Reads whole conversations and writes the summaries that replace them.';
         readonly risk: 'high';
         readonly context: z.ZodObject<{
@@ -103,7 +101,6 @@ export declare const hooks: {
     };
     readonly 'middleware.inboundMessage': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly cancellable: true;
         readonly onFailure: 'skip';
         readonly budgetMs: number;
@@ -145,7 +142,6 @@ export declare const hooks: {
     };
     readonly 'middleware.outboundMessage': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly cancellable: true;
         readonly onFailure: 'skip';
         readonly budgetMs: number;
@@ -192,7 +188,6 @@ export declare const hooks: {
     };
     readonly 'middleware.agentMessage': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly cancellable: true;
         readonly onFailure: 'skip';
         readonly budgetMs: number;
@@ -229,7 +224,6 @@ export declare const hooks: {
     };
     readonly 'middleware.toolCall': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly cancellable: true;
         readonly onFailure: 'skip';
         readonly budgetMs: number;
@@ -268,7 +262,6 @@ export declare const hooks: {
     };
     readonly 'middleware.toolResult': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly cancellable: true;
         readonly onFailure: 'skip';
         readonly budgetMs: number;
@@ -331,7 +324,6 @@ export declare const hooks: {
     };
     readonly 'middleware.todoCreate': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly cancellable: true;
         readonly onFailure: 'skip';
         readonly budgetMs: number;
@@ -368,7 +360,6 @@ export declare const hooks: {
     };
     readonly 'middleware.todoUpdate': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly cancellable: true;
         readonly onFailure: 'skip';
         readonly budgetMs: number;
@@ -419,7 +410,6 @@ export declare const hooks: {
     };
     readonly 'middleware.todoComplete': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly cancellable: true;
         readonly onFailure: 'skip';
         readonly budgetMs: number;
@@ -458,7 +448,6 @@ export declare const hooks: {
     };
     readonly 'middleware.todoDelete': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly cancellable: true;
         readonly onFailure: 'skip';
         readonly budgetMs: number;
@@ -495,7 +484,6 @@ export declare const hooks: {
     };
     readonly 'middleware.notifySchedule': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly cancellable: true;
         readonly onFailure: 'skip';
         readonly budgetMs: number;
@@ -536,7 +524,6 @@ export declare const hooks: {
     };
     readonly 'middleware.notifyDeliver': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly cancellable: true;
         readonly onFailure: 'skip';
         readonly budgetMs: number;
@@ -577,7 +564,6 @@ export declare const hooks: {
     };
     readonly 'middleware.sshCommand': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly cancellable: true;
         readonly budgetMs: number;
         readonly onFailure: 'cancel';
@@ -618,7 +604,6 @@ export declare const hooks: {
     };
     readonly 'middleware.sshCommandInput': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly cancellable: true;
         readonly budgetMs: number;
         readonly onFailure: 'cancel';
@@ -653,7 +638,6 @@ export declare const hooks: {
     };
     readonly 'middleware.sshCommandOutput': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly onFailure: 'skip';
         readonly budgetMs: number;
         readonly cancellable: false;
@@ -696,7 +680,6 @@ export declare const hooks: {
     };
     readonly 'middleware.sessionClear': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly cancellable: true;
         readonly onFailure: 'skip';
         readonly budgetMs: number;
@@ -729,7 +712,6 @@ export declare const events: {
         readonly risk: 'low';
         readonly budgetMs: number;
         readonly attempts: 8;
-        readonly origin: 'spec';
         readonly doc: 'The plugin was installed, or the user asked to run its setup again.';
         readonly reach: 'Receives an event when it is installed.';
         readonly data: z.ZodObject<{
@@ -746,7 +728,6 @@ export declare const events: {
         readonly since: '0.1.0';
         readonly risk: 'low';
         readonly budgetMs: number;
-        readonly origin: 'spec';
         readonly attempts: 3;
         readonly doc: 'The plugin is being uninstalled. Runs before the removal, which proceeds after three failed attempts.';
         readonly reach: 'Receives an event when it is uninstalled.';
@@ -762,7 +743,6 @@ export declare const events: {
         readonly risk: 'low';
         readonly budgetMs: number;
         readonly attempts: 8;
-        readonly origin: 'ours';
         readonly doc: 'The installation moved to another version. The new version receives the event.';
         readonly reach: 'Receives an event when it is updated.';
         readonly data: z.ZodObject<{
@@ -783,7 +763,6 @@ export declare const events: {
         readonly risk: 'low';
         readonly budgetMs: number;
         readonly attempts: 8;
-        readonly origin: 'ours';
         readonly doc: 'A session started: an agent runtime opened it, or the first message arrived on a channel or for an agent.';
         readonly reach: 'Receives an event when a session of your agents starts.';
         readonly data: z.ZodObject<{
@@ -802,7 +781,6 @@ export declare const events: {
         readonly risk: 'low';
         readonly budgetMs: number;
         readonly attempts: 8;
-        readonly origin: 'ours';
         readonly doc: 'A session was cleared: its messages were deleted, the session continues.';
         readonly reach: 'Receives an event when a session is cleared.';
         readonly data: z.ZodObject<{
@@ -821,7 +799,6 @@ export declare const events: {
         readonly risk: 'low';
         readonly budgetMs: number;
         readonly attempts: 8;
-        readonly origin: 'ours';
         readonly doc: 'A session was deleted, directly or together with its agent, its channel or the installation that created them.';
         readonly reach: 'Receives an event when a session is deleted.';
         readonly data: z.ZodObject<{
@@ -852,7 +829,6 @@ export declare const surfaces: {
     readonly tools: {
         readonly since: '0.1.0';
         readonly budgetMs: number;
-        readonly origin: 'spec';
         readonly maxResultBytes: number;
         readonly doc: 'A tool that agents can call. Arguments are validated against `parameters` before the handler runs. A returned string, or any other JSON value, becomes one text part.';
         readonly reach: 'Offers the tool “{name}” to your agents.';
@@ -896,7 +872,6 @@ export declare const surfaces: {
         readonly since: '0.1.0';
         readonly budgetMs: number;
         readonly maxResultBytes: number;
-        readonly origin: 'spec';
         readonly doc: 'A command that users can run in a session. Returns the text to show or to send.';
         readonly reach: 'Offers the command “/{name}”.';
         readonly risk: 'low';
@@ -925,7 +900,6 @@ export declare const surfaces: {
     readonly providers: {
         readonly since: '0.1.0';
         readonly maxResultBytes: number;
-        readonly origin: 'spec';
         readonly budgetMs: number;
         readonly doc: 'A model provider: the models it offers, and `chat`, which completes one request. As an async generator, `chat` yields the pieces of its answer as they come and returns the whole answer.';
         readonly reach: 'Offers models as provider “{name}” and reads the conversations sent to them.';
@@ -1001,7 +975,6 @@ export declare const surfaces: {
     readonly 'channel.receive': {
         readonly since: '0.1.0';
         readonly maxResultBytes: number;
-        readonly origin: 'spec';
         readonly budgetMs: number;
         readonly doc: 'Receives one webhook request of a connected channel, at least once and in order. Return nothing to add no message.';
         readonly reach: 'Receives webhooks and turns them into messages for your agents.';
@@ -1043,7 +1016,6 @@ export declare const surfaces: {
     readonly 'channel.send': {
         readonly since: '0.1.0';
         readonly maxResultBytes: number;
-        readonly origin: 'ours';
         readonly budgetMs: number;
         readonly doc: 'Sends an agent’s reply to the vendor.';
         readonly reach: 'Sends your agents’ replies to the connected vendor.';
@@ -1070,7 +1042,6 @@ export declare const surfaces: {
     readonly 'channel.handshake': {
         readonly since: '0.1.0';
         readonly maxResultBytes: number;
-        readonly origin: 'ours';
         readonly budgetMs: 2500;
         readonly doc: 'Responds immediately to a vendor that verifies the webhook address. Return nothing to queue the request for `channel.receive`. Of `headers`, only `content-type`, `x-hook-secret`, `webhook-allowed-origin` and `webhook-allowed-rate` are sent.';
         readonly reach: 'Responds to vendors that verify its webhook address.';
@@ -1234,7 +1205,6 @@ export declare const secretReach: {
 export declare const hostCalls: {
     readonly 'secrets.get': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly secrets: 'sent';
@@ -1250,7 +1220,6 @@ export declare const hostCalls: {
     };
     readonly 'secrets.verify': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
@@ -1277,7 +1246,6 @@ export declare const hostCalls: {
     };
     readonly 'assets.read': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly timeoutMs: number;
         readonly secrets: 'sent';
         readonly pausesBudget: false;
@@ -1293,7 +1261,6 @@ export declare const hostCalls: {
     };
     readonly 'assets.readText': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly timeoutMs: number;
         readonly secrets: 'sent';
         readonly pausesBudget: false;
@@ -1309,7 +1276,6 @@ export declare const hostCalls: {
     };
     readonly 'session.get': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
@@ -1328,7 +1294,6 @@ export declare const hostCalls: {
     };
     readonly 'session.messages': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly timeoutMs: number;
         readonly audit: 'digest';
         readonly secrets: 'sent';
@@ -1356,7 +1321,6 @@ export declare const hostCalls: {
     };
     readonly 'session.post': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly readable: false;
         readonly timeoutMs: number;
         readonly maxBytes: number;
@@ -1374,7 +1338,6 @@ export declare const hostCalls: {
     };
     readonly 'session.notice': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly readable: false;
         readonly timeoutMs: number;
         readonly maxBytes: number;
@@ -1392,7 +1355,6 @@ export declare const hostCalls: {
     };
     readonly 'agents.list': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
@@ -1411,7 +1373,6 @@ export declare const hostCalls: {
     };
     readonly 'agents.create': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly readable: false;
         readonly timeoutMs: number;
         readonly maxBytes: number;
@@ -1436,7 +1397,6 @@ export declare const hostCalls: {
     };
     readonly 'agents.update': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly readable: false;
         readonly timeoutMs: number;
         readonly maxBytes: number;
@@ -1462,7 +1422,6 @@ export declare const hostCalls: {
     };
     readonly 'agents.remove': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly readable: false;
         readonly timeoutMs: number;
         readonly maxBytes: number;
@@ -1478,7 +1437,6 @@ export declare const hostCalls: {
     };
     readonly 'agents.send': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly readable: false;
         readonly maxBytes: number;
         readonly audit: 'digest';
@@ -1497,7 +1455,6 @@ export declare const hostCalls: {
     };
     readonly 'models.list': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
@@ -1515,7 +1472,6 @@ export declare const hostCalls: {
     };
     readonly 'llm.complete': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly readable: false;
         readonly maxBytes: number;
         readonly audit: 'digest';
@@ -1553,7 +1509,6 @@ export declare const hostCalls: {
     };
     readonly 'workspace.list': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
@@ -1573,7 +1528,6 @@ export declare const hostCalls: {
     };
     readonly 'workspace.read': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
@@ -1589,7 +1543,6 @@ export declare const hostCalls: {
     };
     readonly 'workspace.readText': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
@@ -1605,7 +1558,6 @@ export declare const hostCalls: {
     };
     readonly 'workspace.write': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly readable: false;
         readonly timeoutMs: number;
         readonly maxBytes: number;
@@ -1622,7 +1574,6 @@ export declare const hostCalls: {
     };
     readonly 'workspace.remove': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly readable: false;
         readonly timeoutMs: number;
         readonly maxBytes: number;
@@ -1638,7 +1589,6 @@ export declare const hostCalls: {
     };
     readonly 'media.put': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly readable: false;
         readonly timeoutMs: number;
         readonly maxBytes: number;
@@ -1659,7 +1609,6 @@ export declare const hostCalls: {
     };
     readonly 'media.get': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly timeoutMs: number;
         readonly audit: 'digest';
         readonly secrets: 'sent';
@@ -1678,7 +1627,6 @@ export declare const hostCalls: {
     };
     readonly 'media.remove': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly readable: false;
         readonly timeoutMs: number;
         readonly maxBytes: number;
@@ -1694,7 +1642,6 @@ export declare const hostCalls: {
     };
     readonly 'ssh.hosts': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
@@ -1711,7 +1658,6 @@ export declare const hostCalls: {
     };
     readonly 'ssh.run': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly readable: false;
         readonly maxBytes: number;
         readonly audit: 'digest';
@@ -1738,7 +1684,6 @@ export declare const hostCalls: {
     };
     readonly 'storage.get': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
@@ -1754,7 +1699,6 @@ export declare const hostCalls: {
     };
     readonly 'storage.set': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly readable: false;
         readonly timeoutMs: number;
         readonly maxBytes: number;
@@ -1771,7 +1715,6 @@ export declare const hostCalls: {
     };
     readonly 'storage.delete': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly readable: false;
         readonly timeoutMs: number;
         readonly maxBytes: number;
@@ -1787,7 +1730,6 @@ export declare const hostCalls: {
     };
     readonly 'storage.list': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
@@ -1803,7 +1745,6 @@ export declare const hostCalls: {
     };
     readonly 'http.fetch': {
         readonly since: '0.1.0';
-        readonly origin: 'ours';
         readonly readable: false;
         readonly audit: 'digest';
         readonly secrets: 'sent';
