@@ -299,6 +299,8 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await inspect(t, page, 'my-plugins');
     await page.getByRole('button', { name: 'Create' }).click();
     await page.getByRole('textbox', { name: 'Version', exact: true }).waitFor();
+    const area = page.getByRole('region', { name: 'Package' });
+    t.equal(await area.evaluate((box) => getComputedStyle(box).borderTopStyle), 'dashed', 'users see where to drop it');
     const publishFolder = async (semVer: string) => {
       await page.locator('input[webkitdirectory]').setInputFiles(folder);
       await page.getByText('readme.md').first().waitFor();
