@@ -3,7 +3,7 @@
 import type { Pool } from 'pg';
 import type { Page } from '../postgres/cursors.ts';
 import { type PageQuery, readPage } from '../postgres/rows.ts';
-import { clampTimes, maintainPartitions, type PartitionedTable } from './partitions.ts';
+import { GIVEN_TIME, maintainPartitions, type PartitionedTable } from './partitions.ts';
 
 const DAY_MS = 86_400_000;
 /** Long enough to investigate an incident weeks later, and bounded because it is personal data. */
@@ -36,25 +36,14 @@ export const maintainAudit = (pool: Pool, at?: number): Promise<void> => maintai
 
 export async function insertAudit(pool: Pool, entries: readonly AuditEntry[]): Promise<void> {
   if (entries.length === 0) return;
-  const column = <Key extends keyof AuditEntry>(key: Key) => entries.map((entry) => entry[key]);
   await pool.query(
     `INSERT INTO audit (id, at, installation_id, session_id, invocation_id, member, outcome, duration_ms,
        arguments_sha256, detail, account_id)
-     SELECT g.*, (SELECT i.account_id FROM installations i WHERE i.id = g.installation_id)
-       FROM unnest($1::text[], ${clampTimes('$2::timestamptz[]')}, $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::real[],
-         $9::text[], $10::text[]) AS g(id, at, installation_id)`,
-    [
-      column('id'),
-      column('at'),
-      column('installationId'),
-      column('sessionId'),
-      column('invocationId'),
-      column('member'),
-      column('outcome'),
-      column('durationMs'),
-      column('argumentsSha256'),
-      column('detail'),
-    ],
+     SELECT g.id, ${GIVEN_TIME}, g."installationId", g."sessionId", g."invocationId", g.member, g.outcome, g."durationMs",
+       g."argumentsSha256", g.detail, (SELECT i.account_id FROM installations i WHERE i.id = g."installationId")
+       FROM json_to_recordset($1::json) AS g(id text, at timestamptz, "installationId" text, "sessionId" text,
+         "invocationId" text, member text, outcome text, "durationMs" real, "argumentsSha256" text, detail text)`,
+    [JSON.stringify(entries)],
   );
 }
 

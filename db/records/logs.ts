@@ -5,7 +5,7 @@ import type { LogLevel } from '../../sdk/contract/protocol.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { subscribeTo } from '../postgres/notifications.ts';
 import { findValue, listRows, type PageQuery, readFilteredPage } from '../postgres/rows.ts';
-import { clampTimes, maintainPartitions, type PartitionedTable } from './partitions.ts';
+import { GIVEN_TIME, maintainPartitions, type PartitionedTable } from './partitions.ts';
 
 const HOUR_MS = 3_600_000;
 /** Required by the specification. Exact for readers; on disk a line remains up to an hour longer. */
@@ -57,31 +57,18 @@ export const maintainLogs = (pool: Pool, at?: number): Promise<void> => maintain
 /** Inserts a batch in one statement and notifies the log streams of its installations. */
 export async function insertLogs(pool: Pool, lines: readonly LogLine[]): Promise<void> {
   if (lines.length === 0) return;
-  const column = <Key extends keyof LogLine>(key: Key) => lines.map((line) => line[key]);
   await pool.query(
     `WITH written AS (
        INSERT INTO plugin_logs (id, at, level, message, data, installation_id, session_id, source, invocation_id,
          version_id, semver, truncated, account_id)
-       SELECT g.*, (SELECT i.account_id FROM installations i WHERE i.id = g.installation_id)
-         FROM unnest($1::text[], ${clampTimes('$2::timestamptz[]')}, $3::text[], $4::text[], $5::jsonb[], $6::text[], $7::text[],
-           $8::text[], $9::text[], $10::text[], $11::text[], $12::boolean[])
-           AS g(id, at, level, message, data, installation_id)
+       SELECT g.id, ${GIVEN_TIME}, g.level, g.message, g.data::jsonb, g."installationId", g."sessionId", g.source, g."invocationId",
+         g."versionId", g."semVer", g.truncated, (SELECT i.account_id FROM installations i WHERE i.id = g."installationId")
+         FROM json_to_recordset($1::json) AS g(id text, at timestamptz, level text, message text, data text,
+           "installationId" text, "sessionId" text, source text, "invocationId" text, "versionId" text, "semVer" text,
+           truncated boolean)
        RETURNING installation_id)
      SELECT pg_notify('${NEW_LINES}', installation_id) FROM written GROUP BY installation_id`,
-    [
-      column('id'),
-      column('at'),
-      column('level'),
-      column('message'),
-      column('data'),
-      column('installationId'),
-      column('sessionId'),
-      column('source'),
-      column('invocationId'),
-      column('versionId'),
-      column('semVer'),
-      column('truncated'),
-    ],
+    [JSON.stringify(lines)],
   );
 }
 

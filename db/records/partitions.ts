@@ -40,14 +40,8 @@ export async function maintainPartitions(pool: Pool, row: PartitionedTable, at?:
   await dropUsagePeriods(pool, row.usage, new Date(oldest));
 }
 
-/**
- * SQL: the times of a parameter's rows. One that is ahead of the database's clock becomes its time: there may be no
- * partition for it.
- *
- * @param parameter such as `$2::timestamptz[]`
- */
-export const clampTimes = (parameter: string): string =>
-  `ARRAY(SELECT least(row.at, now()) FROM unnest(${parameter}) WITH ORDINALITY AS row(at, position) ORDER BY position)`;
+/** SQL: the time of the given row `g`. One that is ahead of the database's clock becomes its time: there may be no partition for it. */
+export const GIVEN_TIME = 'least(g.at, now())';
 
 async function readDatabaseClock(pool: Pool): Promise<number> {
   return Date.parse((await findValue<string>(pool, 'SELECT now()')) ?? '');
