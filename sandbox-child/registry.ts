@@ -124,7 +124,9 @@ function readRegistrations(
       send: channel.has('send'),
       handshake: channel.has('handshake'),
       handshakeOn:
-        handshakeOn === undefined ? null : (copyJson(handshakeOn, 'channel.handshakeOn') as { jsonType: string }),
+        handshakeOn === undefined
+          ? null
+          : (copyJson(handshakeOn, 'channel.handshakeOn') as Registrations['channel']['handshakeOn']),
     },
   };
 }

@@ -928,15 +928,19 @@ declare namespace Bulkhead {
      */
     send?(message: ChannelReply, ctx: ChannelContext): Answer<void>;
     /**
-     * Responds immediately to a vendor that verifies the webhook address. Return nothing to queue the request for
-     * `channel.receive`. Of `headers`, only `content-type`, `x-hook-secret`, `webhook-allowed-origin` and
-     * `webhook-allowed-rate` are sent.
+     * Responds immediately to a vendor that verifies the webhook address, by GET, OPTIONS or a POST that
+     * `channel.handshakeOn` selects. Return nothing to queue the request for `channel.receive`. Of `headers`, only
+     * `content-type`, `x-hook-secret`, `webhook-allowed-origin` and `webhook-allowed-rate` are sent.
      * Timeout: 2.5 s. The result may have at most 1 MiB.
      */
     handshake?(request: ChannelRequest, ctx: ChannelContext): Answer<HandshakeAnswer | void>;
-    /** Selects the POST requests that are a handshake: JSON bodies with this `type`. Every GET request is one. */
+    /**
+     * Selects the POST requests that are a handshake: those with this header, and JSON bodies with this `type`.
+     * Every GET and OPTIONS request is one.
+     */
     handshakeOn?: {
-      jsonType: string;
+      jsonType?: string;
+      header?: string;
     };
   }
 

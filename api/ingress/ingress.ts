@@ -137,14 +137,17 @@ function safeHeaders({ headers = {} }: HandshakeReply): Record<string, string> {
 
 const unknown = () => new Problem('not_found', 'No channel has this webhook address.');
 
-/** True for every GET, and for a POST whose JSON has the `type` that the plugin declares, if the body is not large. */
-function isHandshake({ handshake }: Address, { method, body }: NewDelivery): boolean {
+/** True for every GET and OPTIONS, and for a POST with the header or the `type` that the plugin declares, if the body is not large. */
+function isHandshake({ handshake }: Address, { method, headers, body }: NewDelivery): boolean {
   if (handshake === null || body.byteLength > HANDSHAKE_MAX_BYTES) return false;
-  if (method === 'GET') return true;
-  if (method !== 'POST' || handshake.jsonType === null || !body.includes(handshake.jsonType)) return false;
+  if (method === 'GET' || method === 'OPTIONS') return true;
+  if (method !== 'POST') return false;
+  const { header, jsonType } = handshake;
+  if (header !== undefined && headers.some(([name]) => name.toLowerCase() === header.toLowerCase())) return true;
+  if (jsonType === undefined || !body.includes(jsonType)) return false;
   try {
     const parsed: unknown = JSON.parse(body.toString('utf8'));
-    return typeof parsed === 'object' && parsed !== null && (parsed as { type?: unknown }).type === handshake.jsonType;
+    return typeof parsed === 'object' && parsed !== null && (parsed as { type?: unknown }).type === jsonType;
   } catch {
     return false;
   }

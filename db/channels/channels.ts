@@ -2,6 +2,7 @@
 
 import { randomBytes, randomUUIDv7 } from 'node:crypto';
 import type { ClientBase } from 'pg';
+import type { Registrations } from '../../sdk/contract/protocol.ts';
 import { notifyAddressesSql } from '../postgres/notifications.ts';
 import { findRow, type Queryable } from '../postgres/rows.ts';
 
@@ -91,13 +92,14 @@ async function retireAddresses(tx: ClientBase, column: 'channel_id' | 'installat
   );
 }
 
+type HandshakeOn = NonNullable<Registrations['channel']['handshakeOn']>;
 /** The channel that an address belongs to. */
 export interface Address {
   readonly channelId: string;
   readonly installationId: string;
   readonly accountId: string;
-  /** The plugin answers handshakes on every GET, and on a POST whose JSON has this `type`. Null: no handshakes. */
-  readonly handshake: { readonly jsonType: string | null } | null;
+  /** The plugin answers handshakes on every GET and OPTIONS, and on the POST requests that this selects. Null: no handshakes. */
+  readonly handshake: HandshakeOn | null;
 }
 export type FoundAddress = Address | 'retired' | 'unknown';
 
@@ -145,7 +147,7 @@ const toAddress = ({ channelId, installationId, accountId, channel }: AddressRow
 function parseHandshake(channel: unknown): Address['handshake'] {
   const { handshake, handshakeOn } = (channel ?? {}) as {
     handshake?: boolean;
-    handshakeOn?: { jsonType: string } | null;
+    handshakeOn?: HandshakeOn | null;
   };
-  return handshake === true ? { jsonType: handshakeOn?.jsonType ?? null } : null;
+  return handshake === true ? (handshakeOn ?? {}) : null;
 }

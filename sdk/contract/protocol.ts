@@ -395,7 +395,7 @@ export const surfaces = {
   'channel.handshake': {
     ...surface,
     budgetMs: 2_500,
-    doc: 'Responds immediately to a vendor that verifies the webhook address. Return nothing to queue the request for `channel.receive`. Of `headers`, only `content-type`, `x-hook-secret`, `webhook-allowed-origin` and `webhook-allowed-rate` are sent.',
+    doc: 'Responds immediately to a vendor that verifies the webhook address, by GET, OPTIONS or a POST that `channel.handshakeOn` selects. Return nothing to queue the request for `channel.receive`. Of `headers`, only `content-type`, `x-hook-secret`, `webhook-allowed-origin` and `webhook-allowed-rate` are sent.',
     reach: 'Responds to vendors that verify its webhook address.',
     risk: 'low',
     registration: null,
@@ -405,8 +405,11 @@ export const surfaces = {
   },
 } as const satisfies Record<string, SurfaceRow>;
 export type SurfaceName = keyof typeof surfaces;
-/** `channel.handshakeOn`: selects the POST bodies that are a handshake. */
-export const handshakeOn = z.object({ jsonType: z.string().min(1).max(200) });
+/** `channel.handshakeOn`: selects the POST requests that are a handshake. */
+export const handshakeOn = z.object({
+  jsonType: z.string().min(1).max(200).optional(),
+  header: z.string().min(1).max(200).optional(),
+});
 
 /** The registrations of a bundle, which introspection records at publish. At run time a child may register nothing else. */
 export const registrations = z.object({

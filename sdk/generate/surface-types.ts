@@ -65,7 +65,7 @@ function printChannelTypes(printer: TypePrinter): string[][] {
   });
   const on = [
     ...printDocComment(
-      'Selects the POST requests that are a handshake: JSON bodies with this `type`. Every GET request is one.',
+      'Selects the POST requests that are a handshake: those with this header, and JSON bodies with this `type`. Every GET and OPTIONS request is one.',
     ),
     `handshakeOn?: ${printer.print(handshakeOn)};`,
   ];

@@ -33,6 +33,7 @@ async function connect(code: string, secrets: Record<string, string> = {}) {
   return {
     channel,
     post: (body: Buffer | string, headers: Record<string, string> = {}) => send({ port, path, headers }, body),
+    call: (method: string, headers: Record<string, string>) => send({ port, path, method, headers }),
     get: (query: string) => send({ port, path: `${path}?${query}`, method: 'GET' }),
     settled: (count: number) =>
       eventually(
@@ -137,6 +138,23 @@ t.test('a check of the address is answered at once, and nothing is queued', asyn
   t.match(await post(JSON.stringify({ type: 'message' })), { status: 200, body: { ok: true } });
   t.match(await post('{"type":"url_verification"'), { status: 200, body: { ok: true } }, 'no JSON is no handshake');
   t.equal((await settled(3)).length, 3);
+});
+
+t.test('vendors that check an address by OPTIONS, or by a header of a POST, are answered', async (t) => {
+  const { call, settled } = await connect(`
+    channel.receive = () => undefined;
+    channel.handshakeOn = { header: 'X-Hook-Secret' };
+    channel.handshake = ({ method, headers }) => method === 'OPTIONS'
+      ? { status: 200, headers: { 'webhook-allowed-origin': headers['webhook-request-origin'] } }
+      : { status: 204, headers: { 'x-hook-secret': headers['x-hook-secret'] } };`);
+  t.match(await call('OPTIONS', { 'webhook-request-origin': 'events.example' }), {
+    status: 200,
+    headers: { 'webhook-allowed-origin': 'events.example' },
+  });
+  t.match(await call('POST', { 'x-hook-SECRET': 'abc' }), { status: 204, headers: { 'x-hook-secret': 'abc' } });
+  t.match(await call('POST', { 'x-hook-signature': 'abc' }), { status: 200, body: { ok: true } }, 'an event');
+  t.match(await call('PUT', { 'x-hook-secret': 'abc' }), { status: 200, body: { ok: true } });
+  t.equal((await settled(2)).length, 2);
 });
 
 t.test('a plugin that is late or wrong does not keep the vendor', async (t) => {

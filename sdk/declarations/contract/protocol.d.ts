@@ -1043,7 +1043,7 @@ export declare const surfaces: {
         readonly since: '0.1.0';
         readonly maxResultBytes: number;
         readonly budgetMs: 2500;
-        readonly doc: 'Responds immediately to a vendor that verifies the webhook address. Return nothing to queue the request for `channel.receive`. Of `headers`, only `content-type`, `x-hook-secret`, `webhook-allowed-origin` and `webhook-allowed-rate` are sent.';
+        readonly doc: 'Responds immediately to a vendor that verifies the webhook address, by GET, OPTIONS or a POST that `channel.handshakeOn` selects. Return nothing to queue the request for `channel.receive`. Of `headers`, only `content-type`, `x-hook-secret`, `webhook-allowed-origin` and `webhook-allowed-rate` are sent.';
         readonly reach: 'Responds to vendors that verify its webhook address.';
         readonly risk: 'low';
         readonly registration: null;
@@ -1074,9 +1074,10 @@ export declare const surfaces: {
     };
 };
 export type SurfaceName = keyof typeof surfaces;
-/** `channel.handshakeOn`: selects the POST bodies that are a handshake. */
+/** `channel.handshakeOn`: selects the POST requests that are a handshake. */
 export declare const handshakeOn: z.ZodObject<{
-    jsonType: z.ZodString;
+    jsonType: z.ZodOptional<z.ZodString>;
+    header: z.ZodOptional<z.ZodString>;
 }, z.core.$strip>;
 /** The registrations of a bundle, which introspection records at publish. At run time a child may register nothing else. */
 export declare const registrations: z.ZodObject<{
@@ -1102,7 +1103,8 @@ export declare const registrations: z.ZodObject<{
         send: z.ZodBoolean;
         handshake: z.ZodBoolean;
         handshakeOn: z.ZodNullable<z.ZodObject<{
-            jsonType: z.ZodString;
+            jsonType: z.ZodOptional<z.ZodString>;
+            header: z.ZodOptional<z.ZodString>;
         }, z.core.$strip>>;
     }, z.core.$strip>;
 }, z.core.$strip>;
@@ -1846,7 +1848,8 @@ export declare const control: {
                     send: z.ZodBoolean;
                     handshake: z.ZodBoolean;
                     handshakeOn: z.ZodNullable<z.ZodObject<{
-                        jsonType: z.ZodString;
+                        jsonType: z.ZodOptional<z.ZodString>;
+                        header: z.ZodOptional<z.ZodString>;
                     }, z.core.$strip>>;
                 }, z.core.$strip>;
             }, z.core.$strip>>;
@@ -1876,7 +1879,8 @@ export declare const control: {
                     send: z.ZodBoolean;
                     handshake: z.ZodBoolean;
                     handshakeOn: z.ZodNullable<z.ZodObject<{
-                        jsonType: z.ZodString;
+                        jsonType: z.ZodOptional<z.ZodString>;
+                        header: z.ZodOptional<z.ZodString>;
                     }, z.core.$strip>>;
                 }, z.core.$strip>;
             }, z.core.$strip>;

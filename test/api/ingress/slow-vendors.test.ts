@@ -14,7 +14,7 @@ import { perSecond, TokenBuckets } from '../../../service/timing/token-bucket.ts
 import { temporaryFolder } from '../../runner/harness.ts';
 import { send } from './webhook-fixture.ts';
 
-const ADDRESS = { channelId: 'c', installationId: 'i', handshake: { jsonType: null } };
+const ADDRESS = { channelId: 'c', installationId: 'i', handshake: {} };
 /** One account gets at most four of them. */
 const PLACES = 6;
 
