@@ -365,6 +365,27 @@ t.test('the arguments of a call that is handed over count', async (t) => {
   t.same(await readLedger(at), await countTables(at));
 });
 
+t.test('a system prompt that a turn gets after it was opened counts', async (t) => {
+  const at = await tenant('kim');
+  await steps.session?.(at, 0);
+  const { id: sessionId } = (await sessionOf(at)) ?? { id: '' };
+  const turn = {
+    id: 't',
+    sender: 'user',
+    trigger: 'user',
+    digest: '',
+    model: '',
+    runtime: 'r',
+    leaseSeconds: 9,
+  } as const;
+  for (const systemPrompt of ['', 'ä'.repeat(1_000), 'shorter']) {
+    await claimTurn(pool, sessionId, { ...turn, systemPrompt });
+    t.equal(await usedOf(at, 'transcripts'), 500 + 2_000 + Buffer.byteLength(systemPrompt));
+  }
+  await steps['delete a session']?.(at, 0);
+  t.same(await readLedger(at), await countTables(at));
+});
+
 t.test('a long key of a session counts, once', async (t) => {
   const at = await tenant('hal');
   for (const _ of [1, 2]) await steps.session?.(at, 199);
