@@ -292,7 +292,6 @@ async function endInTime(
 ): Promise<LinkResult> {
   const { promise: left, resolve } = Promise.withResolvers<LinkResult>();
   const onAbort = (): void => resolve({ kind: 'unavailable', message: 'its caller left before it read the answer' });
-  if (signal?.aborted) onAbort();
   using _listening = signal && addAbortListener(signal, onAbort);
   const ended = await withinBudget(Promise.race([deltas.end(result), left]), deadlineAt - Date.now());
   return ended ?? { kind: 'timeout', message: 'its caller did not read the answer in time' };

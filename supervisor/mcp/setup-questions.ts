@@ -183,9 +183,8 @@ export class SetupQuestions {
       if (changed === null || changed === accountId) void look().catch(() => undefined);
     });
     void look().catch(() => undefined);
-    if (deadline.aborted) resolve(false);
-    deadline.addEventListener('abort', () => resolve(false), { once: true });
-    return promise.finally(unwatch);
+    using _listening = addAbortListener(deadline, () => resolve(false));
+    return await promise.finally(unwatch);
   }
 
   /** @throws Problem when the answer breaks a rule of the settings; an error when the caller has left */
