@@ -7,11 +7,10 @@ import {
   listAgents,
   updateAgent,
 } from '../../db/accounts/agents.ts';
-import { isStorable } from '../../db/postgres/storable-json.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { perMinute, TokenBuckets } from '../../service/timing/token-bucket.ts';
 import { type AgentMessageDeps, openAgentSession, sendAgentMessage } from './agent-messages.ts';
-import { HostError, type HostHandlers, type HostScope } from './host-call.ts';
+import { HostError, type HostHandlers, type HostScope, requireStorable } from './host-call.ts';
 
 type Calls = 'agents.list' | 'agents.create' | 'agents.update' | 'agents.remove' | 'agents.send';
 
@@ -81,9 +80,6 @@ const toScope = ({ accountId, installationId }: HostScope['plugin']) => ({
 
 /** @throws HostError for a text that PostgreSQL cannot store */
 function storable<T extends object>(fields: T): T {
-  for (const [name, value] of Object.entries(fields)) {
-    if (typeof value === 'string' && !isStorable(value))
-      throw new HostError(`${name} must not contain U+0000 or lone surrogates`);
-  }
+  for (const [name, value] of Object.entries(fields)) if (typeof value === 'string') requireStorable(value, name);
   return fields;
 }

@@ -2,6 +2,7 @@
 import type { z } from 'zod';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { WritingPool } from '../../db/postgres/pool.ts';
+import { isStorable, UNSTORABLE } from '../../db/postgres/storable-json.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import type { HostCallName, hostCalls } from '../../sdk/contract/protocol.ts';
 import type { LiveInstallation } from './live-installation.ts';
@@ -44,6 +45,12 @@ export class HostError extends Error {
     super(message);
     this.name = 'HostError';
   }
+}
+
+/** Returns a text that PostgreSQL can store. @throws HostError for another one */
+export function requireStorable(text: string, what: string): string {
+  if (isStorable(text)) return text;
+  throw new HostError(`${what} ${UNSTORABLE}`);
 }
 
 /** Returns the scope's session. @throws HostError outside a handler that has one */

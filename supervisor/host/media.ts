@@ -6,7 +6,7 @@ import { addBlobBytes } from '../../db/accounts/usage.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
 import { isStorable } from '../../db/postgres/storable-json.ts';
 import { limits } from '../../sdk/contract/limits.ts';
-import { HostError, type HostHandlers } from './host-call.ts';
+import { HostError, type HostHandlers, requireStorable } from './host-call.ts';
 
 type Calls = 'media.put' | 'media.get' | 'media.remove';
 /** Bytes given to the type detector: enough for it, and few enough that a crafted file cannot keep it busy. */
@@ -19,8 +19,7 @@ export const mediaCalls = (pool: Pool, blobs: Blobs, quota: MediaQuota): Pick<Ho
   'media.put': async ({ plugin, signal, writes }, { content, name }) => {
     if (content.byteLength > limits.mediaItemBytes)
       throw new HostError(`a media file has ${limits.mediaItemBytes} bytes at most`);
-    if (name !== undefined && !isStorable(name))
-      throw new HostError('a name must not contain U+0000 or lone surrogates');
+    if (name !== undefined) requireStorable(name, 'a name');
     const mediaType = await sniff(content);
     const { accountId, installationId } = plugin;
     await addBlobBytes(pool, accountId, content.byteLength);

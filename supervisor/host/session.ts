@@ -1,9 +1,8 @@
 /** `host.session`: the transcript of the running handler's session only. */
 import type { Pool } from 'pg';
 import { inTransaction } from '../../db/postgres/pool.ts';
-import { isStorable } from '../../db/postgres/storable-json.ts';
 import { appendMessages, lastMessages, type NewMessage } from '../../db/sessions/sessions.ts';
-import { HostError, type HostHandlers, type HostScope, requireScopeSession } from './host-call.ts';
+import { HostError, type HostHandlers, type HostScope, requireScopeSession, requireStorable } from './host-call.ts';
 
 /** Messages read by default. */
 const DEFAULT_MESSAGES = 100;
@@ -23,7 +22,7 @@ export const sessionCalls = (pool: Pool): Pick<HostHandlers, Calls> => ({
 
 async function add(scope: HostScope, role: NewMessage['role'], text: string): Promise<{ id: string }> {
   const session = requireScopeSession(scope);
-  if (!isStorable(text)) throw new HostError('the text of a message must not contain U+0000 or lone surrogates');
+  requireStorable(text, 'the text of a message');
   const data = { installationId: scope.plugin.installationId, plugin: scope.plugin.slug };
   const [added] = await inTransaction(
     scope.writes,

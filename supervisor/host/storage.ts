@@ -6,10 +6,9 @@ import {
   readStorageValue,
   writeStorageValue,
 } from '../../db/installations/plugin-storage.ts';
-import { isStorable } from '../../db/postgres/storable-json.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import { hostCalls } from '../../sdk/contract/protocol.ts';
-import { HostError, type HostHandlers } from './host-call.ts';
+import { HostError, type HostHandlers, requireStorable } from './host-call.ts';
 
 /** A larger value could not be read again. */
 const VALUE_BYTES = hostCalls['storage.get'].maxBytes;
@@ -18,11 +17,11 @@ type Calls = 'storage.get' | 'storage.set' | 'storage.delete' | 'storage.list';
 
 export const storageCalls = (pool: Pool, maxBytes: number): Pick<HostHandlers, Calls> => ({
   'storage.get': async ({ plugin }, { key }) => {
-    const text = await readStorageValue(pool, plugin.installationId, storable(key));
+    const text = await readStorageValue(pool, plugin.installationId, requireKey(key));
     return text === null ? null : JSON.parse(text);
   },
   'storage.set': async ({ plugin, signal, writes }, { key, value }) => {
-    const stored = { key: storable(key), value: JSON.stringify(value) };
+    const stored = { key: requireKey(key), value: JSON.stringify(value) };
     if (Buffer.byteLength(stored.value) > VALUE_BYTES)
       throw new HostError(`a value has at most ${VALUE_BYTES} bytes of JSON; divide it over several keys`);
     const excess = await writeStorageValue(writes, plugin.installationId, stored, maxBytes, signal);
@@ -32,17 +31,14 @@ export const storageCalls = (pool: Pool, maxBytes: number): Pick<HostHandlers, C
     return undefined;
   },
   'storage.delete': async ({ plugin, writes }, { key }) => {
-    await deleteStorageValue(writes, plugin.installationId, storable(key));
+    await deleteStorageValue(writes, plugin.installationId, requireKey(key));
     return undefined;
   },
   'storage.list': async ({ plugin }, { prefix }) => {
-    const keys = await listStorageKeys(pool, plugin.installationId, storable(prefix ?? ''));
+    const keys = await listStorageKeys(pool, plugin.installationId, requireKey(prefix ?? ''));
     if (!keys) throw new HostError(`there are more than ${limits.storageListKeys} keys: list a longer prefix`);
     return keys;
   },
 });
 
-function storable(key: string): string {
-  if (!isStorable(key)) throw new HostError('a key must not contain U+0000 or lone surrogates');
-  return key;
-}
+const requireKey = (key: string): string => requireStorable(key, 'a key');
