@@ -1812,10 +1812,7 @@ export declare const control: {
             node: z.ZodString;
         }, z.core.$strip>;
     };
-    /**
-     * Evaluates the bundle. `expected` is null for introspection, which also checks the schemas of tools. `places` has the stack
-     * of every assignment, known or not.
-     */
+    /** Evaluates the bundle. */
     readonly load: {
         readonly by: 'supervisor';
         readonly form: 'request';
@@ -1968,7 +1965,10 @@ export declare const control: {
             members: z.ZodArray<z.ZodString>;
         }, z.core.$strip>;
     };
-    /** `http.openBody`, `http.readBody` and `http.closeBody` are `fetch`'s, and no members of `host`. */
+    /**
+     * The invocation is null for a call outside a running handler. `http.openBody`, `http.readBody` and `http.closeBody` are
+     * `fetch`'s, and no members of `host`.
+     */
     readonly hostCall: {
         readonly by: 'child';
         readonly form: 'request';
