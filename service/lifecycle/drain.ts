@@ -1,6 +1,7 @@
 /** Listens on a socket that the parent process holds, and drains connections so that a successor takes over without errors. */
 import type { Server, ServerResponse } from 'node:http';
 import { Server as TcpServer } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { SECOND } from '../../sdk/contract/limits.ts';
 import { onceClosed } from '../http/closed-responses.ts';
 
@@ -20,6 +21,10 @@ interface DrainTimes {
 const HANDOVER: DrainTimes = { idleMs: (CLIENT_IDLE_S + 1) * SECOND, requestsMs: 45 * SECOND };
 /** Where no other process serves: the next request would be refused anyway. */
 const ALONE: DrainTimes = { idleMs: 1 * SECOND, requestsMs: 10 * SECOND };
+/** The event loop accepts at least one waiting connection in each turn, so after some turns without one, none waits. */
+const QUIET_TURNS = 5;
+/** Connections that still arrive after this long are refused. Milliseconds. */
+const ACCEPT_MS = 1 * SECOND;
 /** The first descriptor that systemd's socket activation passes. */
 const FIRST_FD = 3;
 
@@ -58,7 +63,7 @@ export class ConnectionDrain {
   }
 
   /**
-   * Accepts no more connections, and answers with `connection: close`: a client that reads it opens a new one. An idle
+   * Accepts those connections that wait already and no more, and answers with `connection: close`: a client that reads it opens a new one. An idle
    * connection stays open until its client may not use it any more. From now on, `server.close` waits for the end of all.
    *
    * @param alone aborted as soon as it is known that no other process serves; null: another one does
@@ -69,6 +74,7 @@ export class ConnectionDrain {
     this.#isDraining = true;
     for (const response of this.#unanswered) announceClose(response);
     const server = this.#server;
+    await acceptWaiting(server);
     // Not `server.close()`, which also closes idle connections, such as one that was just accepted.
     const closed = new Promise<void>((resolve) => void TcpServer.prototype.close.call(server, () => resolve()));
     server.close = (callback) => {
@@ -105,6 +111,18 @@ export class ConnectionDrain {
     if (this.#isDraining) announceClose(response);
     else if (response.shouldKeepAlive) response.setHeader('keep-alive', `timeout=${CLIENT_IDLE_S}`);
   }
+}
+
+/** Closing the socket resets the connections that the kernel has established and the server has not accepted yet. */
+async function acceptWaiting(server: Server): Promise<void> {
+  const until = performance.now() + ACCEPT_MS;
+  let quietTurns = 0;
+  const restart = (): void => {
+    quietTurns = 0;
+  };
+  server.on('connection', restart);
+  for (; quietTurns < QUIET_TURNS && performance.now() < until; quietTurns += 1) await nextTurn();
+  server.off('connection', restart);
 }
 
 function announceClose(response: ServerResponse): void {

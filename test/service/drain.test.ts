@@ -77,6 +77,17 @@ t.test('each connection is answered once more and told to close, also a new one'
   t.equal(await closeServer(fixture.server), 'closed');
 });
 
+t.test('connections that the kernel established before are accepted and answered', async (t) => {
+  const fixture = await serve(t);
+  const sockets = Array.from({ length: 50 }, () => connect(fixture.port, '127.0.0.1'));
+  t.teardown(() => sockets.forEach((socket) => void socket.destroy()));
+  await Promise.all(sockets.map((socket) => once(socket, 'connect')));
+  const drained = fixture.drain.drain(stillAlone(), LONG_TIMES);
+  const answers = await Promise.all(sockets.map(askOnce));
+  t.equal(answers.filter((answer) => answer.startsWith('HTTP/1.1 200')).length, sockets.length);
+  await drained;
+});
+
 t.test('a request under way ends, and its connection with it', async (t) => {
   const fixture = await serve(t);
   const socket = await open(t, fixture, 'GET /slow HTTP/1.1\r\nhost: a\r\n\r\n');
