@@ -12,7 +12,6 @@ import { once } from 'node:events';
 import { constants, setPriority } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { removeTimeLimit } from '../test/runner/harness.ts';
 import { completeSearchPath } from '../test/runner/programs.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { type MeasuredProcess, startAccountsService } from './fixtures/accounts-service.ts';
@@ -46,8 +45,6 @@ const seconds = Number(values.seconds);
 /** After each attack, until its plugins have ended and memory is compared with the start. Seconds. */
 const restSeconds = Number(values.rest);
 
-// The test fixtures load tap, whose time limit of 30 s would end a measurement.
-removeTimeLimit();
 // With bubblewrap: without the jail, something else would be measured.
 await completeSearchPath();
 const cleanup = openCleanup();

@@ -12,7 +12,6 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { streamText, wrapLanguageModel } from 'ai';
 import { bulkhead } from '../sdk/adapters/ai-sdk.ts';
 import { connect } from '../sdk/session/session.ts';
-import { removeTimeLimit } from '../test/runner/harness.ts';
 import { completeSearchPath } from '../test/runner/programs.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { openAiDelta, openAiEvents, openAiStart } from '../test/supervisor/host/model-server.ts';
@@ -32,7 +31,6 @@ const GUARD = `middleware.outboundMessage = { stream: true, handler: (ctx) => {
   return { message: { text: ctx.message.text.replace('forty', 'thirty') } };
 } };`;
 
-removeTimeLimit();
 const cleanup = openCleanup();
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 

@@ -13,7 +13,7 @@ import { computeBackoff } from '../deploy/backoff.ts';
 import { type ForkedProcess, forkProcess } from '../test/fixtures/forked-process.ts';
 import { freePort } from '../test/fixtures/free-port.ts';
 import { eventually } from '../test/runner/eventually.ts';
-import { removeTimeLimit, temporaryFolder } from '../test/runner/harness.ts';
+import { temporaryFolder } from '../test/runner/harness.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { Ledger } from '../test/storm/ledger.ts';
 import { CAPABILITIES, REPORTING, startRecorder } from '../test/storm/recorder.ts';
@@ -29,8 +29,6 @@ const PATIENCE_MS = 240_000;
 /** When no delivery has started for this long, as many are running as one supervisor allows. Milliseconds. */
 const SETTLED_MS = 1_500;
 
-// The test fixtures load tap, whose time limit of 30 s would end a measurement.
-removeTimeLimit();
 const cleanup = openCleanup();
 
 const postgres = await startTestServer();

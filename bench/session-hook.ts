@@ -16,7 +16,6 @@ import Fastify, { type FastifyInstance } from 'fastify';
 import { Client, Pool } from 'undici';
 import { findShard } from '../db/cluster/shards.ts';
 import { eventually } from '../test/runner/eventually.ts';
-import { removeTimeLimit } from '../test/runner/harness.ts';
 import { completeSearchPath } from '../test/runner/programs.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import {
@@ -42,8 +41,6 @@ const P99 = 0.99;
 const PROMPT = 'You are a helpful agent. Answer briefly, cite sources. '.repeat(80).slice(0, 4_096);
 
 type Ask = () => Promise<string>;
-// The test fixtures load tap, whose time limit of 30 s would end a measurement.
-removeTimeLimit();
 const cleanup = openCleanup();
 
 /** Requests one path repeatedly over one connection. */

@@ -8,7 +8,6 @@ import { randomUUID } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import { loadavg } from 'node:os';
 import { Client } from 'undici';
-import { removeTimeLimit } from '../test/runner/harness.ts';
 import { completeSearchPath } from '../test/runner/programs.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { startSupervisorFixture } from '../test/supervisor/supervisor-fixture.ts';
@@ -28,8 +27,6 @@ const CODE = `
   middleware.systemPrompt = (ctx) => ctx.systemPrompt + ' Be kind.';`;
 
 type Send = (method: 'GET' | 'POST', path: string, body?: unknown) => Promise<string>;
-// The test fixtures load tap, whose time limit of 30 s would end a measurement.
-removeTimeLimit();
 const cleanup = openCleanup();
 
 /** Takes one turn. @returns the milliseconds of each step */

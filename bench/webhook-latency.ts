@@ -14,7 +14,6 @@ import { insertChannel } from '../db/channels/channels.ts';
 import { openListener } from '../db/postgres/listener.ts';
 import { inTransaction } from '../db/postgres/pool.ts';
 import { eventually } from '../test/runner/eventually.ts';
-import { removeTimeLimit } from '../test/runner/harness.ts';
 import { completeSearchPath } from '../test/runner/programs.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { startSupervisorFixture } from '../test/supervisor/supervisor-fixture.ts';
@@ -31,8 +30,6 @@ const CODE = `channel.receive = () => ({
   messages: [{ conversationKey: 'k', from: 'vendor', text: String(Date.now()) }],
 });`;
 
-// The test fixtures load tap, whose time limit of 30 s would end a measurement.
-removeTimeLimit();
 await completeSearchPath();
 const cleanup = openCleanup();
 

@@ -15,7 +15,6 @@ import { insertChannel } from '../db/channels/channels.ts';
 import { openListener } from '../db/postgres/listener.ts';
 import { inTransaction } from '../db/postgres/pool.ts';
 import { eventually } from '../test/runner/eventually.ts';
-import { removeTimeLimit } from '../test/runner/harness.ts';
 import { completeSearchPath } from '../test/runner/programs.ts';
 import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { openStorageFixture } from '../test/supervisor/supervisor-fixture.ts';
@@ -47,8 +46,6 @@ interface Cost {
   readonly seconds: number;
 }
 
-// The test fixtures load tap, whose time limit of 30 s would end a measurement.
-removeTimeLimit();
 await completeSearchPath();
 const cleanup = openCleanup();
 const postgres = await startTestServer();

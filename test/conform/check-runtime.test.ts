@@ -22,8 +22,6 @@ const TIMED_MS = 240_000;
 const OUTPUT_MAX_BYTES = 10_000_000;
 const isLong = amount({ quick: false, soak: true });
 
-t.setTimeout(amount({ quick: 300_000, soak: 3_600_000 }));
-
 const service = await shareService();
 let accounts = 0;
 

@@ -8,12 +8,10 @@ import { localTools } from '../../pack/local-tools.ts';
 import { runCommandLine } from '../../sdk/cli/command-line.ts';
 import sdk from '../../sdk/package.json' with { type: 'json' };
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
-import { removeTimeLimit } from '../runner/harness.ts';
 import { SERVER_VARIABLE, startTestServer } from '../runner/server.ts';
 import { openSessionClock } from './session-clock.ts';
 import { NO_RATE_LIMITS } from './shared-service.ts';
 
-removeTimeLimit();
 const endings: (() => unknown)[] = [];
 const cleanup = { teardown: (end: () => unknown) => void endings.push(end) };
 const interrupted = new AbortController();

@@ -19,8 +19,6 @@ import { inspect } from './pictures.ts';
 import { runSessionCases } from './session-cases.ts';
 import { wrongPrograms } from './wrong-programs.ts';
 
-t.setTimeout(900_000);
-
 const service = await startServiceOnTestDatabase(t);
 const browser = await shareBrowser(t);
 

@@ -8,7 +8,6 @@ import { openConsole, shareBrowser } from './browser.ts';
 import { failInstallation, installationThat, publish, publishFrontDesk, TRICKS } from './front-desk.ts';
 import { inspect } from './pictures.ts';
 
-t.setTimeout(900_000);
 /** Compressed JavaScript that is loaded until the catalog can be used. */
 const FIRST_LOAD_MAX_BYTES = 250_000;
 const LINES = amount({ quick: 5_000, soak: 100_000 });

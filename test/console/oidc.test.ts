@@ -1,12 +1,10 @@
 import t from 'tap';
 import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
-import { amount } from '../runner/soak.ts';
 import { openConsole, shareBrowser } from './browser.ts';
 import { inspect } from './pictures.ts';
 import { AUDIENCE, CLIENT, startSignInIssuer } from './sign-in-issuer.ts';
 
 // With --soak, `inspect` looks at every page in every look.
-t.setTimeout(amount({ quick: 600_000, soak: 900_000 }));
 
 t.test('the console sends to the issuer, comes back to where one was, and ends in the console’s cookie', async (t) => {
   const issuer = await startSignInIssuer(t);

@@ -14,8 +14,6 @@ import type { ConsoleFixture } from './console-fixture.ts';
 import { packageFiles } from './front-desk.ts';
 import { pageActions } from './page-actions.ts';
 
-t.setTimeout(900_000);
-
 t.test('every operation of the OpenAPI document has its place on a page, and works there', async (t) => {
   // A delivery that failed waits until it is tried on its page.
   const service = await startServiceOnTestDatabase(t, { DELIVERY_WAITS: '600,600' });

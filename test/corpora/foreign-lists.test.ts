@@ -19,7 +19,6 @@ import { describeSchema, explainSchema } from './schema-reasons.ts';
 import { findContradictions, judgeSchema } from './schemas.ts';
 import { findChangedFiles, listTextFields, tryField } from './text-fields.ts';
 
-t.setTimeout(amount({ quick: 300_000, soak: 1_200_000 }));
 /** More than any address takes, and than the buffers of a connection hold. */
 const LARGE_BYTES = 8_000_000;
 const LARGE_REQUESTS = amount({ quick: 3, soak: 30 });

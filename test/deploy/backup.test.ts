@@ -9,8 +9,6 @@ import { operator } from './operator-command.ts';
 import { startServiceFixture } from './service-fixture.ts';
 import { buildWorkshop } from './workshop.ts';
 
-t.setTimeout(300_000);
-
 /** Nothing listens there: a restore that gets as far as the database fails with another error. */
 const NO_DATABASE = 'postgres://user@127.0.0.1:1/database';
 const folder = await temporaryFolder(t);

@@ -17,7 +17,6 @@ import { temporaryFolder } from '../runner/harness.ts';
 import { CHART, type Helm, type Labels, type Manifest, ROOT, unpackHelm } from './chart.ts';
 
 // Programs of others: Helm, and the type checker.
-t.setTimeout(180_000);
 
 const run = promisify(execFile);
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');

@@ -26,8 +26,6 @@ import {
 } from './service-fixture.ts';
 import { buildWorkshop } from './workshop.ts';
 
-t.setTimeout(240_000);
-
 const API = fileURLToPath(new URL('../../api/main.ts', import.meta.url));
 
 const service = await startServiceOnTestDatabase(t);

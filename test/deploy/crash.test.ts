@@ -15,7 +15,6 @@ import { type ServiceFixture, startServiceFixture } from './service-fixture.ts';
 import { buildWorkshop, type Facts, unlessBroken, type Workshop } from './workshop.ts';
 
 // Two whole start-ups, and the recoveries after them.
-t.setTimeout(300_000);
 
 type Check = Pick<typeof t, 'equal' | 'match' | 'same'>;
 

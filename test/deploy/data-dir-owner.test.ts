@@ -10,8 +10,6 @@ import { temporaryFolder } from '../runner/harness.ts';
 import { operatorProcess } from './operator-command.ts';
 import { startOnly, startServiceFixture } from './service-fixture.ts';
 
-t.setTimeout(180_000);
-
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const TOKEN = fileURLToPath(new URL('../../deploy/token.ts', import.meta.url));
 /** The user `daemon`, whom every distribution has: initdb requires a name. */

@@ -18,7 +18,6 @@ import { temporaryFolder } from '../runner/harness.ts';
 import { operator } from './operator-command.ts';
 import { type Answer, startOnly, startServiceFixture } from './service-fixture.ts';
 
-t.setTimeout(300_000);
 /** PostgreSQL's own files take 60 MB of it. */
 const DISK_MEGABYTES = 200;
 

@@ -19,7 +19,6 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const JAIL_REPORT = fileURLToPath(new URL('jail-report.ts', import.meta.url));
 const noApt = !canFetchPackages() && 'this machine has no apt-get';
 const noSources = noApt || (!(await sourcesAnswer()) && 'the apt sources of this machine do not answer');
-t.setTimeout(120_000);
 
 /** Asks the first of the machine's own sources, without apt. */
 async function sourcesAnswer(): Promise<boolean> {

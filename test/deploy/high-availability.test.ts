@@ -20,7 +20,6 @@ import { startRecorder } from '../storm/recorder.ts';
 const FAILOVER_MS = 90_000;
 const LOAD_MS = 5_000;
 const PAUSE_MS = 30;
-t.setTimeout(600_000);
 const skip = amount<string | false>({ quick: 'with --soak', soak: whyNoPatroni() });
 
 t.test('nothing acknowledged is lost when the primary is killed, and another one takes over', { skip }, async (t) => {

@@ -19,7 +19,6 @@ const LINK = /http:\S+\/#code=[\w-]{43}/;
 const SENTENCE = /^[A-Z][^\n]+[^.\n]\.\n$/;
 
 // Several whole start-ups, each with a PostgreSQL of its own.
-t.setTimeout(300_000);
 
 const withoutLog = (stderr: string): string => stderr.replaceAll(/^\{.*\n/gm, '');
 

@@ -14,8 +14,6 @@ import { useSource } from './package-source.ts';
 import { type Seen, stillRunning } from './process-tree.ts';
 import { type ServiceFixture, startOnly, startServiceFixture } from './service-fixture.ts';
 
-t.setTimeout(240_000);
-
 const INSTALL = 'Install bubblewrap (apt-get install bubblewrap, dnf install bubblewrap) and start again';
 const isRoot = process.getuid?.() === 0;
 const USER = isRoot ? `as the unprivileged user ${PLUGIN_USER}` : 'with the rights of this service’s user';

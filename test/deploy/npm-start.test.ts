@@ -4,8 +4,6 @@ import t from 'tap';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { freePorts, startNpm } from './service-fixture.ts';
 
-t.setTimeout(180_000);
-
 t.test('npm start leaves nothing behind', async (t) => {
   const { url } = await testDatabase(t);
   const env = { ...(await freePorts()), DATABASE_URL: url, DATA_DIR: join(await temporaryFolder(t), 'data') };

@@ -9,8 +9,6 @@ import { claimAccount } from '../fixtures/shard-owner.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { operator } from './operator-command.ts';
 
-t.setTimeout(180_000);
-
 async function prepareQueues(t: Test) {
   const { url, pool } = await testDatabase(t);
   const env = { DATABASE_URL: url, DATA_DIR: await temporaryFolder(t) };

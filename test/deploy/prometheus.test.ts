@@ -16,7 +16,6 @@ import { buildWorkshop } from './workshop.ts';
 const read = (path: string): Promise<string> =>
   readFile(fileURLToPath(new URL(`../../${path}`, import.meta.url)), 'utf8');
 
-t.setTimeout(180_000);
 /** The service's DATA_DIR takes a third of it. */
 const DISK_MEGABYTES = 256;
 

@@ -16,7 +16,6 @@ import { amount } from '../runner/soak.ts';
 import { copyRelease, listOldReleases, type ReleaseCopy, release } from './release-copy.ts';
 import { type ServiceFixture, startServiceFixture, startServiceOnTestDatabase } from './service-fixture.ts';
 
-t.setTimeout(600_000);
 /** Replacements in a row. */
 const RESTARTS = amount({ quick: 2, soak: 20 });
 /** New requests, and messages for the guard. In a quick run the replacements count, not the load. */

@@ -11,8 +11,6 @@ import {
   startServiceOnTestDatabase,
 } from './service-fixture.ts';
 
-t.setTimeout(240_000);
-
 const README = `---
 name: Patient
 description: Takes its time

@@ -9,10 +9,8 @@ import { docsFiles } from '../../api/site/docs-files.ts';
 import { look, openConsole, startBrowser, violations } from '../console/browser.ts';
 import { inspect } from '../console/pictures.ts';
 import { root } from '../house/source-files.ts';
-import { amount } from '../runner/soak.ts';
 
 // With --soak, `inspect` looks at every page in every look.
-t.setTimeout(amount({ quick: 300_000, soak: 900_000 }));
 /** One of each kind: cards, prose with code, wide tables. */
 const PAGES = ['', '/authoring', '/models'];
 

@@ -16,7 +16,6 @@ import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 const BODIES = amount({ quick: 60, soak: 10_000 });
 const random = seededRandom();
 
-t.setTimeout(120_000 + 60 * BODIES);
 const secretOf = (text: string) => `whsec_${Buffer.from(text).toString('base64')}`;
 const [SECRET, OTHER_SECRET] = [secretOf('a secret of twenty-four b'), secretOf('another secret, same form')];
 const ALL_BYTES = Buffer.from(Array.from({ length: 256 }, (_, value) => value));

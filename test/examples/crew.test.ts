@@ -38,7 +38,6 @@ const PAUSE_MS = amount({ quick: 1_000, soak: 3_000 });
 const FAULTS_MAX = amount({ quick: 1, soak: 1_000 });
 const SCAN_MS = 100;
 const random = seededRandom();
-t.setTimeout(ORDERS * ORDER_MS + 120_000);
 
 const BAKERY = `
   for (const hook of ['inboundMessage', 'outboundMessage', 'agentMessage', 'todoCreate', 'todoUpdate', 'todoComplete', 'todoDelete',

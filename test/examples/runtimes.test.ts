@@ -13,8 +13,6 @@ import { amount } from '../runner/soak.ts';
 import { type Asked, startModelServer } from '../supervisor/host/model-server.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
-t.setTimeout(180_000);
-
 const fixture = await startSupervisorFixture(t);
 await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 const { port } = fixture.app.server.address() as AddressInfo;

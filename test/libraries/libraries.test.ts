@@ -31,7 +31,6 @@ const QUICK: readonly string[] = ['zod', 'mustache', 'yaml', 'semver', 'eventemi
 const TRIED_MIN = 128;
 const WORKING_SHARE_MIN = 120 / 128;
 const PAGE = join(root, 'docs/libraries.md');
-t.setTimeout(1_800_000);
 t.teardown(() => stopEsbuild());
 
 if (isSoak) await installLibraries();

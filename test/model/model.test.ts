@@ -19,8 +19,8 @@ const MOST = 3 * WANTED;
 /** Steps of one run at most: long enough for several versions, followers and drafts of a plugin. */
 const RUN_MAX = 150;
 const RUNS_PER_BATCH = amount({ quick: 1, soak: 5 });
-/** A batch, or the search for fewer steps that still fail, milliseconds. */
-const BATCH_MS = 60_000;
+/** A batch, or the search for fewer steps that still fail. A busy machine needs more than a minute for one run. Milliseconds. */
+const BATCH_MS = 300_000;
 
 /** The first words of what `steps.ts` makes. */
 const STEPS = [
@@ -28,13 +28,9 @@ const STEPS = [
   ...['publish', 'rerun-setup', 'resume', 'uninstall', 'yank'],
 ];
 
-/** Twenty milliseconds a step is usual; a machine busy with others may take several times that. */
-const timeout = 120_000 + WANTED * 100;
-
-t.setTimeout(timeout);
 const api = await startCachedApi(t);
 
-t.test(`${WANTED} steps do what the model says`, { timeout }, async (t) => {
+t.test(`${WANTED} steps do what the model says`, async (t) => {
   let made = 0;
   const kinds = new Map<string, number>();
   const count = (step: string, status: number) => {

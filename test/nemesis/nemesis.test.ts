@@ -33,7 +33,6 @@ const BESIDE_FAILOVERS = [
 ];
 /** The soak runs beside other files. */
 const PATIENCE = 3;
-t.setTimeout(900_000);
 
 const call = (count: number | null, startedAt: number, endedAt: number): CounterCall => ({
   account: 'ann',

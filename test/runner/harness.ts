@@ -39,11 +39,6 @@ export function killProcess(pid: number | null | undefined): void {
   process.kill(pid, 'SIGKILL');
 }
 
-/** For a program that uses the test fixtures and is not a test: tap would end it after 30 s. */
-export function removeTimeLimit(): void {
-  t.setTimeout(0);
-}
-
 /** A migrated, empty database. Dropped with the test, by force if somebody is still connected. */
 export async function testDatabase(test: Teardown): Promise<TestDatabase> {
   const server = await serverUrl();

@@ -17,8 +17,6 @@ import { connect, type Session } from '../../sdk/session/session.ts';
 import { amount, seed } from '../runner/soak.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
-t.setTimeout(amount({ quick: 60_000, soak: 1_800_000 }));
-
 /** Runs of each adapter. */
 const RUNS = amount({ quick: 100, soak: 10_000 });
 /** How often the guard may be away. */

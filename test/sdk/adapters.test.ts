@@ -40,8 +40,6 @@ import {
 } from '../supervisor/host/model-server.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
-t.setTimeout(180_000);
-
 const fixture = await startSupervisorFixture(t);
 await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 const url = `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`;

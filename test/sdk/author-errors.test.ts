@@ -13,7 +13,6 @@ import { temporaryFolder } from '../runner/harness.ts';
 import { GOOD, type Mistake, mistakes } from './author-errors.ts';
 import { bulkhead } from './typed.ts';
 
-t.setTimeout(400_000);
 t.after(() => stopEsbuild());
 
 const PAGE = fileURLToPath(new URL('../../docs/errors-authors.md', import.meta.url));

@@ -16,7 +16,6 @@ import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { newAuthor, type Said } from './author.ts';
 import { bulkhead } from './typed.ts';
 
-t.setTimeout(400_000);
 t.after(() => stopEsbuild());
 
 const fixture = await startSupervisorFixture(t);

@@ -18,8 +18,6 @@ import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
-t.setTimeout(300_000);
-
 const PROGRAM = fileURLToPath(new URL('../../pack/bulkhead.ts', import.meta.url));
 const WAIT_MS = 60_000;
 

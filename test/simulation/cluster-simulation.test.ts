@@ -9,8 +9,6 @@ import { type FaultKind, type SimulationOptions, simulateCluster } from './clust
 import { simulateQueues } from './queue-simulation.ts';
 import { createPopulation, INSTALLATIONS, measureScaling, SIZES } from './scaling.ts';
 
-t.setTimeout(3_600_000);
-
 /** 99 of 100 unowned shards run elsewhere within this time, also where the next owner is lost at the same time. Milliseconds. */
 const FAILOVER_MS = 15_000;
 /** No shard waits for more than two leases. Milliseconds. */

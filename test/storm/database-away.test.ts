@@ -11,7 +11,6 @@ import { startStormFixture } from './storm-fixture.ts';
 const SECONDS = amount({ quick: 3, soak: 60 });
 /** How long the database is away. Milliseconds. */
 const AWAY_MS = 1_500;
-t.setTimeout((SECONDS * 2 + 180) * 1000);
 const { start, vendor, gate, supervisorGate, ledger, arrived, onArrival, storage } = await startStormFixture(t);
 const supervisor = await start('supervisor');
 let api = await start('api');

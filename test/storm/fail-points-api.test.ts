@@ -8,7 +8,6 @@ import { inTransaction } from '../../db/postgres/pool.ts';
 import { SILENT } from './recorder.ts';
 import { startStormFixture } from './storm-fixture.ts';
 
-t.setTimeout(240_000);
 const { start, storage, vendor, addVendor, gate, ledger, arrived } = await startStormFixture(t);
 const supervisor = await start('supervisor');
 const vendors = [vendor, await addVendor('bob')];

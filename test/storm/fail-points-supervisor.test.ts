@@ -10,8 +10,6 @@ import { amount } from '../runner/soak.ts';
 import { SILENT } from './recorder.ts';
 import { startStormFixture } from './storm-fixture.ts';
 
-t.setTimeout(amount({ quick: 300_000, soak: 1_200_000 }));
-
 const KILLS = amount({ quick: 2, soak: 10 });
 const ACCOUNTS = ['bob', 'cleo'];
 /** Each holds up its own channel, so there are more channels than steps. The conversations are opened before. */

@@ -16,8 +16,6 @@ import { freePort } from '../fixtures/free-port.ts';
 import { emptyDatabase, type TestDatabase, temporaryFolder } from '../runner/harness.ts';
 import { amount } from '../runner/soak.ts';
 
-t.setTimeout(600_000);
-
 /** Real releases of the past. */
 const OLD_RELEASES = amount({ quick: 0, soak: 1 });
 /** Callers of one account at a time. */

@@ -22,7 +22,6 @@ const STUCK_MS = 30_000;
 /** Between kills, milliseconds: long enough that some of them meet a service that runs, short enough that others do not. */
 const PAUSE_MS = amount({ quick: { min: 500, max: 2_000 }, soak: { min: 1_000, max: 6_000 } });
 const random = seededRandom();
-t.setTimeout((SECONDS + 180) * 1000);
 
 const README = `---
 name: Storm

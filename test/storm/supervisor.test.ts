@@ -20,7 +20,6 @@ const PAUSE_MS = amount({ quick: 100, soak: 25 });
 const random = seededRandom();
 /** Once the storm is over, something arrives within this time for as long as anything is left. Milliseconds. */
 const STUCK_MS = 30_000;
-t.setTimeout((SECONDS + 120) * 1000);
 
 const CODE = `channel.receive = (request) => ({
   messages: [{ conversationKey: 'all', from: 'vendor', text: request.bodyText }],

@@ -16,8 +16,6 @@ import { startStormFixture } from './storm-fixture.ts';
 const AWAY_MS = amount({ quick: 3_000, soak: 12_000 });
 /** Between requests, as of one busy vendor, milliseconds. */
 const PAUSE_MS = amount({ quick: 60, soak: 20 });
-// A busy machine delivers a few requests a second to one channel.
-t.setTimeout(AWAY_MS * 2 + amount({ quick: 120_000, soak: 400_000 }));
 
 t.test('a vendor that alternates between two APIs is served in order after an outage', async (t) => {
   const { start, gate, ledger, arrived, vendor } = await startStormFixture(t);
@@ -75,7 +73,6 @@ const STORM_MS = 120_000;
 const skip = amount<string | false>({ quick: 'with --soak', soak: false });
 
 t.test('outages of every length, one after the other: nothing is lost or overtaken', { skip }, async (t) => {
-  t.setTimeout(STORM_MS + 240_000);
   const { pool, url } = await testDatabase(t);
   const random = seededRandom();
   const pause = (min: number, max: number) =>

@@ -6,7 +6,6 @@ import { eventually } from '../runner/eventually.ts';
 import type { Installed } from '../supervisor/supervisor-fixture.ts';
 import { startStormFixture } from './storm-fixture.ts';
 
-t.setTimeout(180_000);
 const code = (semVer: string, more = '') => `middleware.systemPrompt = () => '${semVer}';
   events.pluginUpdated = () => undefined;
   ${more}`;

@@ -26,8 +26,6 @@ const DELIVERY_MS = 120_000;
 const SAMPLE_EVERY_MS = 10;
 const SAMPLES_PER_SESSION = 10;
 
-t.setTimeout(amount({ quick: 240_000, soak: 1_800_000 }));
-
 /** Actions that a version performs only with its real grants, so that every kind can be published. */
 const DEEDS: Readonly<Record<Kind, string>> = {
   good: '',

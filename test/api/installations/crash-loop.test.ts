@@ -11,7 +11,6 @@ import { temporaryFolder } from '../../runner/harness.ts';
 import { type ApiFixture, type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, MINIMAL } from '../package/packages.ts';
 
-t.setTimeout(120_000);
 /** The pause after the last exit doubles to a minute, give or take a fifth. */
 const LONGEST_PAUSE_MS = 75_000;
 const TEN_MINUTES_MS = 600_000;

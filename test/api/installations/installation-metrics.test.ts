@@ -11,7 +11,6 @@ const HANDLERS = 200;
 const MINUTES = 1_600;
 const MINUTE_MS = 60_000;
 
-t.setTimeout(120_000);
 const { pool } = await testDatabase(t);
 await pool.query(`INSERT INTO accounts (id, name) VALUES ('a', 'a')`);
 await insertBareInstallation(pool, { accountId: 'a' });

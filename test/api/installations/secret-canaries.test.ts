@@ -115,7 +115,6 @@ tools.post = { description: 'p', parameters, handler: async () => {
 `,
 };
 
-t.setTimeout(240_000);
 const service = await startProcesses(t);
 const token = await service.token('ann');
 const answers: string[] = [];

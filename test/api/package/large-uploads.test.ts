@@ -20,7 +20,6 @@ const PATIENCE = amount({ quick: 5, soak: 1 });
 const WARM_UP = 5;
 
 // 2.5 GB through one disk: a minute or so.
-t.setTimeout(300_000);
 // One account may take two of three places.
 const api = await startApiProcess(t, MINIMAL_INTROSPECTION, { UPLOADS_AT_ONCE: String(2 * AT_ONCE) });
 const { id } = (await api.call('POST', '/plugins', { slug: 'large', displayName: 'Large' })).body;

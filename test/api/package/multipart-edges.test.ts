@@ -11,7 +11,6 @@ import { createServer } from '../../../service/http/application.ts';
 import { listen, startApiFixture } from '../api-fixture.ts';
 import { introspectsMinimal, MINIMAL, multipartOf, zipOf } from './packages.ts';
 
-t.setTimeout(120_000);
 // As many uploads at once as one request could keep for itself if it were not noticed that it is gone.
 const api = await startApiFixture(t, { introspect: introspectsMinimal, limits: { uploadsAtOnce: 2 } });
 const port = await listen(api);

@@ -19,7 +19,6 @@ const ASKING = {
   'index.ts': INDEX,
 };
 
-t.setTimeout(600_000);
 const api = await startCachedApi(t);
 const ann = await api.user('ann');
 const users = await Promise.all(['ben', 'cleo', 'dora'].map((name) => api.user(name)));

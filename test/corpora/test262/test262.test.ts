@@ -12,7 +12,6 @@ import { measure, measureBundled } from './measurement.ts';
 import { UNEXPLAINED } from './reasons.ts';
 import { listSuiteFiles } from './suite-files.ts';
 
-t.setTimeout(3_600_000);
 t.after(() => stopEsbuild());
 
 const suite = process.env.BULKHEAD_TEST262;

@@ -10,7 +10,6 @@ const PLUGINS = 20_000;
 /** Of its own plugins in each of four tiers, which a search repeats with spelling suggestions. */
 const READ_MAX = 2 * 4 * 2_000 + 100;
 
-t.setTimeout(120_000);
 const { pool, url } = await testDatabase(t);
 await pool.query(`INSERT INTO accounts (id, name) VALUES ('a', 'a')`);
 await pool.query(

@@ -17,7 +17,6 @@ const INSTALLATIONS = 2 * PLUGINS;
 /** On a busy machine, with the rows of a soak run. Milliseconds. */
 const LOADING_MS = 300_000;
 
-t.setTimeout(LOADING_MS);
 const api = await startApiFixture(t, { introspect: () => Promise.reject(new Error('nothing is published here')) });
 const loading = await api.pool.connect();
 await loading.query('SET statement_timeout = 0');

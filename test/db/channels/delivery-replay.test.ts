@@ -11,7 +11,6 @@ const REPLAYED = 100;
 /** Rows are read as candidates, then locked, and then changed. */
 const READ_MAX = 4 * REPLAYED;
 
-t.setTimeout(120_000);
 const { pool } = await testDatabase(t);
 await pool.query(`INSERT INTO accounts (id, name) VALUES ('a', 'a')`);
 await insertBareInstallation(pool, { accountId: 'a' });

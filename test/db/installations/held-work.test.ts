@@ -18,7 +18,6 @@ const WAITING = 20_000;
 /** Much more than is held, and much less than waits. */
 const ROWS_MAX = 100;
 
-t.setTimeout(120_000);
 const { pool } = await testDatabase(t);
 const queues = await startQueues({ pool, role: 'producer', onError: () => undefined });
 t.teardown(() => queues.stop());

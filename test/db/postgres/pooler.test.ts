@@ -10,7 +10,6 @@ import { IGNORED_PARAMETERS, startPgbouncer } from '../../fixtures/pgbouncer.ts'
 import { type Teardown, temporaryFolder, testDatabase } from '../../runner/harness.ts';
 import { whyMissing } from '../../runner/programs.ts';
 
-t.setTimeout(240_000);
 const skip = whyMissing('pgbouncer');
 
 /** @returns the address of the database behind it */

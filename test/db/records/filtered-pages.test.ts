@@ -18,7 +18,6 @@ const FOUND = 7;
 const READ_MAX = 2 * 2_000 + 100;
 const LIMIT = 100;
 
-t.setTimeout(120_000);
 const { pool } = await testDatabase(t);
 await pool.query(`INSERT INTO accounts (id, name) VALUES ('a', 'a')`);
 await insertBareInstallation(pool, { accountId: 'a' });

@@ -13,7 +13,6 @@ const SESSIONS = 20;
 const READ_MAX = 50_000;
 const LIMIT = 100;
 
-t.setTimeout(120_000);
 const { pool } = await testDatabase(t);
 const account = await findOrCreateAccount(pool, 'ann');
 for (let session = 0; session < SESSIONS; session += 1)

@@ -5,7 +5,6 @@ import type { LinkResult } from '../../../supervisor/calls/chain.ts';
 import type { PluginCall } from '../../../supervisor/calls/plugin-call.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
-t.setTimeout(60_000);
 const summing = (text: string) => `compaction.summarize = () => ${JSON.stringify(text)};`;
 const CODE = `compaction.summarize = async ({ focus, signal, cancel, ...ctx }) => {
   host.log('asked', ctx);

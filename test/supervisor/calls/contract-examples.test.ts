@@ -17,7 +17,6 @@ import { eventually } from '../../runner/eventually.ts';
 import { bundleOf, callTool, testChild, testJail, toolOf } from '../children/jailed-child.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
-t.setTimeout(60_000);
 const shared = await startSupervisorFixture(t);
 const names = Object.keys(hostCalls) as HostCallName[];
 

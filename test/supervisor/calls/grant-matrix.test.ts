@@ -17,7 +17,6 @@ import { temporaryFolder } from '../../runner/harness.ts';
 import { noSshd } from '../host/sshd.ts';
 import { type Answer, argumentsAbout, calls, type MatrixFixture, openMatrix, type Things } from './grant-cases.ts';
 
-t.setTimeout(120_000);
 const rowOf = (member: HostCallName): HostRow => hostCalls[member];
 const MINUTE_MS = 60_000;
 /** An invocation of Bob's that is running while Ann's plugin names it. */

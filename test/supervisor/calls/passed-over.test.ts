@@ -8,7 +8,6 @@ import { LogDeduplicator } from '../../../supervisor/records/log-deduplicator.ts
 import { eventually } from '../../runner/eventually.ts';
 import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
-t.setTimeout(90_000);
 const shared = await startSupervisorFixture(t);
 const CODE = 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + "!";';
 const CALLS = 5;

@@ -6,7 +6,6 @@ import { eventually } from '../../runner/eventually.ts';
 import { amount } from '../../runner/soak.ts';
 import { type Installed, type Reply, startSupervisorFixture } from '../supervisor-fixture.ts';
 
-t.setTimeout(300_000);
 // Most of them wait for a deadline.
 t.jobs = 8;
 const fixture = await startSupervisorFixture(t);

@@ -12,7 +12,6 @@ import {
   startSupervisorFixture,
 } from '../supervisor-fixture.ts';
 
-t.setTimeout(120_000);
 const shared = await startSupervisorFixture(t);
 const CODE = asCommand(`
   const [group, name] = args.member.split('.');

@@ -5,7 +5,6 @@ import { SessionCache } from '../../../supervisor/sessions/session-cache.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
-t.setTimeout(60_000);
 const fixture = await startSupervisorFixture(t);
 const { pool, supervisor } = fixture;
 

@@ -7,7 +7,6 @@ import { openAi, startModelServer } from '../host/model-server.ts';
 import { noSshd, startSshd } from '../host/sshd.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
-t.setTimeout(60_000);
 // All of them wait.
 t.jobs = 3;
 /** The budget of the handler, which suffices on a busy machine too. Its wait is longer. Milliseconds. */

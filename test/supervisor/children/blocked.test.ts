@@ -6,7 +6,6 @@ import { eventually } from '../../runner/eventually.ts';
 import { connect, deliver, recorder, rowOf } from '../delivery/channels.ts';
 import { isAlive, startSupervisorFixture } from '../supervisor-fixture.ts';
 
-t.setTimeout(120_000);
 const shared = await startSupervisorFixture(t);
 const suffix = (text: string) => `middleware.systemPrompt = (ctx) => ctx.systemPrompt + ${JSON.stringify(text)};`;
 const context = { systemPrompt: 'a', model: 'm' };

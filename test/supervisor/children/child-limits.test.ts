@@ -14,7 +14,6 @@ import { bundleOf, callTool, errorOf, testChild, testJail, toolOf } from './jail
 
 const RESIDENT_MB = 160;
 const noGroups: Limiter = { kind: 'rlimit', group: () => null, startGroup: () => null };
-t.setTimeout(60_000);
 
 const quiet = { onHostCall: () => Promise.resolve(null), onLog: () => undefined, onExit: () => undefined };
 

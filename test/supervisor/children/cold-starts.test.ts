@@ -9,7 +9,6 @@ import { eventually } from '../../runner/eventually.ts';
 import { amount } from '../../runner/soak.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
-t.setTimeout(amount({ quick: 120_000, soak: 1_200_000 }));
 const INSTALLATIONS = amount({ quick: 24, soak: 1_000 });
 /** As many of each account; the first is required. */
 const OF_ACCOUNT = 4;

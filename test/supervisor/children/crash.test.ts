@@ -8,7 +8,6 @@ import { eventually } from '../../runner/eventually.ts';
 import { type Installed, isAlive, openStorageFixture } from '../supervisor-fixture.ts';
 import { startProcess } from '../supervisor-process.ts';
 
-t.setTimeout(120_000);
 const storage = await openStorageFixture(t);
 /** Within the first check after start-up, before the next one. Milliseconds. */
 const AT_ONCE_MS = 10_000;

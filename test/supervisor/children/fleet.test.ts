@@ -6,7 +6,6 @@ import { changeOperator } from '../../../db/accounts/moderation.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { isAlive, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
-t.setTimeout(120_000);
 /** Longer than the pauses between the first five starts, which still count together. */
 const AFTER_BACKOFF_MS = 10_000;
 let passedMs = 0;

@@ -9,7 +9,6 @@ import { eventually } from '../../runner/eventually.ts';
 import { connect, deliver, recorder, rowOf } from '../delivery/channels.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
-t.setTimeout(120_000);
 const shared = await startSupervisorFixture(t);
 /** More than the failures after which a child is not restarted for ten minutes and a delivery fails for good. */
 const KILLS = 7;

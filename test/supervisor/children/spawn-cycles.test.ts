@@ -23,8 +23,6 @@ const random = seededRandom();
 const WARM_UP = Math.min(200, CYCLES / 2.5);
 /** Enough to keep two cores busy. */
 const AT_ONCE = 4;
-/** A thousand cycles take half a minute on two free cores. */
-const MS_PER_CYCLE = 300;
 /** Noise of the garbage collector, bytes. Leaking one child’s pipes per cycle would be 40 times as much. */
 const HEAP_SLACK = 3_000_000;
 const RESIDENT_SLACK = 30_000_000;
@@ -32,8 +30,6 @@ const RESIDENT_SLACK = 30_000_000;
 const limiterKind = findLimiter().kind;
 /** No other jail on this machine has this heap size, which identifies the processes of this test. */
 const HEAP_MEGABYTES = 100 + (process.pid % 10_000);
-
-t.setTimeout(60_000 + CYCLES * MS_PER_CYCLE);
 
 /** How far a child gets before it is killed. */
 const stages: readonly ((child: Child) => unknown)[] = [

@@ -11,7 +11,6 @@ import {
   startSupervisorFixture,
 } from '../supervisor-fixture.ts';
 
-t.setTimeout(120_000);
 /** Past every backoff of the first exits, and far from the end of the first ten minutes. */
 const AFTER_BACKOFF_MS = 10_000;
 let passedMs = 0;

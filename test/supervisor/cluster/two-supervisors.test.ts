@@ -25,8 +25,6 @@ import { openGate } from '../../storm/database-gate.ts';
 import { asCommand, openStorageFixture } from '../supervisor-fixture.ts';
 import { type SupervisorProcess, startProcess } from '../supervisor-process.ts';
 
-tap.setTimeout(300_000);
-
 /**
  * Unowned work runs again within this time after a machine vanished: a lease of 10 s, and on a busy machine the start of the
  * children. Milliseconds.

@@ -6,7 +6,6 @@ import { eventually } from '../../runner/eventually.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 import { connect, deliver, rowOf } from './channels.ts';
 
-t.setTimeout(120_000);
 const CODE = `
 channel.receive = (request) => ({ messages: [{ conversationKey: 'k', from: 'v', text: request.bodyText }] });
 events.pluginInstalled = () => undefined;`;

@@ -17,7 +17,6 @@ import { eventually } from '../../runner/eventually.ts';
 import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { connect, deliver, recorder, rowOf } from './channels.ts';
 
-t.setTimeout(120_000);
 // Longer than any test: what is due earlier is made due.
 const shared = await startSupervisorFixture(t, { deliveryWaits: [600, 600, 600, 600] });
 const seen = async (

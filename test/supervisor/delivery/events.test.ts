@@ -8,7 +8,6 @@ import { judgeAttempt } from '../../../supervisor/delivery/event-retry-policy.ts
 import { eventually } from '../../runner/eventually.ts';
 import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
-t.setTimeout(90_000);
 const shared = await startSupervisorFixture(t);
 const seen = async (fixture: SupervisorFixture, made: Installed) =>
   JSON.parse((await readStorageValue(fixture.pool, made.installationId, 'seen')) ?? '[]');

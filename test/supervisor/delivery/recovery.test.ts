@@ -8,8 +8,6 @@ const LOSSES = 3;
 /** Long enough for a second comparison to reach the lock. Milliseconds. */
 const SETTLE_MS = 500;
 
-t.setTimeout(60_000);
-
 t.test('comparisons of rows and queues do not overlap, and one follows for what came meanwhile', async (t) => {
   const { pool, supervisor } = await startSupervisorFixture(t);
   let reconnects = 0;

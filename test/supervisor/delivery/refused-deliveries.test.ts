@@ -5,7 +5,6 @@ import { eventually } from '../../runner/eventually.ts';
 import { openStorageFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { connect, deliver, recorder, rowOf } from './channels.ts';
 
-t.setTimeout(120_000);
 const { sandbox } = await openStorageFixture(t);
 
 t.test('a refused plugin’s deliveries and events are held', async (t) => {

@@ -11,7 +11,6 @@ import { eventually } from '../../runner/eventually.ts';
 import { type Installed, openStorageFixture } from '../supervisor-fixture.ts';
 import { type SupervisorProcess, startProcess } from '../supervisor-process.ts';
 
-t.setTimeout(300_000);
 const storage = await openStorageFixture(t);
 await maintainLogs(storage.pool);
 

@@ -14,7 +14,6 @@ import {
 } from '../supervisor-fixture.ts';
 import { startProcess } from '../supervisor-process.ts';
 
-t.setTimeout(120_000);
 const code = asCommand('return host.agents[args.call](...args.given);');
 const capabilities = ['host.agents'];
 const as =

@@ -8,8 +8,6 @@ import { type Installed, type SupervisorFixture, startSupervisorFixture } from '
 import { startDns } from './dns-server.ts';
 import { serve, type Target } from './http-target.ts';
 
-t.setTimeout(120_000);
-
 const FETCHING = `commands.run = { description: 'd', handler: async (url) => {
   const all = Array.from({ length: 3 }, () => host.http.fetch(url).then(({ status, bodyText, bodyBytes }) =>
     status + ' ' + bodyText + ' ' + bodyBytes.constructor.name + bodyBytes.length, (error) => error.code + ': ' + error.message));

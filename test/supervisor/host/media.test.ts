@@ -7,7 +7,6 @@ import { sniff } from '../../../supervisor/host/media.ts';
 import { asCommand, runCommand, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 /** Does one call: `put` a text, `get` or `remove` an id. Answers the result or the refusal. */
-t.setTimeout(120_000);
 const code = asCommand(`const { put, name, get, remove, zeros } = args;
   if (put !== undefined) return host.media.put(new TextEncoder().encode(put), name);
   if (zeros !== undefined) {

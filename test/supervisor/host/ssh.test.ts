@@ -8,8 +8,6 @@ import { eventually } from '../../runner/eventually.ts';
 import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { noSshd, type Sshd, startSshd } from './sshd.ts';
 
-t.setTimeout(180_000);
-
 /** A tool that runs its argument and returns the result. */
 const RUNNER = `tools.run = { description: 'd', parameters: { type: 'object' }, handler: async ({ hostId, command, options, brief }) => {
   try {

@@ -11,7 +11,6 @@ import { type Teardown, temporaryFolder } from '../../runner/harness.ts';
 import { openFiles } from '../../runner/open-ends.ts';
 import { asCommand, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
 
-t.setTimeout(120_000);
 const ACCOUNT = 'account-1';
 const never = new AbortController().signal;
 async function open(test: Teardown, quota = { bytes: 10_000, files: 20 }) {

@@ -11,7 +11,6 @@ import { temporaryFolder } from '../../runner/harness.ts';
 import { bundleOf, callTool, errorOf, isAlive, testChild, testJail, toolOf } from '../children/jailed-child.ts';
 
 const [HEAP_MB, RESIDENT_MB] = [64, 160];
-t.setTimeout(120_000);
 
 for (const [name, [program, reason]] of Object.entries(breakers)) {
   t.test(`${name} ends the child`, async (t) => {

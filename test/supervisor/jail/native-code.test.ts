@@ -13,7 +13,6 @@ import { testJail } from '../children/jailed-child.ts';
 const SOURCE = fileURLToPath(new URL('../../plugins/native/native-probe.c', import.meta.url));
 /** Concurrent attempts that end with the death of the process. */
 const AT_ONCE = 4;
-t.setTimeout(120_000);
 
 const folder = await temporaryFolder(t);
 // As root, children run as another user, who must be able to read the program.

@@ -13,7 +13,6 @@ import { bundleOf, callTool, testChild, testJail, toolOf } from '../children/jai
 const NAME = 'bulkhead-spawner'.slice(0, 15);
 const AT_ONCE = 8;
 const FLOODS = 5;
-t.setTimeout(90_000);
 
 /** Lists the spawner processes of this process. */
 function spawners(): number[] {

@@ -30,8 +30,6 @@ import { bundleOf, callTool, testChild, testJail, toolOf } from '../children/jai
 const openRealmProgram = await buildChild(fileURLToPath(new URL('open-realm.ts', import.meta.url)));
 // The bundler's process would be counted as left behind.
 await stopEsbuild();
-/** Enough for five combinations of walls with four hundred probes each on a busy machine. */
-const ALL_MS = 600_000;
 /** Concurrent children: enough for two cores, and more for probes that mostly wait for a response that never comes. */
 const ATTACKERS: Readonly<Record<Goal, number>> = {
   reach: amount({ quick: 3, soak: 6 }),
@@ -44,7 +42,6 @@ const isUpdate = process.env.UPDATE_ESCAPES === '1';
 const SAMPLE_STEP = isUpdate ? 1 : amount({ quick: 15, soak: 1 });
 /** Largest growth of the supervisor's memory after a combination. */
 const GROWTH_MAX_BYTES = 200 * MIB;
-t.setTimeout(ALL_MS);
 const SECRET = 'canary-4d1f5a2e';
 
 interface Combination extends Walls {

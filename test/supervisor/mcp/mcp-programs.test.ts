@@ -15,7 +15,6 @@ import { startSupervisorFixture } from '../supervisor-fixture.ts';
 const run = promisify(execFile);
 const { resolve } = createRequire(import.meta.url);
 const PROGRAM_MS = 240_000;
-t.setTimeout(2 * PROGRAM_MS);
 
 const fixture = await startSupervisorFixture(t);
 await fixture.app.listen({ port: 0, host: '127.0.0.1' });

@@ -7,7 +7,6 @@ import { Batch } from '../../../supervisor/records/batch.ts';
 import { LogSink } from '../../../supervisor/records/log-sink.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
-t.setTimeout(120_000);
 const plugin = { accountId: 'a1', installationId: 'i1', versionId: 'v1', semVer: '1.0.0' };
 const origin = { plugin, sessionId: null, invocationId: null, source: 'tools.x' };
 const onError = () => undefined;

@@ -5,7 +5,6 @@ import { readUsage, saveUsageLimits } from '../../../db/accounts/usage.ts';
 import type { UsageKind } from '../../../sdk/contract/usage-kinds.ts';
 import { asCommand, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
 
-t.setTimeout(120_000);
 const fixture = await startSupervisorFixture(t);
 const { pool } = fixture;
 const capabilities = ['host.session', 'host.workspace', 'host.media', 'host.storage'];

@@ -6,7 +6,6 @@ import { eventually } from '../../runner/eventually.ts';
 import { connect, deliver } from '../delivery/channels.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
-t.setTimeout(90_000);
 const CODE = `
 channel.receive = () => ({ messages: [{ conversationKey: 'k', from: 'v', text: 'hello' }] });
 channel.send = async (message) => {

@@ -27,7 +27,6 @@ const note = (event) => host.log('heard ' + event.type, event.data);
 events.sessionStarted = note;
 events.sessionDeleted = note;
 `;
-t.setTimeout(amount({ quick: 120_000, soak: 1_200_000 }));
 
 interface Heard {
   readonly type: string;
