@@ -15,6 +15,7 @@ import { ChildError, createTimeoutError, HostCallRefusal } from './child-errors.
 import { quote } from './child-message.ts';
 import type { ReadBounds } from './child-message-reader.ts';
 import { cutFailure } from './child-text.ts';
+import { startFairBudget } from './deadline.ts';
 import { collectTail, type Tail } from './stderr-tail.ts';
 
 export type ChildState = 'spawning' | 'ready' | 'loaded' | 'draining' | 'dead';
@@ -106,36 +107,39 @@ export class Child {
   async load(bundle: Bundle, budgetMs: number = limits.loadBudgetMs): Promise<Loaded> {
     await this.ready;
     if (this.#state !== 'ready') throw new ChildError('dead', this.#endReason ?? `the child is ${this.#state}`);
-    const timeout = createTimeoutError('loading', budgetMs);
-    const timer = setTimeout(() => this.kill(timeout.message), budgetMs);
-    try {
-      const answer = await this.#pipes?.connection.request('load', bundle);
-      const result = control.load.result.safeParse(answer);
-      if (!result.success) throw describeMalformedLoad(answer);
-      if (result.data.outcome === 'failed') {
-        throw createLoadError(result.data.message, result.data.stack);
-      }
-      this.#state = 'loaded';
-      return result.data;
-    } catch (error) {
-      throw this.#endReason === timeout.message ? timeout : error;
-    } finally {
-      clearTimeout(timer);
-    }
+    const answer = await this.#request('load', bundle, { what: 'loading', budgetMs });
+    const result = control.load.result.safeParse(answer);
+    if (!result.success) throw describeMalformedLoad(answer);
+    if (result.data.outcome === 'failed') throw createLoadError(result.data.message, result.data.stack);
+    this.#state = 'loaded';
+    return result.data;
   }
 
   /** Resolves when a loaded child answers. Rejects with `ChildError`. A child that does not answer in time is killed. */
   async checkHealth(budgetMs: number): Promise<void> {
-    const timeout = createTimeoutError('its health check', budgetMs);
-    const timer = setTimeout(() => this.kill(timeout.message), budgetMs);
+    const answer = await this.#request('health', {}, { what: 'its health check', budgetMs });
+    if (control.health.result.safeParse(answer).success) return;
+    throw new ChildError('broken', 'it answered the health check with a malformed result');
+  }
+
+  /** Sends a request. A child that does not answer within the budget is killed. */
+  async #request(
+    method: 'load' | 'health',
+    params: object,
+    { what, budgetMs }: { what: string; budgetMs: number },
+  ): Promise<unknown> {
+    const timeout = createTimeoutError(what, budgetMs);
+    const endBudget = startFairBudget(
+      budgetMs,
+      () => this.cpuDemand().waitedMs,
+      () => this.kill(timeout.message),
+    );
     try {
-      const answer = await this.#pipes?.connection.request('health', {});
-      if (control.health.result.safeParse(answer).success) return;
-      throw new ChildError('broken', 'it answered the health check with a malformed result');
+      return await this.#pipes?.connection.request(method, params);
     } catch (error) {
       throw this.#endReason === timeout.message ? timeout : error;
     } finally {
-      clearTimeout(timer);
+      endBudget();
     }
   }
 

@@ -77,6 +77,33 @@ export class Deadline {
   }
 }
 
+/** A process that waits for a processor all the time has its budget this many times in all. */
+const LONGEST_BUDGETS = 3;
+/** Shorter waits are usual. Milliseconds. */
+const WAIT_MIN_MS = 10;
+
+/**
+ * Starts a budget to which the time is added for which the process waited for a processor: a busy machine is not its fault.
+ *
+ * @param readWaitedMs how long the process has waited since it was started, milliseconds
+ * @param onExpired called once, when the budget is used up
+ * @returns ends the budget without calling `onExpired`
+ */
+export function startFairBudget(budgetMs: number, readWaitedMs: () => number, onExpired: () => void): () => void {
+  let addableMs = budgetMs * (LONGEST_BUDGETS - 1);
+  const start = (ms: number): Deadline => {
+    const before = readWaitedMs();
+    return new Deadline(ms, () => {
+      const waitedMs = Math.min(readWaitedMs() - before, addableMs);
+      addableMs -= waitedMs;
+      if (waitedMs < WAIT_MIN_MS) onExpired();
+      else deadline = start(waitedMs);
+    });
+  };
+  let deadline = start(budgetMs);
+  return () => deadline.clear();
+}
+
 /** Resolves with the value, or with undefined once the budget is used up. The work continues. */
 export const withinBudget = <T>(work: Promise<T>, budgetMs: number): Promise<T | undefined> =>
   within(work, budgetMs, (ms, onOver) => {

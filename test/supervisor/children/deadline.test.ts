@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MessageChannel } from 'node:worker_threads';
 import t from 'tap';
-import { Deadline } from '../../../supervisor/children/deadline.ts';
+import { Deadline, startFairBudget } from '../../../supervisor/children/deadline.ts';
 
 /** How late a timer may be on a busy machine, milliseconds. */
 const LATE_MS = 5_000;
@@ -37,6 +37,33 @@ t.test('a budget is paused while the event loop is blocked', async (t) => {
   const ms = await expired;
   clearInterval(alive);
   t.ok(ms >= 570, `100 ms of budget ended after ${ms.toFixed(0)} ms, of which the loop was blocked for 500`);
+});
+
+t.test('the time for which a process waited for a processor is added, up to twice the budget', async (t) => {
+  const alive = setInterval(() => undefined, 10);
+  t.teardown(() => clearInterval(alive));
+  /** @param share of the time for which the process waits */
+  const expireWaiting = (share: number): Promise<number> => {
+    const startedAt = performance.now();
+    const elapsed = (): number => performance.now() - startedAt;
+    return new Promise((resolve) =>
+      startFairBudget(
+        100,
+        () => elapsed() * share,
+        () => resolve(elapsed()),
+      ),
+    );
+  };
+  const [never, half, always] = await Promise.all([0, 0.5, 1].map(expireWaiting));
+  t.ok((never ?? 0) >= 100 && (half ?? 0) >= 180 && (always ?? 0) >= 300, `${never}, ${half} and ${always} ms`);
+  t.ok((always ?? 0) < 300 + LATE_MS);
+  const end = startFairBudget(
+    20,
+    () => 0,
+    () => t.fail('it was ended'),
+  );
+  end();
+  await sleep(60);
 });
 
 t.test('what has arrived by the deadline counts, before the deadline does', async (t) => {
