@@ -16,8 +16,6 @@ import { supervisorMetrics } from '../../supervisor/records/metric-table.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { CHART, type Helm, type Labels, type Manifest, ROOT, unpackHelm } from './chart.ts';
 
-// Programs of others: Helm, and the type checker.
-
 const run = promisify(execFile);
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
 const DATABASE = 'database.url=postgres://user:secret@db:5432/bulkhead';

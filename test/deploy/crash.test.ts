@@ -14,8 +14,6 @@ import { stillRunning } from './process-tree.ts';
 import { type ServiceFixture, startServiceFixture } from './service-fixture.ts';
 import { buildWorkshop, type Facts, unlessBroken, type Workshop } from './workshop.ts';
 
-// Two whole start-ups, and the recoveries after them.
-
 type Check = Pick<typeof t, 'equal' | 'match' | 'same'>;
 
 interface Victim {

@@ -18,8 +18,6 @@ const API_MAIN = fileURLToPath(new URL('../../api/main.ts', import.meta.url));
 const LINK = /http:\S+\/#code=[\w-]{43}/;
 const SENTENCE = /^[A-Z][^\n]+[^.\n]\.\n$/;
 
-// Several whole start-ups, each with a PostgreSQL of its own.
-
 const withoutLog = (stderr: string): string => stderr.replaceAll(/^\{.*\n/gm, '');
 
 t.test('npm start -- --help prints help, any other argument is refused, and neither starts the service', async (t) => {

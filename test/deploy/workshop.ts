@@ -119,11 +119,17 @@ export class Workshop {
     };
   }
 
-  /** The hook's answer for “Be brief.”: shows that the code, the setting and the secret are there. */
-  async prompt(): Promise<string> {
-    const context = { systemPrompt: 'Be brief.', model: 'any' };
+  /**
+   * The hook's answer for “Be brief.”: shows that the code, the setting and the secret are there. A plugin that starts too slowly, as on a
+   * busy machine after a kill, is left out of its chain: then it is asked again.
+   */
+  prompt(): Promise<string> {
+    const body = { context: { systemPrompt: 'Be brief.', model: 'any' } };
     const path = `/sessions/${this.#ids.session}/hooks/systemPrompt`;
-    return (await found(this.#service.session('POST', path, { context }))).context.systemPrompt;
+    return eventually(async () => {
+      const { context, trace } = await found(this.#service.session('POST', path, body));
+      return trace[0]?.outcome === 'changed' && context.systemPrompt;
+    });
   }
 
   /** Whether the message stands in the log this many times: lines are written in batches, after the answer. */

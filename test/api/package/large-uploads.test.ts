@@ -19,7 +19,6 @@ const PATIENCE = amount({ quick: 5, soak: 1 });
 /** The first request of each kind loads code; this many bring the process to its usual size. */
 const WARM_UP = 5;
 
-// 2.5 GB through one disk: a minute or so.
 // One account may take two of three places.
 const api = await startApiProcess(t, MINIMAL_INTROSPECTION, { UPLOADS_AT_ONCE: String(2 * AT_ONCE) });
 const { id } = (await api.call('POST', '/plugins', { slug: 'large', displayName: 'Large' })).body;
