@@ -96,9 +96,8 @@ function findFiles(): string[] {
 function report(outcome: Outcome): void {
   outcomes.push(outcome);
   const mark = outcome.failed === 0 ? 'ok  ' : 'FAIL';
-  console.log(
-    `${mark} ${outcome.name} (${outcome.passed} passed, ${outcome.failed} failed, ${seconds(outcome.milliseconds)})`,
-  );
+  const times = `${seconds(outcome.milliseconds)}, processor ${seconds(outcome.processorMilliseconds)}`;
+  console.log(`${mark} ${outcome.name} (${outcome.passed} passed, ${outcome.failed} failed, ${times})`);
   if (outcome.failed > 0) console.log(outcome.report.replace(/^/gm, '     '));
   for (const reason of outcome.skipped) console.log(`     skipped: ${reason}`);
 }
