@@ -74,9 +74,11 @@ export class ConnectionDrain {
     this.#isDraining = true;
     for (const response of this.#unanswered) announceClose(response);
     const server = this.#server;
-    await acceptWaiting(server);
-    // Not `server.close()`, which also closes idle connections, such as one that was just accepted.
-    const closed = new Promise<void>((resolve) => void TcpServer.prototype.close.call(server, () => resolve()));
+    // Not `server.close()`, which also closes idle connections, such as one that was just accepted. In place before anything is
+    // awaited: callers close the application in the same turn.
+    const closed = acceptWaiting(server).then(
+      () => new Promise<void>((resolve) => void TcpServer.prototype.close.call(server, () => resolve())),
+    );
     server.close = (callback) => {
       void closed.then(() => callback?.());
       return server;

@@ -72,6 +72,7 @@ t.test('each connection is answered once more and told to close, also a new one'
   t.match(await askOnce(kept), /connection: keep-alive/i);
   const fresh = await open(t, fixture);
   const drained = fixture.drain.drain(stillAlone(), LONG_TIMES);
+  fixture.server.close();
   for (const socket of [kept, fresh]) t.match(await askOnce(socket), /^HTTP\/1.1 200 [\s\S]*connection: close/i);
   await drained;
   t.equal(await closeServer(fixture.server), 'closed');
@@ -83,6 +84,8 @@ t.test('connections that the kernel established before are accepted and answered
   t.teardown(() => sockets.forEach((socket) => void socket.destroy()));
   await Promise.all(sockets.map((socket) => once(socket, 'connect')));
   const drained = fixture.drain.drain(stillAlone(), LONG_TIMES);
+  // As an application that is closed in the same turn does.
+  fixture.server.close();
   const answers = await Promise.all(sockets.map(askOnce));
   t.equal(answers.filter((answer) => answer.startsWith('HTTP/1.1 200')).length, sockets.length);
   await drained;
