@@ -209,34 +209,42 @@ export async function openTurnWithMessage(
 }
 
 /**
- * Opens a judged turn whose message is in the transcript already: from a channel, or added unjudged.
+ * Opens a judged turn whose message is in the transcript already: from a channel, or added unjudged. If plugins changed a message
+ * that was not judged before, the summaries that were made of it are removed.
  *
  * @param message as it was judged, for one that was not judged before
  */
-export async function openTurnOfMessage(
+export function openTurnOfMessage(
   pool: Pool,
   { sessionId, turnId }: TurnKey,
   runtime: string,
   judged: Judgement,
   message: Omit<JudgedMessage, 'data'> & Pick<TurnMessage, 'data'>,
 ): Promise<boolean> {
-  const opened = await findValue(
-    pool,
-    `${OPEN_TURN},
-     marked AS (
-       UPDATE session_messages m SET text = $5, data = $6, judgement = $4 FROM opened
-        WHERE m.session_id = $1 AND m.id = $2 AND m.judgement IS NULL)
-     SELECT count(*)::int FROM opened`,
-    [
-      sessionId,
-      turnId,
-      runtime,
-      JSON.stringify(judged),
-      message.text,
-      message.data === null ? null : JSON.stringify(message.data),
-    ],
-  );
-  return opened === 1;
+  return inTransaction(pool, async (tx) => {
+    // A summary that is being added is either seen here, or sees the judgement.
+    await lockSession(tx, sessionId);
+    const opened = await findValue(
+      tx,
+      `${OPEN_TURN},
+       marked AS (
+         UPDATE session_messages m SET text = $5, data = $6, judgement = $4 FROM opened
+          WHERE m.session_id = $1 AND m.id = $2 AND m.judgement IS NULL RETURNING m.position),
+       forgotten AS (
+         DELETE FROM session_summaries s USING marked WHERE $7 AND s.session_id = $1 AND s.up_to >= marked.position)
+       SELECT count(*)::int FROM opened`,
+      [
+        sessionId,
+        turnId,
+        runtime,
+        JSON.stringify(judged),
+        message.text,
+        message.data === null ? null : JSON.stringify(message.data),
+        judged.outcome === 'changed',
+      ],
+    );
+    return opened === 1;
+  });
 }
 
 /**

@@ -974,6 +974,23 @@ t.test('a summary that builds on one that is removed while it is made is in no p
   t.same(await readPrompt(), ['more', 'hello', 'hold on']);
 });
 
+for (const [when, isDuring] of Object.entries({ 'before it is judged': false, 'while it is judged': true }))
+  t.test(`a summary that is made of a message ${when} does not keep what a plugin removes`, async (t) => {
+    const fixture = shared.withNewAccount();
+    const { session, turn, readPrompt, readPromptDuring } = await startSlowSummary(fixture);
+    const card = { id: 'm9', role: 'user', text: 'it is 4111' };
+    await fixture.call('POST', `/sessions/${session}/messages`, { messages: [card] });
+    const judge = () => turn('POST', '', { id: 'm9', trigger: 'user' });
+    if (isDuring) await readPromptDuring('?compactAfter=1&keep=0', judge);
+    else {
+      t.match(await readPrompt('?compactAfter=1&keep=0'), [/it is 4111/]);
+      await judge();
+    }
+    const prompt = await readPrompt();
+    t.ok(prompt.includes('it is [card]'), prompt.join(', '));
+    t.notMatch(prompt.join(), '4111');
+  });
+
 t.test('a message that is committed between those of a summary while it is made is in the prompts', async (t) => {
   const fixture = shared.withNewAccount();
   const { session, readPrompt, readPromptDuring } = await startSlowSummary(fixture);
