@@ -41,12 +41,25 @@ interface Question {
  */
 export async function askEndpoint(question: Question): Promise<ModelAnswer> {
   const { provider, request, signal } = question;
-  const { instructions, messages } = split(request);
+  const { instructions, messages } = splitSystemTexts(request);
   if (messages.length === 0) throw new HostError('messages needs one of the user or the assistant');
   const cut = new AbortController();
   const received = { characters: 0 };
+  /** Whether a request is on its way or has been accepted: the endpoint may charge for it. */
+  let isAsked = false;
+  const fetch: Question['fetch'] = async (input, init) => {
+    isAsked = true;
+    try {
+      const response = await question.fetch(input, init);
+      isAsked = response.ok;
+      return response;
+    } catch (error) {
+      isAsked = signal.aborted;
+      throw error;
+    }
+  };
   const { stream } = streamText({
-    model: createModel(question),
+    model: createModel({ ...question, fetch }),
     messages,
     ...(instructions === '' ? {} : { instructions }),
     ...(request.maxTokens === undefined ? {} : { maxOutputTokens: request.maxTokens }),
@@ -61,9 +74,9 @@ export async function askEndpoint(question: Question): Promise<ModelAnswer> {
   try {
     return await collect(stream, provider.name, received);
   } catch (error) {
-    // The endpoint has read a request that is aborted before its answer begins.
-    if (received.characters > 0 || signal.aborted) question.onBrokenOff(guess(request, received.characters));
-    throw error instanceof HostError ? error : explain(provider.name, error);
+    if (received.characters > 0 || (signal.aborted && isAsked))
+      question.onBrokenOff(estimateUsage(request, received.characters));
+    throw error instanceof HostError ? error : toHostError(provider.name, error);
   } finally {
     cut.abort();
   }
@@ -79,7 +92,7 @@ async function collect(stream: Parts, name: string, heard: { characters: number 
     if (text.length > TEXT_MAX_CHARS)
       throw new HostError(`the answer of ${name} is longer than ${TEXT_MAX_CHARS} characters`);
     if (part.type === 'error') throw part.error;
-    if (part.type === 'abort') throw new HostError('the call ended before the answer');
+    if (part.type === 'abort') throw new HostError('the call ended before the answer was complete');
     if (part.type !== 'finish') continue;
     if (part.rawFinishReason === undefined) break;
     const { inputTokens, outputTokens } = part.totalUsage;
@@ -90,7 +103,7 @@ async function collect(stream: Parts, name: string, heard: { characters: number 
 
 /** An estimate, so that an answer that is interrupted on purpose still costs tokens. */
 const CHARACTERS_PER_TOKEN = 4;
-function guess({ system = '', messages }: CompletionRequest, heard: number): ModelAnswer['usage'] {
+function estimateUsage({ system = '', messages }: CompletionRequest, heard: number): ModelAnswer['usage'] {
   const inputCharacters = messages.reduce((sum, { text }) => sum + text.length, system.length);
   const tokens = (characters: number) => Math.ceil(characters / CHARACTERS_PER_TOKEN);
   return { inputTokens: tokens(inputCharacters), outputTokens: tokens(heard) };
@@ -115,7 +128,7 @@ function createModel({ provider, modelId, fetch }: Question): LanguageModel {
 }
 
 /** Anthropic accepts system texts only before the conversation, so all of them are moved there. */
-function split(request: CompletionRequest): { instructions: string; messages: ModelMessage[] } {
+function splitSystemTexts(request: CompletionRequest): { instructions: string; messages: ModelMessage[] } {
   const system = [request.system ?? '', ...request.messages.filter(isSystem).map(({ text }) => text)];
   const messages = request.messages.flatMap(({ role, text }): ModelMessage[] =>
     role === 'system' ? [] : [{ role, content: text }],
@@ -133,7 +146,7 @@ const parseJson = (schema: JSONSchema7): Output.Output<string, never, never> => 
   createElementStreamTransform: () => undefined,
 });
 
-function explain(name: string, error: unknown): HostError {
+function toHostError(name: string, error: unknown): HostError {
   const last = RetryError.isInstance(error) ? error.lastError : error;
   const status = APICallError.isInstance(last) ? last.statusCode : undefined;
   if (status === 401 || status === 403) return new HostError(`${name} rejected the operator’s key (${status})`);
