@@ -406,10 +406,9 @@ export const surfaces = {
 } as const satisfies Record<string, SurfaceRow>;
 export type SurfaceName = keyof typeof surfaces;
 /** `channel.handshakeOn`: selects the POST requests that are a handshake. */
-export const handshakeOn = z.object({
-  jsonType: z.string().min(1).max(200).optional(),
-  header: z.string().min(1).max(200).optional(),
-});
+export const handshakeOn = z
+  .strictObject({ jsonType: z.string().min(1).max(200).optional(), header: z.string().min(1).max(200).optional() })
+  .refine(({ jsonType, header }) => jsonType !== undefined || header !== undefined, 'needs jsonType or header');
 
 /** The registrations of a bundle, which introspection records at publish. At run time a child may register nothing else. */
 export const registrations = z.object({

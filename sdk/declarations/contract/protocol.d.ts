@@ -1078,7 +1078,7 @@ export type SurfaceName = keyof typeof surfaces;
 export declare const handshakeOn: z.ZodObject<{
     jsonType: z.ZodOptional<z.ZodString>;
     header: z.ZodOptional<z.ZodString>;
-}, z.core.$strip>;
+}, z.core.$strict>;
 /** The registrations of a bundle, which introspection records at publish. At run time a child may register nothing else. */
 export declare const registrations: z.ZodObject<{
     hooks: z.ZodArray<z.ZodString>;
@@ -1105,7 +1105,7 @@ export declare const registrations: z.ZodObject<{
         handshakeOn: z.ZodNullable<z.ZodObject<{
             jsonType: z.ZodOptional<z.ZodString>;
             header: z.ZodOptional<z.ZodString>;
-        }, z.core.$strip>>;
+        }, z.core.$strict>>;
     }, z.core.$strip>;
 }, z.core.$strip>;
 export type Registrations = z.infer<typeof registrations>;
@@ -1847,7 +1847,7 @@ export declare const control: {
                     handshakeOn: z.ZodNullable<z.ZodObject<{
                         jsonType: z.ZodOptional<z.ZodString>;
                         header: z.ZodOptional<z.ZodString>;
-                    }, z.core.$strip>>;
+                    }, z.core.$strict>>;
                 }, z.core.$strip>;
             }, z.core.$strip>>;
         }, z.core.$strip>;
@@ -1878,7 +1878,7 @@ export declare const control: {
                     handshakeOn: z.ZodNullable<z.ZodObject<{
                         jsonType: z.ZodOptional<z.ZodString>;
                         header: z.ZodOptional<z.ZodString>;
-                    }, z.core.$strip>>;
+                    }, z.core.$strict>>;
                 }, z.core.$strip>;
             }, z.core.$strip>;
             places: z.ZodRecord<z.ZodString, z.ZodString>;
