@@ -14,7 +14,7 @@ import { applyEdits, findSesEdits } from './ses-source.ts';
 import { moveColumns } from './source-map-columns.ts';
 
 /** Maximum duration of a build; ordinary packages take well under a second. Milliseconds. */
-const BUILD_TIMEOUT_MS = 10_000;
+const BUILD_TIMEOUT_MS = 20_000;
 /** Stops an idle esbuild after this time, to release its memory. Milliseconds. */
 const IDLE_MS = 30_000;
 /** Maximum number of messages of one build; later ones usually follow from the first. */

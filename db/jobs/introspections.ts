@@ -17,8 +17,8 @@ import { findRow, findValue, listValues } from '../postgres/rows.ts';
 import { Waker } from '../timing/waker.ts';
 import type { Queues } from './queues.ts';
 
-/** 5 s for the child, the rest for waiting in the queue. Milliseconds. */
-const TIMEOUT_MS = 20_000;
+/** On a busy machine, a child is ready within 10 s and loads within 30; the rest is for waiting in the queue. Milliseconds. */
+const TIMEOUT_MS = 45_000;
 /** Poll interval: covers notifications lost during a reconnect. Milliseconds. */
 const POLL_MS = 500;
 const RETRY_AFTER_S = 5;

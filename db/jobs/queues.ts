@@ -46,12 +46,12 @@ export const queues = {
     doc: 'Runs a freshly built bundle in a one-shot jailed child and records what it registers.',
     // Absent: the sender is an API of the previous release, or the job was recovered.
     payload: z.object({ introspectionId: id, accountId: id.optional(), hasFetch: z.boolean().optional() }),
-    // Code that never ends takes its 5 s of a processor, so an author's publishes wait for each other.
+    // Code that never ends takes up to 5 s of a processor, so an author's publishes wait for each other.
     perGroup: 2,
     concurrency: 8,
     pollSeconds: 2,
     // A request waits for the answer, so old jobs are useless. One retry covers a killed supervisor.
-    options: { ...defaults, retryLimit: 1, expireInSeconds: 20, retentionSeconds: 60, deleteAfterSeconds: 60 },
+    options: { ...defaults, retryLimit: 1, expireInSeconds: 45, retentionSeconds: 60, deleteAfterSeconds: 60 },
   },
   events: {
     doc: 'Delivers the events of an installation that are due, one after another.',

@@ -131,7 +131,7 @@ export class Child {
     const timeout = createTimeoutError(what, budgetMs);
     const endBudget = startFairBudget(
       budgetMs,
-      () => this.cpuDemand().waitedMs,
+      () => this.cpuDemand(),
       () => this.kill(timeout.message),
     );
     try {

@@ -4,6 +4,7 @@
  */
 import { unstalledNow } from '../../service/timing/loop-stalls.ts';
 import { within } from '../../service/timing/within.ts';
+import type { CpuDemand } from '../jail/watched-process.ts';
 
 /** Timers fire up to a millisecond early. */
 const TIMER_SLACK_MS = 1;
@@ -77,26 +78,30 @@ export class Deadline {
   }
 }
 
-/** A process that waits for a processor all the time has its budget this many times in all. */
-const LONGEST_BUDGETS = 3;
+/** A budget ends at the latest after this many times its length. */
+const LONGEST_BUDGETS = 6;
+/** A process that has had the processor for this part of its budget gets no more time. */
+const CPU_SHARE = 0.5;
 /** Shorter waits are usual. Milliseconds. */
 const WAIT_MIN_MS = 10;
 
 /**
  * Starts a budget to which the time is added for which the process waited for a processor: a busy machine is not its fault.
  *
- * @param readWaitedMs how long the process has waited since it was started, milliseconds
+ * @param readDemand the process's CPU time since it was started, used and waited for
  * @param onExpired called once, when the budget is used up
  * @returns ends the budget without calling `onExpired`
  */
-export function startFairBudget(budgetMs: number, readWaitedMs: () => number, onExpired: () => void): () => void {
+export function startFairBudget(budgetMs: number, readDemand: () => CpuDemand, onExpired: () => void): () => void {
+  const { hadMs } = readDemand();
   let addableMs = budgetMs * (LONGEST_BUDGETS - 1);
   const start = (ms: number): Deadline => {
-    const before = readWaitedMs();
+    const before = readDemand().waitedMs;
     return new Deadline(ms, () => {
-      const waitedMs = Math.min(readWaitedMs() - before, addableMs);
+      const demand = readDemand();
+      const waitedMs = Math.min(demand.waitedMs - before, addableMs);
       addableMs -= waitedMs;
-      if (waitedMs < WAIT_MIN_MS) onExpired();
+      if (waitedMs < WAIT_MIN_MS || demand.hadMs - hadMs >= budgetMs * CPU_SHARE) onExpired();
       else deadline = start(waitedMs);
     });
   };

@@ -8,7 +8,7 @@ import type { StackTask } from './stack-worker.ts';
 /** Larger maps are not used. Bytes. */
 const MAP_MAX_BYTES = 32 * 1024 * 1024;
 /** Time limit of a task; then its lines are written without mapping. Milliseconds. */
-const TASK_MS = 5_000;
+const TASK_MS = 30_000;
 const THREAD_HEAP_MB = 256;
 
 /** The bundle that a line's stack frames refer to. */
