@@ -186,7 +186,11 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await page.getByRole('tab', { name: 'Channels' }).click();
     await page.getByText('⟨U+202E⟩gnp.exe').first().waitFor();
     await service.call('POST', channel.webhookUrl, { hello: TRICKS });
-    await page.getByRole('table', { name: 'Deliveries' }).getByText('delivered', { exact: true }).waitFor();
+    const deliveries = page.getByRole('table', { name: 'Deliveries' });
+    await deliveries
+      .getByRole('row', { name: /from .*gnp\.exe/ })
+      .getByText('delivered', { exact: true })
+      .waitFor();
   });
 
   await t.test('agents of plugins, whose names may try tricks', async (t) => {
