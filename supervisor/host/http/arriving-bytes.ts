@@ -20,7 +20,7 @@ export class ArrivingBytes {
     let taken = 0;
     const take = (bytes: number): void => {
       if (!mayTakeBytes(this.#held.get(accountId), this.#processBytes - this.#held.total, bytes))
-        throw new HostError('too many answers of this account arrive at once; try again when some have ended');
+        throw new HostError('too many responses arrive at once; try again when some have ended');
       this.#held.add(accountId, bytes);
       taken += bytes;
     };

@@ -176,9 +176,7 @@ export class SshConnections {
     const total = used.length + this.#starting.total;
     const own = used.filter((held) => held.accountId === accountId).length + this.#startingOfAccounts.get(accountId);
     if (!mayTakePlace(own, this.#bounds.total - total))
-      throw new HostError(
-        `this server runs ${total} SSH commands, ${own} of them of this account; try again when one has ended`,
-      );
+      throw new HostError(`this account runs ${own} SSH commands; try again when one has ended`);
   }
 
   async #start<T>(owner: ConnectionOwner, connectTo: () => Promise<T>): Promise<T> {
