@@ -39,7 +39,7 @@ import { pluginRoutes } from './plugins/plugin-routes.ts';
 import type { Services } from './services.ts';
 import { consoleFiles, isConsoleBuilt } from './site/console-files.ts';
 import { docsFiles } from './site/docs-files.ts';
-import { landingPage } from './site/landing-page.ts';
+import { renderLandingPage } from './site/landing-page.ts';
 import type { Metrics } from './telemetry/metrics.ts';
 
 /** Paths of the REST interface start with it. */
@@ -167,7 +167,7 @@ function withWebhooks(webhooks: RequestListener) {
 /** Serves the console, or a page with instructions if the console is not built. */
 async function frontPage(app: FastifyInstance, { signInFacts, issuerOrigins, publicUrl }: AppDeps): Promise<void> {
   if (signInFacts === undefined || !isConsoleBuilt()) {
-    app.get('/', (_request, reply) => reply.type('text/html').send(landingPage(`${publicUrl}${API_PREFIX}`)));
+    app.get('/', (_request, reply) => reply.type('text/html').send(renderLandingPage(`${publicUrl}${API_PREFIX}`)));
     return;
   }
   const others = [signInFacts.sessionApiUrl, signInFacts.oidc?.issuer].filter((url) => url != null);

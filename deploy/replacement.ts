@@ -21,7 +21,7 @@ interface Replacement {
  * Until then they serve alone: a release works on the tables of the next one.
  *
  * @returns what the migration said
- * @throws Error with one sentence; the old processes go on
+ * @throws Error with one sentence; the old processes continue
  */
 export async function replaceServices({ services, env, readyTimeoutMs, signal }: Replacement): Promise<string> {
   const migrated = await migrateByNewCode(env, signal);

@@ -67,7 +67,7 @@ export interface Successor {
   serve(): Promise<void>;
   /** Drains and ends the old process. */
   takeOver(): Promise<void>;
-  /** Drains and ends the successor. The old process goes on. */
+  /** Drains and ends the successor. The old process continues. */
   withdraw(): Promise<void>;
 }
 

@@ -93,7 +93,7 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    return { detail: `an answer that is no JSON: ${text.slice(0, 200)}` };
+    return { detail: `a response that is not JSON: ${text.slice(0, 200)}` };
   }
 }
 

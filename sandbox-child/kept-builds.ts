@@ -31,7 +31,7 @@ export async function buildOrReuse(recipe: string, build: () => Promise<Built>):
   if (kept !== null) return kept;
   const { text, inputs } = await build();
   const hash = await hashFiles(inputs);
-  if (hash !== null) await keep(folder, file, { text, inputs, hash });
+  if (hash !== null) await storeBuild(folder, file, { text, inputs, hash });
   return text;
 }
 
@@ -57,7 +57,7 @@ async function hashFiles(paths: readonly string[]): Promise<string | null> {
   }
 }
 
-async function keep(folder: string, file: string, kept: Kept): Promise<void> {
+async function storeBuild(folder: string, file: string, kept: Kept): Promise<void> {
   // Another process may read or write it at the same time.
   const whole = `${file}.${randomUUID()}`;
   try {

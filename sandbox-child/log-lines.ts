@@ -9,9 +9,9 @@ export type Log = (level: LogLevel, message: string, data?: unknown) => void;
 /** The protocol's limits of one line, in characters. The supervisor counts bytes. */
 const MESSAGE_MAX_CHARS = 8_192;
 const DATA_MAX_CHARS = 16_384;
-/** Levels of log data that JSON cannot hold as it is; each level is copied. */
+/** Maximum nesting of log data that is copied because JSON cannot represent it. */
 const DEPTH_MAX = 64;
-/** Values that are copied of such data. The JSON of more is longer than `DATA_MAX_CHARS`: each takes at least two characters. */
+/** Maximum number of values that are copied. Each takes at least two characters of JSON, so more would exceed `DATA_MAX_CHARS`. */
 const VALUES_MAX = DATA_MAX_CHARS / 2;
 /** Data with more errors is copied with a search for cycles, because errors may be causes of each other. */
 const ERRORS_MAX = 100;
@@ -51,12 +51,12 @@ function toLoggable(data: unknown): { data: unknown; truncated: boolean } {
   }
 }
 
-/** How much of the data is still copied. Objects that all link to each other have more paths than can be followed. */
+/** Values that may still be copied. Bounds the work for objects that refer to each other, because each path to a value is copied. */
 interface CopyBudget {
   valuesLeft: number;
 }
 
-/** Replaces what JSON cannot hold, field by field, so that one BigInt, cycle or throwing getter costs only itself. */
+/** Copies the data and replaces each value that JSON cannot represent, so that one BigInt, cycle or throwing getter does not lose the rest. */
 function replaceUnprintable(value: unknown, ancestors: readonly object[], budget: CopyBudget): unknown {
   try {
     if (budget.valuesLeft <= 0) return '[left out]';

@@ -87,7 +87,7 @@ const shapes = {
   },
   giveUp: {
     summary: 'Makes a pending delivery a dead letter',
-    details: 'The channel goes on with the next delivery. To deliver this one after all, replay it.',
+    details: 'The channel continues with the next delivery. To deliver this one after all, replay it.',
     problems: ['delivery_state'],
     params: deliveryParams,
     response: { 200: deliveryDetail },

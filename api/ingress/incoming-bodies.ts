@@ -9,7 +9,7 @@ import { ByteBudget } from '../../service/http/byte-budget.ts';
 import { FairQueue } from '../../service/timing/fair-queue.ts';
 import { createFile } from './created-file.ts';
 
-/** Contract §7. A vendor sends 5 MiB well within 30 s; a client that sends slower holds a connection no longer. */
+/** Limits of a webhook body. A vendor sends 5 MiB well within 30 s; a client that sends slower holds a connection no longer. */
 const BODY_BOUNDS = { maxBytes: 5 * MIB, withinMs: 30 * SECOND };
 /** Maximum size of the part of a request that is kept in memory while it arrives. Bytes. */
 const IN_MEMORY_MAX_BYTES = 64 * KIB;

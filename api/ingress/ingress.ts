@@ -29,7 +29,7 @@ const PREFIX = '/webhook/';
 const PATH = /^\/webhook\/plugin\/([^/?]*)\/?(?:\?(.*))?$/s;
 const RETRY_AFTER_S = 5;
 /**
- * A larger body is no handshake: vendors send a challenge of some hundred bytes. Large bodies are stored one at a time, so none
+ * A larger body is not a handshake: vendors send a challenge of some hundred bytes. Large bodies are stored one at a time, so none
  * may wait for a plugin.
  */
 const HANDSHAKE_MAX_BYTES = 64 * KIB;

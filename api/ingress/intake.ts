@@ -61,9 +61,9 @@ export class Intake {
   #writing: Promise<void> | null = null;
   #draining: Promise<void> | null = null;
   /** Whether requests go to disk, because older ones wait there. */
-  #spooling: boolean;
+  #isSpooling: boolean;
   /** The disk is empty and other API processes empty theirs: an announcement holds what is stored now. */
-  #settling = false;
+  #isSettling = false;
   /** A group on its way to the disk. */
   #appending: Promise<void> | null = null;
   /** Whether a request was held since the last check that all is settled. */
@@ -75,11 +75,11 @@ export class Intake {
   /** Starts with the requests that an earlier process left in the spool. */
   constructor(options: IntakeOptions) {
     this.#options = options;
-    this.#spooling = !options.spool.isEmpty;
-    this.#order = new SpoolOrder(options.pool, () => this.#spooling);
+    this.#isSpooling = !options.spool.isEmpty;
+    this.#order = new SpoolOrder(options.pool, () => this.#isSpooling);
     this.#faultPoint = options.faultPoint ?? (() => undefined);
     this.#adoptTimer = setInterval(() => void this.#adoptAbandoned(), options.adoptEveryMs ?? ADOPT_EVERY_MS).unref();
-    if (this.#spooling) this.#startDraining();
+    if (this.#isSpooling) this.#startDraining();
   }
 
   /** Number of requests in memory. */
@@ -141,7 +141,7 @@ export class Intake {
   }
 
   async #store(group: readonly NewDelivery[]): Promise<void> {
-    if (!this.#spooling) {
+    if (!this.#isSpooling) {
       try {
         await this.#faultPoint('intake.before-commit');
         return await this.#storeDirectly(group);
@@ -151,7 +151,7 @@ export class Intake {
       }
     }
     if (this.#options.spool.isFull) throw unavailable('The database is unavailable and the spool on disk is full.');
-    this.#spooling = true;
+    this.#isSpooling = true;
     this.#appending = this.#append(group);
     try {
       await this.#appending;
@@ -171,7 +171,7 @@ export class Intake {
     const spoolsAt = performance.now() + NOTICED_WITHIN_MS;
     for (;;) {
       try {
-        if (this.#order.isBehind && !this.#settling) await this.#hold(group);
+        if (this.#order.isBehind && !this.#isSettling) await this.#hold(group);
         return await this.#commit(group);
       } catch (error) {
         if (!isDatabaseUnavailable(error) || performance.now() > spoolsAt) throw error;
@@ -183,7 +183,7 @@ export class Intake {
   /** Holds the group and later ones until the older requests that other API processes may have on their disks are stored. */
   async #hold(group: readonly NewDelivery[]): Promise<void> {
     await requireAnswer(this.#order.announce(group[0]?.receivedAt ?? Date.now()));
-    this.#settling = true;
+    this.#isSettling = true;
     this.#isHeldAgain = true;
     this.#startDraining();
   }
@@ -220,7 +220,7 @@ export class Intake {
     // An error must not stop the caller, which stores requests of this process.
     await spool.adoptAbandoned().catch(onError);
     if (spool.isEmpty) return;
-    this.#spooling = true;
+    this.#isSpooling = true;
     this.#startDraining();
   }
 
@@ -243,11 +243,11 @@ export class Intake {
           }
           // Without requests adopted meanwhile, new deliveries are written directly from now on. They are held, too, until
           // their order is certain.
-          this.#spooling = !spool.isEmpty;
-          this.#settling ||= isAnnounced;
+          this.#isSpooling = !spool.isEmpty;
+          this.#isSettling ||= isAnnounced;
           isAnnounced = false;
           this.#isHeldAgain = false;
-          const isSettled = await this.#order.settle();
+          const isSettled = await this.#order.settleSpool();
           if (isSettled) await this.#adoptAbandoned();
           if (isSettled && spool.isEmpty && !this.#isHeldAgain) break;
           await this.#pause(SETTLE_EVERY_MS);
@@ -260,13 +260,13 @@ export class Intake {
         await batch.remove();
       } catch (error) {
         isAnnounced = false;
-        this.#settling = false;
+        this.#isSettling = false;
         onError(error as Error);
         await this.#pause(DRAIN_EVERY_MS);
       }
     }
     // No await since the check: what is spooled or held from here on starts another drain.
-    this.#settling = false;
+    this.#isSettling = false;
     this.#draining = null;
   }
 

@@ -45,7 +45,7 @@ export class SpoolOrder {
   }
 
   /** Call it when the spool is empty. @returns false: deliveries are still held for other processes; ask again */
-  async settle(): Promise<boolean> {
+  async settleSpool(): Promise<boolean> {
     const isSettled = await settleSpool(this.#pool, this.#id);
     if (isSettled) this.#behindUntil = 0;
     return isSettled;

@@ -47,7 +47,7 @@ const shapes = {
   restart: {
     summary: 'Restarts an installation',
     details:
-      'Its process stops after its running calls and its failures are forgotten. The next call starts it again, also one that has failed too often.',
+      'The process stops after its running calls, and its failure count is reset. The next call starts it, even after it has failed too often.',
     problems: ['not_running'],
     params: idParams,
     response: { 200: installationResource },

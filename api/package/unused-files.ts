@@ -53,8 +53,8 @@ function describeUse(path: string): string {
   const [folder = '', ...rest] = path.split('/');
   if (rest.length === 0) return isCode(path) ? NOT_IMPORTED : NOT_READ;
   if (isHidden(path)) return 'belongs to your tools. Leave it out of the package.';
-  if (folder === 'commands') return 'is no command: commands are files commands/<name>.md, without folders.';
-  if (folder === 'skills') return 'is no skill: a skill is a folder skills/<name>/ with a SKILL.md.';
+  if (folder === 'commands') return 'is not a command: commands are files commands/<name>.md, without folders.';
+  if (folder === 'skills') return 'is not a skill: a skill is a folder skills/<name>/ with a SKILL.md.';
   const near = closest(folder.toLowerCase(), FOLDERS);
   if (distance(folder.toLowerCase(), near) <= EDITS_MAX) return `is used by nothing. Did you mean the folder ${near}/?`;
   return isCode(path) ? NOT_IMPORTED : NOT_READ;

@@ -1,7 +1,7 @@
 /** Builds the page that is served at `/` if the console is not built. It has links and next steps. */
 
 /** @param baseUrl the address of the REST interface */
-export function landingPage(baseUrl: string): string {
+export function renderLandingPage(baseUrl: string): string {
   return `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

@@ -1,4 +1,4 @@
-/** Declares every metric of the API process. A test compares docs/operating.md with this table. */
+/** Declares every metric of the API process. docs/metrics.md is generated from this table. */
 
 import { diskMetrics } from '../../service/telemetry/disk-use.ts';
 import type { MetricTable } from '../../service/telemetry/meters.ts';

@@ -409,7 +409,7 @@ export const hooks: Chapter = {
       expect(context.notify.text, 'slowly', 'what the model answered');
       const { outcome, ms } = trace.find((link: { slug: string }) => link.slug === slug);
       expect(outcome, 'changed', 'the outcome');
-      ensure(ms > SLOW_MODEL_MS, `the model was to take ${SLOW_MODEL_MS} ms; the link took ${ms} ms`);
+      ensure(ms > SLOW_MODEL_MS, `expected the link to take more than ${SLOW_MODEL_MS} ms; it took ${ms} ms`);
     }),
     unchecked(
       'Time spent in host.ssh does not count against a link’s budget.',

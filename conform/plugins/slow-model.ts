@@ -1,2 +1,2 @@
-/** The delay of the kit's model for “slowly”: longer than a link's budget. Milliseconds. */
+/** Delay of the conformance plugin's model when the prompt is `slowly`. Longer than a link's budget. Milliseconds. */
 export const SLOW_MODEL_MS = 6_000;

@@ -8,13 +8,13 @@ import type { Exchange, Heard, RuntimeProcess, UserMessage } from './runtime-pro
 import { within } from './runtime-process.ts';
 import type { FaultKind } from './session-proxy.ts';
 
-interface Said {
+interface MessageOptions {
   readonly id?: string;
   readonly trigger?: UserMessage['trigger'];
   readonly by?: RuntimeProcess;
   readonly session?: string;
 }
-interface Held extends Said {
+interface Held extends MessageOptions {
   readonly text?: string;
   /** What the model answers after the held answer. */
   readonly next?: readonly string[];
@@ -79,7 +79,7 @@ export class Scene {
   /** Gives the runtime a message. It does not wait for the answer. */
   begin(
     text: string,
-    { id, trigger = 'user', by = this.fixture.runtime(), session = this.sessionId }: Said = {},
+    { id, trigger = 'user', by = this.fixture.runtime(), session = this.sessionId }: MessageOptions = {},
   ): Exchange {
     this.#messages += 1;
     const message = {
@@ -93,7 +93,7 @@ export class Scene {
   }
 
   /** Gives the runtime a message and waits for the end of the answer. */
-  say(text: string, options: Said = {}): Promise<Heard> {
+  say(text: string, options: MessageOptions = {}): Promise<Heard> {
     return this.begin(text, options).hear();
   }
 
@@ -101,10 +101,10 @@ export class Scene {
   async holdAnswer(
     at: 'before' | 'afterFirst',
     deltas: readonly string[],
-    { text = 'hello', next = [], ...said }: Held = {},
+    { text = 'hello', next = [], ...options }: Held = {},
   ): Promise<{ exchange: Exchange; finish: () => void }> {
     const { promise, resolve: finish } = Promise.withResolvers<void>();
-    const exchange = this.script({ deltas, [at]: promise }, ...next).begin(text, said);
+    const exchange = this.script({ deltas, [at]: promise }, ...next).begin(text, options);
     await this.untilAsked();
     return { exchange, finish };
   }

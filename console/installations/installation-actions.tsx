@@ -16,7 +16,7 @@ const REMEDIES = {
   restart: {
     path: 'restart',
     label: 'Restart',
-    done: 'Its failures are forgotten: the next call starts it',
+    done: 'Its failure count is reset: the next call starts it',
     Icon: IconRefresh,
   },
   retry_update: { path: 'retry-update', label: 'Try again', done: 'The update is tried again', Icon: IconRefresh },

@@ -576,7 +576,7 @@ export interface paths {
         put?: never;
         /**
          * Restarts an installation
-         * @description Its process stops after its running calls and its failures are forgotten. The next call starts it again, also one that has failed too often.
+         * @description The process stops after its running calls, and its failure count is reset. The next call starts it, even after it has failed too often.
          */
         post: operations["postInstallationsByIdRestart"];
         delete?: never;
@@ -787,7 +787,7 @@ export interface paths {
         put?: never;
         /**
          * Makes a pending delivery a dead letter
-         * @description The channel goes on with the next delivery. To deliver this one after all, replay it.
+         * @description The channel continues with the next delivery. To deliver this one after all, replay it.
          */
         post: operations["postInstallationsByIdDeliveriesByDeliveryIdGiveUp"];
         delete?: never;

@@ -69,7 +69,7 @@ const describeHost = (host: OwnSshHost) => ({
         run={() => callSessions('DELETE', `/ssh-hosts/${host.id}`)}
         done={`${host.id} is removed`}
       >
-        <Text>Its login is deleted. Commands that run go on.</Text>
+        <Text>Its login is deleted. Running commands continue.</Text>
       </ConfirmButton>
     </Group>,
   ],

@@ -18,7 +18,7 @@ export function DataTable({ label, titles, rows, numeric = [], staysTable = fals
   });
   // Explicit roles, because the card layout changes `display` and so removes the implicit ones.
   return (
-    // biome-ignore lint/a11y/useSemanticElements: it is no set of form fields
+    // biome-ignore lint/a11y/useSemanticElements: it is not a set of form fields
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
     <div className="table-box" role="group" aria-label={label} tabIndex={0} data-stacks={staysTable ? undefined : ''}>
       <Table aria-label={label} role="table" className="headed-table" style={{ '--columns': titles.length }}>

@@ -2,7 +2,7 @@
 import { Alert, Button, Stack, Text, Title } from '@mantine/core';
 import { getErrorMessage, Problem } from '../rest/problem.ts';
 import { IconAlertTriangle } from '../style/icons.tsx';
-import { WaysBack } from './ways-back.tsx';
+import { LeavePageButtons } from './leave-page-buttons.tsx';
 
 interface ErrorAlertProps {
   readonly error: unknown;
@@ -27,7 +27,7 @@ export function ErrorAlert({ error, reset, isPage = false }: ErrorAlertProps) {
     >
       <Stack gap="xs" align="flex-start">
         <Text className="foreign">{getErrorMessage(error)}</Text>
-        {isGone ? <WaysBack /> : null}
+        {isGone ? <LeavePageButtons /> : null}
         {problem !== null && !isGone ? (
           <Text size="sm">Report request id {problem.requestId} to the operator if this continues.</Text>
         ) : null}

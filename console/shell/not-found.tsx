@@ -1,7 +1,7 @@
 /** The page for unknown addresses. */
 import { Stack, Text, Title } from '@mantine/core';
+import { LeavePageButtons } from './leave-page-buttons.tsx';
 import { usePageTitle } from './use-page-title.ts';
-import { WaysBack } from './ways-back.tsx';
 
 export function NotFound() {
   usePageTitle('Page not found');
@@ -9,7 +9,7 @@ export function NotFound() {
     <Stack gap="xs" align="flex-start">
       <Title order={1}>Page not found</Title>
       <Text>No page has this address. Check it for typing errors; the page may also have been removed.</Text>
-      <WaysBack />
+      <LeavePageButtons />
     </Stack>
   );
 }

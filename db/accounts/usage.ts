@@ -137,7 +137,7 @@ export async function foldUsage(pool: Pool): Promise<AccountKind[]> {
 }
 
 /**
- * Counts all rows again and replaces the sums. Writers go on: one statement sees the rows and the changes of the same
+ * Counts all rows again and replaces the sums. Writers continue: one statement sees the rows and the changes of the same
  * transactions, so a change that commits meanwhile still waits for the next fold.
  */
 export async function recountUsage(pool: Pool): Promise<void> {

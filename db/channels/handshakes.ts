@@ -12,7 +12,7 @@ import { Waker } from '../timing/waker.ts';
 import type { NewDelivery } from './deliveries.ts';
 import type { ClaimedDelivery } from './delivery-queue.ts';
 
-/** Contract §7. Milliseconds. */
+/** How long a vendor's request waits for `channel.handshake`. Milliseconds. */
 export const HANDSHAKE_TIMEOUT_MS = 2_500;
 /** Poll interval: covers notifications lost during a reconnect. Milliseconds. */
 const POLL_MS = 250;

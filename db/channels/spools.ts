@@ -59,12 +59,12 @@ export function settleSpool(pool: Pool, id: string): Promise<boolean> {
       [id],
     );
     if (isWaiting) return false;
-    await settle(tx);
+    await restoreArrivalOrder(tx);
     return true;
   });
 }
 
-async function settle(tx: Transaction): Promise<void> {
+async function restoreArrivalOrder(tx: Transaction): Promise<void> {
   const since = await findValue(
     tx,
     `WITH announced AS (SELECT id, oldest_at FROM spools WHERE announced_at IS NOT NULL),

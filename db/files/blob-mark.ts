@@ -22,7 +22,7 @@ export interface BlobPlace {
 }
 
 const MARK = 'cluster';
-/** A longer one is no mark. Bytes. */
+/** A longer one is not a mark. Bytes. */
 const MARK_MAX_BYTES = 100;
 
 /** Blobs as files below a data directory. */

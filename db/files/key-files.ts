@@ -17,7 +17,7 @@ export interface KeyStore {
   /**
    * Reads the keys of a purpose, by id.
    *
-   * @param tx the transaction of the caller: one that waited for a second connection could wait for ever
+   * @param tx the transaction of the caller: one that waited for a second connection could wait forever
    */
   list(purpose: KeyPurpose, tx?: Queryable): Promise<ReadonlyMap<string, Buffer>>;
   /**

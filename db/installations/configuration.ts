@@ -107,7 +107,7 @@ export function resolveStatus(
 
 /**
  * Saves settings of an installation whose row is locked and whose secrets are saved. It may run once it lacks nothing, and an
- * update that waited for its configuration goes on.
+ * update that waited for its configuration continues.
  */
 export async function saveSettings(
   tx: ClientBase,

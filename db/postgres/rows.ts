@@ -70,7 +70,7 @@ export async function changeRows(db: Queryable, sql: Statement, values: readonly
 
 /** Rows changed by one statement of a sweep: keeps its locks short. */
 export const SWEEP_BATCH = 2_000;
-/** Statements of one sweep: other work waits for it. The next sweep goes on. */
+/** Statements of one sweep: other work waits for it. The next sweep continues. */
 const SWEEP_STATEMENTS = 20;
 
 /** @param sql changes at most `SWEEP_BATCH` rows, and skips those that others have locked */

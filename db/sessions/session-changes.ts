@@ -10,7 +10,7 @@ export const nameStreamLock = (accountId: string): string => `session stream ${a
 /**
  * Condition: another session reads the account's stream. A notification wakes every process that listens to anything, and
  * most accounts have no reader. A writer that finds the lock free holds it until its messages are visible, so that a reader
- * who comes meanwhile waits for them; another writer then only notifies in vain.
+ * who subscribes in the meantime waits for them. Another writer that finds the lock held notifies needlessly.
  */
 export const hasStreamReaderSql = (accountId: string): string =>
   `NOT pg_try_advisory_xact_lock(hashtextextended('${nameStreamLock('')}' || ${accountId}, 0))`;

@@ -53,7 +53,7 @@ const emptying = new KeyedLocks();
 /**
  * Deletes the messages of sessions that are about to be deleted or cleared, if there are many: in batches, because one statement
  * would run into the time limit and keep others waiting. If it is interrupted, the sessions still exist, and the next removal
- * goes on.
+ * continues.
  *
  * @param signal ends it between two batches
  * @returns how many

@@ -30,7 +30,7 @@ type Row = MessageRow & {
   readonly agentId: string | null;
   readonly tx: string;
   readonly settled: boolean;
-  /** Whether it is no event, but where the window ends: its last settled row, or its last row if none is settled. */
+  /** Whether the row is not an event but marks the end of the window: its last settled row, or its last row if none is settled. */
   readonly isEnd: boolean;
   /** Of the end: whether rows may follow the window. */
   readonly isFull: boolean;

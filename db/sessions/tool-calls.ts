@@ -61,7 +61,7 @@ const CLAIM_TURN_CALL = planOnce(`${HOLD_TURN}
 /**
  * Writes a call of an open turn before it is made, and keeps the lease of the turn.
  *
- * @returns false: the id is known, or the runtime may not go on with the turn
+ * @returns false: the id is known, or the runtime may not continue the turn
  */
 export async function claimTurnCall(
   pool: Pool,

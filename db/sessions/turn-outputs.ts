@@ -56,7 +56,7 @@ const HOLD_NEW_OUTPUT = planOnce(`${HOLD_TURN}
   SELECT 1 FROM held WHERE ${IS_NEW_ID}
      AND NOT EXISTS (SELECT 1 FROM turn_outputs WHERE session_id = $1 AND turn_id = $2 AND id = $4)`);
 
-/** Keeps the lease of a turn whose output is new. False: the id is known, or the runtime may not go on with the turn. */
+/** Keeps the lease of a turn whose output is new. False: the id is known, or the runtime may not continue the turn. */
 export const holdNewOutput = async (
   pool: Pool,
   { sessionId, turnId, outputId }: OutputKey,
@@ -101,7 +101,7 @@ const ADD_PIECE = planOnce(`${HOLD_TURN},
  * Adds the next piece of an output, and keeps the lease of its turn. The pieces of one output have one fate; where plugins
  * are installed meanwhile or a piece could not be judged, the rest is held.
  *
- * @returns null: it is not the next piece, the text is too long, or the runtime may not go on
+ * @returns null: it is not the next piece, the text is too long, or the runtime may not continue
  */
 export async function addPiece(
   pool: Pool,

@@ -1,4 +1,4 @@
-/** Lets one piece of work of each key run at a time in this process. */
+/** Runs work with the same key one at a time in this process. */
 export class KeyedLocks {
   readonly #last = new Map<string, Promise<unknown>>();
 

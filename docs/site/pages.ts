@@ -62,7 +62,7 @@ export function readSections(): { sections: Section[]; faults: string[] } {
     if (entry === null) continue;
     const place = parsePlace(entry);
     if (place) sections.at(-1)?.places.push(place);
-    else faults.push(`${FRONT} lists ${entry[2]}, which is no page.`);
+    else faults.push(`${FRONT} lists ${entry[2]}, which is not a page.`);
   }
   return { sections, faults: [...faults, ...unlistedPages(sections)] };
 }

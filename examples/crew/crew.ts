@@ -1,6 +1,6 @@
 /**
  * A crew of three agents: the planner talks to people, the worker works, the reviewer checks. It keeps nothing: the messages
- * that wait are in the sessions and every step has an id, so a crew that was killed goes on where it was.
+ * that wait are in the sessions and every step has an id, so a crew that was killed continues where it was.
  */
 import {
   connect,

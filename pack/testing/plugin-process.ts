@@ -39,7 +39,7 @@ export class PluginProcess {
     this.#host = host;
     this.#source = { sourceMap: built.bundle.sourceMap, name: `${slug}.js` };
     this.#child = spare.child;
-    spare.adopt({
+    spare.setHandlers({
       onHostCall: (call) => this.#answerHostCall(call),
       onLog: (line) => this.#addPluginLine(line),
       onExit: ({ requested, reason }) =>

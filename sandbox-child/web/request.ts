@@ -66,7 +66,8 @@ export class Request extends BodyReader {
     this.#method = method;
     this.#signal = followSignal(init.signal === undefined ? from?.signal : init.signal);
     this.#redirect = init.redirect ?? from?.redirect ?? 'follow';
-    if (!REDIRECTS.includes(this.#redirect)) throw new TypeError(`${this.#redirect} is no way to treat redirects`);
+    if (!REDIRECTS.includes(this.#redirect))
+      throw new TypeError(`${this.#redirect} is not a redirect mode: use follow, error or manual`);
     const read = (name: Option): string | boolean => init[name] ?? from?.[name] ?? DEFAULTS[name];
     this.#options = Object.fromEntries((Object.keys(DEFAULTS) as Option[]).map((name) => [name, read(name)])) as Record<
       Option,
@@ -180,7 +181,7 @@ export class Response extends BodyReader {
 
   constructor(init?: BodyInit | null, { status = 200, statusText = '', headers: given }: ResponseInit = {}) {
     const code = Number(status);
-    if (!(code >= 200 && code <= 599)) throw new RangeError(`${String(status)} is no status: use 200 to 599`);
+    if (!(code >= 200 && code <= 599)) throw new RangeError(`${String(status)} is not a valid status: use 200 to 599`);
     const headers = new Headers(given);
     const { body, type } = Body.from(init);
     if (!body.isEmpty && NULL_BODY_STATUSES.includes(code))

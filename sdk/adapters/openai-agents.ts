@@ -143,19 +143,19 @@ class JudgedModel implements Model {
   }
 
   async getResponse(request: ModelRequest): Promise<ModelResponse> {
-    const said: AgentOutputItem[] = [];
+    const judgedItems: AgentOutputItem[] = [];
     for (;;) {
       const { judged, answer } = await this.#prepare(request);
       const { providerData, ...response } = await this.#model.getResponse(judged);
-      said.push(...(await judgeOutput(answer, response.output)));
+      judgedItems.push(...(await judgeOutput(answer, response.output)));
       if (hasAnswer(response.output) && (await answer.end())) continue;
       const isOpen = answer.isFree && !hasCalls(response.output);
-      return { ...response, ...(isOpen && providerData ? { providerData } : {}), output: said };
+      return { ...response, ...(isOpen && providerData ? { providerData } : {}), output: judgedItems };
     }
   }
 
   async *getStreamedResponse(request: ModelRequest): AsyncIterable<StreamEvent> {
-    const said: AgentOutputItem[] = [];
+    const judgedItems: AgentOutputItem[] = [];
     let isAgain = true;
     while (isAgain) {
       const { judged, answer } = await this.#prepare(request);
@@ -179,10 +179,10 @@ class JudgedModel implements Model {
             if (rest !== '' && !answer.isFree) yield { type: 'output_text_delta', delta: rest };
             const known = hasCalls(event.response.output) ? withoutProviderData(event.response) : event.response;
             const response = answer.isFree ? known : withJudgedText(known, text.shown);
-            said.push(...(await judgeCalls(answer, response.output)));
+            judgedItems.push(...(await judgeCalls(answer, response.output)));
             isAgain = hasAnswer(event.response.output) && (await answer.end());
             isWhole = true;
-            if (!isAgain) yield { type: 'response_done', response: { ...response, output: said as DoneOutput } };
+            if (!isAgain) yield { type: 'response_done', response: { ...response, output: judgedItems as DoneOutput } };
           } else if (isOpen) {
             yield event;
           } else if (event.type === 'response_started') {

@@ -109,7 +109,7 @@ export class Context {
    * Asks the service who it is, once per address. Other requests may take long for good reasons; this one does not, so a
    * wrong address is reported within seconds.
    *
-   * @throws CommandError `away` if nothing responds, `failed` if it is no Bulkhead service
+   * @throws CommandError `away` if nothing responds, `failed` if it is not a Bulkhead service
    */
   requireService(url: string): Promise<ServiceInfo> {
     const known = this.#services.get(url) ?? this.#fetchServiceInfo(url);

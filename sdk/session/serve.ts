@@ -59,7 +59,7 @@ const TRIGGERS: Readonly<Record<string, Trigger>> = { reminder: 'schedule', agen
 /**
  * Answers messages until the signal aborts: those of one session in their order, sessions at the same time. Of several
  * processes, the one that holds a message's turn answers it, and the others wait with the session's next messages; if it
- * stops, another one goes on when the lease has expired.
+ * stops, another one continues when the lease has expired.
  *
  * @throws the first error of an agent, without `onError`; BulkheadError if the stream of messages is refused
  */
@@ -176,7 +176,7 @@ class Service {
     try {
       if (this.#signal.aborted) return;
       let isOver = await this.#tryToAnswer(session, message);
-      const reached = position === undefined ? null : this.#positions.settle(position);
+      const reached = position === undefined ? null : this.#positions.finishPosition(position);
       if (reached !== null) this.#options.onPosition?.(reached);
       // Another process answers it. The next messages of the session wait for it all the same, to keep their order.
       for (let ms = HELD_PAUSE_MIN_MS; !isOver; ms = Math.min(2 * ms, HELD_PAUSE_MAX_MS)) {
@@ -290,7 +290,7 @@ class Positions {
   }
 
   /** Returns the last position before which nothing waits; null: it has not changed. */
-  settle(position: string): string | null {
+  finishPosition(position: string): string | null {
     this.#isOver.set(position, true);
     let reached: string | null = null;
     for (const [next, isOver] of this.#isOver) {

@@ -10,7 +10,7 @@ export interface TransportOptions {
   /** How long a call is retried while the service restarts or asks to wait, milliseconds. Default: 30,000. 0: never. */
   readonly retryForMs?: number;
   /**
-   * Names this runtime as the holder of turns. A restarted runtime with the same name goes on with its turns at once; others
+   * Names this runtime as the holder of turns. A restarted runtime with the same name continues its turns at once; others
    * wait until the lease has expired. Default: a random name.
    */
   readonly runtime?: string;
@@ -66,7 +66,7 @@ export class BulkheadError extends Error {
   }
 }
 
-/** The connection broke after the request was sent. The call may have taken effect, so it is not retried. */
+/** The connection to the service, or from the service to the supervisor, broke after the request was sent. The call may have taken effect, so it is not retried. */
 export class ConnectionLostError extends Error {
   override readonly name = 'ConnectionLostError';
 }
@@ -93,7 +93,7 @@ export class Transport {
   /**
    * Returns the JSON of a successful response; null for 204.
    *
-   * @throws BulkheadError, ConnectionLostError, or the signal's reason
+   * @throws BulkheadError, ConnectionLostError, the error of `fetch` when no connection was made or the call is idempotent, or the signal's reason
    */
   async json<T>(call: Call): Promise<T> {
     const response = await this.open(call);
@@ -115,7 +115,7 @@ export class Transport {
 
   async #attempt(call: Call): Promise<{ response?: Response; error?: unknown; retryAfterMs?: number | undefined }> {
     const send = this.#options.fetch ?? globalThis.fetch;
-    // An error here, such as of the token's function, is no lost connection: nothing was sent.
+    // Outside the `try`: an error of the token function is not a lost connection, because nothing was sent.
     const request = await this.#createRequest(call);
     let response: Response;
     try {

@@ -138,7 +138,7 @@ export class BodyChunks {
   }
 }
 
-/** How long, and how much, a client may go on sending a body that is refused. */
+/** How long, and how much, a client may continue sending a body that is refused. */
 const DISCARD_MS = 10 * SECOND;
 const DISCARD_MAX_BYTES = 64 * MIB;
 /** Pause after each `DISCARD_PAUSE_BYTES`, times the number of discarded bodies: together at most 64 MB/s. Milliseconds. */

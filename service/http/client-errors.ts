@@ -11,7 +11,7 @@ interface ClientError extends Error {
   readonly code?: string;
 }
 
-/** How long, and how much, a client may go on sending after an answer that ends the connection. */
+/** How long, and how much, a client may continue sending after an answer that ends the connection. */
 const DISCARD_MS = 2 * SECOND;
 const DISCARD_MAX_BYTES = MIB;
 

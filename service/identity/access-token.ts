@@ -33,7 +33,7 @@ function findTypeFault(
   if (accepted === 'at+jwt') {
     return `has the type “${typ}”, and access tokens have “${ACCESS_TOKEN_TYPE}”. If the issuer does not mark access tokens so, see OIDC_ACCESS_TOKENS`;
   }
-  if (type !== 'jwt') return `has the type “${typ}”, which is no access token`;
+  if (type !== 'jwt') return `has the type “${typ}”, which is not an access token`;
   const foreign = FOREIGN_CLAIMS.find((claim) => payload[claim] !== undefined);
   if (foreign !== undefined) return `has the claim “${foreign}”, which access tokens do not have`;
   return findPlainTokenFault(payload);
@@ -41,8 +41,8 @@ function findTypeFault(
 
 /** An unmarked token must say by a claim that it is an access token: the absence of others proves nothing. */
 function findPlainTokenFault({ typ, token_use: use, scope, scp }: JWTPayload): string | null {
-  if (typ !== undefined && typ !== 'Bearer') return `is of the kind “${String(typ)}”, which is no access token`;
-  if (use !== undefined && use !== 'access') return `is of the kind “${String(use)}”, which is no access token`;
+  if (typ !== undefined && typ !== 'Bearer') return `is of the kind “${String(typ)}”, which is not an access token`;
+  if (use !== undefined && use !== 'access') return `is of the kind “${String(use)}”, which is not an access token`;
   const isMarked = [typ, use, scope, scp].some((claim) => claim !== undefined);
   return isMarked ? null : 'does not say that it is an access token: it has no scope';
 }

@@ -213,7 +213,7 @@ function chooseScopes(allowed: readonly string[], wanted: readonly string[] | nu
 }
 const isKnown = (word: string): word is Scope => (scopeNames as readonly string[]).includes(word);
 
-/** The issuer that a token claims to have, without a slash at the end; null: it is no token. Not verified. */
+/** The issuer that a token claims to have, without a slash at the end; null: it is not a token. Not verified. */
 function readIssuer(token: string): string | null {
   try {
     requireShortToken(token);

@@ -224,7 +224,7 @@ export const localSettings = {
     1,
     3_600,
     30,
-    'At a replacement (SIGUSR2): the time in which a new process that has started must answer /readyz with 200. Otherwise the old processes go on.',
+    'At a replacement (SIGUSR2): the time in which a new process that has started must answer /readyz with 200. Otherwise the old processes keep running.',
     'seconds',
   ),
   SANDBOX_FETCH: oneOf(
@@ -268,7 +268,7 @@ function refuseClientAudience(present: Readonly<Record<string, string | undefine
   const others = OIDC_CLIENTS.split(',').map((client) => client.trim());
   if (OIDC_CLIENT_ID !== undefined && ![OIDC_CLIENT_ID, ...others].includes(audience)) return;
   throw new SettingsError(
-    'OIDC_ACCESS_TOKENS=jwt needs an OIDC_CLIENT_ID, and an OIDC_AUDIENCE that is no client id: ID tokens have the client id as audience.',
+    'OIDC_ACCESS_TOKENS=jwt needs an OIDC_CLIENT_ID, and an OIDC_AUDIENCE that is not a client id: ID tokens have the client id as audience.',
   );
 }
 

@@ -53,7 +53,7 @@ export function openLogger(name: string, level: string, destination?: Destinatio
 }
 
 /**
- * Replaces pino's own stream, which repeats a failed write for ever at the exit: a process whose reader was killed would not end.
+ * Replaces pino's own stream, which repeats a failed write forever at the exit: a process whose reader was killed would not end.
  */
 function openStandardOutput(): DestinationStream {
   const { stdout } = process;

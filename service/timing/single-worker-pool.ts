@@ -27,7 +27,7 @@ export function singleWorkerPool<Task, Result>(
     resourceLimits: { maxOldGenerationSizeMb: heapMegabytes },
     ...(maxQueue === undefined ? {} : { maxQueue }),
   });
-  // Piscina starts another thread with the next task.
+  // Without a listener, an error of a thread that runs no task would end this process. Piscina starts another thread for the next task.
   pool.on('error', () => undefined);
   return pool;
 }

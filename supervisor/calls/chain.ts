@@ -154,7 +154,7 @@ export function describeRequiredFailure({ displayName }: Link, { what, cause, ad
   const because = cause ? `: ${cause.slice(0, CAUSE_MAX_CHARS).replace(/\.$/, '')}` : '';
   const text =
     `“${displayName}” ${what}, and this account requires it${because}. ` +
-    (advice ?? 'Try again. If it goes on, see the plugin’s log, or pause the plugin to continue without it.');
+    (advice ?? 'Try again. If it fails again, see the plugin’s log, or pause the plugin to continue without it.');
   return text.slice(0, REASON_MAX_CHARS);
 }
 

@@ -31,7 +31,7 @@ export async function recordCancel(
 ): Promise<void> {
   const data = { kind: 'cancelled', hook, installationId: by.installationId, plugin: by.slug, cause };
   const text = describeCancel(by.displayName, replaceUnstorable(reason));
-  // A plugin's verdict on a message is final. After a failure the message is tried again, so its own id stays free.
+  // A plugin's cancel is final. After a failure the operation is retried, so this notice leaves `noticeId` free for a later cancel.
   const id = noticeId !== undefined && cause === 'failure' ? `${noticeId}:stopped` : noticeId;
   await appendNotice(pool, sessionId, { id, text, data });
 }

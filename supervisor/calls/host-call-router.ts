@@ -113,7 +113,7 @@ export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
     listMembers: (granted) => listGrantedCalls(granted),
     maskSecrets: (plugin) => asAccount(plugin.accountId, () => maskSecrets(deps, plugin)).catch(deps.onError),
     handleCall: async (installation, received, childGone) => {
-      if (isBodyCall(received)) return answerBodyCall(bodies.of(childGone), received);
+      if (isBodyCall(received)) return answerBodyCall(bodies.getBodies(childGone), received);
       const { request, bodyId } = readOpening(received);
       const { plugin } = installation;
       const started = performance.now();
@@ -246,7 +246,7 @@ async function runUntilAborted(
   work: (signal: AbortSignal) => Promise<unknown>,
 ): Promise<unknown> {
   const timeout = AbortSignal.timeout(row.timeoutMs);
-  // Only calls of `host.session` end with their handler: other work may go on after the handler has answered.
+  // Only calls of `host.session` end with their handler: other work may continue after the handler has answered.
   const over = row.capability === 'session' && call.invocation ? [call.invocation.over] : [];
   const signal = AbortSignal.any([timeout, call.childGone, call.grant.gone, ...over]);
   const { promise: aborted, reject } = Promise.withResolvers<never>();

@@ -44,7 +44,7 @@ export class AnswerDeltas {
     if (!data) {
       const [issue] = error.issues;
       return async () =>
-        this.#refuse(`it yielded what is no delta: ${issue?.path.join('.') || 'it'} ${issue?.message}`);
+        this.#refuse(`it yielded a malformed delta: ${issue?.path.join('.') || 'it'} ${issue?.message}`);
     }
     this.#chars += (data.text?.length ?? 0) + (data.toolCall?.argumentsText?.length ?? 0);
     return this.#chars > providers.maxResultBytes
@@ -126,14 +126,14 @@ class TextDeltas {
   push(piece: string): string {
     const whole = this.#half + piece;
     this.#half = HIGH_SURROGATE_AT_END.exec(whole)?.[0] ?? '';
-    return this.#keep(this.#masked.push(whole.slice(0, whole.length - this.#half.length)));
+    return this.#recordSent(this.#masked.push(whole.slice(0, whole.length - this.#half.length)));
   }
 
   end(): string {
-    return this.#keep(this.#masked.push(this.#half) + this.#masked.end());
+    return this.#recordSent(this.#masked.push(this.#half) + this.#masked.end());
   }
 
-  #keep(text: string): string {
+  #recordSent(text: string): string {
     this.sent += text;
     return text;
   }

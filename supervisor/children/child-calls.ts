@@ -141,16 +141,16 @@ export class ChildCalls {
   /** Kills the child unless the call is answered soon, or as soon as the child has had a processor for long enough. */
   killIfHung(call: Call, why: string): void {
     const before = this.#process.usedMs();
-    const look = (waitedMs: number): void => {
+    const scheduleCheck = (waitedMs: number): void => {
       const deadline = new Deadline(ABORT_WITHIN_MS, () => {
         const hasRun = this.#process.usedMs() - before >= ABORT_CPU_MS;
         const nextMs = waitedMs + ABORT_WITHIN_MS;
         if (hasRun || nextMs >= ABORT_WITHIN_MAX_MS) this.#process.kill(why);
-        else look(nextMs);
+        else scheduleCheck(nextMs);
       });
       call.onAnswered = () => deadline.clear();
     };
-    look(0);
+    scheduleCheck(0);
   }
 }
 
@@ -218,7 +218,9 @@ class Call {
       this.#onDelta ? { ...params, wantsDeltas: true } : params,
       this.#cancellation,
       (answer) =>
-        this.#answer(parseOutcome(answer, this.#target) ?? new ChildError('broken', 'the plugin answered no outcome')),
+        this.#answer(
+          parseOutcome(answer, this.#target) ?? new ChildError('broken', 'the plugin returned a malformed result'),
+        ),
       (error) => this.#finish(error),
     );
   }

@@ -118,14 +118,14 @@ export class InstallationRunner {
   #starting: Promise<StartFailure | null> | null = null;
   /** Calls that wait for this start and whose callers have not left. */
   readonly #startCallers = new Set<PluginCall>();
-  /** Whether the start goes on without a caller. */
+  /** Whether the start continues without a caller. */
   #isStartKept = false;
   #updating: Promise<UpdateOutcome> | null = null;
   #handover: Handover | null = null;
   /** Grants of the version that an update is starting. */
   #candidate: LiveInstallation | null = null;
   #policy: RestartState = fresh;
-  /** Times of kills from outside that were no exits. No new version and no resume forgets them. */
+  /** Times of the kills from outside that did not count as exits. A new version or a resume does not clear them. */
   #interruptions: readonly number[] = [];
   #chance = 0.5;
   /** Key of the version whose start failed while another one served. It is not tried again until the row changes. */
@@ -661,7 +661,7 @@ export class InstallationRunner {
     this.#deps.onCrashLoop(this, { versionId, reason, cause });
   }
 
-  /** Whether a kill from outside is no exit of the plugin. */
+  /** Records a kill from outside. Returns false if it counts as an exit of the plugin. */
   #admitInterruption(): boolean {
     const admitted = admitInterruption(this.#interruptions, this.#deps.now());
     this.#interruptions = admitted ?? this.#interruptions;

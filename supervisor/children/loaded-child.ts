@@ -56,7 +56,7 @@ export class LoadedChild {
   /** Number of calls that the child has answered: no refused one, and none that was aborted. */
   answered = 0;
   #sampledMs = 0;
-  /** Whether the supervisor is stopping the child, so that its exit is no crash. */
+  /** Whether the supervisor is stopping the child, so that its exit is not a crash. */
   isStopping = false;
   /** Pending after a timeout, until it is known whether the child was slow or hung. */
   hangCheck: Promise<unknown> | null = null;
@@ -71,7 +71,7 @@ export class LoadedChild {
     this.plugin = plugin;
     this.child = spare.child;
     this.installation = handlers.installation;
-    spare.adopt({
+    spare.setHandlers({
       onHostCall: (call) => {
         const { invocationId } = call;
         const ids = { installationId: plugin.installationId, ...(invocationId === null ? {} : { invocationId }) };

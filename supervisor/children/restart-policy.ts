@@ -49,9 +49,9 @@ export function afterExit(state: RestartState, now: number, ranForMs: number): R
 }
 
 /**
- * Decides whether a kill from outside is no exit of the plugin.
+ * Decides whether a kill from outside counts as an exit of the plugin.
  *
- * @param before times of those that were none, oldest first
+ * @param before times of the earlier kills that did not count, oldest first
  * @returns the times with this one; null if it counts as an exit
  */
 export function admitInterruption(before: readonly number[], now: number): readonly number[] | null {

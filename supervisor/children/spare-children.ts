@@ -4,11 +4,11 @@ import type { Child, ChildHandlers } from './child.ts';
 import type { ChildEnd } from './child-end.ts';
 import { REFILL_AFTER_MS } from './fleet-bounds.ts';
 
-/** A child whose handlers are set when it is taken. */
+/** A child whose handlers are set when it is claimed. */
 export interface Spare {
   readonly child: Child;
   /** Sets the handlers of the child. */
-  adopt(handlers: ChildHandlers): void;
+  setHandlers(handlers: ChildHandlers): void;
 }
 
 export class SpareChildren {
@@ -78,11 +78,11 @@ export function makeSpare(start: (handlers: ChildHandlers) => Child): Spare {
       owner?.onExit(ended);
     },
   };
-  // The handlers run in the async context of the start, and the child may get a plugin of another account.
+  // Start without an account: the handlers keep the async context of the start, and any account may claim the child.
   const child = asService(() => start(handlers));
   return {
     child,
-    adopt(handlers) {
+    setHandlers(handlers) {
       owner = handlers;
       if (end) handlers.onExit(end);
     },

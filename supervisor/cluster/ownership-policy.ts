@@ -65,7 +65,7 @@ export interface Tenure {
 
 /**
  * Whether plugins of a shard may run. While no other supervisor could take it over, an expired lease changes nothing: the
- * database is away, and plugins go on without it. Otherwise the children end before.
+ * database is away, and plugins continue without it. Otherwise the children end before.
  */
 export const mayRun = ({ epoch, others, validUntil }: Tenure, now: number): boolean =>
   epoch !== NO_EPOCH && (others === 0 || now < validUntil);

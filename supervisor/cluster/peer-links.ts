@@ -1,6 +1,6 @@
 /**
  * Notices when the link to another supervisor is cut. That closes no connection, so what waits for an answer through it would
- * wait for ever. While something waits, the other supervisor is asked whether it is there.
+ * wait forever. While something waits, the other supervisor is asked whether it is there.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LEASE_MS, type Peer } from '../../db/cluster/supervisors.ts';

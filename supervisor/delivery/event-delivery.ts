@@ -91,7 +91,7 @@ async function deliver(deps: AttemptDeps, event: ClaimedEvent): Promise<void> {
   if (!plugin || reason !== null) return finish(deps, event, 'skipped', reason);
   const isBlocked = (await findBlocked(deps.pool, [plugin.installationId])).length > 0;
   const held = isBlocked ? 'the plugin is blocked' : holdReason(plugin);
-  if (held !== null) return hold(deps, event, held);
+  if (held !== null) return holdUntilReady(deps, event, held);
   const refused = deps.fleet.findRefusal(plugin);
   if (refused !== null) return postpone(deps, event, { afterSeconds: REFUSED_WAIT_S, error: refused, as: 'nothing' });
   await attempt(deps, event, plugin);
@@ -108,7 +108,7 @@ function skipReason(event: ClaimedEvent, plugin: InstalledPlugin): string | null
 const holdReason = ({ status }: InstalledPlugin): string | null =>
   isActive({ status }) || status === 'uninstalling' ? null : `the installation is not ready: ${status}`;
 
-async function hold({ pool, queues, fence }: AttemptDeps, event: ClaimedEvent, why: string): Promise<void> {
+async function holdUntilReady({ pool, queues, fence }: AttemptDeps, event: ClaimedEvent, why: string): Promise<void> {
   await holdEvent(pool, event.id, fence.epoch, why);
   // The installation became ready after the check, when the event was not held yet.
   await releaseHeldEvents(pool, queues, event.installationId);

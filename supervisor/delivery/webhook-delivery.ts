@@ -78,7 +78,7 @@ async function deliver(deps: AttemptDeps, queue: ChannelQueue, delivery: Claimed
   const plugin = await currentEntry(deps.services, delivery);
   if (!plugin) return finish(deps, delivery, 'dead', 'the installation is gone');
   const held = holdReason(plugin, queue);
-  if (held !== null) return hold(deps, delivery, held);
+  if (held !== null) return holdUntilReady(deps, delivery, held);
   const refused = deps.fleet.findRefusal(plugin);
   if (refused !== null) {
     const wait = { afterSeconds: REFUSED_WAIT_S, error: refused, as: 'nothing' } as const;
@@ -110,7 +110,11 @@ function holdReason(
   return registrations.channel[handler] ? null : `this version of the plugin has no channel.${handler}`;
 }
 
-async function hold({ services, fence }: AttemptDeps, delivery: ClaimedDelivery, why: string): Promise<Outcome> {
+async function holdUntilReady(
+  { services, fence }: AttemptDeps,
+  delivery: ClaimedDelivery,
+  why: string,
+): Promise<Outcome> {
   await postponeDelivery(services.pool, delivery.id, fence.epoch, { afterSeconds: null, error: why, as: 'nothing' });
   // The installation became ready after the check, when the delivery was not held yet.
   const released = await releaseHeldDeliveries(services.pool, delivery.installationId);

@@ -1,4 +1,4 @@
-/** Builds the webhook request that plugins receive: contract §7. */
+/** Builds the webhook request that `channel.receive` and `channel.handshake` get. */
 import type { ClaimedDelivery } from '../../db/channels/delivery-queue.ts';
 
 type ReceivedRequest = Omit<

@@ -19,7 +19,7 @@ import type { Following } from './recurrence.ts';
 
 /** Interval of looking for what is due. Milliseconds. */
 const SCAN_MS = 1_000;
-/** Maximum reminders of one account per look: a flood of one account is spread, and the others go on. */
+/** Maximum reminders of one account per look: a flood of one account is spread, and the others continue. */
 const PER_ACCOUNT = 5;
 const PER_SCAN = 100;
 const ACCOUNTS_AT_ONCE = 16;

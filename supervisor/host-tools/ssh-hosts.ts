@@ -204,7 +204,7 @@ async function readLogin(
   if (opened === null)
     throw faultOf(
       'privateKey',
-      'This is no private key of OpenSSH or PEM of the type Ed25519, ECDSA or RSA, or its passphrase is missing or wrong.',
+      'This is not a private key in OpenSSH or PEM format of the type Ed25519, ECDSA or RSA, or its passphrase is missing or wrong.',
     );
   return { privateKey: opened };
 }

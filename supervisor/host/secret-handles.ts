@@ -1,5 +1,5 @@
 /**
- * Handles of secrets: strings that stand for the values in a plugin whose frontmatter declares a `use`. The host puts a value in
+ * Handles of secrets. If the frontmatter declares a `use` of a secret, the plugin gets a handle, not the value. The host puts the value in
  * where it is used, so that it never enters the child.
  */
 import { createHmac, randomBytes } from 'node:crypto';
@@ -20,7 +20,7 @@ export interface SecretSource {
   read(name: string): Promise<string | null>;
 }
 
-/** Makes and resolves handles. A handle is not secret, but must not be guessable: a text that a plugin passes on could contain it. */
+/** Makes and resolves handles. A handle is not secret, but must not be guessable: untrusted text that a plugin forwards in a header could contain a guessed one. */
 export class SecretHandles {
   readonly #key = randomBytes(32);
 
@@ -32,23 +32,23 @@ export class SecretHandles {
     return `${PREFIX}${name}:${proof.slice(0, 32)}`;
   }
 
-  /** Which secrets a text names by their handles. */
+  /** Returns the names of the secrets whose handles the text contains. */
   findNames(text: string, { installationId, uses }: Pick<SecretSource, 'installationId' | 'uses'>): string[] {
     if (!text.includes(PREFIX)) return [];
     return Object.keys(uses).filter((name) => text.includes(this.make(installationId, name)));
   }
 
-  /** @throws HostError when the text is no handle, or the secret has no value or another use */
+  /** @throws HostError when the text is not a handle, or the secret has no value or another use */
   async open(handle: string, use: string, source: SecretSource): Promise<string> {
     const [name] = this.findNames(handle, source);
     if (name === undefined || handle !== this.make(source.installationId, name))
-      throw new HostError('this is no handle of a secret; take it from host.secrets.get(name) again');
+      throw new HostError('this is not a valid handle of a secret; get the handle again with host.secrets.get(name)');
     requireUse(name, use, source);
     return readValue(name, source);
   }
 
-  /** @throws HostError where a handle stands in a place that the host does not fill in */
-  refuseElsewhere(place: string, text: string, source: SecretSource): void {
+  /** @throws HostError if the text contains a handle, because the host fills in headers only */
+  refuseHandle(place: string, text: string, source: SecretSource): void {
     const [name] = this.findNames(text, source);
     if (name === undefined) return;
     throw new HostError(`the ${place} holds the handle of the secret ${name}, which works in headers only`);
@@ -91,7 +91,9 @@ function requireUse(name: string, use: string, { uses }: SecretSource): void {
   const declared = Object.hasOwn(uses, name) ? (uses[name] ?? []) : [];
   if (declared.includes(use)) return;
   const list = declared.join(', ');
-  throw new HostError(`the secret ${name} is declared for ${list}, not for ${use}; add it to its use in readme.md`);
+  throw new HostError(
+    `the secret ${name} is declared for ${list}, not for ${use}; add it to the secret’s “use” in readme.md`,
+  );
 }
 
 async function readValue(name: string, source: SecretSource): Promise<string> {

@@ -62,7 +62,7 @@ export async function cacheProgram(program: string): Promise<Buffer | null> {
   const length = Buffer.alloc(LENGTH_BYTES);
   length.writeUInt32LE(text.length);
   const made = Buffer.concat([length, text, code]);
-  if (folder !== null) await keep(folder, recipe, made);
+  if (folder !== null) await storeProgram(folder, recipe, made);
   return made;
 }
 
@@ -97,7 +97,7 @@ async function readKept(file: string): Promise<Buffer | null> {
   }
 }
 
-async function keep(folder: string, name: string, content: Buffer): Promise<void> {
+async function storeProgram(folder: string, name: string, content: Buffer): Promise<void> {
   // Another process may read or write it at the same time.
   const whole = join(folder, `${name}.${randomUUID()}`);
   try {

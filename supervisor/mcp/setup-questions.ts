@@ -1,4 +1,4 @@
-/** Asks the user of an MCP client for what an installation lacks to run, so that a call of it can go on. */
+/** Asks the user of an MCP client for what an installation lacks to run, so that a call of it can continue. */
 import { randomUUID } from 'node:crypto';
 import { addAbortListener } from 'node:events';
 import type { Server } from '@modelcontextprotocol/sdk/server/index.js';
@@ -25,7 +25,7 @@ import type { SessionServices } from '../sessions/session-services.ts';
 /** Clients give up a call after 60 s by default, and the call itself needs some of them. Milliseconds. */
 const QUESTION_MS = 45_000;
 
-/** The call that cannot go on, and the client that made it. */
+/** The call that cannot continue, and the client that made it. */
 export interface WaitingCall {
   readonly server: Server;
   readonly requestId: RequestId;
@@ -96,7 +96,7 @@ export class SetupQuestions {
       outcome = url ? await this.#sendToConsole(plugin, call) : NOT_ASKED;
     else if (settings.length > 0)
       outcome = await this.#sendForm(plugin, call, describeForm(installation.currentManifest, settings));
-    // The notification of the change may arrive after the call goes on.
+    // The notification of the change may arrive after the call continues.
     if (outcome === null) this.#services.pluginsCache.drop(plugin.accountId);
     return outcome;
   }

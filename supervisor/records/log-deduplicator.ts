@@ -7,21 +7,21 @@ const HOUR_MS = 60 * MINUTE_MS;
 const TOPICS_MAX = 10_000;
 
 export class LogDeduplicator {
-  readonly #said = new Map<string, { readonly messageHash: string; readonly at: number; unsaid: number }>();
+  readonly #written = new Map<string, { readonly messageHash: string; readonly at: number; suppressed: number }>();
 
   /** How often the line was suppressed since it was last written; null: suppress it now, too. */
   countRepeat(topic: string, message: string, now: number): number | null {
-    const known = this.#said.get(topic);
+    const known = this.#written.get(topic);
     // A message may have 8,192 characters.
     const messageHash = hash('sha256', message, 'base64');
     if (known && now - known.at < (known.messageHash === messageHash ? HOUR_MS : MINUTE_MS)) {
-      known.unsaid += 1;
+      known.suppressed += 1;
       return null;
     }
-    this.#said.delete(topic);
-    this.#said.set(topic, { messageHash, at: now, unsaid: 0 });
-    const [oldest] = this.#said.keys();
-    if (this.#said.size > TOPICS_MAX && oldest !== undefined) this.#said.delete(oldest);
-    return known?.unsaid ?? 0;
+    this.#written.delete(topic);
+    this.#written.set(topic, { messageHash, at: now, suppressed: 0 });
+    const [oldest] = this.#written.keys();
+    if (this.#written.size > TOPICS_MAX && oldest !== undefined) this.#written.delete(oldest);
+    return known?.suppressed ?? 0;
   }
 }

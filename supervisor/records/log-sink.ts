@@ -151,7 +151,7 @@ export class LogSink {
   ): void {
     const left = this.#deduplicator.countRepeat(`${plugin.installationId} ${topic}`, message, this.#now());
     if (left === null) return;
-    const data = left === 0 ? detail.data : { ...detail.data, unsaid: left };
+    const data = left === 0 ? detail.data : { ...detail.data, suppressed: left };
     this.system(plugin, level, message, { ...detail, data });
   }
 
@@ -196,7 +196,7 @@ export class LogSink {
     this.system(quota.origin.plugin, 'warn', message);
   }
 
-  /** Lines of the host are not reported: a report that is rejected as well would be reported for ever. */
+  /** Lines of the host are not reported: a report that is rejected as well would be reported forever. */
   #reportRejected(lines: readonly WaitingLine[]): void {
     this.#onLines(0, lines.length);
     const ofPlugins = lines.filter(({ line }) => line.source !== SYSTEM_SOURCE);
@@ -232,7 +232,7 @@ export class LogSink {
         invocationId: origin.invocationId,
         versionId: origin.plugin.versionId,
         semVer: origin.plugin.semVer,
-        truncated: isCut || message.cut || data.cut,
+        truncated: isCut || message.isCut || data.isCut,
       },
     });
     if (!kept) this.#onLines(0, 1);
@@ -242,12 +242,12 @@ export class LogSink {
 const findLineCode = ({ slug, semVer, sourceMapSha256 }: LogOrigin['plugin']): CodedLine['code'] =>
   slug && sourceMapSha256 ? { sourceMapSha256, sourceName: formatSourceName({ slug, semVer }) } : null;
 
-function cutText(text: string, maxBytes: number): { text: string; cut: boolean } {
+function cutText(text: string, maxBytes: number): { text: string; isCut: boolean } {
   // A UTF-16 unit takes at most three bytes, so short texts need no measuring.
-  if (text.length * 3 <= maxBytes || Buffer.byteLength(text) <= maxBytes) return { text, cut: false };
+  if (text.length * 3 <= maxBytes || Buffer.byteLength(text) <= maxBytes) return { text, isCut: false };
   const bytes = Buffer.from(text).subarray(0, maxBytes);
   // What is left of a cut character. More would take quadratic time on a text of U+FFFD.
-  return { text: bytes.toString('utf8').replace(/\u{fffd}{1,3}$/u, ''), cut: true };
+  return { text: bytes.toString('utf8').replace(/\u{fffd}{1,3}$/u, ''), isCut: true };
 }
 
 function cutData(
@@ -255,11 +255,11 @@ function cutData(
   mask: SecretMask,
   maxBytes: number,
   isCut: boolean,
-): { text: string | null; cut: boolean } {
-  if (data === undefined) return { text: null, cut: false };
+): { text: string | null; isCut: boolean } {
+  if (data === undefined) return { text: null, isCut: false };
   const text = toJson(data, mask, isCut);
-  if (Buffer.byteLength(text) <= maxBytes) return { text, cut: false };
-  return { text: JSON.stringify(cutText(text, Math.floor(maxBytes / 2)).text), cut: true };
+  if (Buffer.byteLength(text) <= maxBytes) return { text, isCut: false };
+  return { text: JSON.stringify(cutText(text, Math.floor(maxBytes / 2)).text), isCut: true };
 }
 
 function toJson(data: unknown, mask: SecretMask, isCut: boolean): string {

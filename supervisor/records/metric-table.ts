@@ -1,4 +1,4 @@
-/** Declares every metric of the supervisor. A test compares docs/operating.md with this table. */
+/** Declares every metric of the supervisor. docs/metrics.md is generated from this table. */
 import { backlogMetrics } from '../../service/telemetry/backlogs.ts';
 import { diskMetrics } from '../../service/telemetry/disk-use.ts';
 import type { MetricTable } from '../../service/telemetry/meters.ts';

@@ -19,7 +19,7 @@ export class RunningCalls {
     return this.#running.has(formatKey(key));
   }
 
-  /** @param signal aborts when the request is closed: the last one that is closed aborts the call. Undefined: it goes on */
+  /** @param signal aborts when the request is closed: the last one that is closed aborts the call. Undefined: it continues */
   run(
     key: CallKey,
     signal: AbortSignal | undefined,

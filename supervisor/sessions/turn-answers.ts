@@ -52,7 +52,7 @@ export const createReusedProblem = (what: string): Problem =>
 export const createHeldProblem = ({ runtime, leaseUntil }: Pick<TurnRow, 'runtime' | 'leaseUntil'>): Problem =>
   new Problem(
     'turn_held',
-    `The runtime “${runtime}” holds this turn until ${leaseUntil}. Leave the turn to it; any runtime can go on with it when the lease has expired.`,
+    `The runtime “${runtime}” holds this turn until ${leaseUntil}. Leave the turn to it; any runtime can continue it when the lease has expired.`,
   );
 
 /** Why a step found no turn that its runtime may go on with. */

@@ -48,7 +48,7 @@ type Attachments = z.infer<typeof attachments>;
 
 export interface WholeOutput extends Omit<OutputRequest, 'piece' | 'done' | 'isShown'> {
   readonly isShown?: boolean;
-  /** Adds the judged text to the transcript. False: the runtime may not go on with the turn. */
+  /** Adds the judged text to the transcript. False: the runtime may not continue the turn. */
   readonly save?: ((key: OutputKey, output: JudgedOutputRow) => Promise<boolean>) | undefined;
   /** Whether this is known to be the first output of a turn that the runtime holds. `save` must detect it if that is wrong. */
   readonly isNew?: boolean | undefined;
@@ -370,7 +370,7 @@ function describeOutput(
 const withLock = <T>(services: SessionServices, { sessionId, turnId, outputId }: OutputKey, work: () => Promise<T>) =>
   services.turnLocks.run(`${sessionId} ${turnId} ${outputId}`, work);
 
-/** @throws Problem if the runtime may not go on with the turn */
+/** @throws Problem if the runtime may not continue the turn */
 async function requireLease({ pool }: SessionServices, key: TurnKey, runtime: string): Promise<void> {
   if (!(await holdTurn(pool, key, runtime))) throw await explainRefusal(pool, key);
 }

@@ -249,7 +249,7 @@ const ending: readonly PageAction[] = [
       const { id } = await installationThat(service, ({ status }) => status === 'ready');
       await failInstallation(service, id, 'it exceeded its memory limit');
       await press(page, 'Restart');
-      await page.getByText('Its failures are forgotten').waitFor();
+      await page.getByText('Its failure count is reset').waitFor();
     },
   },
   {

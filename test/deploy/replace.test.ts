@@ -105,7 +105,7 @@ t.test('requests go on through replacements that fail, an upgrade over migration
     const mend = await breakRelease(copy);
     t.match(await replace(service), outcome, what);
     await mend();
-    t.same(await listServices(service), before, `${what}: the old processes go on, and no other is left`);
+    t.same(await listServices(service), before, `${what}: the old processes continue, and no other is left`);
   }
   await release(copy, NEWEST);
   t.match(await replace(service), /^replaced: .*migrations applied: 9001_release, 9002_release, 9003_release\)$/);

@@ -83,7 +83,7 @@ t.test('ssh adds hosts for the agents of the account', async (t) => {
     await said(['add', 'y', '--address', 'y.invalid', '--user', 'u', '--key', 'nowhere']),
     /cannot be read \(ENOENT\)/,
   );
-  t.match(await said(['sing', 'web']), /“sing” is no action/);
+  t.match(await said(['sing', 'web']), /“sing” is not an action/);
   t.match(await said(['remove', 'web']), /web is removed/);
 });
 

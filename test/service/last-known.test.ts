@@ -4,7 +4,7 @@ import { readOrLastKnown } from '../../service/storage/last-known.ts';
 const away = () => Promise.reject(Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }));
 const never = () => new Promise<string>(() => undefined);
 
-t.test('what is read now counts, and nothing is something', async (t) => {
+t.test('a value that was read wins over the last known one, also null', async (t) => {
   t.equal(await readOrLastKnown(Promise.resolve('new'), 'known'), 'new');
   t.equal(await readOrLastKnown(Promise.resolve(null), 'known'), null);
 });

@@ -13,7 +13,7 @@ const parse = (env: Record<string, string>): SharedSettings => parseSettings(sha
 
 t.test('without marked access tokens, the audience must not be a client id', async (t) => {
   const env = { OIDC_ISSUER: 'https://issuer.example', OIDC_AUDIENCE: 'api', OIDC_ACCESS_TOKENS: 'jwt' };
-  const message = /^OIDC_ACCESS_TOKENS=jwt needs an OIDC_CLIENT_ID, and an OIDC_AUDIENCE that is no client id: /;
+  const message = /^OIDC_ACCESS_TOKENS=jwt needs an OIDC_CLIENT_ID, and an OIDC_AUDIENCE that is not a client id: /;
   t.throws(() => parse(env), { message });
   t.throws(() => parse({ ...env, OIDC_CLIENT_ID: 'api' }), { message });
   t.throws(() => parse({ ...env, OIDC_CLIENT_ID: 'console', OIDC_CLIENTS: 'runtime, api' }), { message });

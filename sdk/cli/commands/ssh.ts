@@ -43,7 +43,7 @@ export const ssh: Command = {
     const perform = actions[action];
     if (!perform) {
       const known = ['list', ...Object.keys(actions)].join(', ');
-      throw new CommandError('usage', `“${toOneLine(action)}” is no action. Known: ${known}.`);
+      throw new CommandError('usage', `“${toOneLine(action)}” is not an action. Known: ${known}.`);
     }
     if (id === undefined) throw new CommandError('usage', `Name the host: bulkhead ssh ${action} <id>.`);
     return perform({ context, args, hosts, id });

@@ -8,7 +8,7 @@ export interface TransportOptions {
     /** How long a call is retried while the service restarts or asks to wait, milliseconds. Default: 30,000. 0: never. */
     readonly retryForMs?: number;
     /**
-     * Names this runtime as the holder of turns. A restarted runtime with the same name goes on with its turns at once; others
+     * Names this runtime as the holder of turns. A restarted runtime with the same name continues its turns at once; others
      * wait until the lease has expired. Default: a random name.
      */
     readonly runtime?: string;
@@ -42,7 +42,7 @@ export declare class BulkheadError extends Error {
     readonly errors: readonly ProblemLocation[];
     constructor(status: number, body: ProblemLike);
 }
-/** The connection broke after the request was sent. The call may have taken effect, so it is not retried. */
+/** The connection to the service, or from the service to the supervisor, broke after the request was sent. The call may have taken effect, so it is not retried. */
 export declare class ConnectionLostError extends Error {
     readonly name = "ConnectionLostError";
 }
@@ -59,7 +59,7 @@ export declare class Transport {
     /**
      * Returns the JSON of a successful response; null for 204.
      *
-     * @throws BulkheadError, ConnectionLostError, or the signal's reason
+     * @throws BulkheadError, ConnectionLostError, the error of `fetch` when no connection was made or the call is idempotent, or the signal's reason
      */
     json<T>(call: Call): Promise<T>;
     /** Returns a successful response with its body unread. @throws the same errors as `json` */

@@ -12,6 +12,6 @@ export function createToken(supervisorId: number): string {
   return Buffer.concat([supervisor, randomBytes(SECRET_BYTES)]).toString('base64url');
 }
 
-/** @returns the id of the supervisor that has the inspector; null: the text is no token */
+/** @returns the id of the supervisor that has the inspector; null: the text is not a token */
 export const readSupervisorId = (token: string): number | null =>
   TOKEN.test(token) ? Buffer.from(token, 'base64url').readUInt32BE() : null;

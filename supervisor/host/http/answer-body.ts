@@ -45,7 +45,7 @@ export function decodeBody(stream: Readable, encoding: string): Readable {
   if (coding === '' || coding === 'identity') return stream;
   const make = Object.hasOwn(decoders, coding) ? decoders[coding] : undefined;
   // Several encodings could multiply a zip bomb; ordinary servers use one.
-  if (!make) throw new HostError(`the answer's content-encoding ${coding.slice(0, 40)} is not understood`);
+  if (!make) throw new HostError(`the response's content-encoding ${coding.slice(0, 40)} is not understood`);
   // The reader of the decoder gets this stream's errors.
   return pipeline(stream, make(), () => undefined);
 }
@@ -59,7 +59,7 @@ async function collect(
   let bytes = 0;
   for await (const part of stream as AsyncIterable<Buffer>) {
     bytes += part.byteLength;
-    if (bytes > maxBytes) throw new HostError(`the answer is longer than ${maxBytes} bytes`);
+    if (bytes > maxBytes) throw new HostError(`the response is longer than ${maxBytes} bytes`);
     take(part.byteLength);
     parts.push(part);
   }

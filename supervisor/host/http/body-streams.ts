@@ -1,4 +1,4 @@
-/** Bodies of answers that a child reads while they arrive: `fetch` asks for each part, and the socket waits meanwhile. */
+/** Response bodies that a child reads while they arrive: `fetch` requests each part, and the host reads no further from the socket until it does. */
 import type { Readable } from 'node:stream';
 import { setImmediate as waitForTurn } from 'node:timers/promises';
 import { KIB, MIB, SECOND } from '../../../sdk/contract/limits.ts';
@@ -50,7 +50,7 @@ export class BodyStreams {
     this.#byChild.set(child, streams);
     const { openMax } = this.#bounds;
     if (streams.size >= openMax || streams.has(id))
-      throw new HostError(`${openMax} answers are open; read their bodies to the end, or cancel them`);
+      throw new HostError(`${openMax} responses are open; read their bodies to the end, or cancel them`);
     const stream = new BodyStream(this.#bounds, () => streams.delete(id));
     streams.set(id, stream);
     return stream;
@@ -61,7 +61,7 @@ export class BodyStreams {
   }
 
   /** The bodies that one child opened. */
-  of(child: AbortSignal): ChildBodies {
+  getBodies(child: AbortSignal): ChildBodies {
     return new ChildBodies(this.#byChild.get(child) ?? NONE);
   }
 }
@@ -225,7 +225,7 @@ export class BodyStream {
     const { bytesMax } = this.#bounds;
     this.#bytes += bytes;
     if (this.#bytes <= bytesMax) return;
-    const reason = `the answer is longer than ${bytesMax} bytes`;
+    const reason = `the response is longer than ${bytesMax} bytes`;
     this.close(reason);
     throw new HostError(reason);
   }

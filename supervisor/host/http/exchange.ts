@@ -96,6 +96,6 @@ function bare(headers: Headers): Headers {
 /** A library's error text may contain details of this machine; its code does not. */
 export function describeFailure(host: string, error: unknown): string {
   const { code } = error as { code?: unknown };
-  if (code === 'UND_ERR_HEADERS_OVERFLOW') return `${host} answered with headers over ${ANSWER_HEADERS_BYTES} bytes`;
-  return `${host} sent an invalid answer${typeof code === 'string' && /^\w{1,60}$/.test(code) ? ` (${code})` : ''}`;
+  if (code === 'UND_ERR_HEADERS_OVERFLOW') return `${host} sent response headers over ${ANSWER_HEADERS_BYTES} bytes`;
+  return `${host} sent an invalid response${typeof code === 'string' && /^\w{1,60}$/.test(code) ? ` (${code})` : ''}`;
 }

@@ -107,7 +107,7 @@ async function openBody(
     const { status, headers } = opened;
     return { status, headers: sent.isEmpty ? headers : sent.mask(headers), bodyText: '', bodyBytes };
   } catch (error) {
-    stream.close('there is no answer');
+    stream.close('the request failed');
     throw error;
   }
 }
@@ -144,8 +144,8 @@ interface Sender {
 
 /** @throws HostError when a handle stands outside the headers */
 function refuseHandles({ handles, source }: Sender, url: string, { body }: HttpInit): void {
-  handles.refuseElsewhere('address', url, source);
-  if (typeof body === 'string') handles.refuseElsewhere('body', body, source);
+  handles.refuseHandle('address', url, source);
+  if (typeof body === 'string') handles.refuseHandle('body', body, source);
 }
 
 /** A response that is not a redirect. */
@@ -220,6 +220,6 @@ async function withTimeLimit<T>(ms: number, outer: AbortSignal, work: (signal: A
   try {
     return await work(AbortSignal.any([outer, late]));
   } catch (error) {
-    throw late.aborted && !outer.aborted ? new HostError(`no complete answer within ${ms} ms`) : error;
+    throw late.aborted && !outer.aborted ? new HostError(`no complete response within ${ms} ms`) : error;
   }
 }

@@ -25,7 +25,7 @@ export interface PluginProviderDeps {
 
 export class PluginProviders {
   readonly #deps: PluginProviderDeps;
-  /** Depth of the running provider calls. Calls of the session API have depth 0. */
+  /** Depth of the running provider calls. A running provider that is not in the map was called by the session API and counts as depth 1. */
   readonly #depths = new Map<string, number>();
 
   constructor(deps: PluginProviderDeps) {

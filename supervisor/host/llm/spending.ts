@@ -49,7 +49,7 @@ export class Spending {
 
   /**
    * Counts a complete answer before the plugin gets it. If the database is unavailable, the answer is not counted: it
-   * is paid for, and a plugin that fails would ask again.
+   * is already paid for, and an error would make the plugin ask again.
    */
   async count(charge: Charge, usage: Usage): Promise<void> {
     const cost = computeCost(charge.model, usage);

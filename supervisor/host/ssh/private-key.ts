@@ -7,7 +7,7 @@ export interface PrivateKeyText {
   readonly passphrase?: string | undefined;
 }
 
-/** Null: it is no private key, its type is not supported, or its passphrase is missing or wrong. */
+/** Null: it is not a private key, its type is not supported, or its passphrase is missing or wrong. */
 export function openPrivateKey({ text, passphrase }: PrivateKeyText): string | null {
   const parsed = ssh2.utils.parseKey(text, passphrase);
   if (parsed instanceof Error || !parsed.isPrivateKey()) return null;

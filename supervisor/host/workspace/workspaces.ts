@@ -76,7 +76,7 @@ export class Workspaces {
 
   /** Reads a regular file. @throws HostError */
   async read(accountId: string, path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
-    const { directories, name } = split(path);
+    const { directories, name } = splitFilePath(path);
     return this.#at(accountId, directories, false, async (trail) => {
       const file = await openEntry(trail.at(-1) as FileHandle, name);
       try {
@@ -95,7 +95,7 @@ export class Workspaces {
 
   /** Writes a file atomically and durably. @throws HostError */
   async write(accountId: string, path: string, bytes: Uint8Array, signal: AbortSignal): Promise<void> {
-    const { directories, name } = split(path);
+    const { directories, name } = splitFilePath(path);
     return this.#changes.run(accountId, async () => {
       signal.throwIfAborted();
       await this.#sweepSometimes();
@@ -109,7 +109,7 @@ export class Workspaces {
 
   /** Removes a file and the directories it leaves empty. @throws HostError */
   async remove(accountId: string, path: string, signal?: AbortSignal): Promise<void> {
-    const { directories, name } = split(path);
+    const { directories, name } = splitFilePath(path);
     return this.#changes.run(accountId, async () => {
       await this.#at(accountId, directories, false, async (trail) => {
         signal?.throwIfAborted();
@@ -228,7 +228,7 @@ export class Workspaces {
   }
 }
 
-function split(path: string): { directories: string[]; name: string } {
+function splitFilePath(path: string): { directories: string[]; name: string } {
   const names = splitPath(path);
   return { directories: names.slice(0, -1), name: names.at(-1) as string };
 }

@@ -342,7 +342,7 @@ t.test('a process with requests on its disk shows itself only by announcing them
   t.same(await show(), []);
   await spooling.announce(1_000);
   t.same(await show(), [{ isAnnounced: true }]);
-  t.equal(await spooling.settle(), true);
+  t.equal(await spooling.settleSpool(), true);
   await spooling.close();
   const idle = new SpoolOrder(pool, () => false);
   t.same(await show(), [{ isAnnounced: false }]);

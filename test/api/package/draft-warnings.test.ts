@@ -76,10 +76,10 @@ t.test('files that nothing uses', async (t) => {
     '.git/HEAD, .git/config, .git/index and 2 more: each belongs to your tools. Leave it out of the package.',
     'Skill/tidy/SKILL.md is used by nothing. Did you mean the folder skills/?',
     'command/review.md is used by nothing. Did you mean the folder commands/?',
-    'commands/deep/review.md, commands/review.txt: each is no command: commands are files commands/<name>.md, without folders.',
+    'commands/deep/review.md, commands/review.txt: each is not a command: commands are files commands/<name>.md, without folders.',
     'lib/old.ts is imported by nothing. Import it, or leave it out of the package.',
     'notes.txt is used by nothing. Put it below assets/, or leave it out of the package.',
-    'skills/tidy.md is no skill: a skill is a folder skills/<name>/ with a SKILL.md.',
+    'skills/tidy.md is not a skill: a skill is a folder skills/<name>/ with a SKILL.md.',
   ];
   t.same(await warnings([], index, { ...files, ...unused }), expected, 'in a draft');
   const all = { 'readme.md': readmeWith(), 'index.ts': index, ...files, ...unused };

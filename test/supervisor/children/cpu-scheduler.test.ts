@@ -71,7 +71,7 @@ t.test(
   },
 );
 
-t.test('many short calls are no hog', async (t) => {
+t.test('many short calls do not count as CPU-bound', async (t) => {
   const busy = actor('a');
   const stage = new Stage();
   for (let turn = 0; turn < 100; turn += 1) {
@@ -119,7 +119,7 @@ t.test('a hundred calls whose callers have left step back', async (t) => {
   t.strictSame(new Set(left.map(({ ofAccount }) => ofAccount.at(-1))), new Set(['idle']));
 });
 
-t.test('its successor starts behind, and everybody is forgiven in the end', async (t) => {
+t.test('a child that replaces a CPU-bound one starts as CPU-bound until it has been idle for a while', async (t) => {
   const [first, second] = [actor('a'), actor('a')];
   const stage = new Stage();
   first.running = 1;

@@ -262,8 +262,8 @@ t.test('hosts that an account adds itself', { skip: noSshd }, async (t) => {
 
   await t.test('are refused with a sentence that names the field, never the key', async (t) => {
     const faults: [Record<string, unknown>, RegExp][] = [
-      [{ privateKey: 'no key' }, /This is no private key/],
-      [{ privateKey: await read('user.pub') }, /This is no private key/],
+      [{ privateKey: 'no key' }, /This is not a private key/],
+      [{ privateKey: await read('user.pub') }, /This is not a private key/],
       [{ privateKey: undefined }, /Send the private key or the password/],
       [{ password: 'x' }, /not both/],
       [{ privateKey: undefined, passphrase: 'x' }, /Send the private key with its passphrase/],

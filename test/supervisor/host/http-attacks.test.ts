@@ -69,7 +69,7 @@ t.test('ports of other protocols are refused, unless the operator names them', a
   plugin.dns.set('mail.test', ['127.0.0.1']);
   await t.rejects(plugin.fetch(`http://mail.test:${moved.port}/`), { message: /^port 25 / }, 'by a redirect');
   plugin.allow('mail.test:1');
-  await t.rejects(plugin.fetch('http://mail.test:1/'), { message: /invalid answer/ }, 'asked, and nobody is there');
+  await t.rejects(plugin.fetch('http://mail.test:1/'), { message: /invalid response/ }, 'asked, and nobody is there');
 });
 
 t.test('the connection uses the first DNS answer', async (t) => {
@@ -166,7 +166,7 @@ for (const [name, listener] of Object.entries(slow))
     const server = await serve(t, listener);
     const plugin = await reaching(t, server);
     const answer = plugin.fetch(`http://api.test:${server.port}/`, { timeoutMs: 300 });
-    await t.rejects(answer, { name: 'HostError', message: 'no complete answer within 300 ms' });
+    await t.rejects(answer, { name: 'HostError', message: 'no complete response within 300 ms' });
     await isIdle(server);
   });
 
@@ -226,7 +226,7 @@ t.test('invalid HTTP responses and headers are rejected', async (t) => {
   const fetch = () => plugin.fetch(`http://api.test:${server.port}/`);
   answers.push('SSH-2.0-OpenSSH_9.9\r\n', '', 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf');
   for (let left = answers.length; left > 0; left--)
-    await t.rejects(fetch(), { name: 'HostError', message: /^api\.test sent an invalid answer/ });
+    await t.rejects(fetch(), { name: 'HostError', message: /^api\.test sent an invalid response/ });
   answers.push('HTTP/1.1 200 OK\r\n__proto__: x\r\nconstructor: y\r\ncontent-length: 2\r\n\r\nok');
   const { headers, bodyText } = await fetch();
   t.equal(bodyText, 'ok');
@@ -393,7 +393,7 @@ t.test('answers that arrive slowly hold so many bytes of an account, and no more
         () => false,
       );
   await eventually(async () => !(await hasRoom()));
-  const message = 'too many answers of this account arrive at once; try again when some have ended';
+  const message = 'too many responses arrive at once; try again when some have ended';
   await t.rejects(fetch('/'), { name: 'HostError', message });
   end();
   t.equal((await slow).bodyText.length, 600);
@@ -463,7 +463,7 @@ t.test('an endless body waits for its reader, and ends at the limit', async (t) 
   });
   const plugin = await streaming(t, server);
   t.match(await plugin.open('1', `http://api.test:${server.port}/`), { isOpen: true });
-  await t.rejects(plugin.readAll('1'), refusal(/answer is longer than 1048576 bytes/));
+  await t.rejects(plugin.readAll('1'), refusal(/response is longer than 1048576 bytes/));
   t.ok(await isIdle(server));
   // The buffers of the sockets hold more than the limit.
   t.ok(written < 32 * MIB, `${written} bytes`);
@@ -498,8 +498,8 @@ t.test('a compressed bomb ends at the limit; a body cut in its middle is an erro
     await plugin.open(path, `http://api.test:${server.port}${path}`);
     return plugin.readAll(path);
   };
-  await t.rejects(ask('/bomb'), { message: /answer is longer than 1048576 bytes/ });
-  await t.rejects(ask('/cut'), { message: /api\.test sent an invalid answer/ });
+  await t.rejects(ask('/bomb'), { message: /response is longer than 1048576 bytes/ });
+  await t.rejects(ask('/cut'), { message: /api\.test sent an invalid response/ });
   t.ok(await isIdle(server));
 });
 
@@ -542,7 +542,7 @@ t.test('closing a body, the end of the child and of its grant free the connectio
   await plugin.open('1', `${url}/open`);
   await plugin.open('2', `${url}/open`);
   await t.rejects(plugin.open('3', `${url}/open`), {
-    message: '2 answers are open; read their bodies to the end, or cancel them',
+    message: '2 responses are open; read their bodies to the end, or cancel them',
   });
   const revoked = t.rejects(plugin.readAll('1'), refusal(/api\.test is not granted any more/));
   plugin.installation.update({ ...plugin.installation.plugin, granted: ['host.http:other.test'] });

@@ -9,7 +9,7 @@ import { temporaryFolder } from '../../runner/harness.ts';
 import { whyMissing } from '../../runner/programs.ts';
 import { listenOn, pluginWith, serve } from './http-target.ts';
 
-t.test('method, headers and body go out, status, headers and body come back', async (t) => {
+t.test('fetch sends method, headers and body, and returns status, headers and body', async (t) => {
   const server = await serve(t, async (request, response) => {
     const body = (await request.toArray()).join('');
     response.writeHead(201, { 'content-type': 'application/json', 'x-two': ['a', 'b'], 'keep-alive': 'timeout=9' });
@@ -37,7 +37,7 @@ t.test('method, headers and body go out, status, headers and body come back', as
   t.equal(JSON.parse(sent.bodyText).headers['content-length'], '3');
 });
 
-t.test('bodies are decoded; binary ones have bytes only', async (t) => {
+t.test('fetch decodes response bodies; a binary body has bytes and no text', async (t) => {
   const coders = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync };
   const server = await serve(t, (request, response) => {
     const coding = request.url?.slice(1) ?? '';
@@ -64,7 +64,7 @@ t.test('bodies are decoded; binary ones have bytes only', async (t) => {
   await t.rejects(at('rot13'), { name: 'HostError', message: /content-encoding rot13 is not understood/ });
 });
 
-t.test('redirects are followed; keys stay with the first host, and a POST becomes a GET', async (t) => {
+t.test('fetch follows redirects, sends credentials to the first host only, and turns a POST into a GET', async (t) => {
   const other = await serve(t, (request, response) => response.end(JSON.stringify(request.headers)));
   const server = await serve(t, (request, response) => {
     if (request.url === '/here') return void response.end(`${request.method} ${request.headers.authorization}`);
@@ -87,7 +87,7 @@ t.test('redirects are followed; keys stay with the first host, and a POST become
   t.notOk('authorization' in away || 'cookie' in away || 'x-api-key' in away);
 });
 
-t.test('https: the certificate must be the name’s', { skip: whyMissing('openssl') }, async (t) => {
+t.test('https: the certificate must match the host name', { skip: whyMissing('openssl') }, async (t) => {
   const folder = await temporaryFolder(t);
   const files = { key: join(folder, 'key.pem'), cert: join(folder, 'cert.pem'), config: join(folder, 'openssl.cnf') };
   // The system's own configuration is there only where openssl is installed.

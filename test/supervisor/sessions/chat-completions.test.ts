@@ -234,7 +234,7 @@ t.test('an error in mid-stream ends it, in OpenAI’s form', async (t) => {
   t.match(await read('shapeless'), {
     text: 'Some ',
     code: 'plugin_failed',
-    message: /yielded what is no delta: text /,
+    message: /yielded a malformed delta: text /,
   });
   t.match(await read('other'), {
     text: 'Some ',

@@ -1,9 +1,9 @@
-/** The ways on from a page that is not there. */
+/** Buttons that lead away from a page that does not exist. */
 import { Button, Group } from '@mantine/core';
 import { useCanGoBack, useRouter } from '@tanstack/react-router';
 import { PageButton } from './page-button.tsx';
 
-export function WaysBack() {
+export function LeavePageButtons() {
   const { history } = useRouter();
   const canGoBack = useCanGoBack();
   return (
