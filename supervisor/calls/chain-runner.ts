@@ -5,7 +5,12 @@ import { mayRun } from '../../db/installations/run-rule.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
 import { unstalledNow } from '../../service/timing/loop-stalls.ts';
-import { type AccountPlugins, listHookLinks, listIdlePlugins } from '../children/account-plugins-cache.ts';
+import {
+  type AccountPlugins,
+  findHookLink,
+  listHookLinks,
+  listIdlePlugins,
+} from '../children/account-plugins-cache.ts';
 import type { LogSink } from '../records/log-sink.ts';
 import type { Metrics } from '../records/metrics.ts';
 import {
@@ -177,8 +182,7 @@ async function foldFailure(
   result: LinkResult,
   ms: number,
 ): Promise<Fold> {
-  const links = listLinks(await request.loadPlugins(), request);
-  const present = links.find(({ installationId }) => installationId === plugin.installationId);
+  const present = findHookLink(await request.loadPlugins(), request.hook, plugin.installationId);
   const link = { ...plugin, required: present?.required ?? false };
   return foldLink(request.hook, state, link, present && !mayRun(present) ? notRunnable(present) : result, ms);
 }

@@ -243,6 +243,14 @@ export function readOutboundMode(accountPlugins: AccountPlugins): OutboundMode {
   return links.every(({ registrations }) => registrations.streams?.includes(OUTBOUND)) ? 'pieces' : 'whole';
 }
 
+/** Finds an installation's link, also one that compaction would not ask now. Undefined if it is paused or was uninstalled. */
+export const findHookLink = (
+  accountPlugins: AccountPlugins,
+  hook: HookName,
+  installationId: string | undefined,
+): InstalledPlugin | undefined =>
+  accountPlugins.byHook.get(hook)?.find((link) => link.installationId === installationId);
+
 /**
  * Lists the links of one hook, in order. Compaction calls one plugin only: the first required one, otherwise the first that is
  * not blocked.

@@ -7,7 +7,7 @@ import type { transcriptMessage, trigger } from '../../sdk/contract/payloads.ts'
 import type { Summary } from '../../sdk/session/api-types.ts';
 import { type Cancel, type ChainState, describeRequiredFailure } from '../calls/chain.ts';
 import { recordCancel, runHook } from '../calls/hook-runner.ts';
-import { listHookLinks } from '../children/account-plugins-cache.ts';
+import { findHookLink, listHookLinks } from '../children/account-plugins-cache.ts';
 import type { SessionServices } from './session-services.ts';
 
 /** Messages of a transcript that a summarizer gets if the runtime sends none. */
@@ -49,8 +49,7 @@ export async function summarizeTranscript(
     return { ...CONTINUE, summary, source: 'plugin', notice: null, trace: state.trace };
   const trace = state.trace.map(refuseSummary);
   const [step] = trace;
-  const links = listHookLinks(await services.pluginsCache.current(accountId), HOOK);
-  const link = links.find(({ installationId }) => installationId === step?.installationId);
+  const link = findHookLink(await services.pluginsCache.current(accountId), HOOK, step?.installationId);
   // Uninstalled or paused meanwhile: there is no plugin to report to.
   if (!link) return useBuiltin(null, trace);
   if (link.required) {

@@ -337,6 +337,42 @@ t.test('compaction asks the required plugin before others', async (t) => {
   await eventually(async () => (await summary()) === 'second');
 });
 
+for (const [how, end] of Object.entries({
+  throws: `throw new Error('broken')`,
+  'returns a blank summary': `return ' '`,
+}))
+  t.test(
+    `a required summarizer that ${how} stops the compaction, also if another one comes first meanwhile`,
+    async (t) => {
+      const account = `reordered ${how}`;
+      const code = `
+      let open;
+      const opened = new Promise((resolve) => { open = resolve; });
+      commands.open = { description: 'd', handler: () => (open(), 'ok') };
+      compaction.summarize = async () => { host.log('begun'); await opened; ${end}; };`;
+      const slug = `slow-${end.length}`;
+      const slow = await fixture.install({ slug, account, code, required: true });
+      const other = await fixture.install({
+        slug: `other-${end.length}`,
+        account,
+        code: 'compaction.summarize = () => "other";',
+        required: true,
+      });
+      const session = await sessionOf(account);
+      const post = (path: string, body: object) => fixture.call('POST', `/sessions/${session}/${path}`, body, account);
+      const compacted = post('compaction', { messages: [] });
+      await eventually(() => hasBegun(slow));
+      await change(other, `hook_order = -1`);
+      await post(`commands/${slug}__open`, { input: '' });
+      t.match((await compacted).body, {
+        action: 'cancel',
+        cancelledBy: slug,
+        summary: null,
+        trace: [{ slug, required: true, outcome: 'vetoed_error' }],
+      });
+    },
+  );
+
 t.test('a plugin that is uninstalled, paused or reconfigured while an earlier one runs', async (t) => {
   const account = 'changes';
   const slow = await fixture.install({
