@@ -31,6 +31,7 @@ import { recordInstallationEvent } from './installation-events.ts';
 import type { newInstallation } from './installation-input.ts';
 import { changeLockedInstallation, requireInstallation } from './installation-lookup.ts';
 import { chooseVersion } from './version-choice.ts';
+import { listDroppedHooks } from './version-rollout.ts';
 
 type InstallRequest = z.output<typeof newInstallation>;
 
@@ -53,7 +54,7 @@ export async function install(
     requireNotBlocked(locked, caller);
     const plugin = requireVisiblePlugin(locked, caller);
     const version = await chooseVersion(tx, plugin, caller, request.versionPolicy, request.pinnedVersionId);
-    await requireConsent(tx, plugin, version, request.versionId);
+    await requireConsent(tx, plugin, version, request);
     const { count, lastHookOrder } = await lockAccountInstallations(tx, caller.id);
     if (count >= quota) throw overQuota(quota);
     return addInstallation(tx, services, caller, plugin, version, request, lastHookOrder + 1);
@@ -63,20 +64,27 @@ export async function install(
 
 /**
  * A version published after the user's decision may be installed only if it requests no more than the version that was
- * shown.
+ * shown, and, where the user requires the plugin, drops none of its hooks.
  */
-async function requireConsent(tx: ClientBase, plugin: Plugin, version: Version, shownId: string | undefined) {
+async function requireConsent(
+  tx: ClientBase,
+  plugin: Plugin,
+  version: Version,
+  { versionId: shownId, required: isRequired }: InstallRequest,
+) {
   if (shownId === undefined || shownId === version.id) return;
   const shown = await findVersion(tx, shownId);
   if (shown?.pluginId !== plugin.id) {
     const message = `versionId is not a version of “${plugin.slug}”.`;
     throw new Problem('not_found', message, { errors: [{ field: 'versionId', message }] });
   }
+  const dropped = isRequired ? listDroppedHooks(shown.capabilities, version.capabilities) : [];
   const more = findMissingCapabilities(version.capabilities, shown.capabilities);
-  if (more.length === 0) return;
+  const [difference, capabilities] = more.length > 0 ? ['requests more than', more] : ['lacks hooks of', dropped];
+  if (capabilities.length === 0) return;
   throw new Problem(
     'not_pending',
-    `${version.semVer ?? 'The draft'} requests more than ${shown.semVer ?? 'the draft'}, which you consented to: ${more.join(', ')}. Review it, then install it with versionId ${version.id}.`,
+    `${version.semVer ?? 'The draft'} ${difference} ${shown.semVer ?? 'the draft'}, which you consented to: ${capabilities.join(', ')}. Review it, then install it with versionId ${version.id}.`,
   );
 }
 

@@ -59,7 +59,11 @@ function mayApply(installation: Installation, version: Version): boolean {
 }
 
 const dropsHook = ({ grantedCapabilities }: Installation, { capabilities }: Version): boolean =>
-  grantedCapabilities.some((one) => Object.hasOwn(hooks, one) && !capabilities.includes(one));
+  listDroppedHooks(grantedCapabilities, capabilities).length > 0;
+
+/** The hooks among the capabilities that a version lacks. */
+export const listDroppedHooks = (capabilities: readonly string[], ofVersion: readonly string[]): string[] =>
+  capabilities.filter((one) => Object.hasOwn(hooks, one) && !ofVersion.includes(one));
 
 /**
  * Ends the update under way of an installation that becomes required, if the version drops a hook: it waits for consent. A

@@ -189,6 +189,22 @@ t.test('a version published between the look and the click cannot ride on the co
   t.equal((await ben.post('/installations', pinned)).status, 201);
 });
 
+t.test('a version published between the look and the click cannot drop the hook of a required plugin', async (t) => {
+  const command = `commands.a = { description: 'x', handler: () => 'a' };`;
+  const plugin = await listed({ ...MINIMAL, 'index.ts': `${INDEX}\n${command}` });
+  const consented = { slug: plugin.slug, versionId: plugin.first };
+  const second = await plugin.publish('1.1.0', { ...MINIMAL, 'index.ts': command });
+  const late = await ben.post('/installations', { ...consented, required: true });
+  t.match(late, {
+    status: 409,
+    body: {
+      code: 'not_pending',
+      detail: `1.1.0 lacks hooks of 1.0.0, which you consented to: middleware.systemPrompt. Review it, then install it with versionId ${second}.`,
+    },
+  });
+  t.equal((await ben.post('/installations', consented)).status, 201, 'it may where nothing is required');
+});
+
 t.test('a supervisor starts with a consent pending, runs the old version, and the other plugins', async (t) => {
   const cleo = await api.user('cleo');
   const [asking, quiet] = [await listed(saying('Old.')), await listed(saying('Quiet.'))];
