@@ -10,8 +10,8 @@ import { testDatabase } from '../../runner/harness.ts';
 
 const LINES = 20_000;
 const EVERY_MS = 10;
-/** Lines that one read looks through, and those of the 5 s until the position, which may be committed late. */
-const READ_MAX = 1_000 + 5_000 / EVERY_MS + 1;
+/** Lines that one read looks through, those of the 5 s until the position, which may be committed late, and those at the borders. */
+const READ_MAX = 1_000 + 5_000 / EVERY_MS + 5;
 const LIMIT = 100;
 const BEGINNING = '00000000-0000-7000-8000-000000000000';
 
