@@ -29,22 +29,9 @@ export async function checkFolder(files: readonly FolderFile[], slug: string): P
 
 const NESTED = 'The package holds something that is nested too deeply.';
 
-function describeBuild({
-  sourceSha256,
-  sizeBytes,
-  manifest,
-  capabilities,
-  discovered,
-  warnings,
-}: StagedBuild): CheckedPackage {
-  const { name, description } = manifest;
-  return {
-    name,
-    description,
-    sourceSha256,
-    sizeBytes,
-    capabilities,
-    discovered: discovered as object as CheckedPackage['discovered'],
-    warnings,
-  };
+function describeBuild(built: StagedBuild): CheckedPackage {
+  const { sourceSha256, sizeBytes, capabilities, warnings } = built;
+  const { name, description } = built.manifest;
+  const discovered = built.discovered as object as CheckedPackage['discovered'];
+  return { name, description, sourceSha256, sizeBytes, capabilities, discovered, warnings };
 }

@@ -414,7 +414,7 @@ async function subscribeToChanges(followers: Followers): Promise<void> {
     ssh.drop(installationId);
     asAccount(accountId, () => {
       // Load the change even without a call, so that running children get it.
-      if (fleet.hasAccount(accountId)) pluginsCache.get(accountId).catch(onError);
+      if (fleet.listAccounts().has(accountId)) pluginsCache.get(accountId).catch(onError);
       if (!ownership.holds(accountId)) return;
       releaseHeldEvents(pool, queues, installationId).catch(onError);
       jobs.releaseDeliveries(installationId);

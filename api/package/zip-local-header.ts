@@ -43,11 +43,13 @@ async function locateData(file: FileHandle, entry: CentralEntry, end: number): P
   if (headerStart + LOCAL_BYTES > end) throw invalidEntry(name, 'overlaps what comes after it');
   const head = await readAt(file, headerStart, LOCAL_BYTES);
   if (head.readUInt32LE(0) !== LOCAL) throw invalidEntry(name, 'has no header where the zip’s directory says');
-  const extraStart = headerStart + LOCAL_BYTES + head.readUInt16LE(26);
-  const dataStart = extraStart + head.readUInt16LE(28);
+  const nameStart = headerStart + LOCAL_BYTES;
+  const nameBytes = head.readUInt16LE(26);
+  const dataStart = nameStart + nameBytes + head.readUInt16LE(28);
   const dataEnd = dataStart + entry.compressedBytes;
   if (dataEnd > end) throw invalidEntry(name, 'overlaps what comes after it');
-  const [localName, extra] = await readParts(file, headerStart + LOCAL_BYTES, extraStart, dataStart);
+  const nameAndExtra = await readAt(file, nameStart, dataStart - nameStart);
+  const [localName, extra] = [nameAndExtra.subarray(0, nameBytes), nameAndExtra.subarray(nameBytes)];
   const isSame =
     localName.equals(rawName) &&
     head.readUInt16LE(8) === entry.method &&
@@ -63,16 +65,6 @@ async function locateData(file: FileHandle, entry: CentralEntry, end: number): P
     (flags & HAS_DESCRIPTOR) === 0 ? rest.length > 0 : !isDescriptor(entry, rest, fields.wide !== null);
   if (isLeftOver) throw invalidEntry(name, 'is followed by bytes that belong to no entry');
   return dataStart;
-}
-
-async function readParts(
-  file: FileHandle,
-  start: number,
-  middle: number,
-  end: number,
-): Promise<readonly [Buffer, Buffer]> {
-  const bytes = await readAt(file, start, end - start);
-  return [bytes.subarray(0, middle - start), bytes.subarray(middle - start)];
 }
 
 /** With a descriptor behind the data, the header may leave checksum and sizes at 0. */

@@ -109,7 +109,7 @@ export interface Queues {
     tx: Queryable,
     name: Name,
     payloads: readonly Payload<Name>[],
-    options: Required<Pick<SendOptions, 'group'>>,
+    group: JobGroup,
   ): Promise<void>;
   /** Adds a job to each of many groups in one statement. */
   sendToGroups<Name extends QueueName>(tx: Queryable, name: Name, jobs: readonly GroupedJob<Name>[]): Promise<void>;
@@ -156,14 +156,9 @@ export async function startQueues(settings: QueueSettings): Promise<Queues> {
       await send(boss, tx, name, payload, options);
       await settings.faultPoint?.(`${name}.queued`);
     },
-    sendAll: async (tx, name, payloads, options) => {
-      const { group } = options;
-      await insertJobs(
-        boss,
-        tx,
-        name,
-        payloads.map((payload) => ({ payload, group })),
-      );
+    sendAll: async (tx, name, payloads, group) => {
+      const jobs = payloads.map((payload) => ({ payload, group }));
+      await insertJobs(boss, tx, name, jobs);
       await settings.faultPoint?.(`${name}.all-queued`);
     },
     sendToGroups: async (tx, name, jobs) => {

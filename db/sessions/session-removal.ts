@@ -106,5 +106,5 @@ async function recordSessionsDeleted(
   const recorded = deleted.map((data) => identifyEvent({ ...subscriber, accountId, type, data }));
   await insertEvents(tx, recorded);
   const jobs = recorded.map(({ id: eventId }) => ({ eventId, installationId }));
-  await queues.sendAll(tx, 'events', jobs, { group: { id: installationId, accountId } });
+  await queues.sendAll(tx, 'events', jobs, { id: installationId, accountId });
 }

@@ -1,18 +1,11 @@
 /** A thread for work whose time a text of an account decides: one task of each account at a time, each within its time limit. */
 import type { Piscina } from 'piscina';
 import { KeyedLocks } from '../../db/timing/keyed-locks.ts';
-import { singleWorkerPool } from './single-worker-pool.ts';
+import { singleWorkerPool, type ThreadOptions } from './single-worker-pool.ts';
 
 /** The task was stopped. */
 export class TimeLimitError extends Error {
   override readonly name = 'TimeLimitError';
-}
-
-interface WorkerOptions {
-  /** The function of the file that runs the tasks. */
-  readonly name: string;
-  /** Megabytes of JavaScript heap. */
-  readonly heapMegabytes: number;
 }
 
 export class BoundedWorker<Task, Result> {
@@ -22,7 +15,7 @@ export class BoundedWorker<Task, Result> {
   readonly #turns = new KeyedLocks();
 
   /** @param file the worker's program */
-  constructor(file: URL, options: WorkerOptions) {
+  constructor(file: URL, options: ThreadOptions) {
     this.#thread = singleWorkerPool(file, options);
   }
 

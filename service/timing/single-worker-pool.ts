@@ -3,19 +3,17 @@ import { Piscina } from 'piscina';
 
 const IDLE_MS = 30_000;
 
-interface ThreadOptions {
+export interface ThreadOptions {
   /** The function of the file that runs the tasks. */
   readonly name: string;
   /** Megabytes of JavaScript heap. */
   readonly heapMegabytes: number;
-  /** Tasks that may wait. Default: no limit. */
-  readonly maxQueue?: number;
 }
 
 /** @param file the worker's program */
 export function singleWorkerPool<Task, Result>(
   file: URL,
-  { name, heapMegabytes, maxQueue }: ThreadOptions,
+  { name, heapMegabytes }: ThreadOptions,
 ): Piscina<Task, Result> {
   const pool = new Piscina<Task, Result>({
     filename: file.href,
@@ -25,7 +23,6 @@ export function singleWorkerPool<Task, Result>(
     idleTimeout: IDLE_MS,
     env: {},
     resourceLimits: { maxOldGenerationSizeMb: heapMegabytes },
-    ...(maxQueue === undefined ? {} : { maxQueue }),
   });
   // Without a listener, an error of a thread that runs no task would end this process. Piscina starts another thread for the next task.
   pool.on('error', () => undefined);

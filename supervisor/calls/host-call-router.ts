@@ -113,7 +113,10 @@ export function createHostCallRouter(deps: HostCallRouterDeps): HostCallRouter {
     listMembers: (granted) => listGrantedCalls(granted),
     maskSecrets: (plugin) => asAccount(plugin.accountId, () => maskSecrets(deps, plugin)).catch(deps.onError),
     handleCall: async (installation, received, childGone) => {
-      if (isBodyCall(received)) return answerBodyCall(bodies.getBodies(childGone), received);
+      if (isBodyCall(received)) {
+        const read = (id: string) => bodies.read(childGone, id);
+        return answerBodyCall({ read, close: (id) => bodies.close(childGone, id) }, received);
+      }
       const { request, bodyId } = readOpening(received);
       const { plugin } = installation;
       const started = performance.now();

@@ -208,11 +208,6 @@ export class Fleet implements PluginInvoker {
     for (const accountId of new Set(moved.map(({ plugin }) => plugin.accountId))) this.#options.onServing(accountId);
   }
 
-  hasAccount(accountId: string): boolean {
-    for (const runner of this.#runners.values()) if (runner.plugin.accountId === accountId) return true;
-    return false;
-  }
-
   listAccounts(): ReadonlySet<string> {
     return new Set([...this.#runners.values()].map((runner) => runner.plugin.accountId));
   }

@@ -31,18 +31,8 @@ export async function runSessionHook(
   by: z.infer<typeof trigger>,
   noticeId?: string,
 ): Promise<HookAnswer> {
-  const {
-    cancelled,
-    trace,
-    context: result,
-  } = await runHook(services, {
-    hook,
-    accountId: session.accountId,
-    session,
-    context,
-    trigger: by,
-    noticeId,
-  });
+  const request = { hook, accountId: session.accountId, session, context, trigger: by, noticeId };
+  const { cancelled, trace, context: result } = await runHook(services, request);
   return {
     action: cancelled ? 'cancel' : 'continue',
     context: result,

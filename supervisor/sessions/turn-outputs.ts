@@ -4,7 +4,6 @@
  * plugins that judge messages do so piece by piece, each piece may be shown when it is judged.
  */
 import type { Pool } from 'pg';
-import type { z } from 'zod';
 import { requireRoom } from '../../db/accounts/usage.ts';
 import { appendNotice, hasMessage, type Session } from '../../db/sessions/sessions.ts';
 import {
@@ -23,7 +22,7 @@ import {
 } from '../../db/sessions/turn-outputs.ts';
 import { holdTurn, type Judgement, type TurnKey } from '../../db/sessions/turns.ts';
 import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
-import { type attachments, BEFORE_MAX_CHARS, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
+import { BEFORE_MAX_CHARS, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { createBadRequest } from '../../service/http/errors.ts';
 import { readOutboundMode } from '../children/account-plugins-cache.ts';
 import { runSessionHook } from './hooks.ts';
@@ -43,8 +42,6 @@ import type { OutputAnswer, OutputRequest } from './turn-schemas.ts';
 const HOOK = 'middleware.outboundMessage';
 /** Characters of a digest that make the default id of an output. */
 const DIGEST_CHARS = 22;
-
-type Attachments = z.infer<typeof attachments>;
 
 export interface WholeOutput extends Omit<OutputRequest, 'piece' | 'done' | 'isShown'> {
   readonly isShown?: boolean;
@@ -295,12 +292,8 @@ async function judgeOutput(
   });
 }
 
-interface JudgedOutput {
+interface JudgedOutput extends Omit<JudgedOutputRow, 'data'> {
   readonly save?: WholeOutput['save'];
-  readonly digest: string;
-  readonly judgement: Judgement;
-  readonly text: string;
-  readonly attachments: Attachments;
   /** Characters of the text that were shown already. */
   readonly shownChars: number;
 }

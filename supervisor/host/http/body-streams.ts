@@ -60,25 +60,10 @@ export class BodyStreams {
     return this.#byChild.get(child)?.has(id) === true;
   }
 
-  /** The bodies that one child opened. */
-  getBodies(child: AbortSignal): ChildBodies {
-    return new ChildBodies(this.#byChild.get(child) ?? NONE);
-  }
-}
-
-const NONE: ReadonlyMap<string, BodyStream> = new Map();
-
-class ChildBodies {
-  readonly #streams: ReadonlyMap<string, BodyStream>;
-
-  constructor(streams: ReadonlyMap<string, BodyStream>) {
-    this.#streams = streams;
-  }
-
   /** @throws HostCallRefusal when it is not open any more, or breaks off */
-  async read(id: string): Promise<BodyPart> {
+  async read(child: AbortSignal, id: string): Promise<BodyPart> {
     try {
-      const stream = this.#streams.get(id);
+      const stream = this.#byChild.get(child)?.get(id);
       if (!stream) throw new HostError(NOT_OPEN);
       return await stream.read();
     } catch (error) {
@@ -87,8 +72,8 @@ class ChildBodies {
   }
 
   /** Closes the connection at once. */
-  close(id: string): void {
-    this.#streams.get(id)?.close('the plugin cancelled it');
+  close(child: AbortSignal, id: string): void {
+    this.#byChild.get(child)?.get(id)?.close('the plugin cancelled it');
   }
 }
 

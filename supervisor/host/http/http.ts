@@ -58,7 +58,8 @@ export function openHttp(
             body: encodeBody(init),
           };
           const sender: Sender = { exchange, handles: secrets.handles, source: secrets.sourceOf(scope.plugin) };
-          refuseHandles(sender, url, init);
+          sender.handles.refuseHandle('address', url, sender.source);
+          if (typeof init.body === 'string') sender.handles.refuseHandle('body', init.body, sender.source);
           const redirectsMax = init.redirect === 'error' ? 0 : MAX_REDIRECTS;
           const arrive = (signal: AbortSignal) => followRedirects(scope, first, sender, redirectsMax, signal);
           return withTimeLimit(init.timeoutMs ?? ROW_TIMEOUT_MS, scope.signal, (signal) =>
@@ -140,12 +141,6 @@ interface Sender {
   readonly exchange: Exchange;
   readonly handles: SecretHandles;
   readonly source: SecretSource;
-}
-
-/** @throws HostError when a handle stands outside the headers */
-function refuseHandles({ handles, source }: Sender, url: string, { body }: HttpInit): void {
-  handles.refuseHandle('address', url, source);
-  if (typeof body === 'string') handles.refuseHandle('body', body, source);
 }
 
 /** A response that is not a redirect. */

@@ -53,16 +53,8 @@ export class AccountHosts {
 
   describe(accountId: string, row: SshHostRow): SshHost {
     const { id, name, port, user, hostKeys, revision } = row;
-    return {
-      id,
-      name,
-      port,
-      user,
-      hostKeys,
-      revision,
-      keeper: 'account',
-      prepare: (signal) => this.#prepare(accountId, row, signal),
-    };
+    const prepare = (signal: AbortSignal) => this.#prepare(accountId, row, signal);
+    return { id, name, port, user, hostKeys, revision, keeper: 'account', prepare };
   }
 
   /** Whether an address that is no name can be refused before any connection: it is not public, and not allowed. */

@@ -112,7 +112,7 @@ export async function pluginWith(
     const scope = { ...base, ...grant, child: child.signal, signal, writes: null as never };
     return calls['http.fetch'](scope, { url, init }).finally(grant.release);
   };
-  const read = (id: string) => bodies.getBodies(child.signal).read(id);
+  const read = (id: string) => bodies.read(child.signal, id);
   return {
     dns,
     installation,
@@ -132,6 +132,6 @@ export async function pluginWith(
         if (part.isEnd) return text;
       }
     },
-    closeBody: (id) => bodies.getBodies(child.signal).close(id),
+    closeBody: (id) => bodies.close(child.signal, id),
   };
 }
