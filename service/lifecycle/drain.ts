@@ -63,8 +63,9 @@ export class ConnectionDrain {
   }
 
   /**
-   * Accepts those connections that wait already and no more, and answers with `connection: close`: a client that reads it opens a new one. An idle
-   * connection stays open until its client may not use it any more. From now on, `server.close` waits for the end of all.
+   * Accepts the connections that wait already and no more, and answers with `connection: close`: a client that reads it opens a
+   * new one. An idle connection stays open until its client may not use it any more. From now on, `server.close` waits for the
+   * end of all.
    *
    * @param alone aborted as soon as it is known that no other process serves; null: another one does
    * @param times default: those of clients

@@ -12,7 +12,7 @@ import { setCurrentTest } from './current-test.ts';
 import { readOwnProcessorTime } from './processor-time.ts';
 import { amount } from './soak.ts';
 
-/** A file that takes longer hangs: it fails, and the next one begins. The slowest takes two minutes, and three times that on a busy machine. Milliseconds. */
+/** A file that takes longer hangs: it fails, and the next one begins. The slowest takes two minutes, on a busy machine six. Milliseconds. */
 const FILE_TIMEOUT_MS = { quick: 900_000, soak: 7_200_000 };
 const CURRENT_TEST = new URL('current-test.ts', import.meta.url).href;
 

@@ -478,7 +478,8 @@ tap.test(
     await third.kill();
     const failoverMs = await postToAll();
     t.ok(failoverMs < LOOK_MS, `delivered ${failoverMs} ms after the owner of some was killed`);
-    // Where the next owner was known already, none of these was told to all. Now the address of the other one leads nowhere: as between networks that do not reach each other.
+    // Where the next owner was known already, none of these was told to all. Now the address of the other one leads nowhere: as
+    // between networks that do not reach each other.
     await pool.query(`UPDATE supervisors SET address = 'http://127.0.0.1:1'`);
     await notifyShardsChanged(pool);
     told.length = 0;
