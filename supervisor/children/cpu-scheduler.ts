@@ -38,7 +38,7 @@ const SHORT_CALL_MS = 8;
  * may not: it is loaded once, and only its author waits for it.
  */
 export const LOADING_BUSY_MIN_MS = { plugin: 1_000, draft: 200 } as const;
-/** How long an installation's children stay in the idle class after one was last CPU-bound, milliseconds. */
+/** How long the children of a version stay in the idle class after one was last CPU-bound, milliseconds. */
 const PENALTY_MS = 20_000;
 
 /** Period in which the CPU time of an account's children is added up, milliseconds. */
@@ -68,7 +68,8 @@ export interface ScheduledChild {
   };
 }
 export interface ScheduledPlugin {
-  readonly installationId: string;
+  /** What is CPU-bound. An account has one installation of a plugin, of which two versions may run while it is updated. */
+  readonly versionId: string;
   readonly accountId: string;
 }
 interface Measurement {
@@ -90,14 +91,14 @@ interface AccountUse {
   notLightUntil: number;
   /** Whether a child was CPU-bound at the last update: one with a call, or one that computes without any. */
   hasBusyChild: boolean;
-  /** Until when installations that started or had a call count as running. */
+  /** Until when versions that started or had a call count as running. By version id, as the next. */
   readonly runningUntil: Map<string, number>;
+  /** Until when children stay in the idle class. */
+  readonly penalizedUntil: Map<string, number>;
 }
 
 export class CpuScheduler {
   readonly #measurements = new WeakMap<ScheduledChild, Measurement>();
-  /** Until when an installation's children stay in the idle class. */
-  readonly #penalties = new Map<string, number>();
   /** By account id. */
   readonly #uses = new Map<string, AccountUse>();
   readonly #lightMaxMs: number;
@@ -111,19 +112,19 @@ export class CpuScheduler {
     for (const use of this.#uses.values()) use.hasBusyChild = false;
     const all = [...children];
     for (const child of all) {
-      const { installationId, accountId } = child.plugin;
+      const { versionId, accountId } = child.plugin;
       const use = this.#getUse(accountId, now);
-      if (this.#measureIsBusy(child, use, now)) this.#penalties.set(installationId, now + PENALTY_MS);
+      if (this.#measureIsBusy(child, use, now)) use.penalizedUntil.set(versionId, now + PENALTY_MS);
       const isRunning = child.running > 0;
       // A call whose caller has left runs on until its deadline, and timers need no call.
-      if (this.#isPenalized(installationId, now) && (isRunning || this.#getMeasurement(child, now).isBusy))
+      if (isPenalized(use, versionId, now) && (isRunning || this.#getMeasurement(child, now).isBusy))
         use.hasBusyChild = true;
-      if (isRunning) use.runningUntil.set(installationId, now + OTHERS_RAN_MS);
+      if (isRunning) use.runningUntil.set(versionId, now + OTHERS_RAN_MS);
     }
     for (const { plugin, child } of all) child.setCpuClasses(this.#classify(plugin, now));
-    for (const [installationId, until] of this.#penalties) if (until <= now) this.#penalties.delete(installationId);
     for (const [accountId, use] of this.#uses) {
-      for (const [installationId, until] of use.runningUntil) if (until <= now) use.runningUntil.delete(installationId);
+      for (const times of [use.runningUntil, use.penalizedUntil])
+        for (const [versionId, until] of times) if (until <= now) times.delete(versionId);
       if (isForgettable(use, now)) this.#uses.delete(accountId);
     }
   }
@@ -133,14 +134,14 @@ export class CpuScheduler {
     const use = this.#getUse(plugin.accountId, now);
     this.#addUse(use, START_COST_MS, now);
     // In an account of the idle class it might never start.
-    use.runningUntil.set(plugin.installationId, now + OTHERS_RAN_MS);
+    use.runningUntil.set(plugin.versionId, now + OTHERS_RAN_MS);
     return this.#classify(plugin, now);
   }
 
-  #classify({ installationId, accountId }: ScheduledPlugin, now: number): CpuClasses {
+  #classify({ versionId, accountId }: ScheduledPlugin, now: number): CpuClasses {
     const use = this.#getUse(accountId, now);
-    const child = this.#isPenalized(installationId, now) ? 'idle' : 'normal';
-    if (use.hasBusyChild) return { child, account: this.#isOtherRunning(use, now) ? 'reduced' : 'idle' };
+    const child = isPenalized(use, versionId, now) ? 'idle' : 'normal';
+    if (use.hasBusyChild) return { child, account: isOtherRunning(use, now) ? 'reduced' : 'idle' };
     return { child, account: use.notLightUntil > now ? 'normal' : 'light' };
   }
 
@@ -149,21 +150,11 @@ export class CpuScheduler {
     if (use.usedMs > this.#lightMaxMs) use.notLightUntil = now + NOT_LIGHT_MS;
   }
 
-  /** Whether something that is not CPU-bound runs for an account. */
-  #isOtherRunning({ runningUntil }: AccountUse, now: number): boolean {
-    for (const [installationId, until] of runningUntil)
-      if (until > now && !this.#isPenalized(installationId, now)) return true;
-    return false;
-  }
-
-  #isPenalized(installationId: string, now: number): boolean {
-    return (this.#penalties.get(installationId) ?? now) > now;
-  }
-
   #getUse(accountId: string, now: number): AccountUse {
     let use = this.#uses.get(accountId);
     if (!use) {
-      use = { periodEndsAt: now, usedMs: 0, notLightUntil: 0, hasBusyChild: false, runningUntil: new Map() };
+      const times = { runningUntil: new Map(), penalizedUntil: new Map() };
+      use = { periodEndsAt: now, usedMs: 0, notLightUntil: 0, hasBusyChild: false, ...times };
       this.#uses.set(accountId, use);
     }
     if (use.periodEndsAt <= now) Object.assign(use, { periodEndsAt: now + ACCOUNT_PERIOD_MS, usedMs: 0 });
@@ -235,5 +226,16 @@ export class CpuScheduler {
   }
 }
 
-const isForgettable = ({ periodEndsAt, notLightUntil, hasBusyChild, runningUntil }: AccountUse, now: number): boolean =>
-  !hasBusyChild && runningUntil.size === 0 && Math.max(periodEndsAt, notLightUntil) <= now;
+const isPenalized = ({ penalizedUntil }: AccountUse, versionId: string, now: number): boolean =>
+  (penalizedUntil.get(versionId) ?? now) > now;
+
+/** Whether something that is not CPU-bound runs for an account. */
+function isOtherRunning(use: AccountUse, now: number): boolean {
+  for (const [versionId, until] of use.runningUntil) if (until > now && !isPenalized(use, versionId, now)) return true;
+  return false;
+}
+
+const isForgettable = (use: AccountUse, now: number): boolean =>
+  !use.hasBusyChild &&
+  use.runningUntil.size + use.penalizedUntil.size === 0 &&
+  Math.max(use.periodEndsAt, use.notLightUntil) <= now;

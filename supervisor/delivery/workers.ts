@@ -215,7 +215,7 @@ async function answerRequest(
   const isOperators = accountId !== undefined && (await isOperator(deps.pool, accountId));
   const refused = findRefusal(deps.sandbox, isOperators);
   const onStart = (child: Child) => {
-    if (accountId !== undefined) deps.fleet.scheduleDraft(child, { installationId: introspectionId, accountId });
+    if (accountId !== undefined) deps.fleet.scheduleDraft(child, { versionId: introspectionId, accountId });
   };
   const answer =
     refused === null

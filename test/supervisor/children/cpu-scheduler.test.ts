@@ -12,7 +12,7 @@ interface Actor extends ScheduledChild {
   readonly decisions: boolean[];
   readonly ofAccount: string[];
 }
-function actor(installationId: string, accountId = installationId): Actor {
+function actor(versionId: string, accountId = versionId): Actor {
   const decisions: boolean[] = [];
   const ofAccount: string[] = [];
   const self: Actor = {
@@ -22,7 +22,7 @@ function actor(installationId: string, accountId = installationId): Actor {
     waitedMs: 0,
     decisions,
     ofAccount,
-    plugin: { installationId, accountId },
+    plugin: { versionId, accountId },
     child: {
       cpuDemand: () => ({ hadMs: self.hadMs, waitedMs: self.waitedMs }),
       setCpuClasses: ({ child, account }) => {
@@ -130,6 +130,17 @@ t.test('a child that replaces a CPU-bound one starts as CPU-bound until it has b
   t.same(second.decisions, [true, false]);
 });
 
+t.test('a new version that never stops computing does not delay the one that still answers', async (t) => {
+  const [serving, starting] = [actor('v1', 'ann'), actor('v2', 'ann')];
+  const stage = new Stage();
+  serving.running = 1;
+  starting.running = 1;
+  stage.pass(1_000, [serving, 0.01, 0.9], [starting, 1, 0]);
+  t.same(starting.decisions, [false, true]);
+  t.same(serving.decisions, [false]);
+  t.equal(serving.ofAccount.at(-1), 'reduced', 'not the idle class, in which it might never run');
+});
+
 t.test('busy children that share a processor are detected by their waiting time', async (t) => {
   const crowd = ['a', 'b', 'c', 'd'].map((id) => actor(id));
   for (const one of crowd) one.running = 1;
@@ -205,8 +216,8 @@ t.test('the classes of a child that is about to start', async (t) => {
   const stage = new Stage();
   one.running = 1;
   stage.pass(200, [one, 1, 0]);
-  const ofStart = (installationId: string, accountId: string, now = stage.now) =>
-    stage.scheduler.classifyStart({ installationId, accountId }, now);
+  const ofStart = (versionId: string, accountId: string, now = stage.now) =>
+    stage.scheduler.classifyStart({ versionId, accountId }, now);
   t.same(ofStart('a', 'ann'), { child: 'idle', account: 'idle' });
   t.same(ofStart('b', 'ann'), { child: 'normal', account: 'reduced' }, 'in the idle class it might never start');
   t.same(ofStart('b', 'ben'), { child: 'normal', account: 'light' });
@@ -253,7 +264,7 @@ t.test('an account is light while its children use less than a tenth of the mach
 
 t.test('many starts at once make an account no light one', async (t) => {
   const { scheduler } = new Stage();
-  const ofStart = (number: number) => scheduler.classifyStart({ installationId: `a${number}`, accountId: 'ann' }, 0);
+  const ofStart = (number: number) => scheduler.classifyStart({ versionId: `a${number}`, accountId: 'ann' }, 0);
   t.same(
     [1, 2, 3, 4].map((number) => ofStart(number).account),
     ['light', 'light', 'light', 'normal'],

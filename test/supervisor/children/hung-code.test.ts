@@ -132,7 +132,7 @@ t.test('in a draft: soon it runs only while nothing else wants to, and the autho
   const load = async (id: string, code: string, check: (child: Child) => Promise<unknown>) => {
     const checked = Promise.withResolvers<unknown>();
     const schedule = (child: Child) => {
-      shared.supervisor.fleet.scheduleDraft(child, { installationId: id, accountId: 'author' });
+      shared.supervisor.fleet.scheduleDraft(child, { versionId: id, accountId: 'author' });
       child.ready.then(() => check(child)).then(checked.resolve, checked.reject);
     };
     const loaded = introspect(jail, code, 'index.js', false, schedule);
