@@ -5,12 +5,13 @@ import { DELTAS_UNREAD_MAX } from '../../sandbox-child/json-rpc.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import { REASON_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { control, type Target } from '../../sdk/contract/protocol.ts';
+import type { WatchedProcess } from '../jail/watched-process.ts';
 import { CallSlots } from './call-slots.ts';
 import { Cancellation, type ChildConnection } from './child-connection.ts';
 import { describeViolation } from './child-end.ts';
 import { ChildError, createTimeoutError } from './child-errors.ts';
 import { cutFailure } from './child-text.ts';
-import { Deadline } from './deadline.ts';
+import { Deadline, FairDeadline } from './deadline.ts';
 
 /** The outcome of the plugin's code: it answered, vetoed, or threw. */
 export type Outcome = z.infer<(typeof control)['invoke']['result']>;
@@ -38,6 +39,9 @@ const ABORT_CPU_MS = 25;
 /** A child that still had less is killed nevertheless. Milliseconds. */
 const ABORT_WITHIN_MAX_MS = 1_000;
 
+/** A call whose child waits for a processor ends at the latest after this many times its budget. */
+const LONGEST_BUDGETS = 2;
+
 const DONE = Promise.resolve();
 
 export interface CallBounds {
@@ -45,16 +49,14 @@ export interface CallBounds {
   readonly callsWaiting: number;
 }
 
-interface CalledProcess {
+interface CalledProcess extends Pick<WatchedProcess, 'cpuDemand'> {
   /** Ends a process whose code hangs. */
   kill(why: string): void;
-  /** CPU time that it has used, milliseconds. */
-  usedMs(): number;
 }
 
 export class ChildCalls {
   readonly connection: ChildConnection;
-  readonly #process: CalledProcess;
+  readonly process: CalledProcess;
   readonly #slots: CallSlots;
   /** Calls that the child has not answered. At most sixteen, so a search is faster than a map. */
   readonly #running: Call[] = [];
@@ -65,7 +67,7 @@ export class ChildCalls {
   constructor(connection: ChildConnection, process: CalledProcess, bounds: CallBounds = limits) {
     this.#slots = new CallSlots(bounds.callsInFlight, bounds.callsWaiting);
     this.connection = connection;
-    this.#process = process;
+    this.process = process;
   }
 
   /** Whether a handler with this invocation id is running, so that a message may speak for it. */
@@ -135,17 +137,17 @@ export class ChildCalls {
 
   /** Kills a child that breaks the protocol. */
   kill(why: string): void {
-    this.#process.kill(describeViolation(why));
+    this.process.kill(describeViolation(why));
   }
 
   /** Kills the child unless the call is answered soon, or as soon as the child has had a processor for long enough. */
   killIfHung(call: Call, why: string): void {
-    const before = this.#process.usedMs();
+    const before = this.process.cpuDemand().hadMs;
     const scheduleCheck = (waitedMs: number): void => {
       const deadline = new Deadline(ABORT_WITHIN_MS, () => {
-        const hasRun = this.#process.usedMs() - before >= ABORT_CPU_MS;
+        const hasRun = this.process.cpuDemand().hadMs - before >= ABORT_CPU_MS;
         const nextMs = waitedMs + ABORT_WITHIN_MS;
-        if (hasRun || nextMs >= ABORT_WITHIN_MAX_MS) this.#process.kill(why);
+        if (hasRun || nextMs >= ABORT_WITHIN_MAX_MS) this.process.kill(why);
         else scheduleCheck(nextMs);
       });
       call.onAnswered = () => deadline.clear();
@@ -201,7 +203,7 @@ class Call {
     this.#signal = options.signal;
     this.#onDelta = options.onDelta;
     this.#caller = caller;
-    this.deadline = new Deadline(this.#budgetMs, () => this.#expire());
+    this.deadline = new FairDeadline(this.#budgetMs, calls.process, LONGEST_BUDGETS, () => this.#expire());
     this.#signal?.addEventListener('abort', this.abandon, { once: true });
   }
 

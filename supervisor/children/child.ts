@@ -15,7 +15,7 @@ import { ChildError, createTimeoutError, HostCallRefusal } from './child-errors.
 import { quote } from './child-message.ts';
 import type { ReadBounds } from './child-message-reader.ts';
 import { cutFailure } from './child-text.ts';
-import { startFairBudget } from './deadline.ts';
+import { FairDeadline } from './deadline.ts';
 import { collectTail, type Tail } from './stderr-tail.ts';
 
 export type ChildState = 'spawning' | 'ready' | 'loaded' | 'draining' | 'dead';
@@ -38,6 +38,8 @@ export interface ChildHandlers {
 export type ChildBounds = CallBounds & ReadBounds;
 const defaultBounds: ChildBounds = limits;
 
+/** A start or a health check whose child waits for a processor ends at the latest after this many times its budget. */
+const LONGEST_BUDGETS = 6;
 /** From SIGTERM to SIGKILL, milliseconds. A child that handles it takes ten on a quiet machine. */
 const TERMINATE_WITHIN_MS = 250;
 /** From spawn to `ready`. Usually 60 ms; a machine that needs 10 s is overloaded. */
@@ -129,17 +131,14 @@ export class Child {
     { what, budgetMs }: { what: string; budgetMs: number },
   ): Promise<unknown> {
     const timeout = createTimeoutError(what, budgetMs);
-    const endBudget = startFairBudget(
-      budgetMs,
-      () => this.cpuDemand(),
-      () => this.kill(timeout.message),
-    );
+    const kill = (): void => void this.kill(timeout.message);
+    const deadline = new FairDeadline(budgetMs, this, LONGEST_BUDGETS, kill);
     try {
       return await this.#pipes?.connection.request(method, params);
     } catch (error) {
       throw this.#endReason === timeout.message ? timeout : error;
     } finally {
-      endBudget();
+      deadline.clear();
     }
   }
 
@@ -265,7 +264,7 @@ export class Child {
       onViolation: (reason: string) => this.#onViolation(reason),
     };
     const connection = new ChildConnection(stdout, stdin, handlers, bounds);
-    const process = { kill: (why: string) => this.kill(why), usedMs: () => this.cpuDemand().hadMs };
+    const process = { kill: (why: string) => this.kill(why), cpuDemand: () => this.cpuDemand() };
     this.#pipes = { connection, calls: new ChildCalls(connection, process, bounds), inspector };
   }
 

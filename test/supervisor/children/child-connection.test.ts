@@ -14,12 +14,14 @@ import { AnswerDeltas } from '../../../supervisor/children/answer-deltas.ts';
 import { ChildCalls } from '../../../supervisor/children/child-calls.ts';
 import { Cancellation, ChildConnection } from '../../../supervisor/children/child-connection.ts';
 import { ChildError, HostCallRefusal, UNEXPECTED } from '../../../supervisor/children/child-errors.ts';
+import type { CpuDemand } from '../../../supervisor/jail/watched-process.ts';
 import { SecretMask } from '../../../supervisor/records/secret-mask.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { amount, seed } from '../../runner/soak.ts';
 import { encodedFrame } from '../../sandbox-child/encoded-frame.ts';
 import { errorOf } from './jailed-child.ts';
 
+const NO_DEMAND: CpuDemand = { hadMs: 0, waitedMs: 0 };
 const frame = (message: object): Buffer => encodedFrame({ jsonrpc: '2.0', ...message });
 const log = (params: unknown): Buffer => frame({ method: 'log', params });
 
@@ -269,7 +271,7 @@ t.test('half a frame costs what was sent of it, and no more', async (t) => {
 
 t.test('a call that is over may be answered once, and a second answer to any call ends the connection', async (t) => {
   const { connection, input, violations } = connect();
-  const calls = new ChildCalls(connection, { kill: t.fail, usedMs: () => 0 });
+  const calls = new ChildCalls(connection, { kill: t.fail, cpuDemand: () => NO_DEMAND });
   const gone = new AbortController();
   const options = { invocationId: 'x', deadlineAt: Date.now() + 60_000, signal: gone.signal };
   const abandoned = calls.run({ kind: 'tools', name: 'x' }, {}, options);
@@ -287,7 +289,7 @@ t.test('a call that is over may be answered once, and a second answer to any cal
 t.test('deltas reach their call, in order and before its answer; others are dropped', async (t) => {
   const peer = connect();
   const [arrived, kills] = [[] as unknown[], [] as string[]];
-  const calls = new ChildCalls(peer.connection, { kill: (why) => void kills.push(why), usedMs: () => 0 });
+  const calls = new ChildCalls(peer.connection, { kill: (why) => void kills.push(why), cpuDemand: () => NO_DEMAND });
   const onDelta = (delta: unknown) => async () => {
     await turn();
     arrived.push(delta);
@@ -317,7 +319,7 @@ t.test('deltas reach their call, in order and before its answer; others are drop
 
 t.test('deltas that wait for their turn hold only what is passed on', async (t) => {
   const peer = connect();
-  const calls = new ChildCalls(peer.connection, { kill: () => undefined, usedMs: () => 0 });
+  const calls = new ChildCalls(peer.connection, { kill: () => undefined, cpuDemand: () => NO_DEMAND });
   const reading = Promise.withResolvers<void>();
   const deltas = new AnswerDeltas(new SecretMask(), () => reading.promise, undefined);
   const options = { invocationId: 'a', deadlineAt: Date.now() + 60_000, onDelta: deltas.receive };
@@ -345,8 +347,12 @@ t.test('after its deadline, a child is killed when it computes on, and not while
   const target = { kind: 'tools', name: 'x' } as const;
   const killed = Promise.withResolvers<string>();
   const looping = connect();
-  let usedMs = 0;
-  const process = { kill: killed.resolve, usedMs: () => (usedMs += 40) };
+  let readings = 0;
+  const cpuDemand = (): CpuDemand => {
+    readings += 1;
+    return { hadMs: readings * 40, waitedMs: 0 };
+  };
+  const process = { kill: killed.resolve, cpuDemand };
   const hung = new ChildCalls(looping.connection, process).run(
     target,
     {},
@@ -360,12 +366,12 @@ t.test('after its deadline, a child is killed when it computes on, and not while
   const starving = connect();
   const looked = Promise.withResolvers<void>();
   let looks = 0;
-  const lookAt = (): number => {
+  const lookAt = (): CpuDemand => {
     looks += 1;
-    if (looks === 5) looked.resolve();
-    return 0;
+    if (looks === 8) looked.resolve();
+    return NO_DEMAND;
   };
-  const calls = new ChildCalls(starving.connection, { kill: (why) => void kills.push(why), usedMs: lookAt });
+  const calls = new ChildCalls(starving.connection, { kill: (why) => void kills.push(why), cpuDemand: lookAt });
   await t.rejects(calls.run(target, {}, { invocationId: 'b', deadlineAt: Date.now() }), errorOf('timeout'));
   await looked.promise;
   starving.input.write(frame({ id: 0, result: { outcome: 'answered', answer: 'late' } }));
@@ -376,7 +382,7 @@ t.test('after its deadline, a child is killed when it computes on, and not while
 
 t.test('the text of a failure is cut', async (t) => {
   const { connection, input } = connect();
-  const calls = new ChildCalls(connection, { kill: t.fail, usedMs: () => 0 });
+  const calls = new ChildCalls(connection, { kill: t.fail, cpuDemand: () => NO_DEMAND });
   const call = calls.run({ kind: 'tools', name: 'x' }, {}, { invocationId: 'x', deadlineAt: Date.now() + 60_000 });
   const [message, stack] = ['m'.repeat(1_000_000), 's'.repeat(1_000_000)];
   input.write(frame({ id: 0, result: { outcome: 'failed', message, stack } }));

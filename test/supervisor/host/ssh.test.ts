@@ -143,7 +143,16 @@ t.test('the SSH hooks', { skip: noSshd }, async (t) => {
   const { fixture, run, sshd, session } = await bench(t);
   /** Installs a plugin for one test: it is paused at its end. */
   const guard = async (t: Test, slug: string, code: string, capabilities: string[] = []): Promise<void> => {
-    const { installationId } = await fixture.install({ slug, capabilities, code });
+    const idle = 'middleware.systemPrompt = () => undefined;';
+    const { installationId } = await fixture.install({ slug, capabilities, code: `${code}\n${idle}` });
+    // A hook's budget may be too short for the first start on a busy machine.
+    await eventually(async () => {
+      const context = { systemPrompt: '', model: 'm' };
+      const { body } = await fixture.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context });
+      return body.trace.some(
+        (step: { slug: string; outcome: string }) => step.slug === slug && step.outcome === 'unchanged',
+      );
+    });
     t.teardown(async () => {
       await fixture.pool.query(
         `UPDATE installations SET status = 'paused', updated_at = clock_timestamp() WHERE id = $1`,
