@@ -57,9 +57,16 @@ interface Refusals {
   at: number | null;
 }
 
+/** A tool that the model may call. */
+interface RequestTool {
+  readonly name: string;
+  readonly description?: string | undefined;
+}
+
 interface ModelRequest<Message> {
   readonly systemPrompt: string;
   readonly model: string;
+  readonly tools: readonly RequestTool[];
   readonly messages: readonly Message[];
   readonly signal?: AbortSignal | undefined;
 }
@@ -125,6 +132,8 @@ export function openConversation(session: Session): Conversation {
 
 export class Conversation {
   readonly session: Session;
+  /** Tools of the session that the framework got last. Their descriptions may have changed since. */
+  offered: readonly RequestTool[] = [];
   readonly #files: MessageFiles;
   /** Messages of users, oldest first. */
   #known: KnownMessage[] = [];
@@ -135,8 +144,8 @@ export class Conversation {
   #opening: Promise<unknown> = Promise.resolve();
   /** By their ids. */
   readonly #openTurns = new Map<string, OpenTurn>();
-  /** Whether a tool is the framework's, by its name. */
-  readonly #areOwn = new Map<string, boolean>();
+  /** Whether a tool is the framework's, by its name; with its description, which is null where no request had the tool. */
+  readonly #areOwn = new Map<string, { readonly description: string | null; readonly isOwn: boolean }>();
 
   constructor(session: Session) {
     this.session = session;
@@ -155,6 +164,7 @@ export class Conversation {
     format: MessageFormat<Message>,
     options: AdapterOptions,
   ): Promise<PreparedRequest<Message>> {
+    await this.#recognizeTools(request.tools);
     const opening = this.#opening.then(() => this.#judgeMessages(request, format, options));
     this.#opening = opening.catch(() => undefined);
     const knownByIndex = await opening;
@@ -257,12 +267,29 @@ export class Conversation {
 
   /** Whether a tool is the framework's. Those of plugins and of the host have `__` in their names, and others may have. */
   async isOwn(name: string): Promise<boolean> {
-    if (!name.includes('__')) return true;
     const known = this.#areOwn.get(name);
-    if (known !== undefined) return known;
+    if (known) return known.isOwn;
     const isOwn = !(await this.session.tools()).some((tool) => tool.name === name);
-    this.#areOwn.set(name, isOwn);
+    this.#areOwn.set(name, { description: null, isOwn });
     return isOwn;
+  }
+
+  /**
+   * Finds the framework's own tools among those that the model may call, such as one of another MCP server that has the name of
+   * a plugin's: it is the session's only with the description that the session gave it.
+   */
+  async #recognizeTools(tools: readonly RequestTool[]): Promise<void> {
+    const unknown = tools.filter(
+      ({ name, description = '' }) => name.includes('__') && this.#areOwn.get(name)?.description !== description,
+    );
+    const isOffered = (offered: readonly RequestTool[], { name, description = '' }: RequestTool): boolean =>
+      offered.some((tool) => tool.name === name && tool.description === description);
+    const isKnown = unknown.every((tool) => isOffered(this.offered, tool));
+    const offered = isKnown ? this.offered : [...this.offered, ...(await this.session.tools())];
+    for (const tool of unknown) {
+      const { name, description = '' } = tool;
+      this.#areOwn.set(name, { description, isOwn: !isOffered(offered, tool) });
+    }
   }
 
   /** Returns the message with the results after the plugins' changes. Results that they have not judged are left out. */
@@ -474,7 +501,7 @@ export class Conversation {
       model,
       signal,
       isLast,
-    }: AdapterOptions & Omit<ModelRequest<never>, 'messages'> & { readonly isLast: boolean },
+    }: AdapterOptions & Omit<ModelRequest<never>, 'messages' | 'tools'> & { readonly isLast: boolean },
   ): Promise<KnownMessage> {
     const attachments = await this.#files.attach(files, signal);
     const turn = await this.session.openTurn(

@@ -36,7 +36,7 @@ import { listOfferedTools, type OfferedTool } from './offered-tools.ts';
  * @throws VetoError from `invoke` and `stream` of the model and its agents when a plugin cancels a message
  */
 export function bulkhead(session: Session, model: BaseChatModel, options: AdapterOptions = {}): BaseChatModel {
-  return new JudgedChatModel({ session, options, model }, model);
+  return new JudgedChatModel({ session, options, model, tools: [] }, model);
 }
 
 /** Returns the session's tools as LangChain tools. Call it again when the tools of the session change. */
@@ -48,6 +48,7 @@ interface Judged {
   readonly session: Session;
   readonly options: AdapterOptions;
   readonly model: BaseChatModel;
+  readonly tools: readonly BindToolsInput[];
 }
 
 class JudgedChatModel extends BaseChatModel {
@@ -80,7 +81,7 @@ class JudgedChatModel extends BaseChatModel {
   override bindTools(tools: BindToolsInput[], options?: Partial<this['ParsedCallOptions']>): JudgedChatModel {
     const { model } = this.#judged;
     if (!model.bindTools) throw new Error(`${this.getName()} cannot call tools. Use another model.`);
-    return new JudgedChatModel(this.#judged, model.bindTools(tools, options));
+    return new JudgedChatModel({ ...this.#judged, tools }, model.bindTools(tools, options));
   }
 
   override async _generate(messages: BaseMessage[], options: this['ParsedCallOptions']): Promise<ChatResult> {
@@ -124,7 +125,7 @@ class JudgedChatModel extends BaseChatModel {
   }
 
   async #prepare(given: BaseMessage[], { signal }: this['ParsedCallOptions']) {
-    const { session, options, model } = this.#judged;
+    const { session, options, model, tools } = this.#judged;
     const name = (model as { model?: unknown }).model;
     const messages = given.map(toJudgeable);
     const isSystem = (message: BaseMessage): boolean => message.type === 'system';
@@ -135,12 +136,19 @@ class JudgedChatModel extends BaseChatModel {
         .join('\n\n'),
       model: typeof name === 'string' ? name : 'unknown',
       messages: messages.filter((message) => !isSystem(message)),
+      tools: tools.map(readTool),
       signal,
     };
     const prepared = await openConversation(session).prepare(request, format, options);
     const head = prepared.systemPrompt === '' ? [] : [new SystemMessage(prepared.systemPrompt)];
     return { input: [...head, ...prepared.messages], answer: prepared.answer };
   }
+}
+
+/** Reads a tool of LangChain, or one in the form of OpenAI, which nests its fields. */
+function readTool(tool: BindToolsInput) {
+  const { name = '', description = '' }: Readonly<Record<string, unknown>> = 'function' in tool ? tool.function : tool;
+  return { name: String(name), description: String(description) };
 }
 
 /** A tool of a plugin. Its arguments are checked by the service, whose sentences say what a model must correct. */

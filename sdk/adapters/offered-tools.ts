@@ -20,6 +20,7 @@ const NAME = { type: 'string', description: 'Its name, as listed.' };
 export async function listOfferedTools(session: Session): Promise<OfferedTool[]> {
   const conversation = openConversation(session);
   const [tools, skills, commands] = await Promise.all([session.tools(), session.skills(), session.commands()]);
+  conversation.offered = tools;
   const offered = tools.map(
     ({ name, description, parameters }): OfferedTool => ({
       name,

@@ -209,6 +209,7 @@ class JudgedModel implements Model {
         systemPrompt: [request.systemInstructions ?? '', ...own].filter((part) => part !== '').join('\n\n'),
         model: this.#name,
         messages: items.filter((item) => !isSystem(item)),
+        tools: tools.flatMap((tool) => (tool.type === 'function' ? [tool] : [])),
         signal: request.signal,
       },
       format,

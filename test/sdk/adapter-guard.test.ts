@@ -13,7 +13,7 @@ import {
   ToolMessage,
 } from '@langchain/core/messages';
 import { type AgentInputItem, assistant, type Model, Usage, user } from '@openai/agents';
-import { generateText, type ModelMessage, stepCountIs, wrapLanguageModel } from 'ai';
+import { generateText, jsonSchema, type ModelMessage, stepCountIs, wrapLanguageModel } from 'ai';
 import t from 'tap';
 import * as aiSdk from '../../sdk/adapters/ai-sdk.ts';
 import type { AdapterOptions } from '../../sdk/adapters/judged-conversation.ts';
@@ -62,7 +62,10 @@ interface Question {
   /** The answer of the model. */
   readonly answer: { readonly text?: string; readonly calls?: readonly Call[] };
   readonly options?: AdapterOptions;
+  /** That the model may call. */
+  readonly tools?: readonly { readonly name: string; readonly description: string }[];
 }
+const NO_PARAMETERS = { type: 'object', properties: {} } as const;
 /** Asks the model once, and returns what it was asked, as JSON. */
 type Ask = (question: Question) => Promise<string>;
 
@@ -96,14 +99,20 @@ const createAiModel = (answerTo: (prompt: string) => Question['answer']) => {
   };
   return model as unknown as Parameters<typeof wrapLanguageModel>[0]['model'];
 };
-const askAiSdk: Ask = async ({ session, history, answer, options }) => {
+const askAiSdk: Ask = async ({ session, history, answer, options, tools = [] }) => {
   let asked = '';
   const model = createAiModel((prompt) => {
     asked = prompt;
     return answer;
   });
   const judged = wrapLanguageModel({ model, middleware: aiSdk.bulkhead(session, options) });
-  await generateText({ model: judged, messages: history.map(toAiSdk), maxRetries: 0 });
+  const offered = Object.fromEntries(
+    tools.map(({ name, description }) => [
+      name,
+      { type: 'dynamic' as const, description, inputSchema: jsonSchema(NO_PARAMETERS) },
+    ]),
+  );
+  await generateText({ model: judged, messages: history.map(toAiSdk), tools: offered, maxRetries: 0 });
   return asked;
 };
 
@@ -118,6 +127,10 @@ class ScriptedChatModel extends BaseChatModel {
 
   override _llmType(): string {
     return 'scripted';
+  }
+
+  override bindTools(): this {
+    return this;
   }
 
   override async _generate(messages: BaseMessage[]) {
@@ -135,9 +148,14 @@ const toLangchain = (entry: Entry): BaseMessage => {
   if (entry.role === 'assistant') return toAnswer(entry);
   return new ToolMessage({ content: entry.text, tool_call_id: entry.callId, name: entry.name });
 };
-async function askChatModel({ session, answer, options }: Omit<Question, 'history'>, messages: BaseMessage[]) {
+async function askChatModel(
+  { session, answer, options, tools = [] }: Omit<Question, 'history'>,
+  messages: BaseMessage[],
+): Promise<string> {
   const model = new ScriptedChatModel(toAnswer(answer));
-  await langchain.bulkhead(session, model, options).invoke(messages);
+  const judged = langchain.bulkhead(session, model, options);
+  const offered = tools.map((one) => ({ type: 'function', function: { ...one, parameters: NO_PARAMETERS } }));
+  await (judged.bindTools?.(offered) ?? judged).invoke(messages);
   return model.asked;
 }
 const askLangchain: Ask = ({ history, ...question }) => askChatModel(question, history.map(toLangchain));
@@ -171,7 +189,10 @@ async function askAgentsModel(
   await model.getResponse({ ...settings, input, tools: tools as never });
   return asked;
 }
-const askAgents: Ask = ({ history, ...question }) => askAgentsModel(question, history.flatMap(toItems));
+const askAgents: Ask = ({ history, tools = [], ...question }) =>
+  askAgentsModel(question, history.flatMap(toItems), {
+    tools: tools.map((one) => ({ type: 'function', ...one, parameters: NO_PARAMETERS, strict: false })),
+  });
 
 const adapters: Readonly<Record<string, Ask>> = {
   'ai-sdk': askAiSdk,
@@ -311,6 +332,28 @@ for (const [name, ask] of Object.entries(adapters))
       t.match(asked, /withheld its result/);
       t.notMatch(asked, /SECRET/);
     }
+  });
+
+await fixture.install({ account: 'twins', slug: 'guard-of-twins', code: GUARD });
+const TWIN = `tools.create_issue = { description: 'Opens an issue.', parameters: { type: 'object' }, handler: () => 'opened' };`;
+await fixture.install({ account: 'twins', slug: 'github', code: TWIN });
+const TWIN_NAME = 'github__create_issue';
+
+for (const [name, ask] of Object.entries(adapters))
+  t.test(`${name}: the app’s own tool that has the name of a plugin’s tool is judged`, async (t) => {
+    const tools = [{ name: TWIN_NAME, description: 'Of another server.' }];
+    const session = await openSession('twins');
+    const call = (title: string) => ({ calls: [{ callId: 'c1', name: TWIN_NAME, args: { title } }] });
+    const refused = await ask({ session, history: [say('m0')], answer: call('FORBIDDEN'), tools });
+    t.match(refused, /it is forbidden/);
+    await ask({ session, history: [say('m1')], answer: call('fine'), tools });
+    const history = [say('m1'), { role: 'assistant' as const, ...call('fine') }, result('c1', 'SECRET', TWIN_NAME)];
+    const asked = await ask({ session, history, answer: { text: 'Yes.' }, tools });
+    t.match(asked, /withheld its result/);
+    t.notMatch(asked, /SECRET/);
+    const others = [{ name: TWIN_NAME, description: 'Opens an issue.' }];
+    const passed = await ask({ session, history: [say('m2')], answer: call('FORBIDDEN'), tools: others });
+    t.notMatch(passed, /it is forbidden/, 'the service judges the call when it gets it');
   });
 
 t.test('ai-sdk: the text of a plugin’s command is judged before the model reads it', async (t) => {
