@@ -189,17 +189,18 @@ export class InstallationRunner {
 
   /**
    * While a new version starts: that version with the hooks of both, because the old one still runs its own, and what no
-   * version ran must not pass. If the new version does not start: the old one.
+   * version ran must not pass. If the new version does not start: the old one, also with the hooks of both if it is required.
    */
   get #served(): InstalledPlugin {
     const serving = this.#serving?.plugin;
     if (!serving || versionKey(serving) === versionKey(this.plugin)) return this.plugin;
-    if (this.#refused === this.#wanted) {
-      const { versionId, semVer, registrations, texts, discovered, bundleSha256 } = serving;
-      return { ...this.plugin, versionId, semVer, registrations, texts, discovered, bundleSha256 };
-    }
-    const { registrations } = this.plugin;
+    const { registrations, required } = this.plugin;
     const hooks = [...new Set([...registrations.hooks, ...serving.registrations.hooks])];
+    if (this.#refused === this.#wanted) {
+      const { versionId, semVer, texts, discovered, bundleSha256 } = serving;
+      const served = required ? { ...serving.registrations, hooks } : serving.registrations;
+      return { ...this.plugin, versionId, semVer, registrations: served, texts, discovered, bundleSha256 };
+    }
     // The old version may judge whole messages only.
     const streams = (registrations.streams ?? []).filter(
       (hook) => !serving.registrations.hooks.includes(hook) || serving.registrations.streams?.includes(hook),

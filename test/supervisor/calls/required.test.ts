@@ -243,6 +243,38 @@ t.test('required, while a version without the hook starts: the old one is asked 
   });
 });
 
+t.test(
+  'required, and a version that adds the hook does not start beside the old one: the message does not pass',
+  async (t) => {
+    for (const required of [true, false]) {
+      const slug = `adding-${required}`;
+      const made = await fixture.install({
+        slug,
+        account: slug,
+        required,
+        code: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + " old";',
+      });
+      const session = await sessionOf(slug);
+      const prompt = async () => {
+        const context = { systemPrompt: 'The', model: 'm' };
+        return (await fixture.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context }, slug)).body;
+      };
+      t.match(await prompt(), { context: { systemPrompt: 'The old' } });
+      const code = 'throw new Error("not today");';
+      const registrations = { ...REGISTRATIONS, hooks: ['middleware.systemPrompt', 'middleware.inboundMessage'] };
+      await fixture.update(made, { semVer: '2.0.0', code, registrations });
+      await eventually(async () => {
+        await prompt();
+        await fixture.supervisor.logs.flush();
+        const refused = `SELECT 1 FROM plugin_logs WHERE installation_id = $1 AND message LIKE '%1.0.0 keeps running%'`;
+        return (await fixture.pool.query(refused, [made.installationId])).rowCount === 1;
+      });
+      t.match((await send(made, 'bad')).body, { action: required ? 'cancel' : 'continue' }, slug);
+      t.match(await prompt(), { context: { systemPrompt: 'The old' } }, 'the old version answers what it can');
+    }
+  },
+);
+
 t.test('required and paused by its owner: it is not called, and the message passes', async (t) => {
   const made = await fixture.install({
     slug: 'paused',
