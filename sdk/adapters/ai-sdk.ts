@@ -217,7 +217,7 @@ async function judgeContent(content: readonly Content[], answer: JudgedAnswer): 
       const text = await answer.judge(part.text);
       judged.push(answer.isFree ? { ...part, text } : { type: 'text', text });
     } else if (part.type === 'tool-call') judged.push(...(await judgeCall(part, answer)));
-    else if (part.type !== 'reasoning' || answer.isFree) judged.push(part);
+    else if (answer.isFree || PASSED.has(part.type)) judged.push(part);
   }
   return judged;
 }
@@ -323,7 +323,7 @@ async function* judgeParts(reader: PartReader, { answer, params }: JudgedRequest
       // The provider's own chunks hold the arguments of a call before plugins judge them.
       const isOpen = answer.isFree && !(canCall && part.type === 'raw');
       if (isOpen) yield part;
-      else if (!UNJUDGED.has(part.type)) yield withoutProviderData(part);
+      else if (PASSED.has(part.type)) yield withoutProviderData(part);
     }
     return false;
   } finally {
@@ -332,12 +332,19 @@ async function* judgeParts(reader: PartReader, { answer, params }: JudgedRequest
   }
 }
 
-/** Parts with words of the model that no plugin judges, such as the provider's own chunks. */
-const UNJUDGED: ReadonlySet<StreamPart['type']> = new Set([
-  'raw',
-  'reasoning-start',
-  'reasoning-delta',
-  'reasoning-end',
+/**
+ * Parts that leave while plugins judge messages: judged ones, and those without words or pictures of the model. Reasoning, files,
+ * sources and the provider's own parts are not among them.
+ */
+const PASSED: ReadonlySet<StreamPart['type'] | Content['type']> = new Set([
+  'text-start',
+  'text-end',
+  'tool-approval-request',
+  'tool-result',
+  'stream-start',
+  'response-metadata',
+  'finish',
+  'error',
 ]);
 
 type ToolInputPart = Extract<StreamPart, { type: `tool-input-${string}` }>;

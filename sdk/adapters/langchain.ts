@@ -265,7 +265,7 @@ async function judgeMessage(message: AIMessage, answer: JudgedAnswer): Promise<A
     content: text,
     tool_calls: calls,
     ...(id === undefined ? {} : { id }),
-    ...(invalid_tool_calls === undefined ? {} : { invalid_tool_calls }),
+    ...(invalid_tool_calls && answer.isFree ? { invalid_tool_calls } : {}),
     ...(usage_metadata === undefined ? {} : { usage_metadata }),
   });
 }

@@ -200,6 +200,7 @@ class JudgedModel implements Model {
   async #prepare(request: ModelRequest): Promise<{ judged: ModelRequest; answer: JudgedAnswer }> {
     const { input, tools } = request;
     requireJudgeableTools(tools);
+    requireJudgeablePrompt(request);
     const items = typeof input === 'string' ? [{ role: 'user', content: input } as AgentInputItem] : input;
     const isSystem = (item: AgentInputItem): boolean => 'role' in item && item.role === 'system';
     requireJudgeableResults(items, tools);
@@ -240,6 +241,15 @@ function requireJudgeableTools(tools: readonly OfferedTool[]): void {
     );
 }
 
+/** @throws Error */
+function requireJudgeablePrompt({ prompt }: ModelRequest): void {
+  if (Object.keys(prompt?.variables ?? {}).length > 0)
+    throw new Error(
+      'The agent has a stored prompt with variables, which plugins cannot judge. ' +
+        'Leave the variables out, and give the agent their texts in its instructions or in the input.',
+    );
+}
+
 const LOCAL_RESULTS: ReadonlySet<unknown> = new Set(['computer_call_result', 'apply_patch_call_output']);
 
 /** The provider's own shell has its results before the framework does. @throws Error */
@@ -258,7 +268,7 @@ async function judgeOutput(answer: JudgedAnswer, output: readonly AgentOutputIte
   const judged: AgentOutputItem[] = [];
   for (const item of await judgeCalls(answer, output)) {
     if (!isMessage(item)) {
-      if (answer.isFree || item.type !== 'reasoning') judged.push(item);
+      if (answer.isFree || !UNJUDGED.has(item.type)) judged.push(item);
       continue;
     }
     const texts: string[] = [];
@@ -307,14 +317,17 @@ async function judgeCalls<Item extends AgentOutputItem>(
   return passed;
 }
 
-/** The message with judged text, and without the provider's data, which describes the text as it was before. */
+/** Items with words of the model that no plugin judges. */
+const UNJUDGED: ReadonlySet<AgentOutputItem['type']> = new Set(['reasoning', 'unknown']);
+
+/**
+ * The message with judged text, and without what no plugin judges: pictures, audio with its transcript, and the provider's data,
+ * which describes the text as it was before.
+ */
 const withText = (
   { providerData: _unjudged, ...message }: AssistantMessageItem,
   text: string,
-): AssistantMessageItem => ({
-  ...message,
-  content: [...message.content.filter((part) => !TEXT_PARTS.has(part.type)), { type: 'output_text', text }],
-});
+): AssistantMessageItem => ({ ...message, content: [{ type: 'output_text', text }] });
 
 /** A streamed response whose messages have, together, the text that was shown. */
 function withJudgedText<Response extends { output: AgentOutputItem[]; providerData?: unknown }>(
@@ -325,12 +338,10 @@ function withJudgedText<Response extends { output: AgentOutputItem[]; providerDa
   const output: AgentOutputItem[] = [];
   for (const item of response.output) {
     if (item === first) output.push(withText(first, shown));
-    else if (!isMessage(item) && item.type !== 'reasoning') output.push(item);
+    else if (!isMessage(item) && !UNJUDGED.has(item.type)) output.push(item);
   }
   return { ...response, output };
 }
-
-const TEXT_PARTS: ReadonlySet<string> = new Set(['output_text', 'refusal']);
 
 const listTexts = (output: readonly AgentOutputItem[]): string[] =>
   output.filter(isMessage).flatMap(({ content }) =>

@@ -3,6 +3,7 @@
  * guard vetoed, removed or has not judged, whatever an app sends.
  */
 import type { AddressInfo } from 'node:net';
+import { Readable } from 'node:stream';
 import { BaseChatModel } from '@langchain/core/language_models/chat_models';
 import {
   AIMessage,
@@ -399,6 +400,96 @@ t.test('openai-agents: local tools that plugins cannot judge are refused before 
     { type: 'apply_patch_call_output', callId: 'c1', status: 'completed', output: 'SECRET' },
   ];
   await t.rejects(ask(patched, [hosted]), /apply_patch_call_output.*plugins cannot judge/);
+});
+
+async function collect(parts: AsyncIterable<unknown>): Promise<unknown[]> {
+  const all: unknown[] = [];
+  for await (const part of parts) all.push(part);
+  return all;
+}
+await fixture.install({ account: 'outbound', slug: 'outbound', code: 'middleware.outboundMessage = () => undefined;' });
+
+t.test('ai-sdk: what no plugin judges does not leave while one judges messages', async (t) => {
+  const data = { type: 'data', data: 'SECRET' };
+  const unjudged = [
+    { type: 'reasoning', text: 'SECRET' },
+    { type: 'reasoning-file', mediaType: 'image/png', data },
+    { type: 'file', mediaType: 'text/plain', data },
+    { type: 'source', sourceType: 'url', id: 's', url: 'https://SECRET.example', title: 'SECRET' },
+    { type: 'custom', kind: 'provider.note', providerMetadata: { provider: { note: 'SECRET' } } },
+    { type: 'of-a-later-version', note: 'SECRET' },
+  ];
+  const end = { finishReason: { unified: 'stop' }, usage: { inputTokens: {}, outputTokens: {} } };
+  const text = [
+    { type: 'text-start', id: 't' },
+    { type: 'text-delta', id: 't', delta: 'fine' },
+    { type: 'text-end', id: 't' },
+  ];
+  const scripted = {
+    ...createAiModel(() => ({})),
+    doGenerate: async () => ({ content: [{ type: 'text', text: 'fine' }, ...unjudged], ...end, warnings: [] }),
+    doStream: async () => ({
+      stream: Readable.toWeb(Readable.from([...text, ...unjudged, { type: 'finish', ...end }])),
+    }),
+  };
+  for (const account of ['outbound', 'nobody']) {
+    const middleware = aiSdk.bulkhead(await openSession(account));
+    const model = wrapLanguageModel({ model: scripted as never, middleware });
+    const prompt = (message: string) => ({ prompt: [{ role: 'user', content: [{ type: 'text', text: message }] }] });
+    const { content } = await model.doGenerate(prompt('m1') as never);
+    const { stream } = await model.doStream(prompt('m2') as never);
+    for (const parts of [content, await collect(stream)]) {
+      const found = JSON.stringify(parts);
+      t.match(found, /fine/);
+      t.equal(found.includes('SECRET'), account === 'nobody', `${account}: ${found}`);
+    }
+  }
+});
+
+t.test('langchain: what no plugin judges does not leave while one judges messages', async (t) => {
+  const invalid = [{ name: 'x', args: 'SECRET', id: 'c1', error: 'no JSON', type: 'invalid_tool_call' as const }];
+  for (const account of ['outbound', 'nobody']) {
+    const answer = new AIMessage({ content: 'fine', invalid_tool_calls: invalid });
+    const model = langchain.bulkhead(await openSession(account), new ScriptedChatModel(answer));
+    const found = JSON.stringify(await model.invoke([new HumanMessage('m1')]));
+    t.match(found, /fine/);
+    t.equal(found.includes('SECRET'), account === 'nobody', `${account}: ${found}`);
+  }
+});
+
+t.test('openai-agents: what no plugin judges does not leave while one judges messages', async (t) => {
+  const output = [
+    {
+      ...assistant('fine'),
+      content: [
+        { type: 'output_text', text: 'fine' },
+        { type: 'audio', audio: '', transcript: 'SECRET' },
+      ],
+    },
+    { type: 'unknown', providerData: { note: 'SECRET' } },
+  ];
+  const scripted = {
+    getResponse: async () => ({ usage: new Usage(), output }),
+    async *getStreamedResponse() {
+      yield { type: 'response_done', response: { id: 'r', usage: {}, output } };
+    },
+  } as unknown as Model;
+  const settings = { modelSettings: {}, tools: [], handoffs: [], outputType: 'text' as const, tracing: false };
+  for (const account of ['outbound', 'nobody']) {
+    const { modelProvider } = openAiAgents.bulkhead(await openSession(account), {
+      modelProvider: { getModel: () => scripted },
+    });
+    const model = await modelProvider.getModel('m');
+    const whole = await model.getResponse({ ...settings, input: 'm1' });
+    for (const answer of [whole, await collect(model.getStreamedResponse({ ...settings, input: 'm2' }))]) {
+      const found = JSON.stringify(answer);
+      t.match(found, /fine/);
+      t.equal(found.includes('SECRET'), account === 'nobody', `${account}: ${found}`);
+    }
+    const stored = { promptId: 'p', variables: { name: 'FORBIDDEN' } };
+    const refused = /stored prompt with variables, which plugins cannot judge/;
+    await t.rejects(model.getResponse({ ...settings, input: 'm3', prompt: stored }), refused);
+  }
 });
 
 await fixture.install({

@@ -45,9 +45,15 @@ interface ToolText {
     readonly text: string;
     readonly isError?: boolean;
 }
+/** A tool that the model may call. */
+interface RequestTool {
+    readonly name: string;
+    readonly description?: string | undefined;
+}
 interface ModelRequest<Message> {
     readonly systemPrompt: string;
     readonly model: string;
+    readonly tools: readonly RequestTool[];
     readonly messages: readonly Message[];
     readonly signal?: AbortSignal | undefined;
 }
@@ -62,6 +68,8 @@ export declare function openConversation(session: Session): Conversation;
 export declare class Conversation {
     #private;
     readonly session: Session;
+    /** Tools of the session that the framework got last. Their descriptions may have changed since. */
+    offered: readonly RequestTool[];
     constructor(session: Session);
     /**
      * Judges the new messages of the user, and returns what the model may be asked.
