@@ -31,6 +31,10 @@ const ATTEMPTS_MAX = 12;
 const LATE_MS = 60_000;
 /** The recipient that is the agent itself. */
 export const TO_AGENT = 'agent';
+/** The sender of the messages. */
+const FROM = 'reminder';
+/** The hook that judges the message: of an agent, or for one. */
+type MessageHook = 'inboundMessage' | 'outboundMessage';
 
 interface DueDeps {
   readonly services: SessionServices;
@@ -138,18 +142,21 @@ async function judgeReminder(
   messageId: string,
 ): Promise<JudgedReminder | null | 'stopped'> {
   const noticeId = `${messageId}:vetoed`;
-  const run = (hook: 'notifyDeliver' | 'outboundMessage', context: Readonly<Record<string, unknown>>) =>
+  const run = (hook: 'notifyDeliver' | MessageHook, context: Readonly<Record<string, unknown>>) =>
     runSessionHook(services, session, `middleware.${hook}`, context, 'schedule', noticeId);
   const notify = { id, text, to, at: nextAt, repeat, zone };
   const delivery = await run('notifyDeliver', { notify });
   if (delivery.cancel) return delivery.cancel.cause === 'failure' ? 'stopped' : null;
-  const judged = (delivery.context as { notify: typeof notify }).notify.text;
-  const message = { id: messageId, text: judged, attachments: [] };
-  if (to === TO_AGENT) return { ...message, role: 'user', judgement: toJudgement('notifyDeliver', delivery) };
-  const sending = await run('outboundMessage', { message, target: to });
-  if (sending.cancel) return sending.cancel.cause === 'failure' ? 'stopped' : null;
-  const sent = (sending.context as { message: Pick<JudgedReminder, 'text' | 'attachments'> }).message;
-  return { ...sent, id: messageId, role: 'assistant', judgement: toJudgement('outboundMessage', sending) };
+  const due = (delivery.context as { notify: typeof notify }).notify.text;
+  const message = { id: messageId, text: due, attachments: [] };
+  const isForAgent = to === TO_AGENT;
+  const hook: MessageHook = isForAgent ? 'inboundMessage' : 'outboundMessage';
+  const answer = await run(hook, isForAgent ? { message: { ...message, from: FROM } } : { message, target: to });
+  if (answer.cancel) return answer.cancel.cause === 'failure' ? 'stopped' : null;
+  const { text: judged, attachments } = (answer.context as { message: Pick<JudgedReminder, 'text' | 'attachments'> })
+    .message;
+  const role = isForAgent ? 'user' : 'assistant';
+  return { id: messageId, text: judged, attachments, role, judgement: toJudgement(hook, answer) };
 }
 
 /** One transaction: the message, its way to the channel, and the next time. */
@@ -166,7 +173,7 @@ async function writeTime(
     kind: 'reminder',
     notifyId: id,
     to,
-    from: 'reminder',
+    from: FROM,
     dueAt: nextAt,
     ...(isLate ? { late: true, missed: following.missed } : {}),
   };

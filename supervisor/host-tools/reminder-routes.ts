@@ -42,7 +42,7 @@ const shapes = {
   schedule: {
     summary: 'Schedules a reminder',
     details:
-      'Runs the hook `notifySchedule`; when the reminder is due, `notifyDeliver`, and `outboundMessage` if it is not for the agent. A request with the id of an existing reminder returns that reminder.',
+      'Runs the hook `notifySchedule`; when the reminder is due, `notifyDeliver`, and `inboundMessage` if it is for the agent, else `outboundMessage`. A request with the id of an existing reminder returns that reminder.',
     problems: ['cancelled', 'id_reused', 'too_many', 'quota_exceeded'],
     params: sessionParams,
     body: jsonBody({

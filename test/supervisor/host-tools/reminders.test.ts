@@ -65,7 +65,7 @@ t.test('a reminder is judged when it is scheduled and when it is due, and comes 
       role: 'user',
       text: 'stand up',
       data: { kind: 'reminder', notifyId: 'r1', dueAt: now, to: 'agent' },
-      judgement: { hook: 'notifyDeliver', asked: 1 },
+      judgement: { hook: 'inboundMessage', asked: 1 },
     },
   ]);
   t.match(await reminders('POST', '', { id: 'r1', text: 'stand up', at: now, to: 'agent', trigger: 'user' }), {
@@ -83,6 +83,7 @@ t.test('a reminder is judged when it is scheduled and when it is due, and comes 
   t.match(await fixture.readLog('asked'), [
     { hook: 'schedule', trigger: 'user', id: 'r1' },
     { hook: 'deliver', trigger: 'schedule', id: 'r1', at: now },
+    { hook: 'inbound', trigger: 'schedule', text: 'stand up' },
   ]);
 
   t.match(await reminders('POST', '', { text: 'refuse schedule', at: now, trigger: 'user' }), {
@@ -92,8 +93,8 @@ t.test('a reminder is judged when it is scheduled and when it is due, and comes 
   t.match((await reminders('POST', '', { text: 'move', at: now, trigger: 'user' })).body, {
     nextAt: '2090-01-01T00:00:00.000Z',
   });
-  const send = async (text: string) => {
-    const { body } = await reminders('POST', '', { text, at: inMs(0), trigger: 'user' });
+  const send = async (text: string, to = 'user') => {
+    const { body } = await reminders('POST', '', { text, to, at: inMs(0), trigger: 'user' });
     await eventually(async () => (await reminders('GET', `/${body.id}`)).body.lastOutcome !== null);
     return { ...(await reminders('GET', `/${body.id}`)).body, last: (await transcript(fixture, session)).at(-1) };
   };
@@ -101,6 +102,8 @@ t.test('a reminder is judged when it is scheduled and when it is due, and comes 
   t.match(await send('refuse outbound'), { lastOutcome: 'cancelled', last: { role: 'notice' } });
   t.match(await send('darn deliver'), { lastOutcome: 'delivered', last: { role: 'assistant', text: 'dear' } });
   t.match(await send('darn outbound'), { last: { text: 'dear', judgement: { hook: 'outboundMessage' } } });
+  t.match(await send('refuse inbound', 'agent'), { lastOutcome: 'cancelled', last: { role: 'notice' } });
+  t.match(await send('darn inbound', 'agent'), { last: { role: 'user', text: 'dear' } });
 });
 
 t.test('a reminder with the id of one that was deleted comes too', async (t) => {
