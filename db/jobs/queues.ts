@@ -60,7 +60,7 @@ export const queues = {
     perGroup: 1,
     concurrency: 16,
     pollSeconds: 2,
-    // A turn of 10 s, then one attempt: at most 30 s plus the start of a child.
+    // A turn of 10 s, then one attempt: 30 s, at most 60 on a busy machine, plus the start of a child.
     options: { ...defaults, expireInSeconds: 120, retentionSeconds: 14 * DAY, deleteAfterSeconds: HOUR },
   },
   updates: {

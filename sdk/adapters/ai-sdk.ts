@@ -333,8 +333,8 @@ async function* judgeParts(reader: PartReader, { answer, params }: JudgedRequest
 }
 
 /**
- * Parts that leave while plugins judge messages: judged ones, and those without words or pictures of the model. Reasoning, files,
- * sources and the provider's own parts are not among them.
+ * Parts that leave while plugins judge messages, besides judged texts and calls. Reasoning, files, sources and the provider's own
+ * parts are not among them; what the provider's own tools got is.
  */
 const PASSED: ReadonlySet<StreamPart['type'] | Content['type']> = new Set([
   'text-start',
@@ -351,9 +351,10 @@ type ToolInputPart = Extract<StreamPart, { type: `tool-input-${string}` }>;
 
 const isToolInput = (part: StreamPart): part is ToolInputPart => part.type.startsWith('tool-input-');
 
-/** Without the provider's own data about the text, which may hold the text as it was before. */
+/** Without sources and the provider's own data about the text, which may hold the text as it was before. */
 function withoutProviderData(part: StreamPart): StreamPart {
-  if (part.type !== 'text-start' && part.type !== 'text-end' && part.type !== 'finish') return part;
+  if (part.type === 'text-start' || part.type === 'text-end') return { type: part.type, id: part.id };
+  if (part.type !== 'finish') return part;
   const { providerMetadata: _unjudged, ...rest } = part;
   return rest;
 }

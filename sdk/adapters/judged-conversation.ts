@@ -63,6 +63,9 @@ interface RequestTool {
   readonly description?: string | undefined;
 }
 
+/** Whether a tool is the framework's own. */
+type OwnCheck = (name: string) => Promise<boolean>;
+
 interface ModelRequest<Message> {
   readonly systemPrompt: string;
   readonly model: string;
@@ -132,8 +135,6 @@ export function openConversation(session: Session): Conversation {
 
 export class Conversation {
   readonly session: Session;
-  /** Tools of the session that the framework got last. Their descriptions may have changed since. */
-  offered: readonly RequestTool[] = [];
   readonly #files: MessageFiles;
   /** Messages of users, oldest first. */
   #known: KnownMessage[] = [];
@@ -142,10 +143,12 @@ export class Conversation {
   #cursor: string | null = null;
   /** One request opens turns at a time, so that two runs at once do not open one twice. */
   #opening: Promise<unknown> = Promise.resolve();
+  /** Keys of the session's tools that the framework got. */
+  readonly #offered = new Set<string>();
   /** By their ids. */
   readonly #openTurns = new Map<string, OpenTurn>();
-  /** Whether a tool is the framework's, by its name; with its description, which is null where no request had the tool. */
-  readonly #areOwn = new Map<string, { readonly description: string | null; readonly isOwn: boolean }>();
+  /** Whether a tool is the framework's, by its name, where no request tells. */
+  readonly #areOwn = new Map<string, boolean>();
 
   constructor(session: Session) {
     this.session = session;
@@ -164,8 +167,8 @@ export class Conversation {
     format: MessageFormat<Message>,
     options: AdapterOptions,
   ): Promise<PreparedRequest<Message>> {
-    await this.#recognizeTools(request.tools);
-    const opening = this.#opening.then(() => this.#judgeMessages(request, format, options));
+    const isOwn = this.#createOwnCheck(request.tools);
+    const opening = this.#opening.then(() => this.#judgeMessages(request, isOwn, format, options));
     this.#opening = opening.catch(() => undefined);
     const knownByIndex = await opening;
     const { turn, digest } = knownByIndex.findLast((one) => one !== null) ?? {};
@@ -174,7 +177,7 @@ export class Conversation {
     if (digest === '' && !this.#openTurns.has(turn.id)) await endLeftOutputs(turn, signal);
     const open = this.#holdOpenTurn(turn);
     const last = knownByIndex.findLastIndex((one) => one !== null);
-    const isSent = await this.#sendResults(open, messages.slice(last + 1), format, signal);
+    const isSent = await this.#sendResults(open, messages.slice(last + 1), isOwn, format, signal);
     const prompt = await this.#readPrompt(turn, request, options, isSent);
     if (prompt.action === 'cancel') throw new VetoError(prompt.cancelledBy, prompt.reason, prompt.isFinal);
     const [head] = prompt.messages;
@@ -183,7 +186,7 @@ export class Conversation {
     const sent = [...open.results].map(([callId, text]) => [`${turn.id} ${callId}`, text] as const);
     // The transcript comes last: it has results for longer than the service has their calls.
     const results = new Map([...sent, ...readJudgedResults(prompt.messages)]);
-    await this.#addMissingResults(results, messages, knownByIndex, from, format, signal);
+    await this.#addMissingResults(results, messages, knownByIndex, from, isOwn, format, signal);
     const { refusals } = open;
     for (const one of refusals) one.at ??= messages.length;
     const refusedAt = (index: number): Message[] =>
@@ -195,7 +198,7 @@ export class Conversation {
       turnId = own?.turn.id ?? turnId;
       if (index < from) continue;
       judged.push(...refusedAt(index));
-      if (!own) judged.push(await this.#withJudgedResults(message, turnId, results, format));
+      if (!own) judged.push(await this.#withJudgedResults(message, turnId, results, isOwn, format));
       else if (own.text !== null) judged.push(await this.#applyJudgement(message, own, own.text, format, signal));
     }
     judged.push(...refusedAt(messages.length));
@@ -204,9 +207,9 @@ export class Conversation {
       outbound: prompt.outbound,
       target: options.target,
       signal,
-      isOwn: (name) => this.isOwn(name),
+      isOwn,
       onCallId: (callId) => chooseCallId(open, callId),
-      onCall: (call) => this.#judgeCall(turn, call, signal),
+      onCall: (call) => judgeCall(turn, call, isOwn, signal),
       onRefused: (calls, isAll) => {
         refusals.push({ calls, at: isAll ? messages.length : null });
         return refusals.length <= REFUSALS_MAX;
@@ -258,38 +261,27 @@ export class Conversation {
     });
   }
 
-  /** Has the plugins judge a call of the framework's own tool. Returns the call as it passed, or why it is refused. */
-  async #judgeCall(turn: Turn, call: ModelCall, signal: AbortSignal | undefined): Promise<ModelCall | RefusedCall> {
-    if (!(await this.isOwn(call.name))) return call;
-    const answer = await turn.requestCall(call.callId, call.name, call.arguments, { own: true, signal });
-    return 'content' in answer ? { ...call, text: formatToolResult(answer) } : { ...call, arguments: answer.arguments };
-  }
-
-  /** Whether a tool is the framework's. Those of plugins and of the host have `__` in their names, and others may have. */
-  async isOwn(name: string): Promise<boolean> {
-    const known = this.#areOwn.get(name);
-    if (known) return known.isOwn;
-    const isOwn = !(await this.session.tools()).some((tool) => tool.name === name);
-    this.#areOwn.set(name, { description: null, isOwn });
-    return isOwn;
+  /** Adds tools of the session that the framework gets. Earlier ones may still be in use. */
+  addOffered(tools: readonly RequestTool[]): void {
+    for (const tool of tools) this.#offered.add(keyOf(tool));
   }
 
   /**
-   * Finds the framework's own tools among those that the model may call, such as one of another MCP server that has the name of
-   * a plugin's: it is the session's only with the description that the session gave it.
+   * Returns a check whether a tool is the framework's own, such as one of another MCP server that has the name of a plugin's
+   * tool: where the framework has tools of the session, those of a request are told apart by their descriptions.
    */
-  async #recognizeTools(tools: readonly RequestTool[]): Promise<void> {
-    const unknown = tools.filter(
-      ({ name, description = '' }) => name.includes('__') && this.#areOwn.get(name)?.description !== description,
-    );
-    const isOffered = (offered: readonly RequestTool[], { name, description = '' }: RequestTool): boolean =>
-      offered.some((tool) => tool.name === name && tool.description === description);
-    const isKnown = unknown.every((tool) => isOffered(this.offered, tool));
-    const offered = isKnown ? this.offered : [...this.offered, ...(await this.session.tools())];
-    for (const tool of unknown) {
-      const { name, description = '' } = tool;
-      this.#areOwn.set(name, { description, isOwn: !isOffered(offered, tool) });
-    }
+  #createOwnCheck(tools: readonly RequestTool[]): OwnCheck {
+    return async (name) => {
+      // Tools of plugins and of the host have `__` in their names, and others may have.
+      if (!name.includes('__')) return true;
+      const same = tools.filter((tool) => tool.name === name);
+      if (same.length > 0 && this.#offered.size > 0) return !same.every((tool) => this.#offered.has(keyOf(tool)));
+      const known = this.#areOwn.get(name);
+      if (known !== undefined) return known;
+      const isOwn = !(await this.session.tools()).some((tool) => tool.name === name);
+      this.#areOwn.set(name, isOwn);
+      return isOwn;
+    };
   }
 
   /** Returns the message with the results after the plugins' changes. Results that they have not judged are left out. */
@@ -297,12 +289,13 @@ export class Conversation {
     message: Message,
     turnId: string,
     judged: CallResults,
+    isOwn: OwnCheck,
     format: MessageFormat<Message>,
   ): Promise<Message> {
     let passed = message;
     for (const { callId, name, text } of format.readToolResult(message)) {
       let known = judged.get(`${turnId} ${callId}`);
-      if (known === undefined && (await this.isOwn(name))) known = LEFT_OUT;
+      if (known === undefined && (await isOwn(name))) known = LEFT_OUT;
       if (typeof known === 'string' && known !== toStorable(text))
         passed = format.replaceToolResult(passed, callId, known);
     }
@@ -315,6 +308,7 @@ export class Conversation {
     messages: readonly Message[],
     knownByIndex: readonly (KnownMessage | null)[],
     from: number,
+    isOwn: OwnCheck,
     format: MessageFormat<Message>,
     signal: AbortSignal | undefined,
   ): Promise<void> {
@@ -324,24 +318,16 @@ export class Conversation {
       known = knownByIndex[index] ?? known;
       if (index < from || known?.state !== 'ended') continue;
       for (const { callId, name } of format.readToolResult(message))
-        if (!results.has(`${known.turn.id} ${callId}`) && (await this.isOwn(name))) lacking.add(known);
+        if (!results.has(`${known.turn.id} ${callId}`) && (await isOwn(name))) lacking.add(known);
     }
     const unread = [...lacking].filter((one) => !one.results).slice(-LOOKS_MAX);
     await Promise.all(
       unread.map(async (one) => {
-        one.results = await this.#readResults(one.turn, signal);
+        one.results = await readResults(one.turn, isOwn, signal);
       }),
     );
     for (const { turn, results: found = [] } of lacking)
       for (const [callId, text] of found) results.set(`${turn.id} ${callId}`, text);
-  }
-
-  async #readResults(turn: Turn, signal: AbortSignal | undefined): Promise<CallResults> {
-    const { calls } = await turn.look({ signal });
-    const results = new Map<string, string | null>();
-    for (const { callId, name, result } of calls)
-      if (result) results.set(callId, (await this.isOwn(name)) ? formatToolResult(result) : null);
-    return results;
   }
 
   /** Calls a tool in the turn whose model asked for it. */
@@ -389,6 +375,7 @@ export class Conversation {
   async #sendResults<Message>(
     { turn, callIds, results }: OpenTurn,
     messages: readonly Message[],
+    isOwn: OwnCheck,
     format: MessageFormat<Message>,
     signal: AbortSignal | undefined,
   ): Promise<boolean> {
@@ -402,9 +389,11 @@ export class Conversation {
       const content = [{ type: 'text' as const, text: toStorable(text) }];
       const isWaiting = call?.state === 'performing';
       const judged = isWaiting ? await sendResult(turn, callId, { content, isError }, signal) : call?.result;
-      const isOwn = await this.isOwn(call?.name ?? name);
+      // A call of a tool of the session that the service does not know was performed by another tool of that name.
+      const isUnknown = call === undefined && this.#offered.size > 0;
+      const isJudgedHere = isWaiting || isUnknown || (await isOwn(call?.name ?? name));
       const known = judged ? formatToolResult(judged) : LEFT_OUT;
-      results.set(callId, isOwn ? known : null);
+      results.set(callId, isJudgedHere ? known : null);
       callIds.add(callId);
     }
     return true;
@@ -413,6 +402,7 @@ export class Conversation {
   /** Finds the turn of each message of a user, and opens one for each that is new. Null for other messages. */
   async #judgeMessages<Message>(
     { messages, systemPrompt, model, signal }: ModelRequest<Message>,
+    isOwn: OwnCheck,
     format: MessageFormat<Message>,
     options: AdapterOptions,
   ): Promise<(KnownMessage | null)[]> {
@@ -434,7 +424,7 @@ export class Conversation {
       await this.#load(signal);
       knownByIndex = this.#match(words, digests, lastReply, messageId);
     }
-    await this.#endEarlier(knownByIndex, messages.slice(0, last), format, signal);
+    await this.#endEarlier(knownByIndex, messages.slice(0, last), isOwn, format, signal);
     for (const [index, text] of texts.entries()) {
       const digest = digests[index];
       const known = knownByIndex[index];
@@ -473,6 +463,7 @@ export class Conversation {
   async #endEarlier<Message>(
     knownByIndex: readonly (KnownMessage | null)[],
     messages: readonly Message[],
+    isOwn: OwnCheck,
     format: MessageFormat<Message>,
     signal: AbortSignal | undefined,
   ): Promise<void> {
@@ -483,7 +474,8 @@ export class Conversation {
       // Its stream was left unread, and the turn takes neither output nor results when it has ended.
       await open.answer?.abandon();
       const next = messages.findIndex((message, at) => at > index && format.readUserText(message) !== null);
-      await this.#sendResults(open, messages.slice(index + 1, next < 0 ? undefined : next), format, signal);
+      const own = messages.slice(index + 1, next < 0 ? undefined : next);
+      await this.#sendResults(open, own, isOwn, format, signal);
       await this.#endTurn(one.turn);
     }
   }
@@ -601,6 +593,29 @@ function chooseCallId({ callIds }: OpenTurn, callId: string): string {
   for (let use = 2; callIds.has(id); use += 1) id = `${callId}-${use}`;
   callIds.add(id);
   return id;
+}
+
+/** Identifies a tool of the session among those of a framework. */
+const keyOf = ({ name, description = '' }: RequestTool): string => JSON.stringify([name, description]);
+
+/** Has the plugins judge a call of the framework's own tool. Returns the call as it passed, or why it is refused. */
+async function judgeCall(
+  turn: Turn,
+  call: ModelCall,
+  isOwn: OwnCheck,
+  signal: AbortSignal | undefined,
+): Promise<ModelCall | RefusedCall> {
+  if (!(await isOwn(call.name))) return call;
+  const answer = await turn.requestCall(call.callId, call.name, call.arguments, { own: true, signal });
+  return 'content' in answer ? { ...call, text: formatToolResult(answer) } : { ...call, arguments: answer.arguments };
+}
+
+async function readResults(turn: Turn, isOwn: OwnCheck, signal: AbortSignal | undefined): Promise<CallResults> {
+  const { calls } = await turn.look({ signal });
+  const results = new Map<string, string | null>();
+  for (const { callId, name, result } of calls)
+    if (result) results.set(callId, (await isOwn(name)) ? formatToolResult(result) : null);
+  return results;
 }
 
 /** Ends texts that another process left in the middle: the transcript has them before the next one. */

@@ -124,7 +124,7 @@ class JudgedChatModel extends BaseChatModel {
     }
   }
 
-  async #prepare(given: BaseMessage[], { signal }: this['ParsedCallOptions']) {
+  async #prepare(given: BaseMessage[], { signal, ...more }: this['ParsedCallOptions'] & { tools?: BindToolsInput[] }) {
     const { session, options, model, tools } = this.#judged;
     const name = (model as { model?: unknown }).model;
     const messages = given.map(toJudgeable);
@@ -136,7 +136,7 @@ class JudgedChatModel extends BaseChatModel {
         .join('\n\n'),
       model: typeof name === 'string' ? name : 'unknown',
       messages: messages.filter((message) => !isSystem(message)),
-      tools: tools.map(readTool),
+      tools: [...tools, ...(more.tools ?? [])].map(readTool),
       signal,
     };
     const prepared = await openConversation(session).prepare(request, format, options);

@@ -20,7 +20,7 @@ const NAME = { type: 'string', description: 'Its name, as listed.' };
 export async function listOfferedTools(session: Session): Promise<OfferedTool[]> {
   const conversation = openConversation(session);
   const [tools, skills, commands] = await Promise.all([session.tools(), session.skills(), session.commands()]);
-  conversation.offered = tools;
+  conversation.addOffered(tools);
   const offered = tools.map(
     ({ name, description, parameters }): OfferedTool => ({
       name,

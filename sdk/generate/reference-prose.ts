@@ -10,7 +10,7 @@ export const contextFields: Readonly<Record<keyof typeof hookBase.shape, string>
   session: 'The session, and the channel it arrived on, if any.',
   trigger: 'The cause of the operation.',
   at: 'When the handler was called, ISO 8601 in UTC.',
-  deadlineAt: 'When the budget ends. Waiting on a model or an SSH host moves it.',
+  deadlineAt: 'When the budget ends. Waiting for a model, an SSH host or a processor moves it.',
 };
 
 /** The consequences of a surface's handler that throws, returns a malformed result or times out. */

@@ -264,8 +264,7 @@ export class Child {
       onViolation: (reason: string) => this.#onViolation(reason),
     };
     const connection = new ChildConnection(stdout, stdin, handlers, bounds);
-    const process = { kill: (why: string) => this.kill(why), cpuDemand: () => this.cpuDemand() };
-    this.#pipes = { connection, calls: new ChildCalls(connection, process, bounds), inspector };
+    this.#pipes = { connection, calls: new ChildCalls(connection, this, bounds), inspector };
   }
 
   async #waitUntilReady(): Promise<void> {

@@ -68,7 +68,7 @@ export interface ScheduledChild {
   };
 }
 export interface ScheduledPlugin {
-  /** What is CPU-bound. An account has one installation of a plugin, of which two versions may run while it is updated. */
+  /** Identifies the code in its account. While a plugin is updated, its two versions are judged apart. */
   readonly versionId: string;
   readonly accountId: string;
 }
@@ -91,9 +91,9 @@ interface AccountUse {
   notLightUntil: number;
   /** Whether a child was CPU-bound at the last update: one with a call, or one that computes without any. */
   hasBusyChild: boolean;
-  /** Until when versions that started or had a call count as running. By version id, as the next. */
+  /** Until when a version that started or had a call counts as running. By version id. */
   readonly runningUntil: Map<string, number>;
-  /** Until when children stay in the idle class. */
+  /** Until when the children of a version stay in the idle class. By version id. */
   readonly penalizedUntil: Map<string, number>;
 }
 
@@ -153,8 +153,14 @@ export class CpuScheduler {
   #getUse(accountId: string, now: number): AccountUse {
     let use = this.#uses.get(accountId);
     if (!use) {
-      const times = { runningUntil: new Map(), penalizedUntil: new Map() };
-      use = { periodEndsAt: now, usedMs: 0, notLightUntil: 0, hasBusyChild: false, ...times };
+      use = {
+        periodEndsAt: now,
+        usedMs: 0,
+        notLightUntil: 0,
+        hasBusyChild: false,
+        runningUntil: new Map(),
+        penalizedUntil: new Map(),
+      };
       this.#uses.set(accountId, use);
     }
     if (use.periodEndsAt <= now) Object.assign(use, { periodEndsAt: now + ACCOUNT_PERIOD_MS, usedMs: 0 });

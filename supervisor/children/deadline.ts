@@ -4,7 +4,7 @@
  */
 import { unstalledNow } from '../../service/timing/loop-stalls.ts';
 import { within } from '../../service/timing/within.ts';
-import type { WatchedProcess } from '../jail/watched-process.ts';
+import type { CpuDemand, WatchedProcess } from '../jail/watched-process.ts';
 
 /** Timers fire up to a millisecond early. */
 const TIMER_SLACK_MS = 1;
@@ -86,10 +86,11 @@ export class Deadline {
   }
 }
 
-/** The process is watched from this part of its budget on: nearly all calls end sooner, and reading its CPU time takes 15 µs. */
-const WATCHED_FROM = 0.5;
-/** A process that has used the processor for this part of the watched time gets no more. */
-const CPU_SHARE = 0.5;
+/**
+ * The part of a budget after which the process is watched, and of the watched time in which a process that waited may have used a
+ * processor. Nearly all calls end before, and reading the times of a process takes 15 µs.
+ */
+const HALF = 0.5;
 /** Shorter waits are usual. Milliseconds. */
 const WAIT_MIN_MS = 10;
 
@@ -101,9 +102,8 @@ export class FairDeadline extends Deadline {
   readonly #onOver: () => void;
   readonly #watchedMs: number;
   #addableMs: number;
-  /** Null until the process is watched. */
-  #hadMs: number | null = null;
-  #waitedMs = 0;
+  /** The time that the budget runs for, and the times of the process at its start and when it was first watched. Null: not yet. */
+  #watch: { readonly ms: number; readonly start: CpuDemand; readonly first: CpuDemand } | null = null;
 
   /**
    * @param process whose call or start this is the budget of
@@ -111,25 +111,28 @@ export class FairDeadline extends Deadline {
    * @param onOver called once, when the budget is used up
    */
   constructor(budgetMs: number, process: DemandingProcess, longestBudgets: number, onOver: () => void) {
-    super(budgetMs * WATCHED_FROM, () => this.#check());
-    this.#watchedMs = budgetMs * (1 - WATCHED_FROM);
+    super(budgetMs * HALF, () => this.#check());
+    this.#watchedMs = budgetMs * HALF;
     this.#addableMs = budgetMs * (longestBudgets - 1);
     this.#process = process;
     this.#onOver = onOver;
   }
 
   #check(): void {
-    const { hadMs, waitedMs } = this.#process.cpuDemand();
-    if (this.#hadMs === null) {
-      this.#hadMs = hadMs;
-      this.extend(this.#watchedMs);
-    } else {
-      const addedMs = Math.min(waitedMs - this.#waitedMs, this.#addableMs);
-      this.#addableMs -= addedMs;
-      if (addedMs < WAIT_MIN_MS || hadMs - this.#hadMs >= this.#watchedMs * CPU_SHARE) this.#onOver();
-      else this.extend(addedMs);
-    }
-    this.#waitedMs = waitedMs;
+    const demand = this.#process.cpuDemand();
+    if (this.#watch === null) return this.#goOn(this.#watchedMs, demand, demand);
+    const { ms, start, first } = this.#watch;
+    // The process also waits while the budget is paused.
+    const addedMs = Math.min(demand.waitedMs - start.waitedMs, ms, this.#addableMs);
+    const isComputing = demand.hadMs - first.hadMs >= this.#watchedMs * HALF;
+    if (addedMs < WAIT_MIN_MS || isComputing) return this.#onOver();
+    this.#addableMs -= addedMs;
+    this.#goOn(addedMs, demand, first);
+  }
+
+  #goOn(ms: number, start: CpuDemand, first: CpuDemand): void {
+    this.#watch = { ms, start, first };
+    this.extend(ms);
   }
 }
 

@@ -6,7 +6,7 @@ import { MIB } from '../../sdk/contract/limits.ts';
 export const IDLE_STOP_MS = 10 * 60_000;
 /** Interval of stopping idle children and sampling resident memory, milliseconds. */
 export const SWEEP_MS = 15_000;
-/** How long an old version may finish its calls after traffic has moved: the longest tool budget. */
+/** How long an old version may finish its calls after traffic has moved: the budget of a tool. */
 export const DRAIN_MS = 60_000;
 /** How long the calls of a stopped child may finish, milliseconds. */
 export const STOP_GRACE_MS = 500;

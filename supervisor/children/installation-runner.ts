@@ -483,6 +483,7 @@ export class InstallationRunner {
     if (serving) {
       this.#replace();
       if (serving.registers(call)) return { loadedChild: serving };
+      if (this.#refused === this.#wanted) return { refusal: 'its current version does not start' };
     } else {
       const refusal = await this.#waitForBackoff(call.deadlineAt);
       if (refusal !== null) return { refusal };
@@ -618,12 +619,10 @@ export class InstallationRunner {
     const { reason } = failure;
     const old = this.#serving;
     if (old) {
-      this.#refused = startKey(plugin, inspected);
-      this.#deps.logs.system(
-        plugin,
-        'error',
-        `${plugin.semVer} does not start, ${old.plugin.semVer} keeps running: ${reason}`,
-      );
+      // A version that found no room, or the blob store away, is tried again with the next call.
+      if (!isStartPostponed(error)) this.#refused = startKey(plugin, inspected);
+      const message = `${plugin.semVer} does not start, ${old.plugin.semVer} keeps running: ${reason}`;
+      this.#deps.logs.sometimes(plugin, 'update', 'error', message, { data: {} });
       this.#announceServed();
       return failure;
     }

@@ -284,6 +284,9 @@ export class LoadedChild {
   }
 }
 
+/** Time to read an answer whose budget was paused or got longer, milliseconds. */
+const READ_MIN_MS = 1_000;
+
 /** A caller that does not read, or has left, must not keep the call open. */
 async function endInTime(
   deltas: AnswerDeltas,
@@ -293,7 +296,8 @@ async function endInTime(
   const { promise: left, resolve } = Promise.withResolvers<LinkResult>();
   const onAbort = (): void => resolve({ kind: 'unavailable', message: 'its caller left before it read the answer' });
   using _listening = signal && addAbortListener(signal, onAbort);
-  const ended = await withinBudget(Promise.race([deltas.end(result), left]), deadlineAt - Date.now());
+  const ms = Math.max(deadlineAt - Date.now(), READ_MIN_MS);
+  const ended = await withinBudget(Promise.race([deltas.end(result), left]), ms);
   return ended ?? { kind: 'timeout', message: 'its caller did not read the answer in time' };
 }
 

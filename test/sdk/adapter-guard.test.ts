@@ -344,6 +344,7 @@ for (const [name, ask] of Object.entries(adapters))
   t.test(`${name}: the app’s own tool that has the name of a plugin’s tool is judged`, async (t) => {
     const tools = [{ name: TWIN_NAME, description: 'Of another server.' }];
     const session = await openSession('twins');
+    await aiSdk.bulkheadTools(session);
     const call = (title: string) => ({ calls: [{ callId: 'c1', name: TWIN_NAME, args: { title } }] });
     const refused = await ask({ session, history: [say('m0')], answer: call('FORBIDDEN'), tools });
     t.match(refused, /it is forbidden/);
@@ -355,6 +356,15 @@ for (const [name, ask] of Object.entries(adapters))
     const others = [{ name: TWIN_NAME, description: 'Opens an issue.' }];
     const passed = await ask({ session, history: [say('m2')], answer: call('FORBIDDEN'), tools: others });
     t.notMatch(passed, /it is forbidden/, 'the service judges the call when it gets it');
+    const unknown = [say('m2'), { role: 'assistant' as const, ...call('x') }, result('c1', 'SECRET', TWIN_NAME)];
+    const last = await ask({ session, history: unknown, answer: { text: 'Yes.' }, tools: others });
+    t.match(last, /left out, because/, 'and has not got it');
+    t.notMatch(last, /SECRET/);
+    const both = { history: [say('m3')], answer: call('FORBIDDEN'), tools: [...others, ...tools] };
+    t.match(await ask({ session, ...both }), /it is forbidden/, 'one of two by that name is the app’s');
+    const other = await openSession('twins');
+    const alone = await ask({ session: other, history: [say('m1')], answer: call('FORBIDDEN'), tools });
+    t.notMatch(alone, /it is forbidden/, 'without bulkheadTools, the name alone tells');
   });
 
 t.test('ai-sdk: the text of a plugin’s command is judged before the model reads it', async (t) => {

@@ -68,8 +68,6 @@ export declare function openConversation(session: Session): Conversation;
 export declare class Conversation {
     #private;
     readonly session: Session;
-    /** Tools of the session that the framework got last. Their descriptions may have changed since. */
-    offered: readonly RequestTool[];
     constructor(session: Session);
     /**
      * Judges the new messages of the user, and returns what the model may be asked.
@@ -77,8 +75,8 @@ export declare class Conversation {
      * @throws VetoError before the model was asked
      */
     prepare<Message>(request: ModelRequest<Message>, format: MessageFormat<Message>, options: AdapterOptions): Promise<PreparedRequest<Message>>;
-    /** Whether a tool is the framework's. Those of plugins and of the host have `__` in their names, and others may have. */
-    isOwn(name: string): Promise<boolean>;
+    /** Adds tools of the session that the framework gets. Earlier ones may still be in use. */
+    addOffered(tools: readonly RequestTool[]): void;
     /** Calls a tool in the turn whose model asked for it. */
     callTool(name: string, args: unknown, { callId, signal }: {
         callId?: string | undefined;
