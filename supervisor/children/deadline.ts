@@ -120,14 +120,16 @@ export class FairDeadline extends Deadline {
 
   #check(): void {
     const demand = this.#process.cpuDemand();
-    if (this.#watch === null) return this.#goOn(this.#watchedMs, demand, demand);
-    const { ms, start, first } = this.#watch;
-    // The process also waits while the budget is paused.
-    const addedMs = Math.min(demand.waitedMs - start.waitedMs, ms, this.#addableMs);
-    const isComputing = demand.hadMs - first.hadMs >= this.#watchedMs * HALF;
-    if (addedMs < WAIT_MIN_MS || isComputing) return this.#onOver();
-    this.#addableMs -= addedMs;
-    this.#goOn(addedMs, demand, first);
+    if (this.#watch === null) this.#goOn(this.#watchedMs, demand, demand);
+    else {
+      const { ms, start, first } = this.#watch;
+      // The process also waits while the budget is paused.
+      const addedMs = Math.min(demand.waitedMs - start.waitedMs, ms, this.#addableMs);
+      const isComputing = demand.hadMs - first.hadMs >= this.#watchedMs * HALF;
+      this.#addableMs -= addedMs;
+      if (addedMs < WAIT_MIN_MS || isComputing) this.#onOver();
+      else this.#goOn(addedMs, demand, first);
+    }
   }
 
   #goOn(ms: number, start: CpuDemand, first: CpuDemand): void {

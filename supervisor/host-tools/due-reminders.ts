@@ -13,6 +13,7 @@ import { within } from '../../service/timing/within.ts';
 import type { OwnedWork, Ownership } from '../cluster/ownership.ts';
 import { runSessionHook } from '../sessions/hooks.ts';
 import { queueReply } from '../sessions/replies.ts';
+import { holdJudgedAttachments } from '../sessions/session-media.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { digestOf, toJudgement } from '../sessions/turn-answers.ts';
 import type { Following } from './recurrence.ts';
@@ -32,9 +33,7 @@ const LATE_MS = 60_000;
 /** The recipient that is the agent itself. */
 export const TO_AGENT = 'agent';
 /** The sender of the messages. */
-const FROM = 'reminder';
-/** The hook that judges the message: of an agent, or for one. */
-type MessageHook = 'inboundMessage' | 'outboundMessage';
+const SENDER = 'reminder';
 
 interface DueDeps {
   readonly services: SessionServices;
@@ -119,7 +118,7 @@ async function deliverReminder(services: SessionServices, reminder: ReminderRow,
   const judged = await judgeReminder(services, session, reminder, messageId);
   await services.faultPoint('reminder.due-judged');
   if (judged === 'stopped') return retryLater(services, session, reminder, following, messageId);
-  await writeTime(session, reminder, writes, following, judged);
+  await writeTime(services, session, reminder, writes, following, judged);
   await services.faultPoint('reminder.delivered');
 }
 
@@ -142,16 +141,18 @@ async function judgeReminder(
   messageId: string,
 ): Promise<JudgedReminder | null | 'stopped'> {
   const noticeId = `${messageId}:vetoed`;
-  const run = (hook: 'notifyDeliver' | MessageHook, context: Readonly<Record<string, unknown>>) =>
-    runSessionHook(services, session, `middleware.${hook}`, context, 'schedule', noticeId);
+  const run = (
+    hook: 'notifyDeliver' | 'inboundMessage' | 'outboundMessage',
+    context: Readonly<Record<string, unknown>>,
+  ) => runSessionHook(services, session, `middleware.${hook}`, context, 'schedule', noticeId);
   const notify = { id, text, to, at: nextAt, repeat, zone };
   const delivery = await run('notifyDeliver', { notify });
   if (delivery.cancel) return delivery.cancel.cause === 'failure' ? 'stopped' : null;
   const due = (delivery.context as { notify: typeof notify }).notify.text;
   const message = { id: messageId, text: due, attachments: [] };
   const isForAgent = to === TO_AGENT;
-  const hook: MessageHook = isForAgent ? 'inboundMessage' : 'outboundMessage';
-  const answer = await run(hook, isForAgent ? { message: { ...message, from: FROM } } : { message, target: to });
+  const hook = isForAgent ? 'inboundMessage' : 'outboundMessage';
+  const answer = await run(hook, isForAgent ? { message: { ...message, from: SENDER } } : { message, target: to });
   if (answer.cancel) return answer.cancel.cause === 'failure' ? 'stopped' : null;
   const { text: judged, attachments } = (answer.context as { message: Pick<JudgedReminder, 'text' | 'attachments'> })
     .message;
@@ -161,6 +162,7 @@ async function judgeReminder(
 
 /** One transaction: the message, its way to the channel, and the next time. */
 async function writeTime(
+  services: SessionServices,
   session: Session,
   reminder: ReminderRow,
   writes: FencedPool,
@@ -173,18 +175,20 @@ async function writeTime(
     kind: 'reminder',
     notifyId: id,
     to,
-    from: FROM,
+    from: SENDER,
     dueAt: nextAt,
     ...(isLate ? { late: true, missed: following.missed } : {}),
   };
-  const write = (message: JudgedReminder | null, outcome: 'delivered' | 'cancelled' | 'failed') =>
-    inTransaction(writes, async (tx) => {
+  const write = async (made: JudgedReminder | null, outcome: 'delivered' | 'cancelled' | 'failed') => {
+    const attachments = await holdJudgedAttachments(services, session, made?.attachments ?? []);
+    const message = made && { ...made, attachments };
+    await inTransaction(writes, async (tx) => {
       if (!(await advanceReminder(tx, reminder, { ...following, outcome })) || !message) return;
-      const { attachments } = message;
       const address = message.role === 'assistant' ? await findReplyAddress(tx, session.id) : null;
       await appendMessages(tx, session.id, [{ ...message, data: { ...data, attachments } }]);
       if (address) await queueReply(tx, address, message);
     });
+  };
   await write(judged, judged ? 'delivered' : 'cancelled').catch((error: unknown) => {
     // The account is full. A reminder that waited would come at a time that nobody chose.
     if (error instanceof Problem && error.code === 'quota_exceeded') return write(null, 'failed');
