@@ -20,7 +20,7 @@ import type { Services } from '../services.ts';
 import type { installationChanges } from './installation-input.ts';
 import { changeLockedInstallation, requireInstallation } from './installation-lookup.ts';
 import { chooseVersion } from './version-choice.ts';
-import { holdUpdate, moveToVersion, offerVersion } from './version-rollout.ts';
+import { dropsHook, holdUpdate, moveToVersion, offerVersion } from './version-rollout.ts';
 
 /**
  * Changes policy, pin, hook order, or whether the installation is required. A version with more capabilities waits for
@@ -76,17 +76,20 @@ export async function acceptUpdate(
   });
 }
 
-/** Retries the failed update. */
+/** Retries the failed update. A version that drops a hook of a required plugin waits for consent instead. */
 export async function retryUpdate(services: Services, caller: Caller, installationId: string): Promise<Installation> {
   return withPlugin(services, caller, installationId, async (tx, installation) => {
-    const { failedVersionId } = installation;
+    const { failedVersionId, versionPolicy } = installation;
     const version = failedVersionId === null ? null : await findVersion(tx, failedVersionId);
     if (!version) throw new Problem('not_pending', 'No update has failed, so there is nothing to try again.');
     if (version.status === 'yanked' || version.status === 'replaced') {
       const name = version.semVer ?? 'the draft';
       throw new Problem('not_pending', `Its author has withdrawn ${name}. Wait for the next version.`);
     }
-    await moveToVersion(tx, services.queues, installation, version.id);
+    // It may have become required since.
+    if (installation.required && versionPolicy !== 'Draft' && dropsHook(installation, version))
+      await offerVersion(tx, services.queues, installation, version);
+    else await moveToVersion(tx, services.queues, installation, version.id);
   });
 }
 

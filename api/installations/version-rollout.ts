@@ -58,7 +58,7 @@ function mayApply(installation: Installation, version: Version): boolean {
   return isCovered(grantedCapabilities, capabilities) && isComplete && !(required && dropsHook(installation, version));
 }
 
-const dropsHook = ({ grantedCapabilities }: Installation, { capabilities }: Version): boolean =>
+export const dropsHook = ({ grantedCapabilities }: Installation, { capabilities }: Version): boolean =>
   listDroppedHooks(grantedCapabilities, capabilities).length > 0;
 
 /** The hooks among the capabilities that a version lacks. */

@@ -95,6 +95,7 @@ const SELECT_TARGET = selectSql(
   'CASE WHEN i.rollback_reason IS NULL THEN v.capabilities ELSE coalesce(i.previous_grants, v.capabilities) END',
   `, ${OFFER}`,
 );
+const SELECT_TARGET_WITHOUT_OFFER = selectSql('i.target_version_id', 'i.granted_capabilities');
 /** Offers have up to 256 KiB each, and the driver parses the rows of one query without a pause. */
 const OFFERS_PER_QUERY = 4;
 
@@ -197,6 +198,12 @@ export async function loadUpdateTarget(pool: Queryable, installationId: string):
     plugin: toInstalledPlugin(row, toOffer(row)),
     missing: findMissingConfiguration(row.manifest, row.given, row.secretNames),
   };
+}
+
+/** As `loadUpdateTarget`, without what the version offers: what decides whether the update may go on. */
+export async function loadUpdateState(pool: Queryable, installationId: string) {
+  const plugin = await findRow<Row>(pool, `${SELECT_TARGET_WITHOUT_OFFER} WHERE i.id = $1`, [installationId]);
+  return plugin && { plugin, missing: findMissingConfiguration(plugin.manifest, plugin.given, plugin.secretNames) };
 }
 
 /** Which of these installations an operator stopped. */

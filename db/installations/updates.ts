@@ -12,7 +12,7 @@ import { notifyInstallationChanged, subscribeToInstallations } from '../postgres
 import { inTransaction, type WritingPool } from '../postgres/pool.ts';
 import { findRow, findValue, listRows, type Queryable } from '../postgres/rows.ts';
 import { Waker } from '../timing/waker.ts';
-import { DRAFT_SEM_VER, loadUpdateTarget } from './account-plugins.ts';
+import { DRAFT_SEM_VER, loadUpdateState } from './account-plugins.ts';
 import { mergePendingUpdates, recordEvent } from './events.ts';
 import { BLOCKED_REASON_SQL, mayUpdate } from './run-rule.ts';
 
@@ -92,7 +92,9 @@ async function lockUpdate(tx: ClientBase, { installationId, versionId }: UpdateK
 export async function completeUpdate(pool: WritingPool, queues: Queues, update: UpdateKey): Promise<string | null> {
   return inTransaction(pool, async (tx) => {
     const locked = await lockUpdate(tx, update);
-    if (!locked) return null;
+    const state = await loadUpdateState(tx, update.installationId);
+    // Its user may have removed a secret that it requires while it started.
+    if (!locked || !state || !mayUpdate(state)) return null;
     const updatedAt = await findValue<string>(
       tx,
       `UPDATE installations i
@@ -243,7 +245,7 @@ export async function requeueUpdates(pool: Pool, queues: Queues, atWork: Readonl
 }
 
 /** Poll interval: covers notifications lost during a reconnect. Milliseconds. */
-const POLL_MS = 500;
+const POLL_MS = 2_000;
 
 /**
  * Waits until no update of an installation is under way, or the one under way cannot end now: it waits for its user, or no
@@ -275,6 +277,6 @@ export async function waitForUpdate(
 }
 
 async function isUpdateRunning(pool: Pool, installationId: string): Promise<boolean> {
-  const target = await loadUpdateTarget(pool, installationId);
+  const target = await loadUpdateState(pool, installationId);
   return target !== null && mayUpdate(target) && (await isSupervisorRunning(pool));
 }

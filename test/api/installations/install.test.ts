@@ -1,7 +1,7 @@
 /** Installing, configuring and uninstalling. */
 import t from 'tap';
 import { loadInstalledPlugin, loadUpdateTarget } from '../../../db/installations/account-plugins.ts';
-import { beginRollback, beginUpdate } from '../../../db/installations/updates.ts';
+import { beginRollback, beginUpdate, completeUpdate, failUpdate } from '../../../db/installations/updates.ts';
 import { subscribeToInstallations } from '../../../db/postgres/notifications.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { startApiFixture } from '../api-fixture.ts';
@@ -140,6 +140,51 @@ t.test('a plugin that becomes required keeps its hooks, whatever is under way', 
   t.equal(await rollBack(), true);
   t.match((await ann.patch(path, { required: true })).body, { currentSemVer: '1.2.0', updateUnderWay: null });
   t.equal((await ann.delete(path)).status, 204);
+});
+
+t.test(
+  'a retried update waits for consent if the plugin has become required and the version drops a hook',
+  async (t) => {
+    const style = 'middleware.systemPrompt = (ctx) => ctx.prompt;';
+    const guard = { ...MINIMAL, 'index.ts': `${style} middleware.inboundMessage = (ctx) => ctx.cancel("no");` };
+    const { slug, id, versionId: guarding } = await published(guard);
+    const pinned = { versionPolicy: 'Pinned', pinnedVersionId: guarding };
+    const { body: made } = await ann.post('/installations', { slug, ...pinned });
+    const path = `/installations/${made.id}`;
+    const files = fileList({ ...guard, 'index.ts': style });
+    const { body: version } = await ann.post(`/plugins/${id}/versions`, { semVer: '1.1.0', files });
+    const update = { installationId: made.id, versionId: version.id };
+    const { accountId } = (await loadInstalledPlugin(api.pool, made.id)) ?? { accountId: '' };
+    await inTransaction(api.pool, (tx) => beginUpdate(tx, api.services.queues, { id: made.id, accountId }, version.id));
+    t.equal(await failUpdate(api.pool, update, 'it did not start'), true);
+    t.match((await ann.patch(path, { required: true })).body, { failedUpdate: { versionId: version.id } });
+    t.match((await ann.post(`${path}/retry-update`)).body, {
+      currentSemVer: '1.0.0',
+      updateUnderWay: null,
+      pendingUpdate: { versionId: version.id, removed: ['middleware.inboundMessage'] },
+    });
+    t.match((await ann.post(`${path}/accept-update`, { versionId: version.id })).body, { currentSemVer: '1.1.0' });
+    await ann.delete(path);
+  },
+);
+
+t.test('an update does not end while what its version requires is missing', async (t) => {
+  const { slug, id, versionId } = await published(CONFIGURED);
+  const pinned = { versionPolicy: 'Pinned', pinnedVersionId: versionId };
+  const { body: made } = await ann.post('/installations', { slug, ...pinned });
+  const path = `/installations/${made.id}`;
+  const secrets = { apiKey: 'k' };
+  t.match((await ann.post(`${path}/configure`, { settings: { city: 'Bern' }, secrets })).body, { status: 'ready' });
+  const { body: version } = await ann.post(`/plugins/${id}/versions`, { semVer: '1.1.0', files: fileList(CONFIGURED) });
+  const update = { installationId: made.id, versionId: version.id };
+  const { accountId } = (await loadInstalledPlugin(api.pool, made.id)) ?? { accountId: '' };
+  await inTransaction(api.pool, (tx) => beginUpdate(tx, api.services.queues, { id: made.id, accountId }, version.id));
+  const removed = await ann.post(`${path}/configure`, { secrets: { apiKey: null } });
+  t.match(removed.body, { status: 'needs_configuration', currentSemVer: '1.0.0' });
+  t.equal(await completeUpdate(api.pool, api.services.queues, update), null, 'it had started before');
+  t.match((await ann.get(path)).body, { status: 'needs_configuration', currentSemVer: '1.0.0' });
+  t.match((await ann.post(`${path}/configure`, { secrets })).body, { status: 'ready', currentSemVer: '1.1.0' });
+  await ann.delete(path);
 });
 
 t.test('an installation is required from the start or by a later change, and supervisors load it so', async (t) => {
