@@ -112,8 +112,8 @@ export class AccountPluginsCache {
 
   /** A plugin may have been installed or required since the last notification. */
   #loadUnnotified(accountId: string): Promise<AccountPlugins> {
-    const reading = this.#read(accountId).then(({ accountPlugins }) => accountPlugins);
-    return readOrLastKnown(reading, this.#findCurrent(accountId));
+    const known = this.#findCurrent(accountId);
+    return readOrLastKnown(this.#load(accountId), known);
   }
 
   /** Drops an account's entry. A load under way may hold older rows, so later calls wait for another one. */

@@ -9,7 +9,7 @@ const PIECE_MAX_BYTES = 1.25 * MIB;
 const nextTurn = () => new Promise(setImmediate);
 
 /** A cache whose queries wait for the test. */
-function openWaitingCache() {
+function openWaitingCache(isNotified = () => true) {
   const queries: PromiseWithResolvers<{ rows: [] }>[] = [];
   const query = () => {
     const waiting = Promise.withResolvers<{ rows: [] }>();
@@ -18,7 +18,7 @@ function openWaitingCache() {
   };
   const cache = new AccountPluginsCache({ query } as never, {
     onLoaded: (_accountId, plugins) => plugins,
-    isNotified: () => true,
+    isNotified,
   });
   /** Answers a query and lets those that wait for it go on. */
   const answer = async (index: number) => {
@@ -51,6 +51,20 @@ t.test('changes during a load start one more load, after it', async (t) => {
   t.ok(others.every((plugins) => plugins === first));
   t.equal(cache.peek('ann'), first);
   t.equal(queries.length, 3);
+});
+
+t.test('what is read while nothing is notified replaces what was known before', async (t) => {
+  let isNotified = true;
+  const { cache, queries, answer } = openWaitingCache(() => isNotified);
+  const before = cache.get('ann');
+  await answer(0);
+  isNotified = false;
+  const read = cache.get('ann');
+  await answer(1);
+  const later = cache.get('ann');
+  queries[2]?.reject(Object.assign(new Error('the database shuts down'), { code: '57P01' }));
+  t.equal(await later, await read);
+  t.not(await later, await before);
 });
 
 t.test('a change during the later load counts, too', async (t) => {
