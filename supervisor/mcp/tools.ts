@@ -26,11 +26,14 @@ const PROGRESS_EVERY_MS = 2_000;
 const OPEN_WORLD = /^host\.(http:|ssh|llm)/;
 
 /** Handles `tools/list` and `tools/call`. */
-export function offerTools({ server, services, session, questions, wrap }: ServerParts): void {
-  const listTools = async () => ({ tools: await describeTools(services, session, canElicit(server)) });
+export function offerTools({ server, services, session: opened, questions, wrap }: ServerParts): void {
+  // The runtime may have turned tools of the host off since the connection was opened.
+  const readSession = (): Promise<Session> => services.sessions.get(opened.accountId, opened.id);
+  const listTools = async () => ({ tools: await describeTools(services, await readSession(), canElicit(server)) });
   server.setRequestHandler(ListToolsRequestSchema, wrap(listTools));
   const call = async ({ params }: CallToolRequest, extra: HandlerExtra): Promise<CallToolResult> => {
     const { signal, sendNotification } = extra;
+    const session = await readSession();
     const waiting = await findUnconfiguredTool(services, session, params.name);
     const refusal = waiting ? await questions.configure(waiting.plugin, describeCall(server, extra)) : null;
     if (refusal !== null) return { content: [{ type: 'text', text: refusal }], isError: true };

@@ -73,6 +73,19 @@ t.test('the clients of the account’s address share one session', async (t) => 
   t.same((await bob.client.listTools()).tools, [], 'each account has its own');
 });
 
+t.test('a tool of the host that is turned off ends in open connections, too', async (t) => {
+  const { body } = await fixture.call('POST', '/sessions', { agentId: 'a', hostTools: ['todo'] });
+  const { client } = await connect(t, body.id);
+  const list = { name: 'todo__list', arguments: {} };
+  t.notOk((await client.callTool(list)).isError);
+  t.equal((await fixture.call('PUT', `/sessions/${body.id}/tools`, { hostTools: [] })).status, 200);
+  t.same(
+    (await client.listTools()).tools.filter(({ name }) => name === list.name),
+    [],
+  );
+  await t.rejects(client.callTool(list), /No tool has this name/);
+});
+
 t.test('the stream of a connection ends with its token', async (t) => {
   const { token, revoke } = await fixture.issueRevocable('ann');
   const streamOpened = Promise.withResolvers<number>();
