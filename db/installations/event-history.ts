@@ -33,6 +33,7 @@ export const pageEvents = (
       table: 'e',
       rows: 'SELECT * FROM events WHERE installation_id = $1',
       isWanted: '($2::text IS NULL OR state = $2)',
+      bytes: 'stored_bytes',
     },
     [query.installationId, query.state ?? null],
     query,

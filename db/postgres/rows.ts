@@ -116,8 +116,10 @@ interface FilteredQuery {
   readonly isKept?: string;
   /** Joins that are made for the rows of the page only. */
   readonly joins?: string;
+  /** The bytes of a row, where large rows end the page early. */
+  readonly bytes?: string;
 }
-interface Scanned {
+interface Scanned extends Bounded {
   readonly isWanted: boolean;
   /** The page has looked through all rows that it may, so others may follow. */
   readonly endsWindow: boolean;
@@ -126,24 +128,26 @@ interface Scanned {
 /** Reads one page of the rows that a filter wants, newest id first. Where it wants few, the page is short or empty, but has a cursor. */
 export async function readFilteredPage<Row extends QueryResultRow & { readonly id: string }>(
   db: Queryable,
-  { columns, table, rows, isWanted, isKept = 'true', joins = '' }: FilteredQuery,
+  { columns, table, rows, isWanted, isKept = 'true', joins = '', bytes = '0' }: FilteredQuery,
   values: readonly unknown[],
   { limit, cursor }: PageQuery,
 ): Promise<Page<Omit<Row & Scanned, keyof Scanned>>> {
   const [key, rowsMax] = [values.length + 1, values.length + 2];
   const scanned = await listRows<Row & Scanned>(
     db,
-    `SELECT ${columns}, "isWanted", "endsWindow" FROM (
-       SELECT * FROM (
-         SELECT *, ${isWanted} AS "isWanted", row_number() OVER (ORDER BY id DESC) = ${WINDOW} AS "endsWindow" FROM (
-           ${rows} AND ($${key}::text IS NULL OR id < $${key}) ORDER BY id DESC LIMIT ${WINDOW}) AS in_window) AS scanned
-        WHERE ("isWanted" OR "endsWindow") AND ${isKept} ORDER BY id DESC LIMIT $${rowsMax}) AS ${table} ${joins}
-      ORDER BY ${table}.id DESC`,
+    `SELECT ${columns}, "isWanted", "endsWindow", "bytesSoFar" FROM (
+       SELECT *, sum("rowBytes") OVER (ORDER BY id DESC ROWS UNBOUNDED PRECEDING)::int AS "bytesSoFar" FROM (
+         SELECT *, CASE WHEN "isWanted" THEN ${bytes} ELSE 0 END AS "rowBytes" FROM (
+           SELECT *, ${isWanted} AS "isWanted", row_number() OVER (ORDER BY id DESC) = ${WINDOW} AS "endsWindow" FROM (
+             ${rows} AND ($${key}::text IS NULL OR id < $${key}) ORDER BY id DESC LIMIT ${WINDOW}) AS in_window) AS scanned
+          WHERE ("isWanted" OR "endsWindow") AND ${isKept} ORDER BY id DESC LIMIT $${rowsMax}) AS found) AS ${table} ${joins}
+      WHERE "bytesSoFar" - "rowBytes" < ${LIST_MAX_BYTES} ORDER BY ${table}.id DESC`,
     [...values, decodeCursor(cursor), limit + 1],
   );
-  const { items, nextCursor } = toPage(scanned, limit, ({ id }) => id, scanned.at(-1)?.endsWindow);
+  const isCut = scanned.at(-1)?.endsWindow || isCutShort(scanned);
+  const { items, nextCursor } = toPage(scanned, limit, ({ id }) => id, isCut);
   const wanted = items.filter((row) => row.isWanted);
-  return { items: wanted.map(({ isWanted: _, endsWindow: __, ...row }) => row), nextCursor };
+  return { items: wanted.map(({ isWanted: _, endsWindow: __, bytesSoFar: ___, ...row }) => row), nextCursor };
 }
 
 /** A row of a list that is sorted by position. */

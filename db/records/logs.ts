@@ -82,6 +82,7 @@ export const pageLogs = (pool: Pool, query: LogFilter & PageQuery): Promise<Page
       rows: 'SELECT * FROM plugin_logs WHERE installation_id = $1',
       isWanted: `($2::text[] IS NULL OR level = ANY ($2)) AND ($3::text IS NULL OR session_id = $3)`,
       isKept: `at > now() - interval '${RETENTION_HOURS} hours'`,
+      bytes: 'stored_bytes',
     },
     [query.installationId, query.levels?.length ? query.levels : null, query.sessionId ?? null],
     query,

@@ -67,33 +67,26 @@ export const insertReminder = (
 export const deleteReminder = async (pool: Pool, { sessionId, reminderId }: ReminderKey): Promise<boolean> =>
   (await changeRows(pool, 'DELETE FROM reminders WHERE session_id = $1 AND id = $2', [sessionId, reminderId])) > 0;
 
+const boundedReminders = (isWanted: string) => ({
+  columns: REMINDER,
+  table: 'r',
+  rows: `SELECT *, stored_bytes AS bytes FROM reminders
+      WHERE ${isWanted} AND reminders.position > $2 ORDER BY reminders.position LIMIT $3`,
+});
+
 /** Oldest first, those included that are over. */
 export const pageReminders = (
   pool: Pool,
   { sessionId, ...query }: PageQuery & { readonly sessionId: string },
 ): Promise<Page<ReminderRow>> =>
-  readPositionPage<ReminderRow>(
-    pool,
-    `SELECT ${REMINDER} FROM reminders
-      WHERE session_id = $1 AND reminders.position > $2
-      ORDER BY reminders.position LIMIT $3`,
-    [sessionId],
-    query,
-  );
+  readPositionPage<ReminderRow>(pool, boundedReminders('session_id = $1'), [sessionId], query);
 
 /** The coming reminders of an account, oldest first. */
 export const pageComingReminders = (
   pool: Pool,
   { accountId, ...query }: PageQuery & { readonly accountId: string },
 ): Promise<Page<ReminderRow>> =>
-  readPositionPage<ReminderRow>(
-    pool,
-    `SELECT ${REMINDER} FROM reminders
-      WHERE account_id = $1 AND next_at IS NOT NULL AND reminders.position > $2
-      ORDER BY reminders.position LIMIT $3`,
-    [accountId],
-    query,
-  );
+  readPositionPage<ReminderRow>(pool, boundedReminders('account_id = $1 AND next_at IS NOT NULL'), [accountId], query);
 
 /** No plugin of a suspended account runs, so none could judge its reminders: they wait. */
 const IS_ACTIVE = `NOT EXISTS (SELECT 1 FROM accounts a WHERE a.id = r.account_id AND a.suspended_reason IS NOT NULL)`;

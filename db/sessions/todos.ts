@@ -4,7 +4,7 @@ import type { z } from 'zod';
 import type { todo, todoFields } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import type { Page } from '../postgres/cursors.ts';
-import { changeRows, findRow, type PageQuery, readPositionPage } from '../postgres/rows.ts';
+import { type Bounded, changeRows, findRow, type PageQuery, readPositionPage } from '../postgres/rows.ts';
 
 /** The fields that plugins see. */
 export type Todo = z.output<typeof todo>;
@@ -69,12 +69,16 @@ export interface TodoFilter {
 export const pageTodos = (
   pool: Pool,
   { accountId, done, assigneeAgentId, ...query }: PageQuery & TodoFilter & { readonly accountId: string },
-): Promise<Page<TodoRow>> =>
+): Promise<Page<TodoRow & Bounded>> =>
   readPositionPage<TodoRow>(
     pool,
-    `SELECT ${TODO} FROM todos
-      WHERE account_id = $1 AND ($2::boolean IS NULL OR done = $2) AND ($3::text IS NULL OR assignee_agent_id = $3)
-        AND todos.position > $4 ORDER BY todos.position LIMIT $5`,
+    {
+      columns: TODO,
+      table: 't',
+      rows: `SELECT *, stored_bytes AS bytes FROM todos
+        WHERE account_id = $1 AND ($2::boolean IS NULL OR done = $2) AND ($3::text IS NULL OR assignee_agent_id = $3)
+          AND todos.position > $4 ORDER BY todos.position LIMIT $5`,
+    },
     [accountId, done ?? null, assigneeAgentId ?? null],
     query,
   );

@@ -8,6 +8,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import type { channelMessage } from '../../sdk/contract/payloads.ts';
 import { recordSessionEvent } from '../calls/session-events.ts';
 import { runSessionHook } from '../sessions/hooks.ts';
+import { holdJudgedAttachments } from '../sessions/session-media.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { toJudgement } from '../sessions/turn-answers.ts';
 
@@ -46,7 +47,9 @@ async function storeMessage(
   id: string,
   { conversationKey, from, text, attachments = [] }: ChannelMessage,
 ): Promise<void> {
-  const context = { message: { id, from, text, attachments } };
+  // The channel's plugin says what the files are; guards and the prompt get what was detected.
+  const held = await holdJudgedAttachments(services, session, attachments);
+  const context = { message: { id, from, text, attachments: held } };
   const answer = await runSessionHook(services, session, 'middleware.inboundMessage', context, 'channel', id);
   if (answer.action === 'cancel') {
     // A plugin's own cancel is final. A required plugin that did not run judged nothing: the delivery is tried again.
@@ -57,7 +60,7 @@ async function storeMessage(
   const { channelId, id: deliveryId } = delivery;
   const data = {
     from: message.from,
-    attachments: message.attachments,
+    attachments: await holdJudgedAttachments(services, session, message.attachments),
     channelId,
     deliveryId,
     conversationKey,

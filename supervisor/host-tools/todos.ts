@@ -2,6 +2,7 @@
 
 import { randomUUIDv7 } from 'node:crypto';
 import type { z } from 'zod';
+import type { Bounded } from '../../db/postgres/rows.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import {
   deleteTodo,
@@ -27,7 +28,8 @@ export type TodoChanges = z.output<typeof todoChanges>;
 
 /** A to-do as runtimes and agents see it. */
 export type TodoAnswer = Omit<TodoRow, 'digest' | 'position'>;
-export const describeTodo = ({ digest: _, position: _position, ...todo }: TodoRow): TodoAnswer => todo;
+export const describeTodo = ({ digest: _, position: __, bytesSoFar: ___, ...todo }: TodoRow & Bounded): TodoAnswer =>
+  todo;
 
 /** @throws Problem `cancelled`, `id_reused`, `too_many`, `quota_exceeded` */
 export function createTodo(

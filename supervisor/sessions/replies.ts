@@ -13,6 +13,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import type { attachments } from '../../sdk/contract/payloads.ts';
 import { currentTrace } from '../../service/telemetry/tracing.ts';
 import { runHookOrThrow } from './hooks.ts';
+import { holdAttachments, holdJudgedAttachments } from './session-media.ts';
 import type { SessionServices } from './session-services.ts';
 import { createReusedProblem, toJudgement } from './turn-answers.ts';
 
@@ -24,11 +25,12 @@ interface NewReply {
 }
 type IdentifiedReply = NewReply & { readonly id: string };
 
-/** Sends a reply once. Resolves with its id. @throws Problem `no_channel`, `cancelled`, `id_reused`, `not_found` */
+/** Sends a reply once. Resolves with its id. @throws Problem `no_channel`, `cancelled`, `id_reused`, `not_found`, `bad_request` */
 export async function sendReply(services: SessionServices, session: Session, reply: NewReply): Promise<string> {
   const address = await findReplyAddress(services.pool, session.id);
   if (!address) throw new Problem('no_channel', 'This session is not a conversation of a connected channel.');
-  const identified = { ...reply, id: reply.id ?? randomUUIDv7() };
+  const attachments = await holdAttachments(services, session, reply.attachments);
+  const identified = { ...reply, attachments, id: reply.id ?? randomUUIDv7() };
   if (!(await isSent(services.pool, session.id, identified))) await send(services, session, address, identified);
   return identified.id;
 }
@@ -57,7 +59,8 @@ async function send(
   const context = { message: { id, text, attachments }, target: address.conversationKey };
   const answer = await runHookOrThrow(services, session, 'middleware.outboundMessage', context, 'agent');
   await services.faultPoint('reply.guarded');
-  const { message } = answer.context;
+  const judged = answer.context.message;
+  const message = { ...judged, attachments: await holdJudgedAttachments(services, session, judged.attachments) };
   await inTransaction(services.pool, async (tx) => {
     if (!(await lockSession(tx, session.id))) throw new Problem('not_found', 'You have no session with this id.');
     // The second of two concurrent calls with the same id finds the first one's rows.

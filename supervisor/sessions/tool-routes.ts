@@ -12,6 +12,7 @@ import { json, jsonSchema } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { jsonBody, page, storedId, storedText } from '../../service/http/schemas.ts';
+import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { abortWhenClosed } from './closed-requests.ts';
 import {
   CALL_BODY_MAX_BYTES,
@@ -116,16 +117,20 @@ async function chooseTools(
 }
 
 export function toolRoutes(services: SessionServices): FastifyPluginAsyncZod {
+  const listTools = async (session: Session) => {
+    const items = await listSessionTools(services, session);
+    // A list of 4 MiB takes tens of milliseconds.
+    await waitForLoopTurn(session.accountId);
+    return { items, nextCursor: null };
+  };
   return async (app) => {
     groupRoutes(app, 'Tools');
     app.get('/sessions/:sessionId/tools', { schema: shapes.list }, async (request) => {
-      const session = await requireSession(services, requireCaller(request), request.params);
-      return { items: await listSessionTools(services, session), nextCursor: null };
+      return listTools(await requireSession(services, requireCaller(request), request.params));
     });
 
     app.put('/sessions/:sessionId/tools', { schema: shapes.offer }, async (request) => {
-      const session = await chooseTools(services, requireCaller(request).id, request.params.sessionId, request.body);
-      return { items: await listSessionTools(services, session), nextCursor: null };
+      return listTools(await chooseTools(services, requireCaller(request).id, request.params.sessionId, request.body));
     });
 
     app.post(

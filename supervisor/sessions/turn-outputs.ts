@@ -26,6 +26,7 @@ import { BEFORE_MAX_CHARS, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts
 import { createBadRequest } from '../../service/http/errors.ts';
 import { readOutboundMode } from '../children/account-plugins-cache.ts';
 import { runSessionHook } from './hooks.ts';
+import { holdAttachments, holdJudgedAttachments } from './session-media.ts';
 import type { SessionServices } from './session-services.ts';
 import {
   CONTINUE,
@@ -170,7 +171,7 @@ async function judgePiece(
 ): Promise<OutputAnswer> {
   const { pool } = services;
   const { outputId: id } = key;
-  const message = { id, text, attachments };
+  const message = { id, text, attachments: await holdAttachments(services, session, attachments) };
   const partial = { before: before.slice(-BEFORE_MAX_CHARS).toWellFormed(), done };
   const answer = await runSessionHook(services, session, HOOK, { message, target, partial }, 'agent', `${id}:vetoed`);
   await services.faultPoint('turn.output-judged');
@@ -187,7 +188,7 @@ async function judgePiece(
     digest,
     judgement: [...judgedBefore, own].reduce(mergeJudgements, null) ?? own,
     text: shown + judged.text,
-    attachments: judged.attachments,
+    attachments: await holdJudgedAttachments(services, session, judged.attachments),
     shownChars: shown.length,
   });
 }
@@ -274,7 +275,7 @@ async function judgeOutput(
   { text, attachments, target, digest, shown, save }: CompleteOutput,
 ): Promise<OutputAnswer> {
   const { outputId: id } = key;
-  const message = { id, text, attachments };
+  const message = { id, text, attachments: await holdAttachments(services, session, attachments) };
   const answer = await runSessionHook(services, session, HOOK, { message, target }, 'agent', `${id}:vetoed`);
   await services.faultPoint('turn.output-judged');
   if (answer.cancel?.cause === 'failure') return { ...describeOpen(id, ''), ...describeCancelled(answer.cancel) };
@@ -286,7 +287,7 @@ async function judgeOutput(
     digest,
     judgement,
     text: judged.text,
-    attachments: judged.attachments,
+    attachments: await holdJudgedAttachments(services, session, judged.attachments),
     shownChars: shown.length,
     save,
   });

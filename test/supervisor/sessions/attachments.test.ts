@@ -81,6 +81,23 @@ t.test('attachments of turns', async (t) => {
     t.match((await readPrompt('t5')).at(-1), { id: 't5', data: { attachments: [] } });
   });
 
+  await t.test('of the agent have the type of their bytes, too, and are files that it has', async (t) => {
+    await open('t6', []);
+    const claimed = { name: 'cat.png', mediaType: 'text/html', mediaId: picture.body.id };
+    const say = (id: string, attachments: object[]) =>
+      fixture.call('POST', `${path}/turns/t6/output`, { id, text: 'A cat.', attachments });
+    t.equal((await say('o1', [claimed])).status, 200);
+    t.equal((await say('o1', [claimed])).status, 200, 'again under its id');
+    t.match((await fixture.call('GET', `${path}/messages`)).body.items.at(-1), {
+      role: 'assistant',
+      data: { attachments: [{ ...claimed, mediaType: 'image/png' }] },
+    });
+    t.match(await say('o2', [{ ...claimed, mediaId: 'nothing' }]), {
+      status: 400,
+      body: { errors: [{ field: 'attachments.0.mediaId' }] },
+    });
+  });
+
   await t.test('are files of the account, within its limits', async (t) => {
     const other = fixture.withNewAccount();
     const theirs = `/sessions/${await other.session()}`;

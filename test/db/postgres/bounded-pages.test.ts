@@ -1,0 +1,61 @@
+/** Pages of large rows end early, so that reading one takes little memory and time. */
+import t from 'tap';
+import type { Page } from '../../../db/postgres/cursors.ts';
+import { insertLogs, maintainLogs, pageLogs } from '../../../db/records/logs.ts';
+import { pageTodos } from '../../../db/sessions/todos.ts';
+import { MIB } from '../../../sdk/contract/limits.ts';
+import { createLogLine } from '../../fixtures/log-line.ts';
+import { openStorageFixture } from '../../supervisor/supervisor-fixture.ts';
+
+/** Rows of one test, together about twice what a page has. */
+const ROWS = 200;
+const TEXT = 'x'.repeat(45_000);
+/** What a page has at most, and its last row. */
+const PAGE_MAX_BYTES = 4 * MIB + 50_000;
+
+const fixture = await openStorageFixture(t);
+const { accountId, installationId } = await fixture.install({ code: 'middleware.systemPrompt = () => undefined;' });
+
+/** Reads all pages. @returns their sizes and the number of rows */
+async function readAll<Row>(read: (cursor: object) => Promise<Page<Row>>) {
+  const sizes: number[] = [];
+  let count = 0;
+  for (let cursor: string | null | undefined; cursor !== null; ) {
+    const page = await read(cursor === undefined ? {} : { cursor });
+    sizes.push(JSON.stringify(page.items).length);
+    count += page.items.length;
+    cursor = page.nextCursor;
+  }
+  return { sizes, count };
+}
+
+t.test('lists of to-dos', async (t) => {
+  await fixture.pool.query(
+    `INSERT INTO todos (account_id, id, digest, title, notes, created_by)
+     SELECT $1, n::text, '', 'Buy flour', $2, 'baker' FROM generate_series(1, $3) n`,
+    [accountId, TEXT, ROWS],
+  );
+  const { sizes, count } = await readAll((cursor) => pageTodos(fixture.pool, { accountId, limit: 1_000, ...cursor }));
+  t.equal(count, ROWS);
+  t.ok(sizes.length > 1 && Math.max(...sizes) < PAGE_MAX_BYTES, sizes.join());
+});
+
+t.test('lists that have a filter count what it wants', async (t) => {
+  await maintainLogs(fixture.pool);
+  const lines = Array.from({ length: ROWS }, (_, n) =>
+    createLogLine({
+      id: String(n).padStart(6, '0'),
+      installationId,
+      message: TEXT,
+      level: n % 2 === 0 ? 'info' : 'error',
+    }),
+  );
+  await insertLogs(fixture.pool, lines);
+  const all = await readAll((cursor) => pageLogs(fixture.pool, { installationId, limit: 1_000, ...cursor }));
+  t.equal(all.count, ROWS);
+  t.ok(all.sizes.length > 1 && Math.max(...all.sizes) < PAGE_MAX_BYTES, all.sizes.join());
+  const levels = ['error'] as const;
+  const some = await readAll((cursor) => pageLogs(fixture.pool, { installationId, levels, limit: 1_000, ...cursor }));
+  t.equal(some.count, ROWS / 2);
+  t.ok(some.sizes.length < all.sizes.length, some.sizes.join());
+});
