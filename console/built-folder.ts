@@ -18,7 +18,7 @@ import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 const COMPRESSED_MIN_BYTES = 1024;
 /** Near the best; the best takes ten times as long for the editor's compiler. */
 const BROTLI_QUALITY = 6;
-/** In a build: what it was made of. */
+/** File in a built folder that holds the hash of its sources. */
 const MARK = '.sources';
 
 /**
@@ -38,7 +38,7 @@ export async function buildIfStale(
   try {
     await make(outDir);
     writeFileSync(join(outDir, MARK), sources);
-    letEverybodyRead(outDir);
+    makeReadable(outDir);
     takeOver(outDir, dist, sources);
   } finally {
     rmSync(outDir, { recursive: true, force: true });
@@ -46,7 +46,7 @@ export async function buildIfStale(
 }
 
 /** Sets the mode, which the umask or a temporary folder may have restricted: in an image another user runs the service. */
-function letEverybodyRead(folder: string): void {
+function makeReadable(folder: string): void {
   chmodSync(folder, 0o755);
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true }))
     chmodSync(join(entry.parentPath, entry.name), entry.isDirectory() ? 0o755 : 0o644);
@@ -64,7 +64,7 @@ function takeOver(outDir: string, dist: string, sources: string): void {
   try {
     renameSync(outDir, dist);
   } catch (error) {
-    // Another one was faster with the same.
+    // Another process built the same sources first.
     if (!isBuilt(dist, sources)) throw error;
   }
   rmSync(old, { recursive: true, force: true });
@@ -78,7 +78,7 @@ export function hashSources(root: string, globs: readonly string[], exclude: rea
   return hash.digest('hex');
 }
 
-/** Beside each file that is worth it, the same smaller: so it is done once, and not with each request. */
+/** Writes a .br and a .gz copy beside each large file, so that files are compressed once and not per request. */
 export function compress(outDir: string, glob: string): void {
   for (const file of globSync(glob, { cwd: outDir }).map((name) => join(outDir, name))) {
     const content = readFileSync(file);

@@ -18,7 +18,7 @@ export async function refuseTakenPorts(settings: SharedSettings): Promise<void> 
   for (const [name, host, port] of wanted) {
     if (seen.has(port)) throw new Error(`${name} is ${port}, which another setting uses already.`);
     seen.add(port);
-    const fault = await whyNot(host, port);
+    const fault = await findListenFault(host, port);
     if (fault === 'EADDRINUSE')
       throw new Error(`${name} ${port} is in use: stop the program that has it, or set ${name}.`);
     if (fault !== null) throw new Error(`${name}: cannot listen on ${host}:${port} (${fault}).`);
@@ -28,12 +28,12 @@ export async function refuseTakenPorts(settings: SharedSettings): Promise<void> 
 /** The first port from here on that nothing listens on. */
 export async function findFreePort(host: string, from: number): Promise<number> {
   let port = from;
-  while ((await whyNot(host, port)) !== null) port += 1;
+  while ((await findListenFault(host, port)) !== null) port += 1;
   return port;
 }
 
 /** @returns the system's error code, or null when the port is free */
-function whyNot(host: string, port: number): Promise<string | null> {
+function findListenFault(host: string, port: number): Promise<string | null> {
   return new Promise((resolve) => {
     const probe = createServer();
     probe.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));

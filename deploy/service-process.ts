@@ -208,8 +208,7 @@ export class ServiceProcess {
 
   #waitForAnnouncement(run: Run): Promise<string | null> {
     const { name, onNotice } = this.#options;
-    const late = `The ${name} did not start within ${READY_TIMEOUT_MS / 1000} seconds.`;
-    return waitForOutcome(name, run, { timeoutMs: READY_TIMEOUT_MS, late: () => late }, (message, settle) => {
+    return waitForOutcome(name, run, startLimit(name), (message, settle) => {
       if (!('ready' in message)) return;
       if (message.notice !== undefined) onNotice(message.notice);
       settle(null);
@@ -217,12 +216,15 @@ export class ServiceProcess {
   }
 }
 
+const startLimit = (name: string) => ({
+  timeoutMs: READY_TIMEOUT_MS,
+  late: () => `The ${name} did not start within ${READY_TIMEOUT_MS / 1_000} seconds.`,
+});
+
 /** Waits until a successor's `/readyz` is 200. */
 async function waitForReadiness(name: string, run: Run, readyTimeoutMs: number): Promise<string | null> {
-  const late = `The ${name} did not start within ${READY_TIMEOUT_MS / 1000} seconds.`;
   let reason: string | null = null;
-  const onPrepared = { timeoutMs: READY_TIMEOUT_MS, late: () => late };
-  const failure = await waitForOutcome(name, run, onPrepared, (message, settle) => {
+  const failure = await waitForOutcome(name, run, startLimit(name), (message, settle) => {
     if (!('prepared' in message)) return;
     reason = message.notReady;
     settle(null);

@@ -35,8 +35,8 @@ const shapes = {
     body: suspensionBody,
   },
   resume: { ...ofAccount, summary: 'Ends the suspension of an account' },
-  appoint: { ...ofAccount, summary: 'Makes an account an operator’s' },
-  demote: { ...ofAccount, summary: 'Takes an operator’s rights away' },
+  appoint: { ...ofAccount, summary: 'Gives an account operator rights' },
+  demote: { ...ofAccount, summary: 'Removes operator rights from an account' },
   tokens: {
     ...common,
     summary: 'The tokens of an account that have not expired, newest first',

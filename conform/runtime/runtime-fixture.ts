@@ -7,10 +7,10 @@ import { failingGuard, type Guard, judge, pieceGuard, wholeGuard } from './judge
 import { RuntimeProcess } from './runtime-process.ts';
 import { SessionProxy } from './session-proxy.ts';
 
-/** After so many messages the runtime is told to compact a conversation. */
+/** Number of messages after which the runtime must compact a conversation. */
 const COMPACT_AFTER = 6;
 const SHARED_NAME = 'kit-shared';
-/** How the service's line about it begins. */
+/** Start of the service's log line about a crashed plugin process. */
 const CRASHED = "The plugin's process ended";
 
 /** Sets the clock of a service. */

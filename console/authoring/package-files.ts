@@ -12,7 +12,7 @@ const EXCLUDED = /(^|\/)(node_modules|\.git|__MACOSX)\/|(^|\/)(\.DS_Store|Thumbs
 export async function readDropped(given: readonly File[]): Promise<Dropped> {
   const [first] = given;
   if (given.length === 1 && first?.name.toLowerCase().endsWith('.zip')) return { zip: first };
-  const located = given.map((file) => ({ file, path: drawLine(file) })).filter(({ path }) => !EXCLUDED.test(path));
+  const located = given.map((file) => ({ file, path: readPath(file) })).filter(({ path }) => !EXCLUDED.test(path));
   const wrapper = findWrapper(located.map(({ path }) => path));
   const files = located.map(async ({ file, path }) => ({
     path: path.slice(wrapper.length),
@@ -21,7 +21,7 @@ export async function readDropped(given: readonly File[]): Promise<Dropped> {
   return { files: await Promise.all(files) };
 }
 
-function drawLine(file: File & { path?: string }): string {
+function readPath(file: File & { path?: string }): string {
   return (file.webkitRelativePath || file.path || file.name).replace(/^\.?\//, '');
 }
 

@@ -1,4 +1,4 @@
-/** What Monaco exports for workers of one's own, and does not declare. */
+/** Declares exports of Monaco for custom workers, which its own types lack. */
 declare module 'monaco-editor/languages/features/typescript/ts.worker.js' {
   export class TypeScriptWorker {
     constructor(context: object, data: object);

@@ -29,11 +29,7 @@ const TEMPORAL = `declare namespace Temporal {
 }
 interface Date { toTemporalInstant(): Temporal.Instant; }`;
 
-let isConfigured = false;
-
 export function configureTypeScript(): void {
-  if (isConfigured) return;
-  isConfigured = true;
   typescriptDefaults.setCompilerOptions(readOptions(project));
   typescriptDefaults.setExtraLibs([
     { content: globals, filePath: 'file:///sdk/globals.d.ts' },

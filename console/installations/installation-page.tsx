@@ -52,7 +52,9 @@ function Head({ installation }: { readonly installation: Installation }) {
           <Monospace>{currentSemVer ?? 'draft'}</Monospace>
           {updateUnderWay ? <span>moves to {updateUnderWay.semVer ?? 'the draft'} when it has started</span> : null}
           {condition.state === 'ready' ? <span>process {runtime.state}</span> : null}
-          {own ? null : <span className="foreign">installed by {escapeText(account)}: you may look, not change</span>}
+          {own ? null : (
+            <span className="foreign">installed by {escapeText(account)}. You can view it, but not change it.</span>
+          )}
           <PageLink to="/catalog/$slug" params={{ slug }} size="sm">
             In the catalog
           </PageLink>

@@ -19,7 +19,7 @@ export function RequiredCheckbox({ required, onChange, disabled = false }: Props
   return (
     <Checkbox
       label="Require this plugin"
-      description="While it does not run, fails or is late, whatever it has to see is stopped. Without this, messages and turns go ahead without the plugin. While you pause it, nothing is stopped."
+      description="While it does not run, fails or times out, the messages and turns that it must check are stopped. Without this, messages and turns continue without the plugin. While you pause it, nothing is stopped."
       checked={required}
       disabled={disabled}
       onChange={(event) => onChange(event.currentTarget.checked)}

@@ -129,7 +129,7 @@ function TokensOf({ name }: { readonly name: string }) {
         read={(page) =>
           readBody(rest.GET('/operator/accounts/{name}/tokens', { params: { path: { name }, query: page } }))
         }
-        empty="No token of this account has a record."
+        empty="Bulkhead has issued this account no token that is still valid."
       >
         {(tokens) => (
           <TokensTable

@@ -1119,7 +1119,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Makes an account an operator’s */
+        /** Gives an account operator rights */
         post: operations["postOperatorAccountsByNameAppoint"];
         delete?: never;
         options?: never;
@@ -1136,7 +1136,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Takes an operator’s rights away */
+        /** Removes operator rights from an account */
         post: operations["postOperatorAccountsByNameDemote"];
         delete?: never;
         options?: never;

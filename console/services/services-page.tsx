@@ -96,7 +96,10 @@ function describeTodo({ id, title, notes, dueAt, assigneeAgentId }: Todo) {
 async function changeTodo(method: 'PATCH' | 'DELETE', id: string, body?: object): Promise<unknown> {
   const { items } = await callSessions<Page<SessionRecord>>('GET', '/sessions?limit=1');
   const [session] = items;
-  if (!session) throw new Error('There is no session in which plugins could be asked. Open one in the playground.');
+  if (!session)
+    throw new Error(
+      'Changing a to-do runs plugins’ hooks in a session, and you have none. Open one in the playground.',
+    );
   const query = method === 'DELETE' ? '?trigger=user' : '';
   return callSessions(method, `/sessions/${session.id}/todos/${encodeURIComponent(id)}${query}`, body);
 }

@@ -42,7 +42,7 @@ export function PagedList<Item>(props: PagedListProps<Item>) {
   return (
     <Stack>
       {items.length === 0 ? (
-        <EmptyState>None of the newest entries match. Older ones may.</EmptyState>
+        <EmptyState>None of the newest entries match. Select “Show more” to search older ones.</EmptyState>
       ) : (
         children(items)
       )}

@@ -4,7 +4,7 @@
 export type SessionState = 'unknown' | 'active' | 'ended' | 'none';
 
 let state: SessionState = 'unknown';
-/** Number of sign-ins. A request that was sent before the last one says nothing about the session of now. */
+/** Number of sign-ins. The answer to a request that was sent before the latest one says nothing about the current session. */
 let signIns = 0;
 const listeners = new Set<() => void>();
 

@@ -21,7 +21,7 @@ export function TokensPage() {
       <PagedList
         queryKey={['me', 'tokens']}
         read={(page) => readBody(rest.GET('/me/tokens', { params: { query: page } }))}
-        empty="No token of yours has a record. An identity provider, or an older release, issued the one you use."
+        empty="Bulkhead has issued you no token that is still valid. You use a token of an identity provider or of an older release."
       >
         {(tokens) => <TokensTable label="Your tokens" tokens={tokens} actions={(token) => <Actions token={token} />} />}
       </PagedList>

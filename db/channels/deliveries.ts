@@ -33,7 +33,7 @@ const NEW_QUEUES = `SELECT DISTINCT channel_id, account_id, installation_id, 'in
 export async function insertDeliveries(tx: Queryable, group: readonly NewDelivery[], notifies = true): Promise<void> {
   const column = <T>(pick: (delivery: NewDelivery) => T): T[] => group.map(pick);
   await tx.query({
-    name: notifies ? 'insert-deliveries' : 'insert-untold-deliveries',
+    name: notifies ? 'insert-deliveries' : 'insert-deliveries-without-notify',
     text: `WITH given AS (
        SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::float8[], $7::text[],
          $8::text[], $9::json[], $10::bytea[], $11::text[]) WITH ORDINALITY

@@ -1,4 +1,4 @@
-/** Lists deliveries and changes their fate for their user. `delivery-queue.ts` processes them. */
+/** Lists deliveries of an installation, and retries, gives up or replays them for its user. `delivery-queue.ts` processes them. */
 
 import type { ClientBase, Pool } from 'pg';
 import { isEpochHeldSql } from '../cluster/shards.ts';

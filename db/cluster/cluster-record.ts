@@ -47,7 +47,7 @@ const ACCEPT = 'If this folder is meant, run npm run -s operator -- accept-data-
  */
 export async function requireCluster(pool: Pool, member: Member): Promise<void> {
   await requireKnownMigrations(pool, member.release);
-  const row = await readCluster(pool);
+  const row = await readClusterRow(pool);
   requireClusterKey(row, member.keys.fingerprint);
   const mismatch = await findKeyMismatch(pool, member);
   if (mismatch !== null) throw new ClusterMismatchError(`${mismatch}. ${ACCEPT}`);
@@ -74,7 +74,7 @@ export async function recordMember(pool: Pool, member: Member): Promise<void> {
   await recordKeys(pool, member.keys);
   await inTransaction(pool, async (tx) => {
     await lockCluster(tx);
-    const row = await readCluster(tx);
+    const row = await readClusterRow(tx);
     requireClusterKey(row, member.keys.fingerprint);
     await requireBlobs(tx, row, member.blobs);
     await saveCluster(tx, member);
@@ -82,7 +82,7 @@ export async function recordMember(pool: Pool, member: Member): Promise<void> {
   // The row is committed before the mark is written: a mark without a row would be that of another cluster.
   await inTransaction(pool, async (tx) => {
     await lockCluster(tx);
-    await requireBlobs(tx, await readCluster(tx), member.blobs);
+    await requireBlobs(tx, await readClusterRow(tx), member.blobs);
     await markBlobs(tx, member.blobs);
   });
 }
@@ -101,7 +101,7 @@ export async function acceptMember(pool: Pool, member: Member): Promise<number> 
 
 /** @throws ClusterMismatchError when the place holds the blobs of another cluster */
 export async function markNewPlace(pool: Pool, place: BlobPlace): Promise<void> {
-  const row = await readCluster(pool);
+  const row = await readClusterRow(pool);
   const mark = await place.readMark();
   if (row === null) throw new ClusterMismatchError('The database has no cluster yet: start the service once.');
   if (mark !== null && mark !== row.id)
@@ -125,7 +125,7 @@ async function requireKnownMigrations(pool: Pool, release: string): Promise<void
     );
   });
   if (unknown.every(({ isLastUpgrade }) => isLastUpgrade)) return;
-  const newest = (await readCluster(pool))?.release;
+  const newest = (await readClusterRow(pool))?.release;
   const other = newest === undefined || newest === release ? 'a newer release' : `release ${newest}`;
   throw new ClusterMismatchError(
     `This is release ${release}, but ${other} has migrated the database (${unknown.map(({ name }) => name).join(', ')}): start that release, or restore a backup of this one.`,
@@ -169,13 +169,13 @@ async function saveCluster(db: Queryable, { release, blobs, keys }: Member): Pro
 }
 
 async function markBlobs(db: Queryable, blobs: BlobPlace): Promise<void> {
-  const row = await readCluster(db);
+  const row = await readClusterRow(db);
   if (row === null) return;
   if ((await blobs.readMark()) !== row.id) await blobs.writeMark(row.id);
   await db.query('UPDATE cluster SET blobs_marked = true WHERE NOT blobs_marked');
 }
 
-const readCluster = (db: Queryable): Promise<ClusterRow | null> =>
+const readClusterRow = (db: Queryable): Promise<ClusterRow | null> =>
   findRow(
     db,
     `SELECT id, release, blob_store AS "blobStore", blobs_marked AS "blobsMarked", key_fingerprint AS "keyFingerprint"

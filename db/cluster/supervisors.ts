@@ -5,7 +5,7 @@ import { changeRows, findRow, type Queryable } from '../postgres/rows.ts';
 
 /** A supervisor that has sent no heartbeat for this long owns nothing that another wants. Milliseconds. */
 export const LEASE_MS = 10_000;
-/** Rows of supervisors that ended without a word are kept this long, for operators. Seconds. */
+/** Rows of supervisors that were killed are kept this long, for operators. Seconds. */
 const KEPT_S = 3_600;
 
 export interface NewSupervisor {

@@ -18,7 +18,7 @@ const LOCK_TIMEOUT_MS = 5_000;
 /** Between two attempts, milliseconds: the traffic that waited is served. */
 const PAUSE_MS = 1_000;
 const WAITING =
-  'the migrations wait until another transaction ends, such as a dump of the database; they are tried again and again';
+  'the migrations wait for locks that another transaction holds, such as a dump of the database; they are retried';
 
 interface MigrateOptions {
   /** Folder of the SQL files; each starts with `-- Up Migration`. Default: `MIGRATIONS`. */

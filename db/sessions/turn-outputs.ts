@@ -76,7 +76,7 @@ interface NewPiece {
 export const outboundModes = ['none', 'pieces', 'whole'] as const;
 export type OutboundMode = (typeof outboundModes)[number];
 
-/** The fate of a new piece, and the end of the judged text before it. `shown`: it may be shown unjudged. `judged`: as its judgement says. `held`: it waits. */
+/** How a new piece is handled, and the end of the judged text before it. `shown`: it may be shown unjudged. `judged`: as its judgement says. `held`: it waits. */
 export interface PieceFate {
   readonly fate: 'shown' | 'judged' | 'held';
   readonly tail: string;

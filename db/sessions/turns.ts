@@ -54,14 +54,8 @@ export interface TurnRow {
   readonly message: TurnMessage | null;
 }
 
-export interface NewTurn {
-  readonly id: string;
-  readonly sender: string;
-  readonly trigger: Trigger;
-  readonly digest: string;
-  readonly systemPrompt: string;
-  readonly model: string;
-  readonly runtime: string;
+type GivenField = 'id' | 'sender' | 'trigger' | 'digest' | 'systemPrompt' | 'model' | 'runtime';
+export interface NewTurn extends Pick<TurnRow, GivenField> {
   readonly leaseSeconds: number;
 }
 

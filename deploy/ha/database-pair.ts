@@ -17,9 +17,9 @@ import type { HaPrograms } from './ha-programs.ts';
 
 const FOLDER = fileURLToPath(new URL('.', import.meta.url));
 const HOST = '127.0.0.1';
-/** A first start makes a cluster and copies it. Milliseconds. */
+/** Time limit of a start: the first one creates the cluster and copies it to the standby. Milliseconds. */
 const START_MS = 120_000;
-/** Patroni gives the standby up in order. Milliseconds. */
+/** Time for an orderly stop before SIGKILL. Milliseconds. */
 const STOP_MS = 20_000;
 const POLL_MS = 250;
 
@@ -190,7 +190,7 @@ class PostgresNode {
     });
   }
 
-  /** Its role, of Patroni. Null: Patroni does not answer. */
+  /** Reads its role from Patroni. Null: Patroni does not answer. */
   async readRole(): Promise<string | null> {
     try {
       const answer = await fetch(`http://${HOST}:${this.restPort}/patroni`, { signal: AbortSignal.timeout(STOP_MS) });

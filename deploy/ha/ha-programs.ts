@@ -34,7 +34,7 @@ export function findHaPrograms(): HaPrograms | { readonly missing: readonly stri
   return { missing };
 }
 
-/** The newest one that is whole. */
+/** The newest installed PostgreSQL that has all of these programs. */
 function findPostgres(): string | null {
   const folders = globSync('/usr/lib/postgresql/*/bin').toSorted((one, other) =>
     other.localeCompare(one, 'en', { numeric: true }),

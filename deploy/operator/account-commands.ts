@@ -44,7 +44,7 @@ export const accounts: OperatorCommand = {
 
 export const suspend: OperatorCommand = {
   subjects: ['user'],
-  doc: 'refuse an account at once and stop its plugins; webhooks for them wait; the user sees the reason',
+  doc: 'refuse all requests of an account and stop its plugins; their webhooks wait; the user sees the reason',
   options: { reason: { type: 'string', value: 'reason', doc: 'shown to the user' } },
   async run(args, context) {
     const [user = ''] = args.subjects;
@@ -68,11 +68,11 @@ const role = (operator: boolean, doc: string): OperatorCommand => ({
   doc,
   async run({ subjects: [user = ''] }, context) {
     if (!(await changeOperator((await context.database()).pool, user, operator))) throw unknownAccount(user);
-    return { sentence: `“${user}” is ${operator ? 'an' : 'no'} operator.`, fields: { user, operator } };
+    return { sentence: `“${user}” is ${operator ? 'an' : 'not an'} operator.`, fields: { user, operator } };
   },
 });
-export const appoint = role(true, 'make an account an operator’s');
-export const demote = role(false, 'take an operator’s rights away');
+export const appoint = role(true, 'give an account operator rights');
+export const demote = role(false, 'remove operator rights from an account');
 
 export const tokens: OperatorCommand = {
   subjects: ['user'],
@@ -90,7 +90,7 @@ export const tokens: OperatorCommand = {
       EXPIRES: expiresAt,
     }));
     return {
-      sentence: formatTable(lines, `“${user}” has no token with a record.`),
+      sentence: formatTable(lines, `“${user}” has no unexpired token that Bulkhead issued.`),
       fields: { tokens: items },
     };
   },

@@ -44,8 +44,10 @@ export const rotateIdentityKey: OperatorCommand = {
     const isRevoked = options['revoke-old'] === true;
     if (isRevoked) for (const id of old) await store.remove('identity', id);
     await inTransaction(pool, (tx) => recordAction(tx, { action: 'rotate-identity-key', subject: keyId }));
-    const fate = isRevoked ? 'Tokens of older keys are refused within 30 seconds' : 'Older keys verify theirs';
-    return { sentence: `New tokens are signed with key ${keyId}. ${fate}.`, fields: { keyId, revoked: isRevoked } };
+    const effect = isRevoked
+      ? 'Tokens of older keys are refused within 30 seconds'
+      : 'Tokens of older keys stay valid until they expire';
+    return { sentence: `New tokens are signed with key ${keyId}. ${effect}.`, fields: { keyId, revoked: isRevoked } };
   },
 };
 
@@ -72,7 +74,7 @@ export const acceptDataDir: OperatorCommand = {
   async run(_args, { settings, migratedDatabase }) {
     const { DATA_DIR, OIDC_ISSUER } = settings;
     const { pool } = await migratedDatabase();
-    // A service that starts creates what is missing, and refuses to start until it exists.
+    // Creates what a first start would create: the service refuses to start while it is missing.
     await openConfiguredBlobs(pool, settings);
     const member = await describeMember(pool, settings);
     await openSecretKeys(DATA_DIR, member.keys);

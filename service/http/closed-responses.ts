@@ -1,4 +1,4 @@
-/** Learns when the client of a request has left, or has its whole answer. */
+/** Runs callbacks when a response closes: it was sent completely, or its client disconnected. */
 import type { ServerResponse } from 'node:http';
 
 /** One listener of a response calls all of them: Node warns of more than ten, and a streamed answer would have eleven. */

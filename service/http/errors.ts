@@ -23,7 +23,7 @@ const FRAMEWORK: Readonly<Record<string, [ProblemCode, string]>> = {
   FST_ERR_BAD_URL: ['bad_request', 'The address is not a valid URL.'],
 };
 
-/** Problems of which each is logged for operators: the caller did nothing wrong. */
+/** Problems that are logged every time: only the operator can fix them. */
 const LOGGED: ReadonlySet<ProblemCode> = new Set(['internal', 'outcome_unknown']);
 
 declare module 'fastify' {

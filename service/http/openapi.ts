@@ -59,7 +59,7 @@ interface DocumentOptions {
 
 const JSON_TYPE = 'application/json';
 const REFERENCE = '#/components/schemas/';
-/** Descriptions of responses that are no problems. */
+/** Descriptions of successful responses. */
 const STATUS_WORDS: Readonly<Record<string, string>> = {
   200: 'Done',
   201: 'Created',

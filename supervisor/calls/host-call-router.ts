@@ -206,8 +206,10 @@ async function runCall(
   try {
     const writes = owned.pool(plugin.accountId);
     const grant = holdGrant(row, call.installation);
+    // The only place that calls a handler without its row's types.
+    const run = handler as (scope: HostScope, args: Record<string, unknown>) => Promise<unknown>;
     const result = await runUntilAborted(row, name, { ...call, grant }, (signal) =>
-      invokeHandler(handler, buildScope({ ...call, writes, grant }, signal), args),
+      run(buildScope({ ...call, writes, grant }, signal), args),
     ).finally(grant.release);
     return checkResult(name, row, result);
   } finally {
@@ -232,15 +234,6 @@ const buildScope = (
   signal,
   writes,
 });
-
-/** The only place that calls a handler without its row's types. `checkArguments` has validated the arguments. */
-function invokeHandler(
-  handler: HostHandlers[HostCallName],
-  scope: HostScope,
-  args: Record<string, unknown>,
-): Promise<unknown> {
-  return (handler as (scope: HostScope, args: Record<string, unknown>) => Promise<unknown>)(scope, args);
-}
 
 async function runUntilAborted(
   row: HostRow,

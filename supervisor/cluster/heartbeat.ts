@@ -3,11 +3,11 @@ import { Client, type Pool } from 'pg';
 import { Waker } from '../../db/timing/waker.ts';
 import { within } from '../../service/timing/within.ts';
 
-/** Delay after a failed one. Milliseconds. */
+/** Delay before the next heartbeat after a failed one. Milliseconds. */
 const RETRY_MS = 500;
-/** A database that answers later is away. Milliseconds. */
+/** Time limit of connecting and of each statement. Milliseconds. */
 const ANSWER_MS = 2_000;
-/** A server that is away does not close the connection. Milliseconds. */
+/** Time limit of closing the connection: an unreachable server never confirms it. Milliseconds. */
 const END_MS = 250;
 
 interface HeartbeatOptions {
@@ -91,7 +91,7 @@ export class Heartbeat {
     try {
       await client.connect();
     } catch (error) {
-      // Its socket would stay open while the server accepts and says nothing.
+      // Otherwise the socket stays open if the server accepts the connection but never answers.
       void client.end().catch(() => undefined);
       throw error;
     }

@@ -5,7 +5,7 @@ import { RETRY_AFTER_S } from './ownership-policy.ts';
 export const createRetryProblem = (what: string): Problem =>
   new Problem('unavailable', `${what} Retry after ${RETRY_AFTER_S} s.`, { retryAfter: RETRY_AFTER_S });
 
-/** Callers repeat what is `unavailable` without a thought: a call that may have run must not be among it. */
+/** Callers retry `unavailable` automatically, so a call that may have run gets `outcome_unknown`. */
 export const createLossProblem = (method: string, what: string): Problem =>
   method === 'GET' || method === 'HEAD'
     ? createRetryProblem(what)

@@ -65,7 +65,9 @@ export class OwnedJobs {
       if (owner === null) continue;
       if (await peers.sendJob(owner, name, accountId, payload)) return;
       if (performance.now() > endsAt)
-        throw new Error(`no supervisor takes a job ${name}: its account moves for too long`);
+        throw new Error(
+          `The job ${name} was not run: no supervisor took its account within ${MOVE_WAIT_MS / 1_000} s. The queue retries it.`,
+        );
       await sleep(MOVE_DELAY_MS);
     }
   }

@@ -7,15 +7,15 @@ import { LEASE_MS } from '../../db/cluster/supervisors.ts';
 /** The children end this long before the lease can have expired. Milliseconds. */
 export const LAPSE_MARGIN_MS = 2_000;
 /**
- * A call that meets the handover of its account is forwarded once more by the owner before, and again if the next one hands it
- * over as well: the simulation found such calls refused while several supervisors were replaced at once.
+ * Maximum number of times a call is forwarded. During a handover the previous owner forwards it to the next one, which may be
+ * handing the account over as well when several supervisors are replaced at once.
  */
 export const HOPS_MAX = 3;
 /** When a caller may try again: by then, another supervisor has usually taken over. Seconds. */
 export const RETRY_AFTER_S = 2;
 /** Interval at which the lease is extended. Milliseconds. */
 export const HEARTBEAT_MS = 2_000;
-/** The database counts fractions of milliseconds. Milliseconds. */
+/** Added to the wait for a lease to expire, because the database measures it in fractions of a millisecond. Milliseconds. */
 const EXPIRY_MARGIN_MS = 5;
 /**
  * A supervisor that was silent for longer, two heartbeats and some delay, gets no more shards: it may be lost, and they would

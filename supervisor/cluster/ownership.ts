@@ -134,7 +134,7 @@ export class Ownership {
   }
 
   /**
-   * Gives everything up: each shard as soon as its work has ended. Goes on to lead calls to their owners until `close`.
+   * Gives everything up: each shard as soon as its work has ended. Still forwards calls to their owners until `close`.
    *
    * @param over resolves when the work that is left may be cut off
    */
@@ -234,7 +234,7 @@ export class Ownership {
     }
   }
 
-  /** A successor may have come a moment ago, and a heartbeat that a move overtook has not counted it. */
+  /** Counts a successor that joined after the last heartbeat, or that a discarded heartbeat missed. */
   async #lookForOthers(): Promise<void> {
     const now = performance.now();
     for (let attempt = 0; attempt < LOOKS_MAX && this.#countedAt < now; attempt += 1)
@@ -348,7 +348,7 @@ export class Ownership {
       left = await this.#releaseIdle(left, () => isOver);
       // The drain has begun meanwhile, and gives them up.
       if (left.length === 0 || isDrain !== this.#isDraining) break;
-      // A call that lasts: the others of its accounts go on here meanwhile.
+      // A call still runs: the shards take new calls until the next attempt.
       for (const shard of left) this.#leaving.delete(shard);
       this.#announce();
       await Promise.race([ended, sleep(isDrain ? DRAIN_PAUSE_MS : MOVE_PAUSE_MS, undefined, { ref: false })]);
@@ -390,7 +390,7 @@ export class Ownership {
     this.#announce();
   }
 
-  /** A shard that cannot be given up, because the database is away, has no owner once the lease has expired. */
+  /** Retries the write. If the database stays unavailable, the shards have no owner once the lease expires. */
   async #repeat(write: () => Promise<void>): Promise<void> {
     for (let attempt = 1; ; attempt += 1) {
       try {

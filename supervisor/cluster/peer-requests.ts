@@ -147,7 +147,7 @@ export class PeerRequests {
     const refusal = await Promise.race([opened, readAnswer(sent, () => sent.end())]);
     if (isOpen) return;
     refusal?.resume();
-    throw new Problem('not_found', 'The supervisor of this address does not have it open.');
+    throw new Problem('not_found', 'This WebSocket address is not open on its supervisor. Request a new address.');
   }
 
   /**

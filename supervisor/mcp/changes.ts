@@ -14,7 +14,7 @@ export interface Lists {
   readonly prompts: unknown;
   readonly resources: unknown;
 }
-/** By whether the client can ask its user for what a plugin lacks: it is also offered what only lacks configuration. */
+/** `asking`: for clients that can ask their user for missing settings. They are also offered plugins that only lack configuration. */
 interface Digests {
   readonly ready: Lists;
   readonly asking: Lists;

@@ -87,7 +87,10 @@ async function read(services: SessionServices, session: Session, uri: string): P
     mediaId !== undefined && isStorable(mediaId) ? await findMedia(services.pool, session.accountId, mediaId) : null;
   if (!found) throw new Problem('not_found', 'No resource has this URI.');
   if (found.sizeBytes > MEDIA_MAX_BYTES)
-    throw new Problem('too_large', `It has more than ${MEDIA_MAX_BYTES} bytes: get it from /media/${mediaId}.`);
+    throw new Problem(
+      'too_large',
+      `The file is larger than ${MEDIA_MAX_BYTES} bytes. Get it with GET /media/${mediaId}.`,
+    );
   return { mimeType: found.mediaType, blob: (await services.blobs.read(found.sha256)).toString('base64') };
 }
 

@@ -43,7 +43,7 @@ const UNLIMITED: AccountLimits = { reads: 1e9, writes: 1e9 };
 const GROUPS = {
   Sessions: 'Conversations of agents and their transcripts.',
   Turns:
-    'One turn of an agent, step by step: judged, written down and repeatable by ids. Nothing that a plugin must judge passes without it.',
+    'The steps of an agent’s turn. Plugins judge each step before it takes effect, the service stores it, and a repeated request with the same id returns the stored result.',
   Hooks: 'The points of an agent’s turn at which plugins read, change or cancel something.',
   Tools: 'Tools of plugins and of the host, for the agent’s model.',
   Services: 'Services of the host for agents and people: to-dos, reminders, mail, SSH. Their hooks run by themselves.',

@@ -50,7 +50,7 @@ import {
   toJudgement,
   type Verdict,
 } from './turn-answers.ts';
-import { finishOutputs, requireNewOutput, sendWholeOutput, type WholeOutput } from './turn-outputs.ts';
+import { finishOutputs, requireNewOutput, sendWholeOutput } from './turn-outputs.ts';
 import { buildPrompt, type ConversationRows, readConversationRows } from './turn-prompt.ts';
 import type { OpenedTurn, TurnAnswer, TurnEnd, TurnRequest } from './turn-schemas.ts';
 
@@ -281,7 +281,9 @@ export async function endTurnWith(
     if (ended === null && isNew) await requireNewOutput(services, output, runtime);
     return ended !== null || passOutput(pool, output, runtime, row);
   };
-  const verdict = await sendLastText(services, session, key, runtime, { ...end, save, isNew });
+  const { text, attachments, target, outputId: id } = end;
+  const last = { id, text: text ?? '', attachments, target, save, isNew };
+  const verdict = text === undefined ? CONTINUE : await sendWholeOutput(services, session, key, runtime, last);
   if (verdict.action === 'cancel') return describeOpenTurn(services, key, verdict);
   // Nor does such a turn need more to end, unless an output was streamed and not completed.
   if (session.channelId === null) ended ??= await endCompleteTurn(pool, key, runtime);
@@ -327,17 +329,6 @@ async function endWithReply(
   const turn = await requireTurn(services, key);
   if (turn.state !== 'ended') throw await explainRefusal(pool, key);
   return describeTurn(turn);
-}
-
-async function sendLastText(
-  services: SessionServices,
-  session: Session,
-  key: TurnKey,
-  runtime: string,
-  { text, attachments, target, outputId: id, save, isNew }: TurnEnd & Pick<WholeOutput, 'save' | 'isNew'>,
-): Promise<Verdict> {
-  if (text === undefined) return CONTINUE;
-  return sendWholeOutput(services, session, key, runtime, { id, text, attachments, target, save, isNew });
 }
 
 /**

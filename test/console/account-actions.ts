@@ -129,7 +129,7 @@ export const accounts: readonly PageAction[] = [
     where: 'Operation: Accounts, Tokens, Revoke',
     async does({ page }) {
       await pressInDialog(page, 'Revoke tablet');
-      await page.getByText('No token of this account has a record').waitFor();
+      await page.getByText('Bulkhead has issued this account no token').waitFor();
     },
   },
   {

@@ -60,7 +60,7 @@ t.test('suspends accounts, appoints and demotes operators, lists and revokes tok
   t.match(await runOperator('accounts', '--name', 'AN'), /ann +bulkhead +- +- +spam/);
   t.match(await runOperator('resume', 'ann'), /not suspended/);
   t.match(await runOperator('appoint', 'ann'), /“ann” is an operator/);
-  t.match(await runOperator('demote', 'ann'), /“ann” is no operator/);
+  t.match(await runOperator('demote', 'ann'), /“ann” is not an operator/);
   for (const word of ['resume', 'appoint', 'demote', 'tokens', 'revoke-tokens'])
     t.match(await operator(env, word, 'nobody'), { code: 1, stderr: /No account is named “nobody”/ });
   const { id: before } = await findOrCreateAccount(pool, 'ann');

@@ -20,8 +20,11 @@ export const configure: Command = {
     },
     { flags: '--unset <name>', doc: 'reset a setting to its default (repeatable)', repeatable: true },
     { flags: '--forget <name>', doc: 'remove a secret (repeatable)', repeatable: true },
-    { flags: '--required', doc: 'stop what its hooks have to see while it does not run, fails or is late' },
-    { flags: '--no-required', doc: 'let that go ahead without the plugin' },
+    {
+      flags: '--required',
+      doc: 'stop the messages and turns that its hooks must check while it does not run, fails or times out',
+    },
+    { flags: '--no-required', doc: 'let messages and turns continue without the plugin' },
   ],
   examples: ['configure weather --set units=metric --secret apiKey', 'configure message-guard --required'],
   async run(context, args) {

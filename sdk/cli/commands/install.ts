@@ -22,7 +22,10 @@ export const install: Command = {
   options: [
     { flags: '--draft', doc: 'run the draft of your own plugin' },
     { flags: '--pin <semver>', doc: 'pin this version of your own plugin' },
-    { flags: '--required', doc: 'stop what its hooks have to see while it does not run, fails or is late' },
+    {
+      flags: '--required',
+      doc: 'stop the messages and turns that its hooks must check while it does not run, fails or times out',
+    },
     { flags: '-y, --yes', doc: 'consent to what it can access; needed without a terminal' },
   ],
   examples: ['install weather', 'install message-guard --required', 'install my-plugin --draft'],
@@ -48,7 +51,9 @@ export const install: Command = {
       output.printLine(`${installation.statusReason ?? ''} See bulkhead configure ${slug} --help.`.trim());
     }
     if (!installation.required && entry?.reach.some(({ cancels }) => cancels)) {
-      output.printLine(`To stop what it has to see while it does not run: bulkhead configure ${slug} --required`);
+      output.printLine(
+        `To stop messages that it must check while it does not run: bulkhead configure ${slug} --required`,
+      );
     }
     return installation;
   },

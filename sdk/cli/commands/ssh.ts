@@ -79,7 +79,7 @@ const actions: Readonly<Record<string, (action: Action) => Promise<unknown>>> = 
   },
   async test({ context, hosts, id }) {
     const tested = await testHost(hosts, id);
-    if (!tested.ok) throw new CommandError('failed', `${toOneLine(tested.fault ?? '')}.`, { exit: 'failed' });
+    if (!tested.ok) throw new CommandError('failed', `${toOneLine(tested.fault ?? '')}.`);
     context.output.printLine(`${id} accepts the login. Its key: ${tested.hostKey}`);
     return tested;
   },
@@ -118,7 +118,7 @@ const testHost = (hosts: Hosts, id: string): Promise<SshTest> => hosts.call('POS
 /** The key that the host shows, once the user has compared it. */
 async function askForHostKey({ context, args, hosts, id }: Action): Promise<string> {
   const { hostKey, fault } = await testHost(hosts, id);
-  if (hostKey === null) throw new CommandError('failed', `${toOneLine(fault ?? '')}.`, { exit: 'failed' });
+  if (hostKey === null) throw new CommandError('failed', `${toOneLine(fault ?? '')}.`);
   const question = `${id} shows the key ${hostKey}. Is it the one that ssh-keygen -lf prints on that host?`;
   await askToConfirm(context, args, question, 'The key was not pinned.');
   return hostKey;

@@ -31,7 +31,7 @@ export const tokens: Command = {
       return { revoked: token.id };
     }
     if ((renamed === undefined) !== (name === undefined))
-      throw new CommandError('usage', 'Pass --rename and --to together.', { exit: 'usage' });
+      throw new CommandError('usage', 'Pass --rename and --to together.');
     if (renamed !== undefined) return rename(rest, requireToken(all, renamed), name ?? '', output);
     for (const token of all) output.printLine(describe(token));
     return all;
