@@ -46,7 +46,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await dialog.getByLabel('Tone').selectOption('warm');
     await dialog.getByLabel('API key').fill('k3y');
     t.ok(await dialog.getByLabel('Require this plugin').isChecked(), 'suggested for a plugin that can cancel');
-    await dialog.getByText('whatever it has to see is stopped').waitFor();
+    await dialog.getByText('messages and turns that it must check are stopped').waitFor();
     await dialog.getByLabel('I allow this plugin').check();
     await inspect(t, page, 'install');
     await dialog.getByRole('button', { name: 'Install' }).click();
