@@ -22,7 +22,8 @@ const shapes = {
   },
   retry: {
     summary: 'Tries a failed update again',
-    details: 'Answers when the version runs or has failed again, at the latest after a few seconds.',
+    details:
+      'Answers when the version runs or has failed again, at the latest after a few seconds. A version that drops a hook of a plugin that has become required waits for consent.',
     problems: ['not_pending'],
     params: idParams,
     response: { 200: installationResource },

@@ -87,9 +87,10 @@ export async function retryUpdate(services: Services, caller: Caller, installati
       throw new Problem('not_pending', `Its author has withdrawn ${name}. Wait for the next version.`);
     }
     // It may have become required since.
-    if (installation.required && versionPolicy !== 'Draft' && dropsHook(installation, version))
+    if (installation.required && versionPolicy !== 'Draft' && dropsHook(installation, version)) {
+      await cancelUpdate(tx, installationId);
       await offerVersion(tx, services.queues, installation, version);
-    else await moveToVersion(tx, services.queues, installation, version.id);
+    } else await moveToVersion(tx, services.queues, installation, version.id);
   });
 }
 

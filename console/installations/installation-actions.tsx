@@ -19,7 +19,12 @@ const REMEDIES = {
     done: 'Its failure count is reset: the next call starts it',
     Icon: IconRefresh,
   },
-  retry_update: { path: 'retry-update', label: 'Try again', done: 'The update is tried again', Icon: IconRefresh },
+  retry_update: {
+    path: 'retry-update',
+    label: 'Try again',
+    done: 'The update is tried again, or waits for your consent',
+    Icon: IconRefresh,
+  },
   resume: { path: 'resume', label: 'Resume', done: 'Resumed', Icon: IconPlayerPlay },
 } as const;
 

@@ -596,7 +596,7 @@ export interface paths {
         put?: never;
         /**
          * Tries a failed update again
-         * @description Answers when the version runs or has failed again, at the latest after a few seconds.
+         * @description Answers when the version runs or has failed again, at the latest after a few seconds. A version that drops a hook of a plugin that has become required waits for consent.
          */
         post: operations["postInstallationsByIdRetryUpdate"];
         delete?: never;

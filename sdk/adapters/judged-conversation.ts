@@ -143,7 +143,8 @@ export class Conversation {
   #cursor: string | null = null;
   /** One request opens turns at a time, so that two runs at once do not open one twice. */
   #opening: Promise<unknown> = Promise.resolve();
-  /** Keys of the session's tools that the framework got. */
+  /** Whether the framework got the session's tools, and their keys. */
+  #hasOffered = false;
   readonly #offered = new Set<string>();
   /** By their ids. */
   readonly #openTurns = new Map<string, OpenTurn>();
@@ -263,6 +264,7 @@ export class Conversation {
 
   /** Adds tools of the session that the framework gets. Earlier ones may still be in use. */
   addOffered(tools: readonly RequestTool[]): void {
+    this.#hasOffered = true;
     for (const tool of tools) this.#offered.add(keyOf(tool));
   }
 
@@ -275,7 +277,11 @@ export class Conversation {
       // Tools of plugins and of the host have `__` in their names, and others may have.
       if (!name.includes('__')) return true;
       const same = tools.filter((tool) => tool.name === name);
-      if (same.length > 0 && this.#offered.size > 0) return !same.every((tool) => this.#offered.has(keyOf(tool)));
+      if (same.length > 0 && this.#hasOffered) {
+        const isOwn = !same.every((tool) => this.#offered.has(keyOf(tool)));
+        if (isOwn) this.#areOwn.set(name, true);
+        return isOwn;
+      }
       const known = this.#areOwn.get(name);
       if (known !== undefined) return known;
       const isOwn = !(await this.session.tools()).some((tool) => tool.name === name);
@@ -389,9 +395,7 @@ export class Conversation {
       const content = [{ type: 'text' as const, text: toStorable(text) }];
       const isWaiting = call?.state === 'performing';
       const judged = isWaiting ? await sendResult(turn, callId, { content, isError }, signal) : call?.result;
-      // A call of a tool of the session that the service does not know was performed by another tool of that name.
-      const isUnknown = call === undefined && this.#offered.size > 0;
-      const isJudgedHere = isWaiting || isUnknown || (await isOwn(call?.name ?? name));
+      const isJudgedHere = isWaiting || (await isOwn(call?.name ?? name));
       const known = judged ? formatToolResult(judged) : LEFT_OUT;
       results.set(callId, isJudgedHere ? known : null);
       callIds.add(callId);

@@ -65,7 +65,7 @@ interface Load {
   readonly result: Promise<AccountPlugins>;
   /** The account has changed since the load began: its rows may be old. */
   isStale: boolean;
-  /** The load that follows a stale one. */
+  /** The load that follows, for calls that came after a change or while nothing is notified. */
   next: Promise<AccountPlugins> | null;
 }
 
@@ -112,10 +112,11 @@ export class AccountPluginsCache {
     return this.get(accountId);
   }
 
-  /** A plugin may have been installed or required since the last notification. */
+  /** A plugin may have been installed or required since the last notification, or since the load under way began. */
   #loadUnnotified(accountId: string): Promise<AccountPlugins> {
     const known = this.#findCurrent(accountId);
-    return readOrLastKnown(this.#load(accountId), known);
+    const load = this.#loads.get(accountId);
+    return readOrLastKnown(load ? this.#loadAfter(load, accountId) : this.#load(accountId), known);
   }
 
   /** Drops an account's entry. A load under way may hold older rows, so later calls wait for another one. */
@@ -151,7 +152,10 @@ export class AccountPluginsCache {
   #loadOnce(accountId: string): Promise<AccountPlugins> {
     const load = this.#loads.get(accountId);
     if (load === undefined) return this.#load(accountId);
-    if (!load.isStale) return load.result;
+    return load.isStale ? this.#loadAfter(load, accountId) : load.result;
+  }
+
+  #loadAfter(load: Load, accountId: string): Promise<AccountPlugins> {
     const loadNext = () => this.get(accountId);
     load.next ??= load.result.then(loadNext, loadNext);
     return load.next;

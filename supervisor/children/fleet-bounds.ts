@@ -16,6 +16,10 @@ export const WAIT_OUT_MS = 1_500;
 export const HEALTH_WITHIN_MS = 5_000;
 /** How long calls wait while an update is recorded, before the old version answers them. Milliseconds. */
 export const HANDOVER_WAIT_MS = 1_000;
+/** How long calls do not start a version again whose start failed while another one runs. Milliseconds. */
+export const REFUSED_PAUSE_MS = 60_000;
+/** The same, where there was only no room for it. Milliseconds. */
+export const POSTPONED_PAUSE_MS = 5_000;
 /** Exits of a new version, while it may be rolled back, that count as a crash loop. Fewer than without a version to return to. */
 export const ROLLBACK_EXITS = 3;
 /** Spare children: one hides the start-up time, more would only use memory. */

@@ -17,6 +17,8 @@ import {
   DRAIN_MS,
   HANDOVER_WAIT_MS,
   HEALTH_WITHIN_MS,
+  POSTPONED_PAUSE_MS,
+  REFUSED_PAUSE_MS,
   ROLLBACK_EXITS,
   STABLE_AFTER_MS,
   WAIT_OUT_MS,
@@ -128,8 +130,8 @@ export class InstallationRunner {
   /** Times of the kills from outside that did not count as exits. A new version or a resume does not clear them. */
   #interruptions: readonly number[] = [];
   #chance = 0.5;
-  /** Key of the version whose start failed while another one served. It is not tried again until the row changes. */
-  #refused: string | null = null;
+  /** Key of the version whose start failed while another one served, and when calls may start it again. */
+  #refused: { readonly key: string; readonly until: number } | null = null;
   #inspector: Inspector | null = null;
   #failedShown = false;
   /** Reasons of the last ends, oldest first. */
@@ -196,7 +198,7 @@ export class InstallationRunner {
     if (!serving || versionKey(serving) === versionKey(this.plugin)) return this.plugin;
     const { registrations, required } = this.plugin;
     const hooks = [...new Set([...registrations.hooks, ...serving.registrations.hooks])];
-    if (this.#refused === this.#wanted) {
+    if (this.#refused?.key === this.#wanted) {
       const { versionId, semVer, texts, discovered, bundleSha256 } = serving;
       const served = required ? { ...serving.registrations, hooks } : serving.registrations;
       return { ...this.plugin, versionId, semVer, registrations: served, texts, discovered, bundleSha256 };
@@ -257,6 +259,10 @@ export class InstallationRunner {
   /** Key of the version and kind of child that should run. */
   get #wanted(): string {
     return startKey(this.plugin, this.#inspector !== null);
+  }
+
+  get #isRefused(): boolean {
+    return this.#refused?.key === this.#wanted && this.#deps.now() < this.#refused.until;
   }
 
   get inspected(): boolean {
@@ -483,7 +489,7 @@ export class InstallationRunner {
     if (serving) {
       this.#replace();
       if (serving.registers(call)) return { loadedChild: serving };
-      if (this.#refused === this.#wanted) return { refusal: 'its current version does not start' };
+      if (this.#isRefused) return { refusal: 'its current version does not start' };
     } else {
       const refusal = await this.#waitForBackoff(call.deadlineAt);
       if (refusal !== null) return { refusal };
@@ -514,7 +520,7 @@ export class InstallationRunner {
 
   /** Starts the wanted version beside the serving one, unless that failed before. */
   #replace(): void {
-    if (this.#starting || this.#refused === this.#wanted) return;
+    if (this.#starting || this.#isRefused) return;
     this.#start();
   }
 
@@ -619,8 +625,8 @@ export class InstallationRunner {
     const { reason } = failure;
     const old = this.#serving;
     if (old) {
-      // A version that found no room, or the blob store away, is tried again with the next call.
-      if (!isStartPostponed(error)) this.#refused = startKey(plugin, inspected);
+      const pauseMs = isStartPostponed(error) ? POSTPONED_PAUSE_MS : REFUSED_PAUSE_MS;
+      this.#refused = { key: startKey(plugin, inspected), until: this.#deps.now() + pauseMs };
       const message = `${plugin.semVer} does not start, ${old.plugin.semVer} keeps running: ${reason}`;
       this.#deps.logs.sometimes(plugin, 'update', 'error', message, { data: {} });
       this.#announceServed();

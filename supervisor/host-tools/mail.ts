@@ -53,7 +53,9 @@ export async function sendMail(
       toSessionId: receiver.id,
     };
     const passed = await run(session, 'middleware.agentMessage', between);
-    const arriving = { ...outbound.context.message, from: fromAgentId, text: passed.context.message.text };
+    const attached = await holdJudgedAttachments(services, receiver, outbound.context.message.attachments);
+    const { text: passedText } = passed.context.message;
+    const arriving = { ...outbound.context.message, from: fromAgentId, text: passedText, attachments: attached };
     const inbound = await run(receiver, 'middleware.inboundMessage', { message: arriving });
     await services.faultPoint('mail.judged');
     const arrived = inbound.context.message;

@@ -1,13 +1,14 @@
 /**
  * Notifies MCP clients when the lists of a session have changed. Most changes of an installation do not affect them.
  */
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { type AccountPlugins, addUnconfigured } from '../children/account-plugins-cache.ts';
 import { listCommands } from '../sessions/commands.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { listSkills } from '../sessions/skills.ts';
 import { digestTools } from '../sessions/tools.ts';
-import { digestOf } from '../sessions/turn-answers.ts';
+import { digestOf, digestOfOffer } from '../sessions/turn-answers.ts';
 
 export interface Lists {
   readonly tools: unknown;
@@ -55,7 +56,7 @@ export function watchLists(
   };
 }
 
-/** Made once for all connections of an account: its lists can hold megabytes. */
+/** Made once for all connections of an account. */
 const digests = new WeakMap<AccountPlugins, Digests>();
 
 function digest(accountPlugins: AccountPlugins): Digests {
@@ -74,8 +75,18 @@ function digestLists(accountPlugins: AccountPlugins): Lists {
   const { plugins } = accountPlugins;
   return {
     tools: digestTools(accountPlugins),
-    prompts: digestOf(listCommands(plugins).map(({ plugin, name, description }) => [plugin.slug, name, description])),
-    // Files of a skill change only with the version.
-    resources: digestOf(listSkills(plugins).map(({ plugin, text }) => [plugin.slug, plugin.versionId, text])),
+    prompts: digestOf(
+      plugins.map((plugin) => [plugin.slug, digestCommands(plugin)]).filter(([, some]) => some !== NONE),
+    ),
+    // Skills change only with the version.
+    resources: digestOf(listSkills(plugins).map(({ plugin, text }) => [plugin.slug, plugin.versionId, text.name])),
   };
 }
+
+const NONE = digestOf([]);
+const commandDigests = new WeakMap<object, string>();
+
+const digestCommands = (plugin: InstalledPlugin): string =>
+  digestOfOffer(commandDigests, plugin.registrations.commands, () =>
+    listCommands([plugin]).map(({ name, description }) => [name, description]),
+  );

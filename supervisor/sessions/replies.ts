@@ -29,8 +29,7 @@ type IdentifiedReply = NewReply & { readonly id: string };
 export async function sendReply(services: SessionServices, session: Session, reply: NewReply): Promise<string> {
   const address = await findReplyAddress(services.pool, session.id);
   if (!address) throw new Problem('no_channel', 'This session is not a conversation of a connected channel.');
-  const attachments = await holdAttachments(services, session, reply.attachments);
-  const identified = { ...reply, attachments, id: reply.id ?? randomUUIDv7() };
+  const identified = { ...reply, id: reply.id ?? randomUUIDv7() };
   if (!(await isSent(services.pool, session.id, identified))) await send(services, session, address, identified);
   return identified.id;
 }
@@ -41,12 +40,18 @@ async function isSent(db: Queryable, sessionId: string, { id, text, attachments 
   if (!known) return false;
   const { role, data, judgement } = known;
   const isReply = role === 'assistant' && judgement !== null && typeof data?.channelId === 'string';
-  // How a reply was before plugins changed it is not stored.
+  // How a reply was before plugins changed it is not stored, nor which types its files were said to have.
   const isSame =
-    judgement?.outcome === 'changed' || isDeepStrictEqual([known.text, data?.attachments], [text, attachments]);
+    judgement?.outcome === 'changed' ||
+    isDeepStrictEqual([known.text, withoutTypes(data?.attachments)], [text, withoutTypes(attachments)]);
   if (!isReply || !isSame) throw createReusedProblem('a message of the transcript');
   return true;
 }
+
+const withoutTypes = (attached: unknown) =>
+  (Array.isArray(attached) ? attached : []).map(
+    ({ mediaType: _detected, ...rest }: NewReply['attachments'][number]) => rest,
+  );
 
 /** Runs the hook `outboundMessage`, then writes transcript and outbox in one transaction. */
 async function send(
@@ -56,7 +61,8 @@ async function send(
   reply: IdentifiedReply,
 ): Promise<void> {
   const { id, text, attachments } = reply;
-  const context = { message: { id, text, attachments }, target: address.conversationKey };
+  const held = await holdAttachments(services, session, attachments);
+  const context = { message: { id, text, attachments: held }, target: address.conversationKey };
   const answer = await runHookOrThrow(services, session, 'middleware.outboundMessage', context, 'agent');
   await services.faultPoint('reply.guarded');
   const judged = answer.context.message;

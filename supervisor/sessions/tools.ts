@@ -13,7 +13,7 @@ import type { HostTool } from '../host-tools/host-tool.ts';
 import { callBetweenHooks, type JudgedResult, type ToolCall } from './judged-call.ts';
 import type { SessionServices } from './session-services.ts';
 import { failedTool, readToolResult } from './tool-results.ts';
-import { digestOf } from './turn-answers.ts';
+import { digestOf, digestOfOffer } from './turn-answers.ts';
 import type { ToolItem } from './turn-schemas.ts';
 
 /** Each name that a wrong one is compared with takes a microsecond of the event loop; an account may have 12,800 tools. */
@@ -35,15 +35,29 @@ export const listTools = (accountPlugins: AccountPlugins): ToolItem[] =>
     performedBy: 'plugin',
   }));
 
-/** Made once for all clients of an account: its tools can hold megabytes. */
+/** Made once for all clients of an account. */
 const digests = new WeakMap<AccountPlugins, string>();
 
 /** Tells the tools of an account from those before a change. */
 export function digestTools(accountPlugins: AccountPlugins): string {
-  const known = digests.get(accountPlugins) ?? digestOf(listTools(accountPlugins));
+  const known = digests.get(accountPlugins) ?? digestAllTools(accountPlugins);
   digests.set(accountPlugins, known);
   return known;
 }
+
+const toolDigests = new WeakMap<object, string>();
+
+const digestAllTools = ({ tools }: AccountPlugins): string =>
+  digestOf(
+    [...tools].map(
+      ([
+        name,
+        {
+          plugin: { installationId, registrations },
+        },
+      ]) => [name, installationId, digestOfOffer(toolDigests, registrations.tools)],
+    ),
+  );
 
 /** Lists what a session offers: the tools of plugins, then the host's own, then the runtime's. */
 export async function listSessionTools(services: SessionServices, session: Session): Promise<ToolItem[]> {

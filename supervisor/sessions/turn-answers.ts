@@ -46,6 +46,16 @@ export const digestOf = (request: unknown): string =>
     .update(JSON.stringify(request) ?? '')
     .digest('base64url');
 
+/**
+ * The digest of a part of what a version offers, which can be large. It is made once: `part` is the same object until another
+ * version runs.
+ */
+export function digestOfOffer(known: WeakMap<object, string>, part: object, read: () => unknown = () => part): string {
+  const digest = known.get(part) ?? digestOf(read());
+  known.set(part, digest);
+  return digest;
+}
+
 export const createReusedProblem = (what: string): Problem =>
   new Problem('id_reused', `This id belongs to ${what} with other content. Use a new id for a new request.`);
 

@@ -297,7 +297,9 @@ export const outputBody = jsonBody({
   done: z.boolean().default(false).describe('Whether this is the last piece. Omit it for a whole text.'),
   attachments: attachments
     .default([])
-    .describe('The files of the message. Send them with a whole text or with the last piece.'),
+    .describe(
+      'The files of the message. Send them with a whole text or with the last piece. A `mediaId` is of a file that the account has.',
+    ),
   target: z.string().max(TARGET_MAX_CHARS).default('user').describe('The name of the recipient that plugins see.'),
   isShown: z
     .boolean()

@@ -356,10 +356,8 @@ for (const [name, ask] of Object.entries(adapters))
     const others = [{ name: TWIN_NAME, description: 'Opens an issue.' }];
     const passed = await ask({ session, history: [say('m2')], answer: call('FORBIDDEN'), tools: others });
     t.notMatch(passed, /it is forbidden/, 'the service judges the call when it gets it');
-    const unknown = [say('m2'), { role: 'assistant' as const, ...call('x') }, result('c1', 'SECRET', TWIN_NAME)];
-    const last = await ask({ session, history: unknown, answer: { text: 'Yes.' }, tools: others });
-    t.match(last, /left out, because/, 'and has not got it');
-    t.notMatch(last, /SECRET/);
+    const later = [...history, { role: 'assistant' as const, text: 'Yes.' }, say('m4')];
+    t.notMatch(await ask({ session, history: later, answer: { text: 'Yes.' } }), /SECRET/, 'also without its tools');
     const both = { history: [say('m3')], answer: call('FORBIDDEN'), tools: [...others, ...tools] };
     t.match(await ask({ session, ...both }), /it is forbidden/, 'one of two by that name is the app’s');
     const other = await openSession('twins');

@@ -65,7 +65,7 @@ export const time: RuntimeChapter = {
         requireAnswer(await exchange.hear(), 'Forty loaves.');
         requireAnswer(await scene.say('Turn the oven off', { id: due.id, trigger: 'schedule' }), 'It is off.');
         await scene.requireRecord({
-          judgements: 1,
+          judgements: 2,
           user: ['how many?', 'Turn the oven off'],
           agent: ['Forty loaves.', 'It is off.'],
           turns: ['ended', 'ended'],

@@ -65,7 +65,7 @@ t.test('a migration that meets a deadlock, or a table in use, lets traffic pass 
   await dump.query('COMMIT');
   dump.release();
   t.same(await migrated, ['0001_both']);
-  t.match(waits[0], /wait until another transaction ends/);
+  t.match(waits[0], /wait for locks that another transaction holds/);
 });
 
 /** A new database with the migrations before the given one. */

@@ -67,6 +67,19 @@ t.test('what is read while nothing is notified replaces what was known before', 
   t.not(await later, await before);
 });
 
+t.test('while nothing is notified, calls during a load share one more', async (t) => {
+  const { cache, queries, answer } = openWaitingCache(() => false);
+  const first = cache.get('ann');
+  const others = [cache.get('ann'), cache.get('ann')];
+  t.equal(queries.length, 1);
+  await answer(0);
+  t.equal(queries.length, 2, 'what they must see may be newer than the load under way');
+  await answer(1);
+  const [second, third] = await Promise.all(others);
+  t.equal(second, third);
+  t.not(second, await first);
+});
+
 t.test('a change during the later load counts, too', async (t) => {
   const { cache, queries, answer } = openWaitingCache();
   const first = cache.get('ann');
