@@ -59,6 +59,11 @@ export class Deadline {
 
   expire(): void {
     this.clear();
+    this.end();
+  }
+
+  /** Called when the budget is used up. */
+  protected end(): void {
     this.#onExpired();
   }
 
@@ -99,7 +104,6 @@ type DemandingProcess = Pick<WatchedProcess, 'cpuDemand'>;
 /** A budget to which the time is added for which a process waited for a processor: a busy machine is not its fault. */
 export class FairDeadline extends Deadline {
   readonly #process: DemandingProcess;
-  readonly #onOver: () => void;
   readonly #watchedMs: number;
   #addableMs: number;
   /** The time that the budget runs for, and the times of the process at its start and when it was first watched. Null: not yet. */
@@ -108,17 +112,16 @@ export class FairDeadline extends Deadline {
   /**
    * @param process whose call or start this is the budget of
    * @param longestBudgets the budget is over at the latest after this many times its length
-   * @param onOver called once, when the budget is used up
+   * @param onExpired called once, when the budget is used up
    */
-  constructor(budgetMs: number, process: DemandingProcess, longestBudgets: number, onOver: () => void) {
-    super(budgetMs * HALF, () => this.#check());
+  constructor(budgetMs: number, process: DemandingProcess, longestBudgets: number, onExpired: () => void) {
+    super(budgetMs * HALF, onExpired);
     this.#watchedMs = budgetMs * HALF;
     this.#addableMs = budgetMs * (longestBudgets - 1);
     this.#process = process;
-    this.#onOver = onOver;
   }
 
-  #check(): void {
+  protected override end(): void {
     const demand = this.#process.cpuDemand();
     if (this.#watch === null) this.#goOn(this.#watchedMs, demand, demand);
     else {
@@ -127,7 +130,7 @@ export class FairDeadline extends Deadline {
       const addedMs = Math.min(demand.waitedMs - start.waitedMs, ms, this.#addableMs);
       const isComputing = demand.hadMs - first.hadMs >= this.#watchedMs * HALF;
       this.#addableMs -= addedMs;
-      if (addedMs < WAIT_MIN_MS || isComputing) this.#onOver();
+      if (addedMs < WAIT_MIN_MS || isComputing) super.end();
       else this.#goOn(addedMs, demand, first);
     }
   }
