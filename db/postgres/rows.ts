@@ -135,13 +135,17 @@ export async function readFilteredPage<Row extends QueryResultRow & { readonly i
   const [key, rowsMax] = [values.length + 1, values.length + 2];
   const scanned = await listRows<Row & Scanned>(
     db,
-    `SELECT ${columns}, "isWanted", "endsWindow", "bytesSoFar" FROM (
-       SELECT *, sum("rowBytes") OVER (ORDER BY id DESC ROWS UNBOUNDED PRECEDING)::int AS "bytesSoFar" FROM (
-         SELECT *, CASE WHEN "isWanted" THEN ${bytes} ELSE 0 END AS "rowBytes" FROM (
-           SELECT *, ${isWanted} AS "isWanted", row_number() OVER (ORDER BY id DESC) = ${WINDOW} AS "endsWindow" FROM (
-             ${rows} AND ($${key}::text IS NULL OR id < $${key}) ORDER BY id DESC LIMIT ${WINDOW}) AS in_window) AS scanned
-          WHERE ("isWanted" OR "endsWindow") AND ${isKept} ORDER BY id DESC LIMIT $${rowsMax}) AS found) AS ${table} ${joins}
-      WHERE "bytesSoFar" - "rowBytes" < ${LIST_MAX_BYTES} ORDER BY ${table}.id DESC`,
+    boundedSql({
+      columns: `${columns}, "isWanted", "endsWindow"`,
+      table,
+      joins,
+      key: 'id',
+      order: 'DESC',
+      rows: `SELECT *, CASE WHEN "isWanted" THEN ${bytes} ELSE 0 END AS bytes FROM (
+         SELECT *, ${isWanted} AS "isWanted", row_number() OVER (ORDER BY id DESC) = ${WINDOW} AS "endsWindow" FROM (
+           ${rows} AND ($${key}::text IS NULL OR id < $${key}) ORDER BY id DESC LIMIT ${WINDOW}) AS in_window) AS scanned
+        WHERE ("isWanted" OR "endsWindow") AND ${isKept} ORDER BY id DESC LIMIT $${rowsMax}`,
+    }),
     [...values, decodeCursor(cursor), limit + 1],
   );
   const isCut = scanned.at(-1)?.endsWindow || isCutShort(scanned);
@@ -184,18 +188,29 @@ interface BoundedQuery {
   readonly columns: string;
   /** The name of the rows in `columns`. */
   readonly table: string;
-  /** Lists the rows, with a LIMIT and the columns `position` and `bytes`. */
+  /** Lists the rows, with a LIMIT, the column of `key`, and `bytes`. */
   readonly rows: string;
-  /** Of the positions. Default: ASC. */
+  /** Joins that are made for the rows of the list only. */
+  readonly joins?: string;
+  /** The column that sorts the rows. Default: `position`. */
+  readonly key?: 'position' | 'id';
+  /** Default: ASC. */
   readonly order?: 'ASC' | 'DESC';
 }
 
 /** Returns SQL that reads rows until they are large together. */
-export const boundedSql = ({ columns, table, rows, order = 'ASC' }: BoundedQuery): string => `
+export const boundedSql = ({
+  columns,
+  table,
+  rows,
+  joins = '',
+  key = 'position',
+  order = 'ASC',
+}: BoundedQuery): string => `
   SELECT ${columns}, (bytes_before + bytes)::int AS "bytesSoFar" FROM (
-    SELECT *, sum(bytes) OVER (ORDER BY listed.position ${order} ROWS UNBOUNDED PRECEDING) - bytes AS bytes_before
-      FROM (${rows}) AS listed) AS ${table}
-   WHERE bytes_before < ${LIST_MAX_BYTES} ORDER BY ${table}.position ${order}`;
+    SELECT *, sum(bytes) OVER (ORDER BY listed.${key} ${order} ROWS UNBOUNDED PRECEDING) - bytes AS bytes_before
+      FROM (${rows}) AS listed) AS ${table} ${joins}
+   WHERE bytes_before < ${LIST_MAX_BYTES} ORDER BY ${table}.${key} ${order}`;
 
 /** Whether large rows ended a list of `boundedSql`. */
 export const isCutShort = (rows: readonly Bounded[]): boolean => countBytes(rows) >= LIST_MAX_BYTES;
