@@ -143,12 +143,11 @@ export class Conversation {
   #cursor: string | null = null;
   /** One request opens turns at a time, so that two runs at once do not open one twice. */
   #opening: Promise<unknown> = Promise.resolve();
-  /** Whether the framework got the session's tools, and their keys. */
-  #hasOffered = false;
-  readonly #offered = new Set<string>();
+  /** Keys of the session's tools that the framework got. Null: it got none from `bulkheadTools`. */
+  #offered: Set<string> | null = null;
   /** By their ids. */
   readonly #openTurns = new Map<string, OpenTurn>();
-  /** Whether a tool is the framework's, by its name, where no request tells. */
+  /** Whether a tool is the framework's, by its name. For tools that no request describes. */
   readonly #areOwn = new Map<string, boolean>();
 
   constructor(session: Session) {
@@ -264,21 +263,21 @@ export class Conversation {
 
   /** Adds tools of the session that the framework gets. Earlier ones may still be in use. */
   addOffered(tools: readonly RequestTool[]): void {
-    this.#hasOffered = true;
-    for (const tool of tools) this.#offered.add(keyOf(tool));
+    this.#offered = new Set([...(this.#offered ?? []), ...tools.map(keyOf)]);
   }
 
   /**
    * Returns a check whether a tool is the framework's own, such as one of another MCP server that has the name of a plugin's
-   * tool: where the framework has tools of the session, those of a request are told apart by their descriptions.
+   * tool: where the framework has tools of the session, the descriptions distinguish those of a request.
    */
   #createOwnCheck(tools: readonly RequestTool[]): OwnCheck {
     return async (name) => {
       // Tools of plugins and of the host have `__` in their names, and others may have.
       if (!name.includes('__')) return true;
+      const offered = this.#offered;
       const same = tools.filter((tool) => tool.name === name);
-      if (same.length > 0 && this.#hasOffered) {
-        const isOwn = !same.every((tool) => this.#offered.has(keyOf(tool)));
+      if (same.length > 0 && offered !== null) {
+        const isOwn = !same.every((tool) => offered.has(keyOf(tool)));
         if (isOwn) this.#areOwn.set(name, true);
         return isOwn;
       }

@@ -362,7 +362,7 @@ for (const [name, ask] of Object.entries(adapters))
     t.match(await ask({ session, ...both }), /it is forbidden/, 'one of two by that name is the app’s');
     const other = await openSession('twins');
     const alone = await ask({ session: other, history: [say('m1')], answer: call('FORBIDDEN'), tools });
-    t.notMatch(alone, /it is forbidden/, 'without bulkheadTools, the name alone tells');
+    t.notMatch(alone, /it is forbidden/, 'without bulkheadTools, the name alone decides');
   });
 
 t.test('ai-sdk: the text of a plugin’s command is judged before the model reads it', async (t) => {
@@ -440,7 +440,7 @@ t.test('ai-sdk: what no plugin judges does not leave while one judges messages',
       stream: Readable.toWeb(Readable.from([...text, ...unjudged, { type: 'finish', ...end }])),
     }),
   };
-  for (const account of ['outbound', 'nobody']) {
+  for (const account of ['outbound', 'unguarded']) {
     const middleware = aiSdk.bulkhead(await openSession(account));
     const model = wrapLanguageModel({ model: scripted as never, middleware });
     const prompt = (message: string) => ({ prompt: [{ role: 'user', content: [{ type: 'text', text: message }] }] });
@@ -449,19 +449,19 @@ t.test('ai-sdk: what no plugin judges does not leave while one judges messages',
     for (const parts of [content, await collect(stream)]) {
       const found = JSON.stringify(parts);
       t.match(found, /fine/);
-      t.equal(found.includes('SECRET'), account === 'nobody', `${account}: ${found}`);
+      t.equal(found.includes('SECRET'), account === 'unguarded', `${account}: ${found}`);
     }
   }
 });
 
 t.test('langchain: what no plugin judges does not leave while one judges messages', async (t) => {
   const invalid = [{ name: 'x', args: 'SECRET', id: 'c1', error: 'no JSON', type: 'invalid_tool_call' as const }];
-  for (const account of ['outbound', 'nobody']) {
+  for (const account of ['outbound', 'unguarded']) {
     const answer = new AIMessage({ content: 'fine', invalid_tool_calls: invalid });
     const model = langchain.bulkhead(await openSession(account), new ScriptedChatModel(answer));
     const found = JSON.stringify(await model.invoke([new HumanMessage('m1')]));
     t.match(found, /fine/);
-    t.equal(found.includes('SECRET'), account === 'nobody', `${account}: ${found}`);
+    t.equal(found.includes('SECRET'), account === 'unguarded', `${account}: ${found}`);
   }
 });
 
@@ -483,7 +483,7 @@ t.test('openai-agents: what no plugin judges does not leave while one judges mes
     },
   } as unknown as Model;
   const settings = { modelSettings: {}, tools: [], handoffs: [], outputType: 'text' as const, tracing: false };
-  for (const account of ['outbound', 'nobody']) {
+  for (const account of ['outbound', 'unguarded']) {
     const { modelProvider } = openAiAgents.bulkhead(await openSession(account), {
       modelProvider: { getModel: () => scripted },
     });
@@ -492,7 +492,7 @@ t.test('openai-agents: what no plugin judges does not leave while one judges mes
     for (const answer of [whole, await collect(model.getStreamedResponse({ ...settings, input: 'm2' }))]) {
       const found = JSON.stringify(answer);
       t.match(found, /fine/);
-      t.equal(found.includes('SECRET'), account === 'nobody', `${account}: ${found}`);
+      t.equal(found.includes('SECRET'), account === 'unguarded', `${account}: ${found}`);
     }
     const stored = { promptId: 'p', variables: { name: 'FORBIDDEN' } };
     const refused = /stored prompt with variables, which plugins cannot judge/;
