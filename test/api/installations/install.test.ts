@@ -107,22 +107,34 @@ t.test('an update that drops a hook of a required plugin waits for consent', asy
   for (const installed of [optional.path, path]) await ann.delete(installed);
 });
 
-t.test('a plugin that becomes required keeps its hooks, whatever is under way', async (t) => {
-  const style = 'middleware.systemPrompt = (ctx) => ctx.prompt;';
-  const guard = { ...MINIMAL, 'index.ts': `${style} middleware.inboundMessage = (ctx) => ctx.cancel("no");` };
-  const { slug, id, versionId: guarding } = await published(guard);
-  const pinned = { versionPolicy: 'Pinned', pinnedVersionId: guarding };
+const STYLE = 'middleware.systemPrompt = (ctx) => ctx.prompt;';
+const GUARD = `${STYLE} middleware.inboundMessage = (ctx) => ctx.cancel("no");`;
+
+/** Publishes a plugin and installs its version for good. */
+async function installPinned(files: Parameters<typeof published>[0]) {
+  const { slug, id, versionId: pinnedVersionId } = await published(files);
+  const pinned = { versionPolicy: 'Pinned', pinnedVersionId };
   const { body: made } = await ann.post('/installations', { slug, ...pinned });
-  const path = `/installations/${made.id}`;
+  return { id, pinned, made, path: `/installations/${made.id}` };
+}
+
+/** Begins an update as a supervisor would find it. */
+async function begin(installationId: string, versionId: string) {
+  const { accountId = '' } = (await loadInstalledPlugin(api.pool, installationId)) ?? {};
+  const { queues } = api.services;
+  await inTransaction(api.pool, (tx) => beginUpdate(tx, queues, { id: installationId, accountId }, versionId));
+}
+
+t.test('a plugin that becomes required keeps its hooks, whatever is under way', async (t) => {
+  const guard = { ...MINIMAL, 'index.ts': GUARD };
+  const { id, pinned, made, path } = await installPinned(guard);
   const publish = async (semVer: string, index: string) =>
     (await ann.post(`/plugins/${id}/versions`, { semVer, files: fileList({ ...guard, 'index.ts': index }) })).body.id;
-  const versionId = await publish('1.1.0', style);
+  const versionId = await publish('1.1.0', STYLE);
   const kept = { required: true, currentSemVer: '1.0.0', updateUnderWay: null, pendingUpdate: { versionId } };
   t.match((await ann.patch(path, { required: true, versionPolicy: 'Latest' })).body, kept, 'in the same request');
   await ann.patch(path, { required: false, ...pinned });
-  const { queues } = api.services;
-  const { rows } = await api.pool.query('SELECT account_id AS "accountId" FROM installations WHERE id = $1', [made.id]);
-  await inTransaction(api.pool, (tx) => beginUpdate(tx, queues, { id: made.id, ...rows[0] }, versionId));
+  await begin(made.id, versionId);
   t.match((await ann.patch(path, { required: true })).body, kept, 'an update was starting');
   t.match((await ann.post(`${path}/accept-update`, { versionId })).body, { currentSemVer: '1.1.0' });
   const next = await publish('1.2.0', guard['index.ts']);
@@ -131,7 +143,7 @@ t.test('a plugin that becomes required keeps its hooks, whatever is under way', 
   const rollBack = () =>
     beginRollback(
       api.pool,
-      queues,
+      api.services.queues,
       { installationId: made.id, versionId: next },
       { reason: 'it ends', cause: 'crashed' },
     );
@@ -145,17 +157,11 @@ t.test('a plugin that becomes required keeps its hooks, whatever is under way', 
 t.test(
   'a retried update waits for consent if the plugin has become required and the version drops a hook',
   async (t) => {
-    const style = 'middleware.systemPrompt = (ctx) => ctx.prompt;';
-    const guard = { ...MINIMAL, 'index.ts': `${style} middleware.inboundMessage = (ctx) => ctx.cancel("no");` };
-    const { slug, id, versionId: guarding } = await published(guard);
-    const pinned = { versionPolicy: 'Pinned', pinnedVersionId: guarding };
-    const { body: made } = await ann.post('/installations', { slug, ...pinned });
-    const path = `/installations/${made.id}`;
-    const files = fileList({ ...guard, 'index.ts': style });
+    const { id, made, path } = await installPinned({ ...MINIMAL, 'index.ts': GUARD });
+    const files = fileList({ ...MINIMAL, 'index.ts': STYLE });
     const { body: version } = await ann.post(`/plugins/${id}/versions`, { semVer: '1.1.0', files });
     const update = { installationId: made.id, versionId: version.id };
-    const { accountId } = (await loadInstalledPlugin(api.pool, made.id)) ?? { accountId: '' };
-    await inTransaction(api.pool, (tx) => beginUpdate(tx, api.services.queues, { id: made.id, accountId }, version.id));
+    await begin(made.id, version.id);
     t.equal(await failUpdate(api.pool, update, 'it did not start'), true);
     t.match((await ann.patch(path, { required: true })).body, { failedUpdate: { versionId: version.id } });
     t.match((await ann.post(`${path}/retry-update`)).body, {
@@ -169,16 +175,12 @@ t.test(
 );
 
 t.test('an update does not end while what its version requires is missing', async (t) => {
-  const { slug, id, versionId } = await published(CONFIGURED);
-  const pinned = { versionPolicy: 'Pinned', pinnedVersionId: versionId };
-  const { body: made } = await ann.post('/installations', { slug, ...pinned });
-  const path = `/installations/${made.id}`;
+  const { id, made, path } = await installPinned(CONFIGURED);
   const secrets = { apiKey: 'k' };
   t.match((await ann.post(`${path}/configure`, { settings: { city: 'Bern' }, secrets })).body, { status: 'ready' });
   const { body: version } = await ann.post(`/plugins/${id}/versions`, { semVer: '1.1.0', files: fileList(CONFIGURED) });
   const update = { installationId: made.id, versionId: version.id };
-  const { accountId } = (await loadInstalledPlugin(api.pool, made.id)) ?? { accountId: '' };
-  await inTransaction(api.pool, (tx) => beginUpdate(tx, api.services.queues, { id: made.id, accountId }, version.id));
+  await begin(made.id, version.id);
   const removed = await ann.post(`${path}/configure`, { secrets: { apiKey: null } });
   t.match(removed.body, { status: 'needs_configuration', currentSemVer: '1.0.0' });
   t.equal(await completeUpdate(api.pool, api.services.queues, update), null, 'it had started before');
