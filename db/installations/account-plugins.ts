@@ -90,12 +90,12 @@ const selectSql = (versionId: string, granted: string, more = ''): string => `
 const SELECT_WITHOUT_OFFERS = selectSql('i.current_version_id', 'i.granted_capabilities');
 const SELECT = selectSql('i.current_version_id', 'i.granted_capabilities', `, ${OFFER}`);
 /** The version that an update moves to, with the grants that it will have. */
-const SELECT_TARGET = selectSql(
+const TARGET = [
   'i.target_version_id',
   'CASE WHEN i.rollback_reason IS NULL THEN v.capabilities ELSE coalesce(i.previous_grants, v.capabilities) END',
-  `, ${OFFER}`,
-);
-const SELECT_TARGET_WITHOUT_OFFER = selectSql('i.target_version_id', 'i.granted_capabilities');
+] as const;
+const SELECT_TARGET_WITHOUT_OFFER = selectSql(...TARGET);
+const SELECT_TARGET = selectSql(...TARGET, `, ${OFFER}`);
 /** Offers have up to 256 KiB each, and the driver parses the rows of one query without a pause. */
 const OFFERS_PER_QUERY = 4;
 
@@ -194,17 +194,17 @@ export interface UpdateTarget {
 export async function loadUpdateTarget(pool: Queryable, installationId: string): Promise<UpdateTarget | null> {
   const row = await findRow<Row & OfferRow>(pool, `${SELECT_TARGET} WHERE i.id = $1`, [installationId]);
   if (!row) return null;
-  return {
-    plugin: toInstalledPlugin(row, toOffer(row)),
-    missing: findMissingConfiguration(row.manifest, row.given, row.secretNames),
-  };
+  return { plugin: toInstalledPlugin(row, toOffer(row)), missing: listMissing(row) };
 }
 
 /** As `loadUpdateTarget`, without what the version offers: what decides whether the update may go on. */
 export async function loadUpdateState(pool: Queryable, installationId: string) {
   const plugin = await findRow<Row>(pool, `${SELECT_TARGET_WITHOUT_OFFER} WHERE i.id = $1`, [installationId]);
-  return plugin && { plugin, missing: findMissingConfiguration(plugin.manifest, plugin.given, plugin.secretNames) };
+  return plugin && { plugin, missing: listMissing(plugin) };
 }
+
+const listMissing = ({ manifest, given, secretNames }: Row): string[] =>
+  findMissingConfiguration(manifest, given, secretNames);
 
 /** Which of these installations an operator stopped. */
 export const findBlocked = (pool: Queryable, installationIds: readonly string[]): Promise<readonly string[]> =>

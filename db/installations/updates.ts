@@ -92,7 +92,7 @@ async function lockUpdate(tx: ClientBase, { installationId, versionId }: UpdateK
 export async function completeUpdate(pool: WritingPool, queues: Queues, update: UpdateKey): Promise<string | null> {
   return inTransaction(pool, async (tx) => {
     const locked = await lockUpdate(tx, update);
-    const state = await loadUpdateState(tx, update.installationId);
+    const state = locked && (await loadUpdateState(tx, update.installationId));
     // Its user may have removed a secret that it requires while it started.
     if (!locked || !state || !mayUpdate(state)) return null;
     const updatedAt = await findValue<string>(

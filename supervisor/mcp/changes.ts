@@ -84,9 +84,8 @@ function digestLists(accountPlugins: AccountPlugins): Lists {
 }
 
 const NONE = digestOf([]);
-const commandDigests = new WeakMap<object, string>();
 
 const digestCommands = (plugin: InstalledPlugin): string =>
-  digestOfOffer(commandDigests, plugin.registrations.commands, () =>
+  digestOfOffer(plugin.registrations.commands, () =>
     listCommands([plugin]).map(({ name, description }) => [name, description]),
   );

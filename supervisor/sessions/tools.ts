@@ -45,18 +45,9 @@ export function digestTools(accountPlugins: AccountPlugins): string {
   return known;
 }
 
-const toolDigests = new WeakMap<object, string>();
-
 const digestAllTools = ({ tools }: AccountPlugins): string =>
   digestOf(
-    [...tools].map(
-      ([
-        name,
-        {
-          plugin: { installationId, registrations },
-        },
-      ]) => [name, installationId, digestOfOffer(toolDigests, registrations.tools)],
-    ),
+    [...tools].map(([name, { plugin }]) => [name, plugin.installationId, digestOfOffer(plugin.registrations.tools)]),
   );
 
 /** Lists what a session offers: the tools of plugins, then the host's own, then the runtime's. */

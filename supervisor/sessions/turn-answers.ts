@@ -46,13 +46,17 @@ export const digestOf = (request: unknown): string =>
     .update(JSON.stringify(request) ?? '')
     .digest('base64url');
 
+const offerDigests = new WeakMap<object, string>();
+
 /**
  * The digest of a part of what a version offers, which can be large. It is made once: `part` is the same object until another
  * version runs.
+ *
+ * @param read returns what is digested; the same for each call with this part
  */
-export function digestOfOffer(known: WeakMap<object, string>, part: object, read: () => unknown = () => part): string {
-  const digest = known.get(part) ?? digestOf(read());
-  known.set(part, digest);
+export function digestOfOffer(part: object, read: () => unknown = () => part): string {
+  const digest = offerDigests.get(part) ?? digestOf(read());
+  offerDigests.set(part, digest);
   return digest;
 }
 
