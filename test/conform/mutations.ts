@@ -172,8 +172,8 @@ export const mutations: readonly Mutation[] = [
   {
     row: 'A transcript keeps its order across 9/10, 99/100 and 999/1000, with pages.',
     file: 'db/postgres/rows.ts',
-    from: '}.position $',
-    to: "}.position || '' $",
+    from: '{table}.$',
+    to: '{table}::text, $',
   },
   {
     row: '410 for a replaced address.',
