@@ -45,7 +45,7 @@ const realClock: Clock = { budgetNow: unstalledNow, now: Date.now };
 interface ChainRequest
   extends Pick<
     HookRequest,
-    'hook' | 'session' | 'actor' | 'excludedInstallationId' | 'trigger' | 'context' | 'onLink'
+    'hook' | 'session' | 'actor' | 'excludedInstallationId' | 'trigger' | 'context' | 'completeChange' | 'onLink'
   > {
   /** The account's plugins as they are now. Called before each link, so that a change of the account counts at once. */
   loadPlugins(): AccountPlugins | Promise<AccountPlugins>;
@@ -81,7 +81,10 @@ async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainSt
     if (!plugin) break;
     called.add(plugin.installationId);
     state = await traceLink(plugin, () => runLink(deps, request, plugin, state, endsAt - budgetNow()));
-    if (state.cancelled || hook === ONE_LINK_HOOK) break;
+    if (state.cancelled) break;
+    if (request.completeChange && state.trace.at(-1)?.outcome === 'changed')
+      state = { ...state, context: await request.completeChange(state.context) };
+    if (hook === ONE_LINK_HOOK) break;
     plugins = await request.loadPlugins();
   }
   deps.metrics.chainRan(hook, performance.now() - started);

@@ -7,7 +7,7 @@ import { appendMessages, createSession, type Session } from '../../db/sessions/s
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { channelMessage } from '../../sdk/contract/payloads.ts';
 import { recordSessionEvent } from '../calls/session-events.ts';
-import { runSessionHook } from '../sessions/hooks.ts';
+import { runMessageHook } from '../sessions/hooks.ts';
 import { holdJudgedAttachments } from '../sessions/session-media.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { toJudgement } from '../sessions/turn-answers.ts';
@@ -50,17 +50,17 @@ async function storeMessage(
   // The channel's plugin says what the files are; guards and the prompt get what was detected.
   const held = await holdJudgedAttachments(services, session, attachments);
   const context = { message: { id, from, text, attachments: held } };
-  const answer = await runSessionHook(services, session, 'middleware.inboundMessage', context, 'channel', id);
+  const answer = await runMessageHook(services, session, 'middleware.inboundMessage', context, 'channel', id);
   if (answer.action === 'cancel') {
     // A plugin's own cancel is final. A required plugin that did not run judged nothing: the delivery is tried again.
     if (answer.trace.at(-1)?.outcome === 'cancelled') return;
     throw new RequiredPluginError(answer.reason ?? '');
   }
-  const { message } = answer.context as typeof context;
+  const { message } = answer.context;
   const { channelId, id: deliveryId } = delivery;
   const data = {
     from: message.from,
-    attachments: await holdJudgedAttachments(services, session, message.attachments),
+    attachments: message.attachments,
     channelId,
     deliveryId,
     conversationKey,

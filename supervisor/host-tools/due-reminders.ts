@@ -11,9 +11,8 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import type { attachments } from '../../sdk/contract/payloads.ts';
 import { within } from '../../service/timing/within.ts';
 import type { OwnedWork, Ownership } from '../cluster/ownership.ts';
-import { runSessionHook } from '../sessions/hooks.ts';
+import { runMessageHook, runSessionHook } from '../sessions/hooks.ts';
 import { queueReply } from '../sessions/replies.ts';
-import { holdJudgedAttachments } from '../sessions/session-media.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { digestOf, toJudgement } from '../sessions/turn-answers.ts';
 import type { Following } from './recurrence.ts';
@@ -115,10 +114,16 @@ async function deliverReminder(services: SessionServices, reminder: ReminderRow,
   const following = await services.recurrences.follow(accountId, reminder, nextAt, Date.now());
   // The position tells a reminder from a later one with the same id.
   const messageId = `reminder-${digestOf([sessionId, reminder.position])}-${reminder.occurrence}`;
-  const judged = await judgeReminder(services, session, reminder, messageId);
-  await services.faultPoint('reminder.due-judged');
-  if (judged === 'stopped') return retryLater(services, session, reminder, following, messageId);
-  await writeTime(services, session, reminder, writes, following, judged);
+  try {
+    const judged = await judgeReminder(services, session, reminder, messageId);
+    await services.faultPoint('reminder.due-judged');
+    if (judged === 'stopped') return await retryLater(services, session, reminder, following, messageId);
+    await writeTime(session, reminder, writes, following, judged);
+  } catch (error) {
+    // The account is full. A reminder that waited would come at a time that nobody chose.
+    if (!(error instanceof Problem && error.code === 'quota_exceeded')) throw error;
+    await inTransaction(writes, (tx) => advanceReminder(tx, reminder, { ...following, outcome: 'failed' }));
+  }
   await services.faultPoint('reminder.delivered');
 }
 
@@ -141,28 +146,26 @@ async function judgeReminder(
   messageId: string,
 ): Promise<JudgedReminder | null | 'stopped'> {
   const noticeId = `${messageId}:vetoed`;
-  const run = (
-    hook: 'notifyDeliver' | 'inboundMessage' | 'outboundMessage',
-    context: Readonly<Record<string, unknown>>,
-  ) => runSessionHook(services, session, `middleware.${hook}`, context, 'schedule', noticeId);
   const notify = { id, text, to, at: nextAt, repeat, zone };
-  const delivery = await run('notifyDeliver', { notify });
+  const delivery = await runSessionHook(services, session, 'middleware.notifyDeliver', { notify }, 'schedule', {
+    noticeId,
+  });
   if (delivery.cancel) return delivery.cancel.cause === 'failure' ? 'stopped' : null;
   const due = (delivery.context as { notify: typeof notify }).notify.text;
-  const message = { id: messageId, text: due, attachments: [] };
+  const none: JudgedReminder['attachments'] = [];
+  const message = { id: messageId, text: due, attachments: none };
   const isForAgent = to === TO_AGENT;
   const hook = isForAgent ? 'inboundMessage' : 'outboundMessage';
-  const answer = await run(hook, isForAgent ? { message: { ...message, from: SENDER } } : { message, target: to });
+  const context = isForAgent ? { message: { ...message, from: SENDER } } : { message, target: to };
+  const answer = await runMessageHook(services, session, `middleware.${hook}`, context, 'schedule', noticeId);
   if (answer.cancel) return answer.cancel.cause === 'failure' ? 'stopped' : null;
-  const { text: judged, attachments } = (answer.context as { message: Pick<JudgedReminder, 'text' | 'attachments'> })
-    .message;
+  const { text: judged, attachments } = answer.context.message;
   const role = isForAgent ? 'user' : 'assistant';
   return { id: messageId, text: judged, attachments, role, judgement: toJudgement(hook, answer) };
 }
 
 /** One transaction: the message, its way to the channel, and the next time. */
 async function writeTime(
-  services: SessionServices,
   session: Session,
   reminder: ReminderRow,
   writes: FencedPool,
@@ -179,20 +182,13 @@ async function writeTime(
     dueAt: nextAt,
     ...(isLate ? { late: true, missed: following.missed } : {}),
   };
-  const write = async (made: JudgedReminder | null, outcome: 'delivered' | 'cancelled' | 'failed') => {
-    const attachments = await holdJudgedAttachments(services, session, made?.attachments ?? []);
-    const message = made && { ...made, attachments };
-    await inTransaction(writes, async (tx) => {
-      if (!(await advanceReminder(tx, reminder, { ...following, outcome })) || !message) return;
-      const address = message.role === 'assistant' ? await findReplyAddress(tx, session.id) : null;
-      await appendMessages(tx, session.id, [{ ...message, data: { ...data, attachments } }]);
-      if (address) await queueReply(tx, address, message);
-    });
-  };
-  await write(judged, judged ? 'delivered' : 'cancelled').catch((error: unknown) => {
-    // The account is full. A reminder that waited would come at a time that nobody chose.
-    if (error instanceof Problem && error.code === 'quota_exceeded') return write(null, 'failed');
-    throw error;
+  await inTransaction(writes, async (tx) => {
+    const outcome = judged ? 'delivered' : 'cancelled';
+    if (!(await advanceReminder(tx, reminder, { ...following, outcome })) || !judged) return;
+    const { attachments } = judged;
+    const address = judged.role === 'assistant' ? await findReplyAddress(tx, session.id) : null;
+    await appendMessages(tx, session.id, [{ ...judged, data: { ...data, attachments } }]);
+    if (address) await queueReply(tx, address, judged);
   });
 }
 

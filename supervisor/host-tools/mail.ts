@@ -6,10 +6,9 @@ import { appendMessages } from '../../db/sessions/sessions.ts';
 import type { Trigger } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { attachments as attachmentList } from '../../sdk/contract/payloads.ts';
-import type { HookName } from '../../sdk/contract/protocol.ts';
 import type { SentMail } from '../../sdk/session/api-types.ts';
 import { openAgentSession } from '../host/agent-messages.ts';
-import { runHookOrThrow } from '../sessions/hooks.ts';
+import { requireContinued, runHookOrThrow, runMessageHook } from '../sessions/hooks.ts';
 import { holdJudgedAttachments } from '../sessions/session-media.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { digestOf, toJudgement } from '../sessions/turn-answers.ts';
@@ -41,26 +40,34 @@ export async function sendMail(
   return services.turnLocks.run(`mail ${messageId}`, async () => {
     const known = await findMailSession(services.pool, receiver, messageId);
     if (known) return { messageId, sessionId: known, toAgentId };
-    const run = <Context extends Readonly<Record<string, unknown>>>(where: Session, hook: HookName, context: Context) =>
-      runHookOrThrow(services, where, hook, context, trigger, `${messageId}:vetoed`);
+    const noticeId = `${messageId}:vetoed`;
     const none: z.infer<typeof attachmentList> = [];
     const written = { message: { id: messageId, text, attachments: none }, target: toAgentId };
-    const outbound = await run(session, 'middleware.outboundMessage', written);
+    const outbound = requireContinued(
+      await runMessageHook(services, session, 'middleware.outboundMessage', written, trigger, noticeId),
+    );
     const between = {
       fromAgentId,
       toAgentId,
       message: { text: outbound.context.message.text },
       toSessionId: receiver.id,
     };
-    const passed = await run(session, 'middleware.agentMessage', between);
+    const passed = await runHookOrThrow(services, session, 'middleware.agentMessage', between, trigger, { noticeId });
     const attached = await holdJudgedAttachments(services, receiver, outbound.context.message.attachments);
     const { text: passedText } = passed.context.message;
     const arriving = { ...outbound.context.message, from: fromAgentId, text: passedText, attachments: attached };
-    const inbound = await run(receiver, 'middleware.inboundMessage', { message: arriving });
+    const inbound = requireContinued(
+      await runMessageHook(services, receiver, 'middleware.inboundMessage', { message: arriving }, trigger, noticeId),
+    );
     await services.faultPoint('mail.judged');
     const arrived = inbound.context.message;
-    const attachments = await holdJudgedAttachments(services, receiver, arrived.attachments);
-    const data = { kind: 'agent_message', from: fromAgentId, fromAgentId, fromSessionId: session.id, attachments };
+    const data = {
+      kind: 'agent_message',
+      from: fromAgentId,
+      fromAgentId,
+      fromSessionId: session.id,
+      attachments: arrived.attachments,
+    };
     const judgement = toJudgement('inboundMessage', inbound);
     const message = { id: messageId, role: 'user', text: arrived.text, data, judgement } as const;
     const [added] = await appendMessages(services.pool, receiver.id, [message]);

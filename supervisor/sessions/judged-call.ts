@@ -83,7 +83,7 @@ export async function judgeCall(
   { callId: id, name, arguments: args, noticeId }: ToolCall,
 ): Promise<Pick<JudgedResult, 'arguments' | 'judgement'> | JudgedResult> {
   const call = { id, name, arguments: args };
-  const answer = await runSessionHook(services, session, 'middleware.toolCall', { call }, 'agent', noticeId);
+  const answer = await runSessionHook(services, session, 'middleware.toolCall', { call }, 'agent', { noticeId });
   const { cancel, context } = answer;
   const judgement = judgeReplaced('toolCall', answer);
   if (cancel) {
@@ -107,7 +107,7 @@ export async function judgeResult(
     'middleware.toolResult',
     { call: { id, name, arguments: args }, result, durationMs },
     'agent',
-    noticeId,
+    { noticeId },
   );
   const { cancel, context, trace } = answer;
   const judgement = judgeReplaced('toolResult', answer);

@@ -12,8 +12,8 @@ import { appendMessages, findMessage, lockSession, type Session } from '../../db
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { attachments } from '../../sdk/contract/payloads.ts';
 import { currentTrace } from '../../service/telemetry/tracing.ts';
-import { runHookOrThrow } from './hooks.ts';
-import { holdAttachments, holdJudgedAttachments } from './session-media.ts';
+import { requireContinued, runMessageHook } from './hooks.ts';
+import { holdAttachments } from './session-media.ts';
 import type { SessionServices } from './session-services.ts';
 import { createReusedProblem, toJudgement } from './turn-answers.ts';
 
@@ -63,10 +63,9 @@ async function send(
   const { id, text, attachments } = reply;
   const held = await holdAttachments(services, session, attachments);
   const context = { message: { id, text, attachments: held }, target: address.conversationKey };
-  const answer = await runHookOrThrow(services, session, 'middleware.outboundMessage', context, 'agent');
+  const answer = await runMessageHook(services, session, 'middleware.outboundMessage', context, 'agent');
+  const { message } = requireContinued(answer).context;
   await services.faultPoint('reply.guarded');
-  const judged = answer.context.message;
-  const message = { ...judged, attachments: await holdJudgedAttachments(services, session, judged.attachments) };
   await inTransaction(services.pool, async (tx) => {
     if (!(await lockSession(tx, session.id))) throw new Problem('not_found', 'You have no session with this id.');
     // The second of two concurrent calls with the same id finds the first one's rows.

@@ -25,8 +25,8 @@ import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
 import { BEFORE_MAX_CHARS, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { createBadRequest } from '../../service/http/errors.ts';
 import { readOutboundMode } from '../children/account-plugins-cache.ts';
-import { runSessionHook } from './hooks.ts';
-import { holdAttachments, holdJudgedAttachments } from './session-media.ts';
+import { runMessageHook } from './hooks.ts';
+import { holdAttachments } from './session-media.ts';
 import type { SessionServices } from './session-services.ts';
 import {
   CONTINUE,
@@ -173,10 +173,10 @@ async function judgePiece(
   const { outputId: id } = key;
   const message = { id, text, attachments: await holdAttachments(services, session, attachments) };
   const partial = { before: before.slice(-BEFORE_MAX_CHARS).toWellFormed(), done };
-  const answer = await runSessionHook(services, session, HOOK, { message, target, partial }, 'agent', `${id}:vetoed`);
+  const answer = await runMessageHook(services, session, HOOK, { message, target, partial }, 'agent', `${id}:vetoed`);
   await services.faultPoint('turn.output-judged');
   if (answer.cancel?.cause === 'failure') return { ...describeOpen(id, ''), ...describeCancelled(answer.cancel) };
-  const judged = (answer.context as { message: typeof message }).message;
+  const judged = answer.context.message;
   const own = toJudgement('outboundMessage', answer);
   if (!done && !answer.cancel) {
     await passPiece(pool, key, { piece, text: judged.text, judgement: own, tailChars: BEFORE_MAX_CHARS });
@@ -188,7 +188,7 @@ async function judgePiece(
     digest,
     judgement: [...judgedBefore, own].reduce(mergeJudgements, null) ?? own,
     text: shown + judged.text,
-    attachments: await holdJudgedAttachments(services, session, judged.attachments),
+    attachments: judged.attachments,
     shownChars: shown.length,
   });
 }
@@ -276,10 +276,10 @@ async function judgeOutput(
 ): Promise<OutputAnswer> {
   const { outputId: id } = key;
   const message = { id, text, attachments: await holdAttachments(services, session, attachments) };
-  const answer = await runSessionHook(services, session, HOOK, { message, target }, 'agent', `${id}:vetoed`);
+  const answer = await runMessageHook(services, session, HOOK, { message, target }, 'agent', `${id}:vetoed`);
   await services.faultPoint('turn.output-judged');
   if (answer.cancel?.cause === 'failure') return { ...describeOpen(id, ''), ...describeCancelled(answer.cancel) };
-  const judged = (answer.context as { message: typeof message }).message;
+  const judged = answer.context.message;
   const judgement = refuseLateChange(toJudgement('outboundMessage', answer), text, judged.text, shown);
   const isVetoed = judgement.outcome === 'cancelled';
   if (isVetoed && !answer.cancel) await recordLateChange(services, session, id, judgement);
@@ -287,7 +287,7 @@ async function judgeOutput(
     digest,
     judgement,
     text: judged.text,
-    attachments: await holdJudgedAttachments(services, session, judged.attachments),
+    attachments: judged.attachments,
     shownChars: shown.length,
     save,
   });

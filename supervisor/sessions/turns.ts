@@ -34,7 +34,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { attachments as attachmentList } from '../../sdk/contract/payloads.ts';
 import { createBadRequest } from '../../service/http/errors.ts';
 import type { Cancel } from '../calls/chain.ts';
-import { type HookAnswer, runSessionHook } from './hooks.ts';
+import { type HookAnswer, runMessageHook } from './hooks.ts';
 import { queueReply } from './replies.ts';
 import { holdAttachments, holdJudgedAttachments } from './session-media.ts';
 import type { SessionServices } from './session-services.ts';
@@ -144,11 +144,9 @@ async function judgeMessage(
   // A channel's attachments were checked when the message came. One that is missing now must not stop the turn.
   const hold = given === requested ? holdAttachments : holdJudgedAttachments;
   const message = { ...words, attachments: await hold(services, session, given) };
-  const answer = await runSessionHook(services, session, INBOUND, { message }, trigger, noticeId);
+  const answer = await runMessageHook(services, session, INBOUND, { message }, trigger, noticeId);
   await services.faultPoint('turn.judged');
-  const judged = (answer.context as { message: InboundMessage }).message;
-  const attachments = await holdJudgedAttachments(services, session, judged.attachments);
-  return { answer, judgement: toJudgement('inboundMessage', answer), message: { ...judged, attachments } };
+  return { answer, judgement: toJudgement('inboundMessage', answer), message: answer.context.message };
 }
 
 const describeData = ({ id, from, attachments }: InboundMessage) => ({ from, attachments, turnId: id });

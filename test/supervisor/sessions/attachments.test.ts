@@ -22,10 +22,10 @@ t.test('attachments of turns', async (t) => {
   await fixture.install({ slug: 'guard', capabilities: ['host.media'], code: GUARD });
   const session = await fixture.session();
   const path = `/sessions/${session}`;
-  const put = (content: Buffer | string, name?: string, at = path) =>
-    fixture.call('POST', `${at}/media`, { data: Buffer.from(content).toString('base64'), ...(name ? { name } : {}) });
-  const open = (id: string, attachments: object[], at = path) =>
-    fixture.call('POST', `${at}/turns`, { id, text: 'What is this?', attachments, trigger: 'user' });
+  const put = (content: Buffer | string, name?: string, at = path, by = fixture) =>
+    by.call('POST', `${at}/media`, { data: Buffer.from(content).toString('base64'), ...(name ? { name } : {}) });
+  const open = (id: string, attachments: object[], at = path, by = fixture) =>
+    by.call('POST', `${at}/turns`, { id, text: 'What is this?', attachments, trigger: 'user' });
   const readPrompt = async (id: string) => (await fixture.call('GET', `${path}/turns/${id}/prompt`)).body.messages;
   const picture = await put(PNG, 'cat.png');
   t.match(picture, { status: 201, body: { mediaType: 'image/png', sizeBytes: PNG.byteLength, name: 'cat.png' } });
@@ -98,6 +98,32 @@ t.test('attachments of turns', async (t) => {
     });
   });
 
+  await t.test(
+    'that a plugin adds have the type of their bytes for the next plugin, and are files that the account has',
+    async (t) => {
+      const other = fixture.withNewAccount();
+      const theirs = `/sessions/${await other.session()}`;
+      const { id: mediaId } = (await put(PNG, 'cat.png', theirs, other)).body;
+      const claimed = { name: 'notes.txt', mediaType: 'text/plain', mediaId };
+      const added = [claimed, { ...claimed, mediaId: 'nothing' }];
+      const replaceFiles = `async (ctx) => ({ message: { text: 'changed', attachments: ${JSON.stringify(added)} } })`;
+      const logFiles = `async (ctx) => host.log('files', { files: ctx.message.attachments })`;
+      for (const [slug, handler] of Object.entries({ adder: replaceFiles, reader: logFiles }))
+        await other.install({
+          slug,
+          code: `middleware.inboundMessage = ${handler};\nmiddleware.outboundMessage = ${handler};`,
+        });
+      const held = [{ ...claimed, mediaType: 'image/png' }];
+      t.match((await open('t1', [], theirs, other)).body, { message: { text: 'changed', attachments: held } });
+      const said = await other.call('POST', `${theirs}/turns/t1/output`, { id: 'o1', text: 'Hello', attachments: [] });
+      t.equal(said.status, 200);
+      t.match((await other.call('GET', `${theirs}/messages`)).body.items.at(-1), { data: { attachments: held } });
+      await fixture.supervisor.logs.flush();
+      const { rows } = await fixture.pool.query(`SELECT data FROM plugin_logs WHERE message = 'files' ORDER BY id`);
+      t.same(rows, [{ data: { files: held } }, { data: { files: held } }]);
+    },
+  );
+
   await t.test('are files of the account, within its limits', async (t) => {
     const other = fixture.withNewAccount();
     const theirs = `/sessions/${await other.session()}`;
@@ -159,7 +185,8 @@ t.test('attachments of turns', async (t) => {
     t.equal((await fixture.call('DELETE', elsewhere)).status, 204);
     t.notOk(await exists(shared));
     const { rows } = await fixture.pool.query(
-      `SELECT count(*)::int AS files FROM media WHERE name IS DISTINCT FROM 'blurred'`,
+      `SELECT count(*)::int AS files FROM media WHERE account_id = $1 AND name IS DISTINCT FROM 'blurred'`,
+      [fixture.account],
     );
     t.ok(rows[0].files <= 1, 'what the plugin holds stays');
   });
