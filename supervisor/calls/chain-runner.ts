@@ -70,7 +70,7 @@ export function runChain(deps: ChainDeps, request: ChainRequest): Promise<ChainS
 async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainState> {
   const { hook } = request;
   const { budgetNow } = deps.clock ?? realClock;
-  const endsAt = chainDeadline(hook, budgetNow());
+  let endsAt = chainDeadline(hook, budgetNow());
   const started = performance.now();
   const called = new Set<string>();
   let state = startChain(request.context);
@@ -82,8 +82,12 @@ async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainSt
     called.add(plugin.installationId);
     state = await traceLink(plugin, () => runLink(deps, request, plugin, state, endsAt - budgetNow()));
     if (state.cancelled) break;
-    if (request.completeChange && state.trace.at(-1)?.outcome === 'changed')
+    if (request.completeChange && state.trace.at(-1)?.outcome === 'changed') {
+      const completedFrom = budgetNow();
       state = { ...state, context: await request.completeChange(state.context) };
+      // The host's own work takes no time from the links that follow.
+      endsAt += budgetNow() - completedFrom;
+    }
     if (hook === ONE_LINK_HOOK) break;
     plugins = await request.loadPlugins();
   }

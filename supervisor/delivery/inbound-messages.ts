@@ -8,7 +8,6 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import type { channelMessage } from '../../sdk/contract/payloads.ts';
 import { recordSessionEvent } from '../calls/session-events.ts';
 import { runMessageHook } from '../sessions/hooks.ts';
-import { holdJudgedAttachments } from '../sessions/session-media.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { toJudgement } from '../sessions/turn-answers.ts';
 
@@ -47,9 +46,7 @@ async function storeMessage(
   id: string,
   { conversationKey, from, text, attachments = [] }: ChannelMessage,
 ): Promise<void> {
-  // The channel's plugin says what the files are; guards and the prompt get what was detected.
-  const held = await holdJudgedAttachments(services, session, attachments);
-  const context = { message: { id, from, text, attachments: held } };
+  const context = { message: { id, from, text, attachments } };
   const answer = await runMessageHook(services, session, 'middleware.inboundMessage', context, 'channel', id);
   if (answer.action === 'cancel') {
     // A plugin's own cancel is final. A required plugin that did not run judged nothing: the delivery is tried again.

@@ -9,7 +9,6 @@ import type { attachments as attachmentList } from '../../sdk/contract/payloads.
 import type { SentMail } from '../../sdk/session/api-types.ts';
 import { openAgentSession } from '../host/agent-messages.ts';
 import { requireContinued, runHookOrThrow, runMessageHook } from '../sessions/hooks.ts';
-import { holdJudgedAttachments } from '../sessions/session-media.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { digestOf, toJudgement } from '../sessions/turn-answers.ts';
 
@@ -53,9 +52,7 @@ export async function sendMail(
       toSessionId: receiver.id,
     };
     const passed = await runHookOrThrow(services, session, 'middleware.agentMessage', between, trigger, { noticeId });
-    const attached = await holdJudgedAttachments(services, receiver, outbound.context.message.attachments);
-    const { text: passedText } = passed.context.message;
-    const arriving = { ...outbound.context.message, from: fromAgentId, text: passedText, attachments: attached };
+    const arriving = { ...outbound.context.message, from: fromAgentId, text: passed.context.message.text };
     const inbound = requireContinued(
       await runMessageHook(services, receiver, 'middleware.inboundMessage', { message: arriving }, trigger, noticeId),
     );

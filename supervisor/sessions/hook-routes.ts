@@ -13,7 +13,7 @@ import { jsonBody, page, timestamp } from '../../service/http/schemas.ts';
 import { type Fields, linkOutcomes } from '../calls/chain.ts';
 import { listHookLinks } from '../children/account-plugins-cache.ts';
 import { summarizeTranscript } from './compaction.ts';
-import { runSessionHook } from './hooks.ts';
+import { isMessageHook, runNamedHook } from './hooks.ts';
 import { CALL_BODY_MAX_BYTES, requireSession, type SessionServices, sessionParams } from './session-services.ts';
 
 const PREFIX = 'middleware.';
@@ -183,6 +183,7 @@ export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
             params: sessionParams,
             body: jsonBody({ context: context as z.ZodType<Fields>, trigger: triggerOf(name) }),
             response: { 200: hookResult },
+            problems: isMessageHook(name) ? ['quota_exceeded'] : [],
           },
         },
         async (request) => {
@@ -193,7 +194,7 @@ export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
             trace,
             cancel: _,
             ...result
-          } = await runSessionHook(services, session, name, request.body.context, request.body.trigger);
+          } = await runNamedHook(services, session, name, request.body.context, request.body.trigger);
           return { ...result, trace: [...trace] };
         },
       );

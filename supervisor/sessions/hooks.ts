@@ -1,5 +1,4 @@
 /** Runs a hook for a session and builds the response of the session API. */
-import { isDeepStrictEqual } from 'node:util';
 import type { z } from 'zod';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
@@ -8,7 +7,7 @@ import type { HookName } from '../../sdk/contract/protocol.ts';
 import type { Cancel, ChainState, Fields } from '../calls/chain.ts';
 import { runHook } from '../calls/hook-runner.ts';
 import type { HookRequest } from '../calls/plugin-port.ts';
-import { holdJudgedAttachments } from './session-media.ts';
+import { holdAttachments } from './session-media.ts';
 import type { SessionServices } from './session-services.ts';
 
 export interface HookAnswer {
@@ -51,27 +50,46 @@ interface MessageContext extends Fields {
   readonly message: { readonly text: string; readonly attachments: z.infer<typeof attachments> };
 }
 
+type MessageHook = 'middleware.inboundMessage' | 'middleware.outboundMessage';
+export const isMessageHook = (hook: HookName): hook is MessageHook =>
+  hook === 'middleware.inboundMessage' || hook === 'middleware.outboundMessage';
+
 /**
- * Runs a hook on a message whose files the session holds. It holds also the files that a plugin adds, before the next plugin
- * gets them: with the types that were detected, and without those that the account does not have.
+ * Runs a hook on a message. The session holds the message's files, those that a plugin adds before the next plugin gets them:
+ * with the types that were detected, and without those that the account does not have.
+ *
+ * @throws Problem `quota_exceeded` for a message with files
  */
 export async function runMessageHook<Context extends MessageContext>(
   services: SessionServices,
   session: Session,
-  hook: 'middleware.inboundMessage' | 'middleware.outboundMessage',
+  hook: MessageHook,
   context: Context,
   by: z.infer<typeof trigger>,
   noticeId?: string,
 ): Promise<AnswerWith<Context>> {
-  let held = context.message.attachments;
-  const completeChange = async (changed: Fields) => {
-    const { message } = changed as Context;
-    if (isDeepStrictEqual(message.attachments, held)) return changed;
-    held = await holdJudgedAttachments(services, session, message.attachments);
-    return { ...changed, message: { ...message, attachments: held } };
+  const hold = async (given: Fields): Promise<Context> => {
+    const { message, ...rest } = given as Context;
+    const held = await holdAttachments(services, session, message.attachments);
+    return { ...rest, message: { ...message, attachments: held } } as Context;
   };
-  const answer = await runSessionHook(services, session, hook, context, by, { noticeId, completeChange });
-  return { ...answer, context: answer.context as Context };
+  const options = { noticeId, completeChange: hold };
+  const answer = await runSessionHook(services, session, hook, await hold(context), by, options);
+  // Again, because the session may have been cleared while the plugins ran.
+  return { ...answer, context: answer.cancel ? (answer.context as Context) : await hold(answer.context) };
+}
+
+/** Runs a hook that a runtime names. `context` fits the hook. */
+export function runNamedHook(
+  services: SessionServices,
+  session: Session,
+  hook: HookName,
+  context: Fields,
+  by: z.infer<typeof trigger>,
+): Promise<HookAnswer> {
+  return isMessageHook(hook)
+    ? runMessageHook(services, session, hook, context as MessageContext, by)
+    : runSessionHook(services, session, hook, context, by);
 }
 
 /** Runs a hook for a session, whose operation ends where a plugin cancels it. @throws Problem `cancelled` */

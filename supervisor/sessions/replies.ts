@@ -13,7 +13,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import type { attachments } from '../../sdk/contract/payloads.ts';
 import { currentTrace } from '../../service/telemetry/tracing.ts';
 import { requireContinued, runMessageHook } from './hooks.ts';
-import { holdAttachments } from './session-media.ts';
+import { requireAttachments } from './session-media.ts';
 import type { SessionServices } from './session-services.ts';
 import { createReusedProblem, toJudgement } from './turn-answers.ts';
 
@@ -61,8 +61,8 @@ async function send(
   reply: IdentifiedReply,
 ): Promise<void> {
   const { id, text, attachments } = reply;
-  const held = await holdAttachments(services, session, attachments);
-  const context = { message: { id, text, attachments: held }, target: address.conversationKey };
+  await requireAttachments(services, session, attachments);
+  const context = { message: { id, text, attachments }, target: address.conversationKey };
   const answer = await runMessageHook(services, session, 'middleware.outboundMessage', context, 'agent');
   const { message } = requireContinued(answer).context;
   await services.faultPoint('reply.guarded');

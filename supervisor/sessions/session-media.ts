@@ -37,11 +37,22 @@ export async function putSessionMedia(
   );
 }
 
+/** Refuses a message with a file that the account does not have. @throws Problem `bad_request`, `quota_exceeded` */
+export async function requireAttachments(
+  services: SessionServices,
+  session: Session,
+  attached: Attachments,
+): Promise<void> {
+  const held = await holdFiles(services, session, attached);
+  const index = attached.findIndex(({ mediaId }) => mediaId !== undefined && !held.has(mediaId));
+  if (index < 0) return;
+  const message = 'no media file of the account has this id; put it there first';
+  throw createBadRequest('body', [{ field: `attachments.${index}.mediaId`, message }]);
+}
+
 /**
- * Makes the session hold the files of a message, so that they stay as long as it, and gives each attachment the type that
- * was detected from the file's bytes.
- *
- * @throws Problem `bad_request` for a file that the account does not have
+ * Makes the session hold the files of a message, so that they stay as long as it. Gives each the type that was detected from
+ * its bytes, and leaves out those that the account does not have. @throws Problem `quota_exceeded`
  */
 export async function holdAttachments(
   services: SessionServices,
@@ -49,31 +60,10 @@ export async function holdAttachments(
   attached: Attachments,
 ): Promise<Attachments> {
   const held = await holdFiles(services, session, attached);
-  return attached.map((attachment, index) => {
-    if (attachment.mediaId === undefined) return attachment;
+  return attached.flatMap((attachment) => {
+    if (attachment.mediaId === undefined) return [attachment];
     const media = held.get(attachment.mediaId);
-    if (!media)
-      throw createBadRequest('body', [
-        {
-          field: `attachments.${index}.mediaId`,
-          message: 'no media file of the account has this id; put it there first',
-        },
-      ]);
-    return { ...attachment, mediaType: media.mediaType };
-  });
-}
-
-/** Like `holdAttachments`, for a message that plugins judged: leaves a missing file out. */
-export async function holdJudgedAttachments(
-  services: SessionServices,
-  session: Session,
-  judged: Attachments,
-): Promise<Attachments> {
-  const held = await holdFiles(services, session, judged);
-  return judged.flatMap((attachment) => {
-    const media = attachment.mediaId === undefined ? undefined : held.get(attachment.mediaId);
-    if (attachment.mediaId !== undefined && !media) return [];
-    return [media ? { ...attachment, mediaType: media.mediaType } : attachment];
+    return media ? [{ ...attachment, mediaType: media.mediaType }] : [];
   });
 }
 

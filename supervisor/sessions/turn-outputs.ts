@@ -26,7 +26,7 @@ import { BEFORE_MAX_CHARS, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts
 import { createBadRequest } from '../../service/http/errors.ts';
 import { readOutboundMode } from '../children/account-plugins-cache.ts';
 import { runMessageHook } from './hooks.ts';
-import { holdAttachments } from './session-media.ts';
+import { requireAttachments } from './session-media.ts';
 import type { SessionServices } from './session-services.ts';
 import {
   CONTINUE,
@@ -171,7 +171,8 @@ async function judgePiece(
 ): Promise<OutputAnswer> {
   const { pool } = services;
   const { outputId: id } = key;
-  const message = { id, text, attachments: await holdAttachments(services, session, attachments) };
+  await requireAttachments(services, session, attachments);
+  const message = { id, text, attachments };
   const partial = { before: before.slice(-BEFORE_MAX_CHARS).toWellFormed(), done };
   const answer = await runMessageHook(services, session, HOOK, { message, target, partial }, 'agent', `${id}:vetoed`);
   await services.faultPoint('turn.output-judged');
@@ -275,7 +276,8 @@ async function judgeOutput(
   { text, attachments, target, digest, shown, save }: CompleteOutput,
 ): Promise<OutputAnswer> {
   const { outputId: id } = key;
-  const message = { id, text, attachments: await holdAttachments(services, session, attachments) };
+  await requireAttachments(services, session, attachments);
+  const message = { id, text, attachments };
   const answer = await runMessageHook(services, session, HOOK, { message, target }, 'agent', `${id}:vetoed`);
   await services.faultPoint('turn.output-judged');
   if (answer.cancel?.cause === 'failure') return { ...describeOpen(id, ''), ...describeCancelled(answer.cancel) };

@@ -36,7 +36,7 @@ import { createBadRequest } from '../../service/http/errors.ts';
 import type { Cancel } from '../calls/chain.ts';
 import { type HookAnswer, runMessageHook } from './hooks.ts';
 import { queueReply } from './replies.ts';
-import { holdAttachments, holdJudgedAttachments } from './session-media.ts';
+import { requireAttachments } from './session-media.ts';
 import type { SessionServices } from './session-services.ts';
 import {
   CONTINUE,
@@ -138,12 +138,11 @@ async function judgeMessage(
   services: SessionServices,
   session: Session,
   { id, trigger, attachments: requested }: NewRequest,
-  { attachments: given, ...words }: InboundMessage,
+  message: InboundMessage,
 ): Promise<JudgedMessage> {
   const noticeId = `${id}:vetoed`;
   // A channel's attachments were checked when the message came. One that is missing now must not stop the turn.
-  const hold = given === requested ? holdAttachments : holdJudgedAttachments;
-  const message = { ...words, attachments: await hold(services, session, given) };
+  if (message.attachments === requested) await requireAttachments(services, session, requested);
   const answer = await runMessageHook(services, session, INBOUND, { message }, trigger, noticeId);
   await services.faultPoint('turn.judged');
   return { answer, judgement: toJudgement('inboundMessage', answer), message: answer.context.message };

@@ -118,9 +118,12 @@ t.test('attachments of turns', async (t) => {
       const said = await other.call('POST', `${theirs}/turns/t1/output`, { id: 'o1', text: 'Hello', attachments: [] });
       t.equal(said.status, 200);
       t.match((await other.call('GET', `${theirs}/messages`)).body.items.at(-1), { data: { attachments: held } });
+      const message = { id: 'm1', from: 'ann', text: 'Hello', attachments: [claimed] };
+      const hook = await other.call('POST', `${theirs}/hooks/inboundMessage`, { context: { message } });
+      t.match(hook.body, { context: { message: { attachments: held } } }, 'also in a hook that a runtime runs');
       await fixture.supervisor.logs.flush();
       const { rows } = await fixture.pool.query(`SELECT data FROM plugin_logs WHERE message = 'files' ORDER BY id`);
-      t.same(rows, [{ data: { files: held } }, { data: { files: held } }]);
+      t.same(rows, Array(3).fill({ data: { files: held } }));
     },
   );
 
