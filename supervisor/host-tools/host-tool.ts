@@ -18,8 +18,8 @@ export interface HostTool {
   readonly parameters: Readonly<Record<string, Json>>;
   /** Whether a call that a crash interrupted is made again under its id, because it has its effect once. */
   readonly isRepeatable: boolean;
-  /** @throws Problem `invalid_arguments`, `quota_exceeded`, `unavailable` */
-  call(services: SessionServices, session: Session, args: unknown, call: HostCall): Promise<ToolResult>;
+  /** @returns a Problem `invalid_arguments`, which names arguments that a plugin may have chosen @throws Problem `quota_exceeded`, `unavailable` */
+  call(services: SessionServices, session: Session, args: unknown, call: HostCall): Promise<ToolResult | Problem>;
 }
 
 interface Definition<Input extends z.ZodType> {
@@ -44,7 +44,7 @@ export function defineTool<Input extends z.ZodType>(definition: Definition<Input
     isRepeatable,
     async call(services, session, args, call) {
       const checked = input.safeParse(args);
-      if (!checked.success) throw createArgumentsProblem(name, checked.error);
+      if (!checked.success) return createArgumentsProblem(name, checked.error);
       try {
         const json = (await run(services, session, checked.data, call)) as Json;
         return { content: [{ type: 'json', json }], isError: false };

@@ -46,6 +46,13 @@ t.test('refused arguments are judged before a caller reads them', async (t) => {
   t.match(await call('fail'), { status: 422, body: { code: 'invalid_arguments', detail: /must be integer/, errors } });
 });
 
+t.test('refused arguments of a tool of the host are judged, too: a plugin may have chosen their names', async (t) => {
+  const { id } = (await fixture.call('POST', '/sessions', { agentId: 'a', hostTools: ['todo'] })).body;
+  const call = (args: object) => fixture.call('POST', `/sessions/${id}/tools/todo__list`, { arguments: args });
+  t.match(await call({ SECRET: 1 }), { status: 200, body: { isError: true, content: [{ text: WITHHELD }] } });
+  t.match(await call({ colour: 'red' }), { status: 422, body: { code: 'invalid_arguments' } });
+});
+
 t.test('refused arguments are judged before the model and the transcript of a turn have them', async (t) => {
   const turn = (path: string, body: object) => fixture.call('POST', `/sessions/${session}/turns${path}`, body);
   await turn('', { id: 't1', text: 'hello', trigger: 'user' });
