@@ -213,13 +213,15 @@ function readOutput(output: ToolOutput): string {
 async function judgeContent(content: readonly Content[], answer: JudgedAnswer): Promise<Content[]> {
   const judged: Content[] = [];
   for (const part of content) {
-    if (part.type === 'text') {
-      const text = await answer.judge(part.text);
-      judged.push(answer.isFree ? { ...part, text } : { type: 'text', text });
-    } else if (part.type === 'tool-call') judged.push(...(await judgeCall(part, answer)));
-    else if (answer.isFree || PASSED.has(part.type)) judged.push(part);
+    if (part.type === 'text') judged.push({ ...part, text: await answer.judge(part.text) });
+    else if (part.type === 'tool-call') judged.push(...(await judgeCall(part, answer)));
+    else judged.push(part);
   }
-  return judged;
+  if (answer.isFree) return judged;
+  return judged.flatMap((part): Content[] => {
+    if (part.type === 'text') return [{ type: 'text', text: part.text }];
+    return part.type === 'tool-call' || PASSED.has(part.type) ? [part] : [];
+  });
 }
 
 interface CallPart {

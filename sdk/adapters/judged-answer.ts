@@ -35,6 +35,8 @@ export class JudgedAnswer {
   /** Ids of calls that are not judged yet, by the ids of the model. */
   readonly #callIds = new Map<string, string>();
   #hasCalls = false;
+  /** Whether a plugin changed a text: it was installed after the turn's prompt was read. */
+  #isChanged = false;
   readonly #onAbort = (): void => void this.abandon();
 
   constructor(options: AnswerOptions) {
@@ -43,7 +45,7 @@ export class JudgedAnswer {
 
   /** Whether text may leave as the model writes it, because no plugin judges messages. */
   get isFree(): boolean {
-    return this.#options.outbound === 'none';
+    return this.#options.outbound === 'none' && !this.#isChanged;
   }
 
   /** Judges a whole text. @throws VetoError */
@@ -51,7 +53,10 @@ export class JudgedAnswer {
     if (text === '') return text;
     const { turn, target, signal } = this.#options;
     const request = { id: crypto.randomUUID(), target, signal };
-    return requirePassed(await turn.output(toStorable(text), request)).show;
+    const storable = toStorable(text);
+    const { show } = requirePassed(await turn.output(storable, request));
+    this.#isChanged ||= show !== storable;
+    return show;
   }
 
   /** Opens a text that the model writes piece by piece. */

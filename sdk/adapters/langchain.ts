@@ -202,7 +202,7 @@ async function* judgeChunks(chunks: AsyncIterable<AIMessage>, answer: JudgedAnsw
   const own: CallChunk[] = [];
   for await (const message of chunks) {
     const chunk = message as AIMessageChunk;
-    const parts = chunk.tool_call_chunks ?? [];
+    const parts = readCallChunks(chunk);
     const others = await keepOwnCalls(parts, own, answer);
     const isSame = others.length === parts.length && others.every((part, at) => part === parts[at]);
     const shown = await text.push(chunk.text);
@@ -223,6 +223,17 @@ async function* judgeChunks(chunks: AsyncIterable<AIMessage>, answer: JudgedAnsw
 }
 
 type CallChunk = NonNullable<AIMessageChunk['tool_call_chunks']>[number];
+
+/** A model that does not stream gives its whole message as one chunk, with whole calls. */
+function readCallChunks({ tool_call_chunks: chunks = [], tool_calls: calls = [] }: AIMessageChunk): CallChunk[] {
+  if (chunks.length > 0) return chunks;
+  return calls.map(({ args, ...call }, index) => ({
+    ...call,
+    args: JSON.stringify(args),
+    index,
+    type: 'tool_call_chunk',
+  }));
+}
 
 /** Adds the parts of calls of the framework's own tools to `own`, and returns the others, each call with an id of its own. */
 async function keepOwnCalls(parts: readonly CallChunk[], own: CallChunk[], answer: JudgedAnswer): Promise<CallChunk[]> {
@@ -287,11 +298,15 @@ function toJudgeable(message: BaseMessage): BaseMessage {
   );
 }
 
-/** Reads standard blocks, their older form, and those of OpenAI and Anthropic, which nest their fields. */
+/**
+ * Reads standard blocks, their older form, and those of OpenAI and Anthropic, which nest their fields.
+ *
+ * @throws Error for a block with several contents: providers differ in which of them they give the model
+ */
 function readFile(part: Readonly<Record<string, unknown>>): MessageFile {
   const { type, image_url: image } = part;
-  const nested = [part.source, part.file, part.input_audio, image].find((value) => typeof value === 'object');
-  const { data, ...fields }: Readonly<Record<string, unknown>> = { ...part, ...nested };
+  const nested = [part.source, part.file, part.input_audio, image].filter((value) => typeof value === 'object');
+  const { data, ...fields }: Readonly<Record<string, unknown>> = Object.assign({}, part, ...nested);
   const text = (value: unknown) => (typeof value === 'string' && value !== '' ? value : undefined);
   const mediaType =
     text(fields.mimeType) ??
@@ -300,12 +315,19 @@ function readFile(part: Readonly<Record<string, unknown>>): MessageFile {
     (isPicture(type) ? 'image/*' : 'application/octet-stream');
   const file = { name: text(fields.name) ?? text(fields.filename) ?? String(type ?? 'file'), mediaType };
   const words = text(fields.text) ?? (fields.type === 'text' ? text(data) : undefined);
+  const addresses = [text(image), text(fields.url), text(fields.file_data)];
+  const id = text(fields.fileId) ?? text(fields.file_id) ?? (fields.source_type === 'id' ? text(fields.id) : undefined);
+  const contents = [text(fields.text), data instanceof Uint8Array ? data : text(data), ...addresses, id];
+  if (nested.length > 1 || contents.filter((content) => content !== undefined).length > 1)
+    throw new Error(
+      `A block of type “${type}” has several contents, such as a text and data, and plugins can judge one. ` +
+        'Give each a block of its own.',
+    );
   if (words !== undefined) return { ...file, data: encodeText(words) };
   if (data instanceof Uint8Array) return { ...file, data: encodeBase64(data) };
   if (text(data) !== undefined) return { ...file, data: String(data) };
-  const address = text(image) ?? text(fields.url) ?? text(fields.file_data);
+  const address = addresses.find((one) => one !== undefined);
   if (address !== undefined) return { ...file, ...readAddress(address) };
-  const id = text(fields.fileId) ?? text(fields.file_id) ?? (fields.source_type === 'id' ? text(fields.id) : undefined);
   return { ...file, isAtProvider: id !== undefined };
 }
 

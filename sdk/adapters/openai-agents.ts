@@ -265,17 +265,14 @@ function requireJudgeableResults(items: readonly AgentInputItem[], tools: readon
 
 /** Judges each text of the model, and leaves out what no plugin judges. */
 async function judgeOutput(answer: JudgedAnswer, output: readonly AgentOutputItem[]): Promise<AgentOutputItem[]> {
-  const judged: AgentOutputItem[] = [];
-  for (const item of await judgeCalls(answer, output)) {
-    if (!isMessage(item)) {
-      if (answer.isFree || !UNJUDGED.has(item.type)) judged.push(item);
-      continue;
-    }
-    const texts: string[] = [];
-    for (const text of listTexts([item])) texts.push(await answer.judge(text));
-    judged.push(answer.isFree ? item : withText(item, texts.join('')));
-  }
-  return judged;
+  const items = await judgeCalls(answer, output);
+  const texts = new Map<AgentOutputItem, string>();
+  for (const item of items)
+    for (const text of listTexts([item])) texts.set(item, (texts.get(item) ?? '') + (await answer.judge(text)));
+  if (answer.isFree) return items;
+  return items
+    .filter(({ type }) => !UNJUDGED.has(type))
+    .map((item) => (isMessage(item) ? withText(item, texts.get(item) ?? '') : item));
 }
 
 /** Whether the model said or called something. After an empty answer the runner asks it again, in the same turn. */

@@ -465,6 +465,63 @@ t.test('langchain: what no plugin judges does not leave while one judges message
   }
 });
 
+t.test('langchain: calls of a model that does not stream are judged where the app streams', async (t) => {
+  const session = await openSession();
+  const stream = async (text: string, path: string) => {
+    const model = new ScriptedChatModel(toAnswer({ calls: [{ callId: 'c1', name: 'read_file', args: { path } }] }));
+    return JSON.stringify(await collect(await langchain.bulkhead(session, model).stream([new HumanMessage(text)])));
+  };
+  t.notMatch(await stream('m1', 'FORBIDDEN'), /FORBIDDEN/);
+  t.match(await stream('m2', 'fine'), /read_file.*fine/);
+});
+
+const REDACTOR = `middleware.outboundMessage = ({ message }) => ({ message: { text: message.text.replace('SECRET', '[redacted]') } });`;
+
+t.test(
+  'what a plugin changes that is installed while the model answers leaves changed, and nothing else',
+  async (t) => {
+    const installFor = (account: string) => fixture.install({ account, slug: account, code: REDACTOR });
+    const aiModel = {
+      ...createAiModel(() => ({})),
+      doGenerate: async () => {
+        await installFor('late-ai-sdk');
+        const content = [
+          { type: 'reasoning', text: 'SECRET' },
+          { type: 'text', text: 'It is SECRET.', providerMetadata: { provider: { note: 'SECRET' } } },
+        ];
+        const end = { finishReason: { unified: 'stop' }, usage: { inputTokens: {}, outputTokens: {} }, warnings: [] };
+        return {
+          content,
+          ...end,
+          response: { id: 'r', body: 'SECRET' },
+          providerMetadata: { provider: { n: 'SECRET' } },
+        };
+      },
+    };
+    const middleware = aiSdk.bulkhead(await openSession('late-ai-sdk'));
+    const prompt = [{ role: 'user', content: [{ type: 'text', text: 'm1' }] }];
+    const generated = await wrapLanguageModel({ model: aiModel as never, middleware }).doGenerate({ prompt } as never);
+    const agentsModel = {
+      async getResponse() {
+        await installFor('late-agents');
+        const output = [
+          { type: 'reasoning', content: [], providerData: { note: 'SECRET' } },
+          assistant('It is SECRET.'),
+        ];
+        return { usage: new Usage(), output, providerData: { note: 'SECRET' } };
+      },
+    } as unknown as Model;
+    const modelProvider = { getModel: () => agentsModel };
+    const judged = openAiAgents.bulkhead(await openSession('late-agents'), { modelProvider }).modelProvider;
+    const settings = { modelSettings: {}, tools: [], handoffs: [], outputType: 'text' as const, tracing: false };
+    const answered = await (await judged.getModel('m')).getResponse({ ...settings, input: 'm1' });
+    for (const answer of [generated, answered]) {
+      t.match(JSON.stringify(answer), /It is \[redacted\]/);
+      t.notMatch(JSON.stringify(answer), /SECRET/);
+    }
+  },
+);
+
 t.test('openai-agents: what no plugin judges does not leave while one judges messages', async (t) => {
   const output = [
     {
@@ -542,6 +599,13 @@ t.test('langchain: text in any block of a user’s message is judged', async (t)
     { type: 'image_url', image_url: 'FORBIDDEN' },
   ];
   for (const block of unreadable) await t.rejects(askWith(withBlock(block)), UNREADABLE, JSON.stringify(block));
+  const twofold = [
+    { type: 'image', source_type: 'url', url: 'https://example.com/FORBIDDEN', data: base64('fine') },
+    { type: 'file', source_type: 'base64', mime_type: 'text/plain', data: base64('FORBIDDEN'), text: 'fine' },
+    { type: 'file', file: { file_data: dataAddress }, source: { type: 'text', data: 'fine' } },
+  ];
+  for (const block of twofold)
+    await t.rejects(askWith(withBlock(block)), /has several contents/, JSON.stringify(block).slice(0, 80));
   t.match(await askWith(withBlock({ type: 'text-plain', text: 'fine' })), /fine/);
   t.match(await askWith(withBlock({ type: 'file', fileId: 'file-1' })), /file-1/, 'a file that only the provider has');
 });
