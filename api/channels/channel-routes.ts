@@ -146,13 +146,8 @@ export function channelRoutes(services: Services): FastifyPluginAsyncZod {
       return showDeliveryDetail(await requireDelivery(services, id, request.params.deliveryId));
     });
 
-    app.post('/installations/:id/deliveries/:deliveryId/replay', { schema: shapes.replay }, async (request) => {
-      const { id: installationId, deliveryId } = request.params;
-      const ids = { installationId, deliveryId };
-      return showDeliveryDetail(await replayDelivery(services, requireCaller(request), ids));
-    });
-
     for (const [name, shape, change] of [
+      ['replay', shapes.replay, replayDelivery],
       ['try-now', shapes.tryNow, tryNow],
       ['give-up', shapes.giveUp, giveUp],
     ] as const) {

@@ -7,6 +7,7 @@ import { findLibraryLines } from './author-files.ts';
 import { CodeFault, type FileSyntax, findImports, type ImportCall, parseFile } from './file-syntax.ts';
 import { findFreeNames } from './free-names.ts';
 import { LineIndex } from './line-index.ts';
+import { applyEdits } from './ses-source.ts';
 import type { UndeclaredNames } from './undeclared-names.ts';
 
 const ALLOWED_IMPORTS =
@@ -170,15 +171,9 @@ function reportAt(path: string, line: number | undefined, column: number | undef
 function respellImportCalls(code: string, calls: readonly ImportCall[]): string {
   if (calls.length === 0) return code;
   const name = chooseName(code);
-  const pieces: string[] = [];
-  let done = 0;
-  for (const { start } of calls) {
-    pieces.push(code.slice(done, start), name);
-    done = start + name.length;
-  }
-  pieces.push(code.slice(done));
+  const edits = calls.map(({ start }) => ({ start, found: 'import', replacement: name }));
   const message = JSON.stringify('” cannot be imported: a plugin has the files of its package only');
-  return `${pieces.join('')}\nasync function ${name}(from) { throw new TypeError("“" + from + ${message}); }`;
+  return `${applyEdits(code, edits)}\nasync function ${name}(from) { throw new TypeError("“" + from + ${message}); }`;
 }
 
 /** A name as long as `import` that the code does not contain. */

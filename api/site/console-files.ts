@@ -10,19 +10,14 @@ const DIST = fileURLToPath(new URL('../../console/dist', import.meta.url));
 /** Paths of other resources, where an unknown address must answer 404 instead of the page. */
 const NO_PAGES = /^\/(api|webhook|assets|docs)(\/|$)/;
 
+/** How files are served whose names contain hashes. */
+export const HASHED_FILES = { immutable: true, maxAge: '365d', index: false, preCompressed: true } as const;
+
 export const isConsoleBuilt = (): boolean => existsSync(join(DIST, 'index.html'));
 
 /** @param reaches other origins that the page may call, such as the session API and the token issuer */
 export async function consoleFiles(app: FastifyInstance, reaches: () => readonly string[]): Promise<void> {
-  await app.register(fastifyStatic, {
-    root: join(DIST, 'assets'),
-    prefix: '/assets/',
-    // File names contain hashes.
-    immutable: true,
-    maxAge: '365d',
-    index: false,
-    preCompressed: true,
-  });
+  await app.register(fastifyStatic, { root: join(DIST, 'assets'), prefix: '/assets/', ...HASHED_FILES });
   app.get('/icon.svg', { schema: { hide: true } }, (_request, reply) => reply.sendFile('icon.svg', DIST));
   const page = (request: FastifyRequest, reply: FastifyReply) => {
     if (NO_PAGES.test(request.url) || !request.headers.accept?.includes('text/html')) return reply.callNotFound();

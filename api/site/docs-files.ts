@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import fastifyStatic from '@fastify/static';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { HASHED_FILES } from './console-files.ts';
 
 const DIST = fileURLToPath(new URL('../../docs/dist', import.meta.url));
 const NOT_FOUND = '404.html';
@@ -19,15 +20,7 @@ const POLICY = [
 export async function docsFiles(app: FastifyInstance): Promise<void> {
   if (!existsSync(join(DIST, 'index.html'))) return;
   const pages = new Map(globSync('**/*.html', { cwd: DIST }).map((file) => [file.replace(/\.html$/, ''), file]));
-  await app.register(fastifyStatic, {
-    root: join(DIST, 'assets'),
-    prefix: '/docs/assets/',
-    // File names contain hashes.
-    immutable: true,
-    maxAge: '365d',
-    index: false,
-    preCompressed: true,
-  });
+  await app.register(fastifyStatic, { root: join(DIST, 'assets'), prefix: '/docs/assets/', ...HASHED_FILES });
   const sendPage = (reply: FastifyReply, file: string) => {
     reply.headers({ 'content-security-policy': POLICY, 'cache-control': 'no-cache' });
     return reply.sendFile(file, DIST, { cacheControl: false });

@@ -73,7 +73,6 @@ function Actions({ account: { name, operator, suspendedReason } }: { readonly ac
       <ConfirmButton
         label={operator ? `Demote ${name}` : `Appoint ${name}`}
         short={operator ? 'Demote' : 'Appoint'}
-        title={operator ? `Demote ${name}?` : `Appoint ${name}?`}
         run={() => rest.POST(`/operator/accounts/{name}/${operator ? 'demote' : 'appoint'}`, path)}
         done={`${name} is ${operator ? 'no longer' : 'now'} an operator`}
       >
@@ -94,7 +93,6 @@ function Suspend({ name }: { readonly name: string }) {
     <ConfirmButton
       label={`Suspend ${name}`}
       short="Suspend"
-      title={`Suspend ${name}?`}
       run={() => rest.POST('/operator/accounts/{name}/suspend', { params: { path: { name } }, body: { reason } })}
       done={`${name} is suspended`}
     >

@@ -69,7 +69,6 @@ function Verify({ author, verified }: Pick<Plugin, 'author' | 'verified'>) {
     <ConfirmButton
       label={`${verb} ${author}`}
       short={verb}
-      title={`${verb} ${author}?`}
       run={() =>
         rest.POST(`/operator/accounts/{name}/${verified ? 'unverify' : 'verify'}`, {
           params: { path: { name: author } },
@@ -92,7 +91,6 @@ function Block({ slug }: { readonly slug: string }) {
     <ConfirmButton
       label={`Block ${slug}`}
       short="Block"
-      title={`Block ${slug}?`}
       run={() => rest.POST('/operator/plugins/{slug}/block', { params: { path: { slug } }, body: { reason } })}
       done={`${slug} is blocked`}
     >

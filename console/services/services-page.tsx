@@ -81,7 +81,6 @@ function describeTodo({ id, title, notes, dueAt, assigneeAgentId }: Todo) {
         <ConfirmButton
           label={`Delete ${name}`}
           short="Delete"
-          title={`Delete ${name}?`}
           run={() => changeTodo('DELETE', id)}
           done={`${name} is deleted`}
         >

@@ -65,7 +65,6 @@ const describeHost = (host: OwnSshHost) => ({
       <ConfirmButton
         label={`Remove ${host.id}`}
         short="Remove"
-        title={`Remove ${host.id}?`}
         run={() => callSessions('DELETE', `/ssh-hosts/${host.id}`)}
         done={`${host.id} is removed`}
       >

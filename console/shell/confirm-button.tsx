@@ -11,7 +11,8 @@ interface ConfirmButtonProps {
   readonly label: string;
   /** A shorter label for the button itself. */
   readonly short?: string;
-  readonly title: string;
+  /** Default: the label as a question. */
+  readonly title?: string;
   /** The consequences of the action, and its inputs. The dialog stays open until what is required is filled in. */
   readonly children: ReactNode;
   readonly run: () => Promise<unknown>;
@@ -20,7 +21,7 @@ interface ConfirmButtonProps {
   readonly button?: ButtonProps;
 }
 
-export function ConfirmButton({ label, short, title, children, run, done, button }: ConfirmButtonProps) {
+export function ConfirmButton({ label, short, title = `${label}?`, children, run, done, button }: ConfirmButtonProps) {
   const [isOpen, { open, close }] = useDisclosure(false);
   const { mutate, isPending } = useAction<void, unknown>(async () => {
     await run();

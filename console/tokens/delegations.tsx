@@ -121,7 +121,6 @@ function EndService({ delegation: { id, name } }: { readonly delegation: Delegat
     <ConfirmButton
       label={`Remove ${escapeText(name)}`}
       short="Remove"
-      title={`Remove ${escapeText(name)}?`}
       run={() => rest.DELETE('/me/delegations/{id}', { params: { path: { id } } })}
       done={`${name} may no longer act for you`}
     >

@@ -26,12 +26,7 @@ export function TokensPage() {
         {(tokens) => <TokensTable label="Your tokens" tokens={tokens} actions={(token) => <Actions token={token} />} />}
       </PagedList>
       <Group>
-        <ConfirmButton
-          label="Revoke all tokens"
-          title="Revoke all tokens?"
-          run={() => rest.DELETE('/me/tokens')}
-          done="All tokens are revoked"
-        >
+        <ConfirmButton label="Revoke all tokens" run={() => rest.DELETE('/me/tokens')} done="All tokens are revoked">
           <Text>Everything that signs in as you is signed out: this console, command lines, agent runtimes.</Text>
         </ConfirmButton>
       </Group>
@@ -57,7 +52,6 @@ function Actions({ token }: { readonly token: Token }) {
       <ConfirmButton
         label={`Revoke ${token.name}`}
         short="Revoke"
-        title={`Revoke ${token.name}?`}
         run={() => rest.DELETE('/me/tokens/{id}', { params: { path: { id } } })}
         done={`${token.name} is revoked`}
       >

@@ -22,27 +22,22 @@ interface Writer<T> {
 }
 
 /** Why a pipe ends before its source. */
-class PipeStop {
+interface PipeStop {
   readonly from: 'source' | 'target' | 'signal';
   readonly reason: unknown;
-
-  constructor(from: 'source' | 'target' | 'signal', reason: unknown) {
-    this.from = from;
-    this.reason = reason;
-  }
 }
 
 /** Resolves when everything is written. Releases both locks. @throws why it ended early */
 export async function pipe<T>(reader: Reader<T>, writer: Writer<T>, options: PipeOptions): Promise<undefined> {
   const { signal } = options;
   const stopped = Promise.withResolvers<PipeStop>();
-  const onAbort = (): void => stopped.resolve(new PipeStop('signal', signal?.reason));
+  const onAbort = (): void => stopped.resolve({ from: 'signal', reason: signal?.reason });
   if (signal?.aborted) onAbort();
   else signal?.addEventListener('abort', onAbort);
-  reader.closed.catch((error) => stopped.resolve(new PipeStop('source', error)));
+  reader.closed.catch((error) => stopped.resolve({ from: 'source', reason: error }));
   writer.closed.then(
-    () => stopped.resolve(new PipeStop('target', new TypeError('the writable stream was closed'))),
-    (error) => stopped.resolve(new PipeStop('target', error)),
+    () => stopped.resolve({ from: 'target', reason: new TypeError('the writable stream was closed') }),
+    (error) => stopped.resolve({ from: 'target', reason: error }),
   );
   try {
     const stop = await Promise.race([stopped.promise, copyChunks(reader, writer)]);
@@ -66,7 +61,7 @@ async function copyChunks<T>(reader: Reader<T>, writer: Writer<T>): Promise<Pipe
     try {
       await writer.ready;
     } catch (error) {
-      return new PipeStop('target', error);
+      return { from: 'target', reason: error };
     }
     try {
       const { done, value } = await reader.read();
@@ -74,7 +69,7 @@ async function copyChunks<T>(reader: Reader<T>, writer: Writer<T>): Promise<Pipe
       // The error of a write arrives through `closed`.
       written = writer.write(value as T).catch(() => undefined);
     } catch (error) {
-      return new PipeStop('source', error);
+      return { from: 'source', reason: error };
     }
   }
   await written;

@@ -14,6 +14,7 @@ import {
 import type { LogSink } from '../records/log-sink.ts';
 import type { Metrics } from '../records/metrics.ts';
 import {
+  appendStep,
   type ChainState,
   chainDeadline,
   type Fields,
@@ -98,16 +99,6 @@ async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainSt
 const listLinks = (plugins: AccountPlugins, { hook, excludedInstallationId }: ChainRequest) =>
   listHookLinks(plugins, hook).filter(({ installationId }) => installationId !== excludedInstallationId);
 
-/** A blocked plugin that is not required counts as not installed: it cancels nothing, even where a failing link does. */
-function skipBlockedLink(
-  state: ChainState,
-  { installationId, slug, required }: InstalledPlugin,
-  reason: string,
-): ChainState {
-  const step = { installationId, slug, required, ms: 0, outcome: 'skipped_unavailable', reason } as const;
-  return { ...state, trace: [...state.trace, step] };
-}
-
 function traceLink({ slug, installationId }: InstalledPlugin, run: () => Promise<ChainState>): Promise<ChainState> {
   return traced('link', { facts: { slug, installationId } }, async (span) => {
     const state = await run();
@@ -152,7 +143,8 @@ async function runLink(
   if (!mayRun(plugin) && !plugin.required) {
     const reason = describeIdle(plugin);
     logSkippedLink(deps, request, plugin, reason);
-    return skipBlockedLink(state, plugin, reason);
+    // A blocked plugin that is not required counts as not installed: it cancels nothing, even where a failing link does.
+    return { ...state, trace: appendStep(state, plugin, 'skipped_unavailable', 0, reason) };
   }
   const startedAt = (deps.clock ?? realClock).now();
   const started = performance.now();

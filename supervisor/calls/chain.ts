@@ -101,7 +101,7 @@ export function foldLink(hook: HookName, state: ChainState, link: Link, result: 
   return { state: { ...state, trace: appendStep(state, link, 'cancelled', ms), cancelled }, fault: null };
 }
 
-const appendStep = (
+export const appendStep = (
   state: ChainState,
   { installationId, slug, required }: Link,
   outcome: LinkOutcome,

@@ -112,7 +112,7 @@ export class ChildCalls {
     return new Promise((resolve, reject) => {
       const call = new Call(this, target, context, options, { resolve, reject });
       call.leaveSlot = this.#slots.acquire(() => call.start());
-      if (call.leaveSlot === null) call.refuse(new ChildError('busy', 'too many calls wait for this plugin'));
+      if (call.leaveSlot === null) call.finish(new ChildError('busy', 'too many calls wait for this plugin'));
       if (options.signal?.aborted) call.abandon();
     });
   }
@@ -223,7 +223,7 @@ class Call {
         this.#answer(
           parseOutcome(answer, this.#target) ?? new ChildError('broken', 'the plugin returned a malformed result'),
         ),
-      (error) => this.#finish(error),
+      (error) => this.finish(error),
     );
   }
 
@@ -250,20 +250,15 @@ class Call {
   /** Ends the call, after its deltas. */
   #answer(outcome: Outcome | ChildError): void {
     this.#isAnswered = true;
-    if (this.#unreadDeltas === 0 || this.isSettled) this.#finish(outcome);
-    else void this.#deltasRead.then(() => this.isSettled || this.#finish(outcome));
-  }
-
-  /** Fails the call before it was sent. */
-  refuse(error: ChildError): void {
-    this.#finish(error);
+    if (this.#unreadDeltas === 0 || this.isSettled) this.finish(outcome);
+    else void this.#deltasRead.then(() => this.isSettled || this.finish(outcome));
   }
 
   /** Settles the call for a caller that aborts. The child has until the deadline to end the handler. */
   readonly abandon = (): void => {
     const why = describeAbort(this.#signal);
     const error = new ChildError('aborted', `the caller aborted the call${why === null ? '' : `: ${why}`}`);
-    if (this.#cancellation === null || this.#isAnswered) this.#finish(error);
+    if (this.#cancellation === null || this.#isAnswered) this.finish(error);
     else {
       this.#resolveCaller(error);
       this.#calls.connection.cancel(this.#cancellation, why === null ? 'caller' : `caller: ${why}`);
@@ -273,7 +268,7 @@ class Call {
   #expire(): void {
     const { kind, name } = this.#target;
     const error = createTimeoutError(`${kind} ${name}`, this.#budgetMs, this.deadline.elapsedMs());
-    if (this.#cancellation === null || this.#isAnswered) this.#finish(error);
+    if (this.#cancellation === null || this.#isAnswered) this.finish(error);
     else {
       this.#resolveCaller(error);
       this.#calls.connection.cancel(this.#cancellation, 'deadline');
@@ -281,8 +276,8 @@ class Call {
     }
   }
 
-  /** Ends the call and frees its slot. */
-  #finish(outcome: Outcome | ChildError): void {
+  /** Ends the call and frees its slot; also of one that was not sent. */
+  finish(outcome: Outcome | ChildError): void {
     this.#resolveCaller(outcome);
     this.deadline.clear();
     this.onAnswered?.();

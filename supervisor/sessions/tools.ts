@@ -13,7 +13,7 @@ import type { HostTool } from '../host-tools/host-tool.ts';
 import { callBetweenHooks, type JudgedResult, type ToolCall } from './judged-call.ts';
 import type { SessionServices } from './session-services.ts';
 import { failedTool, readToolResult } from './tool-results.ts';
-import { digestOf, digestOfOffer } from './turn-answers.ts';
+import { digestOfOffer } from './turn-answers.ts';
 import type { ToolItem } from './turn-schemas.ts';
 
 /** Each name that a wrong one is compared with takes a microsecond of the event loop; an account may have 12,800 tools. */
@@ -35,26 +35,21 @@ export const listTools = (accountPlugins: AccountPlugins): ToolItem[] =>
     performedBy: 'plugin',
   }));
 
-/** Made once for all clients of an account. */
-const digests = new WeakMap<AccountPlugins, string>();
-
-/** Tells the tools of an account from those before a change. */
-export function digestTools(accountPlugins: AccountPlugins): string {
-  const known = digests.get(accountPlugins) ?? digestAllTools(accountPlugins);
-  digests.set(accountPlugins, known);
-  return known;
-}
-
-const digestAllTools = ({ tools }: AccountPlugins): string =>
-  digestOf(
-    [...tools].map(([name, { plugin }]) => [name, plugin.installationId, digestOfOffer(plugin.registrations.tools)]),
+/** Tells the tools of an account from those before a change. Made once for all clients of an account. */
+export const digestTools = (accountPlugins: AccountPlugins): string =>
+  digestOfOffer(accountPlugins, () =>
+    [...accountPlugins.tools].map(([name, { plugin }]) => [
+      name,
+      plugin.installationId,
+      digestOfOffer(plugin.registrations.tools),
+    ]),
   );
 
 /** Lists what a session offers: the tools of plugins, then the host's own, then the runtime's. */
 export async function listSessionTools(services: SessionServices, session: Session): Promise<ToolItem[]> {
   const own = await listOwnTools(services, session);
   return [
-    ...(await listPerformedTools(services, session)),
+    ...listOfferedTools(await services.pluginsCache.get(session.accountId), session),
     ...own.map((tool): ToolItem => ({ ...tool, installationId: null, slug: '', performedBy: 'runtime' })),
   ];
 }
@@ -62,11 +57,6 @@ export async function listSessionTools(services: SessionServices, session: Sessi
 /** The tools that the runtime of a session performs itself. */
 const listOwnTools = async ({ pool }: SessionServices, session: Session): Promise<readonly RuntimeTool[]> =>
   session.hasTools ? await listRuntimeTools(pool, session.id) : [];
-
-/** The tools of a session that need no runtime: of plugins, then the host's own. */
-async function listPerformedTools({ pluginsCache }: SessionServices, session: Session): Promise<ToolItem[]> {
-  return listOfferedTools(await pluginsCache.get(session.accountId), session);
-}
 
 /** The tools of these plugins, then the host's own, which win over a plugin's of the same name. */
 export function listOfferedTools(accountPlugins: AccountPlugins, session: Session): ToolItem[] {
@@ -118,8 +108,8 @@ export interface SessionCall extends Omit<ToolCall, 'name'> {
  * Calls a tool of a plugin or the host between its two hooks. If the handler throws, the result has `isError`, so that the agent can read the error
  * and correct its call.
  *
- * @returns with `problem` `invalid_arguments` where the arguments do not fit the schema of a plugin's tool
- * @throws Problem `invalid_arguments` of the host's tools, `plugin_timeout`, `plugin_failed`, `unavailable`, `bad_request`
+ * @returns with `problem` `invalid_arguments` where the arguments do not fit the tool's schema
+ * @throws Problem `plugin_timeout`, `plugin_failed`, `unavailable`, `bad_request`
  */
 export async function callTool(
   services: SessionServices,
