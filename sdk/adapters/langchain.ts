@@ -305,7 +305,9 @@ function toJudgeable(message: BaseMessage): BaseMessage {
  */
 function readFile(part: Readonly<Record<string, unknown>>): MessageFile {
   const { type, image_url: image } = part;
-  const nested = [part.source, part.file, part.input_audio, image].filter((value) => typeof value === 'object');
+  const nested = [part.source, part.file, part.input_audio, image].filter(
+    (value) => typeof value === 'object' && value !== null,
+  );
   const { data, ...fields }: Readonly<Record<string, unknown>> = Object.assign({}, part, ...nested);
   const text = (value: unknown) => (typeof value === 'string' && value !== '' ? value : undefined);
   const mediaType =
@@ -317,7 +319,9 @@ function readFile(part: Readonly<Record<string, unknown>>): MessageFile {
   const words = text(fields.text) ?? (fields.type === 'text' ? text(data) : undefined);
   const addresses = [text(image), text(fields.url), text(fields.file_data)];
   const id = text(fields.fileId) ?? text(fields.file_id) ?? (fields.source_type === 'id' ? text(fields.id) : undefined);
-  const contents = [text(fields.text), data instanceof Uint8Array ? data : text(data), ...addresses, id];
+  const isSame = words !== undefined && (data === words || data === encodeText(words));
+  const bytes = data instanceof Uint8Array ? data : text(data);
+  const contents = [text(fields.text), isSame ? undefined : bytes, ...addresses, id, fields.content, fields.fileUri];
   if (nested.length > 1 || contents.filter((content) => content !== undefined).length > 1)
     throw new Error(
       `A block of type “${type}” has several contents, such as a text and data, and plugins can judge one. ` +

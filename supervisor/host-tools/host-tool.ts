@@ -31,7 +31,7 @@ interface Definition<Input extends z.ZodType> {
 }
 
 /** Problems of the caller and not of the call: a model cannot correct them. */
-const OF_THE_CALLER = new Set(['invalid_arguments', 'quota_exceeded', 'unavailable', 'internal']);
+const OF_THE_CALLER = new Set(['quota_exceeded', 'unavailable', 'internal']);
 
 /** Builds a tool whose arguments are checked, and whose result is one JSON value. */
 export function defineTool<Input extends z.ZodType>(definition: Definition<Input>): HostTool {

@@ -603,10 +603,16 @@ t.test('langchain: text in any block of a user’s message is judged', async (t)
     { type: 'image', source_type: 'url', url: 'https://example.com/FORBIDDEN', data: base64('fine') },
     { type: 'file', source_type: 'base64', mime_type: 'text/plain', data: base64('FORBIDDEN'), text: 'fine' },
     { type: 'file', file: { file_data: dataAddress }, source: { type: 'text', data: 'fine' } },
+    { type: 'search_result', url: 'https://example.com/', content: [{ type: 'text', text: 'FORBIDDEN' }] },
   ];
   for (const block of twofold)
     await t.rejects(askWith(withBlock(block)), /has several contents/, JSON.stringify(block).slice(0, 80));
-  t.match(await askWith(withBlock({ type: 'text-plain', text: 'fine' })), /fine/);
+  t.match(
+    await askWith(withBlock({ type: 'text-plain', text: 'fine', data: 'fine' })),
+    /fine/,
+    'one text in two fields',
+  );
+  t.match(await askWith(withBlock({ type: 'file', file: { file_data: 'data:,fine' }, source: null })), /fine/);
   t.match(await askWith(withBlock({ type: 'file', fileId: 'file-1' })), /file-1/, 'a file that only the provider has');
 });
 
