@@ -120,7 +120,7 @@ async function deliverReminder(services: SessionServices, reminder: ReminderRow,
     if (judged === 'stopped') return await retryLater(services, session, reminder, following, messageId);
     await writeTime(session, reminder, writes, following, judged);
   } catch (error) {
-    // The account is full. A reminder that waited would come at a time that nobody chose.
+    // The account is full. A reminder that waited would come later than its user set it.
     if (!(error instanceof Problem && error.code === 'quota_exceeded')) throw error;
     await inTransaction(writes, (tx) => advanceReminder(tx, reminder, { ...following, outcome: 'failed' }));
   }

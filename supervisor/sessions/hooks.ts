@@ -44,7 +44,7 @@ export async function runSessionHook(
 }
 
 /** The result of a hook whose context has one type. */
-export type AnswerWith<Context extends Fields> = HookAnswer & { readonly context: Context };
+type AnswerWith<Context extends Fields> = HookAnswer & { readonly context: Context };
 
 interface MessageContext extends Fields {
   readonly message: { readonly text: string; readonly attachments: z.infer<typeof attachments> };
