@@ -55,6 +55,9 @@ interface LivePeer {
 export const takesShards = ({ draining, expiresInMs }: LivePeer): boolean =>
   !draining && expiresInMs >= SILENT_LEASE_MS;
 
+/** Whether calls wait for a supervisor to take shards over: also for one whose lease ended a short time ago. */
+export const maySucceed = ({ draining, expiresInMs }: LivePeer): boolean => !draining && expiresInMs > -LEASE_MS;
+
 export interface Tenure {
   /** `NO_EPOCH`: the shard is not owned. */
   readonly epoch: number;

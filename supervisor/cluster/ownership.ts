@@ -20,6 +20,7 @@ import {
 import type { Listener } from '../../db/postgres/listener.ts';
 import { subscribeToShards } from '../../db/postgres/notifications.ts';
 import type { Fence, FencedPool } from '../../db/postgres/pool.ts';
+import { SECOND } from '../../sdk/contract/limits.ts';
 import { within } from '../../service/timing/within.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { hasEnded, nameProcess } from './local-process.ts';
@@ -31,6 +32,7 @@ import {
   HEARTBEAT_MS,
   LAPSE_MARGIN_MS,
   mayRun,
+  maySucceed,
   NO_EPOCH,
   planMoves,
   routeCall,
@@ -39,7 +41,7 @@ import {
 import { placeShards } from './placement.ts';
 
 /** A call waits this long for an owner: longer than a lease, and than the drain of a predecessor. Milliseconds. */
-const OWNER_WAIT_MS = 15_000;
+const OWNER_WAIT_MS = 15 * SECOND;
 /** New calls of a shard that moves wait this long, so that its work can end. Milliseconds. */
 const MOVE_HOLD_MS = 1_500;
 /** Heartbeats in which a stopping supervisor looks for a successor. */
@@ -93,6 +95,8 @@ export class Ownership {
   #address: string | null = null;
   /** Others that could take shards over. */
   #others = 0;
+  /** Those, and others whose lease ended a short time ago: they may only have been slow, and extend it again. */
+  #successors = 0;
   /** When the heartbeat that counted them began, on the monotonic clock. Milliseconds. */
   #countedAt = 0;
   #isDraining = false;
@@ -229,7 +233,12 @@ export class Ownership {
       const route = routeCall(place);
       if (route !== 'wait') return route === 'here' ? null : owner;
       const leftMs = endsAt - performance.now();
-      if (leftMs <= 0 || (this.#isDraining && this.#others === 0)) throw noOwner();
+      if (this.#isDraining && this.#successors === 0)
+        throw createRetryProblem('No supervisor runs the plugins of this account now.');
+      if (leftMs <= 0)
+        throw createRetryProblem(
+          `No supervisor took over the plugins of this account within ${OWNER_WAIT_MS / SECOND} s.`,
+        );
       await within(this.#changed.promise, leftMs);
     }
   }
@@ -278,6 +287,7 @@ export class Ownership {
     const others = live.filter(({ id }) => id !== this.id);
     // Silent ones count: one may take shards again before this supervisor notices.
     this.#others = others.filter(({ draining }) => !draining).length;
+    this.#successors = state.peers.filter((peer) => peer.id !== this.id && maySucceed(peer)).length;
     this.#countedAt = sentAt;
     if (this.#address !== null && !this.#isDraining) await this.#balance(client, live.filter(takesShards));
     this.#announce();
@@ -432,4 +442,3 @@ async function listLive(client: Client, self: number, peers: readonly Peer[]): P
 }
 
 export const movedElsewhere = () => createRetryProblem('The account moves to another supervisor.');
-const noOwner = () => createRetryProblem('No supervisor runs the plugins of this account now.');

@@ -79,6 +79,24 @@ t.test('a call is led to the next owner after a drain that began while the move 
   t.equal((await first.findOwner(account))?.id, second.id);
 });
 
+t.test('a call to a supervisor that stops waits for another whose lease has just ended', async (t) => {
+  const database = await testDatabase(t);
+  const [first, second] = await openTwo(t, database);
+  const account = randomUUID();
+  await first.join(ADDRESS);
+  await database.pool.query(
+    `INSERT INTO supervisors (id, address, peer_key, release, capacity, process, expires_at)
+     VALUES (0, $1, '', 'test', $2, 'of another machine', clock_timestamp() - interval '1 second')`,
+    [ADDRESS, CAPACITY],
+  );
+  const left = first.leave(NEVER);
+  await eventually(async () => !first.holds(account));
+  const owner = first.findOwner(account);
+  await second.join(ADDRESS);
+  t.equal((await owner)?.id, second.id);
+  await left;
+});
+
 t.test('a job is offered again to an owner that is just handing its account over', async (t) => {
   const database = await testDatabase(t);
   const both = await openTwo(t, database);
