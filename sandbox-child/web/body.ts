@@ -14,11 +14,8 @@ export type BodyInit =
   | ReadableStream
   | AsyncIterable<unknown>;
 
-/** Content that is at hand, or arrives by a stream. Its stream is made only for those who want one. */
-type Content =
-  | { readonly kind: 'none' }
-  | { readonly kind: 'text'; readonly text: string }
-  | { readonly kind: 'bytes'; readonly bytes: Uint8Array };
+/** Null: there is no content, or it arrives by the stream. */
+type Content = string | Uint8Array | null;
 
 export class Body {
   #content: Content;
@@ -32,32 +29,28 @@ export class Body {
 
   /** @returns the body, and the content type that it has unless the headers name one */
   static from(init: BodyInit | null | undefined): { body: Body; type: string | null } {
-    if (init === null || init === undefined) return { body: new Body({ kind: 'none' }, null), type: null };
+    if (init === null || init === undefined) return Body.#fromContent(null, null);
     if (init instanceof ReadableStream) {
       if (init.locked || coreOf(init).isDisturbed) throw new TypeError('the body is a stream that was used already');
-      return { body: new Body({ kind: 'none' }, init as ReadableStream<Uint8Array>), type: null };
+      return { body: new Body(null, init as ReadableStream<Uint8Array>), type: null };
     }
     if (init instanceof URLSearchParams)
-      return Body.#ofText(String(init), 'application/x-www-form-urlencoded;charset=UTF-8');
+      return Body.#fromContent(String(init).toWellFormed(), 'application/x-www-form-urlencoded;charset=UTF-8');
     if (init instanceof FormData) {
       const { bytes, type } = encodeMultipart(init);
-      return Body.#ofBytes(bytes, type);
+      return Body.#fromContent(bytes, type);
     }
-    if (init instanceof Blob) return Body.#ofBytes(bytesOf(init), init.type || null);
+    if (init instanceof Blob) return Body.#fromContent(bytesOf(init), init.type || null);
     const bytes = viewBytes(init);
     // A copy: the plugin may change the bytes later.
-    if (bytes) return Body.#ofBytes(bytes.slice(), null);
+    if (bytes) return Body.#fromContent(bytes.slice(), null);
     if (typeof init === 'object' && Symbol.asyncIterator in init)
-      return { body: new Body({ kind: 'none' }, ReadableStream.from(init as AsyncIterable<Uint8Array>)), type: null };
-    return Body.#ofText(String(init), 'text/plain;charset=UTF-8');
+      return { body: new Body(null, ReadableStream.from(init as AsyncIterable<Uint8Array>)), type: null };
+    return Body.#fromContent(String(init).toWellFormed(), 'text/plain;charset=UTF-8');
   }
 
-  static #ofText(text: string, type: string): { body: Body; type: string } {
-    return { body: new Body({ kind: 'text', text: text.toWellFormed() }, null), type };
-  }
-
-  static #ofBytes(bytes: Uint8Array, type: string | null): { body: Body; type: string | null } {
-    return { body: new Body({ kind: 'bytes', bytes }, null), type };
+  static #fromContent(content: Content, type: string | null): { body: Body; type: string | null } {
+    return { body: new Body(content, null), type };
   }
 
   get isUsed(): boolean {
@@ -65,15 +58,15 @@ export class Body {
   }
 
   get isEmpty(): boolean {
-    return this.#content.kind === 'none' && this.#stream === null;
+    return this.#content === null && this.#stream === null;
   }
 
   /** The body as a stream; null if there is none. */
   get stream(): ReadableStream<Uint8Array> | null {
-    if (this.#stream === null && this.#content.kind !== 'none') {
-      this.#stream = streamBytes(contentBytes(this.#content));
+    if (this.#stream === null && this.#content !== null) {
+      this.#stream = streamBytes(toBytes(this.#content));
       if (this.#isUsed) this.#stream.cancel().catch(() => undefined);
-      this.#content = { kind: 'none' };
+      this.#content = null;
     }
     return this.#stream;
   }
@@ -84,7 +77,7 @@ export class Body {
     if (this.#stream === null) return new Body(this.#content, null);
     const [first, second] = this.#stream.tee();
     this.#stream = first;
-    return new Body({ kind: 'none' }, second);
+    return new Body(null, second);
   }
 
   /** Moves the content into another body and leaves this one used. */
@@ -102,33 +95,24 @@ export class Body {
   }
 
   /** Reads the content: text where it was given as text. */
-  async readContent(): Promise<string | Uint8Array | null> {
+  async readContent(): Promise<Content> {
     this.requireUnused();
-    const content = this.#content;
-    const stream = this.#stream;
     this.#isUsed = !this.isEmpty;
-    if (stream) return readStream(stream);
-    if (content.kind === 'none') return null;
-    return content.kind === 'text' ? content.text : content.bytes;
+    return this.#stream ? readStream(this.#stream) : this.#content;
   }
 
   async readBytes(): Promise<Uint8Array> {
-    const content = await this.readContent();
-    return typeof content === 'string' ? new TextEncoder().encode(content) : (content ?? new Uint8Array());
+    return toBytes(await this.readContent());
   }
 
   async readText(): Promise<string> {
     const content = await this.readContent();
-    return typeof content === 'string'
-      ? content.replace(/^\ufeff/, '')
-      : new TextDecoder().decode(content ?? new Uint8Array());
+    return typeof content === 'string' ? content.replace(/^\ufeff/, '') : new TextDecoder().decode(toBytes(content));
   }
 }
 
-const contentBytes = (content: Content): Uint8Array => {
-  if (content.kind === 'none') return new Uint8Array();
-  return content.kind === 'text' ? new TextEncoder().encode(content.text) : content.bytes;
-};
+const toBytes = (content: Content): Uint8Array =>
+  typeof content === 'string' ? new TextEncoder().encode(content) : (content ?? new Uint8Array());
 
 async function readStream(stream: ReadableStream<Uint8Array>): Promise<Uint8Array> {
   const parts: Uint8Array[] = [];
