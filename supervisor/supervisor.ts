@@ -365,7 +365,7 @@ function assembleFleet(
     hostCallRouter,
     ownership,
     start: starter(sandbox.jail, options),
-    outputBytesPerSecond: options.childBounds?.outputBytesPerSecond,
+    outputBytesPerSecond: options.childBounds?.outputBytesPerSecond ?? limits.outputBytesPerSecond,
     childrenMax: options.childrenMax,
     spares: options.spares,
     firstSpare: sandbox.spare,

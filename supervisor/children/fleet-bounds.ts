@@ -2,8 +2,6 @@
 import { totalmem } from 'node:os';
 import { MIB } from '../../sdk/contract/limits.ts';
 
-/** A child without calls for this long is stopped; starting it again takes some tens of milliseconds. */
-export const IDLE_STOP_MS = 10 * 60_000;
 /** Interval of stopping idle children and sampling resident memory, milliseconds. */
 export const SWEEP_MS = 15_000;
 /** How long an old version may finish its calls after traffic has moved: the budget of a tool. */
@@ -30,8 +28,6 @@ export const REFILL_AFTER_MS = 50;
 export const SAVE_MS = 200;
 /** After a timeout, how long to wait for a hung child to be killed before it counts as slow. Milliseconds. */
 export const HANG_CHECK_MS = 100;
-/** A run of this length counts as stable in the restart policy. Milliseconds. */
-export const STABLE_AFTER_MS = 60_000;
 
 /** Memory planned for one child: an idle one has 16 MB of its own, a busy one up to `RESIDENT_MEGABYTES`. */
 const PLANNED_BYTES = 64 * MIB;

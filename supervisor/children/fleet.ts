@@ -6,7 +6,6 @@ import { isActive, mayUpdate } from '../../db/installations/run-rule.ts';
 import { beginRollback } from '../../db/installations/updates.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { asService } from '../../db/postgres/shares.ts';
-import { limits } from '../../sdk/contract/limits.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import type { PluginCall, PluginInvoker } from '../calls/plugin-call.ts';
 import type { Ownership } from '../cluster/ownership.ts';
@@ -19,7 +18,7 @@ import {
   type ScheduledPlugin,
   UPDATE_EVERY_MS,
 } from './cpu-scheduler.ts';
-import { DRAIN_MS, IDLE_STOP_MS, ROLLBACK_EXITS, SAVE_MS, SPARES, STOP_GRACE_MS, SWEEP_MS } from './fleet-bounds.ts';
+import { DRAIN_MS, ROLLBACK_EXITS, SAVE_MS, SPARES, STOP_GRACE_MS, SWEEP_MS } from './fleet-bounds.ts';
 import {
   type CrashLoop,
   type Inspector,
@@ -32,7 +31,7 @@ import type { LoadedChild, LoadedChildDeps } from './loaded-child.ts';
 import { makeSpare, type Spare, SpareChildren } from './spare-children.ts';
 import { type Places, StartQueue } from './start-queue.ts';
 
-export interface FleetOptions extends LoadedChildDeps {
+export interface FleetOptions extends LoadedChildDeps, Pick<RunnerDeps, 'outputBytesPerSecond' | 'now'> {
   readonly pool: Pool;
   readonly ownership: Pick<Ownership, 'holds' | 'fence' | 'pool'>;
   readonly metrics: Metrics;
@@ -45,14 +44,11 @@ export interface FleetOptions extends LoadedChildDeps {
   readonly childrenMax: number;
   /** Why code may not run here; null if it may. @param isOperators whether an operator wrote it for their own account */
   findRefusal(isOperators: boolean): string | null;
-  /** Rate limit of one installation's log lines and host calls. */
-  readonly outputBytesPerSecond?: number | undefined;
-  readonly idleStopMs?: number;
+  /** A child without calls for this long is stopped; starting it again takes some tens of milliseconds. */
+  readonly idleStopMs: number;
   readonly spares?: number | undefined;
   /** A spare that runs already. */
   readonly firstSpare?: Spare | null | undefined;
-  /** Clock of the restart policy, milliseconds since the epoch. */
-  readonly now?: () => number;
   /** Called when other versions serve the account's chains. */
   onServing(accountId: string): void;
   onError(error: Error): void;
@@ -100,8 +96,6 @@ export class Fleet implements PluginInvoker {
     ).unref();
     this.#deps = {
       ...options,
-      outputBytesPerSecond: options.outputBytesPerSecond ?? limits.outputBytesPerSecond,
-      now: options.now ?? Date.now,
       startInTurn: (runner, start) => this.#startQueue.run(runner, start),
       cancelStart: (runner) => this.#startQueue.cancel(runner),
       takeChild: (plugin, inspectable) => this.#takeChild(plugin, inspectable),
@@ -373,7 +367,7 @@ export class Fleet implements PluginInvoker {
 
   #sweep(): void {
     for (const loadedChild of this.#loadedChildren()) this.#sample(loadedChild);
-    const idleSince = Date.now() - (this.#options.idleStopMs ?? IDLE_STOP_MS);
+    const idleSince = Date.now() - this.#options.idleStopMs;
     for (const runner of this.#runners.values()) {
       if (runner.pid === null) continue;
       runner.recordStableRun();

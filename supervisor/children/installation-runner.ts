@@ -20,7 +20,6 @@ import {
   POSTPONED_PAUSE_MS,
   REFUSED_PAUSE_MS,
   ROLLBACK_EXITS,
-  STABLE_AFTER_MS,
   WAIT_OUT_MS,
 } from './fleet-bounds.ts';
 import { LoadedChild, type LoadedChildDeps, type LoadedChildHandlers } from './loaded-child.ts';
@@ -33,6 +32,7 @@ import {
   fresh,
   pickMainReason,
   type RestartState,
+  STABLE_AFTER_MS,
 } from './restart-policy.ts';
 import type { Spare } from './spare-children.ts';
 import {

@@ -23,8 +23,8 @@ const EXITS_MAX = 5;
 const EXITS_WINDOW_MS = 600_000;
 /** A failed installation gets one trial after this time. */
 const HALF_OPEN_AFTER_MS = 600_000;
-/** A run of this length is stable: the next exit counts as the first. */
-const STABLE_AFTER_MS = 60_000;
+/** A run of this length is stable: the next exit counts as the first. Milliseconds. */
+export const STABLE_AFTER_MS = 60_000;
 
 /**
  * After this many kills from outside in this time, further ones are exits: a process can end itself with the code that reports a
