@@ -16,7 +16,7 @@ const TEXT_MAX = 16_384;
 
 /** @param depth null: without a limit */
 export const inspect = (value: unknown, depth: number | null = DEPTH): string =>
-  new Inspection(depth ?? Number.POSITIVE_INFINITY).showRoot(value);
+  new Inspection(depth ?? Number.POSITIVE_INFINITY).show(value);
 
 class Inspection {
   readonly #depth: number;
@@ -29,11 +29,7 @@ class Inspection {
     this.#depth = depth;
   }
 
-  showRoot(value: unknown): string {
-    return this.#show(value);
-  }
-
-  #show(value: unknown): string {
+  show(value: unknown): string {
     const shown = this.#showAny(value);
     this.#length += shown.length;
     return shown;
@@ -78,8 +74,8 @@ class Inspection {
       const head = Array.isArray(value) && name === 'Array' ? '' : `${name}(${value.length}) `;
       return `${head}${enclose('[', [...this.#showItems(value), ...this.#showFields(value, 'indexed')], ']')}`;
     }
-    if (value instanceof Map) return this.#showMap(value, name ?? 'Map');
-    if (value instanceof Set) return this.#showSet(value, name ?? 'Set');
+    if (value instanceof Map) return this.#showCollection(value, Map.prototype, name ?? 'Map');
+    if (value instanceof Set) return this.#showCollection(value, Set.prototype, name ?? 'Set');
     const entries = [...showHidden(value), ...this.#showFields(value, [])];
     const isPlain = prefix === 'Object';
     return entries.length === 0 && !isPlain
@@ -105,24 +101,15 @@ class Inspection {
     return shown;
   }
 
-  #showMap(map: Map<unknown, unknown>, name: string): string {
+  /** @param prototype whose `forEach` and `size` are used: the value may have its own */
+  #showCollection(value: object, prototype: Map<unknown, unknown> | Set<unknown>, name: string): string {
     const shown: string[] = [];
-    Map.prototype.forEach.call(map, (value, key) => {
-      if (shown.length < ITEMS_MAX) shown.push(`${this.#show(key)} => ${this.#show(value)}`);
-    });
-    return this.#encloseCounted(map, name, shown);
-  }
-
-  #showSet(set: Set<unknown>, name: string): string {
-    const shown: string[] = [];
-    Set.prototype.forEach.call(set, (value) => {
-      if (shown.length < ITEMS_MAX) shown.push(this.#show(value));
-    });
-    return this.#encloseCounted(set, name, shown);
-  }
-
-  #encloseCounted(value: Map<unknown, unknown> | Set<unknown>, name: string, shown: string[]): string {
-    const size = Number(Reflect.get(value instanceof Map ? Map.prototype : Set.prototype, 'size', value));
+    const add = (item: unknown, key: unknown): void => {
+      if (shown.length >= ITEMS_MAX) return;
+      shown.push(prototype === Map.prototype ? `${this.show(key)} => ${this.show(item)}` : this.show(item));
+    };
+    Reflect.apply(prototype.forEach, value, [add]);
+    const size = Number(Reflect.get(prototype, 'size', value));
     if (size > shown.length) shown.push(`... ${countOf(size - shown.length, 'more item')}`);
     return `${name}(${size}) ${enclose('{', [...shown, ...this.#showFields(value, [])], '}')}`;
   }
@@ -146,7 +133,7 @@ class Inspection {
   }
 
   #showDescriptor({ value, get, set }: PropertyDescriptor): string {
-    if (get === undefined && set === undefined) return this.#show(value);
+    if (get === undefined && set === undefined) return this.show(value);
     return `[${[...(get ? ['Getter'] : []), ...(set ? ['Setter'] : [])].join('/')}]`;
   }
 }
