@@ -1,7 +1,7 @@
 /** Manages all children of this supervisor: starts them on demand, stops idle ones, and bounds their number. */
 import type { Pool } from 'pg';
 import { findBlocked, type InstalledPlugin, loadUpdateTarget } from '../../db/installations/account-plugins.ts';
-import { markFailed, type OwnedRuntime, saveRuntimes } from '../../db/installations/installation-runtimes.ts';
+import { markFailed, saveRuntimes } from '../../db/installations/installation-runtimes.ts';
 import { isActive, mayUpdate } from '../../db/installations/run-rule.ts';
 import { beginRollback } from '../../db/installations/updates.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
@@ -407,15 +407,11 @@ export class Fleet implements PluginInvoker {
     }, SAVE_MS).unref();
   }
 
-  #describeOwned(runners: readonly InstallationRunner[]): OwnedRuntime[] {
+  async #flush(): Promise<void> {
     const { ownership } = this.#options;
-    return runners
+    const runtimes = [...this.#dirty.values()]
       .filter(({ plugin }) => ownership.holds(plugin.accountId))
       .map((runner) => ({ ...runner.describe(), epoch: ownership.fence(runner.plugin.accountId).epoch }));
-  }
-
-  async #flush(): Promise<void> {
-    const runtimes = this.#describeOwned([...this.#dirty.values()]);
     this.#dirty.clear();
     this.#saving = this.#saving
       .then(() => asService(() => saveRuntimes(this.#options.pool, runtimes)))

@@ -41,7 +41,7 @@ export class SpareChildren {
     if (!this.#timer && !this.#closed) {
       this.#timer = setTimeout(() => this.#refill(), REFILL_AFTER_MS).unref();
     }
-    return spare ?? this.#make();
+    return spare ?? makeSpare(this.#start);
   }
 
   /** Kills the spares and starts no more. */
@@ -54,15 +54,11 @@ export class SpareChildren {
   #refill(): void {
     this.#timer = null;
     while (!this.#closed && this.#spares.length < this.#wanted) {
-      const spare = this.#make();
+      const spare = makeSpare(this.#start);
       // No call waits for a spare, so its start must not slow down other children.
       spare.child.setCpuClasses({ child: 'idle', account: 'normal' });
       this.#spares.push(spare);
     }
-  }
-
-  #make(): Spare {
-    return makeSpare(this.#start);
   }
 }
 

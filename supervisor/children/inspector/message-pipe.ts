@@ -45,11 +45,13 @@ export class MessagePipe {
 
   /** Removes the previous client's breakpoints and resumes a paused handler. */
   resetSession(): void {
-    this.#write('');
+    this.send('');
   }
 
   send(text: string): void {
-    this.#write(text);
+    if (!this.#open || this.#stream.destroyed) return;
+    this.#stream.write(encodeText(text));
+    if (this.#stream.writableLength > BACKLOG_MAX_BYTES) this.#violate('it does not read the inspector’s messages');
   }
 
   /** Stops reading until `resume`: a slow client blocks the child's writes. */
@@ -68,12 +70,6 @@ export class MessagePipe {
     this.#stream.off('data', this.#onData);
     // Unread data would fill the pipe and block the child.
     this.#stream.resume();
-  }
-
-  #write(text: string): void {
-    if (!this.#open || this.#stream.destroyed) return;
-    this.#stream.write(encodeText(text));
-    if (this.#stream.writableLength > BACKLOG_MAX_BYTES) this.#violate('it does not read the inspector’s messages');
   }
 
   #read(chunk: Buffer): void {
