@@ -274,6 +274,7 @@ declare namespace Bulkhead {
     trigger: Trigger;
     at: string;
     deadlineAt: string;
+    repeated?: true;
     /** Aborts at the deadline. */
     signal: AbortSignal;
   }

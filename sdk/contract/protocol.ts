@@ -26,6 +26,7 @@ export const hookBase = z.object({
   trigger: p.trigger,
   at: p.timestamp,
   deadlineAt: p.timestamp,
+  repeated: z.literal(true).optional(),
 });
 
 const LINK_BUDGET_MS = 5 * SECOND;

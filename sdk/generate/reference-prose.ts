@@ -11,6 +11,8 @@ export const contextFields: Readonly<Record<keyof typeof hookBase.shape, string>
   trigger: 'The cause of the operation.',
   at: 'When the handler was called, ISO 8601 in UTC.',
   deadlineAt: 'When the budget ends. Waiting for a model, an SSH host or a processor moves it.',
+  repeated:
+    'Set where a plugin that the user requires is called once more for the same operation, because a plugin that is not required changed the context after it. Look at it again; what you counted or added, count or add only once.',
 };
 
 /** The consequences of a surface's handler that throws, returns a malformed result or times out. */

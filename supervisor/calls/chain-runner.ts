@@ -17,9 +17,9 @@ import {
   appendStep,
   type ChainState,
   chainDeadline,
-  type Fields,
   type Fold,
   foldLink,
+  isOutdated,
   type LinkResult,
   linkDeadline,
   startChain,
@@ -58,7 +58,8 @@ const ONE_LINK_HOOK: HookName = 'compaction.summarize';
 
 /**
  * Runs a chain until the last link or the first cancel. The links that are left when its time is over are not called: they
- * are skipped, or cancel the operation where they are required.
+ * are skipped, or cancel the operation where they are required. A required link is called once more where a link that is not
+ * required changed the context after it.
  */
 export function runChain(deps: ChainDeps, request: ChainRequest): Promise<ChainState> {
   return traced('chain', { facts: { hook: request.hook } }, async (span) => {
@@ -78,7 +79,10 @@ async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainSt
   let plugins = await request.loadPlugins();
   for (const plugin of listIdlePlugins(plugins, hook)) logSkippedLink(deps, request, plugin, describeIdle(plugin));
   for (;;) {
-    const plugin = listLinks(plugins, request).find(({ installationId }) => !called.has(installationId));
+    const links = listLinks(plugins, request);
+    const plugin =
+      links.find(({ installationId }) => !called.has(installationId)) ??
+      links.find(({ installationId, required }) => required && isOutdated(state, installationId));
     if (!plugin) break;
     called.add(plugin.installationId);
     state = await traceLink(plugin, () => runLink(deps, request, plugin, state, endsAt - budgetNow()));
@@ -157,7 +161,7 @@ async function runLink(
       invocationId,
       session,
       deadlineAt,
-      context: buildContext(request, plugin, state.context, { invocationId, at: startedAt, deadlineAt }),
+      context: buildContext(request, plugin, state, { invocationId, at: startedAt, deadlineAt }),
     });
   let result: LinkResult = OUT_OF_TIME;
   if (!mayRun(plugin)) result = notRunnable(plugin);
@@ -215,12 +219,12 @@ function recordLink(
 function buildContext(
   { hook, session, actor, trigger }: ChainRequest,
   plugin: InstalledPlugin,
-  fields: Fields,
+  { context, trace }: ChainState,
   call: { invocationId: string; at: number; deadlineAt: number },
 ): Record<string, unknown> {
   const { installationId, slug } = actor ?? plugin;
   return {
-    ...fields,
+    ...context,
     hook,
     invocationId: call.invocationId,
     settings: plugin.settings,
@@ -229,5 +233,6 @@ function buildContext(
     trigger,
     at: new Date(call.at).toISOString(),
     deadlineAt: new Date(call.deadlineAt).toISOString(),
+    ...(trace.some((step) => step.installationId === plugin.installationId) ? { repeated: true } : {}),
   };
 }

@@ -112,6 +112,15 @@ export const appendStep = (
   { installationId, slug, required, ms, outcome, ...(reason === undefined ? {} : { reason }) },
 ];
 
+/**
+ * Whether a link was called for a context that another has changed since. Changes by required links do not count: in which
+ * order these see each other's is for the user to decide, and two that both change it would never end.
+ */
+export function isOutdated({ trace }: ChainState, installationId: string): boolean {
+  const last = trace.findLastIndex((step) => step.installationId === installationId);
+  return trace.slice(last + 1).some(({ outcome, required }) => outcome === 'changed' && !required);
+}
+
 /** A link that did not run or failed. `malformed`: the handler returned what the hook does not allow. */
 type Failure =
   | Exclude<LinkResult, { kind: 'answered' | 'cancelled' }>

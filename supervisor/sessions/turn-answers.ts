@@ -30,11 +30,12 @@ const RAN: ReadonlySet<string> = new Set(['changed', 'unchanged', 'cancelled']);
 
 /** Returns the part of a chain's result that is stored with the message that it judged. */
 export function toJudgement(hook: string, { trace, cancel }: Pick<HookAnswer, 'trace' | 'cancel'>): Judgement {
-  const changedBy = trace.filter(({ outcome }) => outcome === 'changed').map(({ slug }) => slug);
+  // Sets, because a required plugin may have been asked twice.
+  const changedBy = [...new Set(trace.filter(({ outcome }) => outcome === 'changed').map(({ slug }) => slug))];
   return {
     hook,
     outcome: cancel ? 'cancelled' : changedBy.length > 0 ? 'changed' : 'unchanged',
-    asked: trace.filter(({ outcome }) => RAN.has(outcome)).length,
+    asked: new Set(trace.filter(({ outcome }) => RAN.has(outcome)).map(({ installationId }) => installationId)).size,
     by: cancel ? [cancel.by.slug] : changedBy,
     reason: cancel?.reason ?? null,
   };

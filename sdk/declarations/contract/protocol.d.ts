@@ -33,6 +33,7 @@ export declare const hookBase: z.ZodObject<{
     }>;
     at: z.ZodISODateTime;
     deadlineAt: z.ZodISODateTime;
+    repeated: z.ZodOptional<z.ZodLiteral<true>>;
 }, z.core.$strip>;
 export declare const hooks: {
     readonly 'middleware.systemPrompt': {

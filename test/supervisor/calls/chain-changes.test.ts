@@ -32,15 +32,19 @@ const plugin = (slug: string, change: Change = {}): InstalledPlugin =>
 async function run(
   before: readonly InstalledPlugin[],
   after: readonly InstalledPlugin[],
-  results: Readonly<Record<string, LinkResult>> = {},
+  results: Readonly<Record<string, LinkResult | ((context: Readonly<Record<string, unknown>>) => LinkResult)>> = {},
 ) {
   let plugins = indexAccountPlugins(before);
   const called: InstalledPlugin[] = [];
+  const contexts: Readonly<Record<string, unknown>>[] = [];
   const invoker = {
     invoke: async (asked: InstalledPlugin, { context }: { context: Readonly<Record<string, unknown>> }) => {
       if (called.length === 0) plugins = indexAccountPlugins(after);
       called.push(asked);
-      return results[asked.slug] ?? ({ kind: 'answered', answer: `${context.systemPrompt} ${asked.slug}` } as const);
+      contexts.push(context);
+      const result = results[asked.slug];
+      if (typeof result === 'function') return result(context);
+      return result ?? ({ kind: 'answered', answer: `${context.systemPrompt} ${asked.slug}` } as const);
     },
   };
   const state = await runChain(
@@ -53,7 +57,7 @@ async function run(
       loadPlugins: () => plugins,
     },
   );
-  return { state, called };
+  return { state, called, contexts };
 }
 
 const [a, b] = [plugin('a'), plugin('b')];
@@ -127,4 +131,44 @@ t.test('a link that fails counts as its installation is by then', async (t) => {
   t.match((await run([guard, b], [{ ...guard, blockedReason: 'it phones home' }, b], fails)).state.cancelled, {
     reason: /the operator blocked this plugin: it phones home/,
   });
+});
+
+t.test('a required plugin is asked once more where another changed the context after it', async (t) => {
+  const guard = plugin('guard', { required: true });
+  const { state, called, contexts } = await run([guard, a, b], [guard, a, b]);
+  t.same(
+    called.map(({ slug }) => slug),
+    ['guard', 'a', 'b', 'guard'],
+  );
+  t.match(contexts[3], { systemPrompt: '> guard a b', repeated: true });
+  t.same(
+    contexts.map((context) => 'repeated' in context),
+    [false, false, false, true],
+  );
+  t.match(state, { cancelled: null, context: { systemPrompt: '> guard a b guard' } });
+});
+
+t.test('what another added after a required plugin is cancelled by it', async (t) => {
+  const guard = plugin('guard', { required: true });
+  const refuse = ({ repeated }: Readonly<Record<string, unknown>>): LinkResult =>
+    repeated ? FAILED : { kind: 'answered', answer: undefined };
+  const { state } = await run([guard, a], [guard, a], { guard: refuse });
+  t.match(state, { cancelled: { by: { slug: 'guard' } } });
+  t.match(
+    state.trace.map(({ outcome }) => outcome),
+    ['unchanged', 'changed', 'vetoed_error'],
+  );
+});
+
+t.test('required plugins that all change the context are asked once', async (t) => {
+  const both = [plugin('a', { required: true }), plugin('b', { required: true })];
+  t.equal((await run(both, both)).state.context.systemPrompt, '> a b');
+});
+
+t.test('a plugin that became required after it was asked is asked about what others changed since', async (t) => {
+  const { called } = await run([a, b], [plugin('a', { required: true }), b]);
+  t.same(
+    called.map(({ slug }) => slug),
+    ['a', 'b', 'a'],
+  );
 });
