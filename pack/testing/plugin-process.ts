@@ -122,12 +122,13 @@ export class PluginProcess {
 
   async #answerHostCall(call: HostCall): Promise<unknown> {
     const row = Object.hasOwn(hostCalls, call.member) ? hostCalls[call.member as HostCallName] : null;
-    const pauses = row?.pausesBudget === true && call.invocationId !== null;
-    if (pauses) this.#child.pauseDeadline(call.invocationId ?? '');
+    const { invocationId } = call;
+    const pauses = row?.pausesBudget === true && invocationId !== null;
+    const resumeDeadline = pauses ? this.#child.pauseDeadline(invocationId) : null;
     try {
       return await this.#host.answer(call);
     } finally {
-      if (pauses) this.#child.resumeDeadline(call.invocationId ?? '');
+      resumeDeadline?.();
     }
   }
 

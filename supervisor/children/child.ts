@@ -160,13 +160,10 @@ export class Child {
     return this.#pipes.calls.run(target, context, options);
   }
 
-  /** Pauses the budget of a running handler until `resumeDeadline`. Pauses nest. Unknown ids are ignored. */
-  pauseDeadline(invocationId: string): void {
+  /** Pauses the budget of a running handler. Pauses nest. Unknown ids are ignored. @returns a function that resumes the budget */
+  pauseDeadline(invocationId: string): () => void {
     this.#pipes?.calls.pause(invocationId);
-  }
-
-  resumeDeadline(invocationId: string): void {
-    this.#pipes?.calls.resume(invocationId);
+    return () => this.#pipes?.calls.resume(invocationId);
   }
 
   /** The inspector's stream; null for a child that was not started for inspection. */

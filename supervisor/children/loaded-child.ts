@@ -180,7 +180,7 @@ export class LoadedChild {
         over ??= new AbortController();
         return over.signal;
       },
-      pauseBudget: () => this.#pauseDeadline(invocationId),
+      pauseBudget: () => this.child.pauseDeadline(invocationId),
     });
     // Opened, because the plugin may read its first secret between two deltas.
     const mask = call.onDelta && this.#deps.masks.open(this.plugin.installationId);
@@ -263,11 +263,6 @@ export class LoadedChild {
       if (this.hangCheck === hangCheck) this.hangCheck = null;
     });
     this.hangCheck = hangCheck;
-  }
-
-  #pauseDeadline(invocationId: string): () => void {
-    this.child.pauseDeadline(invocationId);
-    return () => this.child.resumeDeadline(invocationId);
   }
 
   #writeLog(line: ChildLogLine): void {

@@ -180,9 +180,9 @@ t.test('time spent waiting for the host can be taken out of the budget', async (
   const budgetMs = 2_000;
   const child = testChild(t, jail, {
     onHostCall: async ({ invocationId }: HostCall) => {
-      child.pauseDeadline(invocationId ?? '');
+      const resumeDeadline = child.pauseDeadline(invocationId ?? '');
       await sleep(budgetMs + 100);
-      child.resumeDeadline(invocationId ?? '');
+      resumeDeadline();
       return 'answer';
     },
   });
