@@ -1,6 +1,7 @@
 /** The representations of channels, deliveries and events. */
 
 import { z } from 'zod';
+import type { Channel } from '../../db/channels/channels.ts';
 import type { Delivery } from '../../db/channels/delivery-history.ts';
 import { anyJson, timestamp } from '../../service/http/schemas.ts';
 import { describeWait } from './delivery-wait.ts';
@@ -17,16 +18,11 @@ export const channelResource = z
   })
   .meta({ id: 'Channel', description: 'A connected vendor inbox of an installation.' });
 
-interface ShownChannel {
-  readonly id: string;
-  readonly name: string;
-  readonly routingId: string;
-  readonly connectedAt: string;
-}
-
 /** @param webhookUrl the base address of webhooks, without a slash at the end */
-export function showChannel(channel: ShownChannel, webhookUrl: string): z.output<typeof channelResource> {
-  const { id, name, routingId, connectedAt } = channel;
+export function showChannel(
+  { id, name, routingId, connectedAt }: Omit<Channel, 'installationId'>,
+  webhookUrl: string,
+): z.output<typeof channelResource> {
   return { id, name, webhookUrl: `${webhookUrl}/webhook/plugin/${routingId}`, connectedAt };
 }
 

@@ -23,12 +23,7 @@ export interface Plugin {
   readonly createdAt: string;
   readonly updatedAt: string;
 }
-interface NewPlugin {
-  readonly ownerId: string;
-  readonly slug: string;
-  readonly displayName: string;
-  readonly description: string;
-}
+type NewPlugin = Pick<Plugin, 'ownerId' | 'slug' | 'displayName' | 'description'>;
 
 /** The columns of a `Plugin`, from `plugins p` joined to its owner `o`. */
 export const PLUGIN_COLUMNS = `p.id, p.owner_id AS "ownerId", o.name AS "ownerName",

@@ -33,19 +33,17 @@ export interface VersionFile {
   readonly sizeBytes: number;
 }
 /** A version without its readme, registrations and files. */
-export interface Version {
+export interface Version
+  extends Pick<
+    BuiltPackage,
+    'sourceSha256' | 'bundleSha256' | 'sizeBytes' | 'manifest' | 'capabilities' | 'discovered'
+  > {
   readonly id: string;
   readonly pluginId: string;
   /** Null: the draft. */
   readonly semVer: string | null;
   readonly status: VersionStatus;
-  readonly sourceSha256: string;
-  readonly bundleSha256: string;
-  readonly sizeBytes: number;
-  readonly manifest: Manifest;
-  readonly capabilities: readonly string[];
   readonly addedCapabilities: readonly string[];
-  readonly discovered: unknown;
   readonly createdAt: string;
   readonly yankedAt: string | null;
 }
@@ -141,12 +139,8 @@ export const listVersionNumbers = (pool: Queryable, pluginId: string): Promise<V
   );
 
 /** A version that can be pinned. */
-export interface PublishedVersion {
-  readonly id: string;
+export interface PublishedVersion extends Pick<Version, 'id' | 'createdAt' | 'capabilities' | 'manifest'> {
   readonly semVer: string;
-  readonly createdAt: string;
-  readonly capabilities: readonly string[];
-  readonly manifest: Manifest;
 }
 
 /** Newest first, without yanked versions. */

@@ -18,14 +18,10 @@ export interface NewSupervisor {
   /** Names the process on its machine. */
   readonly process: string;
 }
-export interface Peer {
-  readonly id: number;
-  readonly address: string;
+export interface Peer extends Omit<NewSupervisor, 'peerKey' | 'release'> {
   /** In base64. */
   readonly peerKey: string;
-  readonly capacity: number;
   readonly draining: boolean;
-  readonly process: string;
   /** Until its lease ends, by the database's clock; not more than 0: it has ended. Milliseconds. */
   readonly expiresInMs: number;
 }

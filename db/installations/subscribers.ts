@@ -1,16 +1,11 @@
 /** Finds the installations that listen to an event of a session. */
 import type { EventName } from '../../sdk/contract/protocol.ts';
 import { listRows, type Queryable } from '../postgres/rows.ts';
-import { DRAFT_SEM_VER } from './account-plugins.ts';
+import { DRAFT_SEM_VER, type InstalledPlugin } from './account-plugins.ts';
 
 export type SessionEvent = Extract<EventName, `session${string}`>;
 
-export interface Subscriber {
-  readonly installationId: string;
-  readonly pluginId: string;
-  readonly versionId: string;
-  readonly semVer: string;
-}
+export type Subscriber = Pick<InstalledPlugin, 'installationId' | 'pluginId' | 'versionId' | 'semVer'>;
 
 /**
  * Finds the account's installations whose version handles an event, also those that are paused or not configured: the event

@@ -103,19 +103,13 @@ export async function readPage<Row extends QueryResultRow & { readonly id: strin
 /** Rows that one page looks through for those that its filter wants. More than the largest page has. */
 const WINDOW = 2_000;
 
-interface FilteredQuery {
-  /** The columns of the result. */
-  readonly columns: string;
-  /** The name of the rows in `columns` and `joins`. */
-  readonly table: string;
+interface FilteredQuery extends Pick<BoundedQuery, 'columns' | 'table' | 'joins'> {
   /** Selects all rows that the filter is for. Ends with a condition. */
   readonly rows: string;
   /** The condition of the filter. */
   readonly isWanted: string;
   /** False for a row and all older ones: the list ends before it. Default: true. */
   readonly isKept?: string;
-  /** Joins that are made for the rows of the page only. */
-  readonly joins?: string;
   /** The bytes of a row, where large rows end the page early. */
   readonly bytes?: string;
 }
@@ -186,7 +180,7 @@ export interface Bounded {
 interface BoundedQuery {
   /** The columns of the result. */
   readonly columns: string;
-  /** The name of the rows in `columns`. */
+  /** The name of the rows in `columns` and `joins`. */
   readonly table: string;
   /** Lists the rows, with a LIMIT, the column of `key`, and `bytes`. */
   readonly rows: string;

@@ -1,21 +1,15 @@
 /** Overviews for operators, in the command line and the console: child processes, plugin costs, dead letters. */
 
 import type { Pool } from 'pg';
-import type { LastExit, RuntimeState } from '../installations/installation-runtimes.ts';
+import type { Runtime } from '../installations/installation-runtimes.ts';
 import { describeFailedUpdate, type FailedUpdate } from '../installations/installation-state.ts';
 import { listRows } from '../postgres/rows.ts';
 import { estimatePercentiles } from './rollups.ts';
 
-interface FleetRow {
-  readonly installationId: string;
+interface FleetRow extends Omit<Runtime, 'inspected'> {
   readonly slug: string;
   readonly account: string;
   readonly semVer: string | null;
-  readonly state: RuntimeState;
-  readonly restarts: number;
-  readonly rssBytes: number | null;
-  readonly startedAt: string | null;
-  readonly lastExit: LastExit | null;
   /** One sentence about the last update, if it failed: an older version runs. */
   readonly failedUpdate: string | null;
 }

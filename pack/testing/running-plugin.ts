@@ -26,18 +26,12 @@ import { toRequest } from '../../supervisor/delivery/webhook-request.ts';
 import { SecretMask } from '../../supervisor/records/secret-mask.ts';
 import { belowFrontmatter, fillPrompt } from '../../supervisor/sessions/prompt-texts.ts';
 import { failedTool, readToolResult } from '../../supervisor/sessions/tool-results.ts';
-import type { LocalBuild } from '../local-build.ts';
 import type { BorrowedSandbox } from '../local-sandbox.ts';
-import { PluginProcess } from './plugin-process.ts';
-import type { ScriptedHost } from './scripted-host.ts';
+import { PluginProcess, type ProcessOptions } from './plugin-process.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
-export interface Opened extends BorrowedSandbox {
-  readonly slug: string;
+export interface Opened extends BorrowedSandbox, ProcessOptions {
   readonly files: readonly FolderFile[];
-  readonly built: LocalBuild;
-  readonly settings: Readonly<Record<string, string>>;
-  readonly host: ScriptedHost;
   readonly options: PluginOptions;
 }
 
