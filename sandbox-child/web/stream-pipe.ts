@@ -1,4 +1,5 @@
 /** Pipes a readable stream into a writable one. */
+import type { WritableStreamDefaultWriter } from './writable-stream.ts';
 
 export interface PipeOptions {
   readonly preventClose?: boolean;
@@ -12,14 +13,6 @@ interface Reader<T> {
   cancel(reason: unknown): Promise<undefined>;
   releaseLock(): void;
 }
-interface Writer<T> {
-  readonly ready: Promise<undefined>;
-  readonly closed: Promise<undefined>;
-  write(chunk: T): Promise<undefined>;
-  close(): Promise<undefined>;
-  abort(reason: unknown): Promise<undefined>;
-  releaseLock(): void;
-}
 
 /** Why a pipe ends before its source. */
 interface PipeStop {
@@ -28,7 +21,11 @@ interface PipeStop {
 }
 
 /** Resolves when everything is written. Releases both locks. @throws why it ended early */
-export async function pipe<T>(reader: Reader<T>, writer: Writer<T>, options: PipeOptions): Promise<undefined> {
+export async function pipe<T>(
+  reader: Reader<T>,
+  writer: WritableStreamDefaultWriter<T>,
+  options: PipeOptions,
+): Promise<undefined> {
   const { signal } = options;
   const stopped = Promise.withResolvers<PipeStop>();
   const onAbort = (): void => stopped.resolve({ from: 'signal', reason: signal?.reason });
@@ -55,7 +52,7 @@ export async function pipe<T>(reader: Reader<T>, writer: Writer<T>, options: Pip
 }
 
 /** Resolves with null at the end of the source. */
-async function copyChunks<T>(reader: Reader<T>, writer: Writer<T>): Promise<PipeStop | null> {
+async function copyChunks<T>(reader: Reader<T>, writer: WritableStreamDefaultWriter<T>): Promise<PipeStop | null> {
   let written: Promise<unknown> = Promise.resolve();
   for (;;) {
     try {
@@ -78,7 +75,7 @@ async function copyChunks<T>(reader: Reader<T>, writer: Writer<T>): Promise<Pipe
 
 async function endBoth<T>(
   reader: Reader<T>,
-  writer: Writer<T>,
+  writer: WritableStreamDefaultWriter<T>,
   { from, reason }: PipeStop,
   { preventAbort, preventCancel }: PipeOptions,
 ): Promise<void> {
