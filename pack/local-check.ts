@@ -4,22 +4,27 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stop as stopEsbuild } from 'esbuild';
 import type { StagedBuild } from '../api/package/builder.ts';
-import type { CheckedPackage, CheckOutcome, FolderFile } from '../sdk/cli/local-tools.ts';
+import { CommandError } from '../sdk/cli/failure.ts';
+import type { CheckedPackage, FolderFile } from '../sdk/cli/local-tools.ts';
 import { Problem } from '../sdk/contract/errors.ts';
 import { buildLocally } from './local-build.ts';
 import { startIntrospector } from './local-introspection.ts';
 
-/** Checks the files of a package. Its code runs in a separate process without grants, which ends with the check. */
-export async function checkFolder(files: readonly FolderFile[], slug: string): Promise<CheckOutcome> {
+/**
+ * Checks the files of a package. Its code runs in a separate process without grants, which ends with the check.
+ *
+ * @throws CommandError with the code and message of a publish
+ */
+export async function checkFolder(files: readonly FolderFile[], slug: string): Promise<CheckedPackage> {
   const scratch = await mkdtemp(join(tmpdir(), 'bulkhead-check-'));
   // Started early, because the start takes as long as the bundling.
   const introspector = startIntrospector(scratch);
   try {
-    return { ok: true, found: describeBuild(await buildLocally(files, slug, scratch, introspector)) };
+    return describeBuild(await buildLocally(files, slug, scratch, introspector));
   } catch (error) {
-    if (error instanceof RangeError) return { ok: false, code: 'invalid_package', message: NESTED, errors: [] };
+    if (error instanceof RangeError) throw new CommandError('invalid_package', NESTED);
     if (!(error instanceof Problem)) throw error;
-    return { ok: false, code: error.code, message: error.message, errors: error.errors ?? [] };
+    throw new CommandError(error.code, error.message, { exit: 'invalidPackage', errors: error.errors ?? [] });
   } finally {
     await introspector.end();
     await stopEsbuild();

@@ -2,7 +2,6 @@
  * The interface to code of the service that runs on the author's machine. `pack/local-tools.ts` implements it, because the
  * SDK must not import the service.
  */
-import type { ProblemLocation } from '../contract/errors.ts';
 
 /** A file of a package on the author's disk. */
 export interface FolderFile {
@@ -21,15 +20,6 @@ export interface CheckedPackage {
   readonly discovered: Readonly<Record<string, unknown>>;
   readonly warnings: readonly string[];
 }
-export type CheckOutcome =
-  | { readonly ok: true; readonly found: CheckedPackage }
-  /** `code` and `message` are those of a publish. */
-  | {
-      readonly ok: false;
-      readonly code: string;
-      readonly message: string;
-      readonly errors: readonly ProblemLocation[];
-    };
 
 /** A check of an agent runtime. */
 export interface RuntimeCheck {
@@ -56,8 +46,8 @@ export interface RuntimeScenario {
 }
 
 export interface LocalTools {
-  /** Runs all checks of a publish. */
-  check(files: readonly FolderFile[], slug: string): Promise<CheckOutcome>;
+  /** Runs all checks of a publish. @throws CommandError with the code and message of a publish */
+  check(files: readonly FolderFile[], slug: string): Promise<CheckedPackage>;
   /** Plays the scenarios against a runtime. @throws Error if it cannot begin */
   conformRuntime(check: RuntimeCheck): Promise<readonly RuntimeScenario[]>;
 }

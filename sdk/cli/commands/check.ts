@@ -1,7 +1,6 @@
 /** `bulkhead check`: runs all checks of a publish on this machine. */
 import type { Command } from '../command.ts';
 import { formatDiscovered } from '../discovered.ts';
-import { CommandError } from '../failure.ts';
 import { readPackageFolder } from '../package-folder.ts';
 import type { Discovered } from '../rest-types.ts';
 
@@ -14,13 +13,8 @@ export const check: Command = {
   async run({ folder, output, localTools }, args) {
     const startedAt = performance.now();
     const { slug, files } = await readPackageFolder(folder, args.positional[0], args.text('slug'));
-    const outcome = await localTools.check(files, slug);
+    const found = await localTools.check(files, slug);
     const ms = Math.round(performance.now() - startedAt);
-    if (!outcome.ok) {
-      const { code, message, errors } = outcome;
-      throw new CommandError(code, message, { exit: 'invalidPackage', errors });
-    }
-    const { found } = outcome;
     for (const line of formatDiscovered(found.discovered as unknown as Discovered, found.capabilities))
       output.printLine(line);
     for (const warning of found.warnings) output.printLine(`${output.paint.yellow('warning')} ${warning}`);

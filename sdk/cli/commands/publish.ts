@@ -32,26 +32,20 @@ export const publish: Command = {
     if (fault) throw new CommandError('usage', `“${slug}” ${fault}. Pass one with \`--slug\`.`);
     // Before the check, so that a missing sign-in is reported immediately.
     const rest = await context.getRest();
-    const checked = await context.localTools.check(files, slug);
-    if (!checked.ok) {
-      const { code, message, errors } = checked;
-      throw new CommandError(code, message, { exit: 'invalidPackage', errors });
-    }
+    const found = await context.localTools.check(files, slug);
     const plugin = await findPlugin(rest, slug);
-    const proposal = propose(plugin, checked.found, args.text('version'));
+    const proposal = propose(plugin, found, args.text('version'));
     output.printLine(`${slug} ${proposal.semVer}: ${proposal.because}`);
-    for (const warning of checked.found.warnings) output.printLine(`${output.paint.yellow('warning')} ${warning}`);
+    for (const warning of found.warnings) output.printLine(`${output.paint.yellow('warning')} ${warning}`);
     if (args.flag('dryRun')) {
       const paths = files.map(({ path }) => path);
-      output.printLine(
-        `Nothing was published. The package has ${paths.join(', ')} (${checked.found.sizeBytes} bytes).`,
-      );
-      return { dryRun: true, slug, ...proposal, files: paths, ...checked.found };
+      output.printLine(`Nothing was published. The package has ${paths.join(', ')} (${found.sizeBytes} bytes).`);
+      return { dryRun: true, slug, ...proposal, files: paths, ...found };
     }
     if (args.text('version') === undefined && context.canAsk) {
       await askToConfirm(context, args, `Publish ${proposal.semVer}?`, 'Nothing was published.');
     }
-    const target = plugin ?? (await createPlugin(rest, slug, checked.found));
+    const target = plugin ?? (await createPlugin(rest, slug, found));
     const version = await uploadVersion(
       rest,
       { pluginId: target.id, semVer: proposal.semVer, files, zip: args.flag('zip') },
