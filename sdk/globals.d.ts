@@ -346,6 +346,7 @@ declare namespace Bulkhead {
     toAgentId: string;
     message: {
       text: string;
+      attachments: Attachment[];
     };
     toSessionId: string | null;
     /** Cancels the operation. The transcript shows the reason (1-500 characters). */
@@ -361,6 +362,7 @@ declare namespace Bulkhead {
     toAgentId?: never;
     message?: {
       text?: string;
+      attachments?: never;
     };
     toSessionId?: never;
   }

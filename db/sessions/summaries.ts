@@ -80,9 +80,9 @@ export const listModelMessages = (
   limit: number,
 ): Promise<(MessageRow & Bounded)[]> => listRows(db, LIST_MODEL_MESSAGES, [sessionId, limit, isStrict]);
 
-const LIST_SUMMARIZED_MESSAGES = planOnce(listNewestSql(MAY_BE_READ));
+const LIST_SUMMARIZED_MESSAGES = planOnce(listNewestSql(`role <> 'notice' AND ${MAY_BE_READ}`));
 
-/** The newest messages that a summary for a model may be made of, in the order of the transcript. Fewer if they are large. */
+/** The newest messages that a summary for a model may be made of, without notices, in the order of the transcript. Fewer if they are large. */
 export async function listSummarizedMessages(
   db: Queryable,
   { id: sessionId, strict: isStrict }: { readonly id: string; readonly strict: boolean },

@@ -105,7 +105,7 @@ export const hooks = {
     context: z.object({
       fromAgentId: p.id,
       toAgentId: p.id,
-      message: z.object({ text: p.text }),
+      message: z.object({ text: p.text, attachments: p.attachments.default([]) }),
       toSessionId: p.laterId,
     }),
     answers: patch('message.text'),

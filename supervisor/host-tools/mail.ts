@@ -48,7 +48,7 @@ export async function sendMail(
     const between = {
       fromAgentId,
       toAgentId,
-      message: { text: outbound.context.message.text },
+      message: { text: outbound.context.message.text, attachments: outbound.context.message.attachments },
       toSessionId: receiver.id,
     };
     const passed = await runHookOrThrow(services, session, 'middleware.agentMessage', between, trigger, { noticeId });

@@ -62,7 +62,7 @@ export async function sendAgentMessage(
   { fromAgentId, text, installationId, plugin }: AgentMessage,
   signal: AbortSignal,
 ): Promise<{ readonly id: string } | { readonly cancelled: string }> {
-  const sent = { fromAgentId, toAgentId: session.agentId, message: { text }, toSessionId: session.id };
+  const sent = { fromAgentId, toAgentId: session.agentId, message: { text, attachments: [] }, toSessionId: session.id };
   const { cancelled, context } = await otherPlugins.runHook({
     hook: 'middleware.agentMessage',
     accountId: session.accountId,

@@ -200,6 +200,12 @@ export declare const hooks: {
             toAgentId: z.ZodString;
             message: z.ZodObject<{
                 text: z.ZodString;
+                attachments: z.ZodDefault<z.ZodArray<z.ZodObject<{
+                    name: z.ZodString;
+                    mediaType: z.ZodString;
+                    mediaId: z.ZodOptional<z.ZodString>;
+                    url: z.ZodOptional<z.ZodURL>;
+                }, z.core.$strip>>>;
             }, z.core.$strip>;
             toSessionId: z.ZodDefault<z.ZodNullable<z.ZodString>>;
         }, z.core.$strip>;

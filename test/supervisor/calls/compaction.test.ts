@@ -93,7 +93,7 @@ t.test('what may not reach a model does not reach it in a summary', async (t) =>
   t.equal((await own.call('POST', `${path}/messages`, { messages })).status, 200);
   t.match((await own.call('POST', `${path}/turns`, { id: 'bad', trigger: 'user' })).body, { action: 'cancel' });
   const summarize = async () => (await own.call('POST', `${path}/compaction`, {})).body.summary;
-  t.match(await summarize(), /^good,.*cancelled.*: no$/, 'the veto itself is no secret');
+  t.equal(await summarize(), 'good', 'without what was cancelled, and without the notice of it');
   await session({ strict: true });
   t.match((await own.call('POST', `${path}/turns`, { id: 't', text: 'judged', trigger: 'user' })).body, {
     state: 'open',

@@ -19,6 +19,22 @@ const startSession = async (fixture: SupervisorFixture, agentId: string): Promis
 const readMessages = async (fixture: SupervisorFixture, session: string) =>
   (await fixture.call('GET', `/sessions/${session}/messages`)).body.items;
 
+t.test('a hook on messages between agents gets the files that another plugin attached', async (t) => {
+  const fixture = shared.withNewAccount();
+  const attaches = `middleware.outboundMessage = (ctx) =>
+    ({ message: { attachments: [{ name: 'plan', mediaType: 'text/plain', url: 'https://example.com/plan' }] } });`;
+  const guards = `middleware.agentMessage = (ctx) => {
+    if (ctx.message.attachments.length > 0) ctx.cancel('no files: ' + ctx.message.attachments[0].name);
+  };`;
+  await fixture.install({ slug: `attach-${fixture.account}`, code: attaches });
+  await fixture.install({ slug: `guard-${fixture.account}`, code: guards });
+  const planner = await startSession(fixture, 'planner');
+  await startSession(fixture, 'worker');
+  const mail = { id: 'm1', toAgentId: 'worker', text: 'bake', trigger: 'agent' };
+  const { status, body } = await fixture.call('POST', `/sessions/${planner}/mail`, mail);
+  t.match([status, body.detail], [409, /no files: plan/]);
+});
+
 t.test('a message is judged by both sides, and arrives once', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
