@@ -14,31 +14,21 @@ export class ChildError extends Error {
   readonly kind: ChildErrorKind;
   /** The plugin's stack, to be mapped to the author's files. Empty: the child sent no stack. */
   readonly pluginStack: string;
-  /** Milliseconds. Set for `timeout`. */
-  readonly budgetMs: number | undefined;
-  readonly elapsedMs: number | undefined;
   /** Set for `dead` when the child was killed from outside. */
   readonly interrupted: boolean;
 
-  constructor(
-    kind: ChildErrorKind,
-    message: string,
-    details: { pluginStack?: string; budgetMs?: number; elapsedMs?: number; interrupted?: boolean } = {},
-  ) {
+  constructor(kind: ChildErrorKind, message: string, details: { pluginStack?: string; interrupted?: boolean } = {}) {
     super(message);
     this.kind = kind;
     this.pluginStack = details.pluginStack ?? '';
-    this.budgetMs = details.budgetMs;
-    this.elapsedMs = details.elapsedMs;
     this.interrupted = details.interrupted === true;
   }
 }
 
 /** Creates the error of a handler that exceeded its budget. */
 export function createTimeoutError(what: string, budgetMs: number, elapsedMs: number = budgetMs): ChildError {
-  const elapsed = Math.round(elapsedMs);
-  const message = `${what} took longer than its ${Math.round(budgetMs)} ms (${elapsed} ms)`;
-  return new ChildError('timeout', message, { budgetMs, elapsedMs: elapsed });
+  const message = `${what} took longer than its ${Math.round(budgetMs)} ms (${Math.round(elapsedMs)} ms)`;
+  return new ChildError('timeout', message);
 }
 
 /** The violation of a child whose message met a fault of the supervisor. Only the child that sent it ends. */
