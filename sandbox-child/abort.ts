@@ -3,12 +3,6 @@ import { DOMException } from './dom-exception.ts';
 import { dispatchTo, Event, EventTarget, HandlerSlot, watchListeners } from './event-target.ts';
 import type { CancelReason } from './json-rpc.ts';
 
-export interface AbortSignalLike {
-  readonly aborted: boolean;
-  readonly reason: unknown;
-  throwIfAborted(): void;
-}
-
 /** Longest time of `AbortSignal.timeout`, about 24 days: Node runs a longer timer immediately. */
 const TIMEOUT_MAX_MS = 2 ** 31 - 1;
 /** Largest number of pending `AbortSignal.timeout` of one plugin. */
@@ -25,7 +19,7 @@ const INTERNAL = Symbol('signal');
 let fire: (signal: AbortSignal, reason: unknown) => void;
 let timeouts = 0;
 
-export class AbortSignal extends EventTarget implements AbortSignalLike {
+export class AbortSignal extends EventTarget {
   readonly #onabort = new HandlerSlot(this, 'abort');
   #aborted = false;
   #reason: unknown = undefined;

@@ -2,7 +2,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { z } from 'zod';
 import type { control } from '../sdk/contract/protocol.ts';
-import { AbortController, type AbortSignalLike, createAbortReason } from './abort.ts';
+import { AbortController, type AbortSignal, createAbortReason } from './abort.ts';
 import type { Cancellation } from './supervisor-connection.ts';
 import { describeError, text } from './text.ts';
 
@@ -55,7 +55,7 @@ class RunningInvocation {
   }
 
   /** Created on first use, because most handlers never use it. */
-  get signal(): AbortSignalLike {
+  get signal(): AbortSignal {
     if (this.#controller === null) {
       this.#controller = new AbortController();
       const { reason } = this.#cancellation;
@@ -101,7 +101,7 @@ const isVetoable = ({ target: { kind } }: Call): boolean => kind !== 'event' && 
  */
 function createContext(call: Call, running: RunningInvocation): object {
   const context = {
-    get signal(): AbortSignalLike {
+    get signal(): AbortSignal {
       return running.signal;
     },
   };

@@ -16,15 +16,10 @@ export interface Transformer<In, Out> {
 const INTERNAL = Symbol('controller');
 
 /** The operations of a controller. */
-interface TransformEnd<Out> {
-  readonly desiredSize: number | null;
-  enqueue(chunk: Out): void;
-  fail(reason: unknown): void;
-  terminate(): void;
-}
+type TransformEnd<Out> = Pick<TransformCore<never, Out>, 'desiredSize' | 'enqueue' | 'fail' | 'terminate'>;
 
 /** The state of both ends. The writable end waits until the readable one is read. */
-class TransformCore<In, Out> implements TransformEnd<Out> {
+class TransformCore<In, Out> {
   readonly readable: ReadableStream<Out>;
   readonly writable: WritableStream<In>;
   readonly #transformer: Transformer<In, Out>;
