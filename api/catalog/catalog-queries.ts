@@ -1,6 +1,6 @@
 /** Reads the catalog as one account sees it. */
 import { pageCatalog } from '../../db/catalog/catalog.ts';
-import { findPluginBySlug, type Plugin } from '../../db/catalog/plugins.ts';
+import { findPluginBySlug } from '../../db/catalog/plugins.ts';
 import { searchCatalog } from '../../db/catalog/search.ts';
 import { findVersion, listPublishedVersions, listVersionSummaries, readReadme } from '../../db/catalog/versions.ts';
 import {
@@ -12,15 +12,10 @@ import type { Page } from '../../db/postgres/cursors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { requireVisiblePlugin } from '../plugins/plugin-access.ts';
 import type { Services } from '../services.ts';
-import type { CatalogDetail, CatalogFacts } from './catalog-resource.ts';
+import type { CatalogDetail, CatalogRow } from './catalog-resource.ts';
 
 /** Number of versions in an entry. Older ones can still be pinned by id. */
 const VERSIONS_SHOWN = 100;
-
-interface CatalogRow {
-  readonly plugin: Plugin;
-  readonly facts: CatalogFacts;
-}
 
 /** Reads one page of the catalog, with the caller's installations. */
 export async function readCatalog(
@@ -42,11 +37,9 @@ export async function readCatalog(
   const byId = new Map(versions.map((version) => [version.id, version]));
   const rows = items.map((plugin) => ({
     plugin,
-    facts: {
-      latest: byId.get(plugin.latestVersionId ?? '') ?? null,
-      installationId: installed.get(plugin.id) ?? null,
-      installCount: counts.get(plugin.id) ?? 0,
-    },
+    latest: byId.get(plugin.latestVersionId ?? '') ?? null,
+    installationId: installed.get(plugin.id) ?? null,
+    installCount: counts.get(plugin.id) ?? 0,
   }));
   return { items: rows, nextCursor };
 }
@@ -56,14 +49,14 @@ export async function readCatalogEntry(
   { pool }: Pick<Services, 'pool'>,
   caller: Caller,
   slug: string,
-): Promise<CatalogRow & CatalogDetail> {
+): Promise<CatalogDetail> {
   const found = await findPluginBySlug(pool, slug);
   const installation = found ? await findInstallationOfPlugin(pool, caller.id, found.id) : null;
   const plugin = requireVisiblePlugin(found, caller, { installed: installation !== null, access: 'read' });
   const latest = plugin.latestVersionId === null ? null : await findVersion(pool, plugin.latestVersionId);
   const counts = await countInstallations(pool, [plugin.id]);
   const readme = latest ? await readReadme(pool, latest.id) : '';
-  const facts = { latest, installationId: installation?.id ?? null, installCount: counts.get(plugin.id) ?? 0 };
   const versions = await listPublishedVersions(pool, plugin.id, VERSIONS_SHOWN);
-  return { plugin, facts, latest, readme, versions };
+  const installCount = counts.get(plugin.id) ?? 0;
+  return { plugin, latest, installationId: installation?.id ?? null, installCount, readme, versions };
 }

@@ -47,15 +47,16 @@ export const catalogEntry = summary
   })
   .meta({ id: 'CatalogEntry', description: 'A plugin in the catalog, with its readme and all it offers.' });
 
-/** Facts about an entry that are not in the plugin's row. */
-export interface CatalogFacts {
+/** A plugin with the caller's installation of it. */
+export interface CatalogRow {
+  readonly plugin: Plugin;
   readonly latest: VersionSummary | null;
   readonly installationId: string | null;
   readonly installCount: number;
 }
 
-export function showSummary(plugin: Plugin, facts: CatalogFacts): z.output<typeof catalogSummary> {
-  const { latest, installationId, installCount } = facts;
+export function showSummary(row: CatalogRow): z.output<typeof catalogSummary> {
+  const { plugin, latest, installationId, installCount } = row;
   return {
     ...plugin,
     tier: getTier(plugin),
@@ -69,21 +70,18 @@ export function showSummary(plugin: Plugin, facts: CatalogFacts): z.output<typeo
   };
 }
 
-/** The long fields of an entry. */
-export interface CatalogDetail {
+/** An entry with its long fields. */
+export interface CatalogDetail extends CatalogRow {
   readonly latest: Version | null;
   readonly readme: string;
   /** Without yanked ones, the last published first. */
   readonly versions: readonly PublishedVersion[];
 }
 
-export function showEntry(
-  plugin: Plugin,
-  facts: CatalogFacts,
-  { latest, readme, versions }: CatalogDetail,
-): z.output<typeof catalogEntry> {
+export function showEntry(entry: CatalogDetail): z.output<typeof catalogEntry> {
+  const { latest, readme, versions } = entry;
   return {
-    ...showSummary(plugin, facts),
+    ...showSummary(entry),
     readme,
     discovered: latest ? discovered.parse(latest.discovered) : null,
     configuration: showFields(latest?.manifest ?? null),

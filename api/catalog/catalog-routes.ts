@@ -28,16 +28,11 @@ export function catalogRoutes(services: Services): FastifyPluginAsyncZod {
     groupRoutes(app, 'Catalog');
     app.get('/marketplace', { schema: shapes.list }, async (request) => {
       const { items, nextCursor } = await readCatalog(services, requireCaller(request), request.query);
-      return { items: items.map(({ plugin, facts }) => showSummary(plugin, facts)), nextCursor };
+      return { items: items.map(showSummary), nextCursor };
     });
 
     app.get('/marketplace/:slug', { schema: shapes.one }, async (request) => {
-      const { plugin, facts, ...detail } = await readCatalogEntry(
-        services,
-        requireCaller(request),
-        request.params.slug,
-      );
-      return showEntry(plugin, facts, detail);
+      return showEntry(await readCatalogEntry(services, requireCaller(request), request.params.slug));
     });
   };
 }
