@@ -2,6 +2,7 @@
 import { constants, lstat, mkdir, open, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
 import type { Readable } from 'node:stream';
+import { ignoreMissing } from '../files/data-dir.ts';
 import { BackupError, FOLDERS } from './format.ts';
 
 /** Exists during a restore and after an interrupted one. Contains the text that the restore commits with its rows. */
@@ -15,7 +16,7 @@ export async function* listFiles(dataDir: string): AsyncGenerator<string> {
   for (const folder of FOLDERS) {
     // A folder that does not exist yet has no files.
     const entries = await readdir(join(dataDir, folder), { withFileTypes: true, recursive: true }).catch(ignoreMissing);
-    for (const entry of entries) {
+    for (const entry of entries ?? []) {
       if (!entry.isFile() || entry.name.endsWith('.new')) continue;
       const path = join(entry.parentPath, entry.name).slice(dataDir.length + 1);
       yield path.split(sep).join('/');
@@ -44,7 +45,7 @@ export async function prepareRestore(dataDir: string, marker: string): Promise<v
   for (const folder of FOLDERS) {
     const path = join(dataDir, folder);
     if (wasInterrupted) await rm(path, { recursive: true, force: true });
-    const [first] = await readdir(path).catch(ignoreMissing);
+    const [first] = (await readdir(path).catch(ignoreMissing)) ?? [];
     if (first !== undefined) throw new BackupError(`${path} is not empty. Restore into a new DATA_DIR.`);
   }
   await writeFile(join(dataDir, MARKER), marker, { mode: 0o600, flush: true });
@@ -68,13 +69,5 @@ export async function isUnfinished(dataDir: string): Promise<boolean> {
 
 /** Reads what an interrupted restore committed with its rows, if it got that far. Null: no restore was interrupted. */
 export function readMarker(dataDir: string): Promise<string | null> {
-  return readFile(join(dataDir, MARKER), 'utf8').catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return null;
-    throw error;
-  });
-}
-
-function ignoreMissing(error: NodeJS.ErrnoException): [] {
-  if (error.code === 'ENOENT') return [];
-  throw error;
+  return readFile(join(dataDir, MARKER), 'utf8').catch(ignoreMissing);
 }

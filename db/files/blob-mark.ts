@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Pool } from 'pg';
 import { findValue } from '../postgres/rows.ts';
-import { replaceFile } from './data-dir.ts';
+import { ignoreMissing, replaceFile } from './data-dir.ts';
 import type { ObjectStore } from './s3.ts';
 import { hasStoredBlobs } from './stored-blobs.ts';
 
@@ -33,11 +33,7 @@ export function openBlobFolder(dataDir: string): BlobPlace {
     store: 'files',
     description: `DATA_DIR ${dataDir}`,
     setting: 'DATA_DIR',
-    readMark: () =>
-      readFile(mark, 'utf8').catch((error: NodeJS.ErrnoException) => {
-        if (error.code === 'ENOENT') return null;
-        throw error;
-      }),
+    readMark: () => readFile(mark, 'utf8').catch(ignoreMissing),
     async writeMark(clusterId) {
       await mkdir(folder, { recursive: true, mode: 0o700 });
       await replaceFile(mark, clusterId);

@@ -73,6 +73,12 @@ export async function replaceFile(path: string, content: string): Promise<void> 
   await rename(next, path);
 }
 
+/** For `catch` of a read: null if the file or folder does not exist. */
+export function ignoreMissing(error: NodeJS.ErrnoException): null {
+  if (error.code === 'ENOENT') return null;
+  throw error;
+}
+
 /** Calls fsync on a file or folder. */
 export async function syncPath(path: string): Promise<void> {
   const handle = await open(path, 'r');

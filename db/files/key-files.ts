@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { createIdAt, readIdTime } from '../postgres/ordered-id.ts';
 import type { Queryable } from '../postgres/rows.ts';
 import { KEY_BYTES } from './cipher.ts';
-import { syncPath } from './data-dir.ts';
+import { ignoreMissing, syncPath } from './data-dir.ts';
 
 export type KeyPurpose = 'identity' | 'secrets';
 /** The keys of a cluster. All processes see those that another one adds. */
@@ -107,11 +107,6 @@ export async function addKeyFile(target: string, content: Buffer): Promise<boole
   } finally {
     await rm(unfinished, { force: true });
   }
-}
-
-function ignoreMissing(error: NodeJS.ErrnoException): null {
-  if (error.code === 'ENOENT') return null;
-  throw error;
 }
 
 const UUID_VERSION_AT = 14;
