@@ -203,19 +203,13 @@ class PostgresNode {
     }
   }
 
-  /** SIGKILL to Patroni and PostgreSQL: as when the machine vanishes. */
-  async kill(): Promise<void> {
-    if (this.#child) await end(this.#child, 'SIGKILL');
-    await this.#killServer();
-  }
-
-  /** Patroni stops its server. */
-  async stop(): Promise<void> {
-    if (this.#child) await end(this.#child, 'SIGTERM');
-    await this.#killServer();
-  }
-
-  async #killServer(): Promise<void> {
+  /**
+   * Stops Patroni and PostgreSQL.
+   *
+   * @param signal SIGTERM: Patroni stops its server; SIGKILL: as when the machine vanishes
+   */
+  async stop(signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM'): Promise<void> {
+    if (this.#child) await end(this.#child, signal);
     const text = await readFile(join(this.#dataDir, 'postmaster.pid'), 'utf8').catch(() => '');
     const pid = Number.parseInt(text, 10);
     // A file that an earlier server left behind may name another process by now.

@@ -75,7 +75,7 @@ t.test('nothing acknowledged is lost when the primary is killed, and another one
   const roles = await Promise.all(nodes.map((node) => node.readRole()));
   const [primary, standby] = roles[0] === 'primary' ? nodes : nodes.toReversed();
   const killed = performance.now();
-  await primary?.kill();
+  await primary?.stop('SIGKILL');
   await waitUntil(async () => (await standby?.readRole()) === 'primary', FAILOVER_MS);
   t.comment(`the standby is the primary after ${Math.round(performance.now() - killed)} ms`);
   const before = counts.length;

@@ -40,7 +40,7 @@ export async function startPatroniServer(folder: string): Promise<DatabaseServer
       await pair.waitUntilSafe();
       const roles = await Promise.all(pair.nodes.map((node) => node.readRole()));
       const primary = pair.nodes[roles.indexOf('primary')];
-      await primary?.kill();
+      await primary?.stop('SIGKILL');
       await sleep(awayMs);
       await primary?.start();
       await pair.waitUntilSafe();
