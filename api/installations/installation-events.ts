@@ -13,18 +13,10 @@ type Recipient = Pick<Installation, 'id' | 'accountId' | 'pluginId' | 'currentVe
 export function recordInstallationEvent<Type extends EventName>(
   tx: ClientBase,
   queues: Queues,
-  { id, accountId, pluginId, currentVersionId, currentSemVer }: Recipient,
+  { id: installationId, accountId, pluginId, currentVersionId: versionId, currentSemVer }: Recipient,
   type: Type,
   data: z.infer<(typeof events)[Type]['data']>,
 ): Promise<string> {
   const semVer = currentSemVer ?? DRAFT_SEM_VER;
-  return recordEvent(tx, queues, {
-    installationId: id,
-    accountId,
-    pluginId,
-    versionId: currentVersionId,
-    semVer,
-    type,
-    data,
-  });
+  return recordEvent(tx, queues, { installationId, accountId, pluginId, versionId, semVer, type, data });
 }
