@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type BuildServices, buildPackage, type StagedBuild } from '../api/package/builder.ts';
 import { type Bundle, bundlePackage } from '../api/package/bundle.ts';
-import * as bundling from '../api/package/bundler-worker.ts';
+import { build } from '../api/package/bundler-worker.ts';
 import type { PackageSource } from '../api/package/reader.ts';
 import { openBlobs } from '../db/files/blobs.ts';
 import type { FolderFile } from '../sdk/cli/local-tools.ts';
@@ -58,7 +58,7 @@ function createServices(introspector: Introspector, bundles: Bundle[]): BuildSer
   return {
     bundler: {
       bundle: async (of) => {
-        const bundle = await bundlePackage(runTask, of);
+        const bundle = await bundlePackage(build, of);
         bundles.push(bundle);
         return bundle;
       },
@@ -73,8 +73,3 @@ function createServices(introspector: Introspector, bundles: Bundle[]): BuildSer
     loopKey: 'local build',
   };
 }
-
-const runTask = async <Result>(name: string, task: unknown): Promise<Result> => {
-  if (name !== 'build') throw new Error(`there is no task ${name}`);
-  return (await bundling.build(task as bundling.BuildTask)) as Result;
-};

@@ -9,8 +9,8 @@ export const ENTRY = 'index.ts';
 /** The bundle travels to the child in one frame, as JSON, with settings and registrations. Bytes. */
 export const BUNDLE_MAX_BYTES = limits.frameBytes - 512 * KIB;
 
-/** Runs an export of bundler-worker.ts by its name. */
-export type RunTask = <Result>(name: string, task: unknown) => Promise<Result>;
+/** Runs `build` of bundler-worker.ts. */
+export type RunBuild = (task: BuildTask) => Promise<BuildResult>;
 export interface Bundle {
   /** A classic script: one function expression that is called. The evaluation makes it strict. */
   readonly text: string;
@@ -27,13 +27,13 @@ export interface CodePackage extends Package {
 }
 
 /** Builds the package's `index.ts`. @throws Problem `invalid_package` with locations */
-export async function bundlePackage(run: RunTask, of: CodePackage): Promise<Bundle> {
+export async function bundlePackage(run: RunBuild, of: CodePackage): Promise<Bundle> {
   const files = Object.fromEntries(of.files.map((file) => [file.path, file.stagedAt]));
   const task: BuildTask = { entry: ENTRY, files, hasFetch: of.hasFetch };
-  let result = await run<BuildResult>('build', task);
+  let result = await run(task);
   // Retry once: if the builder was killed from outside, the second run succeeds; if this package killed it, it dies
   // again.
-  if (result.outcome === 'died') result = await run<BuildResult>('build', task);
+  if (result.outcome === 'died') result = await run(task);
   if (result.outcome === 'refused') throw invalidAll(result.locations);
   if (result.outcome !== 'built') throw buildFailed();
   const bytes = Buffer.byteLength(JSON.stringify(result.bundle));

@@ -5,7 +5,8 @@ import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { FairQueue } from '../../service/timing/fair-queue.ts';
-import { type Bundle, buildFailed, bundlePackage, type CodePackage, type RunTask } from './bundle.ts';
+import { type Bundle, buildFailed, bundlePackage, type CodePackage, type RunBuild } from './bundle.ts';
+import type { BuildResult, BuildTask } from './bundler-worker.ts';
 
 /** Each thread has an esbuild process with two threads. */
 const THREADS = Math.max(1, Math.min(4, availableParallelism() >> 1));
@@ -14,9 +15,6 @@ const QUEUE_MAX = 32;
 /** From the request to the result, including the wait. Milliseconds. */
 const TOTAL_TIMEOUT_MS = 60_000;
 const RETRY_AFTER_S = 2;
-
-/** The threads run several tasks, each with its own types. */
-type Pool = Piscina<unknown, never>;
 
 export interface Bundler {
   /**
@@ -41,7 +39,7 @@ interface BundlerOptions {
 /** Starts the pool. */
 export function startBundler(options: BundlerOptions = {}): Bundler {
   const threads = options.threads ?? THREADS;
-  const pool: Pool = new Piscina({
+  const pool = new Piscina<BuildTask, BuildResult>({
     filename: new URL('./bundler-worker.ts', import.meta.url).href,
     minThreads: 0,
     maxThreads: threads,
@@ -57,12 +55,12 @@ export function startBundler(options: BundlerOptions = {}): Bundler {
   pool.on('error', options.onError ?? (() => undefined));
   const queue = new FairQueue({ places: threads, waitingPlaces: options.queue ?? QUEUE_MAX });
   const runFor =
-    (accountId: string): RunTask =>
-    async (name, task) => {
+    (accountId: string): RunBuild =>
+    async (task) => {
       if (!queue.hasRoom(accountId)) throw busy();
       const signal = AbortSignal.timeout(TOTAL_TIMEOUT_MS);
       try {
-        return await queue.run(accountId, () => pool.run(task, { name, signal }));
+        return await queue.run(accountId, () => pool.run(task, { name: 'build', signal }));
       } catch (error) {
         throw toProblem(error);
       }
