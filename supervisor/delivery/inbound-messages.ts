@@ -48,10 +48,10 @@ async function storeMessage(
 ): Promise<void> {
   const context = { message: { id, from, text, attachments } };
   const answer = await runMessageHook(services, session, 'middleware.inboundMessage', context, 'channel', id);
-  if (answer.action === 'cancel') {
+  if (answer.cancelled) {
     // A plugin's own cancel is final. A required plugin that did not run judged nothing: the delivery is tried again.
-    if (answer.trace.at(-1)?.outcome === 'cancelled') return;
-    throw new RequiredPluginError(answer.reason ?? '');
+    if (answer.cancelled.cause === 'plugin') return;
+    throw new RequiredPluginError(answer.cancelled.reason);
   }
   const { message } = answer.context;
   const { channelId, id: deliveryId } = delivery;

@@ -150,7 +150,7 @@ async function judgeReminder(
   const delivery = await runSessionHook(services, session, 'middleware.notifyDeliver', { notify }, 'schedule', {
     noticeId,
   });
-  if (delivery.cancel) return delivery.cancel.cause === 'failure' ? 'stopped' : null;
+  if (delivery.cancelled) return delivery.cancelled.cause === 'failure' ? 'stopped' : null;
   const due = (delivery.context as { notify: typeof notify }).notify.text;
   const none: JudgedReminder['attachments'] = [];
   const message = { id: messageId, text: due, attachments: none };
@@ -158,7 +158,7 @@ async function judgeReminder(
   const hook = isForAgent ? 'inboundMessage' : 'outboundMessage';
   const context = isForAgent ? { message: { ...message, from: SENDER } } : { message, target: to };
   const answer = await runMessageHook(services, session, `middleware.${hook}`, context, 'schedule', noticeId);
-  if (answer.cancel) return answer.cancel.cause === 'failure' ? 'stopped' : null;
+  if (answer.cancelled) return answer.cancelled.cause === 'failure' ? 'stopped' : null;
   const { text: judged, attachments } = answer.context.message;
   const role = isForAgent ? 'user' : 'assistant';
   return { id: messageId, text: judged, attachments, role, judgement: toJudgement(hook, answer) };

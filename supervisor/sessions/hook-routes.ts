@@ -10,7 +10,7 @@ import { type HookName, hooks } from '../../sdk/contract/protocol.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { jsonBody, page, timestamp } from '../../service/http/schemas.ts';
-import { type Fields, linkOutcomes } from '../calls/chain.ts';
+import { type ChainState, type Fields, linkOutcomes } from '../calls/chain.ts';
 import { listHookLinks } from '../children/account-plugins-cache.ts';
 import { summarizeTranscript } from './compaction.ts';
 import { isMessageHook, runNamedHook } from './hooks.ts';
@@ -64,6 +64,14 @@ const hookResult = z
     trace,
   })
   .meta({ id: 'HookResult', description: 'The result of a hook: the changed context, and each plugin’s part.' });
+
+const toHookResult = ({ context, trace, cancelled }: ChainState): z.infer<typeof hookResult> => ({
+  action: cancelled ? 'cancel' : 'continue',
+  context,
+  reason: cancelled?.reason ?? null,
+  cancelledBy: cancelled?.by.slug ?? null,
+  trace: [...trace],
+});
 
 const hookLink = z
   .strictObject({
@@ -190,12 +198,8 @@ export function hookRoutes(services: SessionServices): FastifyPluginAsyncZod {
           const caller = requireCaller(request);
           const known = services.sessions.peek(caller.id, request.params.sessionId);
           const session = known ?? (await requireSession(services, caller, request.params));
-          const {
-            trace,
-            cancel: _,
-            ...result
-          } = await runNamedHook(services, session, name, request.body.context, request.body.trigger);
-          return { ...result, trace: [...trace] };
+          const { body } = request;
+          return toHookResult(await runNamedHook(services, session, name, body.context, body.trigger));
         },
       );
     }

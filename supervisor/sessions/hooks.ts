@@ -1,50 +1,31 @@
-/** Runs a hook for a session and builds the response of the session API. */
+/** Runs hooks for a session. */
 import type { z } from 'zod';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
 import type { attachments, trigger } from '../../sdk/contract/payloads.ts';
 import type { HookName } from '../../sdk/contract/protocol.ts';
-import type { Cancel, ChainState, Fields } from '../calls/chain.ts';
+import type { ChainState, Fields } from '../calls/chain.ts';
 import { runHook } from '../calls/hook-runner.ts';
 import type { HookRequest } from '../calls/plugin-port.ts';
 import { holdAttachments } from './session-media.ts';
 import type { SessionServices } from './session-services.ts';
 
-export interface HookAnswer {
-  readonly action: 'continue' | 'cancel';
-  readonly context: Fields;
-  readonly reason: string | null;
-  readonly cancelledBy: ChainState['trace'][number]['slug'] | null;
-  readonly trace: ChainState['trace'];
-  /** The cancel itself, from which this process writes its own texts. */
-  readonly cancel: Cancel | null;
-}
-
 type HookOptions = Pick<HookRequest, 'noticeId' | 'completeChange'>;
 
 /** Runs a hook for a session. */
-export async function runSessionHook(
+export function runSessionHook(
   services: SessionServices,
   session: Session,
   hook: HookName,
   context: Fields,
   by: z.infer<typeof trigger>,
   options: HookOptions = {},
-): Promise<HookAnswer> {
-  const request = { ...options, hook, accountId: session.accountId, session, context, trigger: by };
-  const { cancelled, trace, context: result } = await runHook(services, request);
-  return {
-    action: cancelled ? 'cancel' : 'continue',
-    context: result,
-    reason: cancelled?.reason ?? null,
-    cancelledBy: cancelled?.by.slug ?? null,
-    trace,
-    cancel: cancelled,
-  };
+): Promise<ChainState> {
+  return runHook(services, { ...options, hook, accountId: session.accountId, session, context, trigger: by });
 }
 
 /** The result of a hook whose context has one type. */
-type AnswerWith<Context extends Fields> = HookAnswer & { readonly context: Context };
+type AnswerWith<Context extends Fields> = ChainState & { readonly context: Context };
 
 interface MessageContext extends Fields {
   readonly message: { readonly text: string; readonly attachments: z.infer<typeof attachments> };
@@ -76,7 +57,7 @@ export async function runMessageHook<Context extends MessageContext>(
   const options = { noticeId, completeChange: hold };
   const answer = await runSessionHook(services, session, hook, await hold(context), by, options);
   // Again, because the session may have been cleared while the plugins ran.
-  return { ...answer, context: answer.cancel ? (answer.context as Context) : await hold(answer.context) };
+  return { ...answer, context: answer.cancelled ? (answer.context as Context) : await hold(answer.context) };
 }
 
 /** Runs a hook that a runtime names. `context` fits the hook. */
@@ -86,7 +67,7 @@ export function runNamedHook(
   hook: HookName,
   context: Fields,
   by: z.infer<typeof trigger>,
-): Promise<HookAnswer> {
+): Promise<ChainState> {
   return isMessageHook(hook)
     ? runMessageHook(services, session, hook, context as MessageContext, by)
     : runSessionHook(services, session, hook, context, by);
@@ -106,7 +87,8 @@ export async function runHookOrThrow<Context extends Fields>(
 }
 
 /** @throws Problem `cancelled` */
-export function requireContinued<Answer extends HookAnswer>(answer: Answer): Answer {
-  if (answer.cancel) throw new Problem('cancelled', describeCancel(answer.cancel.by.displayName, answer.cancel.reason));
+export function requireContinued<Answer extends ChainState>(answer: Answer): Answer {
+  const { cancelled } = answer;
+  if (cancelled) throw new Problem('cancelled', describeCancel(cancelled.by.displayName, cancelled.reason));
   return answer;
 }

@@ -3,7 +3,8 @@ import type { Session } from '../../db/sessions/sessions.ts';
 import type { Judgement } from '../../db/sessions/turns.ts';
 import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
-import { type HookAnswer, runSessionHook } from './hooks.ts';
+import type { ChainState } from '../calls/chain.ts';
+import { runSessionHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
 import { describeProblem, failedTool, readToolResult } from './tool-results.ts';
 import { toJudgement } from './turn-answers.ts';
@@ -33,9 +34,9 @@ export interface JudgedResult {
 }
 
 /** A result that plugins withhold is replaced by the host's words. A model needs those, so no prompt leaves them out as cancelled. */
-function judgeReplaced(hook: string, answer: HookAnswer): Judgement {
+function judgeReplaced(hook: string, answer: ChainState): Judgement {
   const judgement = toJudgement(hook, answer);
-  return answer.cancel ? { ...judgement, outcome: 'changed' } : judgement;
+  return answer.cancelled ? { ...judgement, outcome: 'changed' } : judgement;
 }
 
 /**
@@ -84,11 +85,11 @@ export async function judgeCall(
 ): Promise<Pick<JudgedResult, 'arguments' | 'judgement'> | JudgedResult> {
   const call = { id, name, arguments: args };
   const answer = await runSessionHook(services, session, 'middleware.toolCall', { call }, 'agent', { noticeId });
-  const { cancel, context } = answer;
+  const { cancelled, context } = answer;
   const judgement = judgeReplaced('toolCall', answer);
-  if (cancel) {
-    const result = failedTool(describeCancel(cancel.by.displayName, cancel.reason));
-    return { result, arguments: null, isFinal: cancel.cause === 'plugin', judgement };
+  if (cancelled) {
+    const result = failedTool(describeCancel(cancelled.by.displayName, cancelled.reason));
+    return { result, arguments: null, isFinal: cancelled.cause === 'plugin', judgement };
   }
   return { arguments: (context as { call: typeof call }).call.arguments, judgement };
 }
@@ -109,10 +110,10 @@ export async function judgeResult(
     'agent',
     { noticeId },
   );
-  const { cancel, context, trace } = answer;
+  const { cancelled, context, trace } = answer;
   const judgement = judgeReplaced('toolResult', answer);
-  if (cancel) {
-    const withheld = `The tool ran, but ${cancel.by.displayName} withheld its result: ${cancel.reason}`;
+  if (cancelled) {
+    const withheld = `The tool ran, but ${cancelled.by.displayName} withheld its result: ${cancelled.reason}`;
     return { result: failedTool(withheld), judgement };
   }
   if (!trace.some(({ outcome }) => outcome === 'changed')) return { result, judgement };

@@ -176,10 +176,10 @@ async function judgePiece(
   const partial = { before: before.slice(-BEFORE_MAX_CHARS).toWellFormed(), done };
   const answer = await runMessageHook(services, session, HOOK, { message, target, partial }, 'agent', `${id}:vetoed`);
   await services.faultPoint('turn.output-judged');
-  if (answer.cancel?.cause === 'failure') return { ...describeOpen(id, ''), ...describeCancelled(answer.cancel) };
+  if (answer.cancelled?.cause === 'failure') return { ...describeOpen(id, ''), ...describeCancelled(answer.cancelled) };
   const judged = answer.context.message;
   const own = toJudgement('outboundMessage', answer);
-  if (!done && !answer.cancel) {
+  if (!done && !answer.cancelled) {
     await passPiece(pool, key, { piece, text: judged.text, judgement: own, tailChars: BEFORE_MAX_CHARS });
     return describeOpen(id, judged.text);
   }
@@ -280,11 +280,11 @@ async function judgeOutput(
   const message = { id, text, attachments };
   const answer = await runMessageHook(services, session, HOOK, { message, target }, 'agent', `${id}:vetoed`);
   await services.faultPoint('turn.output-judged');
-  if (answer.cancel?.cause === 'failure') return { ...describeOpen(id, ''), ...describeCancelled(answer.cancel) };
+  if (answer.cancelled?.cause === 'failure') return { ...describeOpen(id, ''), ...describeCancelled(answer.cancelled) };
   const judged = answer.context.message;
   const judgement = refuseLateChange(toJudgement('outboundMessage', answer), text, judged.text, shown);
   const isVetoed = judgement.outcome === 'cancelled';
-  if (isVetoed && !answer.cancel) await recordLateChange(services, session, id, judgement);
+  if (isVetoed && !answer.cancelled) await recordLateChange(services, session, id, judgement);
   return completeOutput(services, key, runtime, {
     digest,
     judgement,

@@ -62,7 +62,7 @@ export async function buildPrompt(
     listSessionTools(services, session),
     services.pluginsCache.get(session.accountId),
   ]);
-  const verdict = answer.cancel ? describeCancelled(answer.cancel) : conversation.verdict;
+  const verdict = answer.cancelled ? describeCancelled(answer.cancelled) : conversation.verdict;
   if (verdict.action === 'cancel') return { ...NOTHING, ...verdict, turnId: turn.id, model, messages: [], tools: [] };
   const judged = answer.context as { systemPrompt: string };
   const { messages, isTruncated, notice } = conversation;

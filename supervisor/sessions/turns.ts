@@ -33,8 +33,8 @@ import {
 import { Problem } from '../../sdk/contract/errors.ts';
 import { attachments as attachmentList } from '../../sdk/contract/payloads.ts';
 import { createBadRequest } from '../../service/http/errors.ts';
-import type { Cancel } from '../calls/chain.ts';
-import { type HookAnswer, runMessageHook } from './hooks.ts';
+import type { Cancel, ChainState } from '../calls/chain.ts';
+import { runMessageHook } from './hooks.ts';
 import { queueReply } from './replies.ts';
 import { requireAttachments } from './session-media.ts';
 import type { SessionServices } from './session-services.ts';
@@ -105,7 +105,7 @@ async function claimAndJudge(
   // A new turn is written when its message is judged: the lock keeps others of this id away, and one write is faster than two.
   const isKnown = await hasTurnOrMessage(pool, key);
   const judged = isKnown ? null : await judgeMessage(services, session, request, toMessage(request, null));
-  if (judged && !judged.answer.cancel) {
+  if (judged && !judged.answer.cancelled) {
     const conversation = isPromptNext ? readConversationRows(services, session) : undefined;
     // Awaited by the prompt, unless the turn is not new.
     conversation?.catch(() => undefined);
@@ -128,7 +128,7 @@ async function claimAndJudge(
 
 type InboundMessage = ReturnType<typeof toMessage>;
 interface JudgedMessage {
-  readonly answer: HookAnswer;
+  readonly answer: ChainState;
   readonly judgement: Judgement;
   /** The message after the plugins' changes. */
   readonly message: InboundMessage;
@@ -184,8 +184,8 @@ async function judgeClaimed(
   const judged =
     judgedBefore && !known ? judgedBefore : await judgeMessage(services, session, request, toMessage(request, known));
   const { answer, judgement, message } = judged;
-  if (answer.cancel?.cause === 'failure') return { row: claimed, stopped: answer.cancel };
-  if (answer.cancel) {
+  if (answer.cancelled?.cause === 'failure') return { row: claimed, stopped: answer.cancelled };
+  if (answer.cancelled) {
     await requireRoom(pool, session.accountId, 'transcripts', 0);
     if (!(await vetoTurn(pool, key, runtime, judgement))) throw await explainRefusal(pool, key);
     return { row: { ...claimed, state: 'vetoed', judgement, message: null } };
