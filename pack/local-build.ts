@@ -1,6 +1,5 @@
 /** Builds a package on the author's machine with the service's own code, without storing anything. */
 import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type BuildServices, buildPackage, type StagedBuild } from '../api/package/builder.ts';
 import { type Bundle, bundlePackage } from '../api/package/bundle.ts';
@@ -8,8 +7,8 @@ import { build } from '../api/package/bundler-worker.ts';
 import type { PackageSource } from '../api/package/reader.ts';
 import { openBlobs } from '../db/files/blobs.ts';
 import type { FolderFile } from '../sdk/cli/local-tools.ts';
+import { readTexts } from '../sdk/cli/package-upload.ts';
 import { writeZip } from '../sdk/cli/zip.ts';
-import { decodeText } from '../sdk/contract/text-bytes.ts';
 import type { Introspector } from './local-introspection.ts';
 
 export interface LocalBuild extends StagedBuild {
@@ -39,18 +38,12 @@ export async function buildLocally(
   return { ...built, bundle };
 }
 
-/** Converts files for `publish`: text files one by one, anything else as a zip. */
+/** Converts files like `publish`: text files one by one, anything else as a zip. */
 async function readSource(files: readonly FolderFile[], zipPath: string): Promise<PackageSource> {
-  const texts: { path: string; contentText: string }[] = [];
-  for (const { path, at } of files) {
-    const text = decodeText(await readFile(at));
-    if (text === null) {
-      await writeZip(files, zipPath);
-      return { kind: 'zip', path: zipPath };
-    }
-    texts.push({ path, contentText: text });
-  }
-  return { kind: 'files', files: texts };
+  const texts = await readTexts(files);
+  if (texts !== null) return { kind: 'files', files: texts };
+  await writeZip(files, zipPath);
+  return { kind: 'zip', path: zipPath };
 }
 
 /** The services that a build needs, in memory. @param bundles receives each built bundle */

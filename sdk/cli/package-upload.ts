@@ -19,7 +19,7 @@ const ZIP_MAX_BYTES = 256 * MIB;
 const CHUNK_BYTES = 64 * 1024;
 
 /** Returns the files as text; null if one is binary or they are too large for JSON. */
-async function readTexts(files: readonly FolderFile[]): Promise<{ path: string; contentText: string }[] | null> {
+export async function readTexts(files: readonly FolderFile[]): Promise<{ path: string; contentText: string }[] | null> {
   let left = JSON_MAX_BYTES;
   const texts: { path: string; contentText: string }[] = [];
   for (const { path, at } of files) {
