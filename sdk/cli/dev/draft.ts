@@ -32,18 +32,12 @@ export class Draft {
   /** The installation before it followed the draft; null if it did already, or is new. */
   #replaced: Installation | null = null;
 
-  private constructor(options: {
-    folder: string;
-    slug: string;
-    rest: Rest;
-    pluginId: string;
-    testSession: TestSession;
-  }) {
-    this.slug = options.slug;
-    this.folder = options.folder;
-    this.testSession = options.testSession;
-    this.#rest = options.rest;
-    this.#pluginId = options.pluginId;
+  private constructor(folder: string, slug: string, rest: Rest, pluginId: string, testSession: TestSession) {
+    this.slug = slug;
+    this.folder = folder;
+    this.testSession = testSession;
+    this.#rest = rest;
+    this.#pluginId = pluginId;
   }
 
   /** @throws CommandError if there is no package, BulkheadError if the slug is taken */
@@ -52,7 +46,7 @@ export class Draft {
     const rest = await context.getRest();
     const plugin =
       (await findPlugin(rest, slug)) ?? (await rest.post<{ id: string }>('/plugins', { slug, displayName: slug }));
-    return new Draft({ folder, slug, rest, pluginId: plugin.id, testSession: await TestSession.open(context) });
+    return new Draft(folder, slug, rest, plugin.id, await TestSession.open(context));
   }
 
   /** Null before the first save. */
