@@ -77,9 +77,10 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
     };
     server = await launch();
     await createDatabase(server.port, passwords);
+    const url = formatUrl(NAME, passwords.application, server.port, NAME);
     // A command stops its server when it is done, so no other process may start to use it.
-    if (options.purpose !== 'command') await writeAddress(dataDir, server.port, passwords);
-    return manageServer(dataDir, server, passwords, launch, lock.release);
+    if (options.purpose !== 'command') await replaceFile(addressFile(dataDir), JSON.stringify({ url }));
+    return manageServer(dataDir, server, url, launch, lock.release);
   } catch (error) {
     await server?.stop();
     lock.release();
@@ -106,15 +107,13 @@ export async function findEmbedded(dataDir: string): Promise<string | null> {
 function manageServer(
   dataDir: string,
   first: PostgresServer,
-  passwords: Passwords,
+  url: string,
   launch: (port: number) => Promise<PostgresServer>,
   release: () => void,
 ): EmbeddedPostgres {
   let server = first;
   return {
-    get url() {
-      return formatUrl(NAME, passwords.application, server.port, NAME);
-    },
+    url,
     get pid() {
       return server.pid;
     },
@@ -129,10 +128,6 @@ function manageServer(
       release();
     },
   };
-}
-
-async function writeAddress(dataDir: string, port: number, passwords: Passwords): Promise<void> {
-  await replaceFile(addressFile(dataDir), JSON.stringify({ url: formatUrl(NAME, passwords.application, port, NAME) }));
 }
 
 /** Idempotent: the last start may have been killed between any two statements. */
