@@ -111,12 +111,7 @@ export interface TodoChanges extends Partial<Omit<NewTodo, 'id'>> {
     readonly by?: string;
 }
 /** A to-do of the account. All agents of the account share its to-dos. */
-export interface Todo {
-    readonly id: string;
-    readonly title: string;
-    readonly notes: string;
-    readonly dueAt: string | null;
-    readonly assigneeAgentId: string | null;
+export interface Todo extends Required<NewTodo> {
     readonly done: boolean;
     readonly createdBy: string;
     readonly createdAt: string;
