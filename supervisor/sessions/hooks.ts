@@ -10,7 +10,7 @@ import type { HookRequest } from '../calls/plugin-port.ts';
 import { holdAttachments } from './session-media.ts';
 import type { SessionServices } from './session-services.ts';
 
-type HookOptions = Pick<HookRequest, 'noticeId' | 'completeChange'>;
+type HookOptions = Pick<HookRequest, 'noticeId' | 'completeChange' | 'excludedInstallationId'>;
 
 /** Runs a hook for a session. */
 export function runSessionHook(

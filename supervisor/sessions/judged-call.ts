@@ -3,7 +3,7 @@ import type { Session } from '../../db/sessions/sessions.ts';
 import type { Judgement } from '../../db/sessions/turns.ts';
 import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
-import type { ChainState } from '../calls/chain.ts';
+import type { Cancel, ChainState } from '../calls/chain.ts';
 import { runSessionHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
 import { describeProblem, failedTool, readToolResult } from './tool-results.ts';
@@ -81,42 +81,65 @@ function describeUnjudged(name: string, cause: unknown): Problem {
 export async function judgeCall(
   services: SessionServices,
   session: Session,
-  { callId: id, name, arguments: args, noticeId }: ToolCall,
+  call: ToolCall,
 ): Promise<Pick<JudgedResult, 'arguments' | 'judgement'> | JudgedResult> {
-  const call = { id, name, arguments: args };
-  const answer = await runSessionHook(services, session, 'middleware.toolCall', { call }, 'agent', { noticeId });
-  const { cancelled, context } = answer;
+  const { callId: id, name, arguments: args, noticeId } = call;
+  const context = { call: { id, name, arguments: args } };
+  const answer = await runSessionHook(services, session, 'middleware.toolCall', context, 'agent', { noticeId });
+  const { cancelled } = answer;
   const judgement = judgeReplaced('toolCall', answer);
-  if (cancelled) {
-    const result = failedTool(describeCancel(cancelled.by.displayName, cancelled.reason));
-    return { result, arguments: null, isFinal: cancelled.cause === 'plugin', judgement };
-  }
-  return { arguments: (context as { call: typeof call }).call.arguments, judgement };
+  if (!cancelled) return { arguments: (answer.context as typeof context).call.arguments, judgement };
+  const describe = (reason: string): string => describeCancel(cancelled.by.displayName, reason);
+  const result = await explainCancel(services, session, call, cancelled, describe, 0);
+  return { result, arguments: null, isFinal: cancelled.cause === 'plugin', judgement };
 }
 
 /** The result that the agent may read. The tool has run, so a required plugin that did not judge it withholds it for good. */
 export async function judgeResult(
   services: SessionServices,
   session: Session,
-  { callId: id, name, arguments: args, noticeId }: ToolCall,
+  call: ToolCall,
   result: ToolResult,
   durationMs: number,
 ): Promise<Pick<JudgedResult, 'result' | 'judgement'>> {
-  const answer = await runSessionHook(
-    services,
-    session,
-    'middleware.toolResult',
-    { call: { id, name, arguments: args }, result, durationMs },
-    'agent',
-    { noticeId },
-  );
-  const { cancelled, context, trace } = answer;
+  const answer = await runResultHook(services, session, call, result, durationMs);
+  const { cancelled } = answer;
   const judgement = judgeReplaced('toolResult', answer);
-  if (cancelled) {
-    const withheld = `The tool ran, but ${cancelled.by.displayName} withheld its result: ${cancelled.reason}`;
-    return { result: failedTool(withheld), judgement };
-  }
-  if (!trace.some(({ outcome }) => outcome === 'changed')) return { result, judgement };
-  const changed = (context as { result: ToolResult }).result;
-  return { result: readToolResult(name, changed, services.toolResultBytes), judgement };
+  if (!cancelled) return { result: answer.result, judgement };
+  const describe = (reason: string): string =>
+    `The tool ran, but ${cancelled.by.displayName} withheld its result: ${reason}`;
+  return { result: await explainCancel(services, session, call, cancelled, describe, durationMs), judgement };
+}
+
+/** The result of a cancelled call. A reason may repeat what the next plugins would have withheld, so they judge it. */
+async function explainCancel(
+  services: SessionServices,
+  session: Session,
+  call: ToolCall,
+  { reason, by, cause }: Cancel,
+  describe: (reason: string) => string,
+  durationMs: number,
+): Promise<ToolResult> {
+  const explained = failedTool(describe(reason));
+  // The reason of a failure has the host's words only.
+  if (cause === 'failure') return explained;
+  const answer = await runResultHook(services, session, call, explained, durationMs, by.installationId);
+  return answer.cancelled ? failedTool(describe('another plugin withheld its reason')) : answer.result;
+}
+
+/** Runs `middleware.toolResult`. @returns with the result after the plugins' changes */
+async function runResultHook(
+  services: SessionServices,
+  session: Session,
+  { callId: id, name, arguments: args, noticeId }: ToolCall,
+  result: ToolResult,
+  durationMs: number,
+  excludedInstallationId?: string,
+): Promise<ChainState & { readonly result: ToolResult }> {
+  const context = { call: { id, name, arguments: args }, result, durationMs };
+  const options = { noticeId, excludedInstallationId };
+  const answer = await runSessionHook(services, session, 'middleware.toolResult', context, 'agent', options);
+  if (answer.cancelled || !answer.trace.some(({ outcome }) => outcome === 'changed')) return { ...answer, result };
+  const changed = (answer.context as typeof context).result;
+  return { ...answer, result: readToolResult(name, changed, services.toolResultBytes) };
 }

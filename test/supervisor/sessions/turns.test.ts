@@ -552,6 +552,43 @@ t.test('every tool call is judged before it runs, and its result before the agen
   );
 });
 
+t.test('what a plugin says of a call that it cancels is judged by the others, like any result', async (t) => {
+  const fixture = shared.withNewAccount();
+  const name = `notes-${fixture.account}__read`;
+  await fixture.install({
+    slug: `notes-${fixture.account}`,
+    code: `tools.read = { description: 'Reads', parameters: { type: 'object' }, handler: () => 'SECRET' };`,
+  });
+  await fixture.install({
+    slug: `early-${fixture.account}`,
+    code: `middleware.toolCall = ({ call, cancel }) => { if (call.id === 'c1') cancel('SECRET'); };
+      middleware.toolResult = ({ call, result, cancel }) => { if (call.id !== 'c1') cancel(call.id + result.content[0].text); };`,
+  });
+  await fixture.install({
+    slug: `guard-${fixture.account}`,
+    required: true,
+    code: `middleware.toolResult = ({ call, result, cancel }) => {
+      const [{ text }] = result.content;
+      if (call.id === 'c3') return { result: { content: [{ type: 'text', text: text.replace('SECRET', 'it') }] } };
+      if (text.includes('SECRET')) cancel('no SECRET');
+    };`,
+  });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  const call = async (id: string) => (await turn('POST', `/t1/calls/${id}`, { name, arguments: {} })).body;
+  const explained = (text: RegExp) => ({ isError: true, content: [{ text }] });
+  const withheld = /early-.*: another plugin withheld its reason$/;
+  t.match(await call('c1'), explained(withheld), 'the reason of a call that did not run');
+  t.match(await call('c2'), explained(withheld), 'the reason of a result');
+  t.match(await call('c3'), explained(/withheld its result: c3it$/), 'a changed reason');
+  const own = await fixture.call('POST', `/sessions/${session}/tools/${name}`, { callId: 'c1', arguments: {} });
+  t.match(own.body, explained(withheld), 'outside a turn');
+  const texts = (await transcript(fixture, session)).filter(({ role }) => role === 'tool').map(({ text }) => text);
+  t.equal(texts.length, 3);
+  t.notMatch(texts.join(), /SECRET/);
+});
+
 t.test('two runtimes: one holds a turn, and the other gets it when the lease has expired', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
