@@ -11,10 +11,17 @@ import { formatFullName } from '../../sdk/contract/full-names.ts';
 import { TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { addUnconfigured } from '../children/account-plugins-cache.ts';
 import { listCommands, runCommand } from '../sessions/commands.ts';
+import { readJudged } from './judged-content.ts';
 import type { ServerParts } from './server-parts.ts';
 import { canElicit, describeCall, type HandlerExtra } from './setup-questions.ts';
 
 const INPUT = { name: 'input', description: 'The input of the command.', required: false };
+
+/** The input of a command after the plugins' changes. */
+function readInput(args: unknown): string {
+  const { input } = (args ?? {}) as { readonly input?: unknown };
+  return typeof input === 'string' ? input : '';
+}
 
 /** Handles `prompts/list` and `prompts/get`. */
 export function offerPrompts({ server, services, session, questions, wrap }: ServerParts): void {
@@ -44,7 +51,12 @@ export function offerPrompts({ server, services, session, questions, wrap }: Ser
     const input = params.arguments?.input ?? '';
     if (input.length > TEXT_MAX_CHARS)
       throw new McpError(ErrorCode.InvalidParams, `input has more than ${TEXT_MAX_CHARS} characters.`);
-    const text = await runCommand(services, session, command, input, extra.signal);
+    const { signal } = extra;
+    // As the tool that adapters offer for commands.
+    const reading = { name: 'run_command', arguments: { name: params.name, input }, signal };
+    const { text } = await readJudged(services, session, reading, async (args) => ({
+      text: await runCommand(services, session, command, readInput(args), signal),
+    }));
     return { description: command.description, messages: [{ role: 'user', content: { type: 'text', text } }] };
   };
   server.setRequestHandler(GetPromptRequestSchema, wrap(getPrompt));

@@ -17,7 +17,9 @@ import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 import { listResourcesOf, readSkillFile, SKILL_TEXT, type Skill, type SkillResource } from '../sessions/skill-files.ts';
 import { findSkill, listSkills } from '../sessions/skills.ts';
+import { type Content, readJudged } from './judged-content.ts';
 import type { ServerParts } from './server-parts.ts';
+import type { HandlerExtra } from './setup-questions.ts';
 
 /** `skill://<slug>__<skill>/<path>` and `media://<id>`. */
 const SKILL_URI = /^skill:\/\/([^/]+)\/(.+)$/;
@@ -40,9 +42,11 @@ export function offerResources({ server, services, session, wrap }: ServerParts)
       { uriTemplate: 'media://{id}', name: 'media', description: 'A file that a plugin keeps, by its media id.' },
     ],
   }));
-  const readOne = async ({ params: { uri } }: ReadResourceRequest) => ({
-    contents: [{ uri, ...(await read(services, session, uri)) }],
-  });
+  const readOne = async ({ params: { uri } }: ReadResourceRequest, { signal }: HandlerExtra) => {
+    const reading = { name: 'read_resource', arguments: { uri }, signal };
+    const content = await readJudged(services, session, reading, () => read(services, session, uri));
+    return { contents: [{ uri, ...content }] };
+  };
   server.setRequestHandler(ReadResourceRequestSchema, wrap(readOne));
 }
 
@@ -70,8 +74,6 @@ function describe(skill: Skill, name: string, beside: readonly SkillResource[]):
     ...beside.map(({ path, sizeBytes }) => ({ uri: formatUri(skill, path), name: `${name}/${path}`, size: sizeBytes })),
   ];
 }
-
-type Content = { mimeType?: string; text: string } | { mimeType?: string; blob: string };
 
 async function read(services: SessionServices, session: Session, uri: string): Promise<Content> {
   const [, skillName, path] = SKILL_URI.exec(uri) ?? [];

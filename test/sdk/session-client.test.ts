@@ -177,11 +177,7 @@ t.test('a session and everything below it', async (t) => {
     { role: 'user', text: 'one' },
     { role: 'assistant', text: 'two' },
   ]);
-  t.match(
-    await session.compact(),
-    { source: 'plugin', summary: 'They said 3 things.' },
-    'two and the notice of the veto',
-  );
+  t.match(await session.compact(), { source: 'plugin', summary: 'They said 2 things.' }, 'without notices');
   t.equal((await session.messages({ limit: 1 })).items.length, 1);
   t.ok((await client.list()).items.some(({ id }) => id === session.id));
   t.ok((await session.clear({ reason: 'done' })).clearedAt);

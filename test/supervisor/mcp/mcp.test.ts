@@ -187,6 +187,58 @@ t.test('skills with their files are resources', async (t) => {
   }
 });
 
+t.test('prompts and resources are judged like calls of tools', async (t) => {
+  const own = fixture.withNewAccount();
+  const { slug } = await own.install({
+    code: `commands.say = { description: 'Says', handler: (input) => {
+        if (input === 'fail') throw new Error('SECRET');
+        return 'say ' + input;
+      } };
+      tools.keep = { description: 'Keeps', parameters: {}, handler: async (args) => {
+        const { id } = await host.media.put(new TextEncoder().encode(args.text), args.mediaType);
+        return id;
+      } };`,
+    capabilities: ['host.media'],
+    files: { 'skills/s/SKILL.md': '---\nname: s\ndescription: Bakes\n---\nSECRET' },
+    discovered: { skills: [{ name: 's', description: 'Bakes' }], commands: [] },
+  });
+  await own.install({
+    slug: `guard-${own.account}`,
+    required: true,
+    code: `middleware.toolCall = ({ call, cancel }) => {
+        if (call.name === 'run_command' && call.arguments.input === 'never') cancel('never');
+        if (call.name === 'run_command' && call.arguments.input === 'old') return { call: { arguments: { input: 'new' } } };
+      };
+      middleware.toolResult = ({ result, cancel }) => {
+        const text = JSON.stringify(result);
+        if (text.includes('SECRET')) cancel('no secrets');
+        if (text.includes('bad')) return { result: { ...result, content: [{ type: 'text', text: 'good' }] } };
+      };`,
+  });
+  const opened = await own.session();
+  const { client } = await connect(t, opened, own.account);
+  const say = async (input: string) => {
+    const { messages } = await client.getPrompt({ name: `${slug}__say`, arguments: { input } });
+    return messages[0]?.content.type === 'text' ? messages[0].content.text : null;
+  };
+  t.equal(await say('hi'), 'say hi');
+  t.equal(await say('bad'), 'good', 'as plugins change it');
+  t.equal(await say('old'), 'say new');
+  await t.rejects(say('SECRET'), { message: /withheld its result: no secrets/ });
+  await t.rejects(say('never'), { message: /cancelled the operation: never/ });
+  await t.rejects(say('fail'), { message: /withheld its result: no secrets/ }, 'an error has text of the plugin');
+  const read = async (uri: string) => (await client.readResource({ uri })).contents[0];
+  await t.rejects(read(`skill://${slug}__s/SKILL.md`), { message: /no secrets/ });
+  const keep = async (text: string, mediaType: string) => {
+    const kept = await own.call('POST', `/sessions/${opened}/tools/${slug}__keep`, { arguments: { text, mediaType } });
+    return `media://${kept.body.content[0].text}`;
+  };
+  await t.rejects(read(await keep('SECRET', 'text/plain')), { message: /no secrets/ });
+  t.match(await read(await keep('bad', 'text/plain')), { mimeType: 'text/plain', text: 'good' });
+  const file = await keep('%PDF-1.4 fine', 'application/pdf');
+  t.match(await read(file), { blob: Buffer.from('%PDF-1.4 fine').toString('base64') }, 'a file that is let pass');
+});
+
 t.test('resources are listed in pages, each with one query', async (t) => {
   const own = fixture.withNewAccount();
   const names = Array.from({ length: 150 }, (_, index) => `s${index}`);
