@@ -346,7 +346,7 @@ declare namespace Bulkhead {
     toAgentId: string;
     message: {
       text: string;
-      attachments: Attachment[];
+      attachments?: Attachment[];
     };
     toSessionId: string | null;
     /** Cancels the operation. The transcript shows the reason (1-500 characters). */
@@ -999,8 +999,8 @@ declare namespace Bulkhead {
      */
     messages(limit?: number): Promise<TranscriptMessage[]>;
     /**
-     * Adds a message to the session as the plugin.
-     * Needs `host.session`. Timeout: 10 s.
+     * Adds a message to the session as the plugin. `middleware.outboundMessage` of the other plugins runs first.
+     * Needs `host.session`. Timeout: 145 s.
      */
     post(text: string): Promise<{
       id: string;
@@ -1041,8 +1041,8 @@ declare namespace Bulkhead {
      */
     remove(agentId: string): Promise<void>;
     /**
-     * Sends a message to an agent. `middleware.agentMessage` runs first.
-     * Needs `host.agents`. Timeout: 145 s.
+     * Sends a message to an agent. `middleware.agentMessage` and `middleware.inboundMessage` run first.
+     * Needs `host.agents`. Timeout: 160 s.
      */
     send(agentId: string, text: string): Promise<{
       id: string;

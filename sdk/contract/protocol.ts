@@ -105,7 +105,7 @@ export const hooks = {
     context: z.object({
       fromAgentId: p.id,
       toAgentId: p.id,
-      message: z.object({ text: p.text, attachments: p.attachments.default([]) }),
+      message: z.object({ text: p.text, attachments: p.attachments.optional() }),
       toSessionId: p.laterId,
     }),
     answers: patch('message.text'),
@@ -503,6 +503,8 @@ const call = {
 const read = { ...call, readable: true } as const;
 /** Time of one call of a language model. */
 const MODEL_TIMEOUT_MS = 120 * SECOND;
+/** A hook on the message may wait for a model, which does not count towards its budget. */
+const JUDGED_MESSAGE_TIMEOUT_MS = call.timeoutMs + limits.chainBudgetMs + MODEL_TIMEOUT_MS;
 const path = z.string().min(1).max(4096);
 const key = z.string().min(1).max(512);
 const noResult = z.undefined();
@@ -566,7 +568,8 @@ export const hostCalls = {
     ...call,
     secrets: 'masked',
     capability: 'session',
-    doc: 'Adds a message to the session as the plugin.',
+    timeoutMs: JUDGED_MESSAGE_TIMEOUT_MS,
+    doc: 'Adds a message to the session as the plugin. `middleware.outboundMessage` of the other plugins runs first.',
     params: { text: p.text.min(1) },
     result: z.object({ id: p.id }),
   },
@@ -612,9 +615,8 @@ export const hostCalls = {
     ...call,
     secrets: 'masked',
     capability: 'agents',
-    // A hook of the chain may wait for a model, which does not count towards its budget.
-    timeoutMs: call.timeoutMs + limits.chainBudgetMs + MODEL_TIMEOUT_MS,
-    doc: 'Sends a message to an agent. `middleware.agentMessage` runs first.',
+    timeoutMs: JUDGED_MESSAGE_TIMEOUT_MS + limits.chainBudgetMs,
+    doc: 'Sends a message to an agent. `middleware.agentMessage` and `middleware.inboundMessage` run first.',
     params: { agentId: p.id, text: p.text.min(1) },
     result: z.object({ id: p.id }),
   },

@@ -33,6 +33,7 @@ import { openHttp } from '../host/http/http.ts';
 import type { LiveInstallation } from '../host/live-installation.ts';
 import type { Llm } from '../host/llm/llm.ts';
 import { mediaCalls } from '../host/media.ts';
+import { MessageChains } from '../host/message-chains.ts';
 import { Secrets } from '../host/secrets.ts';
 import { sessionCalls } from '../host/session.ts';
 import type { SshCalls } from '../host/ssh/ssh.ts';
@@ -90,14 +91,15 @@ export interface HostCallRouter {
 function createTable(deps: HostCallRouterDeps): { readonly table: HostCallTable; readonly bodies: BodyStreams } {
   const secrets = new Secrets(deps.pool, deps.keys, deps.masks);
   const http = openHttp({ allowPrivate: new Set(), dnsServers: [], ...deps.http }, secrets);
+  const messageChains = new MessageChains();
   const table = {
     ...http.calls,
     ...secrets.calls,
     ...assetCalls(deps.pool, deps.blobs),
-    ...sessionCalls(deps.pool),
+    ...sessionCalls({ ...deps, messageChains }),
     ...storageCalls(deps.pool, deps.storageBytes ?? limits.storageBytes),
     ...deps.llm.calls,
-    ...agentCalls(deps),
+    ...agentCalls({ ...deps, messageChains }),
     ...mediaCalls(deps.pool, deps.blobs, deps.mediaQuota),
     ...workspaceCalls(deps.workspaces),
     ...deps.ssh,

@@ -6,10 +6,10 @@ import { bindConversation, findConversation, lockChannelAgent } from '../../db/s
 import { appendMessages, createSession, type Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { channelMessage } from '../../sdk/contract/payloads.ts';
+import { toJudgement } from '../calls/judgement.ts';
 import { recordSessionEvent } from '../calls/session-events.ts';
 import { runMessageHook } from '../sessions/hooks.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
-import { toJudgement } from '../sessions/turn-answers.ts';
 
 type ChannelMessage = z.infer<typeof channelMessage>;
 

@@ -10,11 +10,12 @@ import { appendMessages, appendNotice, type NewMessage, type Session } from '../
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { attachments } from '../../sdk/contract/payloads.ts';
 import { within } from '../../service/timing/within.ts';
+import { toJudgement } from '../calls/judgement.ts';
 import type { OwnedWork, Ownership } from '../cluster/ownership.ts';
 import { runMessageHook, runSessionHook } from '../sessions/hooks.ts';
 import { queueReply } from '../sessions/replies.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
-import { digestOf, toJudgement } from '../sessions/turn-answers.ts';
+import { digestOf } from '../sessions/turn-answers.ts';
 import type { Following } from './recurrence.ts';
 
 /** Interval of looking for what is due. Milliseconds. */

@@ -7,10 +7,11 @@ import type { Trigger } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { attachments as attachmentList } from '../../sdk/contract/payloads.ts';
 import type { SentMail } from '../../sdk/session/api-types.ts';
+import { toJudgement } from '../calls/judgement.ts';
 import { openAgentSession } from '../host/agent-messages.ts';
 import { requireContinued, runHookOrThrow, runMessageHook } from '../sessions/hooks.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
-import { digestOf, toJudgement } from '../sessions/turn-answers.ts';
+import { digestOf } from '../sessions/turn-answers.ts';
 
 export interface Mail {
   /** A second mail with the same id is not sent. */

@@ -1,10 +1,16 @@
-/** Delivers plugins' messages to agents: through `middleware.agentMessage`, then into the agent's session. */
+/**
+ * Delivers plugins' messages to agents: through `middleware.agentMessage` and `middleware.inboundMessage`, then into the agent's
+ * session.
+ */
+import { randomUUIDv7 } from 'node:crypto';
 import type { Pool } from 'pg';
 import { lockAgent } from '../../db/accounts/agents.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { inTransaction, type Transaction, type WritingPool } from '../../db/postgres/pool.ts';
 import { appendMessages, createSession, findAgentSession, type Session } from '../../db/sessions/sessions.ts';
 import { describeCancel } from '../../sdk/contract/errors.ts';
+import type { Cancel } from '../calls/chain.ts';
+import { toJudgement } from '../calls/judgement.ts';
 import type { PluginPort } from '../calls/plugin-port.ts';
 import { recordSessionEvent } from '../calls/session-events.ts';
 
@@ -62,21 +68,27 @@ export async function sendAgentMessage(
   { fromAgentId, text, installationId, plugin }: AgentMessage,
   signal: AbortSignal,
 ): Promise<{ readonly id: string } | { readonly cancelled: string }> {
-  const sent = { fromAgentId, toAgentId: session.agentId, message: { text, attachments: [] }, toSessionId: session.id };
-  const { cancelled, context } = await otherPlugins.runHook({
-    hook: 'middleware.agentMessage',
-    accountId: session.accountId,
-    session,
-    context: sent,
-    trigger: 'agent',
+  const sent = { fromAgentId, toAgentId: session.agentId, message: { text }, toSessionId: session.id };
+  const id = randomUUIDv7();
+  const run = { accountId: session.accountId, session, trigger: 'agent' };
+  const passed = await otherPlugins.runHook({ ...run, hook: 'middleware.agentMessage', context: sent });
+  if (passed.cancelled) return describe(passed.cancelled);
+  const arriving = { id, from: fromAgentId, ...(passed.context.message as typeof sent.message) };
+  const inbound = await otherPlugins.runHook({
+    ...run,
+    hook: 'middleware.inboundMessage',
+    context: { message: arriving },
   });
-  if (cancelled) return { cancelled: describeCancel(cancelled.by.displayName, cancelled.reason) };
-  const data = { kind: 'agent_message', fromAgentId, installationId, plugin };
-  const message = context.message as typeof sent.message;
+  if (inbound.cancelled) return describe(inbound.cancelled);
+  const { text: arrived } = inbound.context.message as typeof arriving;
+  const data = { kind: 'agent_message', from: fromAgentId, fromAgentId, installationId, plugin };
+  const judgement = toJudgement('inboundMessage', inbound);
   const [added] = await inTransaction(
     writes,
-    (tx) => appendMessages(tx, session.id, [{ role: 'user', text: message.text, data }]),
+    (tx) => appendMessages(tx, session.id, [{ id, role: 'user', text: arrived, data, judgement }]),
     signal,
   );
   return added ? { id: added.id } : { cancelled: 'the session was deleted meanwhile' };
 }
+
+const describe = ({ by, reason }: Cancel) => ({ cancelled: describeCancel(by.displayName, reason) });

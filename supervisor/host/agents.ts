@@ -7,22 +7,20 @@ import {
   listAgents,
   updateAgent,
 } from '../../db/accounts/agents.ts';
-import type { Session } from '../../db/sessions/sessions.ts';
-import { perMinute, TokenBuckets } from '../../service/timing/token-bucket.ts';
 import { type AgentMessageDeps, openAgentSession, sendAgentMessage } from './agent-messages.ts';
 import { HostError, type HostHandlers, type HostScope, requireStorable } from './host-call.ts';
+import type { MessageChains } from './message-chains.ts';
 
 type Calls = 'agents.list' | 'agents.create' | 'agents.update' | 'agents.remove' | 'agents.send';
-
-/** Maximum length of a chain of messages, in which an `agentMessage` hook sends the next message. */
-export const AGENT_MESSAGE_DEPTH = 3;
-/** Messages between an account's agents per minute: stops loops whose handlers have already answered. */
-const AGENT_MESSAGES_PER_MINUTE = 120;
 
 const FULL = `limit reached: an account has at most ${AGENTS_MAX} agents and ${AGENTS_BYTES} bytes of their texts`;
 const NOT_YOURS = 'this installation created no agent with this id';
 
-export function agentCalls(deps: AgentMessageDeps): Pick<HostHandlers, Calls> {
+interface AgentDeps extends AgentMessageDeps {
+  readonly messageChains: MessageChains;
+}
+
+export function agentCalls(deps: AgentDeps): Pick<HostHandlers, Calls> {
   const { pool, queues } = deps;
   return {
     'agents.list': ({ plugin }) => listAgents(pool, plugin.accountId),
@@ -47,24 +45,17 @@ export function agentCalls(deps: AgentMessageDeps): Pick<HostHandlers, Calls> {
   };
 }
 
-function createSender(deps: AgentMessageDeps): HostHandlers['agents.send'] {
-  const rateLimits = new TokenBuckets(perMinute(AGENT_MESSAGES_PER_MINUTE));
-  /** Depth of each running hook's message chain, by the hook's scope object. */
-  const depths = new WeakMap<Session, number>();
+function createSender(deps: AgentDeps): HostHandlers['agents.send'] {
+  const { messageChains } = deps;
   return async (scope, given) => {
     const { agentId, text } = storable(given);
     const { plugin } = scope;
-    const depth = scope.session ? (depths.get(scope.session) ?? 0) : 0;
-    if (depth >= AGENT_MESSAGE_DEPTH)
-      throw new HostError(`messages triggered further messages ${AGENT_MESSAGE_DEPTH} times; this one was not sent`);
-    if (!rateLimits.get(plugin.accountId).consume())
-      throw new HostError(`an account’s plugins send ${AGENT_MESSAGES_PER_MINUTE} messages a minute at most`);
+    messageChains.requireNext(scope, { isLimited: true });
     const { accountId, installationId, slug } = plugin;
     const opened = await openAgentSession(deps, scope.writes, { accountId, agentId }, scope.signal);
     if (!opened) throw new HostError('the account has no agent with this id');
     scope.signal.throwIfAborted();
-    const session = { ...opened };
-    depths.set(session, depth + 1);
+    const session = messageChains.extend(scope, opened);
     const fromAgentId = scope.session?.agentId ?? `plugin:${slug}`;
     const message = { fromAgentId, text, installationId, plugin: slug };
     const passed = await sendAgentMessage(deps, scope.writes, session, message, scope.signal);

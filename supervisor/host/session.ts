@@ -1,32 +1,64 @@
 /** `host.session`: the transcript of the running handler's session only. */
+import { randomUUIDv7 } from 'node:crypto';
 import type { Pool } from 'pg';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { appendMessages, lastMessages, type NewMessage } from '../../db/sessions/sessions.ts';
+import { describeCancel } from '../../sdk/contract/errors.ts';
+import { toJudgement } from '../calls/judgement.ts';
+import type { PluginPort } from '../calls/plugin-port.ts';
 import { HostError, type HostHandlers, type HostScope, requireScopeSession, requireStorable } from './host-call.ts';
+import type { MessageChains } from './message-chains.ts';
 
 /** Messages read by default. */
 const DEFAULT_MESSAGES = 100;
 
 type Calls = 'session.get' | 'session.messages' | 'session.post' | 'session.notice';
 
-export const sessionCalls = (pool: Pool): Pick<HostHandlers, Calls> => ({
+interface SessionDeps {
+  readonly pool: Pool;
+  readonly otherPlugins: PluginPort;
+  readonly messageChains: MessageChains;
+}
+
+export const sessionCalls = (deps: SessionDeps): Pick<HostHandlers, Calls> => ({
   'session.get': async (scope) => {
     const { id, agentId, channelId, createdAt } = requireScopeSession(scope);
     return { id, agentId, channelId, createdAt };
   },
   'session.messages': (scope, { limit }) =>
-    lastMessages(pool, requireScopeSession(scope).id, limit ?? DEFAULT_MESSAGES),
-  'session.post': (scope, { text }) => add(scope, 'assistant', text),
-  'session.notice': (scope, { text }) => add(scope, 'notice', text),
+    lastMessages(deps.pool, requireScopeSession(scope).id, limit ?? DEFAULT_MESSAGES),
+  'session.post': (scope, { text }) => post(deps, scope, text),
+  'session.notice': (scope, { text }) => add(scope, { role: 'notice', text: storable(text) }),
 });
 
-async function add(scope: HostScope, role: NewMessage['role'], text: string): Promise<{ id: string }> {
+const storable = (text: string): string => requireStorable(text, 'the text of a message');
+
+/** Adds a message as if the agent had written it. The other plugins judge it, not its author. */
+async function post({ otherPlugins, messageChains }: SessionDeps, scope: HostScope, text: string) {
   const session = requireScopeSession(scope);
-  requireStorable(text, 'the text of a message');
+  messageChains.requireNext(scope, { isLimited: false });
+  const message = { id: randomUUIDv7(), text: storable(text), attachments: [] };
+  const judged = await otherPlugins.runHook({
+    hook: 'middleware.outboundMessage',
+    accountId: session.accountId,
+    session: messageChains.extend(scope, session),
+    excludedInstallationId: scope.plugin.installationId,
+    context: { message, target: 'user' },
+    trigger: 'agent',
+  });
+  const { cancelled } = judged;
+  if (cancelled) throw new HostError(describeCancel(cancelled.by.displayName, cancelled.reason));
+  const passed = judged.context.message as typeof message;
+  const judgement = toJudgement('outboundMessage', judged);
+  return add(scope, { id: message.id, role: 'assistant', text: passed.text, judgement });
+}
+
+async function add(scope: HostScope, message: NewMessage): Promise<{ id: string }> {
+  const session = requireScopeSession(scope);
   const data = { installationId: scope.plugin.installationId, plugin: scope.plugin.slug };
   const [added] = await inTransaction(
     scope.writes,
-    (tx) => appendMessages(tx, session.id, [{ role, text, data }]),
+    (tx) => appendMessages(tx, session.id, [{ ...message, data }]),
     scope.signal,
   );
   if (!added) throw new HostError('the session is gone');

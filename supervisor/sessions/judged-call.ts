@@ -4,10 +4,10 @@ import type { Judgement } from '../../db/sessions/turns.ts';
 import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
 import type { Cancel, ChainState } from '../calls/chain.ts';
+import { toJudgement } from '../calls/judgement.ts';
 import { runSessionHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
 import { describeProblem, failedTool, readToolResult } from './tool-results.ts';
-import { toJudgement } from './turn-answers.ts';
 
 export interface ToolCall {
   readonly callId: string;

@@ -12,10 +12,11 @@ import { appendMessages, findMessage, lockSession, type Session } from '../../db
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { attachments } from '../../sdk/contract/payloads.ts';
 import { currentTrace } from '../../service/telemetry/tracing.ts';
+import { toJudgement } from '../calls/judgement.ts';
 import { requireContinued, runMessageHook } from './hooks.ts';
 import { requireAttachments } from './session-media.ts';
 import type { SessionServices } from './session-services.ts';
-import { createReusedProblem, toJudgement } from './turn-answers.ts';
+import { createReusedProblem } from './turn-answers.ts';
 
 interface NewReply {
   /** An id chosen by the runtime. A reply with a known id is not sent again. */

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Pool } from 'pg';
 import { findTurn, type Judgement, type TurnKey, type TurnRow } from '../../db/sessions/turns.ts';
 import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
-import type { Cancel, ChainState } from '../calls/chain.ts';
+import type { Cancel } from '../calls/chain.ts';
 import type { TurnAnswer } from './turn-schemas.ts';
 
 /** The result of a step. `cancel`: the step did not happen. */
@@ -24,21 +24,6 @@ export const readVerdict = (judged: Judgement | null): Verdict =>
   judged?.outcome === 'cancelled'
     ? { action: 'cancel', reason: judged.reason, cancelledBy: judged.by[0] ?? null, isFinal: true }
     : CONTINUE;
-
-const RAN: ReadonlySet<string> = new Set(['changed', 'unchanged', 'cancelled']);
-
-/** Returns the part of a chain's result that is stored with the message that it judged. */
-export function toJudgement(hook: string, { trace, cancelled }: Pick<ChainState, 'trace' | 'cancelled'>): Judgement {
-  // Sets, because a required plugin may have been asked twice.
-  const changedBy = [...new Set(trace.filter(({ outcome }) => outcome === 'changed').map(({ slug }) => slug))];
-  return {
-    hook,
-    outcome: cancelled ? 'cancelled' : changedBy.length > 0 ? 'changed' : 'unchanged',
-    asked: new Set(trace.filter(({ outcome }) => RAN.has(outcome)).map(({ installationId }) => installationId)).size,
-    by: cancelled ? [cancelled.by.slug] : changedBy,
-    reason: cancelled?.reason ?? null,
-  };
-}
 
 /** Recognizes another request with the same id. */
 export const digestOf = (request: unknown): string =>

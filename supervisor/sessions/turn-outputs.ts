@@ -24,6 +24,7 @@ import { holdTurn, type Judgement, type TurnKey } from '../../db/sessions/turns.
 import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
 import { BEFORE_MAX_CHARS, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { createBadRequest } from '../../service/http/errors.ts';
+import { toJudgement } from '../calls/judgement.ts';
 import { readOutboundMode } from '../children/account-plugins-cache.ts';
 import { runMessageHook } from './hooks.ts';
 import { requireAttachments } from './session-media.ts';
@@ -35,7 +36,6 @@ import {
   digestOf,
   explainRefusal,
   readVerdict,
-  toJudgement,
   type Verdict,
 } from './turn-answers.ts';
 import type { OutputAnswer, OutputRequest } from './turn-schemas.ts';

@@ -34,6 +34,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { attachments as attachmentList } from '../../sdk/contract/payloads.ts';
 import { createBadRequest } from '../../service/http/errors.ts';
 import type { Cancel, ChainState } from '../calls/chain.ts';
+import { toJudgement } from '../calls/judgement.ts';
 import { runMessageHook } from './hooks.ts';
 import { queueReply } from './replies.ts';
 import { requireAttachments } from './session-media.ts';
@@ -47,7 +48,6 @@ import {
   explainRefusal,
   forgetUnkept,
   readVerdict,
-  toJudgement,
   type Verdict,
 } from './turn-answers.ts';
 import { finishOutputs, requireNewOutput, sendWholeOutput } from './turn-outputs.ts';

@@ -200,7 +200,7 @@ export declare const hooks: {
             toAgentId: z.ZodString;
             message: z.ZodObject<{
                 text: z.ZodString;
-                attachments: z.ZodDefault<z.ZodArray<z.ZodObject<{
+                attachments: z.ZodOptional<z.ZodArray<z.ZodObject<{
                     name: z.ZodString;
                     mediaType: z.ZodString;
                     mediaId: z.ZodOptional<z.ZodString>;
@@ -1331,13 +1331,13 @@ export declare const hostCalls: {
     readonly 'session.post': {
         readonly since: '0.1.0';
         readonly readable: false;
-        readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
         readonly pausesBudget: false;
         readonly secrets: 'masked';
         readonly capability: 'session';
-        readonly doc: 'Adds a message to the session as the plugin.';
+        readonly timeoutMs: number;
+        readonly doc: 'Adds a message to the session as the plugin. `middleware.outboundMessage` of the other plugins runs first.';
         readonly params: {
             readonly text: z.ZodString;
         };
@@ -1453,7 +1453,7 @@ export declare const hostCalls: {
         readonly secrets: 'masked';
         readonly capability: 'agents';
         readonly timeoutMs: number;
-        readonly doc: 'Sends a message to an agent. `middleware.agentMessage` runs first.';
+        readonly doc: 'Sends a message to an agent. `middleware.agentMessage` and `middleware.inboundMessage` run first.';
         readonly params: {
             readonly agentId: z.ZodString;
             readonly text: z.ZodString;

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
-import { AGENT_MESSAGE_DEPTH } from '../../../supervisor/host/agents.ts';
+import { MESSAGE_CHAIN_MAX } from '../../../supervisor/host/message-chains.ts';
 import { eventually } from '../../runner/eventually.ts';
 import {
   asCommand,
@@ -86,6 +86,68 @@ t.test('a message passes agentMessage, then it is in the agent’s newest sessio
   t.match(await one('send', 'nobody', 'hi'), /no agent with this id/);
 });
 
+t.test('a message to an agent is judged where it arrives, as one from the sender', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  await fixture.install({ slug: 'one', capabilities, code });
+  await fixture.install({
+    slug: 'guard',
+    code: `middleware.inboundMessage = ({ message, cancel }) => {
+      if (message.text === 'bad') cancel('not this');
+      return { message: { text: message.text + ' from ' + message.from } };
+    };`,
+  });
+  const one = as(fixture, 'one');
+  const { id } = await one('create', { name: 'Helper' });
+  t.match(await one('send', id, 'bad'), /guard cancelled the operation: not this/);
+  const sent = await one('send', id, 'hello');
+  t.match(
+    (await messages(fixture)).filter(({ role }) => role !== 'notice'),
+    [{ id: sent.id, text: 'hello from agent-1', data: { from: 'agent-1' }, judgement: { outcome: 'changed' } }],
+  );
+});
+
+t.test('a message that a plugin posts is judged by the others', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  const posts = `middleware.inboundMessage = async ({ message }) => {
+    await host.session.post(message.text).catch((error) => host.log('refused', { why: error.message }));
+  };
+  middleware.outboundMessage = ({ cancel }) => cancel('its author is not asked');`;
+  await fixture.install({ slug: 'poster', capabilities: ['host.session'], code: posts });
+  await fixture.install({
+    slug: 'guard',
+    required: true,
+    code: `middleware.outboundMessage = ({ message, cancel }) => {
+      if (message.text === 'bad') cancel('not this');
+      return { message: { text: message.text + '!' } };
+    };`,
+  });
+  const session = await fixture.session();
+  for (const text of ['bad', 'good'])
+    await fixture.call('POST', `/sessions/${session}/turns`, { id: text, text, trigger: 'user' });
+  const posted = (await messages(fixture)).filter(({ role }) => role === 'assistant');
+  t.match(posted, [{ text: 'good!', judgement: { hook: 'outboundMessage', outcome: 'changed' } }]);
+  t.equal(posted.length, 1);
+  t.match(await fixture.readLog('refused'), [{ why: 'guard cancelled the operation: not this' }]);
+});
+
+t.test('a hook that posts messages about messages comes to an end', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  for (const slug of ['one', 'two'])
+    await fixture.install({
+      slug,
+      capabilities: ['host.session'],
+      code: `middleware.outboundMessage = async ({ message }) => {
+        await host.session.post(message.text + '+').catch((error) => host.log('ended', { why: error.message }));
+      };`,
+    });
+  const session = await fixture.session();
+  const context = { message: { id: 'm', text: 'x' }, target: 'user' };
+  await fixture.call('POST', `/sessions/${session}/hooks/outboundMessage`, { context });
+  const longest = Math.max(...(await messages(fixture)).map(({ text }) => text.length - 1));
+  t.equal(longest, MESSAGE_CHAIN_MAX);
+  t.match(await fixture.readLog('ended'), [{ why: /triggered further messages 3 times/ }]);
+});
+
 t.test('a message may take as long as its hooks and the model that one of them asks', async (t) => {
   t.ok(hostCalls['agents.send'].timeoutMs > limits.chainBudgetMs + hostCalls['llm.complete'].timeoutMs);
 });
@@ -102,7 +164,7 @@ t.test('a hook that answers messages with messages comes to an end', async (t) =
   const loop = as(fixture, 'loop');
   const { id } = await loop('create', { name: 'Echo' });
   await loop('send', id, 'x');
-  t.same((await messages(fixture)).map(({ text }) => text).sort(), ['x', 'x+', 'x++'].slice(0, AGENT_MESSAGE_DEPTH));
+  t.same((await messages(fixture)).map(({ text }) => text).sort(), ['x', 'x+', 'x++'].slice(0, MESSAGE_CHAIN_MAX));
   await fixture.supervisor.logs.flush();
   const { rows } = await fixture.pool.query(`SELECT data FROM plugin_logs WHERE message = 'ended'`);
   t.match(rows, [{ data: { why: /triggered further messages 3 times/ } }]);

@@ -295,18 +295,23 @@ t.test('a strict session takes only what was judged, and says how', async (t) =>
     (await turn('GET', `/${id}/prompt`)).body.messages.map(({ role, text }: { role: string; text: string }) =>
       role === 'tool' ? role : text,
     );
-  t.same(await prompted('t1'), ['hello', 'tool'], 'no model reads what no hook judged');
+  t.same(await prompted('t1'), ['hello', 'posted', 'sent', 'tool'], 'hooks judge what plugins write');
   t.match(await turn('POST', '/t1/end', { text: 'hi' }), { status: 200 });
   const messages = await transcript(fixture, id);
   t.same(
     messages.map(({ role, text }) => (role === 'tool' ? role : text)),
     ['unjudged', 'tool', 'hello', 'posted', 'sent', 'tool', 'hi'],
   );
-  const judgements = messages.filter(({ role }) => role === 'tool').map(({ judgement }) => judgement ?? null);
-  t.same(judgements, [null, { hook: 'toolResult', outcome: 'unchanged', asked: 0, by: [], reason: null }]);
+  const judged = (hook: string) => ({ hook, outcome: 'unchanged', asked: 0, by: [], reason: null });
+  t.match(
+    messages.filter(({ text, role }) => ['posted', 'sent'].includes(text) || role === 'tool'),
+    ['toolResult', 'outboundMessage', 'inboundMessage', 'toolResult'].map((hook, at) =>
+      at === 0 ? { role: 'tool' } : { judgement: judged(hook) },
+    ),
+  );
   const sent = messages.find(({ text }) => text === 'sent')?.id ?? '';
   await turn('POST', '', { id: sent, trigger: 'agent' });
-  t.same(await prompted(sent), ['hello', 'sent', 'tool', 'hi'], 'opening its turn has it judged');
+  t.same(await prompted(sent), ['hello', 'posted', 'sent', 'tool', 'hi'], 'as a turn of its own');
   t.match((await fixture.call('GET', `/sessions/${id}/hooks`)).body, { strict: true });
 });
 

@@ -1,0 +1,17 @@
+/** What is stored of a chain's result with the message that it judged. */
+import type { Judgement } from '../../db/sessions/turns.ts';
+import type { ChainState } from './chain.ts';
+
+const RAN: ReadonlySet<string> = new Set(['changed', 'unchanged', 'cancelled']);
+
+export function toJudgement(hook: string, { trace, cancelled }: Pick<ChainState, 'trace' | 'cancelled'>): Judgement {
+  // Sets, because a required plugin may have been asked twice.
+  const changedBy = [...new Set(trace.filter(({ outcome }) => outcome === 'changed').map(({ slug }) => slug))];
+  return {
+    hook,
+    outcome: cancelled ? 'cancelled' : changedBy.length > 0 ? 'changed' : 'unchanged',
+    asked: new Set(trace.filter(({ outcome }) => RAN.has(outcome)).map(({ installationId }) => installationId)).size,
+    by: cancelled ? [cancelled.by.slug] : changedBy,
+    reason: cancelled?.reason ?? null,
+  };
+}
