@@ -28,8 +28,9 @@ interface CompactionRequest {
 }
 
 /**
- * Has a plugin summarize. A summary that cannot be used is answered with `builtin`, and a notice in the transcript and the
- * plugin's log says why. A required plugin without a usable summary stops the compaction.
+ * Has a plugin summarize, and the others judge the summary like a message that arrives. One that cannot be used is answered with
+ * `builtin`, and a notice in the transcript and the plugin's log says why. A required plugin without a usable summary stops the
+ * compaction.
  */
 export async function summarizeTranscript(
   services: SessionServices,
@@ -43,10 +44,9 @@ export async function summarizeTranscript(
   const state = await runHook(services, { hook: HOOK, accountId, session, trigger: request.trigger, context });
   const { cancelled } = state;
   if (cancelled) return cancelCompaction(state.trace, cancelled);
-  const fault = summaryFault(state);
-  const { summary } = state.context;
-  if (fault === null && typeof summary === 'string')
-    return { ...CONTINUE, summary, source: 'plugin', notice: null, trace: state.trace };
+  const { stopped, fault, summary } = await judgeSummary(services, session, request, state);
+  if (stopped) return cancelCompaction(state.trace, stopped);
+  if (fault === null) return { ...CONTINUE, summary, source: 'plugin', notice: null, trace: state.trace };
   const trace = state.trace.map(refuseSummary);
   const [step] = trace;
   const link = findHookLink(await services.pluginsCache.current(accountId), HOOK, step?.installationId);
@@ -54,18 +54,51 @@ export async function summarizeTranscript(
   if (!link) return useBuiltin(null, trace);
   if (link.required) {
     const cancel: Cancel = {
-      reason: describeRequiredFailure(link, { what: fault ?? BLANK }),
+      reason: describeRequiredFailure(link, { what: fault }),
       by: link,
       cause: 'failure',
     };
     await recordCancel(services, { hook: HOOK }, session.id, cancel);
     return cancelCompaction(trace, cancel);
   }
-  const notice = `The built-in summarizer is used: ${link.displayName} ${fault ?? BLANK}.`;
+  const notice = `The built-in summarizer is used: ${link.displayName} ${fault}.`;
   const data = { kind: 'compaction_fallback', installationId: link.installationId, plugin: link.slug };
   await appendNotice(services.pool, session.id, { text: notice, data });
   services.logs.system(link, 'warn', notice, { sessionId: session.id });
   return useBuiltin(notice, trace);
+}
+
+interface JudgedSummary {
+  readonly summary: string;
+  /** Why it cannot be used. */
+  readonly fault: string | null;
+  /** A required plugin could not judge it. */
+  readonly stopped?: Cancel;
+}
+
+/** Models read a summary as part of every later prompt. */
+async function judgeSummary(
+  services: SessionServices,
+  session: Session,
+  { trigger }: CompactionRequest,
+  { context: { summary }, trace: [step] }: ChainState,
+): Promise<JudgedSummary> {
+  const unjudged = typeof summary === 'string' ? summary : '';
+  const fault = summaryFault(step, unjudged);
+  if (fault !== null) return { summary: unjudged, fault };
+  const message = { id: 'summary', from: 'summary', text: unjudged, attachments: [] };
+  const { cancelled, context } = await runHook(services, {
+    hook: 'middleware.inboundMessage',
+    accountId: session.accountId,
+    session,
+    excludedInstallationId: step?.installationId,
+    trigger,
+    context: { message },
+  });
+  if (cancelled?.cause === 'failure') return { summary: '', fault: null, stopped: cancelled };
+  if (cancelled) return { summary: '', fault: `returned a summary that ${cancelled.by.displayName} cancelled` };
+  const { text } = context.message as typeof message;
+  return { summary: text, fault: summaryFault(step, text) };
 }
 
 /** An answer that is not used did not change anything, whatever the chain took it for. */
@@ -73,7 +106,6 @@ const refuseSummary = (step: TraceStep): TraceStep =>
   step.outcome === 'changed' ? { ...step, outcome: step.required ? 'vetoed_error' : 'skipped_error' } : step;
 
 const CONTINUE = { action: 'continue', reason: null, cancelledBy: null } as const;
-const BLANK = 'returned a blank summary';
 
 const useBuiltin = (notice: string | null, trace: Compaction['trace']): Compaction => ({
   ...CONTINUE,
@@ -94,13 +126,11 @@ const cancelCompaction = (trace: Compaction['trace'], { reason, by }: Cancel): C
   trace,
 });
 
-function summaryFault(state: ChainState): string | null {
-  const outcome = state.trace[0]?.outcome;
-  if (outcome === 'skipped_timeout') return 'took too long';
-  if (outcome === 'skipped_unavailable') return 'is not running';
-  if (outcome === 'skipped_error') return 'failed';
-  const { summary } = state.context;
-  if (typeof summary !== 'string' || summary.trim() === '') return BLANK;
+function summaryFault(step: TraceStep | undefined, summary: string): string | null {
+  if (step?.outcome === 'skipped_timeout') return 'took too long';
+  if (step?.outcome === 'skipped_unavailable') return 'is not running';
+  if (step?.outcome === 'skipped_error') return 'failed';
+  if (summary.trim() === '') return 'returned a blank summary';
   if (summary.length > limits.summaryMaxChars) return `returned more than ${limits.summaryMaxChars} characters`;
   return null;
 }

@@ -100,3 +100,35 @@ t.test('what may not reach a model does not reach it in a summary', async (t) =>
   });
   t.equal(await summarize(), 'judged', 'a strict session has only what hooks judged');
 });
+
+t.test('a summary is judged like a message that arrives', async (t) => {
+  const own = fixture.withNewAccount();
+  await own.install({
+    slug: `sums-${own.account}`,
+    code: `compaction.summarize = ({ messages }) => messages.map(({ text }) => text).join(' ');
+      middleware.inboundMessage = ({ cancel }) => cancel('its author is not asked');`,
+  });
+  const guard = await own.install({
+    slug: `guard-${own.account}`,
+    required: true,
+    code: `middleware.inboundMessage = ({ message, cancel }) => {
+      if (message.text.includes('broken')) throw new Error('x');
+      if (message.from === 'summary' && message.text.includes('two parts')) cancel('no secrets');
+      if (message.from === 'summary') return { message: { text: message.text.replace('Ann', 'A.') } };
+    };`,
+  });
+  const summarize = async (...texts: string[]) => {
+    const session = await own.session();
+    const messages = texts.map((text) => ({ role: 'user', text }));
+    await own.call('POST', `/sessions/${session}/messages`, { messages });
+    return (await own.call('POST', `/sessions/${session}/compaction`, {})).body;
+  };
+  t.match(await summarize('Ann', 'says hi'), { action: 'continue', source: 'plugin', summary: 'A. says hi' });
+  t.match(await summarize('two', 'parts'), {
+    action: 'continue',
+    source: 'builtin',
+    summary: null,
+    notice: /returned a summary that .* cancelled/,
+  });
+  t.match(await summarize('broken'), { action: 'cancel', summary: null, cancelledBy: guard.slug });
+});

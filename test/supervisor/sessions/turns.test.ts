@@ -938,6 +938,9 @@ t.test('a message that was added unjudged is judged when its turn opens', async 
   );
 });
 
+/** Summarizes so that a guard, which judges summaries too, finds nothing of the messages that it would refuse. */
+const IN_OTHER_WORDS = `(messages) => messages.map(({ text }) => text).join('+').replace('bomb', 'b-o-m-b').replace('4111', '4-1-1-1')`;
+
 t.test('a message that was vetoed in the transcript is left there without its text', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
@@ -947,7 +950,7 @@ t.test('a message that was vetoed in the transcript is left there without its te
     capabilities: ['host.session:read'],
     code: `tools.read = { description: 'x', parameters: { type: 'object' },
         handler: async () => JSON.stringify(await host.session.messages(100)) };
-      compaction.summarize = (ctx) => ctx.messages.map(({ text }) => text).join('+');`,
+      compaction.summarize = (ctx) => (${IN_OTHER_WORDS})(ctx.messages);`,
   });
   const session = await fixture.session();
   const turn = asRuntime(fixture, session, 'r1');
@@ -955,9 +958,9 @@ t.test('a message that was vetoed in the transcript is left there without its te
   await fixture.call('POST', `/sessions/${session}/messages`, { messages: [bomb, { role: 'user', text: 'more' }] });
   await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
   const prompt = async (query = '') => JSON.stringify((await turn('GET', `/t1/prompt${query}`)).body.messages);
-  t.match(await prompt('?compactAfter=1&keep=1'), /a bomb\+more/, 'unjudged, it was summarized');
+  t.match(await prompt('?compactAfter=1&keep=1'), /a b-o-m-b\+more/, 'unjudged, it was summarized');
   t.match((await turn('POST', '', { id: 'm0', trigger: 'user' })).body, { state: 'vetoed', message: null });
-  t.notMatch(await prompt(), /bomb/, 'nor does a summary keep it');
+  t.notMatch(await prompt(), /bomb|b-o-m-b/, 'nor does a summary keep it');
   t.notMatch(JSON.stringify(await transcript(fixture, session)), /a bomb|build/);
   t.notMatch((await turn('GET', '/m0')).body, { turn: { message: Object } });
   const read = await turn('POST', '/t1/calls/c1', { name: `${slug}__read` });
@@ -970,7 +973,7 @@ const SLOW_SUMMARIES = `
   const opened = new Promise((resolve) => { open = resolve; });
   tools.open = { description: 'x', parameters: { type: 'object' }, handler: () => { open(); return 'open'; } };
   compaction.summarize = async ({ messages }) => {
-    const summary = messages.map(({ text }) => text).join('+');
+    const summary = (${IN_OTHER_WORDS})(messages);
     if (/hold on/.test(summary)) { host.log('summarizing'); await opened; }
     return summary;
   };`;
@@ -1010,7 +1013,7 @@ t.test('a summary of a message that is vetoed while it is made is in no prompt',
 
 t.test('a summary that builds on one that is removed while it is made is in no prompt', async (t) => {
   const { turn, readPrompt, readPromptDuring } = await startSlowSummary(shared.withNewAccount());
-  t.match(await readPrompt('?compactAfter=1&keep=1'), [/a bomb\+more/, 'hello']);
+  t.match(await readPrompt('?compactAfter=1&keep=1'), [/a b-o-m-b\+more/, 'hello']);
   const veto = () => turn('POST', '', { id: 'm0', trigger: 'user' });
   t.same(await readPromptDuring('?compactAfter=1&keep=0', veto), ['more', 'hello', 'hold on']);
   t.same(await readPrompt(), ['more', 'hello', 'hold on']);
@@ -1025,12 +1028,12 @@ for (const [when, isDuring] of Object.entries({ 'before it is judged': false, 'w
     const judge = () => turn('POST', '', { id: 'm9', trigger: 'user' });
     if (isDuring) await readPromptDuring('?compactAfter=1&keep=0', judge);
     else {
-      t.match(await readPrompt('?compactAfter=1&keep=0'), [/it is 4111/]);
+      t.match(await readPrompt('?compactAfter=1&keep=0'), [/it is 4-1-1-1/]);
       await judge();
     }
     const prompt = await readPrompt();
     t.ok(prompt.includes('it is [card]'), prompt.join(', '));
-    t.notMatch(prompt.join(), '4111');
+    t.notMatch(prompt.join(), /4111|4-1-1-1/);
   });
 
 t.test('a message that is committed between those of a summary while it is made is in the prompts', async (t) => {
@@ -1047,7 +1050,7 @@ t.test('a message that is committed between those of a summary while it is made 
   const texts = ['a bomb', 'more', 'hello', 'late', 'hold on'];
   t.same(await readPromptDuring('?compactAfter=1&keep=0', commit), texts);
   late.release();
-  t.match(await readPrompt('?compactAfter=1&keep=0'), [/a bomb\+more\+hello\+late\+hold on$/]);
+  t.match(await readPrompt('?compactAfter=1&keep=0'), [/a b-o-m-b\+more\+hello\+late\+hold on$/]);
 });
 
 t.test('a session that becomes strict forgets its summaries', async (t) => {
