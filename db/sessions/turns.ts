@@ -31,6 +31,8 @@ export interface TurnMessage {
   /** Of any shape, where a runtime added the message. */
   readonly data: Readonly<Record<string, unknown>> | null;
   readonly judgement: Judgement | null;
+  /** When it was written, of one that was in the transcript before its turn. */
+  readonly at?: string;
 }
 export interface TurnRow {
   readonly id: string;
@@ -72,7 +74,7 @@ const listTurnValues = (sessionId: string, turn: NewTurn) => [
   turn.leaseSeconds,
 ];
 
-export const MESSAGE_OF_TURN = `(SELECT json_build_object('id', m.id, 'role', m.role, 'text', m.text, 'data', m.data, 'judgement', m.judgement)
+export const MESSAGE_OF_TURN = `(SELECT json_build_object('id', m.id, 'role', m.role, 'text', m.text, 'data', m.data, 'judgement', m.judgement, 'at', m.at)
     FROM session_messages m WHERE m.session_id = turns.session_id AND m.id = turns.id)`;
 export const TURN = `turns.id, turns.session_id AS "sessionId", turns.account_id AS "accountId", turns.state, turns.sender, turns.trigger,
   turns.digest, turns.system_prompt AS "systemPrompt", turns.model, turns.judgement, turns.runtime,
@@ -206,14 +208,14 @@ export async function openTurnWithMessage(
  * Opens a judged turn whose message is in the transcript already: from a channel, or added unjudged. If plugins changed a message
  * that was not judged before, the summaries that were made of it are removed.
  *
- * @param message as it was judged, for one that was not judged before
+ * @param message as it was judged now; null: it stays as it was judged before
  */
 export function openTurnOfMessage(
   pool: Pool,
   { sessionId, turnId }: TurnKey,
   runtime: string,
   judged: Judgement,
-  message: Omit<JudgedMessage, 'data'> & Pick<TurnMessage, 'data'>,
+  message: Pick<TurnMessage, 'text' | 'data'> | null,
 ): Promise<boolean> {
   return inTransaction(pool, async (tx) => {
     // A summary that is being added is either seen here, or sees the judgement.
@@ -223,7 +225,7 @@ export function openTurnOfMessage(
       `${OPEN_TURN},
        marked AS (
          UPDATE session_messages m SET text = $5, data = $6, judgement = $4 FROM opened
-          WHERE m.session_id = $1 AND m.id = $2 AND m.judgement IS NULL RETURNING m.position),
+          WHERE m.session_id = $1 AND m.id = $2 AND $8 RETURNING m.position),
        forgotten AS (
          DELETE FROM session_summaries s USING marked WHERE $7 AND s.session_id = $1 AND s.up_to >= marked.position)
        SELECT count(*)::int FROM opened`,
@@ -232,9 +234,10 @@ export function openTurnOfMessage(
         turnId,
         runtime,
         JSON.stringify(judged),
-        message.text,
-        message.data === null ? null : JSON.stringify(message.data),
+        message?.text ?? '',
+        message?.data ? JSON.stringify(message.data) : null,
         judged.outcome === 'changed',
+        message !== null,
       ],
     );
     return opened === 1;

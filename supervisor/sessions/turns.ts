@@ -35,6 +35,7 @@ import { attachments as attachmentList } from '../../sdk/contract/payloads.ts';
 import { createBadRequest } from '../../service/http/errors.ts';
 import type { Cancel, ChainState } from '../calls/chain.ts';
 import { toJudgement } from '../calls/judgement.ts';
+import { listHookLinks } from '../children/account-plugins-cache.ts';
 import { runMessageHook } from './hooks.ts';
 import { queueReply } from './replies.ts';
 import { requireAttachments } from './session-media.ts';
@@ -176,9 +177,9 @@ async function judgeClaimed(
   const { pool } = services;
   const { runtime, message: known } = claimed;
   if (known && known.role !== 'user') throw createReusedProblem('a message of the transcript');
-  if (known?.judgement) {
+  if (known?.judgement && !(await hasNewGuard(services, session, known))) {
     // A channel's message was judged when it came in.
-    if (!(await openTurnOfMessage(pool, key, runtime, known.judgement, known))) throw await explainRefusal(pool, key);
+    if (!(await openTurnOfMessage(pool, key, runtime, known.judgement, null))) throw await explainRefusal(pool, key);
     return { row: { ...claimed, state: 'open', judgement: known.judgement } };
   }
   const judged =
@@ -199,6 +200,14 @@ async function judgeClaimed(
   await services.faultPoint('turn.opened');
   const kept: TurnMessage = { id: request.id, role: 'user', text, data, judgement };
   return { row: { ...claimed, state: 'open', judgement, message: kept } };
+}
+
+/** Whether a plugin that the user requires by now may not have judged the message when it came in. */
+async function hasNewGuard({ pluginsCache }: SessionServices, session: Session, { at }: TurnMessage): Promise<boolean> {
+  const links = listHookLinks(await pluginsCache.current(session.accountId), INBOUND);
+  return links.some(
+    ({ required, updatedAt }) => required && at !== undefined && Date.parse(updatedAt) > Date.parse(at),
+  );
 }
 
 /** The data of a message that was in the transcript before it was judged, without the files that a hook took out. */

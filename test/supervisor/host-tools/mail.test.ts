@@ -35,6 +35,42 @@ t.test('a hook on messages between agents gets the files that another plugin att
   t.match([status, body.detail], [409, /no files: plan/]);
 });
 
+t.test('a plugin that is required since a message arrived judges it when its turn is opened', async (t) => {
+  const fixture = shared.withNewAccount();
+  const guard = await fixture.install({
+    slug: `guard-${fixture.account}`,
+    settings: { works: '' },
+    code: `middleware.inboundMessage = ({ message, settings, cancel }) => {
+      if (!settings.works) throw new Error('x');
+      if (message.text === 'bad') cancel('not this');
+      return { message: { text: message.text + ' judged' } };
+    };`,
+  });
+  const [planner, worker] = [await startSession(fixture, 'planner'), await startSession(fixture, 'worker')];
+  const send = async (text: string): Promise<string> =>
+    (await fixture.call('POST', `/sessions/${planner}/mail`, { id: text, toAgentId: 'worker', text, trigger: 'agent' }))
+      .body.messageId;
+  const open = async (id: string) =>
+    (await fixture.call('POST', `/sessions/${worker}/turns`, { id, trigger: 'agent' })).body;
+  const [bad, good, early] = [await send('bad'), await send('good'), await send('early')];
+  t.match(await open(early), { state: 'open', message: { text: 'early' } }, 'it was judged by nobody');
+  await fixture.pool.query(
+    `UPDATE installations SET required = true, settings = '{"works": "yes"}', updated_at = clock_timestamp() WHERE id = $1`,
+    [guard.installationId],
+  );
+  await fixture.notify(guard.installationId);
+  t.match(await open(bad), { state: 'vetoed', reason: 'not this' });
+  t.match(await open(good), { state: 'open', message: { text: 'good judged' } });
+  t.match(await readMessages(fixture, worker), [
+    { text: '' },
+    { text: 'good judged', judgement: { outcome: 'changed' } },
+    { text: 'early' },
+    { role: 'notice' },
+  ]);
+  const late = await send('late');
+  t.match(await open(late), { message: { text: 'late judged' } }, 'once');
+});
+
 t.test('a message is judged by both sides, and arrives once', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
