@@ -4,7 +4,9 @@
  * plugins that judge messages do so piece by piece, each piece may be shown when it is judged.
  */
 import type { Pool } from 'pg';
+import type { z } from 'zod';
 import { requireRoom } from '../../db/accounts/usage.ts';
+import { findReplyAddress } from '../../db/sessions/conversations.ts';
 import { appendNotice, hasMessage, type Session } from '../../db/sessions/sessions.ts';
 import {
   addPiece,
@@ -22,7 +24,12 @@ import {
 } from '../../db/sessions/turn-outputs.ts';
 import { holdTurn, type Judgement, type TurnKey } from '../../db/sessions/turns.ts';
 import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
-import { BEFORE_MAX_CHARS, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
+import {
+  BEFORE_MAX_CHARS,
+  type outbound,
+  type partial as partialOf,
+  TEXT_MAX_CHARS,
+} from '../../sdk/contract/payloads.ts';
 import { createBadRequest } from '../../service/http/errors.ts';
 import { toJudgement } from '../calls/judgement.ts';
 import { readOutboundMode } from '../children/account-plugins-cache.ts';
@@ -161,6 +168,19 @@ interface PieceAfterText extends PieceToJudge {
   readonly complete?: { readonly shown: string; readonly judgedBefore: readonly (Judgement | null)[] };
 }
 
+/** Texts of a channel's conversation go to that conversation, whatever recipient the runtime names. */
+async function runOutputHook(
+  services: SessionServices,
+  session: Session,
+  message: z.output<typeof outbound>,
+  target: string,
+  rest: { readonly partial?: z.output<typeof partialOf> } = {},
+) {
+  const address = session.channelId === null ? null : await findReplyAddress(services.pool, session.id);
+  const context = { ...rest, message, target: address?.conversationKey ?? target };
+  return runMessageHook(services, session, HOOK, context, 'agent', `${message.id}:vetoed`);
+}
+
 /** Has the plugins judge one piece. */
 async function judgePiece(
   services: SessionServices,
@@ -174,7 +194,7 @@ async function judgePiece(
   await requireAttachments(services, session, attachments);
   const message = { id, text, attachments };
   const partial = { before: before.slice(-BEFORE_MAX_CHARS).toWellFormed(), done };
-  const answer = await runMessageHook(services, session, HOOK, { message, target, partial }, 'agent', `${id}:vetoed`);
+  const answer = await runOutputHook(services, session, message, target, { partial });
   await services.faultPoint('turn.output-judged');
   if (answer.cancelled?.cause === 'failure') return { ...describeOpen(id, ''), ...describeCancelled(answer.cancelled) };
   const judged = answer.context.message;
@@ -278,7 +298,7 @@ async function judgeOutput(
   const { outputId: id } = key;
   await requireAttachments(services, session, attachments);
   const message = { id, text, attachments };
-  const answer = await runMessageHook(services, session, HOOK, { message, target }, 'agent', `${id}:vetoed`);
+  const answer = await runOutputHook(services, session, message, target);
   await services.faultPoint('turn.output-judged');
   if (answer.cancelled?.cause === 'failure') return { ...describeOpen(id, ''), ...describeCancelled(answer.cancelled) };
   const judged = answer.context.message;

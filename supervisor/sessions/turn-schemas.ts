@@ -300,7 +300,11 @@ export const outputBody = jsonBody({
     .describe(
       'The files of the message. Send them with a whole text or with the last piece. A `mediaId` is of a file that the account has.',
     ),
-  target: z.string().max(TARGET_MAX_CHARS).default('user').describe('The name of the recipient that plugins see.'),
+  target: z
+    .string()
+    .max(TARGET_MAX_CHARS)
+    .default('user')
+    .describe('The name of the recipient that plugins see. In a conversation of a channel they see its key instead.'),
   isShown: z
     .boolean()
     .default(false)
@@ -317,6 +321,10 @@ export const endBody = jsonBody({
     .describe('The agent’s last text, if it was not sent as an output.'),
   outputId: stepId.optional().describe('The id of that text. Default: made of the turn’s id and the text.'),
   attachments: attachments.default([]),
-  target: z.string().max(TARGET_MAX_CHARS).default('user').describe('The name of the recipient that plugins see.'),
+  target: z
+    .string()
+    .max(TARGET_MAX_CHARS)
+    .default('user')
+    .describe('The name of the recipient that plugins see. In a conversation of a channel they see its key instead.'),
 });
 export type TurnEnd = z.output<typeof endBody>;

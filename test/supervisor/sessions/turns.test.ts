@@ -842,6 +842,10 @@ t.test('a prompt whose summary lacks the oldest messages says so', async (t) => 
 t.test('a message of a channel is answered without a second judgement, and the reply is sent once', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  await fixture.install({
+    slug: `reader-${fixture.account}`,
+    code: `middleware.outboundMessage = ({ target }) => { host.log('judged', { target }); };`,
+  });
   const desk = await fixture.install({
     slug: `desk-${fixture.account}`,
     code: `channel.receive = () => ({ messages: [{ conversationKey: 'k', from: 'v', text: 'pay 4111' }] });
@@ -861,7 +865,9 @@ t.test('a message of a channel is answered without a second judgement, and the r
     body: { message: { id, from: 'v', text: 'pay [card]', judgement: { by: [`guard-${fixture.account}`] } } },
   });
   t.equal((await fixture.readLog('inbound')).length, 1, 'the channel’s own judgement');
-  for (const _ of [1, 2]) t.match(await turn('POST', `${at}/end`, { text: 'thanks' }), { body: { state: 'ended' } });
+  for (const _ of [1, 2])
+    t.match(await turn('POST', `${at}/end`, { text: 'thanks', target: 'audit' }), { body: { state: 'ended' } });
+  t.same(await fixture.readLog('judged'), [{ target: 'k' }], 'its real recipient');
   await eventually(async () => (await fixture.readLog('sent')).length > 0);
   t.same(await fixture.readLog('sent'), [{ text: 'thanks' }]);
   t.equal(
