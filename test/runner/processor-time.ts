@@ -1,5 +1,6 @@
 /** Processor time of this process and of those that it has waited for. Linux only; elsewhere 0. */
 import { readFileSync } from 'node:fs';
+import { cpus } from 'node:os';
 
 /** `/proc` counts in hundredths of a second. */
 const TICK_MS = 10;
@@ -23,6 +24,27 @@ export function readOwnProcessorTime(): number {
   const added = total - ownEarlier;
   ownEarlier = total;
   return added;
+}
+
+/** Measures how much of the time of all processors is not used by anybody. */
+export class IdleMeter {
+  #before = readProcessors();
+  #readAt = performance.now();
+
+  /** The idle share since the last reading, from 0 to 1; 0 where that was less than `leastMs` milliseconds ago. */
+  readShare(leastMs: number): number {
+    if (performance.now() - this.#readAt < leastMs) return 0;
+    const before = this.#before;
+    this.#before = readProcessors();
+    this.#readAt = performance.now();
+    return (this.#before.idle - before.idle) / Math.max(this.#before.total - before.total, 1);
+  }
+}
+
+function readProcessors(): { readonly idle: number; readonly total: number } {
+  const times = cpus().map((processor) => processor.times);
+  const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);
+  return { idle: sum(times.map(({ idle }) => idle)), total: sum(times.flatMap((each) => Object.values(each))) };
 }
 
 function sumFields(...positions: readonly number[]): number {

@@ -1,12 +1,19 @@
 /** The order of a run: the longest files first, some at a time. */
 import { availableParallelism } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { IdleMeter } from './processor-time.ts';
 import { amount } from './soak.ts';
 
 /**
- * Files at once. Of four, most wait for other processes and for timers. More finish a fast machine's run a little earlier, but on a slow
- * one the processes of all together miss the budgets of the product. The storms of a soak run keep the cores busy.
+ * Files at once. Of four, most wait for other processes and for timers. More would miss the budgets of the product on a slow machine.
+ * The storms of a soak run keep the cores busy.
  */
 const countJobs = (): number => Math.max(amount({ quick: 4, soak: 3 }), availableParallelism());
+/** Files at once on a machine that is fast enough to be idle beside those. */
+const countJobsWhenIdle = (): number => Math.max(amount({ quick: 9, soak: 3 }), availableParallelism());
+/** One more file begins where this share of the processors' time was idle for this long. Milliseconds. */
+const IDLE_SHARE = 0.2;
+const IDLE_MS = 2_000;
 
 /**
  * The files that take longest, the longest first: begun last, one of them alone would keep the run waiting. A room stands for
@@ -180,14 +187,26 @@ export async function inOrder<T>(jobs: readonly Job<T>[], report: (result: T) =>
   const rank = ({ name }: Job<T>): number => (LONGEST.includes(name) ? LONGEST.indexOf(name) : LONGEST.length);
   const last = listAlone();
   const isLast = ({ name }: Job<T>): boolean => last.includes(name);
-  const run = async (some: readonly Job<T>[], atOnce: number): Promise<void> => {
+  const run = async (some: readonly Job<T>[], atOnce: number, whenIdle: number): Promise<void> => {
     const queue = some.values();
-    const work = async (): Promise<void> => {
-      for (const job of queue) report(await job.start());
+    const underWay = new Set<Promise<void>>();
+    const start = (job: Job<T>): void => {
+      const done = job.start().then(report);
+      underWay.add(done);
+      done.finally(() => underWay.delete(done)).catch(() => undefined);
     };
-    await Promise.all(Array.from({ length: atOnce }, work));
+    const idle = new IdleMeter();
+    for (const job of queue) {
+      while (underWay.size >= atOnce) {
+        await Promise.race([...underWay, sleep(IDLE_MS, undefined, { ref: false })]);
+        if (underWay.size < whenIdle && idle.readShare(IDLE_MS) > IDLE_SHARE) break;
+      }
+      start(job);
+    }
+    await Promise.all(underWay);
   };
   const first = jobs.filter((job) => !isLast(job)).toSorted((a, b) => rank(a) - rank(b));
-  await run(first, countJobs());
-  await run(jobs.filter(isLast), amount({ quick: last.length, soak: 1 }));
+  await run(first, countJobs(), countJobsWhenIdle());
+  const lastAtOnce = amount({ quick: last.length, soak: 1 });
+  await run(jobs.filter(isLast), lastAtOnce, lastAtOnce);
 }
