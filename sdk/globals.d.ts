@@ -605,7 +605,8 @@ declare namespace Bulkhead {
      */
     systemPrompt?: (ctx: SystemPromptContext) => Answer<string | void>;
     /**
-     * Runs when a message for an agent arrives, before the agent receives it.
+     * Runs when a message for an agent arrives, before the agent receives it. Also for a summary that another plugin
+     * made of a conversation, with `from: "summary"`.
      *
      * Return an object with the fields to change (`message.text`, `message.attachments`), or nothing to change
      * nothing.
@@ -640,8 +641,8 @@ declare namespace Bulkhead {
      */
     toolCall?: (ctx: ToolCallContext) => Answer<ToolCallPatch | void>;
     /**
-     * Runs when a tool has answered, before the agent receives the result. If it is cancelled, the agent reads the
-     * reason instead. `call` is as the tool received it.
+     * Runs when a tool has answered, or another plugin has cancelled the call, before the agent receives the result.
+     * If it is cancelled, the agent reads the reason instead. `call` is as the tool received it.
      *
      * Return an object with the fields to change (`result.content`, `result.isError`), or nothing to change nothing.
      * Cancel: with `ctx.cancel(reason)`. The operation stops and the transcript shows the reason. On an error or

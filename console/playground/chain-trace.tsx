@@ -36,7 +36,7 @@ export function ChainTrace({ answer }: { readonly answer: HookAnswer<HookName> }
   );
 }
 
-function renderRow({ installationId, slug, required, ms, outcome, reason }: TraceLink) {
+function renderRow({ slug, required, ms, outcome, reason }: TraceLink, index: number) {
   const cells = [
     required ? `${slug} (required)` : slug,
     <Fragment key="outcome">
@@ -49,5 +49,6 @@ function renderRow({ installationId, slug, required, ms, outcome, reason }: Trac
     </Fragment>,
     `${Math.round(ms * 10) / 10} ms`,
   ];
-  return { key: installationId, cells };
+  // A required plugin may be asked twice.
+  return { key: String(index), cells };
 }

@@ -1,4 +1,5 @@
 /** The messages of a session as a model reads them: a summary replaces the older ones. */
+import { hash } from 'node:crypto';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import { inTransaction, type WritingPool } from '../postgres/pool.ts';
 import { type Bounded, findRow, listRows, planOnce, type Queryable } from '../postgres/rows.ts';
@@ -34,12 +35,12 @@ interface NewSummary {
   readonly installationId: string;
   /** What it was made of: the summary before, and the messages after it. */
   readonly previous: SummaryRow | null;
-  readonly messages: readonly Pick<MessageRow, 'id' | 'position' | 'judgement'>[];
+  readonly messages: readonly Pick<MessageRow, 'id' | 'position' | 'judgement' | 'text'>[];
 }
 
 /**
  * Adds a summary of messages. Does nothing unless they are still what a prompt has from the first of them to the last: not if
- * another summary was added, or the one before was removed; nor if one of them was judged, cancelled or cleared, another one was
+ * another summary was added, or the one before was removed; nor if one of them was judged, changed, cancelled or cleared, another one was
  * committed between them, or the session became strict.
  *
  * @param session as it was when the messages were read
@@ -51,7 +52,7 @@ export async function addSummary(
   { text, installationId, previous, messages }: NewSummary,
 ): Promise<void> {
   const [first, last] = [messages.at(0)?.position, messages.at(-1)?.position];
-  const judged = messages.map(({ id, judgement }) => `${judgement === null} ${id}`);
+  const read = messages.map(({ id, judgement, text }) => `${judgement === null} ${hash('md5', text)} ${id}`);
   await inTransaction(pool, async (tx) => {
     await lockSession(tx, sessionId);
     await tx.query(
@@ -59,9 +60,9 @@ export async function addSummary(
        SELECT s.id, $2, s.account_id, $4, $5 FROM sessions s
         WHERE s.id = $1 AND s.strict = $3
           AND $6 = (SELECT coalesce(max(up_to), 0) FROM session_summaries WHERE session_id = $1)
-          AND $8 = ARRAY (SELECT (m.judgement IS NULL)::text || ' ' || m.id FROM session_messages m
+          AND $8 = ARRAY (SELECT (m.judgement IS NULL)::text || ' ' || md5(m.text) || ' ' || m.id FROM session_messages m
             WHERE session_id = $1 AND m.position BETWEEN $7 AND $2 AND ${IS_OF_PROMPT} ORDER BY m.position)`,
-      [sessionId, last, isStrict, text, installationId, previous?.upTo ?? 0, first, judged],
+      [sessionId, last, isStrict, text, installationId, previous?.upTo ?? 0, first, read],
     );
   }).catch(throwQuotaProblem);
 }

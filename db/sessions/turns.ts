@@ -31,7 +31,7 @@ export interface TurnMessage {
   /** Of any shape, where a runtime added the message. */
   readonly data: Readonly<Record<string, unknown>> | null;
   readonly judgement: Judgement | null;
-  /** When it was written, of one that was in the transcript before its turn. */
+  /** Set where it was read from the transcript. */
   readonly at?: string;
 }
 export interface TurnRow {

@@ -74,13 +74,14 @@ export class RunningPlugin implements OpenPlugin {
     return this.#opened.host.calls;
   }
 
-  readonly hook: OpenPlugin['hook'] = async (name: string, given: object = {}) => {
+  readonly hook: OpenPlugin['hook'] = async (name: string, given: object = {}, options = {}) => {
     const hook = findHook(name);
     const row: HookRow = hooks[hook];
     this.#require('hooks', hook, hook);
     const context = completeFields(hook, row.context, row.example.context, given as Fields);
     const base = { hook, ...this.#place(), settings: this.#settings, trigger: 'user', at: new Date().toISOString() };
-    const answer = await this.#process.call({ kind: 'hook', name: hook }, row.budgetMs, { ...base, ...context });
+    const fields = { ...base, ...(options.repeated ? { repeated: true } : {}), ...context };
+    const answer = await this.#process.call({ kind: 'hook', name: hook }, row.budgetMs, fields);
     if (answer.kind === 'failed') throw this.#process.fault(hook, answer.message, answer.stack);
     const folded = foldHook(hook, context, answer);
     if (folded.fault !== null) throw this.#process.fault('its answer', folded.fault);

@@ -74,7 +74,7 @@ export const hooks = {
   },
   'middleware.inboundMessage': {
     ...cancellable,
-    doc: 'Runs when a message for an agent arrives, before the agent receives it.',
+    doc: 'Runs when a message for an agent arrives, before the agent receives it. Also for a summary that another plugin made of a conversation, with `from: "summary"`.',
     reach: 'Reads, changes and can cancel every message to your agents.',
     risk: 'high',
     context: z.object({ message: p.inbound }),
@@ -125,7 +125,7 @@ export const hooks = {
   },
   'middleware.toolResult': {
     ...cancellable,
-    doc: 'Runs when a tool has answered, before the agent receives the result. If it is cancelled, the agent reads the reason instead. `call` is as the tool received it.',
+    doc: 'Runs when a tool has answered, or another plugin has cancelled the call, before the agent receives the result. If it is cancelled, the agent reads the reason instead. `call` is as the tool received it.',
     reach: 'Reads, changes and can withhold the result of every tool call of your agents.',
     risk: 'high',
     context: z.object({ call: p.toolCall, result: p.toolResult, durationMs: z.number() }),

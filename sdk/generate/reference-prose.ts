@@ -12,7 +12,7 @@ export const contextFields: Readonly<Record<keyof typeof hookBase.shape, string>
   at: 'When the handler was called, ISO 8601 in UTC.',
   deadlineAt: 'When the budget ends. Waiting for a model, an SSH host or a processor moves it.',
   repeated:
-    'Set where a plugin that the user requires is called once more for the same operation, because a plugin that is not required changed the context after it. Look at it again; what you counted or added, count or add only once.',
+    'Set where a plugin that the user requires is asked again about the same operation, because another plugin changed the context after it, or because the message waited meanwhile. Check it again, do not count it a second time, and add your text only if it is missing.',
 };
 
 /** The consequences of a surface's handler that throws, returns a malformed result or times out. */

@@ -84,6 +84,11 @@ export interface MadeCall {
   readonly name: HostCallName;
   readonly args: Readonly<Record<string, unknown>>;
 }
+interface HookOptions {
+  /** Asks as the host does where other plugins changed the context after a required one: with `ctx.repeated`. Default: false. */
+  readonly repeated?: boolean;
+}
+
 /** A vendor's webhook request. */
 export interface VendorRequest {
   readonly method?: string;
@@ -113,7 +118,11 @@ export interface OpenPlugin extends AsyncDisposable {
   /** The host calls of the plugin, oldest first. */
   readonly calls: readonly MadeCall[];
   /** Runs a hook. Omitted context fields come from the example in the reference. */
-  hook<Name extends AnyHookName>(name: Name, context?: Some<z.input<Context<Name>>>): Promise<HookResult<Name>>;
+  hook<Name extends AnyHookName>(
+    name: Name,
+    context?: Some<z.input<Context<Name>>>,
+    options?: HookOptions,
+  ): Promise<HookResult<Name>>;
   /** Calls a tool. Arguments are validated first, as in the service. If the handler throws, the result has `isError`. */
   tool(name: string, args?: unknown, options?: { readonly signal?: AbortSignal }): Promise<ToolResult>;
   /** Runs a command from code or from `commands/`. */

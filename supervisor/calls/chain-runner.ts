@@ -46,7 +46,15 @@ const realClock: Clock = { budgetNow: unstalledNow, now: Date.now };
 interface ChainRequest
   extends Pick<
     HookRequest,
-    'hook' | 'session' | 'actor' | 'excludedInstallationId' | 'trigger' | 'context' | 'completeChange' | 'onLink'
+    | 'hook'
+    | 'session'
+    | 'actor'
+    | 'excludedInstallationId'
+    | 'isRepeated'
+    | 'trigger'
+    | 'context'
+    | 'completeChange'
+    | 'onLink'
   > {
   /** The account's plugins as they are now. Called before each link, so that a change of the account counts at once. */
   loadPlugins(): AccountPlugins | Promise<AccountPlugins>;
@@ -58,8 +66,8 @@ const ONE_LINK_HOOK: HookName = 'compaction.summarize';
 
 /**
  * Runs a chain until the last link or the first cancel. The links that are left when its time is over are not called: they
- * are skipped, or cancel the operation where they are required. A required link is called once more where a link that is not
- * required changed the context after it.
+ * are skipped, or cancel the operation where they are required. A required link is called once more where others
+ * changed the context after it.
  */
 export function runChain(deps: ChainDeps, request: ChainRequest): Promise<ChainState> {
   return traced('chain', { facts: { hook: request.hook } }, async (span) => {
@@ -79,10 +87,7 @@ async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainSt
   let plugins = await request.loadPlugins();
   for (const plugin of listIdlePlugins(plugins, hook)) logSkippedLink(deps, request, plugin, describeIdle(plugin));
   for (;;) {
-    const links = listLinks(plugins, request);
-    const plugin =
-      links.find(({ installationId }) => !called.has(installationId)) ??
-      links.find(({ installationId, required }) => required && isOutdated(state, installationId));
+    const plugin = findNext(listLinks(plugins, request), called, state);
     if (!plugin) break;
     called.add(plugin.installationId);
     state = await traceLink(plugin, () => runLink(deps, request, plugin, state, endsAt - budgetNow()));
@@ -100,8 +105,26 @@ async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainSt
   return state;
 }
 
-const listLinks = (plugins: AccountPlugins, { hook, excludedInstallationId }: ChainRequest) =>
-  listHookLinks(plugins, hook).filter(({ installationId }) => installationId !== excludedInstallationId);
+const listLinks = (plugins: AccountPlugins, { hook, excludedInstallationId, isRepeated }: ChainRequest) =>
+  listHookLinks(plugins, hook).filter(
+    ({ installationId, required }) => installationId !== excludedInstallationId && (required || !isRepeated),
+  );
+
+/** The next link that was not called, or else a required one whose answer is about an earlier form of the context. */
+function findNext(
+  links: readonly InstalledPlugin[],
+  called: ReadonlySet<string>,
+  state: ChainState,
+): InstalledPlugin | undefined {
+  const next = links.find(({ installationId }) => !called.has(installationId));
+  if (next) return next;
+  const earlier = new Set<string>();
+  return links.find(({ installationId, required }) => {
+    if (required && isOutdated(state, installationId, earlier)) return true;
+    earlier.add(installationId);
+    return false;
+  });
+}
 
 function traceLink({ slug, installationId }: InstalledPlugin, run: () => Promise<ChainState>): Promise<ChainState> {
   return traced('link', { facts: { slug, installationId } }, async (span) => {
@@ -217,12 +240,13 @@ function recordLink(
 }
 
 function buildContext(
-  { hook, session, actor, trigger }: ChainRequest,
+  { hook, session, actor, trigger, isRepeated }: ChainRequest,
   plugin: InstalledPlugin,
   { context, trace }: ChainState,
   call: { invocationId: string; at: number; deadlineAt: number },
 ): Record<string, unknown> {
   const { installationId, slug } = actor ?? plugin;
+  const wasCalled = trace.some((step) => step.installationId === plugin.installationId);
   return {
     ...context,
     hook,
@@ -233,6 +257,6 @@ function buildContext(
     trigger,
     at: new Date(call.at).toISOString(),
     deadlineAt: new Date(call.deadlineAt).toISOString(),
-    ...(trace.some((step) => step.installationId === plugin.installationId) ? { repeated: true } : {}),
+    ...(isRepeated || wasCalled ? { repeated: true } : {}),
   };
 }

@@ -113,12 +113,16 @@ export const appendStep = (
 ];
 
 /**
- * Whether a link was called for a context that another has changed since. Changes by required links do not count: in which
- * order these see each other's is for the user to decide, and two that both change it would never end.
+ * Whether a link was called for a context that others have changed since: links that are not required, or that stand before it.
+ * Changes by later required links do not count: two that both change the context would call each other for ever.
+ *
+ * @param earlier the installations that stand before it
  */
-export function isOutdated({ trace }: ChainState, installationId: string): boolean {
+export function isOutdated({ trace }: ChainState, installationId: string, earlier: ReadonlySet<string>): boolean {
   const last = trace.findLastIndex((step) => step.installationId === installationId);
-  return trace.slice(last + 1).some(({ outcome, required }) => outcome === 'changed' && !required);
+  return trace
+    .slice(last + 1)
+    .some(({ outcome, required, installationId: by }) => outcome === 'changed' && (!required || earlier.has(by)));
 }
 
 /** A link that did not run or failed. `malformed`: the handler returned what the hook does not allow. */

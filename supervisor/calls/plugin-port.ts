@@ -19,6 +19,8 @@ export interface HookRequest {
   readonly actor?: Pick<InstalledPlugin, 'installationId' | 'slug'>;
   /** An installation that is not asked. */
   readonly excludedInstallationId?: string | undefined;
+  /** Whether plugins have judged this context before: only those that are required are asked, and they are told. */
+  readonly isRepeated?: boolean | undefined;
   readonly trigger: string;
   /** Checked against the hook's row. */
   readonly context: Fields;

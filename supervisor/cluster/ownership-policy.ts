@@ -56,7 +56,7 @@ export const takesShards = ({ draining, expiresInMs }: LivePeer): boolean =>
   !draining && expiresInMs >= SILENT_LEASE_MS;
 
 /** Whether calls wait for a supervisor to take shards over: also for one whose lease ended a short time ago. */
-export const maySucceed = ({ draining, expiresInMs }: LivePeer): boolean => !draining && expiresInMs > -LEASE_MS;
+export const mayTakeOver = ({ draining, expiresInMs }: LivePeer): boolean => !draining && expiresInMs > -LEASE_MS;
 
 export interface Tenure {
   /** `NO_EPOCH`: the shard is not owned. */

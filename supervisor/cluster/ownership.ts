@@ -32,7 +32,7 @@ import {
   HEARTBEAT_MS,
   LAPSE_MARGIN_MS,
   mayRun,
-  maySucceed,
+  mayTakeOver,
   NO_EPOCH,
   planMoves,
   routeCall,
@@ -95,7 +95,7 @@ export class Ownership {
   #address: string | null = null;
   /** Others that could take shards over. */
   #others = 0;
-  /** Those, and others whose lease ended a short time ago: they may only have been slow, and extend it again. */
+  /** Those that calls wait for during a drain: also others whose lease ended a short time ago, because they may only have been slow. */
   #successors = 0;
   /** When the heartbeat that counted them began, on the monotonic clock. Milliseconds. */
   #countedAt = 0;
@@ -287,7 +287,9 @@ export class Ownership {
     const others = live.filter(({ id }) => id !== this.id);
     // Silent ones count: one may take shards again before this supervisor notices.
     this.#others = others.filter(({ draining }) => !draining).length;
-    this.#successors = state.peers.filter((peer) => peer.id !== this.id && maySucceed(peer)).length;
+    this.#successors = state.peers.filter(
+      (peer) => peer.id !== this.id && mayTakeOver(peer) && !hasEnded(peer.process),
+    ).length;
     this.#countedAt = sentAt;
     if (this.#address !== null && !this.#isDraining) await this.#balance(client, live.filter(takesShards));
     this.#announce();

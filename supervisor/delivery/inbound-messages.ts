@@ -47,7 +47,9 @@ async function storeMessage(
   { conversationKey, from, text, attachments = [] }: ChannelMessage,
 ): Promise<void> {
   const context = { message: { id, from, text, attachments } };
-  const answer = await runMessageHook(services, session, 'middleware.inboundMessage', context, 'channel', id);
+  const answer = await runMessageHook(services, session, 'middleware.inboundMessage', context, 'channel', {
+    noticeId: id,
+  });
   if (answer.cancelled) {
     // A plugin's own cancel is final. A required plugin that did not run judged nothing: the delivery is tried again.
     if (answer.cancelled.cause === 'plugin') return;

@@ -158,7 +158,7 @@ async function judgeReminder(
   const isForAgent = to === TO_AGENT;
   const hook = isForAgent ? 'inboundMessage' : 'outboundMessage';
   const context = isForAgent ? { message: { ...message, from: SENDER } } : { message, target: to };
-  const answer = await runMessageHook(services, session, `middleware.${hook}`, context, 'schedule', noticeId);
+  const answer = await runMessageHook(services, session, `middleware.${hook}`, context, 'schedule', { noticeId });
   if (answer.cancelled) return answer.cancelled.cause === 'failure' ? 'stopped' : null;
   const { text: judged, attachments } = answer.context.message;
   const role = isForAgent ? 'user' : 'assistant';

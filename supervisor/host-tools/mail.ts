@@ -44,7 +44,7 @@ export async function sendMail(
     const none: z.infer<typeof attachmentList> = [];
     const written = { message: { id: messageId, text, attachments: none }, target: toAgentId };
     const outbound = requireContinued(
-      await runMessageHook(services, session, 'middleware.outboundMessage', written, trigger, noticeId),
+      await runMessageHook(services, session, 'middleware.outboundMessage', written, trigger, { noticeId }),
     );
     const between = {
       fromAgentId,
@@ -55,7 +55,9 @@ export async function sendMail(
     const passed = await runHookOrThrow(services, session, 'middleware.agentMessage', between, trigger, { noticeId });
     const arriving = { ...outbound.context.message, from: fromAgentId, text: passed.context.message.text };
     const inbound = requireContinued(
-      await runMessageHook(services, receiver, 'middleware.inboundMessage', { message: arriving }, trigger, noticeId),
+      await runMessageHook(services, receiver, 'middleware.inboundMessage', { message: arriving }, trigger, {
+        noticeId,
+      }),
     );
     await services.faultPoint('mail.judged');
     const arrived = inbound.context.message;

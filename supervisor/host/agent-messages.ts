@@ -68,18 +68,18 @@ export async function sendAgentMessage(
   { fromAgentId, text, installationId, plugin }: AgentMessage,
   signal: AbortSignal,
 ): Promise<{ readonly id: string } | { readonly cancelled: string }> {
-  const sent = { fromAgentId, toAgentId: session.agentId, message: { text }, toSessionId: session.id };
+  const sent = { fromAgentId, toAgentId: session.agentId, message: { text, attachments: [] }, toSessionId: session.id };
   const id = randomUUIDv7();
   const run = { accountId: session.accountId, session, trigger: 'agent' };
   const passed = await otherPlugins.runHook({ ...run, hook: 'middleware.agentMessage', context: sent });
-  if (passed.cancelled) return describe(passed.cancelled);
+  if (passed.cancelled) return describeRefusal(passed.cancelled);
   const arriving = { id, from: fromAgentId, ...(passed.context.message as typeof sent.message) };
   const inbound = await otherPlugins.runHook({
     ...run,
     hook: 'middleware.inboundMessage',
     context: { message: arriving },
   });
-  if (inbound.cancelled) return describe(inbound.cancelled);
+  if (inbound.cancelled) return describeRefusal(inbound.cancelled);
   const { text: arrived } = inbound.context.message as typeof arriving;
   const data = { kind: 'agent_message', from: fromAgentId, fromAgentId, installationId, plugin };
   const judgement = toJudgement('inboundMessage', inbound);
@@ -91,4 +91,4 @@ export async function sendAgentMessage(
   return added ? { id: added.id } : { cancelled: 'the session was deleted meanwhile' };
 }
 
-const describe = ({ by, reason }: Cancel) => ({ cancelled: describeCancel(by.displayName, reason) });
+const describeRefusal = ({ by, reason }: Cancel) => ({ cancelled: describeCancel(by.displayName, reason) });

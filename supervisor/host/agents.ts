@@ -50,7 +50,7 @@ function createSender(deps: AgentDeps): HostHandlers['agents.send'] {
   return async (scope, given) => {
     const { agentId, text } = storable(given);
     const { plugin } = scope;
-    messageChains.requireNext(scope, { isLimited: true });
+    messageChains.admit(scope, 'agents.send');
     const { accountId, installationId, slug } = plugin;
     const opened = await openAgentSession(deps, scope.writes, { accountId, agentId }, scope.signal);
     if (!opened) throw new HostError('the account has no agent with this id');

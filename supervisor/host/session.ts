@@ -2,7 +2,7 @@
 import { randomUUIDv7 } from 'node:crypto';
 import type { Pool } from 'pg';
 import { inTransaction } from '../../db/postgres/pool.ts';
-import { appendMessages, lastMessages, type NewMessage } from '../../db/sessions/sessions.ts';
+import { appendMessages, lastMessages, type NewMessage, type Session } from '../../db/sessions/sessions.ts';
 import { describeCancel } from '../../sdk/contract/errors.ts';
 import { toJudgement } from '../calls/judgement.ts';
 import type { PluginPort } from '../calls/plugin-port.ts';
@@ -28,7 +28,8 @@ export const sessionCalls = (deps: SessionDeps): Pick<HostHandlers, Calls> => ({
   'session.messages': (scope, { limit }) =>
     lastMessages(deps.pool, requireScopeSession(scope).id, limit ?? DEFAULT_MESSAGES),
   'session.post': (scope, { text }) => post(deps, scope, text),
-  'session.notice': (scope, { text }) => add(scope, { role: 'notice', text: storable(text) }),
+  'session.notice': (scope, { text }) =>
+    add(scope, requireScopeSession(scope), { role: 'notice', text: storable(text) }),
 });
 
 const storable = (text: string): string => requireStorable(text, 'the text of a message');
@@ -36,7 +37,7 @@ const storable = (text: string): string => requireStorable(text, 'the text of a 
 /** Adds a message as if the agent had written it. The other plugins judge it, not its author. */
 async function post({ otherPlugins, messageChains }: SessionDeps, scope: HostScope, text: string) {
   const session = requireScopeSession(scope);
-  messageChains.requireNext(scope, { isLimited: false });
+  messageChains.admit(scope, 'session.post');
   const message = { id: randomUUIDv7(), text: storable(text), attachments: [] };
   const judged = await otherPlugins.runHook({
     hook: 'middleware.outboundMessage',
@@ -50,11 +51,10 @@ async function post({ otherPlugins, messageChains }: SessionDeps, scope: HostSco
   if (cancelled) throw new HostError(describeCancel(cancelled.by.displayName, cancelled.reason));
   const passed = judged.context.message as typeof message;
   const judgement = toJudgement('outboundMessage', judged);
-  return add(scope, { id: message.id, role: 'assistant', text: passed.text, judgement });
+  return add(scope, session, { id: message.id, role: 'assistant', text: passed.text, judgement });
 }
 
-async function add(scope: HostScope, message: NewMessage): Promise<{ id: string }> {
-  const session = requireScopeSession(scope);
+async function add(scope: HostScope, session: Session, message: NewMessage): Promise<{ id: string }> {
   const data = { installationId: scope.plugin.installationId, plugin: scope.plugin.slug };
   const [added] = await inTransaction(
     scope.writes,

@@ -1,22 +1,22 @@
-/** Judges what a client reads for its model besides results of tools: plugins see it as the call of a tool. */
+/** Judges what a client reads for its model besides results of tools: plugins see each reading as the call of a tool. */
 import { randomUUIDv7 } from 'node:crypto';
 import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { MIB } from '../../sdk/contract/limits.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
+import { listHookLinks } from '../children/account-plugins-cache.ts';
+import { isPlainText } from '../host/media.ts';
 import { callBetweenHooks } from '../sessions/judged-call.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
 
-export interface Text {
-  readonly mimeType?: string;
-  readonly text: string;
-}
-interface Blob {
-  readonly mimeType?: string;
-  /** In base64. */
-  readonly blob: string;
-}
-export type Content = Text | Blob;
+/** Texts and pictures up to this size fit into the context of a hook. Bytes. */
+const JUDGED_MAX_BYTES = MIB;
+
+/** A `blob` is in base64. */
+export type Content =
+  | { readonly mimeType?: string; readonly text: string }
+  | { readonly mimeType?: string; readonly blob: string };
 
 interface Reading {
   /** The name of the tool as which plugins see it. */
@@ -31,39 +31,50 @@ interface Reading {
  * @param read gets the arguments that passed
  * @throws Problem as `read` does, and McpError where a plugin cancels
  */
-export async function readJudged<Read extends Content>(
+export async function readJudged(
   services: SessionServices,
   session: Session,
   reading: Reading,
-  read: (args: unknown) => Promise<Read>,
-): Promise<Read | Text> {
-  let found: Read | undefined;
+  read: (args: unknown) => Promise<Content>,
+): Promise<Content> {
+  const links = listHookLinks(await services.pluginsCache.current(session.accountId), 'middleware.toolResult');
+  const maxBytes = links.length === 0 ? Number.POSITIVE_INFINITY : JUDGED_MAX_BYTES;
+  let found: Content | undefined;
   let shown: ToolResult | undefined;
   const run = async (args: unknown): Promise<ToolResult | Problem> => {
     try {
       found = await read(args);
+      shown = { content: [toPart(found, maxBytes)], isError: false };
+      return shown;
     } catch (error) {
       // Its text may be that of a plugin.
       if (error instanceof Problem) return error;
       throw error;
     }
-    shown = { content: [toPart(found, services.toolResultBytes)], isError: false };
-    return shown;
   };
   const { problem, result } = await callBetweenHooks(services, session, { callId: randomUUIDv7(), ...reading }, run);
   if (problem) throw problem;
   if (found && result === shown) return found;
-  const text = result.content.map((part) => (part.type === 'text' ? part.text : JSON.stringify(part))).join('\n');
+  const [part] = result.content;
+  if (result.content.length === 1 && part?.type === 'image') return { mimeType: part.mimeType, blob: part.data };
+  const text = result.content.map((each) => (each.type === 'text' ? each.text : JSON.stringify(each))).join('\n');
   if (result.isError) throw new McpError(ErrorCode.InvalidRequest, text);
   return { mimeType: 'text/plain', text };
 }
 
-/** Plugins see texts and pictures, and of other files what they are. */
+/**
+ * Plugins see texts and pictures, and of other files what they are.
+ *
+ * @throws Problem `too_large` for a text or picture that is larger than they can judge
+ */
 function toPart(content: Content, maxBytes: number): ToolResult['content'][number] {
   if ('text' in content) return { type: 'text', text: content.text };
   const { blob, mimeType = 'application/octet-stream' } = content;
-  if (mimeType.startsWith('image/') && blob.length <= maxBytes) return { type: 'image', data: blob, mimeType };
   const bytes = Buffer.from(blob, 'base64');
-  if (mimeType.startsWith('text/') && bytes.byteLength <= maxBytes) return { type: 'text', text: bytes.toString() };
-  return { type: 'text', text: `A file of ${bytes.byteLength} bytes, of type ${mimeType}.` };
+  const isPicture = mimeType.startsWith('image/');
+  const isText = !isPicture && isPlainText(bytes);
+  if (!isPicture && !isText) return { type: 'text', text: `A file of ${bytes.byteLength} bytes, of type ${mimeType}.` };
+  if (bytes.byteLength > maxBytes)
+    throw new Problem('too_large', `The file is larger than ${maxBytes} bytes, so plugins cannot judge it.`);
+  return isPicture ? { type: 'image', data: blob, mimeType } : { type: 'text', text: bytes.toString() };
 }

@@ -7,6 +7,7 @@ import {
   ListPromptsRequestSchema,
   McpError,
 } from '@modelcontextprotocol/sdk/types.js';
+import { Problem } from '../../sdk/contract/errors.ts';
 import { formatFullName } from '../../sdk/contract/full-names.ts';
 import { TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { addUnconfigured } from '../children/account-plugins-cache.ts';
@@ -17,10 +18,12 @@ import { canElicit, describeCall, type HandlerExtra } from './setup-questions.ts
 
 const INPUT = { name: 'input', description: 'The input of the command.', required: false };
 
-/** The input of a command after the plugins' changes. */
-function readInput(args: unknown): string {
-  const { input } = (args ?? {}) as { readonly input?: unknown };
-  return typeof input === 'string' ? input : '';
+/** The input of a command after the plugins' changes. @throws Problem where they changed anything else */
+function readInput(args: unknown, name: string): string {
+  const given = args as { readonly name?: unknown; readonly input?: unknown } | null;
+  const input = given?.input ?? '';
+  if (typeof input === 'string' && input.length <= TEXT_MAX_CHARS && (given?.name ?? name) === name) return input;
+  throw new Problem('plugin_failed', `A plugin changed the arguments of ${name} to what no prompt takes.`);
 }
 
 /** Handles `prompts/list` and `prompts/get`. */
@@ -54,9 +57,10 @@ export function offerPrompts({ server, services, session, questions, wrap }: Ser
     const { signal } = extra;
     // As the tool that adapters offer for commands.
     const reading = { name: 'run_command', arguments: { name: params.name, input }, signal };
-    const { text } = await readJudged(services, session, reading, async (args) => ({
-      text: await runCommand(services, session, command, readInput(args), signal),
+    const read = await readJudged(services, session, reading, async (args) => ({
+      text: await runCommand(services, session, command, readInput(args, params.name), signal),
     }));
+    const text = 'text' in read ? read.text : read.blob;
     return { description: command.description, messages: [{ role: 'user', content: { type: 'text', text } }] };
   };
   server.setRequestHandler(GetPromptRequestSchema, wrap(getPrompt));

@@ -44,7 +44,7 @@ export function offerResources({ server, services, session, wrap }: ServerParts)
   }));
   const readOne = async ({ params: { uri } }: ReadResourceRequest, { signal }: HandlerExtra) => {
     const reading = { name: 'read_resource', arguments: { uri }, signal };
-    const content = await readJudged(services, session, reading, () => read(services, session, uri));
+    const content = await readJudged(services, session, reading, (args) => read(services, session, readUri(args)));
     return { contents: [{ uri, ...content }] };
   };
   server.setRequestHandler(ReadResourceRequestSchema, wrap(readOne));
@@ -73,6 +73,12 @@ function describe(skill: Skill, name: string, beside: readonly SkillResource[]):
     whole,
     ...beside.map(({ path, sizeBytes }) => ({ uri: formatUri(skill, path), name: `${name}/${path}`, size: sizeBytes })),
   ];
+}
+
+/** The URI after the plugins' changes. */
+function readUri(args: unknown): string {
+  const { uri } = (args ?? {}) as { readonly uri?: unknown };
+  return typeof uri === 'string' ? uri : '';
 }
 
 async function read(services: SessionServices, session: Session, uri: string): Promise<Content> {

@@ -1,4 +1,5 @@
 /** Compaction: the first plugin that registered `compaction.summarize` summarizes a conversation. */
+import { randomUUIDv7 } from 'node:crypto';
 import type { z } from 'zod';
 import { appendNotice, type Session } from '../../db/sessions/sessions.ts';
 import { listSummarizedMessages } from '../../db/sessions/summaries.ts';
@@ -44,9 +45,13 @@ export async function summarizeTranscript(
   const state = await runHook(services, { hook: HOOK, accountId, session, trigger: request.trigger, context });
   const { cancelled } = state;
   if (cancelled) return cancelCompaction(state.trace, cancelled);
-  const { stopped, fault, summary } = await judgeSummary(services, session, request, state);
-  if (stopped) return cancelCompaction(state.trace, stopped);
-  if (fault === null) return { ...CONTINUE, summary, source: 'plugin', notice: null, trace: state.trace };
+  // The summary of the same messages may be cancelled at every prompt.
+  const noticeId = `summary-of ${messages.at(-1)?.id}`;
+  const judged = await judgeSummary(services, session, { ...request, noticeId }, state);
+  if ('stopped' in judged) return cancelCompaction(state.trace, judged.stopped);
+  if ('summary' in judged)
+    return { ...CONTINUE, summary: judged.summary, source: 'plugin', notice: null, trace: state.trace };
+  const { fault } = judged;
   const trace = state.trace.map(refuseSummary);
   const [step] = trace;
   const link = findHookLink(await services.pluginsCache.current(accountId), HOOK, step?.installationId);
@@ -68,37 +73,35 @@ export async function summarizeTranscript(
   return useBuiltin(notice, trace);
 }
 
-interface JudgedSummary {
-  readonly summary: string;
-  /** Why it cannot be used. */
-  readonly fault: string | null;
-  /** A required plugin could not judge it. */
-  readonly stopped?: Cancel;
-}
+/** `fault`: why the summary cannot be used. `stopped`: a required plugin could not judge it. */
+type JudgedSummary = { readonly summary: string } | { readonly fault: string } | { readonly stopped: Cancel };
 
 /** Models read a summary as part of every later prompt. */
 async function judgeSummary(
   services: SessionServices,
   session: Session,
-  { trigger }: CompactionRequest,
+  { trigger, noticeId }: CompactionRequest & { readonly noticeId: string },
   { context: { summary }, trace: [step] }: ChainState,
 ): Promise<JudgedSummary> {
   const unjudged = typeof summary === 'string' ? summary : '';
   const fault = summaryFault(step, unjudged);
-  if (fault !== null) return { summary: unjudged, fault };
-  const message = { id: 'summary', from: 'summary', text: unjudged, attachments: [] };
+  if (fault !== null) return { fault };
+  const message = { id: randomUUIDv7(), from: 'summary', text: unjudged, attachments: [] };
   const { cancelled, context } = await runHook(services, {
     hook: 'middleware.inboundMessage',
     accountId: session.accountId,
     session,
     excludedInstallationId: step?.installationId,
     trigger,
+    noticeId,
     context: { message },
   });
-  if (cancelled?.cause === 'failure') return { summary: '', fault: null, stopped: cancelled };
-  if (cancelled) return { summary: '', fault: `returned a summary that ${cancelled.by.displayName} cancelled` };
+  if (cancelled?.cause === 'failure') return { stopped: cancelled };
+  if (cancelled) return { fault: `returned a summary that ${cancelled.by.displayName} cancelled` };
   const { text } = context.message as typeof message;
-  return { summary: text, fault: summaryFault(step, text) };
+  return summaryFault(step, text) === null
+    ? { summary: text }
+    : { fault: 'returned a summary that other plugins made too short or too long' };
 }
 
 /** An answer that is not used did not change anything, whatever the chain took it for. */

@@ -104,7 +104,7 @@ const compactionBody = jsonBody({
   messages: messages
     .optional()
     .describe(
-      'Default: the session’s transcript, without the messages that plugins cancelled and, in a strict session, those that no hook judged.',
+      'Default: the session’s transcript, without notices and the messages that plugins cancelled and, in a strict session, those that no hook judged.',
     ),
   focus: focus.default(null),
   trigger: trigger.default('system'),

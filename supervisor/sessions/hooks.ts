@@ -10,7 +10,7 @@ import type { HookRequest } from '../calls/plugin-port.ts';
 import { holdAttachments } from './session-media.ts';
 import type { SessionServices } from './session-services.ts';
 
-type HookOptions = Pick<HookRequest, 'noticeId' | 'completeChange' | 'excludedInstallationId'>;
+type HookOptions = Pick<HookRequest, 'noticeId' | 'completeChange' | 'excludedInstallationId' | 'isRepeated'>;
 
 /** Runs a hook for a session. */
 export function runSessionHook(
@@ -47,15 +47,15 @@ export async function runMessageHook<Context extends MessageContext>(
   hook: MessageHook,
   context: Context,
   by: z.infer<typeof trigger>,
-  noticeId?: string,
+  options: Pick<HookRequest, 'noticeId' | 'isRepeated'> = {},
 ): Promise<AnswerWith<Context>> {
   const hold = async (given: Fields): Promise<Context> => {
     const { message, ...rest } = given as Context;
     const held = await holdAttachments(services, session, message.attachments);
     return { ...rest, message: { ...message, attachments: held } } as Context;
   };
-  const options = { noticeId, completeChange: hold };
-  const answer = await runSessionHook(services, session, hook, await hold(context), by, options);
+  const running = { ...options, completeChange: hold };
+  const answer = await runSessionHook(services, session, hook, await hold(context), by, running);
   // Again, because the session may have been cleared while the plugins ran.
   return { ...answer, context: answer.cancelled ? (answer.context as Context) : await hold(answer.context) };
 }

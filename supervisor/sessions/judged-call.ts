@@ -90,8 +90,8 @@ export async function judgeCall(
   const judgement = judgeReplaced('toolCall', answer);
   if (!cancelled) return { arguments: (answer.context as typeof context).call.arguments, judgement };
   const describe = (reason: string): string => describeCancel(cancelled.by.displayName, reason);
-  const result = await explainCancel(services, session, call, cancelled, describe, 0);
-  return { result, arguments: null, isFinal: cancelled.cause === 'plugin', judgement };
+  const explained = await explainCancel(services, session, call, cancelled, describe, 0);
+  return { ...withReason(explained, judgement), arguments: null, isFinal: cancelled.cause === 'plugin' };
 }
 
 /** The result that the agent may read. The tool has run, so a required plugin that did not judge it withholds it for good. */
@@ -108,8 +108,19 @@ export async function judgeResult(
   if (!cancelled) return { result: answer.result, judgement };
   const describe = (reason: string): string =>
     `The tool ran, but ${cancelled.by.displayName} withheld its result: ${reason}`;
-  return { result: await explainCancel(services, session, call, cancelled, describe, durationMs), judgement };
+  return withReason(await explainCancel(services, session, call, cancelled, describe, durationMs), judgement);
 }
+
+interface ExplainedCancel {
+  readonly result: ToolResult;
+  /** Whether the other plugins let the reason pass as it is. */
+  readonly isUnchanged: boolean;
+}
+
+const withReason = ({ result, isUnchanged }: ExplainedCancel, judgement: Judgement) => ({
+  result,
+  judgement: isUnchanged ? judgement : { ...judgement, reason: null },
+});
 
 /** The result of a cancelled call. A reason may repeat what the next plugins would have withheld, so they judge it. */
 async function explainCancel(
@@ -119,12 +130,15 @@ async function explainCancel(
   { reason, by, cause }: Cancel,
   describe: (reason: string) => string,
   durationMs: number,
-): Promise<ToolResult> {
+): Promise<ExplainedCancel> {
   const explained = failedTool(describe(reason));
   // The reason of a failure has the host's words only.
-  if (cause === 'failure') return explained;
-  const answer = await runResultHook(services, session, call, explained, durationMs, by.installationId);
-  return answer.cancelled ? failedTool(describe('another plugin withheld its reason')) : answer.result;
+  if (cause === 'failure') return { result: explained, isUnchanged: true };
+  // A notice of its own, besides the one of the cancel.
+  const judged = { ...call, noticeId: call.noticeId && `${call.noticeId}:reason` };
+  const answer = await runResultHook(services, session, judged, explained, durationMs, by.installationId);
+  const result = answer.cancelled ? failedTool(describe('another plugin withheld its reason')) : answer.result;
+  return { result, isUnchanged: result === explained };
 }
 
 /** Runs `middleware.toolResult`. @returns with the result after the plugins' changes */

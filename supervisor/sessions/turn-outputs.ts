@@ -178,7 +178,7 @@ async function runOutputHook(
 ) {
   const address = session.channelId === null ? null : await findReplyAddress(services.pool, session.id);
   const context = { ...rest, message, target: address?.conversationKey ?? target };
-  return runMessageHook(services, session, HOOK, context, 'agent', `${message.id}:vetoed`);
+  return runMessageHook(services, session, HOOK, context, 'agent', { noticeId: `${message.id}:vetoed` });
 }
 
 /** Has the plugins judge one piece. */

@@ -31,6 +31,7 @@ import {
   vetoTurn,
 } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { limits } from '../../sdk/contract/limits.ts';
 import { attachments as attachmentList } from '../../sdk/contract/payloads.ts';
 import { createBadRequest } from '../../service/http/errors.ts';
 import type { Cancel, ChainState } from '../calls/chain.ts';
@@ -56,6 +57,8 @@ import { buildPrompt, type ConversationRows, readConversationRows } from './turn
 import type { OpenedTurn, TurnAnswer, TurnEnd, TurnRequest } from './turn-schemas.ts';
 
 const INBOUND = 'middleware.inboundMessage';
+/** A message is written this long after its judging began at most: mail runs three chains. Milliseconds. */
+const JUDGING_MAX_MS = 3 * limits.chainBudgetMs;
 /** A longer system prompt is refused where the account has no room for it. */
 const SMALL_PROMPT_CHARS = 8_192;
 
@@ -140,13 +143,19 @@ async function judgeMessage(
   session: Session,
   { id, trigger, attachments: requested }: NewRequest,
   message: InboundMessage,
+  before: Judgement | null = null,
 ): Promise<JudgedMessage> {
-  const noticeId = `${id}:vetoed`;
   // A channel's attachments were checked when the message came. One that is missing now must not stop the turn.
   if (message.attachments === requested) await requireAttachments(services, session, requested);
-  const answer = await runMessageHook(services, session, INBOUND, { message }, trigger, noticeId);
+  const options = { noticeId: `${id}:vetoed`, isRepeated: before !== null };
+  const answer = await runMessageHook(services, session, INBOUND, { message }, trigger, options);
   await services.faultPoint('turn.judged');
-  return { answer, judgement: toJudgement('inboundMessage', answer), message: answer.context.message };
+  const judgement = toJudgement('inboundMessage', answer);
+  return {
+    answer,
+    judgement: before ? mergeJudgements(before, judgement) : judgement,
+    message: answer.context.message,
+  };
 }
 
 const describeData = ({ id, from, attachments }: InboundMessage) => ({ from, attachments, turnId: id });
@@ -177,13 +186,15 @@ async function judgeClaimed(
   const { pool } = services;
   const { runtime, message: known } = claimed;
   if (known && known.role !== 'user') throw createReusedProblem('a message of the transcript');
-  if (known?.judgement && !(await hasNewGuard(services, session, known))) {
+  if (known?.judgement && !(await hasNewRequiredPlugin(services, session, known))) {
     // A channel's message was judged when it came in.
     if (!(await openTurnOfMessage(pool, key, runtime, known.judgement, null))) throw await explainRefusal(pool, key);
     return { row: { ...claimed, state: 'open', judgement: known.judgement } };
   }
   const judged =
-    judgedBefore && !known ? judgedBefore : await judgeMessage(services, session, request, toMessage(request, known));
+    judgedBefore && !known
+      ? judgedBefore
+      : await judgeMessage(services, session, request, toMessage(request, known), known?.judgement);
   const { answer, judgement, message } = judged;
   if (answer.cancelled?.cause === 'failure') return { row: claimed, stopped: answer.cancelled };
   if (answer.cancelled) {
@@ -203,12 +214,26 @@ async function judgeClaimed(
 }
 
 /** Whether a plugin that the user requires by now may not have judged the message when it came in. */
-async function hasNewGuard({ pluginsCache }: SessionServices, session: Session, { at }: TurnMessage): Promise<boolean> {
+async function hasNewRequiredPlugin(
+  { pluginsCache }: SessionServices,
+  session: Session,
+  { at }: TurnMessage,
+): Promise<boolean> {
   const links = listHookLinks(await pluginsCache.current(session.accountId), INBOUND);
-  return links.some(
-    ({ required, updatedAt }) => required && at !== undefined && Date.parse(updatedAt) > Date.parse(at),
-  );
+  const judgedFrom = Date.parse(at ?? '') - JUDGING_MAX_MS;
+  return links.some(({ required, updatedAt }) => required && Date.parse(updatedAt) > judgedFrom);
 }
+
+/** What plugins made of a message when it came in, and when those that are required were asked again. */
+const mergeJudgements = (before: Judgement, after: Judgement): Judgement =>
+  after.outcome === 'cancelled'
+    ? after
+    : {
+        ...after,
+        outcome: after.outcome === 'changed' ? 'changed' : before.outcome,
+        asked: Math.max(before.asked, after.asked),
+        by: [...new Set([...before.by, ...after.by])],
+      };
 
 /** The data of a message that was in the transcript before it was judged, without the files that a hook took out. */
 const keepJudgedFiles = ({ data }: TurnMessage, { attachments }: InboundMessage): TurnMessage['data'] =>

@@ -105,7 +105,7 @@ export declare const hooks: {
         readonly cancellable: true;
         readonly onFailure: 'skip';
         readonly budgetMs: number;
-        readonly doc: 'Runs when a message for an agent arrives, before the agent receives it.';
+        readonly doc: 'Runs when a message for an agent arrives, before the agent receives it. Also for a summary that another plugin made of a conversation, with `from: "summary"`.';
         readonly reach: 'Reads, changes and can cancel every message to your agents.';
         readonly risk: 'high';
         readonly context: z.ZodObject<{
@@ -272,7 +272,7 @@ export declare const hooks: {
         readonly cancellable: true;
         readonly onFailure: 'skip';
         readonly budgetMs: number;
-        readonly doc: 'Runs when a tool has answered, before the agent receives the result. If it is cancelled, the agent reads the reason instead. `call` is as the tool received it.';
+        readonly doc: 'Runs when a tool has answered, or another plugin has cancelled the call, before the agent receives the result. If it is cancelled, the agent reads the reason instead. `call` is as the tool received it.';
         readonly reach: 'Reads, changes and can withhold the result of every tool call of your agents.';
         readonly risk: 'high';
         readonly context: z.ZodObject<{

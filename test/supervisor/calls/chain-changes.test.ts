@@ -160,6 +160,19 @@ t.test('what another added after a required plugin is cancelled by it', async (t
   );
 });
 
+t.test(
+  'a required plugin is asked again about what a required one before it changed when that was asked again',
+  async (t) => {
+    const [guard, audit] = [plugin('guard', { required: true }), plugin('audit', { required: true })];
+    const { called, contexts } = await run([guard, a, audit], [guard, a, audit]);
+    t.same(
+      called.map(({ slug }) => slug),
+      ['guard', 'a', 'audit', 'guard', 'audit'],
+    );
+    t.equal(contexts[4]?.systemPrompt, '> guard a audit guard');
+  },
+);
+
 t.test('required plugins that all change the context are asked once', async (t) => {
   const both = [plugin('a', { required: true }), plugin('b', { required: true })];
   t.equal((await run(both, both)).state.context.systemPrompt, '> a b');

@@ -40,11 +40,16 @@ t.test('a plugin that is required since a message arrived judges it when its tur
   const guard = await fixture.install({
     slug: `guard-${fixture.account}`,
     settings: { works: '' },
-    code: `middleware.inboundMessage = ({ message, settings, cancel }) => {
+    code: `middleware.inboundMessage = ({ message, settings, cancel, repeated }) => {
       if (!settings.works) throw new Error('x');
-      if (message.text === 'bad') cancel('not this');
-      return { message: { text: message.text + ' judged' } };
+      if (message.text.startsWith('bad')) cancel('not this');
+      return { message: { text: message.text + (repeated ? ' judged again' : ' judged') } };
     };`,
+  });
+  const footer = `footer-${fixture.account}`;
+  await fixture.install({
+    slug: footer,
+    code: `middleware.inboundMessage = ({ message }) => ({ message: { text: message.text + '.' } });`,
   });
   const [planner, worker] = [await startSession(fixture, 'planner'), await startSession(fixture, 'worker')];
   const send = async (text: string): Promise<string> =>
@@ -53,22 +58,22 @@ t.test('a plugin that is required since a message arrived judges it when its tur
   const open = async (id: string) =>
     (await fixture.call('POST', `/sessions/${worker}/turns`, { id, trigger: 'agent' })).body;
   const [bad, good, early] = [await send('bad'), await send('good'), await send('early')];
-  t.match(await open(early), { state: 'open', message: { text: 'early' } }, 'it was judged by nobody');
+  t.match(await open(early), { state: 'open', message: { text: 'early.' } }, 'the guard failed');
   await fixture.pool.query(
     `UPDATE installations SET required = true, settings = '{"works": "yes"}', updated_at = clock_timestamp() WHERE id = $1`,
     [guard.installationId],
   );
   await fixture.notify(guard.installationId);
   t.match(await open(bad), { state: 'vetoed', reason: 'not this' });
-  t.match(await open(good), { state: 'open', message: { text: 'good judged' } });
+  t.match(await open(good), { state: 'open', message: { text: 'good. judged again' } });
   t.match(await readMessages(fixture, worker), [
     { text: '' },
-    { text: 'good judged', judgement: { outcome: 'changed' } },
-    { text: 'early' },
+    { text: 'good. judged again', judgement: { outcome: 'changed', by: [footer, guard.slug] } },
+    { text: 'early.' },
     { role: 'notice' },
   ]);
   const late = await send('late');
-  t.match(await open(late), { message: { text: 'late judged' } }, 'once');
+  t.match(await open(late), { message: { text: /^late judged\. judged again/ } }, 'after the footer');
 });
 
 t.test('a message is judged by both sides, and arrives once', async (t) => {

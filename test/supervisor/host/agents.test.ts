@@ -93,7 +93,7 @@ t.test('a message to an agent is judged where it arrives, as one from the sender
     slug: 'guard',
     code: `middleware.inboundMessage = ({ message, cancel }) => {
       if (message.text === 'bad') cancel('not this');
-      return { message: { text: message.text + ' from ' + message.from } };
+      return { message: { text: message.text + ' from ' + message.from + ' with ' + message.attachments.length } };
     };`,
   });
   const one = as(fixture, 'one');
@@ -102,7 +102,7 @@ t.test('a message to an agent is judged where it arrives, as one from the sender
   const sent = await one('send', id, 'hello');
   t.match(
     (await messages(fixture)).filter(({ role }) => role !== 'notice'),
-    [{ id: sent.id, text: 'hello from agent-1', data: { from: 'agent-1' }, judgement: { outcome: 'changed' } }],
+    [{ id: sent.id, text: 'hello from agent-1 with 0', data: { from: 'agent-1' }, judgement: { outcome: 'changed' } }],
   );
 });
 
