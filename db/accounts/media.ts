@@ -84,7 +84,10 @@ export const holdMedia = (
     pool,
     // Locked, so that no last holder removes them meanwhile.
     `WITH found AS (SELECT ${COLUMNS} FROM media WHERE account_id = $1 AND id = ANY ($3) ORDER BY id FOR SHARE),
-     held AS (INSERT INTO session_media (session_id, media_id) SELECT $2, id FROM found ON CONFLICT DO NOTHING)
+     -- None where it was deleted meanwhile.
+     session AS (SELECT id FROM sessions WHERE id = $2 FOR KEY SHARE),
+     held AS (INSERT INTO session_media (session_id, media_id) SELECT session.id, found.id FROM session, found
+       ON CONFLICT DO NOTHING)
      SELECT * FROM found`,
     [accountId, sessionId, [...ids]],
   );

@@ -35,11 +35,16 @@ type MessageHook = 'middleware.inboundMessage' | 'middleware.outboundMessage';
 export const isMessageHook = (hook: HookName): hook is MessageHook =>
   hook === 'middleware.inboundMessage' || hook === 'middleware.outboundMessage';
 
+interface MessageOptions extends Pick<HookRequest, 'noticeId' | 'isRepeated'> {
+  /** Whether a file that the account does not have is refused, rather than left out. */
+  readonly requiresFiles?: boolean;
+}
+
 /**
  * Runs a hook on a message. The session holds the message's files, those that a plugin adds before the next plugin gets them:
  * with the types that were detected, and without those that the account does not have.
  *
- * @throws Problem `quota_exceeded` for a message with files
+ * @throws Problem `bad_request` for a file that is required, `quota_exceeded` for a message with files
  */
 export async function runMessageHook<Context extends MessageContext>(
   services: SessionServices,
@@ -47,15 +52,15 @@ export async function runMessageHook<Context extends MessageContext>(
   hook: MessageHook,
   context: Context,
   by: z.infer<typeof trigger>,
-  options: Pick<HookRequest, 'noticeId' | 'isRepeated'> = {},
+  { requiresFiles = false, ...options }: MessageOptions = {},
 ): Promise<AnswerWith<Context>> {
-  const hold = async (given: Fields): Promise<Context> => {
-    const { message, ...rest } = given as Context;
-    const held = await holdAttachments(services, session, message.attachments);
-    return { ...rest, message: { ...message, attachments: held } } as Context;
+  const holdFiles = async (given: Context, missing: 'left out' | 'refused'): Promise<Context> => {
+    const attachments = await holdAttachments(services, session, given.message.attachments, missing);
+    return { ...given, message: { ...given.message, attachments } };
   };
-  const running = { ...options, completeChange: hold };
-  const answer = await runSessionHook(services, session, hook, await hold(context), by, running);
+  const hold = (given: Fields): Promise<Context> => holdFiles(given as Context, 'left out');
+  const held = await holdFiles(context, requiresFiles ? 'refused' : 'left out');
+  const answer = await runSessionHook(services, session, hook, held, by, { ...options, completeChange: hold });
   // Again, because the session may have been cleared while the plugins ran.
   return { ...answer, context: answer.cancelled ? (answer.context as Context) : await hold(answer.context) };
 }

@@ -14,7 +14,6 @@ import type { attachments } from '../../sdk/contract/payloads.ts';
 import { currentTrace } from '../../service/telemetry/tracing.ts';
 import { toJudgement } from '../calls/judgement.ts';
 import { requireContinued, runMessageHook } from './hooks.ts';
-import { requireAttachments } from './session-media.ts';
 import type { SessionServices } from './session-services.ts';
 import { createReusedProblem } from './turn-answers.ts';
 
@@ -62,9 +61,10 @@ async function send(
   reply: IdentifiedReply,
 ): Promise<void> {
   const { id, text, attachments } = reply;
-  await requireAttachments(services, session, attachments);
   const context = { message: { id, text, attachments }, target: address.conversationKey };
-  const answer = await runMessageHook(services, session, 'middleware.outboundMessage', context, 'agent');
+  const answer = await runMessageHook(services, session, 'middleware.outboundMessage', context, 'agent', {
+    requiresFiles: true,
+  });
   const { message } = requireContinued(answer).context;
   await services.faultPoint('reply.guarded');
   await inTransaction(services.pool, async (tx) => {

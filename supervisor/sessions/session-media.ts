@@ -37,46 +37,30 @@ export async function putSessionMedia(
   );
 }
 
-/** Refuses a message with a file that the account does not have. @throws Problem `bad_request`, `quota_exceeded` */
-export async function requireAttachments(
-  services: SessionServices,
-  session: Session,
-  attached: Attachments,
-): Promise<void> {
-  const held = await holdFiles(services, session, attached);
-  const index = attached.findIndex(({ mediaId }) => mediaId !== undefined && !held.has(mediaId));
-  if (index < 0) return;
-  const message = 'no media file of the account has this id; put it there first';
-  throw createBadRequest('body', [{ field: `attachments.${index}.mediaId`, message }]);
-}
-
 /**
  * Makes the session hold the files of a message, so that they stay as long as it. Gives each the type that was detected from
- * its bytes, and leaves out those that the account does not have. @throws Problem `quota_exceeded`
+ * its bytes.
+ *
+ * @param missing what happens with those that the account does not have
+ * @throws Problem `bad_request` for one that is refused, `quota_exceeded`
  */
 export async function holdAttachments(
-  services: SessionServices,
-  session: Session,
-  attached: Attachments,
-): Promise<Attachments> {
-  const held = await holdFiles(services, session, attached);
-  return attached.flatMap((attachment) => {
-    if (attachment.mediaId === undefined) return [attachment];
-    const media = held.get(attachment.mediaId);
-    return media ? [{ ...attachment, mediaType: media.mediaType }] : [];
-  });
-}
-
-/** By media id: those that the account has. */
-async function holdFiles(
   { pool }: SessionServices,
   { accountId, id: sessionId }: Session,
   attached: Attachments,
-): Promise<ReadonlyMap<string, Media>> {
+  missing: 'left out' | 'refused',
+): Promise<Attachments> {
   const ids = attached.flatMap(({ mediaId }) => (mediaId === undefined ? [] : [mediaId]));
-  if (ids.length === 0) return new Map();
+  if (ids.length === 0) return attached;
   // As in `putSessionMedia`. A message that is refused later leaves the rows behind.
   await requireRoom(pool, accountId, 'transcripts', 0);
-  const held = await holdMedia(pool, { accountId, sessionId }, ids);
-  return new Map(held.map((media) => [media.id, media]));
+  const held = new Map((await holdMedia(pool, { accountId, sessionId }, ids)).map((media) => [media.id, media]));
+  return attached.flatMap((attachment, index) => {
+    if (attachment.mediaId === undefined) return [attachment];
+    const media = held.get(attachment.mediaId);
+    if (media) return [{ ...attachment, mediaType: media.mediaType }];
+    if (missing === 'left out') return [];
+    const message = 'no media file of the account has this id; put it there first';
+    throw createBadRequest('body', [{ field: `attachments.${index}.mediaId`, message }]);
+  });
 }

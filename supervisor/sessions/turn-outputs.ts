@@ -34,7 +34,6 @@ import { createBadRequest } from '../../service/http/errors.ts';
 import { toJudgement } from '../calls/judgement.ts';
 import { readOutboundMode } from '../children/account-plugins-cache.ts';
 import { runMessageHook } from './hooks.ts';
-import { requireAttachments } from './session-media.ts';
 import type { SessionServices } from './session-services.ts';
 import {
   CONTINUE,
@@ -178,7 +177,10 @@ async function runOutputHook(
 ) {
   const address = session.channelId === null ? null : await findReplyAddress(services.pool, session.id);
   const context = { ...rest, message, target: address?.conversationKey ?? target };
-  return runMessageHook(services, session, HOOK, context, 'agent', { noticeId: `${message.id}:vetoed` });
+  return runMessageHook(services, session, HOOK, context, 'agent', {
+    noticeId: `${message.id}:vetoed`,
+    requiresFiles: true,
+  });
 }
 
 /** Has the plugins judge one piece. */
@@ -191,7 +193,6 @@ async function judgePiece(
 ): Promise<OutputAnswer> {
   const { pool } = services;
   const { outputId: id } = key;
-  await requireAttachments(services, session, attachments);
   const message = { id, text, attachments };
   const partial = { before: before.slice(-BEFORE_MAX_CHARS).toWellFormed(), done };
   const answer = await runOutputHook(services, session, message, target, { partial });
@@ -296,7 +297,6 @@ async function judgeOutput(
   { text, attachments, target, digest, shown, save }: CompleteOutput,
 ): Promise<OutputAnswer> {
   const { outputId: id } = key;
-  await requireAttachments(services, session, attachments);
   const message = { id, text, attachments };
   const answer = await runOutputHook(services, session, message, target);
   await services.faultPoint('turn.output-judged');

@@ -39,7 +39,6 @@ import { toJudgement } from '../calls/judgement.ts';
 import { listHookLinks } from '../children/account-plugins-cache.ts';
 import { runMessageHook } from './hooks.ts';
 import { queueReply } from './replies.ts';
-import { requireAttachments } from './session-media.ts';
 import type { SessionServices } from './session-services.ts';
 import {
   CONTINUE,
@@ -146,8 +145,8 @@ async function judgeMessage(
   before: Judgement | null = null,
 ): Promise<JudgedMessage> {
   // A channel's attachments were checked when the message came. One that is missing now must not stop the turn.
-  if (message.attachments === requested) await requireAttachments(services, session, requested);
-  const options = { noticeId: `${id}:vetoed`, isRepeated: before !== null };
+  const requiresFiles = message.attachments === requested;
+  const options = { noticeId: `${id}:vetoed`, isRepeated: before !== null, requiresFiles };
   const answer = await runMessageHook(services, session, INBOUND, { message }, trigger, options);
   await services.faultPoint('turn.judged');
   const judgement = toJudgement('inboundMessage', answer);

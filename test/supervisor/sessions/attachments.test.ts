@@ -1,5 +1,6 @@
 /** Pictures and files of users in turns: kept with the session, judged with the message, in the prompt as they were judged. */
 import t from 'tap';
+import { holdMedia } from '../../../db/accounts/media.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -42,6 +43,14 @@ t.test('attachments of turns', async (t) => {
     await fixture.supervisor.logs.flush();
     const { rows } = await fixture.pool.query(`SELECT data FROM plugin_logs WHERE message = 'asked'`);
     t.same(rows, [{ data: { types: ['image/png'] } }], 'plugins see the type too, once');
+  });
+
+  await t.test('are held by nobody where the session was deleted meanwhile', async (t) => {
+    const { rows } = await fixture.pool.query('SELECT account_id AS "accountId" FROM sessions WHERE id = $1', [
+      session,
+    ]);
+    const gone = { ...rows[0], sessionId: 'gone' };
+    t.match(await holdMedia(fixture.pool, gone, [picture.body.id]), [{ id: picture.body.id }]);
   });
 
   await t.test('are replaced and cancelled by plugins', async (t) => {
