@@ -1,6 +1,9 @@
 /** Limits and errors of file lists, shared by publish and draft. */
+import type { FastifyRequest } from 'fastify';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
+import { invalidPackage } from './invalid-package.ts';
+import { FILES_MAX } from './package-files.ts';
 
 /** Maximum size of a file list; assets need the zip upload. Bytes of JSON. */
 export const FILE_LIST_MAX_BYTES = 16 * MIB;
@@ -8,3 +11,14 @@ export const FILE_LIST_MAX_BYTES = 16 * MIB;
 /** The problem for a file list that is not UTF-8. */
 export const notUtf8Problem = (): Problem =>
   new Problem('text_files_only', 'The file list is not UTF-8 text. Send binary assets with the zip upload.');
+
+/** @throws Problem `invalid_package` for a body with too many files, before any of them is checked */
+export async function refuseManyFiles({ body }: FastifyRequest): Promise<void> {
+  const { files } = (body ?? {}) as { readonly files?: unknown };
+  if (Array.isArray(files)) requireFileCount(files.length);
+}
+
+/** @throws Problem `invalid_package` */
+export function requireFileCount(count: number): void {
+  if (count > FILES_MAX) throw invalidPackage(`The package has ${count} files; the maximum is ${FILES_MAX}.`);
+}

@@ -2,8 +2,9 @@
 import type { Staging } from '../../db/files/staging.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { LoopSlices, waitForLoopTurn } from '../../service/timing/loop-turns.ts';
+import { requireFileCount } from './file-list.ts';
 import { invalidAt, invalidPackage } from './invalid-package.ts';
-import { escapePath, FILES_MAX, hashFileTree, type Package, type PackageFile } from './package-files.ts';
+import { escapePath, hashFileTree, type Package, type PackageFile } from './package-files.ts';
 import { findClash, isSystemFile, sortByPathBytes, validatePath } from './paths.ts';
 import { readZip } from './zip-reader.ts';
 
@@ -40,8 +41,7 @@ export async function readPackage(source: PackageSource, staging: Staging, loopK
 }
 
 async function readList(list: readonly TextFile[], staging: Staging, loopKey: string): Promise<PackageFile[]> {
-  if (list.length > FILES_MAX)
-    throw invalidPackage(`The package has ${list.length} files; the maximum is ${FILES_MAX}.`);
+  requireFileCount(list.length);
   const slices = new LoopSlices(loopKey);
   for (const { path, contentText } of list) {
     await slices.pauseWhenOver();

@@ -1,7 +1,9 @@
 /** Validates requests about plugins: parameters, queries and bodies. */
 import { z } from 'zod';
+import { boundedList } from '../../sdk/contract/bounded-list.ts';
 import { label } from '../../sdk/contract/manifest.ts';
 import { storedText } from '../../service/http/schemas.ts';
+import { FILES_MAX } from '../package/package-files.ts';
 
 /** A slug is part of tool names, which models keep short. Characters. */
 const SLUG_MAX_CHARS = 64;
@@ -29,7 +31,7 @@ export const pluginQuery = z.object({ includeFiles: flag.default(false) });
 
 /** `contentText` is checked by the package reader, because binary content has its own problem code. */
 const file = z.object({ path: z.string(), contentText: z.string() });
-export const filesBody = z.object({ files: z.array(file) });
+export const filesBody = z.object({ files: boundedList(file, FILES_MAX) });
 export const publishBody = filesBody.extend({ semVer: z.string() });
 
 /** For the OpenAPI document only; api/package/upload.ts reads the parts. */

@@ -5,7 +5,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams, noContent } from '../../service/http/schemas.ts';
-import { FILE_LIST_MAX_BYTES, notUtf8Problem } from '../package/file-list.ts';
+import { FILE_LIST_MAX_BYTES, notUtf8Problem, refuseManyFiles } from '../package/file-list.ts';
 import type { Services } from '../services.ts';
 import { saveDraft } from './drafts.ts';
 import { changedPlugin, delistBody, filesBody, versionParams } from './plugin-input.ts';
@@ -65,6 +65,7 @@ export function pluginLifecycleRoutes(services: Services): FastifyPluginAsyncZod
       {
         bodyLimit: FILE_LIST_MAX_BYTES,
         config: { refuseNonText: notUtf8Problem },
+        preValidation: refuseManyFiles,
         schema: shapes.draft,
       },
       async (request) => {

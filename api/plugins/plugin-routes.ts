@@ -11,7 +11,7 @@ import { answerCreated } from '../../service/http/created.ts';
 import type { PlaceLimiter } from '../../service/http/place-limiter.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams, page, pageQuery } from '../../service/http/schemas.ts';
-import { FILE_LIST_MAX_BYTES, notUtf8Problem } from '../package/file-list.ts';
+import { FILE_LIST_MAX_BYTES, notUtf8Problem, refuseManyFiles } from '../package/file-list.ts';
 import { receiveUpload } from '../package/upload.ts';
 import type { Services } from '../services.ts';
 import { readNewestVersions } from './newest-versions.ts';
@@ -113,6 +113,7 @@ export function pluginRoutes(services: Services, uploads: PlaceLimiter, quota: n
       {
         bodyLimit: FILE_LIST_MAX_BYTES,
         config: { refuseNonText: notUtf8Problem },
+        preValidation: refuseManyFiles,
         schema: shapes.publish,
       },
       async (request, reply) => {

@@ -26,7 +26,7 @@ import { answerError } from './errors.ts';
 import { readJsonBodies } from './json-body.ts';
 import { AnonymousRateLimiter } from './rate-limits.ts';
 import { traceRequests } from './request-trace.ts';
-import { refuseUnknownFields } from './unknown-fields.ts';
+import { refuseLongQuery, refuseUnknownFields } from './unknown-fields.ts';
 import { answerUnknownRoutes } from './unknown-routes.ts';
 
 /** The longest path parameter; a longer one is answered with 404. Characters. */
@@ -127,7 +127,10 @@ export function serveAccounts(
 ): void {
   readJsonBodies(scope, bodiesInFlight);
   requireSignIn(scope, signIn, new AnonymousRateLimiter(anonymousPerMinute), site, scopes);
-  scope.addHook('onRequest', async (request) => waitToBegin(requireCaller(request).id));
+  scope.addHook('onRequest', async (request) => {
+    refuseLongQuery(request.url);
+    await waitToBegin(requireCaller(request).id);
+  });
   scope.addHook('preValidation', async (request) => {
     requireStorable(request.params);
     refuseUnknownFields(request);

@@ -10,7 +10,7 @@ import type { RepeatedErrors } from '../telemetry/repeated-errors.ts';
 import { discardBody } from './body-reader.ts';
 
 /** Maximum number of error locations in one response. */
-const LOCATIONS_MAX = 50;
+export const LOCATIONS_MAX = 50;
 const UNAVAILABLE_RETRY_AFTER_S = 5;
 const BUSY_RETRY_AFTER_S = 1;
 
@@ -52,7 +52,7 @@ const createUnavailable = (what: string, retryAfter = UNAVAILABLE_RETRY_AFTER_S)
 const PARTS: Readonly<Record<string, string>> = { body: 'body', headers: 'header' };
 
 function fromValidation({ validation = [], validationContext }: FastifyError): Problem {
-  const issues = validation.map(({ instancePath, message = 'is not valid' }) => ({
+  const issues = validation.slice(0, LOCATIONS_MAX).map(({ instancePath, message = 'is not valid' }) => ({
     field: instancePath.slice(1).replaceAll('/', '.'),
     message,
   }));

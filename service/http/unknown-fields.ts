@@ -2,8 +2,8 @@
 import { closest, distance } from 'fastest-levenshtein';
 import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
-import type { ProblemLocation } from '../../sdk/contract/errors.ts';
-import { createBadRequest } from './errors.ts';
+import { Problem, type ProblemLocation } from '../../sdk/contract/errors.ts';
+import { createBadRequest, LOCATIONS_MAX } from './errors.ts';
 
 /** Maximum number of edits between a misspelt name and its suggestion. */
 const EDITS_MAX = 3;
@@ -12,9 +12,30 @@ const PART_MIN_CHARS = 3;
 /** Characters of an unknown name that are compared and repeated. */
 const NAME_MAX_CHARS = 100;
 
+/** Maximum number of parameters of a query. Far more than any route declares. */
+const PARAMETERS_MAX = 100;
+
 type Schema = z.core.$ZodType;
 
-/** @throws Problem `bad_request` that names every undeclared field and its place */
+interface Search {
+  /** Where the search is: names and indexes. */
+  readonly path: (string | number)[];
+  readonly found: ProblemLocation[];
+}
+
+/** @throws Problem `bad_request`. Parsing, checking and refusing thousands of parameters takes milliseconds. */
+export function refuseLongQuery(url: string): void {
+  const start = url.indexOf('?');
+  if (start < 0) return;
+  let parameters = 1;
+  for (let at = url.indexOf('&', start); at >= 0; at = url.indexOf('&', at + 1)) {
+    parameters += 1;
+    if (parameters > PARAMETERS_MAX)
+      throw new Problem('bad_request', `The query has more than ${PARAMETERS_MAX} parameters. Send fewer.`);
+  }
+}
+
+/** @throws Problem `bad_request` that names undeclared fields and their places, as many as a response shows */
 export function refuseUnknownFields({ routeOptions, query, body }: FastifyRequest): void {
   const { schema } = routeOptions;
   // A route without a schema, or outside the document, answers something else.
@@ -31,65 +52,119 @@ export function parseInput<Schema extends z.ZodType>(schema: Schema, value: unkn
   if (unknown.length > 0) throw createBadRequest('body', unknown);
   const checked = schema.safeParse(value);
   if (checked.success) return checked.data;
-  const issues = checked.error.issues.map(({ path, message }) => ({ field: [field, ...path].join('.'), message }));
+  const issues = checked.error.issues
+    .slice(0, LOCATIONS_MAX)
+    .map(({ path, message }) => ({ field: [field, ...path].join('.'), message }));
   throw createBadRequest('body', issues);
 }
 
 /**
- * Lists the properties of a value that its schema does not name, at any depth. Without a schema, no property is known.
- * A schema with a catch-all accepts every name.
+ * Lists properties of a value that its schema does not name, at any depth: the first ones, as many as a response shows.
+ * Without a schema, no property is known. A schema with a catch-all accepts every name.
  */
 function findUnknownFields(
   schema: Schema | undefined,
   value: unknown,
   path: readonly string[] = [],
-): ProblemLocation[] {
-  if (typeof value !== 'object' || value === null) return [];
-  if (schema === undefined) return Object.keys(value).map((name) => describeUnknown(path, name, []));
+): readonly ProblemLocation[] {
+  const search: Search = { path: [...path], found: [] };
+  searchValue(schema, value, search);
+  return search.found;
+}
+
+const isFull = ({ found }: Search): boolean => found.length >= LOCATIONS_MAX;
+
+function searchValue(schema: Schema | undefined, value: unknown, search: Search): void {
+  if (typeof value !== 'object' || value === null) return;
+  if (schema === undefined) {
+    searchObject({}, true, value, search);
+    return;
+  }
   const { def } = (schema as z.core.$ZodTypes)._zod;
   switch (def.type) {
     case 'object':
-      return Array.isArray(value) ? [] : findInObject(def, value, path);
+      if (!Array.isArray(value)) searchObject(def.shape, isClosedSchema(def), value, search);
+      return;
     case 'array':
-      return Array.isArray(value)
-        ? value.flatMap((item, index) => findUnknownFields(def.element, item, [...path, String(index)]))
-        : [];
+      // A longer list is refused for its length.
+      if (Array.isArray(value) && value.length <= findItemsMax(def)) searchList(def.element, value, search);
+      return;
     case 'record':
-      return Object.entries(value).flatMap(([name, item]) => findUnknownFields(def.valueType, item, [...path, name]));
-    case 'union': {
-      const found = def.options.map((option) => findUnknownFields(option, value, path));
-      return found.toSorted((a, b) => a.length - b.length)[0] ?? [];
-    }
+      searchRecord(def.valueType, value, search);
+      return;
+    case 'union':
+      searchUnion(def.options, value, search);
+      return;
     case 'pipe':
       // `z.preprocess` puts its function first and the schema last.
-      return findUnknownFields(isTransform(def.in) ? def.out : def.in, value, path);
+      searchValue(isTransform(def.in) ? def.out : def.in, value, search);
+      return;
     case 'optional':
     case 'nullable':
     case 'default':
     case 'prefault':
     case 'readonly':
     case 'catch':
-      return findUnknownFields(def.innerType, value, path);
+      searchValue(def.innerType, value, search);
+      return;
     default:
-      return [];
+      return;
   }
 }
 
-function findInObject(
-  { shape, catchall }: z.core.$ZodObjectDef,
-  value: object,
-  path: readonly string[],
-): ProblemLocation[] {
-  const isClosed = catchall === undefined || (catchall as z.core.$ZodTypes)._zod.def.type === 'never';
-  return Object.entries(value).flatMap(([name, field]) => {
-    if (Object.hasOwn(shape, name)) return findUnknownFields(shape[name], field, [...path, name]);
-    return isClosed ? [describeUnknown(path, name, Object.keys(shape))] : [];
+function searchPart(schema: Schema | undefined, value: unknown, name: string | number, search: Search): void {
+  search.path.push(name);
+  searchValue(schema, value, search);
+  search.path.pop();
+}
+
+function searchObject(shape: Shape, isClosed: boolean, value: object, search: Search): void {
+  const fields = value as Readonly<Record<string, unknown>>;
+  // Listing the names of a large object takes milliseconds.
+  for (const name in isClosed ? fields : shape) {
+    if (isFull(search)) return;
+    if (!Object.hasOwn(shape, name)) search.found.push(describeUnknown(search.path, name, Object.keys(shape)));
+    else if (Object.hasOwn(fields, name)) searchPart(shape[name], fields[name], name, search);
+  }
+}
+
+function searchList(item: Schema, value: readonly unknown[], search: Search): void {
+  for (let index = 0; index < value.length && !isFull(search); index += 1)
+    searchPart(item, value[index], index, search);
+}
+
+function searchRecord(item: Schema, value: object, search: Search): void {
+  const entries = value as Readonly<Record<string, unknown>>;
+  for (const name in entries) {
+    if (isFull(search)) return;
+    searchPart(item, entries[name], name.slice(0, NAME_MAX_CHARS), search);
+  }
+}
+
+/** Reports what the option that knows most fields does not know. */
+function searchUnion(options: readonly Schema[], value: object, search: Search): void {
+  const attempts = options.map((option) => {
+    const attempt: Search = { path: search.path, found: [] };
+    searchValue(option, value, attempt);
+    return attempt.found;
   });
+  const fewest = attempts.toSorted((a, b) => a.length - b.length)[0] ?? [];
+  search.found.push(...fewest);
+}
+
+type Shape = Readonly<Record<string, Schema>>;
+
+const isClosedSchema = ({ catchall }: z.core.$ZodObjectDef): boolean =>
+  catchall === undefined || (catchall as z.core.$ZodTypes)._zod.def.type === 'never';
+
+function findItemsMax({ checks = [] }: z.core.$ZodArrayDef): number {
+  const maxima = checks.map(({ _zod: { def } }) => ('maximum' in def ? Number(def.maximum) : Number.POSITIVE_INFINITY));
+  return Math.min(...maxima);
 }
 
 const isTransform = (schema: Schema): boolean => (schema as z.core.$ZodTypes)._zod.def.type === 'transform';
 
-function describeUnknown(path: readonly string[], name: string, known: readonly string[]): ProblemLocation {
+function describeUnknown(path: Search['path'], name: string, known: readonly string[]): ProblemLocation {
   const shown = name.slice(0, NAME_MAX_CHARS);
   return { field: [...path, shown].join('.'), message: `is not known${suggest(shown, known)}` };
 }

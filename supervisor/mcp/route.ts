@@ -14,7 +14,12 @@ import { groupRoutes } from '../../service/http/route-schema.ts';
 import { noContent } from '../../service/http/schemas.ts';
 import { RELEASE } from '../../service/settings/release.ts';
 import { startSession } from '../sessions/lifecycle.ts';
-import { requireSession, type SessionServices, sessionParams } from '../sessions/session-services.ts';
+import {
+  CALL_BODY_MAX_BYTES,
+  requireSession,
+  type SessionServices,
+  sessionParams,
+} from '../sessions/session-services.ts';
 import type { Connection, McpConnections } from './connections.ts';
 import { mayConfigure, type RequestFacts, SetupQuestions } from './setup-questions.ts';
 
@@ -40,14 +45,17 @@ const GONE = { jsonrpc: '2.0', error: { code: -32_001, message: 'Session not fou
  * megabytes. Versions of the protocol before 2025-06-18 have batches; no client is known that needs longer ones.
  */
 const BATCH_MAX = 4;
-const BATCH_TOO_LONG = {
-  jsonrpc: '2.0',
-  error: {
-    code: -32_600,
-    message: `A batch has at most ${BATCH_MAX} messages. Send each message in a request of its own.`,
-  },
-  id: null,
-};
+/**
+ * Maximum number of properties and list entries of one message, at all levels, without those inside a property of
+ * `params.arguments`. The protocol's library parses a message with several schemas, each of which copies it.
+ */
+const MESSAGE_VALUES_MAX = 1_000;
+const BATCH_TOO_LONG = createRefusal(
+  `A batch has at most ${BATCH_MAX} messages. Send each message in a request of its own.`,
+);
+const MESSAGE_TOO_LARGE = createRefusal(
+  `A message has at most ${MESSAGE_VALUES_MAX} properties and list entries. Only those inside a property of params.arguments are not counted.`,
+);
 
 const rpcMessage = z.unknown().meta({ description: 'JSON-RPC messages of the Model Context Protocol.' });
 const rpcError = { content: { 'application/json': { schema: rpcMessage } } };
@@ -83,7 +91,9 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
       return loading;
     };
     const serve = async (request: FastifyRequest, reply: FastifyReply, session: Session): Promise<FastifyReply> => {
-      if (Array.isArray(request.body) && request.body.length > BATCH_MAX) return reply.code(400).send(BATCH_TOO_LONG);
+      const messages: unknown[] = [request.body].flat();
+      if (messages.length > BATCH_MAX) return reply.code(400).send(BATCH_TOO_LONG);
+      if (messages.some(hasManyValues)) return reply.code(400).send(MESSAGE_TOO_LARGE);
       requireAnswerer(request);
       const connections = await openConnections();
       const named = readConnectionId(request);
@@ -103,6 +113,7 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
       app.route({
         method,
         url: '/sessions/:sessionId/mcp',
+        bodyLimit: CALL_BODY_MAX_BYTES,
         exposeHeadRoute: false,
         schema: { summary, details: DETAILS, params: sessionParams, ...messages, response },
         handler: async (request, reply) =>
@@ -111,6 +122,7 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
       app.route({
         method,
         url: '/mcp',
+        bodyLimit: CALL_BODY_MAX_BYTES,
         exposeHeadRoute: false,
         schema: { summary, details: ACCOUNT_DETAILS, ...messages, response },
         handler: async (request, reply) => {
@@ -128,6 +140,30 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
     }
   };
 }
+
+/** The protocol's answer to invalid messages. */
+function createRefusal(message: string) {
+  return { jsonrpc: '2.0', error: { code: -32_600, message }, id: null };
+}
+
+/** Whether a message is larger than `MESSAGE_VALUES_MAX`. */
+function hasManyValues(message: unknown): boolean {
+  const callArguments = readProperty(readProperty(message, 'params'), 'arguments');
+  const waiting: unknown[] = [message];
+  let count = 0;
+  for (let part = waiting.pop(); part !== undefined; part = waiting.pop()) {
+    if (typeof part !== 'object' || part === null) continue;
+    for (const name in part) {
+      count += 1;
+      if (count > MESSAGE_VALUES_MAX) return true;
+      if (part !== callArguments) waiting.push(readProperty(part, name));
+    }
+  }
+  return false;
+}
+
+const readProperty = (value: unknown, name: string): unknown =>
+  typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>)[name] : undefined;
 
 /** An answer to a question changes an installation, whichever token asked. @throws Problem `insufficient_scope` */
 function requireAnswerer(request: FastifyRequest): void {

@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { isMessagePosition, openSessionTail } from '../../db/sessions/session-tail.ts';
 import { appendMessages, pageMessages } from '../../db/sessions/sessions.ts';
 import { KeyedLocks } from '../../db/timing/keyed-locks.ts';
+import { boundedList } from '../../sdk/contract/bounded-list.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { attachments, jsonObject, role, TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { endWithToken, requireCaller } from '../../service/http/authentication.ts';
@@ -38,17 +39,16 @@ function haveFewValues(messages: readonly { readonly data?: unknown }[]): boolea
 }
 
 const newMessages = jsonBody({
-  messages: z
-    .array(
-      z.object({
-        id: storedId.optional().describe(OWN_ID),
-        role,
-        text: storedText(TEXT_MAX_CHARS),
-        data: jsonObject.optional(),
-      }),
-    )
+  messages: boundedList(
+    z.object({
+      id: storedId.optional().describe(OWN_ID),
+      role,
+      text: storedText(TEXT_MAX_CHARS),
+      data: jsonObject.optional(),
+    }),
+    MESSAGES_MAX,
+  )
     .min(1)
-    .max(MESSAGES_MAX)
     .refine(haveFewValues, `must have at most ${DATA_VALUES_MAX} values in their data together`),
 });
 const newReply = jsonBody({

@@ -196,6 +196,20 @@ t.test('unknown fields and parameters are refused with the nearest name', async 
   }
 });
 
+t.test('queries and lists of files that are too long are refused with one fault', async (t) => {
+  const parameters = Array.from({ length: 4_000 }, (_, index) => index.toString(36)).join('&');
+  for (const path of ['/plugins', '/nothing-here/plugins', '/me']) {
+    const answer = await ann.get(`${path}?${parameters}`);
+    isProblem(t, answer, path === '/nothing-here/plugins' ? 404 : 400, answer.body.code, path);
+    if (answer.status === 400) t.equal(answer.body.detail, 'The query has more than 100 parameters. Send fewer.', path);
+  }
+  const publish = (body: object) => ann.post(`/plugins/${plugin.id}/versions`, { semVer: '2.0.0', ...body });
+  const tooMany = await publish({ files: Array(10_001).fill(0) });
+  isProblem(t, tooMany, 422, 'invalid_package', 'too many files');
+  const wrong = await publish({ files: Array(10_000).fill(0) });
+  t.same(wrong.body.errors, [{ field: 'files.0', message: 'must be an object, not a number' }]);
+});
+
 t.test('a created resource has an address', async (t) => {
   const located = async (answer: Answer) =>
     (await ann.send({ method: 'GET', url: String(answer.headers.location) })).status;

@@ -113,8 +113,9 @@ t.test('file lists: too long, too many, folded and composed alike', async (t) =>
   const list = (files: unknown) => ann.post(`/plugins/${id}/versions`, { semVer: '2.0.0', files });
   const large = await list([...fileList(MINIMAL), { path: 'a.txt', contentText: 'x'.repeat(50_000_000) }]);
   t.match(large, { status: 413, body: { code: 'too_large' } });
-  const many = Array.from({ length: 100_000 }, (_, index) => ({ path: `f${index}`, contentText: '' }));
-  t.match(await list(many), { status: 422, body: { detail: /10000/ } });
+  const many = (count: number) => Array.from({ length: count }, (_, index) => ({ path: `f${index}`, contentText: '' }));
+  t.match(await list(many(10_001)), { status: 422, body: { code: 'invalid_package', detail: /10001 files.* 10000/ } });
+  t.match(await list(many(100_000)), { status: 413, body: { code: 'too_large', detail: /more than 80000 values/ } });
   const [composed, decomposed] = ['\u00e9.txt', 'e\u0301.txt'].map((path) => ({ path, contentText: 'x' }));
   t.match(await list([...fileList(MINIMAL), composed, decomposed]), { status: 422, body: { detail: /same as/ } });
   const folded = ['a/Straße.md', 'A/straße.md'].map((path) => ({ path, contentText: 'x' }));

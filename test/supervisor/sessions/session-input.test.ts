@@ -189,6 +189,21 @@ t.test('unknown fields and parameters are refused with the nearest name', async 
     );
 });
 
+t.test('queries and lists that are too long are refused with one fault', async (t) => {
+  const session = await fixture.session();
+  const parameters = Array.from({ length: 4_000 }, (_, index) => index.toString(36)).join('&');
+  t.match(await fixture.call('GET', `/sessions?${parameters}`), {
+    status: 400,
+    body: { code: 'bad_request', detail: 'The query has more than 100 parameters. Send fewer.' },
+  });
+  const add = (messages: unknown[]) => fixture.call('POST', `/sessions/${session}/messages`, { messages });
+  const tooMany = await add(Array(20_000).fill({ x: 0 }));
+  t.same(tooMany.body.errors, [{ field: 'messages', message: 'must have at most 1000 entries' }]);
+  const incomplete = await add(Array(1_000).fill({ text: 'x' }));
+  t.match(incomplete.body.errors, [{ field: 'messages.0.role' }]);
+  t.equal(incomplete.body.errors.length, 1);
+});
+
 t.test('a session’s channel is one of the account', async (t) => {
   const made = await fixture.install({ slug: 'inbox', account: 'bob', code: 'channel.receive = () => undefined;' });
   const { id: channelId } = await connect(fixture, made);
