@@ -177,7 +177,7 @@ async function jailed(): Promise<Subject> {
     const outcome = await child.invoke({ kind: 'hook', name: HOOK }, context, options);
     if (outcome.outcome !== 'answered') throw new Error(JSON.stringify(outcome));
     const ms = performance.now() - started;
-    const link = { installationId: 'x', slug: 'bench', displayName: 'Bench', required: false };
+    const link = { installationId: 'x', accountId: 'a', slug: 'bench', displayName: 'Bench', required: false };
     const fold = foldLink(HOOK, startChain(context), link, { kind: 'answered', answer: outcome.answer }, ms);
     if (fold.fault !== null) throw new Error(fold.fault);
     metrics.linkRan(HOOK, link, 'changed', ms);

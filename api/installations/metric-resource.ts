@@ -60,7 +60,9 @@ export const metricsResource = z
         kind: z.string().describe('hook, event, channel, tools, commands or providers.'),
         name: z
           .string()
-          .describe('`(other)`: the handlers of this kind after the first 100 of the installation in a minute.'),
+          .describe(
+            '`(other)`: the handlers of this kind after the first 100 of the installation, or the first 500 of its account, in a minute.',
+          ),
         calls: count,
         errors: count,
         timeouts: count,

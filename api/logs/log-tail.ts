@@ -1,7 +1,7 @@
 /** Reads an installation's log forwards, each line once, including lines committed out of order. */
 import type { Pool } from 'pg';
 import { readIdTime } from '../../db/postgres/ordered-id.ts';
-import type { RowEvent, RowTail } from '../../db/postgres/row-tail.ts';
+import { JsonText, type RowEvent, type RowTail, type TailBatch } from '../../db/postgres/row-tail.ts';
 import { findNewestLogId, type LogFilter, readLogs } from '../../db/records/logs.ts';
 
 /**
@@ -9,7 +9,7 @@ import { findNewestLogId, type LogFilter, readLogs } from '../../db/records/logs
  * lines with smaller ids are still searched for this long. Milliseconds.
  */
 const OVERLAP_MS = 5_000;
-/** Lines per read: limits the memory of a slow client. */
+/** Lines of one read, fewer if they are large. */
 const LINES_AT_ONCE = 100;
 /** Maximum number of recent lines remembered. A faster log is read without the search for late lines. */
 const REMEMBERED_MAX = 2_000;
@@ -45,7 +45,7 @@ export class LogTail implements RowTail {
   }
 
   /** Each event has the id to resume from: its line's, or the greatest id sent before it. */
-  async read(): Promise<{ readonly events: readonly RowEvent[]; readonly more: boolean }> {
+  async read(): Promise<TailBatch> {
     const floor = this.#floor();
     for (const id of this.#recent) if (id <= floor) this.#recent.delete(id);
     const position = {
@@ -53,18 +53,18 @@ export class LogTail implements RowTail {
       without: [...this.#recent],
       since: Math.max(0, readIdTime(floor) - CLOCK_SLACK_MS),
     };
-    const { lines, more } = await readLogs(this.#pool, this.#filter, position, LINES_AT_ONCE);
+    const { lines, bytes, more } = await readLogs(this.#pool, this.#filter, position, LINES_AT_ONCE);
     const events: RowEvent[] = [];
     // Raised by wanted lines only: a client that resumes from it skips every line before it, also one that is committed late.
     let sent = this.#position;
-    for (const { isWanted, ...line } of lines) {
+    for (const { isWanted, bytesSoFar: _, data, ...line } of lines) {
       this.#recent.add(line.id);
       if (line.id > this.#position) this.#position = line.id;
       if (!isWanted) continue;
       if (line.id > sent) sent = line.id;
-      events.push({ id: sent, type: 'line', data: line });
+      events.push({ id: sent, type: 'line', data: { ...line, data: data === null ? null : new JsonText(data) } });
     }
-    return { events, more };
+    return { events, bytes, more };
   }
 
   #floor(): string {

@@ -1786,7 +1786,7 @@ export interface components {
             handlers: {
                 /** @description hook, event, channel, tools, commands or providers. */
                 kind: string;
-                /** @description `(other)`: the handlers of this kind after the first 100 of the installation in a minute. */
+                /** @description `(other)`: the handlers of this kind after the first 100 of the installation, or the first 500 of its account, in a minute. */
                 name: string;
                 calls: number;
                 errors: number;

@@ -1,16 +1,38 @@
 /** Reads the rows added to a table, each row once, as events. */
+import { KIB } from '../../sdk/contract/limits.ts';
+
+/** Bytes of the rows of one read: a stream holds them until its client has taken them. The row that reaches them is the last. */
+export const TAIL_BATCH_BYTES = 128 * KIB;
+
+/** A JSON value as the database holds it. Streams send the text: to parse many small values blocks the event loop for milliseconds. */
+export class JsonText {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
 export interface RowEvent {
   /** The id to continue from after this event. */
   readonly id: string;
   readonly type: string;
+  /** A JSON value, in which objects may hold values of `JsonText`. */
   readonly data: unknown;
+}
+export interface TailBatch {
+  /** Oldest first. */
+  readonly events: readonly RowEvent[];
+  /** Stored bytes of the events. */
+  readonly bytes: number;
+  /** Read again at once. */
+  readonly more: boolean;
+  /** Rows exist that cannot be sent until a running transaction ends. */
+  readonly soon?: boolean;
 }
 export interface RowTail {
   /** The id to continue from, in this tail or a later one. */
   readonly position: string;
-  /**
-   * Reads the next rows as events, oldest first. `more`: read again at once. `soon`: rows exist that cannot be sent until
-   * a running transaction ends.
-   */
-  read(): Promise<{ readonly events: readonly RowEvent[]; readonly more: boolean; readonly soon?: boolean }>;
+  /** Reads the next rows as events. */
+  read(): Promise<TailBatch>;
 }

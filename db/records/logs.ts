@@ -4,7 +4,8 @@ import type { Pool } from 'pg';
 import type { LogLevel } from '../../sdk/contract/protocol.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { subscribeTo } from '../postgres/notifications.ts';
-import { findValue, listRows, type PageQuery, readFilteredPage } from '../postgres/rows.ts';
+import { TAIL_BATCH_BYTES } from '../postgres/row-tail.ts';
+import { countBytes, findValue, listRows, type PageQuery, readFilteredPage } from '../postgres/rows.ts';
 import { GIVEN_TIME, maintainPartitions, type PartitionedTable } from './partitions.ts';
 
 const HOUR_MS = 3_600_000;
@@ -99,21 +100,28 @@ interface LogPosition {
 }
 
 /** A line that a read has looked at. The others have neither message nor data. */
-interface ScannedLogLine extends StoredLogLine {
+export interface ScannedLogLine extends LogLine {
   readonly isWanted: boolean;
+  /** Stored bytes of the wanted lines up to this one. */
+  readonly bytesSoFar: number;
 }
 interface LogWindow {
   readonly lines: readonly ScannedLogLine[];
+  /** Stored bytes of the wanted lines. */
+  readonly bytes: number;
   /** Whether lines may follow. */
   readonly more: boolean;
 }
 
 const WANTED_COLUMNS = selectColumns(
   'CASE WHEN is_wanted THEN message END AS message',
-  'CASE WHEN is_wanted THEN data END AS data',
+  'CASE WHEN is_wanted THEN data::text END AS data',
 );
 
-/** Oldest first, with the lines that the filter leaves out, so that the next read does not look at them again. */
+/**
+ * Oldest first, with the lines that the filter leaves out, so that the next read does not look at them again. Ends early where
+ * the wanted lines are large.
+ */
 export async function readLogs(
   pool: Pool,
   { installationId, levels = [], sessionId }: LogFilter,
@@ -123,14 +131,16 @@ export async function readLogs(
   const window = levels.length > 0 || sessionId !== undefined ? WINDOW : limit;
   const lines = await listRows<ScannedLogLine>(
     pool,
-    `SELECT ${WANTED_COLUMNS}, is_wanted AS "isWanted" FROM (
-       SELECT *, count(*) FILTER (WHERE is_wanted) OVER (ORDER BY id) AS wanted FROM (
-         SELECT *, ($3::text[] IS NULL OR level = ANY ($3)) AND ($4::text IS NULL OR session_id IS NOT DISTINCT FROM $4) AS is_wanted
-           FROM plugin_logs
-          WHERE installation_id = $1 AND at > now() - interval '${RETENTION_HOURS} hours' AND at > $2
-            AND id > $5 AND id <> ALL ($6::text[])
-          ORDER BY id LIMIT $7) AS scanned) AS counted
-      WHERE wanted <= $8 ORDER BY id`,
+    `SELECT ${WANTED_COLUMNS}, is_wanted AS "isWanted", bytes_so_far AS "bytesSoFar" FROM (
+       SELECT *, count(*) FILTER (WHERE is_wanted) OVER (ORDER BY id) AS wanted,
+              (sum(bytes) OVER (ORDER BY id))::int AS bytes_so_far FROM (
+         SELECT *, CASE WHEN is_wanted THEN stored_bytes ELSE 0 END AS bytes FROM (
+          SELECT *, ($3::text[] IS NULL OR level = ANY ($3)) AND ($4::text IS NULL OR session_id IS NOT DISTINCT FROM $4) AS is_wanted
+            FROM plugin_logs
+           WHERE installation_id = $1 AND at > now() - interval '${RETENTION_HOURS} hours' AND at > $2
+             AND id > $5 AND id <> ALL ($6::text[])
+           ORDER BY id LIMIT $7) AS scanned) AS sized) AS counted
+      WHERE wanted <= $8 AND bytes_so_far - bytes < ${TAIL_BATCH_BYTES} ORDER BY id`,
     [
       installationId,
       new Date(position.since),
@@ -142,7 +152,9 @@ export async function readLogs(
       limit,
     ],
   );
-  return { lines, more: lines.length === window || lines.filter(({ isWanted }) => isWanted).length === limit };
+  const bytes = countBytes(lines);
+  const wanted = lines.filter(({ isWanted }) => isWanted).length;
+  return { lines, bytes, more: lines.length === window || wanted === limit || bytes >= TAIL_BATCH_BYTES };
 }
 
 export const findNewestLogId = (pool: Pool, installationId: string): Promise<string | null> =>

@@ -3,12 +3,12 @@
 import type { Pool } from 'pg';
 import type { Listener, Subscription } from '../postgres/listener.ts';
 import { subscribeTo } from '../postgres/notifications.ts';
-import type { RowEvent, RowTail } from '../postgres/row-tail.ts';
-import { listRows } from '../postgres/rows.ts';
+import { JsonText, type RowEvent, type RowTail, TAIL_BATCH_BYTES } from '../postgres/row-tail.ts';
+import { countBytes, listRows } from '../postgres/rows.ts';
 import { hasLostChanges, MESSAGES_ADDED, nameStreamLock } from './session-changes.ts';
-import { type JudgedMessage, type MessageRow, toMessage } from './sessions.ts';
+import type { MessageRow } from './sessions.ts';
 
-/** Limits the memory of a slow reader: a message may be a megabyte. */
+/** Events of one read, fewer if they are large. */
 const BATCH = 10;
 /** Rows that one read looks through for those that a filter wants, so that no read takes long. */
 const WINDOW = 1_000;
@@ -23,7 +23,11 @@ export const subscribeToMessages = subscribeTo(MESSAGES_ADDED);
 export const announceReader = (listener: Listener, accountId: string): Promise<Subscription> =>
   listener.holdShared(nameStreamLock(accountId));
 
-type Row = MessageRow & {
+type Row = Omit<MessageRow, 'data'> & {
+  /** JSON text. */
+  readonly data: string | null;
+  /** Stored bytes of this row and the rows before it. */
+  readonly bytesSoFar: number;
   /** Null: a message was added. */
   readonly change: 'cleared' | 'deleted' | null;
   readonly sessionId: string;
@@ -82,9 +86,11 @@ export async function openSessionTail(
       const last = settled.at(-1);
       if (last) at = { tx: last.tx, row: last.position };
       const rows = settled.filter(({ isEnd }) => !isEnd);
+      const bytes = countBytes(rows);
       return {
         events: rows.map(asEvent),
-        more: rows.length === BATCH || last?.isFull === true,
+        bytes,
+        more: rows.length === BATCH || bytes >= TAIL_BATCH_BYTES || last?.isFull === true,
         soon: found.some((row) => !row.settled && (!row.isEnd || row.isFull)),
       };
     },
@@ -107,28 +113,33 @@ const readAfter = (
     pool,
     `WITH scanned AS NOT MATERIALIZED (
        SELECT *, added.tx < pg_snapshot_xmin(pg_current_snapshot()) AS settled FROM (
-        (SELECT NULL AS change, m.session_id, NULL AS agent_id, m.at, m.tx, m.position FROM session_messages m
+        (SELECT NULL AS change, m.session_id, NULL AS agent_id, m.at, m.tx, m.position, m.stored_bytes AS bytes
+           FROM session_messages m
           WHERE ${isNext('m')} ORDER BY m.tx, m.position LIMIT ${WINDOW})
         UNION ALL
-        (SELECT c.type, c.session_id, c.agent_id, c.at, c.tx, c.position FROM session_changes c
+        (SELECT c.type, c.session_id, c.agent_id, c.at, c.tx, c.position, 0 FROM session_changes c
           WHERE $8 AND ${isNext('c')} ORDER BY c.tx, c.position LIMIT ${WINDOW})) added
         ORDER BY added.tx, added.position LIMIT ${WINDOW}),
-     wanted AS MATERIALIZED (
-       SELECT *, false AS is_end, false AS is_full FROM scanned
-        WHERE ($5::pg_snapshot IS NULL OR NOT pg_visible_in_snapshot(scanned.tx, $5::pg_snapshot))
-          AND ($6::text IS NULL OR session_id = $6)
-          AND ($7::text IS NULL OR $7 = coalesce(agent_id, (SELECT s.agent_id FROM sessions s WHERE s.id = scanned.session_id)))
-        ORDER BY scanned.tx, scanned.position LIMIT $4),
+     listed AS MATERIALIZED (
+       SELECT *, (sum(bytes) OVER (ORDER BY tx, position ROWS UNBOUNDED PRECEDING))::int AS bytes_so_far FROM (
+         SELECT * FROM scanned
+          WHERE ($5::pg_snapshot IS NULL OR NOT pg_visible_in_snapshot(scanned.tx, $5::pg_snapshot))
+            AND ($6::text IS NULL OR session_id = $6)
+            AND ($7::text IS NULL OR $7 = coalesce(agent_id, (SELECT s.agent_id FROM sessions s WHERE s.id = scanned.session_id)))
+          ORDER BY scanned.tx, scanned.position LIMIT $4) AS first_wanted),
+     wanted AS (
+       SELECT *, false AS is_end, false AS is_full FROM listed WHERE bytes_so_far - bytes < ${TAIL_BATCH_BYTES}),
      -- The rows after the last one that is sent are yet to be looked through.
      window_end AS (
-       SELECT *, true, count(*) OVER () = ${WINDOW} FROM scanned WHERE (SELECT count(*) FROM wanted) < $4
+       SELECT *, 0, true, count(*) OVER () = ${WINDOW} FROM scanned
+        WHERE (SELECT count(*) < $4 AND coalesce(max(bytes_so_far), 0) < ${TAIL_BATCH_BYTES} FROM listed)
         ORDER BY settled DESC, scanned.tx DESC, scanned.position DESC LIMIT 1)
-     SELECT m.id, coalesce(m.role, 'notice') AS role, coalesce(m.text, '') AS text, r.at, m.data, m.judgement,
-            r.position::text AS position, r.change, r.session_id AS "sessionId", r.agent_id AS "agentId", r.tx::text AS tx,
+     SELECT m.id, coalesce(m.role, 'notice') AS role, coalesce(m.text, '') AS text, r.at, m.data::text AS data, m.judgement,
+            r.position::text AS position, r.bytes_so_far AS "bytesSoFar", r.change, r.session_id AS "sessionId", r.agent_id AS "agentId", r.tx::text AS tx,
             r.settled, r.is_end AS "isEnd", r.is_full AS "isFull"
        FROM (SELECT * FROM wanted UNION ALL SELECT * FROM window_end) r
        LEFT JOIN session_messages m
-         ON m.session_id = r.session_id AND m.position = r.position AND r.change IS NULL AND NOT r.is_end
+         ON m.session_id = r.session_id AND m.position = r.position AND r.change IS NULL AND r.settled AND NOT r.is_end
       ORDER BY r.tx, r.position, r.is_end`,
     [accountId, at.tx, at.row, BATCH, known, sessionId, agentId, changes],
   );
@@ -137,6 +148,13 @@ function asEvent(row: Row): RowEvent {
   const id = `${row.tx}-${row.position}`;
   const { sessionId, agentId, at } = row;
   if (row.change !== null) return { id, type: row.change, data: { sessionId, agentId, at } };
-  const message: JudgedMessage = toMessage(row);
+  const message = {
+    id: row.id,
+    role: row.role,
+    text: row.text,
+    at,
+    ...(row.data === null ? {} : { data: new JsonText(row.data) }),
+    ...(row.judgement ? { judgement: row.judgement } : {}),
+  };
   return { id, type: row.role === 'notice' ? 'notice' : 'message', data: { sessionId, message } };
 }

@@ -1,4 +1,6 @@
 /** Formats server-sent events. */
+import { JsonText } from '../../db/postgres/row-tail.ts';
+import { KIB } from '../../sdk/contract/limits.ts';
 
 interface EventFields {
   readonly id?: string;
@@ -6,9 +8,76 @@ interface EventFields {
   readonly data: unknown;
 }
 
+/** A piece of `formatEvents` ends when it has this many characters. To make one takes a fraction of a millisecond. */
+export const PIECE_CHARS = 32 * KIB;
+/** Characters of a text that are formatted at once. Control characters take six times as many in JSON. */
+const SLICE_CHARS = 4 * KIB;
+
 /** Formats one event. JSON contains no line break, so the data is one line. */
 export const formatEvent = ({ id, type, data }: EventFields): string =>
-  `${id === undefined ? '' : `id: ${id}\n`}event: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
+  `${formatHead({ id, type })}${JSON.stringify(data)}\n\n`;
+
+/**
+ * Formats events a piece at a time, each when the reader takes it: the JSON of one event may have megabytes. Pieces begin and end
+ * anywhere in an event.
+ */
+export function* formatEvents(events: Iterable<EventFields>): Generator<string> {
+  let piece = '';
+  for (const event of events) {
+    for (const part of formatParts(event)) {
+      piece += part;
+      if (piece.length < PIECE_CHARS) continue;
+      yield piece;
+      piece = '';
+    }
+  }
+  if (piece !== '') yield piece;
+}
+
+function* formatParts({ data, ...fields }: EventFields): Generator<string> {
+  yield formatHead(fields);
+  yield* formatJson(data);
+  yield '\n\n';
+}
+
+const formatHead = ({ id, type }: Pick<EventFields, 'type'> & { readonly id?: string | undefined }): string =>
+  `${id === undefined ? '' : `id: ${id}\n`}event: ${type}\ndata: `;
+
+function* formatJson(value: unknown): Generator<string> {
+  if (value instanceof JsonText) {
+    // A line break, which JSON allows between values, would end the line of the event.
+    for (const slice of sliceText(value.text)) yield slice.replaceAll(/[\r\n]/g, ' ');
+  } else if (typeof value === 'string') {
+    yield '"';
+    for (const slice of sliceText(value)) yield JSON.stringify(slice).slice(1, -1);
+    yield '"';
+  } else if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+    yield* formatObject(value);
+  } else yield JSON.stringify(value);
+}
+
+function* formatObject(object: object): Generator<string> {
+  let before = '{';
+  for (const [name, value] of Object.entries(object)) {
+    if (value === undefined) continue;
+    yield `${before}${JSON.stringify(name)}:`;
+    yield* formatJson(value);
+    before = ',';
+  }
+  yield before === '{' ? '{}' : '}';
+}
+
+function* sliceText(text: string): Generator<string> {
+  for (let start = 0; start < text.length; ) {
+    const end = start + SLICE_CHARS;
+    // A pair of surrogates is one character, which UTF-8 cannot encode in halves.
+    const next = isHighSurrogate(text.charCodeAt(end - 1)) ? end + 1 : end;
+    yield text.slice(start, next);
+    start = next;
+  }
+}
+
+const isHighSurrogate = (code: number): boolean => code >= 0xd800 && code <= 0xdbff;
 
 /** A comment, which keeps proxies from closing a quiet connection. */
 export const HEARTBEAT_TEXT = ': heartbeat\n\n';

@@ -5,7 +5,8 @@ import type { RowTail } from '../../db/postgres/row-tail.ts';
 import { asAccount } from '../../db/postgres/shares.ts';
 import { Waker } from '../../db/timing/waker.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import { formatEvent, HEARTBEAT_TEXT } from './event-text.ts';
+import { COSTLY_BYTES, waitForLoopTurn } from '../timing/loop-turns.ts';
+import { formatEvents, HEARTBEAT_TEXT, PIECE_CHARS } from './event-text.ts';
 
 /** Keeps proxies from closing a quiet connection, and finds rows whose notification was lost. Milliseconds. */
 const HEARTBEAT_MS = 15_000;
@@ -68,7 +69,8 @@ class EventReader extends Readable {
   readonly #onClose: () => void;
 
   constructor(accountId: string, events: AsyncGenerator<string>, waker: Waker, onClose: () => void) {
-    super();
+    // An unread stream holds one piece, its response another, and the rows that are not formatted yet.
+    super({ highWaterMark: PIECE_CHARS });
     this.#accountId = accountId;
     this.#events = events;
     this.#waker = waker;
@@ -140,16 +142,22 @@ export class RowStreams {
     for (const { waker } of this.#open) waker.close();
   }
 
-  async *#events({ isThere }: StreamRequest, tail: RowTail, waker: Waker): AsyncGenerator<string> {
+  async *#events({ accountId, isThere }: StreamRequest, tail: RowTail, waker: Waker): AsyncGenerator<string> {
     const { heartbeatMs, lifetimeMs } = this.#options;
     const endsAt = Date.now() + lifetimeMs;
     let beatAt = Date.now() + heartbeatMs;
     // Send an id first: a client that is disconnected before the first row can resume without a gap.
     yield `retry: ${RETRY_MS}\nid: ${tail.position}\n\n`;
     while (!waker.closed && Date.now() < endsAt) {
-      const { events, more, soon } = await tail.read();
+      const { events, bytes, more, soon } = await tail.read();
+      // A reader that is behind reads without a pause: its batches wait for turns too, however small they are.
+      if (more || bytes > COSTLY_BYTES) await waitForLoopTurn(accountId);
+      for (const piece of formatEvents(events)) {
+        if (waker.closed) return;
+        yield piece;
+        if (piece.length >= PIECE_CHARS) await waitForLoopTurn(accountId);
+      }
       if (waker.closed) return;
-      if (events.length > 0) yield events.map(formatEvent).join('');
       if (Date.now() >= beatAt) {
         if (!(await isThere())) return;
         yield HEARTBEAT_TEXT;

@@ -66,7 +66,7 @@ export class LogSink {
   readonly #masks: SecretMasks;
   readonly #now: () => number;
   readonly #onLines: (written: number, dropped: number) => void;
-  readonly #onLine: (installationId: string, isKept: boolean) => void;
+  readonly #onLine: (plugin: LogOrigin['plugin'], isKept: boolean) => void;
   readonly #timer: NodeJS.Timeout;
 
   constructor(
@@ -77,7 +77,7 @@ export class LogSink {
       onError(error: Error): void;
       onLines?(written: number, dropped: number): void;
       /** Called for every line of a plugin, written or dropped. */
-      onLine?(installationId: string, isKept: boolean): void;
+      onLine?(plugin: LogOrigin['plugin'], isKept: boolean): void;
       /** Masks the secrets of installations. Default: none has any. */
       masks?: SecretMasks;
       /** Maps stack traces to the authors' files. Default: no mapping. */
@@ -115,7 +115,7 @@ export class LogSink {
   write(origin: LogOrigin, line: NewLine): void {
     const quota = this.#findQuota(origin);
     const isKept = quota.lines < this.#caps.linesPerMinute;
-    this.#onLine(origin.plugin.installationId, isKept);
+    this.#onLine(origin.plugin, isKept);
     if (!isKept) {
       quota.dropped += 1;
       this.#onLines(0, 1);

@@ -8,11 +8,10 @@ import { type Meters, openMeters, SlugLabels } from '../../service/telemetry/met
 import { readPoolUse } from '../../service/telemetry/pool-use.ts';
 import type { LinkOutcome } from '../calls/chain.ts';
 import { supervisorMetrics } from './metric-table.ts';
-import type { CallOutcome, Rollups } from './rollups.ts';
+import type { CallOutcome, CountedInstallation, Rollups } from './rollups.ts';
 
 /** The installation that is counted. */
-interface Doer {
-  readonly installationId: string;
+interface Doer extends CountedInstallation {
   readonly slug: string;
 }
 /** The called handler. Names chosen by authors (tools, commands, providers) appear in rollups only. */
@@ -35,7 +34,7 @@ export interface Metrics {
   sampled(plugin: Doer, sample: { readonly residentBytes: number; readonly processorMs: number }): void;
   logLines(written: number, dropped: number): void;
   /** One line of a plugin, written or over the limit. */
-  lineTaken(installationId: string, isKept: boolean): void;
+  lineTaken(installation: CountedInstallation, isKept: boolean): void;
   eventAttempted(type: string, outcome: string): void;
   webhookDelivered(lagMs: number): void;
   /** A plugin's call of a configured model; the cost is in the operator's currency. */
@@ -79,21 +78,21 @@ export function createMetrics({ pool, gauges, rollups, slugs = limits.metricSlug
   const count = callCounter(all, labels);
   const called = ({ kind, name }: CallTarget, plugin: Doer, outcome: CallOutcome, ms: number) => {
     count(kind, NAMED_KINDS.has(kind) ? name : ANY_NAME, plugin.slug, outcome, ms);
-    rollups.called(plugin.installationId, kind, name, outcome, ms);
+    rollups.called(plugin, kind, name, outcome, ms);
   };
   return {
     registry,
     linkRan: (hook, plugin, outcome, ms) => called({ kind: 'hook', name: hook }, plugin, outcomes[outcome], ms),
     targetRan: (target, plugin, outcome, ms) => called(target, plugin, toOutcome(outcome), ms),
-    hostCalled: (member, outcome, { installationId, slug }, ms) => {
+    hostCalled: (member, outcome, plugin, ms) => {
       all.bulkhead_host_calls_total.inc({ member, outcome });
       all.bulkhead_host_call_seconds.observe({ member }, ms / 1000);
-      rollups.used(installationId, 'hostCalls');
+      rollups.used(plugin, 'hostCalls');
       if (outcome !== 'denied') return;
-      all.bulkhead_denials_total.inc({ slug: labels.getLabel(slug) });
-      rollups.used(installationId, 'denials');
+      all.bulkhead_denials_total.inc({ slug: labels.getLabel(plugin.slug) });
+      rollups.used(plugin, 'denials');
     },
-    lineTaken: (installationId, isKept) => rollups.used(installationId, isKept ? 'logLines' : 'droppedLines'),
+    lineTaken: (installation, isKept) => rollups.used(installation, isKept ? 'logLines' : 'droppedLines'),
     ...childRecorders(all, labels, rollups),
     ...plainRecorders(all, labels),
   };
@@ -103,14 +102,14 @@ function childRecorders(all: All, labels: SlugLabels, rollups: Rollups) {
   return {
     childEnded: (reason) => all.bulkhead_child_exits_total.inc({ reason }),
     childStarted: (seconds) => all.bulkhead_child_start_seconds.observe(seconds),
-    childRestarted: ({ installationId, slug }, reason) => {
-      all.bulkhead_child_restarts_total.inc({ slug: labels.getLabel(slug), reason });
-      rollups.used(installationId, 'restarts');
+    childRestarted: (plugin, reason) => {
+      all.bulkhead_child_restarts_total.inc({ slug: labels.getLabel(plugin.slug), reason });
+      rollups.used(plugin, 'restarts');
     },
-    sampled: ({ installationId, slug }, { residentBytes, processorMs }) => {
-      all.bulkhead_plugin_cpu_seconds_total.inc({ slug: labels.getLabel(slug) }, processorMs / 1000);
-      rollups.resident(installationId, residentBytes);
-      if (processorMs > 0) rollups.used(installationId, 'processorMs', processorMs);
+    sampled: (plugin, { residentBytes, processorMs }) => {
+      all.bulkhead_plugin_cpu_seconds_total.inc({ slug: labels.getLabel(plugin.slug) }, processorMs / 1000);
+      rollups.resident(plugin, residentBytes);
+      if (processorMs > 0) rollups.used(plugin, 'processorMs', processorMs);
     },
   } satisfies Partial<Metrics>;
 }

@@ -1,19 +1,23 @@
 /** Sums calls and resource use of installations by minute, in limited memory, and writes them periodically. */
 import type { Pool } from 'pg';
+import { mayTakePlace } from '../../db/jobs/account-share.ts';
 import { isRejectedRow } from '../../db/postgres/database-errors.ts';
 import { asService } from '../../db/postgres/shares.ts';
 import { createEmptyHistogram, findBucket } from '../../db/records/duration-histogram.ts';
 import { addCallSums, addUsageSums, type CallSums, MINUTE_MS, type UsageSums } from '../../db/records/rollups.ts';
+import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
 
 /** Interval of writes, which is the maximum loss in a crash. Milliseconds. */
 const FLUSH_MS = 10_000;
-/** Sums held while the database is unavailable; beyond it, new ones are not counted. About 10 MiB. */
+/** Sums held while the database is unavailable, of all accounts; beyond an account's share, new ones are not counted. About 10 MiB. */
 const HELD_MAX = 20_000;
 /**
  * Handlers of one installation that are counted separately in one minute. A bundle may have a thousand, and each takes a row in
  * every minute and a place among the held sums.
  */
 const HANDLERS_MAX = 100;
+/** Handlers of all installations of one account that are counted separately in one minute. */
+const ACCOUNT_HANDLERS_MAX = 500;
 /** The name that further handlers of a kind are summed under. Authors cannot choose it. */
 const OTHER_HANDLERS = '(other)';
 /** Rows of one statement. */
@@ -21,7 +25,12 @@ const ROWS_AT_ONCE = 1_000;
 
 /** Result of a call, as it is summed. */
 export type CallOutcome = 'ok' | 'cancelled' | 'error' | 'timeout' | 'unavailable';
-type Open<Sums> = { -readonly [Key in keyof Sums]: Sums[Key] };
+/** The installation that is counted. */
+export interface CountedInstallation {
+  readonly installationId: string;
+  readonly accountId: string;
+}
+type Open<Sums> = { -readonly [Key in keyof Sums]: Sums[Key] } & CountedInstallation;
 type OpenCalls = Omit<Open<CallSums>, 'buckets'> & { buckets: number[] };
 type UsageField = Exclude<keyof UsageSums, 'installationId' | 'minute' | 'memoryMax'>;
 
@@ -32,11 +41,15 @@ export class Rollups {
   readonly #timer: NodeJS.Timeout;
   #calls = new Map<string, OpenCalls>();
   #usage = new Map<string, Open<UsageSums>>();
+  /** Number of sums in `#calls` and `#usage`, by account. */
+  #held = new AmountsByKey();
   /** Kind and name of the handlers that are counted separately in this minute, by installation. */
   #handlers = new Map<string, Set<string>>();
+  /** Number of names in `#handlers`, by account. */
+  #handlersOfAccount = new AmountsByKey();
   #flushing: Promise<void> = Promise.resolve();
   #minute = { number: -1, text: '' };
-  /** Calls not counted since the start because the memory was full. */
+  /** Calls and resource use not counted since the start because the share of the account was full. */
   dropped = 0;
 
   constructor(pool: Pool, options: { now?: () => number; flushMs?: number; onError(error: Error): void }) {
@@ -47,13 +60,15 @@ export class Rollups {
   }
 
   /** Counts a call and its duration in milliseconds. */
-  called(installationId: string, kind: string, handler: string, outcome: CallOutcome, ms: number): void {
+  called(installation: CountedInstallation, kind: string, handler: string, outcome: CallOutcome, ms: number): void {
     const now = this.#now();
     const minute = this.#formatMinute(now);
-    const name = this.#chooseName(installationId, kind, handler);
+    const { installationId, accountId } = installation;
+    const name = this.#chooseName(installation, kind, handler);
     const key = `${installationId} ${minute} ${kind} ${name}`;
     const sums =
-      this.#calls.get(key) ?? this.#open(this.#calls, key, { installationId, minute, kind, name, ...none() });
+      this.#calls.get(key) ??
+      this.#open(this.#calls, key, { installationId, accountId, minute, kind, name, ...none() });
     if (sums === null) return;
     sums.calls += 1;
     if (outcome === 'error' || outcome === 'unavailable') sums.errors += 1;
@@ -66,14 +81,14 @@ export class Rollups {
   }
 
   /** Adds to an installation's resource use. */
-  used(installationId: string, field: UsageField, amount = 1): void {
-    const sums = this.#openUsage(installationId);
+  used(installation: CountedInstallation, field: UsageField, amount = 1): void {
+    const sums = this.#openUsage(installation);
     if (sums) sums[field] += amount;
   }
 
   /** Records resident memory, bytes; keeps the highest of each minute. */
-  resident(installationId: string, bytes: number): void {
-    const sums = this.#openUsage(installationId);
+  resident(installation: CountedInstallation, bytes: number): void {
+    const sums = this.#openUsage(installation);
     if (sums) sums.memoryMax = Math.max(sums.memoryMax, bytes);
   }
 
@@ -89,27 +104,34 @@ export class Rollups {
     return this.flush();
   }
 
-  #openUsage(installationId: string): Open<UsageSums> | null {
+  #openUsage({ installationId, accountId }: CountedInstallation): Open<UsageSums> | null {
     const minute = this.#formatMinute(this.#now());
     const key = `${installationId} ${minute}`;
-    return this.#usage.get(key) ?? this.#open(this.#usage, key, { installationId, minute, ...nothingUsed() });
+    return (
+      this.#usage.get(key) ?? this.#open(this.#usage, key, { installationId, accountId, minute, ...nothingUsed() })
+    );
   }
 
-  #open<Sums>(held: Map<string, Sums>, key: string, fresh: Sums): Sums | null {
-    if (this.#calls.size + this.#usage.size >= HELD_MAX) {
+  #open<Sums extends CountedInstallation>(sums: Map<string, Sums>, key: string, fresh: Sums): Sums | null {
+    if (!mayTakePlace(this.#held.get(fresh.accountId), HELD_MAX - this.#held.total)) {
       this.dropped += 1;
       return null;
     }
-    held.set(key, fresh);
+    this.#held.add(fresh.accountId);
+    sums.set(key, fresh);
     return fresh;
   }
 
   /** Returns the name that the calls of a handler are summed under. */
-  #chooseName(installationId: string, kind: string, name: string): string {
+  #chooseName({ installationId, accountId }: CountedInstallation, kind: string, name: string): string {
     const handlers = this.#handlers.get(installationId) ?? new Set();
     const handler = `${kind} ${name}`;
-    if (handlers.size < HANDLERS_MAX) this.#handlers.set(installationId, handlers.add(handler));
-    return handlers.has(handler) ? name : OTHER_HANDLERS;
+    if (handlers.has(handler)) return name;
+    if (handlers.size >= HANDLERS_MAX || this.#handlersOfAccount.get(accountId) >= ACCOUNT_HANDLERS_MAX)
+      return OTHER_HANDLERS;
+    this.#handlers.set(installationId, handlers.add(handler));
+    this.#handlersOfAccount.add(accountId);
+    return name;
   }
 
   #formatMinute(now: number): string {
@@ -117,6 +139,7 @@ export class Rollups {
     if (this.#minute.number !== number) {
       this.#minute = { number, text: new Date(number * MINUTE_MS).toISOString() };
       this.#handlers.clear();
+      this.#handlersOfAccount = new AmountsByKey();
     }
     return this.#minute.text;
   }
@@ -125,6 +148,7 @@ export class Rollups {
     const [calls, usage] = [this.#calls, this.#usage];
     this.#calls = new Map();
     this.#usage = new Map();
+    this.#held = new AmountsByKey();
     await this.#writeAll(
       calls,
       (rows) => addCallSums(this.#pool, rows),

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { LogTail } from '../../../api/logs/log-tail.ts';
 import { createIdAt } from '../../../db/postgres/ordered-id.ts';
-import type { RowEvent } from '../../../db/postgres/row-tail.ts';
+import { type RowEvent, TAIL_BATCH_BYTES } from '../../../db/postgres/row-tail.ts';
 import { insertLogs, type LogLine, maintainLogs, type StoredLogLine } from '../../../db/records/logs.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
 import { createLogLine } from '../../fixtures/log-line.ts';
@@ -67,5 +67,30 @@ t.test('many lines that the filter wants come in order, each once', async (t) =>
       count += 1;
     }
     ({ more } = found);
+  }
+});
+
+t.test('large lines are read a few at a time, each once and in order', async (t) => {
+  const ofLarge = { installationId: 'large', message: 'x'.repeat(8_000), data: JSON.stringify('x'.repeat(16_000)) };
+  const lines = Array.from({ length: 2 * LIMIT }, (_, n) =>
+    line(n, { ...ofLarge, level: n % 2 === 0 ? 'error' : 'info' }),
+  );
+  await insertLogs(pool, lines);
+  const lineBytes = 24_000;
+  for (const levels of [[], ['error']] as const) {
+    const tail = await LogTail.open(pool, { installationId: 'large', levels }, BEGINNING);
+    const ids: string[] = [];
+    for (let more = true; more; ) {
+      const found = await tail.read();
+      ids.push(...found.events.map(({ id }) => id));
+      t.ok((found.events.length - 1) * lineBytes < TAIL_BATCH_BYTES, `${found.events.length} lines in one batch`);
+      t.ok(found.bytes >= found.events.length * lineBytes);
+      ({ more } = found);
+    }
+    const wanted = lines.filter(({ level }) => levels.length === 0 || level === 'error');
+    t.same(
+      ids,
+      wanted.map(({ id }) => id),
+    );
   }
 });

@@ -1,6 +1,7 @@
 /** The cost of a read of the session stream does not grow with the rows that its filter leaves out. */
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
+import { JsonText, TAIL_BATCH_BYTES } from '../../../db/postgres/row-tail.ts';
 import { openSessionTail, type SessionTail } from '../../../db/sessions/session-tail.ts';
 import { appendMessages, createSession } from '../../../db/sessions/sessions.ts';
 import { type Cost, explainPool } from '../../fixtures/explained-pool.ts';
@@ -91,4 +92,34 @@ t.test('a row that no reader may see yet is not passed over', async (t) => {
   await early.query('COMMIT');
   early.release();
   t.same((await readAll(tail, [])).ids, ['early', 'late']);
+});
+
+t.test('large messages are read a few at a time, each once and in order, with their data as text', async (t) => {
+  const large = await openSession('large');
+  const data = { values: Array.from({ length: 20_000 }, () => 1) };
+  const ids = Array.from({ length: 10 }, (_, n) => `large ${n}`);
+  for (const id of ids) await appendMessages(pool, large, [{ id, role: 'user', text: 'x', data }]);
+  await appendMessages(pool, large, [{ id: 'small', role: 'user', text: 'x' }]);
+  for (const filter of [
+    { sessionId: large, agentId: null, changes: false },
+    { sessionId: null, agentId: 'large', changes: true },
+  ]) {
+    const tail = await openSessionTail(pool, accountId, '0-0', filter);
+    const read: string[] = [];
+    let batches = 0;
+    for (let isOver = false; !isOver; ) {
+      const { events, bytes, more, soon } = await tail.read();
+      if (events.length > 0) batches += 1;
+      const messages = events.map((event) => (event.data as { message: { id: string; data?: JsonText } }).message);
+      read.push(...messages.map(({ id }) => id));
+      const sizes = messages.map((message) => message.data?.text.length ?? 0);
+      const beforeLast = sizes.slice(0, -1).reduce((sum, size) => sum + size, 0);
+      t.ok(beforeLast < TAIL_BATCH_BYTES, `${sizes} bytes in one batch`);
+      t.ok(bytes >= beforeLast, `${bytes} bytes`);
+      for (const message of messages) if (message.id !== 'small') t.type(message.data, JsonText);
+      isOver = !more && !soon;
+    }
+    t.same(read, [...ids, 'small']);
+    t.ok(batches >= 3, `${batches} batches`);
+  }
 });

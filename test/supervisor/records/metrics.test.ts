@@ -97,7 +97,7 @@ t.test('no name from a user becomes a label, and the number of slugs is limited'
   });
   await fixture.call('GET', `/${encodeURIComponent(HOSTILE)}`);
   const { metrics } = fixture.supervisor;
-  const stranger = { installationId: 'x', slug: 'third' };
+  const stranger = { installationId: 'x', accountId: 'a', slug: 'third' };
   metrics.targetRan({ kind: 'tools', name: HOSTILE }, stranger, HOSTILE, 1);
   const text = await scrape(fixture);
   t.notMatch(text, 'evil');
@@ -150,11 +150,13 @@ t.test('minutes are summed by handler in PostgreSQL, and summed again by a secon
 
 t.test('sums of a deleted installation are skipped without blocking others', async (t) => {
   const fixture = manual.withNewAccount();
-  const { installationId } = await fixture.install({ code: BUSY });
+  const installation = await fixture.install({ code: BUSY });
+  const { installationId, accountId } = installation;
   const { rollups } = fixture.supervisor;
-  rollups.called('gone', 'tools', 'x', 'ok', 1);
-  rollups.called(installationId, 'tools', 'x', 'ok', 1);
-  rollups.used('gone', 'hostCalls');
+  const gone = { installationId: 'gone', accountId };
+  rollups.called(gone, 'tools', 'x', 'ok', 1);
+  rollups.called(installation, 'tools', 'x', 'ok', 1);
+  rollups.used(gone, 'hostCalls');
   await rollups.flush();
   const { rows } = await fixture.pool.query(
     'SELECT installation_id, calls FROM call_minutes WHERE installation_id = ANY ($1)',
@@ -165,25 +167,25 @@ t.test('sums of a deleted installation are skipped without blocking others', asy
 
 t.test('an installation has a limited number of rows in one minute, and every call is counted', async (t) => {
   const fixture = manual.withNewAccount();
-  const { installationId } = await fixture.install({ code: BUSY });
+  const installation = await fixture.install({ code: BUSY });
   let minute = 1;
   const now = () => Date.UTC(2000, 0, 1, 0, minute);
   const rollups = new Rollups(fixture.pool, { now, flushMs: 3_600_000, onError: (error) => t.error(error) });
   t.teardown(() => rollups.close());
   const callAll = async () => {
-    for (let number = 0; number < 1_000; number += 1) rollups.called(installationId, 'tools', `t${number}`, 'ok', 1);
-    rollups.called(installationId, 'commands', 'late', 'error', 1);
+    for (let number = 0; number < 1_000; number += 1) rollups.called(installation, 'tools', `t${number}`, 'ok', 1);
+    rollups.called(installation, 'commands', 'late', 'error', 1);
     await rollups.flush();
   };
   await callAll();
   await callAll();
   minute = 2;
-  rollups.called(installationId, 'commands', 'late', 'ok', 1);
+  rollups.called(installation, 'commands', 'late', 'ok', 1);
   await rollups.flush();
   const { rows } = await fixture.pool.query(
     `SELECT extract(minute FROM minute)::int AS minute, kind, name, count(*) OVER (PARTITION BY minute)::int AS rows,
             calls, errors FROM call_minutes WHERE installation_id = $1 ORDER BY minute, name COLLATE "C", kind`,
-    [installationId],
+    [installation.installationId],
   );
   const other = { minute: 1, name: '(other)', rows: 102 };
   t.match(rows.slice(0, 3), [

@@ -1,13 +1,17 @@
 /** `GET /sessions/stream`: messages and notices as they are added, by any supervisor, resumable, the account's own. */
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
+import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import t from 'tap';
 import { openListener } from '../../../db/postgres/listener.ts';
+import type { RowTail } from '../../../db/postgres/row-tail.ts';
 import type { Queryable } from '../../../db/postgres/rows.ts';
 import { hasStreamReaderSql, MESSAGES_ADDED, sweepChanges } from '../../../db/sessions/session-changes.ts';
 import { openSessionTail, subscribeToMessages } from '../../../db/sessions/session-tail.ts';
 import { appendMessages } from '../../../db/sessions/sessions.ts';
+import { MIB } from '../../../sdk/contract/limits.ts';
+import { TEXT_MAX_CHARS } from '../../../sdk/contract/payloads.ts';
 import { openSessionStreams } from '../../../supervisor/sessions/session-streams.ts';
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
 import { eventually } from '../../runner/eventually.ts';
@@ -285,30 +289,93 @@ t.test('a message notifies the supervisors only while somebody reads', async (t)
   second.close();
 });
 
-t.test('a client that does not read costs one page, and too many streams are rejected', async (t) => {
+/** Opens streams of the account's messages without HTTP. */
+async function openDirectly(fixture: SupervisorFixture, sessionId: string) {
+  const { pool } = fixture;
+  const accountId: string = (await pool.query('SELECT account_id FROM sessions WHERE id = $1', [sessionId])).rows[0]
+    .account_id;
+  const streams = openSessionStreams(fixture.supervisor.listener, { heartbeatMs: 60_000 });
+  const open = (tail: () => Promise<RowTail> = () => openSessionTail(pool, accountId, '0-0')) =>
+    streams.open({ accountId, key: accountId, isThere: async () => true, openTail: tail });
+  return { open, accountId };
+}
+
+t.test('a stream whose client does not read holds a small part of its messages', async (t) => {
   const fixture = shared.withNewAccount();
   const session = await fixture.session();
-  const { pool } = fixture;
-  const { listener } = fixture.supervisor;
-  const streams = openSessionStreams(listener, { heartbeatMs: 60_000 });
-  const accountId = (await pool.query('SELECT account_id FROM sessions WHERE id = $1', [session])).rows[0].account_id;
-  const request = {
-    accountId,
-    key: accountId,
-    isThere: async () => true,
-    openTail: () => openSessionTail(pool, accountId, null),
-  };
-  const stream = await streams.open(request);
-  const messages = Array.from({ length: 200 }, () => ({ role: 'user' as const, text: 'x'.repeat(100_000) }));
+  const { open, accountId } = await openDirectly(fixture, session);
+  // Each character takes six in JSON.
+  const text = '\u0001'.repeat(TEXT_MAX_CHARS);
+  const messages = Array.from({ length: 10 }, (_, n) => ({ id: `m${n}`, role: 'user' as const, text }));
   await appendMessages(fixture.pool, session, messages);
-  stream.read(1);
-  await once(stream, 'readable');
-  t.ok(stream.readableLength < 3_000_000, `${stream.readableLength} bytes wait`);
-  const open = [];
-  for (let n = 0; n < 19; n++) open.push(await streams.open(request));
-  await t.rejects(streams.open(request), { code: 'rate_limited' });
-  for (const one of [stream, ...open]) one.destroy();
+  const tail = await openSessionTail(fixture.pool, accountId, '0-0');
+  let read = 0;
+  const stream = await open(async () => ({
+    position: tail.position,
+    async read() {
+      const batch = await tail.read();
+      read += batch.events.reduce((sum, { data }) => sum + (data as Event['data']).message.text.length, 0);
+      return batch;
+    },
+  }));
+  /** As a response to a client that takes nothing until `goOn`. */
+  const { promise: wait, resolve: goOn } = Promise.withResolvers<void>();
+  let received = '';
+  const response = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      received += chunk.toString();
+      void wait.then(() => done());
+    },
+  });
+  stream.pipe(response);
+  await eventually(async () => response.writableNeedDrain && stream.readableLength > 0);
+  const held = read + stream.readableLength + response.writableLength;
+  t.ok(held < MIB, `${held} bytes`);
+  t.ok(read <= TEXT_MAX_CHARS, `${read} characters are read`);
+  goOn();
+  await eventually(async () => received.split('\n\n').length === messages.length + 2);
+  const events = received.split('\n\n').slice(1, -1);
+  const parsed = events.map((event) => JSON.parse(event.slice(event.indexOf('data: ') + 'data: '.length)));
+  t.same(
+    parsed.map(({ message }) => message.id),
+    messages.map(({ id }) => id),
+  );
+  t.ok(parsed.every(({ message }) => message.text === text));
+  stream.destroy();
   await once(stream, 'close');
+});
+
+t.test('a stream that is behind leaves the event loop to others after each batch', async (t) => {
+  const fixture = shared.withNewAccount();
+  const { open } = await openDirectly(fixture, await fixture.session());
+  const READS = 50;
+  let [reads, turns] = [0, 0];
+  const count = () => {
+    turns += 1;
+    if (reads < READS) setImmediate(count);
+  };
+  const stream = await open(async () => ({
+    position: '1-0',
+    async read() {
+      if (reads === 0) setImmediate(count);
+      reads += 1;
+      return { events: [{ id: `1-${reads}`, type: 'message', data: {} }], bytes: 100, more: reads < READS };
+    },
+  }));
+  stream.resume();
+  await eventually(async () => reads === READS);
+  t.ok(turns >= READS - 1, `${turns} turns of the event loop for ${reads} reads`);
+  stream.destroy();
+  await once(stream, 'close');
+});
+
+t.test('an account has a limited number of streams', async (t) => {
+  const fixture = shared.withNewAccount();
+  const { open } = await openDirectly(fixture, await fixture.session());
+  const streams = [];
+  for (let n = 0; n < 20; n++) streams.push(await open());
+  await t.rejects(open(), { code: 'rate_limited' });
+  for (const stream of streams) stream.destroy();
 });
 
 t.test('what is listened to while a lost connection takes its locks again is heard', async (t) => {

@@ -1,0 +1,70 @@
+/** No account fills the table of per-minute metrics, or the memory of sums that wait for the database. */
+import type { Pool } from 'pg';
+import t from 'tap';
+import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
+import { Rollups } from '../../../supervisor/records/rollups.ts';
+import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
+import { testDatabase } from '../../runner/harness.ts';
+
+const INSTALLATIONS = 100;
+const HANDLERS = 100;
+/** Handlers of one account that have rows of their own in one minute. */
+const ACCOUNT_HANDLERS = 500;
+
+const makeIds = (owner: string): string[] => Array.from({ length: INSTALLATIONS }, (_, number) => `${owner}-${number}`);
+
+/** Calls each tool of each installation once. */
+function callTools(rollups: Rollups, accountId: string, installationIds: readonly string[]): void {
+  for (const installationId of installationIds)
+    for (let number = 0; number < HANDLERS; number += 1)
+      rollups.called({ installationId, accountId }, 'tools', `t${number}`, 'ok', 1);
+}
+
+t.test('an account has a limited number of rows in one minute, and every call is counted', async (t) => {
+  const { pool } = await testDatabase(t);
+  const [loud, quiet] = [await findOrCreateAccount(pool, 'loud'), await findOrCreateAccount(pool, 'quiet')];
+  const ofLoud = makeIds('loud');
+  for (const id of ofLoud) await insertBareInstallation(pool, { accountId: loud.id, pluginId: id, installationId: id });
+  await insertBareInstallation(pool, { accountId: quiet.id, pluginId: 'quiet', installationId: 'quiet' });
+  let minute = 1;
+  const now = () => Date.UTC(2000, 0, 1, 0, minute);
+  const rollups = new Rollups(pool, { now, flushMs: 3_600_000, onError: (error) => t.error(error) });
+  t.teardown(() => rollups.close());
+  callTools(rollups, loud.id, ofLoud);
+  rollups.called({ installationId: 'quiet', accountId: quiet.id }, 'tools', 't0', 'ok', 1);
+  await rollups.flush();
+  callTools(rollups, loud.id, ofLoud);
+  await rollups.flush();
+  const { rows } = await pool.query(
+    `SELECT installation_id = 'quiet' AS "isQuiet", name = '(other)' AS "isOther", count(*)::int AS rows,
+            sum(calls)::int AS calls FROM call_minutes GROUP BY 1, 2 ORDER BY 1, 2`,
+  );
+  const others = INSTALLATIONS - ACCOUNT_HANDLERS / HANDLERS;
+  t.same(rows, [
+    { isQuiet: false, isOther: false, rows: ACCOUNT_HANDLERS, calls: 2 * ACCOUNT_HANDLERS },
+    { isQuiet: false, isOther: true, rows: others, calls: 2 * others * HANDLERS },
+    { isQuiet: true, isOther: false, rows: 1, calls: 1 },
+  ]);
+  minute = 2;
+  rollups.called({ installationId: 'loud-99', accountId: loud.id }, 'tools', 't99', 'ok', 1);
+  await rollups.flush();
+  const later = await pool.query('SELECT name FROM call_minutes WHERE minute = $1', [new Date(now())]);
+  t.same(later.rows, [{ name: 't99' }], 'the next minute begins anew');
+});
+
+t.test('while the database is unavailable, a few accounts leave places for the sums of others', async (t) => {
+  const down = { query: () => Promise.reject(new Error('down')) } as unknown as Pool;
+  let minute = 0;
+  const now = () => Date.UTC(2000, 0, 1, 0, minute);
+  const rollups = new Rollups(down, { now, flushMs: 3_600_000, onError: () => undefined });
+  t.teardown(() => rollups.close());
+  for (; minute < 20; minute += 1)
+    for (const accountId of ['loud', 'louder', 'loudest']) callTools(rollups, accountId, makeIds(accountId));
+  await rollups.flush();
+  const before = rollups.dropped;
+  t.ok(before > 0, 'they fill their shares');
+  const quiet = { installationId: 'quiet', accountId: 'quiet' };
+  rollups.called(quiet, 'tools', 't0', 'ok', 1);
+  rollups.used(quiet, 'hostCalls');
+  t.equal(rollups.dropped, before);
+});
