@@ -45,7 +45,13 @@ const webhooks = await openWebhooks({
   listener,
   onError,
   metrics: { webhookAnswered: () => undefined },
-  config: { DATA_DIR: fixture.dataDir, SPOOL_MEGABYTES: 64, WEBHOOKS_PER_SECOND: 1_000_000, WEBHOOK_BURST: 1_000_000 },
+  config: {
+    DATA_DIR: fixture.dataDir,
+    SPOOL_MEGABYTES: 64,
+    WEBHOOKS_PER_SECOND: 1_000_000,
+    WEBHOOK_BURST: 1_000_000,
+    TRUST_PROXY: [],
+  },
 });
 const http = createServer(webhooks.serve).listen(0, '127.0.0.1');
 await once(http, 'listening');

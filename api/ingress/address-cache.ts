@@ -4,11 +4,13 @@
  */
 import { LRUCache } from 'lru-cache';
 import type { Pool } from 'pg';
-import { type Address, type FoundAddress, findAddress, listAddresses, ROUTING_ID } from '../../db/channels/channels.ts';
+import { type Address, type FoundAddress, listAddresses, ROUTING_ID } from '../../db/channels/channels.ts';
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import type { Listener } from '../../db/postgres/listener.ts';
 import { subscribeToAddresses, subscribeToInstallations } from '../../db/postgres/notifications.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
+import { AddressLookups } from './address-lookups.ts';
+import { UnknownAddressLimiter } from './unknown-address-limiter.ts';
 
 /** Maximum number of cached addresses. */
 const KNOWN_MAX = 50_000;
@@ -16,15 +18,12 @@ const KNOWN_MAX = 50_000;
 const PAGE = 5_000;
 /** Lifetime of addresses in the cache, in case a notification was lost. Milliseconds. */
 const KNOWN_MS = 60 * SECOND;
+/** Key of the look-ups for notifications of addresses whose account is not known. */
+const NOTIFIED = 'notified';
 
 interface Known {
   readonly found: Address | 'retired';
   until: number;
-}
-interface Lookup {
-  readonly found: Promise<FoundAddress>;
-  /** How many changes were known when it began. */
-  readonly changes: number;
 }
 
 export class Addresses {
@@ -37,7 +36,8 @@ export class Addresses {
   });
   /** The cached addresses of each installation. */
   readonly #byInstallation = new Map<string, Set<string>>();
-  readonly #asking = new Map<string, Lookup>();
+  readonly #lookups: AddressLookups;
+  readonly #unknown = new UnknownAddressLimiter();
   readonly #onError: (error: Error) => void;
   /** Number of changes of which this process was notified. A row that was read before the last one may be out of date. */
   #changes = 0;
@@ -48,6 +48,11 @@ export class Addresses {
     this.#pool = pool;
     this.#listener = listener;
     this.#onError = onError;
+    this.#lookups = new AddressLookups({
+      pool,
+      countChanges: () => this.#changes,
+      store: (routingId, found, changes) => this.#store(routingId, found, changes),
+    });
   }
 
   /** Starts listening for changes. */
@@ -72,26 +77,35 @@ export class Addresses {
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#loading;
-    await Promise.allSettled([...this.#asking.values()].map(({ found }) => found));
+    await this.#lookups.close();
   }
 
   /**
    * Finds the channel of an address.
    *
+   * @param network the client's network, whose requests to unknown addresses are limited
+   * @throws Problem `rate_limited` and `unavailable` for addresses that are not cached
    * @throws the database's error when it is unavailable and the address is not cached
    */
-  async find(routingId: string): Promise<FoundAddress> {
+  async find(routingId: string, network: string): Promise<FoundAddress> {
     if (!ROUTING_ID.test(routingId)) return 'unknown';
     const known = this.#known.get(routingId);
     if (known && known.until > performance.now() && this.#listener.isConnected()) return known.found;
+    if (!known) return this.#unknown.run(network, () => this.#lookups.find(network, routingId));
     try {
-      return await this.#load(routingId);
+      return await this.#lookups.find(this.findCachedAccount(routingId) ?? network, routingId);
     } catch (error) {
       // Use the expired entry. If the address was retired meanwhile, its request is stored without a channel and never
       // delivered.
-      if (known && classifyDatabaseError(error) !== null) return known.found;
+      if (classifyDatabaseError(error) !== null) return known.found;
       throw error;
     }
+  }
+
+  /** The account of a cached address, which may be out of date. Null: it is not cached, or retired. */
+  findCachedAccount(routingId: string): string | null {
+    const found = this.#known.peek(routingId)?.found;
+    return found === undefined || found === 'retired' ? null : found.accountId;
   }
 
   /** Reads the addresses in use, as many as fit, in the background. Those known already stay as they are. */
@@ -118,36 +132,22 @@ export class Addresses {
 
   #reload(routingId: string): void {
     this.#expire([routingId]);
-    this.#load(routingId).catch(() => undefined);
-  }
-
-  #load(routingId: string): Promise<FoundAddress> {
-    const changes = this.#changes;
-    const asking = this.#asking.get(routingId);
-    if (asking?.changes === changes) return asking.found;
-    const found = findAddress(this.#pool, routingId)
-      .then((address) => this.#store(routingId, address, changes))
-      .finally(() => {
-        if (this.#asking.get(routingId)?.found === found) this.#asking.delete(routingId);
-      });
-    this.#asking.set(routingId, { found, changes });
-    return found;
+    this.#lookups.find(this.findCachedAccount(routingId) ?? NOTIFIED, routingId).catch(() => undefined);
   }
 
   /** @param changes how many were known before it was read */
-  #store(routingId: string, found: FoundAddress, changes: number): FoundAddress {
+  #store(routingId: string, found: FoundAddress, changes: number): void {
     const isCurrent = changes === this.#changes;
-    if (!isCurrent && this.#known.has(routingId)) return found;
+    if (!isCurrent && this.#known.has(routingId)) return;
     if (found === 'unknown') {
       this.#known.delete(routingId);
-      return found;
+      return;
     }
     this.#known.set(routingId, { found, until: isCurrent ? performance.now() + KNOWN_MS : 0 });
     if (found !== 'retired') {
       const { installationId } = found;
       this.#byInstallation.set(installationId, (this.#byInstallation.get(installationId) ?? new Set()).add(routingId));
     }
-    return found;
   }
 
   #forgetInstallation(found: Known['found'], routingId: string): void {

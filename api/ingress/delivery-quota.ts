@@ -14,7 +14,7 @@ import { SECOND } from '../../sdk/contract/limits.ts';
 const KNOWN_MS = SECOND;
 /** Maximum number of accounts in memory. */
 const KNOWN_MAX = 10_000;
-/** Stands for a row besides its body, as in the migration. */
+/** Stands for a row besides query, headers and body, as in the migration. */
 const ROW_BYTES = 700;
 /** Finished deliveries make room within seconds; pending ones within the first retry of a vendor. */
 const RETRY_AFTER_S = 60;
@@ -43,9 +43,9 @@ export class DeliveryQuota {
     throw new Problem('rate_limited', detail, { retryAfter: RETRY_AFTER_S });
   }
 
-  /** Counts an accepted request. */
-  count(accountId: string, bodyBytes: number): void {
-    this.#find(accountId).room -= bodyBytes + ROW_BYTES;
+  /** Counts an accepted request. @param bytes of query, headers and body */
+  count(accountId: string, bytes: number): void {
+    this.#find(accountId).room -= bytes + ROW_BYTES;
   }
 
   #find(accountId: string): Known {

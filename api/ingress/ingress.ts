@@ -18,12 +18,13 @@ import { findHostFault } from '../../service/http/client-errors.ts';
 import type { PlaceLimiter } from '../../service/http/place-limiter.ts';
 import type { RefusalPace } from '../../service/http/refusal-pace.ts';
 import { currentTrace, traced } from '../../service/telemetry/tracing.ts';
-import type { TokenBuckets } from '../../service/timing/token-bucket.ts';
+import { waitToBegin } from '../../service/timing/loop-turns.ts';
+import type { TokenBucket, TokenBuckets } from '../../service/timing/token-bucket.ts';
 import type { Addresses } from './address-cache.ts';
 import type { DeliveryQuota } from './delivery-quota.ts';
 import type { IncomingBodies } from './incoming-bodies.ts';
 import type { Intake } from './intake.ts';
-import { endToEndHeaders } from './webhook-request.ts';
+import { endToEndHeaders, measureRequest } from './webhook-request.ts';
 
 const PREFIX = '/webhook/';
 const PATH = /^\/webhook\/plugin\/([^/?]*)\/?(?:\?(.*))?$/s;
@@ -35,9 +36,13 @@ const RETRY_AFTER_S = 5;
 const HANDSHAKE_MAX_BYTES = 64 * KIB;
 
 interface IngressDeps {
-  readonly addresses: Pick<Addresses, 'find'>;
+  readonly addresses: Pick<Addresses, 'find' | 'findCachedAccount'>;
+  /** The client network of a request. */
+  readNetwork(request: IncomingMessage): string;
   /** Limits the requests of each routing id. */
   readonly rateLimits: TokenBuckets;
+  /** Limits the requests of all addresses of an account. */
+  readonly accountRateLimits: TokenBuckets;
   readonly quota: Pick<DeliveryQuota, 'check' | 'count'>;
   readonly bodies: Pick<IncomingBodies, 'receive'>;
   readonly intake: Pick<Intake, 'accept'>;
@@ -82,16 +87,15 @@ async function serve(deps: IngressDeps, request: IncomingMessage, response: Serv
   if (fault) throw fault;
   const [, routingId, query = ''] = PATH.exec(request.url ?? '') ?? [];
   if (routingId === undefined) throw unknown();
-  const address = await deps.addresses.find(routingId);
+  const network = deps.readNetwork(request);
+  // Requests of one account wait for no flood of another one, nor for one of unknown addresses from the same network.
+  await waitToBegin(deps.addresses.findCachedAccount(routingId) ?? network);
+  const address = await deps.addresses.find(routingId, network);
   if (address === 'unknown') throw unknown();
   if (address === 'retired') throw new Problem('gone', 'This webhook address was replaced or disconnected.');
-  const bucket = deps.rateLimits.get(routingId);
-  if (!bucket.consume()) {
-    const retryAfter = bucket.secondsUntil(1);
-    const detail = `Rate limit exceeded: too many requests to this webhook address. Retry after ${retryAfter} s.`;
-    throw new Problem('rate_limited', detail, { retryAfter });
-  }
   const { channelId, installationId, accountId } = address;
+  takeToken(deps.rateLimits.get(routingId), 'to this webhook address');
+  takeToken(deps.accountRateLimits.get(accountId), 'to the webhook addresses of this account');
   deps.quota.check(accountId);
   await deps.bodies.receive(request, accountId, async (body) => {
     const delivery: NewDelivery = {
@@ -115,7 +119,7 @@ async function serve(deps: IngressDeps, request: IncomingMessage, response: Serv
       return;
     }
     await deps.intake.accept(delivery);
-    deps.quota.count(accountId, body.byteLength);
+    deps.quota.count(accountId, measureRequest(delivery));
     send(response, 200, 'application/json', JSON.stringify({ ok: true, id }));
   });
 }
@@ -133,6 +137,14 @@ function safeHeaders({ headers = {} }: HandshakeReply): Record<string, string> {
     'x-content-type-options': 'nosniff',
     'cache-control': 'no-store',
   };
+}
+
+/** @throws Problem `rate_limited` */
+function takeToken(bucket: TokenBucket, where: string): void {
+  if (bucket.consume()) return;
+  const retryAfter = bucket.secondsUntil(1);
+  const detail = `Rate limit exceeded: too many requests ${where}. Retry after ${retryAfter} s.`;
+  throw new Problem('rate_limited', detail, { retryAfter });
 }
 
 const unknown = () => new Problem('not_found', 'No channel has this webhook address.');

@@ -1,23 +1,28 @@
 /**
  * Stores received webhook requests durably: many in one commit, or on disk while the database is unavailable. A single
- * loop writes, which keeps requests in order.
+ * loop writes and takes the accounts in turn, which keeps the requests of each account in order.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import { insertDeliveries, type NewDelivery } from '../../db/channels/deliveries.ts';
+import { mayTakeBytes, mayTakePlace } from '../../db/jobs/account-share.ts';
 import { isDatabaseUnavailable, isRejectedRow } from '../../db/postgres/database-errors.ts';
+import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
+import { RoundRobinQueue } from '../../db/timing/round-robin-queue.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB, SECOND } from '../../sdk/contract/limits.ts';
 import { within } from '../../service/timing/within.ts';
 import type { OwnerNotices } from './owner-notices.ts';
 import type { Spool } from './spool.ts';
 import { NOTICED_WITHIN_MS, SpoolOrder } from './spool-order.ts';
+import { measureRequest } from './webhook-request.ts';
 
 /** Limits of one commit: large enough to share its cost, small enough to be fast. */
 const GROUP_MAX = 256;
-const GROUP_BYTES = 8 * MIB;
-/** Limits of the requests in memory. */
+/** A group is formatted in one piece, which blocks the event loop. One request may be larger. */
+const GROUP_BYTES = MIB;
+/** Limits of the requests in memory, of which an account may take its share. */
 const WAITING_MAX = 10_000;
 const WAITING_BYTES = 64 * MIB;
 /** A slower commit counts as an unavailable database: its requests are written to disk under the same ids. */
@@ -33,11 +38,12 @@ const SETTLED_WITHIN_MS = 5 * SECOND;
 /** Interval between checks whether another API process has ended and left requests on disk. Milliseconds. */
 const ADOPT_EVERY_MS = 60 * SECOND;
 const RETRY_AFTER_S = 5;
-/** Estimated memory of one request besides its body. */
+/** Estimated memory of one request besides query, headers and body. */
 const OVERHEAD_BYTES = 2_048;
 
 interface Waiting {
   readonly delivery: NewDelivery;
+  readonly bytes: number;
   readonly resolve: () => void;
   readonly reject: (error: Error) => void;
 }
@@ -56,12 +62,15 @@ interface IntakeOptions {
 export class Intake {
   readonly #options: IntakeOptions;
   readonly #faultPoint: (step: string) => Promise<void> | undefined;
-  #waiting: Waiting[] = [];
-  #waitingBytes = 0;
+  /** By account. */
+  readonly #waiting = new RoundRobinQueue<Waiting>();
+  readonly #waitingBytes = new AmountsByKey();
   #writing: Promise<void> | null = null;
   #draining: Promise<void> | null = null;
   /** Whether requests go to disk, because older ones wait there. */
   #isSpooling: boolean;
+  /** Arrival of the oldest request that was appended since the spool was empty. Milliseconds since 1970. */
+  #oldestSpooled = Number.POSITIVE_INFINITY;
   /** The disk is empty and other API processes empty theirs: an announcement holds what is stored now. */
   #isSettling = false;
   /** A group on its way to the disk. */
@@ -84,19 +93,42 @@ export class Intake {
 
   /** Number of requests in memory. */
   get waiting(): number {
-    return this.#waiting.length;
+    return this.#waiting.size;
   }
 
-  /** Accepts a request. Resolves when it is durable. @throws Problem `unavailable` when it cannot be stored */
-  accept(delivery: NewDelivery): Promise<void> {
-    const bytes = delivery.body.byteLength + OVERHEAD_BYTES;
-    if (this.#waiting.length >= WAITING_MAX || this.#waitingBytes + bytes > WAITING_BYTES)
-      return Promise.reject(unavailable('Too many webhook requests wait to be stored.'));
-    this.#waitingBytes += bytes;
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ delivery, resolve, reject });
-      this.#writing ??= this.#write();
-    });
+  /**
+   * Accepts a request. Resolves when it is durable.
+   *
+   * @throws Problem `unavailable` when it cannot be stored, `rate_limited` when its account has used up its share
+   */
+  async accept(delivery: NewDelivery): Promise<void> {
+    const bytes = measureRequest(delivery) + OVERHEAD_BYTES;
+    this.#requireRoom(delivery.accountId, bytes);
+    this.#waitingBytes.add(delivery.accountId, bytes);
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.#waiting.push(delivery.accountId, { delivery, bytes, resolve, reject });
+    this.#writing ??= this.#write();
+    await promise;
+  }
+
+  #requireRoom(accountId: string, bytes: number): void {
+    const freePlaces = WAITING_MAX - this.#waiting.size;
+    const freeBytes = WAITING_BYTES - this.#waitingBytes.total;
+    if (freePlaces < 1 || freeBytes < bytes) throw unavailable('Too many webhook requests wait to be stored.');
+    const own = this.#waiting.count(accountId);
+    const ownBytes = this.#waitingBytes.get(accountId);
+    if (!mayTakePlace(own, freePlaces) || !mayTakeBytes(ownBytes, freeBytes, bytes)) {
+      const detail = `Too many webhook requests of this account wait to be stored. Retry after ${RETRY_AFTER_S} s.`;
+      throw new Problem('rate_limited', detail, { retryAfter: RETRY_AFTER_S });
+    }
+    const { spool, onError } = this.#options;
+    // A full spool is reported where the group would be appended.
+    if (!this.#isSpooling || spool.isFull || spool.hasRoom(accountId)) return;
+    const refusal = unavailable(
+      'The database is unavailable and an account has used up its share of the spool on disk.',
+    );
+    onError(refusal);
+    throw refusal;
   }
 
   /** Stores the remaining requests. Another process empties the spool. */
@@ -114,7 +146,7 @@ export class Intake {
   async #write(): Promise<void> {
     // Wait for the requests of the same event loop turn, so that they join the first group.
     await new Promise(setImmediate);
-    while (this.#waiting.length > 0) {
+    while (this.#waiting.size > 0) {
       const group = this.#takeGroup();
       try {
         await this.#store(group.map(({ delivery }) => delivery));
@@ -131,12 +163,16 @@ export class Intake {
   }
 
   #takeGroup(): Waiting[] {
-    let count = 0;
-    for (let bytes = 0; count < this.#waiting.length && count < GROUP_MAX && bytes < GROUP_BYTES; count += 1)
-      bytes += this.#waiting[count]?.delivery.body.byteLength ?? 0;
-    const group = this.#waiting.slice(0, count);
-    this.#waiting = this.#waiting.slice(count);
-    for (const { delivery } of group) this.#waitingBytes -= delivery.body.byteLength + OVERHEAD_BYTES;
+    const group: Waiting[] = [];
+    let groupBytes = 0;
+    while (group.length < GROUP_MAX) {
+      const next = this.#waiting.peek();
+      if (!next || (group.length > 0 && groupBytes + next.bytes > GROUP_BYTES)) break;
+      this.#waiting.shift();
+      this.#waitingBytes.subtract(next.delivery.accountId, next.bytes);
+      groupBytes += next.bytes;
+      group.push(next);
+    }
     return group;
   }
 
@@ -152,6 +188,7 @@ export class Intake {
     }
     if (this.#options.spool.isFull) throw unavailable('The database is unavailable and the spool on disk is full.');
     this.#isSpooling = true;
+    this.#oldestSpooled = Math.min(this.#oldestSpooled, findOldest(group));
     this.#appending = this.#append(group);
     try {
       await this.#appending;
@@ -182,10 +219,16 @@ export class Intake {
 
   /** Holds the group and later ones until the older requests that other API processes may have on their disks are stored. */
   async #hold(group: readonly NewDelivery[]): Promise<void> {
-    await requireAnswer(this.#order.announce(group[0]?.receivedAt ?? Date.now()));
+    await requireAnswer(this.#order.announce(Math.min(findOldest(group), this.#findOldestKept())));
     this.#isSettling = true;
     this.#isHeldAgain = true;
     this.#startDraining();
+  }
+
+  /** Arrival of the oldest request in memory and on disk. It may be behind newer ones of other accounts. */
+  #findOldestKept(): number {
+    const first = this.#waiting.keys.map((accountId) => this.#waiting.peek(accountId)?.delivery).filter(isPresent);
+    return Math.min(this.#oldestSpooled, findOldest(first));
   }
 
   async #commit(group: readonly NewDelivery[]): Promise<void> {
@@ -231,8 +274,8 @@ export class Intake {
   /** Runs until the spool is empty, and those of other API processes that were filled at the same time. */
   async #drain(): Promise<void> {
     const { spool, onError } = this.#options;
-    /** The database knows that requests wait on this disk. */
-    let isAnnounced = false;
+    /** The database knows that requests wait on this disk that arrived from then on. Infinite: it knows of none. */
+    let announced = Number.POSITIVE_INFINITY;
     while (!this.#closing.signal.aborted) {
       try {
         const batch = await spool.readOldest(GROUP_BYTES);
@@ -244,8 +287,9 @@ export class Intake {
           // Without requests adopted meanwhile, new deliveries are written directly from now on. They are held, too, until
           // their order is certain.
           this.#isSpooling = !spool.isEmpty;
-          this.#isSettling ||= isAnnounced;
-          isAnnounced = false;
+          if (!this.#isSpooling) this.#oldestSpooled = Number.POSITIVE_INFINITY;
+          this.#isSettling ||= Number.isFinite(announced);
+          announced = Number.POSITIVE_INFINITY;
           this.#isHeldAgain = false;
           const isSettled = await this.#order.settleSpool();
           if (isSettled) await this.#adoptAbandoned();
@@ -253,13 +297,14 @@ export class Intake {
           await this.#pause(SETTLE_EVERY_MS);
           continue;
         }
-        if (!isAnnounced) await this.#order.announce(batch.deliveries[0]?.receivedAt ?? Date.now());
-        isAnnounced = true;
+        const oldest = Math.min(findOldest(batch.deliveries), this.#findOldestKept());
+        if (oldest < announced) await this.#order.announce(oldest);
+        announced = Math.min(announced, oldest);
         await this.#commitAll(batch.deliveries);
         await this.#faultPoint('intake.drained');
         await batch.remove();
       } catch (error) {
-        isAnnounced = false;
+        announced = Number.POSITIVE_INFINITY;
         this.#isSettling = false;
         onError(error as Error);
         await this.#pause(DRAIN_EVERY_MS);
@@ -285,6 +330,10 @@ async function requireAnswer(work: Promise<void>): Promise<void> {
   )
     throw new Error('the database took too long to store webhook requests');
 }
+
+const findOldest = (group: readonly NewDelivery[]): number => Math.min(...group.map(({ receivedAt }) => receivedAt));
+
+const isPresent = <T>(value: T | undefined): value is T => value !== undefined;
 
 const unavailable = (why: string) =>
   new Problem('unavailable', `${why} Send it again later.`, { retryAfter: RETRY_AFTER_S });

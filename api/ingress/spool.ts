@@ -9,7 +9,9 @@ import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, rmdir, sta
 import { basename, dirname, join } from 'node:path';
 import type { NewDelivery } from '../../db/channels/deliveries.ts';
 import { type DataDirLock, syncPath, tryLock } from '../../db/files/data-dir.ts';
+import { mayTakeBytes } from '../../db/jobs/account-share.ts';
 import { orderedId } from '../../db/postgres/ordered-id.ts';
+import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { createFile } from './created-file.ts';
 import { decodeRecords, encodeRecord } from './spool-segment.ts';
@@ -25,6 +27,8 @@ const ADOPTED_SHARE = 0.5;
 interface Segment {
   readonly path: string;
   bytes: number;
+  /** Bytes of each account, without those that another process wrote. */
+  readonly accountBytes: Map<string, number>;
 }
 interface Reading {
   readonly segment: Segment;
@@ -47,6 +51,7 @@ export class Spool {
   readonly #segments: Segment[] = [];
   #writing: { readonly file: FileHandle; readonly segment: Segment } | null = null;
   #bytes = 0;
+  readonly #accountBytes = new AmountsByKey();
   /** The content of the oldest segment and the read position. */
   #reading: Reading | null = null;
   /** Serializes writes to segments and their removal. */
@@ -82,6 +87,10 @@ export class Spool {
   get isFull(): boolean {
     return this.#bytes >= this.#maxBytes;
   }
+  /** Whether the account may have more on disk. What other processes wrote counts for no account. */
+  hasRoom(accountId: string): boolean {
+    return mayTakeBytes(this.#accountBytes.get(accountId), this.#maxBytes - this.#bytes, 1);
+  }
 
   /** Adopts the oldest requests of processes that are gone, if this spool is empty. Call it again for the rest. */
   adoptAbandoned(): Promise<void> {
@@ -99,11 +108,15 @@ export class Spool {
 
   /** Appends requests; resolves when they are durable. */
   append(deliveries: readonly NewDelivery[]): Promise<void> {
-    const records = Buffer.concat(deliveries.map(encodeRecord));
-    return this.#enqueue(() => this.#append(records));
+    const encoded = deliveries.map(encodeRecord);
+    const accountBytes = deliveries.map(
+      ({ accountId }, index) => [accountId, encoded[index]?.byteLength ?? 0] as const,
+    );
+    const records = Buffer.concat(encoded);
+    return this.#enqueue(() => this.#append(records, accountBytes));
   }
 
-  async #append(records: Buffer): Promise<void> {
+  async #append(records: Buffer, accountBytes: readonly (readonly [string, number])[]): Promise<void> {
     this.#writing ??= await this.#createSegment();
     const { file, segment } = this.#writing;
     try {
@@ -116,6 +129,10 @@ export class Spool {
     }
     segment.bytes += records.byteLength;
     this.#bytes += records.byteLength;
+    for (const [accountId, bytes] of accountBytes) {
+      this.#accountBytes.add(accountId, bytes);
+      segment.accountBytes.set(accountId, (segment.accountBytes.get(accountId) ?? 0) + bytes);
+    }
     if (segment.bytes >= SEGMENT_BYTES) await this.#closeWriting();
   }
 
@@ -167,7 +184,7 @@ export class Spool {
   }
 
   async #createSegment(): Promise<{ file: FileHandle; segment: Segment }> {
-    const segment = { path: join(this.#folder, `${orderedId(Date.now())}.spool`), bytes: 0 };
+    const segment = { path: join(this.#folder, `${orderedId(Date.now())}.spool`), bytes: 0, accountBytes: new Map() };
     const file = await createFile(segment.path, 'ax', () => syncPath(this.#folder));
     this.#segments.push(segment);
     return { file, segment };
@@ -195,6 +212,7 @@ export class Spool {
     this.#segments.shift();
     this.#reading = null;
     this.#bytes -= segment.bytes;
+    for (const [accountId, bytes] of segment.accountBytes) this.#accountBytes.subtract(accountId, bytes);
     await (isDamaged ? this.#keepDamaged(segment) : rm(segment.path, { force: true })).catch(this.#onError);
   }
 
@@ -258,7 +276,7 @@ async function moveAbandoned(folder: string, maxBytes: number): Promise<Segment[
         const { size } = await stat(join(abandoned, file));
         await rename(join(abandoned, file), path);
         if (!file.endsWith('.spool')) continue;
-        moved.push({ path, bytes: size });
+        moved.push({ path, bytes: size, accountBytes: new Map() });
         movedBytes += size;
       } catch {
         // A file that cannot be moved keeps its folder, and the next adoption tries again.

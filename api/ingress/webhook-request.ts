@@ -1,12 +1,22 @@
-/** Reads a vendor's request exactly as sent: bytes, and all end-to-end headers in order. */
+/** Reads a vendor's request exactly as sent: bytes, and all end-to-end headers in order. Measures what it takes to keep. */
 import type { IncomingMessage } from 'node:http';
-import type { RawHeader } from '../../db/channels/deliveries.ts';
+import type { NewDelivery, RawHeader } from '../../db/channels/deliveries.ts';
 
 /** Hop-by-hop headers (RFC 9110 §7.6.1). The `connection` header can name more. */
 const HOP_BY_HOP = new Set([
   ...['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te', 'trailer'],
   ...['transfer-encoding', 'upgrade'],
 ]);
+
+/** Quotes, brackets and commas of a header in the JSON in which it is stored. Bytes. */
+const HEADER_SYNTAX_BYTES = 8;
+
+/** Returns the bytes of query, headers and body, as they are stored. */
+export function measureRequest({ query, headers, body }: Pick<NewDelivery, 'query' | 'headers' | 'body'>): number {
+  let bytes = query.length + body.byteLength;
+  for (const [name, value] of headers) bytes += name.length + value.length + HEADER_SYNTAX_BYTES;
+  return bytes;
+}
 
 /** Returns names and values in order, without hop-by-hop headers. */
 export function endToEndHeaders(request: IncomingMessage): RawHeader[] {

@@ -21,6 +21,7 @@ import { within } from '../../service/timing/within.ts';
 import type { ApiConfig } from '../config.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { Addresses } from './address-cache.ts';
+import { createNetworkReader } from './client-network.ts';
 import { DeliveryQuota } from './delivery-quota.ts';
 import { IncomingBodies } from './incoming-bodies.ts';
 import { createWebhookHandler } from './ingress.ts';
@@ -28,6 +29,8 @@ import { Intake } from './intake.ts';
 import { OwnerNotices } from './owner-notices.ts';
 import { Spool } from './spool.ts';
 
+/** An account may get this many times the requests of one of its addresses, however many it has. */
+const ACCOUNT_RATE_FACTOR = 2;
 /** Each waits up to 2.5 s for a plugin and asks the database four times a second, so a plugin that never answers keeps few. */
 const HANDSHAKES = { places: 60, verb: 'waiting for', works: 'handshakes', retryAfterS: 1 };
 
@@ -35,7 +38,10 @@ export interface WebhookDeps {
   readonly pool: Pool;
   readonly listener: Listener;
   readonly metrics: Pick<Metrics, 'webhookAnswered'>;
-  readonly config: Pick<ApiConfig, 'DATA_DIR' | 'SPOOL_MEGABYTES' | 'WEBHOOKS_PER_SECOND' | 'WEBHOOK_BURST'>;
+  readonly config: Pick<
+    ApiConfig,
+    'DATA_DIR' | 'SPOOL_MEGABYTES' | 'WEBHOOKS_PER_SECOND' | 'WEBHOOK_BURST' | 'TRUST_PROXY'
+  >;
   /** @param count how often the error occurred since it was last reported, which is at most once a minute */
   onError(error: Error, count: number): void;
   /** Called at each step. A test may stop the step there. */
@@ -59,9 +65,15 @@ export async function openWebhooks(deps: WebhookDeps): Promise<Webhooks> {
   const intake = new Intake({ pool, spool, owners, onError, ...(faultPoint ? { faultPoint } : {}) });
   await sweepHandshakes(pool);
   const addresses = await Addresses.open(pool, listener, onError);
+  const { WEBHOOKS_PER_SECOND: perSecond, WEBHOOK_BURST: burst } = config;
   const serve = createWebhookHandler({
     addresses,
-    rateLimits: new TokenBuckets({ perSecond: config.WEBHOOKS_PER_SECOND, burst: config.WEBHOOK_BURST }),
+    readNetwork: createNetworkReader(config.TRUST_PROXY),
+    rateLimits: new TokenBuckets({ perSecond, burst }),
+    accountRateLimits: new TokenBuckets({
+      perSecond: ACCOUNT_RATE_FACTOR * perSecond,
+      burst: ACCOUNT_RATE_FACTOR * burst,
+    }),
     quota: new DeliveryQuota(pool, onError),
     bodies: await IncomingBodies.open(join(config.DATA_DIR, 'incoming')),
     intake,

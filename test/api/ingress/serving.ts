@@ -32,6 +32,7 @@ export async function serveWebhooks(t: Teardown, served: Served): Promise<number
       SPOOL_MEGABYTES: 64,
       WEBHOOKS_PER_SECOND: 100_000,
       WEBHOOK_BURST: 100_000,
+      TRUST_PROXY: [],
       ...config,
     },
   });

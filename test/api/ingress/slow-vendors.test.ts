@@ -23,8 +23,13 @@ const progress = new EventEmitter().setMaxListeners(0);
 const stored: NewDelivery[] = [];
 const handler = createWebhookHandler({
   // The routing id is the account.
-  addresses: { find: async (routingId) => ({ ...ADDRESS, accountId: routingId }) },
+  addresses: {
+    find: async (routingId) => ({ ...ADDRESS, accountId: routingId }),
+    findCachedAccount: (routingId) => routingId,
+  },
+  readNetwork: () => '192.0.2.1',
   rateLimits: new TokenBuckets(perSecond(1_000)),
+  accountRateLimits: new TokenBuckets(perSecond(2_000)),
   quota: { check: () => undefined, count: () => undefined },
   bodies: await IncomingBodies.open(await temporaryFolder(t)),
   intake: { accept: async (delivery) => void stored.push(delivery) },

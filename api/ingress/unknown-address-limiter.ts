@@ -1,0 +1,47 @@
+/** Limits the requests to webhook addresses that this process does not know: anybody may send any number of them. */
+import type { FoundAddress } from '../../db/channels/channels.ts';
+import { mayTakePlace } from '../../db/jobs/account-share.ts';
+import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
+import { TokenBuckets } from '../../service/timing/token-bucket.ts';
+
+/**
+ * Requests of one client network to addresses that do not exist. A vendor gets all of the burst at once for the addresses that a
+ * process does not know yet after its start, because those that exist do not count.
+ */
+const UNKNOWN_RATE = { burst: 500, perSecond: 50 };
+/** Look-ups that may wait, of which a network may take its share. */
+const WAITING_MAX = 5_000;
+/** The look-ups that wait take less than a second. */
+const RETRY_AFTER_S = 1;
+
+export class UnknownAddressLimiter {
+  readonly #buckets = new TokenBuckets(UNKNOWN_RATE);
+  readonly #waiting = new AmountsByKey();
+
+  /**
+   * Looks up an address for a client network. The network is charged only if the address is unknown.
+   *
+   * @throws Problem `rate_limited` and `unavailable`, and what `lookUp` throws
+   */
+  async run(network: string, lookUp: () => Promise<FoundAddress>): Promise<FoundAddress> {
+    if (!mayTakePlace(this.#waiting.get(network), WAITING_MAX - this.#waiting.total))
+      throw new Problem('unavailable', `Too many webhook addresses are looked up. Retry after ${RETRY_AFTER_S} s.`, {
+        retryAfter: RETRY_AFTER_S,
+      });
+    const bucket = this.#buckets.get(network);
+    if (!bucket.consume()) {
+      const retryAfter = bucket.secondsUntil(1);
+      const detail = `Rate limit exceeded: too many requests of one network to unknown webhook addresses. Retry after ${retryAfter} s.`;
+      throw new Problem('rate_limited', detail, { retryAfter });
+    }
+    let isUnknown = false;
+    try {
+      const found = await this.#waiting.during(network, lookUp);
+      isUnknown = found === 'unknown';
+      return found;
+    } finally {
+      if (!isUnknown) bucket.refund();
+    }
+  }
+}
