@@ -29,6 +29,7 @@ import { SignIn } from '../service/identity/sign-in.ts';
 import type { TokenVerifier } from '../service/identity/tokens.ts';
 import { tuneGc } from '../service/lifecycle/garbage-collection.ts';
 import { RELEASE } from '../service/settings/release.ts';
+import { openRetryingWriter } from '../service/timing/retrying-writer.ts';
 import { within } from '../service/timing/within.ts';
 import { runHook } from './calls/hook-runner.ts';
 import { createHostCallRouter } from './calls/host-call-router.ts';
@@ -208,6 +209,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     upgrade: (request, socket, head) => app.server.emit('upgrade', request, socket, head),
     onError,
   });
+  const writes = openRetryingWriter(onError);
   const sessions = new SessionCache(pool, () => listener.isConnected());
   const signIn = new SignIn(pool, withConsoleSessions(pool, options.verifier));
   await signIn.follow(listener);
@@ -225,6 +227,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     turnLocks: new KeyedLocks(),
     untouchedTurns: new UntouchedTurns(),
     runningCalls: new RunningCalls(),
+    writes,
     invoker: fleet,
     signIn,
     router: { ownership, peers, server },
@@ -274,6 +277,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     const closed = app.close();
     const jobsEnded = Promise.all([jobs?.stop(DRAIN_MS), queues.stop(DRAIN_MS)]);
     const over = Promise.all([drained, sleep(DRAIN_MS, undefined, { ref: false })]);
+    over.then(writes.stop, writes.stop);
     // Calls that others have forwarded here end before the connections to them, and before this supervisor stops to learn
     // who owns what: they may have to be led on.
     const left = ownership

@@ -11,6 +11,7 @@ import { MIB } from '../../sdk/contract/limits.ts';
 import type { RowStreams } from '../../service/http/row-streams.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import type { SignIn } from '../../service/identity/sign-in.ts';
+import type { RetryingWriter } from '../../service/timing/retrying-writer.ts';
 import type { ChainDeps } from '../calls/chain-runner.ts';
 import type { PluginInvoker } from '../calls/plugin-call.ts';
 import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
@@ -50,6 +51,8 @@ export interface SessionServices extends ChainDeps {
   readonly turnLocks: KeyedLocks;
   readonly untouchedTurns: UntouchedTurns;
   readonly runningCalls: RunningCalls;
+  /** For results that nobody could send again. */
+  readonly writes: Pick<RetryingWriter, 'write'>;
   /** Waits until no update of an installation is under way, or it waits for its user. */
   finishUpdate(installationId: string): Promise<void>;
   /** Starts the plugin's process if none runs. Resolves with why it does not start, or null. */

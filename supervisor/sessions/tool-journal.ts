@@ -59,10 +59,15 @@ export async function callToolInTurn(
 ): Promise<CallOutcome> {
   const key = { ...turn, callId: request.callId, digest: digestOf([request.name, request.arguments]) };
   const answer = await services.runningCalls.run(key, request.signal, async (signal) => {
-    const isNew = await claimTurnCall(services.pool, key, request);
-    const known = isNew ? null : await readKnownCall(services, session, key, request);
-    if (known) return known;
-    return makeCall(services, session, key, { ...request, signal });
+    // The call may outlast its request. Null: the account is being given up, and waits for the request alone.
+    const owned = services.router.ownership.begin(session.accountId);
+    try {
+      const isNew = await claimTurnCall(services.pool, key, request);
+      const known = isNew ? null : await readKnownCall(services, session, key, request);
+      return known ?? (await makeCall(services, session, key, { ...request, signal }));
+    } finally {
+      owned?.end();
+    }
   });
   if (!('handed' in answer)) return { result: readResult(answer) };
   const { arguments: args, attempt } = answer.handed;
@@ -151,19 +156,19 @@ const findToolOfCall = async (
 
 const createNoticeId = (turnId: string, callId: string): string => `${digestOf([turnId, callId])}:vetoed`;
 
-/** A transcript without room must not lose the answer: the tool has run. */
+/** The tool has run: neither a transcript without room nor a database that is away must lose the answer. */
 async function saveAnswer(
-  { pool }: SessionServices,
+  { pool, writes }: SessionServices,
   key: CallKey,
   answer: CallAnswer,
   message: ReturnType<typeof toToolMessage>,
   resultDigest: string | null = null,
 ): Promise<void> {
   try {
-    await answerCall(pool, key, answer, message, resultDigest);
+    await writes.write(() => answerCall(pool, key, answer, message, resultDigest));
   } catch (error) {
     if (!(error instanceof Problem && error.code === 'quota_exceeded')) throw error;
-    await answerCall(pool, key, answer, null, resultDigest);
+    await writes.write(() => answerCall(pool, key, answer, null, resultDigest));
   }
 }
 

@@ -1243,6 +1243,55 @@ t.test('closing a request aborts its call with the true reason, unless it shall 
   await turn('DELETE', '/t1/calls/c2');
 });
 
+t.test('a call that its runtime lets go on ends before its supervisor gives the account up', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  const code = `tools.slow = { description: 'x', parameters: { type: 'object' }, handler: async () => {
+    host.log('waiting');
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    return 'done';
+  } };`;
+  await fixture.install({ slug: 'slow', code });
+  const session = await fixture.session();
+  await asRuntime(fixture, session, 'r1')('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  await fixture.app.listen({ port: 0, host: '127.0.0.1' });
+  const { port } = fixture.app.server.address() as AddressInfo;
+  const closing = new AbortController();
+  const call = fetch(`http://127.0.0.1:${port}/sessions/${session}/turns/t1/calls/c1`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${await fixture.issuer.issue(fixture.account)}`,
+      'content-type': 'application/json',
+      'bulkhead-runtime': 'r1',
+    },
+    body: JSON.stringify({ name: 'slow__slow', keepRunning: true }),
+    signal: closing.signal,
+  });
+  await eventually(async () => (await fixture.readLog('waiting')).length === 1);
+  closing.abort();
+  await t.rejects(call);
+  await fixture.supervisor.stop();
+  const { rows } = await fixture.pool.query('SELECT answer FROM tool_calls');
+  t.match(rows, [{ answer: { result: { isError: false, content: [{ text: 'done' }] } } }]);
+});
+
+t.test('the result of a tool is kept while the database is away', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  await fixture.install({ slug: 'adder', code: ADDER });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  await fixture.pool.query(`CREATE SEQUENCE attempts;
+    CREATE FUNCTION shut_down() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+      IF nextval('attempts') < 3 THEN RAISE EXCEPTION 'it shuts down' USING ERRCODE = 'admin_shutdown'; END IF;
+      RETURN NEW;
+    END $$;
+    CREATE TRIGGER shut_down BEFORE UPDATE ON tool_calls FOR EACH ROW WHEN (NEW.answer IS NOT NULL) EXECUTE FUNCTION shut_down()`);
+  const call = () => turn('POST', '/t1/calls/c1', { name: 'adder__add', arguments: { a: 1 } });
+  const both = await Promise.all([call(), call()]);
+  for (const { status, body } of both) t.match({ status, body }, { status: 200, body: { content: [{ text: '2' }] } });
+  t.equal((await fixture.readLog('added')).length, 1, 'it ran once');
+});
+
 t.test('a call for which two requests wait is aborted when both are closed', async (t) => {
   const calls = new RunningCalls();
   const key = { sessionId: 's', turnId: 't', callId: 'c', digest: 'd' };
