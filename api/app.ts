@@ -36,6 +36,7 @@ import { agentPluginRoutes } from './plugins/agent-plugin-routes.ts';
 import { fileRoutes } from './plugins/file-routes.ts';
 import { pluginLifecycleRoutes } from './plugins/plugin-lifecycle-routes.ts';
 import { pluginRoutes } from './plugins/plugin-routes.ts';
+import { VersionFilePages } from './plugins/version-files.ts';
 import type { Services } from './services.ts';
 import { consoleFiles, isConsoleBuilt } from './site/console-files.ts';
 import { docsFiles } from './site/docs-files.ts';
@@ -196,13 +197,14 @@ async function accountScope(scope: FastifyInstance, deps: AppDeps, site: Console
     works: 'uploads',
     retryAfterS: UPLOAD_RETRY_AFTER_S,
   });
+  const filePages = new VersionFilePages(services.blobs);
   await scope.register(accountRoutes(services));
   await scope.register(tokenRoutes(services));
   await scope.register(delegationRoutes(services));
   await scope.register(signOutRoutes(services, deps.consoleSessions, site));
-  await scope.register(pluginRoutes(services, uploads, limits.pluginsPerAccount));
+  await scope.register(pluginRoutes(services, uploads, filePages, limits.pluginsPerAccount));
   await scope.register(pluginLifecycleRoutes(services));
-  await scope.register(fileRoutes(services));
+  await scope.register(fileRoutes(services, filePages));
   await scope.register(agentPluginRoutes(services, { publicUrl, sessionApiUrl: signInFacts?.sessionApiUrl ?? null }));
   await scope.register(catalogRoutes(services));
   await scope.register(installationRoutes(services, limits.installationsPerAccount));

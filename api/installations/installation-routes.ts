@@ -9,6 +9,7 @@ import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { idParams, noContent, page, pageQuery } from '../../service/http/schemas.ts';
+import { LoopSlices } from '../../service/timing/loop-turns.ts';
 import type { Services } from '../services.ts';
 import { configuration, newInstallation } from './installation-input.ts';
 import { configure, install, rerunSetup, uninstall } from './installation-lifecycle.ts';
@@ -97,8 +98,15 @@ export function installationRoutes(services: Services, quota: number): FastifyPl
     });
 
     app.get('/installations', { schema: shapes.list }, async (request) => {
-      const found = await pageInstallations(services.pool, requireCaller(request).id, request.query);
-      return { items: found.items.map(show), nextCursor: found.nextCursor };
+      const accountId = requireCaller(request).id;
+      const found = await pageInstallations(services.pool, accountId, request.query);
+      const slices = new LoopSlices(accountId);
+      const items: ReturnType<typeof show>[] = [];
+      for (const row of found.items) {
+        await slices.pauseWhenOver();
+        items.push(show(row));
+      }
+      return { items, nextCursor: found.nextCursor };
     });
 
     app.get('/installations/:id', { schema: shapes.one }, async (request) => {

@@ -32,6 +32,8 @@ export function agentPluginRoutes(services: Services, addresses: ServiceAddresse
     app.get(
       '/plugins/:id/versions/:versionId/agent-plugin',
       {
+        // The framework would read the whole archive and drop it.
+        exposeHeadRoute: false,
         schema: {
           summary: 'A version as an Agent Plugin',
           details:

@@ -7,44 +7,48 @@ import { listFiles } from '../../db/catalog/versions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { page } from '../../service/http/schemas.ts';
+import { page, pageQuery } from '../../service/http/schemas.ts';
 import type { Services } from '../services.ts';
 import { packTree } from './blob-archive.ts';
 import { versionParams } from './plugin-input.ts';
 import { fileResource } from './plugin-resource.ts';
-import { readVersionFiles, requireOwnedVersion } from './version-files.ts';
+import { findFileRange, requireOwnedVersion, type VersionFilePages } from './version-files.ts';
 
-export function fileRoutes(services: Services): FastifyPluginAsyncZod {
+export function fileRoutes(services: Services, filePages: VersionFilePages): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Authoring');
-    const findFiles = async (request: FastifyRequest, params: z.output<typeof versionParams>) => {
-      const { plugin, version } = await requireOwnedVersion(services.pool, requireCaller(request), params);
-      const files = await listFiles(services.pool, version.id);
-      if (files.length === 0)
-        throw new Problem('gone', `${version.semVer} is yanked and no installation uses it, so its files are removed.`);
-      return { plugin, version, files };
-    };
+    const findOwnVersion = (request: FastifyRequest, params: z.output<typeof versionParams>) =>
+      requireOwnedVersion(services.pool, requireCaller(request), params);
 
     app.get(
       '/plugins/:id/versions/:versionId/files',
       {
+        // Reading the files is the work, and its answer would not be sent.
+        exposeHeadRoute: false,
         schema: {
           summary: 'The files of a version',
-          details: 'With “draft” for versionId: those of the saved draft.',
+          details:
+            'With “draft” for versionId: those of the saved draft. A page has at most 1,000 files and 2 MiB of JSON. The archive has the files whose contentText is null.',
           problems: ['not_owner', 'gone'],
           params: versionParams,
+          querystring: pageQuery.pick({ cursor: true }),
           response: { 200: page(fileResource) },
         },
       },
-      async (request) => {
-        const { files } = await findFiles(request, request.params);
-        return { items: await readVersionFiles(services.blobs, files), nextCursor: null };
+      async (request, reply) => {
+        const { version } = await findOwnVersion(request, request.params);
+        const { cursor } = request.query;
+        const range = await findFileRange(services.pool, version.id, cursor);
+        if (range.files.length === 0 && range.from === 0) throw createGone(version.semVer);
+        return filePages.read(requireCaller(request).id, reply.raw, range);
       },
     );
 
     app.get(
       '/plugins/:id/versions/:versionId/archive',
       {
+        // The framework would read the whole archive and drop it.
+        exposeHeadRoute: false,
         schema: {
           summary: 'The files of a version as a zip',
           details:
@@ -55,7 +59,9 @@ export function fileRoutes(services: Services): FastifyPluginAsyncZod {
         },
       },
       async (request, reply) => {
-        const { plugin, version, files } = await findFiles(request, request.params);
+        const { plugin, version } = await findOwnVersion(request, request.params);
+        const files = await listFiles(services.pool, version.id);
+        if (files.length === 0) throw createGone(version.semVer);
         const name = `${plugin.slug}-${version.semVer ?? 'draft'}-source.zip`;
         reply.type('application/zip').header('content-disposition', `attachment; filename="${name}"`);
         reply.header('etag', `"${version.sourceSha256}"`);
@@ -65,3 +71,6 @@ export function fileRoutes(services: Services): FastifyPluginAsyncZod {
     );
   };
 }
+
+const createGone = (semVer: string | null): Problem =>
+  new Problem('gone', `${semVer} is yanked and no installation uses it, so its files are removed.`);

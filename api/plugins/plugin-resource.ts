@@ -4,6 +4,7 @@ import { z } from 'zod';
 import type { Plugin } from '../../db/catalog/plugins.ts';
 import type { Version } from '../../db/catalog/versions.ts';
 import type { VersionRollback } from '../../db/installations/updates.ts';
+import type { Page } from '../../db/postgres/cursors.ts';
 import { anyJson, timestamp } from '../../service/http/schemas.ts';
 import type { PublishedVersion } from './publishing.ts';
 
@@ -69,7 +70,6 @@ const plugin = z.object({
   updatedAt: timestamp,
 });
 export const pluginResource = plugin.meta({ id: 'Plugin', description: 'A plugin as its owner sees it in lists.' });
-/** `contentText` is null for a binary file, or one too long to send. */
 export const fileResource = z
   .strictObject({
     path: z.string(),
@@ -100,10 +100,11 @@ export const pluginDetail = plugin
     versions: z.array(versionResource).describe('Highest precedence first.'),
     versionsLeftOut: z
       .int()
-      .describe('Number of versions with a lower precedence that are left out, because the others offer 4 MiB.'),
+      .describe('Number of versions with a lower precedence that are left out, because the others offer 1 MiB.'),
     rollbacks: z.array(rollback).describe('Newest first.'),
     draft: draftResource.nullable(),
     files: z.array(fileResource).optional(),
+    hasMoreFiles: z.boolean().optional().describe('Whether files are left out, because the others fill a page.'),
   })
   .meta({ id: 'PluginDetail', description: 'A plugin with its versions.' });
 export type FileResource = z.output<typeof fileResource>;
@@ -131,11 +132,11 @@ export function showVersion(version: Version): z.output<typeof versionResource> 
 
 interface PluginContents {
   /** Highest precedence first. */
-  readonly versions: readonly Version[];
+  readonly versions: z.output<typeof versionResource>[];
   readonly versionsLeftOut: number;
   readonly draft: Version | null;
   readonly rollbacks: readonly VersionRollback[];
-  readonly files: FileResource[] | null;
+  readonly files: Page<FileResource> | null;
 }
 
 export function showPublished({ version, warnings }: PublishedVersion): z.output<typeof publishedVersion> {
@@ -149,11 +150,11 @@ export function showPluginDetail(
 ): z.output<typeof pluginDetail> {
   return {
     ...showPlugin(plugin),
-    versions: versions.map(showVersion),
+    versions,
     versionsLeftOut,
     rollbacks: [...rollbacks],
     draft: draft ? showDraft(draft) : null,
-    ...(files ? { files } : {}),
+    ...(files ? { files: files.items, hasMoreFiles: files.nextCursor !== null } : {}),
   };
 }
 

@@ -4,7 +4,7 @@ import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { requireRoom } from '../../db/accounts/usage.ts';
 import { findPlugin, pagePlugins } from '../../db/catalog/plugins.ts';
-import { findDraft, listFiles } from '../../db/catalog/versions.ts';
+import { findDraft } from '../../db/catalog/versions.ts';
 import { listRollbacks } from '../../db/installations/updates.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
@@ -27,7 +27,7 @@ import {
   showPublished,
 } from './plugin-resource.ts';
 import { publishVersion } from './publishing.ts';
-import { readVersionFiles } from './version-files.ts';
+import { findFileRange, type VersionFilePages } from './version-files.ts';
 
 const publishProblems = [
   'not_owner',
@@ -53,6 +53,8 @@ const shapes = {
   },
   one: {
     summary: 'One plugin with its versions',
+    details:
+      'With includeFiles: the first page of the files of the latest version, or of the draft if none is published.',
     problems: ['not_owner'],
     params: idParams,
     querystring: pluginQuery,
@@ -78,7 +80,12 @@ const shapes = {
  * @param uploads limits concurrent zip uploads; the memory for bodies limits concurrent file lists
  * @param quota plugins an account may have
  */
-export function pluginRoutes(services: Services, uploads: PlaceLimiter, quota: number): FastifyPluginAsyncZod {
+export function pluginRoutes(
+  services: Services,
+  uploads: PlaceLimiter,
+  filePages: VersionFilePages,
+  quota: number,
+): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Authoring');
     app.post('/plugins', { schema: shapes.make }, async (request, reply) => {
@@ -91,20 +98,18 @@ export function pluginRoutes(services: Services, uploads: PlaceLimiter, quota: n
       return { items: found.items.map(showPlugin), nextCursor: found.nextCursor };
     });
 
-    app.get('/plugins/:id', { schema: shapes.one }, async (request) => {
-      const plugin = requireOwnedPlugin(
-        await findPlugin(services.pool, request.params.id),
-        requireCaller(request),
-        'read',
-      );
+    // A HEAD request would read all that a GET request sends.
+    app.get('/plugins/:id', { exposeHeadRoute: false, schema: shapes.one }, async (request, reply) => {
+      const caller = requireCaller(request);
+      const plugin = requireOwnedPlugin(await findPlugin(services.pool, request.params.id), caller, 'read');
       const draft = await findDraft(services.pool, plugin.id);
       const newest = plugin.latestVersionId ?? draft?.id;
-      const files = request.query.includeFiles && newest ? await listFiles(services.pool, newest) : [];
+      const findRange = () => (newest ? findFileRange(services.pool, newest) : { files: [], from: 0 });
       return showPluginDetail(plugin, {
-        ...(await readNewestVersions(services.pool, plugin.id)),
+        ...(await readNewestVersions(services.pool, plugin.id, caller.id)),
         draft,
         rollbacks: await listRollbacks(services.pool, plugin.id),
-        files: request.query.includeFiles ? await readVersionFiles(services.blobs, files) : null,
+        files: request.query.includeFiles ? await filePages.read(caller.id, reply.raw, await findRange()) : null,
       });
     });
 

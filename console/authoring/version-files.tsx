@@ -4,6 +4,7 @@ import { Button, Group, NativeSelect, Skeleton, Stack, Text } from '@mantine/cor
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { readBody, rest } from '../rest/client.ts';
+import { readVersionFiles } from '../rest/version-files.ts';
 import { downloadFile } from '../shell/download-file.ts';
 import { ErrorAlert } from '../shell/error-alert.tsx';
 import { PreformattedText } from '../shell/preformatted-text.tsx';
@@ -18,26 +19,26 @@ export function VersionFiles({ pluginId, versionId }: Props) {
   const [path, setPath] = useState('index.ts');
   const found = useQuery({
     queryKey: ['plugins', pluginId, 'files', versionId],
-    queryFn: () =>
-      readBody(rest.GET('/plugins/{id}/versions/{versionId}/files', { params: { path: { id: pluginId, versionId } } })),
+    queryFn: () => readVersionFiles(pluginId, versionId),
     staleTime: Number.POSITIVE_INFINITY,
   });
   if (found.error) return <ErrorAlert error={found.error} />;
   if (!found.data) return <Skeleton height={160} aria-label="Loading" />;
-  const file = found.data.items.find((one) => one.path === path) ?? found.data.items[0];
+  const file = found.data.files.find((one) => one.path === path) ?? found.data.files[0];
   return (
     <Stack>
       <NativeSelect
         label="File"
         value={file?.path ?? ''}
         onChange={(event) => setPath(event.currentTarget.value)}
-        data={found.data.items.map((one) => one.path)}
+        data={found.data.files.map((one) => one.path)}
       />
       {file?.contentText == null ? (
-        <Text size="sm">Binary file, {file?.sizeBytes ?? 0} bytes.</Text>
+        <Text size="sm">Binary or too long to show, {file?.sizeBytes ?? 0} bytes. “Save files” includes it.</Text>
       ) : (
         <PreformattedText>{escapeText(file.contentText)}</PreformattedText>
       )}
+      {found.data.hasMoreFiles && <Text size="sm">This list ends early. “Save files” includes all files.</Text>}
       <Group>
         <ArchiveButton pluginId={pluginId} versionId={versionId} kind="archive" />
         <ArchiveButton pluginId={pluginId} versionId={versionId} kind="agentPlugin" />

@@ -1,33 +1,33 @@
 /** Loads a package for the editor: the files of the draft, or of the newest version, or a template. */
 import type { TextFile } from '../authoring/package-files.ts';
 import { readBody, rest } from '../rest/client.ts';
-import type { components } from '../rest/schema.d.ts';
+import { readVersionFiles } from '../rest/version-files.ts';
 
 export interface EditablePackage {
   readonly displayName: string;
   readonly slug: string;
   readonly files: readonly TextFile[];
-  /** Binary files. A draft cannot contain them. */
+  /** Binary files, which a draft cannot contain, and text that is too long to be read. */
   readonly skippedFiles: readonly string[];
+  /** Whether the package has so many files that the last ones were not read. */
+  readonly hasMoreFiles: boolean;
 }
 
 export async function readEditablePackage(id: string): Promise<EditablePackage> {
   const plugin = await readBody(
     rest.GET('/plugins/{id}', { params: { path: { id }, query: { includeFiles: 'true' } } }),
   );
-  const found = plugin.draft ? await readDraft(id) : (plugin.files ?? []);
+  const { files: found, hasMoreFiles } = plugin.draft
+    ? await readVersionFiles(id, 'draft')
+    : { files: plugin.files ?? [], hasMoreFiles: plugin.hasMoreFiles ?? false };
   const files = found.flatMap(({ path, contentText }) => (contentText === null ? [] : [{ path, contentText }]));
   return {
     displayName: plugin.displayName,
     slug: plugin.slug,
     files: found.length === 0 ? firstFiles(plugin.displayName) : files,
     skippedFiles: found.filter(({ contentText }) => contentText === null).map(({ path }) => path),
+    hasMoreFiles,
   };
-}
-
-async function readDraft(id: string): Promise<components['schemas']['File'][]> {
-  const path = { id, versionId: 'draft' };
-  return (await readBody(rest.GET('/plugins/{id}/versions/{versionId}/files', { params: { path } }))).items;
 }
 
 const firstFiles = (name: string): TextFile[] => [

@@ -42,7 +42,13 @@ export function EditorPage() {
   );
 }
 
-function Head({ id, of: { displayName, skippedFiles } }: { readonly id: string; readonly of: EditablePackage }) {
+function Head({
+  id,
+  of: { displayName, skippedFiles, hasMoreFiles },
+}: {
+  readonly id: string;
+  readonly of: EditablePackage;
+}) {
   return (
     <>
       <PageHeader
@@ -54,11 +60,16 @@ function Head({ id, of: { displayName, skippedFiles } }: { readonly id: string; 
         }
       />
       {skippedFiles.length > 0 ? (
-        <Alert color="yellow" title="Some files are not text">
+        <Alert color="yellow" title="Some files are not text, or too long">
           <Text size="sm" className="foreign">
-            A draft can only have text files. It does not include {skippedFiles.join(', ')}. To include them, publish a
-            zip.
+            A draft can only have text files, and a file opened here at most 1 MiB. It does not include{' '}
+            {skippedFiles.join(', ')}. To include them, publish a zip.
           </Text>
+        </Alert>
+      ) : null}
+      {hasMoreFiles ? (
+        <Alert color="yellow" title="The package is too large for this editor">
+          <Text size="sm">Saving a draft here leaves out the last files. To keep them, publish a zip.</Text>
         </Alert>
       ) : null}
     </>

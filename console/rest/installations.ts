@@ -4,15 +4,31 @@ import { readBody, rest } from './client.ts';
 import type { components } from './schema.d.ts';
 
 export type Installation = components['schemas']['Installation'];
+interface InstallationPage {
+  readonly items: Installation[];
+  readonly nextCursor: string | null;
+}
 /** Refresh interval, milliseconds. */
 export const FOLLOW_MS = 2_500;
 /** Above the default quota of an account. */
 const ALL = 1_000;
 
+/** Reads all pages: large installations end a page early. */
+async function readInstallations(): Promise<InstallationPage> {
+  const items: Installation[] = [];
+  for (let cursor: string | null = ''; cursor !== null; ) {
+    const query = { limit: ALL, ...(cursor === '' ? {} : { cursor }) };
+    const page: InstallationPage = await readBody(rest.GET('/installations', { params: { query } }));
+    items.push(...page.items);
+    cursor = page.nextCursor;
+  }
+  return { items, nextCursor: null };
+}
+
 export const useInstallations = () =>
   useQuery({
     queryKey: ['installations'],
-    queryFn: () => readBody(rest.GET('/installations', { params: { query: { limit: ALL } } })),
+    queryFn: readInstallations,
     refetchInterval: FOLLOW_MS,
   });
 

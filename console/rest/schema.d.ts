@@ -193,7 +193,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One plugin with its versions */
+        /**
+         * One plugin with its versions
+         * @description With includeFiles: the first page of the files of the latest version, or of the draft if none is published.
+         */
         get: operations["getPluginsById"];
         put?: never;
         post?: never;
@@ -309,7 +312,7 @@ export interface paths {
         };
         /**
          * The files of a version
-         * @description With “draft” for versionId: those of the saved draft.
+         * @description With “draft” for versionId: those of the saved draft. A page has at most 1,000 files and 2 MiB of JSON. The archive has the files whose contentText is null.
          */
         get: operations["getPluginsByIdVersionsByVersionIdFiles"];
         put?: never;
@@ -1367,12 +1370,14 @@ export interface components {
             updatedAt: string;
             /** @description Highest precedence first. */
             versions: components["schemas"]["Version"][];
-            /** @description Number of versions with a lower precedence that are left out, because the others offer 4 MiB. */
+            /** @description Number of versions with a lower precedence that are left out, because the others offer 1 MiB. */
             versionsLeftOut: number;
             /** @description Newest first. */
             rollbacks: components["schemas"]["VersionRollback"][];
             draft: components["schemas"]["Draft"] | null;
             files?: components["schemas"]["File"][];
+            /** @description Whether files are left out, because the others fill a page. */
+            hasMoreFiles?: boolean;
         };
         /** @description A published version. Only its status can change. */
         Version: {
@@ -5072,7 +5077,9 @@ export interface operations {
     };
     getPluginsByIdVersionsByVersionIdFiles: {
         parameters: {
-            query?: never;
+            query?: {
+                cursor?: string;
+            };
             header?: never;
             path: {
                 id: string;

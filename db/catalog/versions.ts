@@ -169,6 +169,15 @@ export const listFiles = (pool: Queryable, versionId: string): Promise<VersionFi
     [versionId],
   );
 
+/** Lists files by path, as many as `limit`. @param from how many are left out before them */
+export const pageFiles = (pool: Queryable, versionId: string, from: string, limit: number): Promise<VersionFile[]> =>
+  listRows(
+    pool,
+    `SELECT path, sha256, size_bytes::float8 AS "sizeBytes" FROM version_files WHERE version_id = $1
+      ORDER BY path COLLATE "C" OFFSET $2 LIMIT $3`,
+    [versionId, from, limit],
+  );
+
 export const findFile = (pool: Queryable, versionId: string, path: string): Promise<VersionFile | null> =>
   findRow(
     pool,

@@ -80,6 +80,8 @@ export const pageDeliveries = (pool: Pool, query: DeliveryQuery): Promise<Page<D
       rows: 'SELECT * FROM deliveries WHERE installation_id = $1',
       isWanted: '($2::text IS NULL OR channel_id = $2) AND ($3::text IS NULL OR state = $3)',
       joins: QUEUE,
+      // The list does not show the body.
+      bytes: 'stored_bytes - octet_length(body)',
     },
     [query.installationId, query.channelId ?? null, query.state ?? null],
     query,

@@ -3,7 +3,7 @@
 import type { ClientBase, Pool } from 'pg';
 import type { Queues } from '../jobs/queues.ts';
 import type { Page } from '../postgres/cursors.ts';
-import { findRow, findValue, type PageQuery, type Queryable, readFilteredPage } from '../postgres/rows.ts';
+import { findRow, findValue, JSON_WEIGHT, type PageQuery, type Queryable, readFilteredPage } from '../postgres/rows.ts';
 
 type EventState = 'pending' | 'delivered' | 'skipped' | 'dead';
 export interface RecordedEvent {
@@ -21,6 +21,9 @@ const COLUMNS = `id, type, state, attempts, occurred_at AS "occurredAt",
   CASE WHEN state = 'pending' AND next_attempt_at < 'infinity' THEN next_attempt_at END AS "nextAttemptAt",
   last_error AS "lastError", finished_at AS "finishedAt", data`;
 
+/** `stored_bytes` has 700 for the columns of bounded size. */
+const BYTES = `${JSON_WEIGHT} * stored_bytes - ${JSON_WEIGHT - 1} * 700`;
+
 /** Newest first. */
 export const pageEvents = (
   pool: Pool,
@@ -33,7 +36,7 @@ export const pageEvents = (
       table: 'e',
       rows: 'SELECT * FROM events WHERE installation_id = $1',
       isWanted: '($2::text IS NULL OR state = $2)',
-      bytes: 'stored_bytes',
+      bytes: BYTES,
     },
     [query.installationId, query.state ?? null],
     query,

@@ -7,8 +7,18 @@ import { lockAccount } from '../accounts/accounts.ts';
 import type { Visibility } from '../catalog/plugins.ts';
 import type { VersionStatus } from '../catalog/versions.ts';
 import type { Channel } from '../channels/channels.ts';
-import type { Page } from '../postgres/cursors.ts';
-import { findRow, listRows, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
+import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
+import {
+  type Bounded,
+  boundedSql,
+  findRow,
+  isCutShort,
+  JSON_WEIGHT,
+  listRows,
+  PAGE_MAX_BYTES,
+  type PageQuery,
+  type Queryable,
+} from '../postgres/rows.ts';
 import type { LastExit, RuntimeState } from './installation-runtimes.ts';
 import type { InstallationStatus } from './installation-state.ts';
 import { BLOCKED_REASON_SQL } from './run-rule.ts';
@@ -123,14 +133,41 @@ export const findInstallationOfPlugin = (
 ): Promise<Installation | null> =>
   findRow(pool, `${SELECT} WHERE i.account_id = $1 AND i.plugin_id = $2 AND ${LIVE}`, [accountId, pluginId]);
 
-/** Oldest first. */
-export const pageInstallations = (pool: Pool, accountId: string, query: PageQuery): Promise<Page<Installation>> =>
-  readPage(
+/** Size of a channel in an answer. Bytes. */
+const CHANNEL_BYTES = 300;
+/** Size of an installation's columns of bounded size in an answer. Bytes. */
+const ROW_BYTES = 1_500;
+/** Selects the ids of the installations of one page. */
+const PAGE_IDS = boundedSql({
+  columns: 'b.id',
+  table: 'b',
+  key: 'id',
+  maxBytes: PAGE_MAX_BYTES,
+  rows: `SELECT i.id, ${ROW_BYTES}
+           + ${CHANNEL_BYTES} * (SELECT count(*) FROM channels h WHERE h.installation_id = i.id)
+           + ${JSON_WEIGHT} * (octet_length(i.settings::text) + coalesce(octet_length(c.manifest::text), 0)
+             + coalesce(octet_length(n.manifest::text), 0) + coalesce(octet_length(g.manifest::text), 0)) AS bytes
+      FROM installations i
+      LEFT JOIN versions c ON c.id = i.current_version_id
+      LEFT JOIN versions n ON n.id = i.pending_version_id
+      LEFT JOIN versions g ON g.id = i.target_version_id
+     WHERE i.account_id = $1 AND ${LIVE} AND ($2::text IS NULL OR i.id > $2) ORDER BY i.id LIMIT $3`,
+});
+
+/** Oldest first. Large manifests, settings and many channels end the page early. */
+export async function pageInstallations(
+  pool: Pool,
+  accountId: string,
+  { limit, cursor }: PageQuery,
+): Promise<Page<Installation>> {
+  const rows = await listRows<Installation & Bounded>(
     pool,
-    `${SELECT} WHERE i.account_id = $1 AND ${LIVE} AND ($2::text IS NULL OR i.id > $2) ORDER BY i.id LIMIT $3`,
-    [accountId],
-    query,
+    `SELECT found.*, listed."bytesSoFar" FROM (${PAGE_IDS}) AS listed
+       CROSS JOIN LATERAL (${SELECT} WHERE i.id = listed.id) AS found ORDER BY listed.id`,
+    [accountId, decodeCursor(cursor), limit + 1],
   );
+  return toPage(rows, limit, ({ id }) => id, isCutShort(rows, PAGE_MAX_BYTES));
+}
 
 /**
  * Returns the number of live installations and the greatest hook order. Locks the account's row, so that concurrent

@@ -102,6 +102,10 @@ export async function readPage<Row extends QueryResultRow & { readonly id: strin
 
 /** Rows that one page looks through for those that its filter wants. More than the largest page has. */
 const WINDOW = 2_000;
+/** Bytes of the rows of one page of the REST interface, which is read and written in one piece each. */
+export const PAGE_MAX_BYTES = MIB;
+/** JSON of many small values costs this many times as much to read and write as a text of its length. */
+export const JSON_WEIGHT = 4;
 
 interface FilteredQuery extends Pick<BoundedQuery, 'columns' | 'table' | 'joins'> {
   /** Selects all rows that the filter is for. Ends with a condition. */
@@ -135,6 +139,7 @@ export async function readFilteredPage<Row extends QueryResultRow & { readonly i
       joins,
       key: 'id',
       order: 'DESC',
+      maxBytes: PAGE_MAX_BYTES,
       rows: `SELECT *, CASE WHEN "isWanted" THEN ${bytes} ELSE 0 END AS bytes FROM (
          SELECT *, ${isWanted} AS "isWanted", row_number() OVER (ORDER BY id DESC) = ${WINDOW} AS "endsWindow" FROM (
            ${rows} AND ($${key}::text IS NULL OR id < $${key}) ORDER BY id DESC LIMIT ${WINDOW}) AS in_window) AS scanned
@@ -142,7 +147,7 @@ export async function readFilteredPage<Row extends QueryResultRow & { readonly i
     }),
     [...values, decodeCursor(cursor), limit + 1],
   );
-  const isCut = scanned.at(-1)?.endsWindow || isCutShort(scanned);
+  const isCut = scanned.at(-1)?.endsWindow || isCutShort(scanned, PAGE_MAX_BYTES);
   const { items, nextCursor } = toPage(scanned, limit, ({ id }) => id, isCut);
   const wanted = items.filter((row) => row.isWanted);
   return { items: wanted.map(({ isWanted: _, endsWindow: __, bytesSoFar: ___, ...row }) => row), nextCursor };
@@ -190,6 +195,8 @@ interface BoundedQuery {
   readonly key?: 'position' | 'id';
   /** Default: ASC. */
   readonly order?: 'ASC' | 'DESC';
+  /** Default: `LIST_MAX_BYTES`. */
+  readonly maxBytes?: number;
 }
 
 /** Returns SQL that reads rows until they are large together. */
@@ -200,14 +207,16 @@ export const boundedSql = ({
   joins = '',
   key = 'position',
   order = 'ASC',
+  maxBytes = LIST_MAX_BYTES,
 }: BoundedQuery): string => `
   SELECT ${columns}, (bytes_before + bytes)::int AS "bytesSoFar" FROM (
     SELECT *, sum(bytes) OVER (ORDER BY listed.${key} ${order} ROWS UNBOUNDED PRECEDING) - bytes AS bytes_before
       FROM (${rows}) AS listed) AS ${table} ${joins}
-   WHERE bytes_before < ${LIST_MAX_BYTES} ORDER BY ${table}.${key} ${order}`;
+   WHERE bytes_before < ${maxBytes} ORDER BY ${table}.${key} ${order}`;
 
 /** Whether large rows ended a list of `boundedSql`. */
-export const isCutShort = (rows: readonly Bounded[]): boolean => countBytes(rows) >= LIST_MAX_BYTES;
+export const isCutShort = (rows: readonly Bounded[], maxBytes = LIST_MAX_BYTES): boolean =>
+  countBytes(rows) >= maxBytes;
 
 /** The bytes of a list of `boundedSql`. */
 export const countBytes = (rows: readonly Bounded[]): number => rows.at(-1)?.bytesSoFar ?? 0;

@@ -22,6 +22,7 @@ import type { ByteLimits } from './byte-budget.ts';
 import { answerClientError, answerUnroutable, findHostFault, uncheckedHost } from './client-errors.ts';
 import { limitConnections } from './connection-limits.ts';
 import type { ConsoleSite } from './console-requests.ts';
+import { delayCostlyAnswers } from './costly-answers.ts';
 import { answerError } from './errors.ts';
 import { readJsonBodies } from './json-body.ts';
 import { AnonymousRateLimiter } from './rate-limits.ts';
@@ -137,6 +138,7 @@ export function serveAccounts(
   });
   // As late as this: the body is read in a separate async context.
   scope.addHook('preHandler', (request, _, done) => asAccount(requireCaller(request).id, done));
+  delayCostlyAnswers(scope);
 }
 
 /** Answers 404 for an id that the database cannot store, such as one with U+0000. */

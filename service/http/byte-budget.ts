@@ -1,4 +1,4 @@
-/** Limits the bytes of request bodies in memory: for the process, and for each account. */
+/** Limits bytes in memory, such as of request bodies: for the process, and for each account. */
 import { mayTakeBytes } from '../../db/jobs/account-share.ts';
 import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -14,10 +14,13 @@ export interface ByteLimits {
 
 export class ByteBudget {
   readonly #limits: ByteLimits;
+  readonly #contents: string;
   readonly #used = new AmountsByKey();
 
-  constructor(limits: ByteLimits) {
+  /** @param contents completes "MiB of": whose bytes they are */
+  constructor(limits: ByteLimits, contents = 'requests') {
     this.#limits = limits;
+    this.#contents = contents;
   }
 
   /**
@@ -29,11 +32,11 @@ export class ByteBudget {
     const { processBytes, accountBytes } = this.#limits;
     const held = this.#used.get(accountId);
     if (held + bytes > accountBytes) {
-      const detail = `This account already has ${accountBytes / MIB} MiB of requests in flight. Retry after ${RETRY_AFTER_S} s.`;
+      const detail = `This account already has ${accountBytes / MIB} MiB of ${this.#contents} in flight. Retry after ${RETRY_AFTER_S} s.`;
       throw new Problem('rate_limited', detail, { retryAfter: RETRY_AFTER_S });
     }
     if (!mayTakeBytes(held, processBytes - this.#used.total, bytes)) {
-      const detail = `The service is close to its ${processBytes / MIB} MiB of requests in flight. Retry after ${RETRY_AFTER_S} s.`;
+      const detail = `The service is close to its ${processBytes / MIB} MiB of ${this.#contents} in flight. Retry after ${RETRY_AFTER_S} s.`;
       throw new Problem('unavailable', detail, { retryAfter: RETRY_AFTER_S });
     }
     this.#used.add(accountId, bytes);

@@ -299,7 +299,7 @@ t.test('files of a version are its owner’s to read', async (t) => {
 
 t.test('a plugin has a bounded number of versions, and shows as many as fit into an answer', async (t) => {
   const plugin = await listed(['1.0.0'], ['1.1.0']);
-  const newest = await readNewestVersions(api.pool, plugin.id, 1);
+  const newest = await readNewestVersions(api.pool, plugin.id, 'ann', 1);
   t.match(newest, { versions: { length: 1, 0: { semVer: '1.1.0' } }, versionsLeftOut: 1 });
   await copyVersion(api.pool, plugin.ids['1.0.0'] ?? '', 1_998);
   const { body } = await ann.get(`/plugins/${plugin.id}`);

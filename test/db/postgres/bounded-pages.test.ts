@@ -1,9 +1,11 @@
 /** Pages of large rows end early, so that reading one takes little memory and time. */
 import t from 'tap';
+import { pageInstallations } from '../../../db/installations/installations.ts';
 import type { Page } from '../../../db/postgres/cursors.ts';
 import { insertLogs, maintainLogs, pageLogs } from '../../../db/records/logs.ts';
 import { pageTodos } from '../../../db/sessions/todos.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
+import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { createLogLine } from '../../fixtures/log-line.ts';
 import { openStorageFixture } from '../../supervisor/supervisor-fixture.ts';
 
@@ -11,7 +13,8 @@ import { openStorageFixture } from '../../supervisor/supervisor-fixture.ts';
 const ROWS = 200;
 const TEXT = 'x'.repeat(45_000);
 /** What a page has at most, and its last row. */
-const PAGE_MAX_BYTES = 4 * MIB + 50_000;
+const LIST_MAX_BYTES = 4 * MIB + 50_000;
+const PAGE_MAX_BYTES = MIB + 50_000;
 
 const fixture = await openStorageFixture(t);
 const { accountId, installationId } = await fixture.install({ code: 'middleware.systemPrompt = () => undefined;' });
@@ -37,7 +40,7 @@ t.test('lists of to-dos', async (t) => {
   );
   const { sizes, count } = await readAll((cursor) => pageTodos(fixture.pool, { accountId, limit: 1_000, ...cursor }));
   t.equal(count, ROWS);
-  t.ok(sizes.length > 1 && Math.max(...sizes) < PAGE_MAX_BYTES, sizes.join());
+  t.ok(sizes.length > 1 && Math.max(...sizes) < LIST_MAX_BYTES, sizes.join());
 });
 
 t.test('lists that have a filter count what it wants', async (t) => {
@@ -58,4 +61,44 @@ t.test('lists that have a filter count what it wants', async (t) => {
   const some = await readAll((cursor) => pageLogs(fixture.pool, { installationId, levels, limit: 1_000, ...cursor }));
   t.equal(some.count, ROWS / 2);
   t.ok(some.sizes.length < all.sizes.length, some.sizes.join());
+});
+
+t.test('lists of log lines whose data has many small values', async (t) => {
+  const lines = Array.from({ length: 170 }, (_, n) =>
+    createLogLine({
+      id: `dense-${String(n).padStart(6, '0')}`,
+      installationId: 'dense',
+      message: 'x',
+      data: `[${Array.from({ length: 8_000 }, () => 0).join()}]`,
+    }),
+  );
+  await insertLogs(fixture.pool, lines);
+  const query = { installationId: 'dense', limit: 1_000 };
+  const { sizes, count } = await readAll((cursor) => pageLogs(fixture.pool, { ...query, ...cursor }));
+  t.equal(count, lines.length);
+  t.ok(sizes.length > 10 && Math.max(...sizes) < MIB / 4, sizes.join());
+});
+
+t.test('lists of installations with many channels', async (t) => {
+  const CHANNELS = 200;
+  const INSTALLATIONS = 40;
+  await fixture.pool.query(`INSERT INTO accounts (id, name) VALUES ('busy', 'busy')`);
+  for (let n = 0; n < INSTALLATIONS; n += 1) {
+    const id = `busy-${String(n).padStart(3, '0')}`;
+    await insertBareInstallation(fixture.pool, { accountId: 'busy', pluginId: id, installationId: id });
+    await fixture.pool.query(
+      `INSERT INTO channels (id, installation_id, account_id, name, routing_id)
+       SELECT $1 || n, $1, 'busy', $2, $1 || n FROM generate_series(1, $3) n`,
+      [id, 'n'.repeat(100), CHANNELS],
+    );
+  }
+  const ids = new Set<string>();
+  const { sizes, count } = await readAll(async (cursor) => {
+    const page = await pageInstallations(fixture.pool, 'busy', { limit: 1_000, ...cursor });
+    for (const { id, channels } of page.items) if (channels.length === CHANNELS) ids.add(id);
+    return page;
+  });
+  t.equal(count, INSTALLATIONS);
+  t.equal(ids.size, INSTALLATIONS);
+  t.ok(sizes.length > 1 && Math.max(...sizes) < PAGE_MAX_BYTES, sizes.join());
 });
