@@ -11,10 +11,16 @@ const FRAMES_MAX = 50;
 /** Paths without quotes or control characters: the text may be JSON and must remain valid. */
 const PLAIN_PATH = /^[^"\\\p{Cc}]{1,200}$/u;
 
-/** The map used last: the errors of one package are mapped one after the other. */
+/** A bundle's map: its JSON text, or parsed. */
+type BundleMap = string | SourceMap;
+
+export const parseSourceMap = (text: string): SourceMap => new SourceMap(JSON.parse(text));
+
+/** The text parsed last: the errors of one package are mapped one after the other. */
 let cached: { readonly text: string; readonly map: SourceMap } | null = null;
-function parseSourceMap(text: string): SourceMap {
-  if (cached?.text !== text) cached = { text, map: new SourceMap(JSON.parse(text)) };
+function toParsed(map: BundleMap): SourceMap {
+  if (typeof map !== 'string') return map;
+  if (cached?.text !== map) cached = { text: map, map: parseSourceMap(map) };
   return cached.map;
 }
 
@@ -24,7 +30,7 @@ function parseSourceMap(text: string): SourceMap {
  * @param text from a plugin, of limited length
  * @param sourceName the bundle's file name in stack traces
  */
-export function mapFrames(sourceMap: string, text: string, sourceName: string): string {
+export function mapFrames(sourceMap: BundleMap, text: string, sourceName: string): string {
   const name = sourceName.replace(/[.*+?^${}()|[\]\\/]/g, '\\$&');
   let frames = 0;
   return text.replace(new RegExp(`(?<![\\w./@-])${name}:(\\d{1,9}):(\\d{1,9})(?!\\d)`, 'g'), (found, line, column) => {
@@ -38,15 +44,14 @@ export function mapFrames(sourceMap: string, text: string, sourceName: string): 
 /**
  * Maps a position in the bundle to the author's file. Empty: no mapping (code that esbuild added).
  *
- * @param sourceMap the JSON text of the bundle's map
  * @param at line from 1, column from 0
  */
 export function mapPosition(
-  sourceMap: string,
+  sourceMap: BundleMap,
   at: { readonly line: number; readonly column: number },
 ): Pick<ProblemLocation, 'path' | 'line' | 'column'> {
   if (at.line < 1 || at.column < 0) return {};
-  const entry = parseSourceMap(sourceMap).findEntry(at.line - 1, at.column);
+  const entry = toParsed(sourceMap).findEntry(at.line - 1, at.column);
   if (!('originalSource' in entry)) return {};
   // A package may contain source maps of its own, which can name any path: accept files of the package only.
   const source = String(entry.originalSource);

@@ -1,7 +1,7 @@
 /** Waits for a promise, but no longer than a time limit. */
 
 /** Calls `onOver` once, after this many milliseconds. @returns a function that stops the timer */
-type StartTimer = (ms: number, onOver: () => void) => () => void;
+export type StartTimer = (ms: number, onOver: () => void) => () => void;
 
 const startTimer: StartTimer = (ms, onOver) => {
   const timer = setTimeout(onOver, Math.max(0, ms));

@@ -6,8 +6,10 @@ import { mapTexts, replaceUnstorable } from '../../db/postgres/storable-json.ts'
 import { insertLogs } from '../../db/records/logs.ts';
 import { limits, MIB } from '../../sdk/contract/limits.ts';
 import type { LogLevel } from '../../sdk/contract/protocol.ts';
+import type { StartTimer } from '../../service/timing/within.ts';
 import { formatSourceName } from '../calls/plugin-call.ts';
 import { Batch } from './batch.ts';
+import { LineMapper, type MappedLine } from './line-mapper.ts';
 import { LogDeduplicator } from './log-deduplicator.ts';
 import { type SecretMask, SecretMasks } from './secret-mask.ts';
 import type { CodedLine, Stacks } from './stacks.ts';
@@ -41,9 +43,6 @@ interface LogOrigin {
   /** The handler, such as `middleware.systemPrompt`. */
   readonly source: string;
 }
-interface WaitingLine extends CodedLine {
-  readonly accountId: string;
-}
 interface NewLine {
   readonly level: LogLevel;
   readonly message: string;
@@ -60,7 +59,9 @@ interface Quota {
 
 export class LogSink {
   readonly #caps: LogCaps;
-  readonly #batch: Batch<WaitingLine>;
+  readonly #batch: Batch<MappedLine>;
+  /** Null: no stack trace is mapped. */
+  readonly #mapper: LineMapper | null;
   readonly #quotas = new Map<string, Quota>();
   readonly #deduplicator = new LogDeduplicator();
   readonly #masks: SecretMasks;
@@ -81,7 +82,9 @@ export class LogSink {
       /** Masks the secrets of installations. Default: none has any. */
       masks?: SecretMasks;
       /** Maps stack traces to the authors' files. Default: no mapping. */
-      stacks?: Stacks;
+      stacks?: Pick<Stacks, 'map'>;
+      /** Limits how long lines wait for the mapping. Default: Node's timers. */
+      startTimer?: StartTimer;
     },
   ) {
     this.#caps = options.caps ?? defaultLogCaps;
@@ -89,26 +92,31 @@ export class LogSink {
     this.#now = options.now ?? Date.now;
     this.#onLines = options.onLines ?? (() => undefined);
     this.#onLine = options.onLine ?? (() => undefined);
-    const { stacks } = options;
-    this.#batch = new Batch<WaitingLine>({
+    const { stacks, startTimer } = options;
+    this.#batch = new Batch<MappedLine>({
       maxBytes: QUEUE_BYTES,
-      sizeOf: ({ line }) => LINE_OVERHEAD_BYTES + line.message.length + (line.data?.length ?? 0),
+      sizeOf: measureLine,
       accountOf: ({ accountId }) => accountId,
       // Lines of the host have a separate owner, so that the plugin's lines cannot fill their share of the buffer.
       ownerOf: ({ line, accountId }) =>
         line.source === SYSTEM_SOURCE ? `${SYSTEM_SOURCE} ${accountId}` : line.installationId,
       write: async (lines) => {
-        await insertLogs(pool, stacks ? await stacks.map(lines) : lines.map(({ line }) => line));
+        await insertLogs(
+          pool,
+          lines.map(({ line }) => line),
+        );
         this.#onLines(lines.length, 0);
       },
       onError: options.onError,
       onRejected: (lines) => this.#reportRejected(lines),
     });
+    const onLine = (line: MappedLine): void => this.#addToBatch(line);
+    this.#mapper = stacks ? new LineMapper({ stacks, sizeOf: measureLine, onLine, startTimer }) : null;
     this.#timer = setInterval(() => this.#closeMinutes(), MINUTE_MS / 6).unref();
   }
 
   get waiting(): number {
-    return this.#batch.length;
+    return (this.#mapper?.length ?? 0) + this.#batch.length;
   }
 
   /** Adds a plugin's line. Lines over the limit are counted, and one line reports how many were dropped. */
@@ -158,6 +166,7 @@ export class LogSink {
   /** Writes all waiting lines. */
   async flush(): Promise<void> {
     for (const quota of this.#quotas.values()) this.#reportDropped(quota);
+    await this.#mapper?.flush();
     await this.#batch.flush();
   }
 
@@ -197,7 +206,7 @@ export class LogSink {
   }
 
   /** Lines of the host are not reported: a report that is rejected as well would be reported forever. */
-  #reportRejected(lines: readonly WaitingLine[]): void {
+  #reportRejected(lines: readonly MappedLine[]): void {
     this.#onLines(0, lines.length);
     const ofPlugins = lines.filter(({ line }) => line.source !== SYSTEM_SOURCE);
     for (const [installationId, own] of Map.groupBy(ofPlugins, ({ line }) => line.installationId)) {
@@ -217,7 +226,7 @@ export class LogSink {
     const message = cutText(mask.maskText(replaceUnstorable(line.message), isCut), this.#caps.messageBytes);
     const data = cutData(line.data, mask, this.#caps.dataBytes, isCut);
     const now = this.#now();
-    const kept = this.#batch.add({
+    const added: MappedLine = {
       code: findLineCode(origin.plugin),
       accountId: origin.plugin.accountId,
       line: {
@@ -234,10 +243,18 @@ export class LogSink {
         semVer: origin.plugin.semVer,
         truncated: isCut || message.isCut || data.isCut,
       },
-    });
-    if (!kept) this.#onLines(0, 1);
+    };
+    if (this.#mapper) this.#mapper.add(added);
+    else this.#addToBatch(added);
+  }
+
+  #addToBatch(line: MappedLine): void {
+    if (!this.#batch.add(line)) this.#onLines(0, 1);
   }
 }
+
+const measureLine = ({ line }: MappedLine): number =>
+  LINE_OVERHEAD_BYTES + line.message.length + (line.data?.length ?? 0);
 
 const findLineCode = ({ slug, semVer, sourceMapSha256 }: LogOrigin['plugin']): CodedLine['code'] =>
   slug && sourceMapSha256 ? { sourceMapSha256, sourceName: formatSourceName({ slug, semVer }) } : null;

@@ -1,6 +1,8 @@
 /** Runs in a thread: maps stack traces, so that parsing a large source map does not block hooks. */
+import type { SourceMap } from 'node:module';
 import { LRUCache } from 'lru-cache';
-import { mapFrames } from '../../db/records/source-maps.ts';
+import { mapFrames, parseSourceMap } from '../../db/records/source-maps.ts';
+import { MIB } from '../../sdk/contract/limits.ts';
 
 export interface StackTask {
   readonly sourceMapSha256: string;
@@ -9,13 +11,22 @@ export interface StackTask {
   readonly sourceName: string;
   readonly texts: readonly string[];
 }
-const CACHED_CHARS = 64 * 1024 * 1024;
-const maps = new LRUCache<string, string>({ maxSize: CACHED_CHARS, sizeCalculation: (map) => map.length + 1 });
+/** Total length of the maps that are kept parsed, also while one is parsed. A character takes up to 22 bytes of heap. Characters. */
+export const PARSED_CHARS = 8 * MIB;
+const maps = new LRUCache<string, SourceMap>({ maxSize: PARSED_CHARS });
 
 /** The mapped texts; null: the map is not cached and must be sent. */
 export function mapStacks({ sourceMapSha256, sourceMap, sourceName, texts }: StackTask): readonly string[] | null {
-  const map = sourceMap === null ? maps.get(sourceMapSha256) : Buffer.from(sourceMap).toString('utf8');
+  const map = sourceMap === null ? maps.get(sourceMapSha256) : addMap(sourceMapSha256, sourceMap);
   if (map === undefined) return null;
-  maps.set(sourceMapSha256, map);
   return texts.map((text) => mapFrames(map, text, sourceName));
+}
+
+function addMap(sha256: string, bytes: Uint8Array): SourceMap {
+  const text = new TextDecoder().decode(bytes);
+  // Before it is parsed: together with the kept ones, a large map would exceed the heap.
+  while (maps.size > 0 && maps.calculatedSize + text.length > PARSED_CHARS) maps.pop();
+  const map = parseSourceMap(text);
+  maps.set(sha256, map, { size: text.length });
+  return map;
 }

@@ -3,13 +3,13 @@ import type { Piscina } from 'piscina';
 import type { Blobs } from '../../db/files/blobs.ts';
 import type { LogLine } from '../../db/records/logs.ts';
 import { singleWorkerPool } from '../../service/timing/single-worker-pool.ts';
-import type { StackTask } from './stack-worker.ts';
+import { PARSED_CHARS, type StackTask } from './stack-worker.ts';
 
-/** Larger maps are not used. Bytes. */
-const MAP_MAX_BYTES = 32 * 1024 * 1024;
-/** Time limit of a task; then its lines are written without mapping. Milliseconds. */
-const TASK_MS = 30_000;
+/** Larger maps are not used: parsed, they do not fit into the thread's heap. That of the largest bundle has some 5 MiB. Bytes. */
+const MAP_MAX_BYTES = PARSED_CHARS;
 const THREAD_HEAP_MB = 256;
+/** How long lines wait for their mapping; then they are written without. Milliseconds. */
+export const MAPPING_MS = 3_000;
 
 /** The bundle that a line's stack frames refer to. */
 interface LineCode {
@@ -39,7 +39,7 @@ export class Stacks {
   async map(lines: readonly CodedLine[]): Promise<LogLine[]> {
     const groups = new Map<string, { code: LineCode; lines: LogLine[] }>();
     for (const { line, code } of lines) {
-      if (!code || !holdsFrames(line, code)) continue;
+      if (!code || !hasFrames({ line, code })) continue;
       const key = `${code.sourceMapSha256} ${code.sourceName}`;
       const group = groups.get(key) ?? { code, lines: [] };
       group.lines.push(line);
@@ -74,10 +74,10 @@ export class Stacks {
   }
 
   #run(task: StackTask): Promise<readonly string[] | null> {
-    return this.#pool.run(task, { signal: AbortSignal.timeout(TASK_MS) });
+    return this.#pool.run(task, { signal: AbortSignal.timeout(MAPPING_MS) });
   }
 }
 
 /** A mapped position contains only digits, colons and characters of package paths, so JSON text stays valid. */
-const holdsFrames = ({ message, data }: LogLine, { sourceName }: LineCode): boolean =>
-  message.includes(`${sourceName}:`) || data?.includes(`${sourceName}:`) === true;
+export const hasFrames = ({ line: { message, data }, code }: CodedLine): boolean =>
+  code !== null && (message.includes(`${code.sourceName}:`) || data?.includes(`${code.sourceName}:`) === true);
