@@ -47,30 +47,63 @@ export interface ClaimedDelivery extends OwnedChannelQueue {
   readonly hasNext: boolean;
 }
 
-/** Condition: `alias` waits for a delivery of its conversation that was set aside. Never true without a conversation. */
-export const isHeldUpSql = (alias: string): string => `EXISTS (
-  SELECT 1 FROM deliveries a
+/**
+ * Condition: `alias` waits for a delivery of its conversation that was set aside. Never true without a conversation. For EXISTS,
+ * PostgreSQL might read the deliveries that all accounts have set aside.
+ */
+export const isHeldUpSql = (alias: string): string => `(
+  SELECT true FROM deliveries a
    WHERE a.channel_id = ${alias}.channel_id AND a.direction = ${alias}.direction AND a.state = 'pending' AND a.set_aside
-     AND a.conversation_key = ${alias}.conversation_key)`;
+     AND a.conversation_key = ${alias}.conversation_key ORDER BY a.position LIMIT 1) IS NOT NULL`;
 
-/** The heads of the queues of a direction of a channel: in order, and of those set aside the one that is due first. */
-const selectHeads = (channel: string, direction: string) => ({
-  ordered: `SELECT h.* FROM deliveries h
-    WHERE h.channel_id = ${channel} AND h.direction = ${direction} AND h.state = 'pending' AND NOT h.set_aside
-      AND NOT ${isHeldUpSql('h')} ORDER BY h.position LIMIT 1`,
-  setAside: `SELECT h.* FROM deliveries h
-    WHERE h.channel_id = ${channel} AND h.direction = ${direction} AND h.state = 'pending' AND h.set_aside
-    ORDER BY h.next_attempt_at, h.position LIMIT 1`,
-});
-const polled = selectHeads('c.id', 'l.direction');
-const claimed = selectHeads('$1', '$2');
+/**
+ * Deliveries that a claim looks through for one that is not held up. Where all of them are, it looks at the first delivery of
+ * each conversation.
+ */
+const HEAD_WINDOW = 100;
+/** Conversations that a claim looks through. Where all of them are held up, it claims nothing until one is not. */
+const HEAD_CONVERSATIONS = 1_000;
+
+/** Condition: `alias` is in a queue of a channel, either the ordered one or that of the deliveries set aside. */
+const isQueuedSql = (alias: string, channel: string, direction: string, setAside: boolean): string =>
+  `${alias}.channel_id = ${channel} AND ${alias}.direction = ${direction} AND ${alias}.state = 'pending'
+   AND ${setAside ? '' : 'NOT '}${alias}.set_aside`;
+
+/** The delivery of those set aside that is due first. */
+const selectDueAside = (channel: string, direction: string): string =>
+  `SELECT h.* FROM deliveries h WHERE ${isQueuedSql('h', channel, direction, true)}
+    ORDER BY h.next_attempt_at, h.position LIMIT 1`;
+/** The first delivery of the ordered queue, which may be held up. */
+const selectFirst = (channel: string, direction: string): string =>
+  `SELECT h.* FROM deliveries h WHERE ${isQueuedSql('h', channel, direction, false)} ORDER BY h.position LIMIT 1`;
+
+const IS_CLAIMABLE = isQueuedSql('q', '$1', '$2', false);
+/** The id of the first delivery of the ordered queue that is not held up. One index probe for each conversation that is. */
+const SELECT_HEAD = `
+  (SELECT h.id FROM (SELECT q.* FROM deliveries q WHERE ${IS_CLAIMABLE} ORDER BY q.position LIMIT ${HEAD_WINDOW}) h
+    WHERE NOT ${isHeldUpSql('h')} ORDER BY h.position LIMIT 1)
+  UNION ALL
+  (WITH RECURSIVE conversations (key, number) AS (
+     (SELECT q.conversation_key, 1 FROM deliveries q WHERE ${IS_CLAIMABLE} AND q.conversation_key IS NOT NULL
+       ORDER BY q.conversation_key LIMIT 1)
+     UNION ALL
+     SELECT next.conversation_key, c.number + 1 FROM conversations c CROSS JOIN LATERAL (
+       SELECT q.conversation_key FROM deliveries q WHERE ${IS_CLAIMABLE} AND q.conversation_key > c.key
+        ORDER BY q.conversation_key LIMIT 1) next
+      WHERE c.number < ${HEAD_CONVERSATIONS})
+   SELECT h.id FROM conversations c CROSS JOIN LATERAL (
+     SELECT q.* FROM deliveries q WHERE ${IS_CLAIMABLE} AND q.conversation_key = c.key ORDER BY q.position LIMIT 1) h
+    WHERE NOT ${isHeldUpSql('h')} ORDER BY h.position LIMIT 1)
+  LIMIT 1`;
 
 /** The channels with a pending delivery. */
 const CHANNELS_WITH_PENDING = withPendingSql('deliveries', 'channel_id');
 
 /**
  * Finds the channel queues whose head waits for an attempt, now or later, except those that are held. Claimed heads are
- * among them: the caller knows which queues it is working on, and no other supervisor works on those of its shards.
+ * among them: the caller knows which queues it is working on, and no other supervisor works on those of its shards. A queue
+ * whose first delivery is held up by another of its conversation is found at once: this statement reads one delivery of each
+ * queue for all accounts, and the claim searches further for its own.
  *
  * @param shards those of the caller; null: all
  * @param channelIds null: all channels
@@ -85,12 +118,13 @@ export const findWaitingChannelQueues = (
     `${channelIds === null ? CHANNELS_WITH_PENDING : 'WITH wanted (id) AS (SELECT unnest($2::text[]))'}
      SELECT d.channel_id AS "channelId", d.direction, d.set_aside AS "setAside",
             d.installation_id AS "installationId", d.account_id AS "accountId",
-            greatest(0, ceil(extract(epoch FROM d.next_attempt_at - now()) * 1000))::float8 AS "waitMs"
+            CASE WHEN NOT d.set_aside AND ${isHeldUpSql('d')} THEN 0
+                 ELSE greatest(0, ceil(extract(epoch FROM d.next_attempt_at - now()) * 1000))::float8 END AS "waitMs"
        FROM wanted w
             -- LIMIT makes this one probe for each: a join would read all channels.
             CROSS JOIN LATERAL (SELECT k.id, k.account_id FROM channels k WHERE k.id = w.id LIMIT 1) c
             CROSS JOIN (VALUES ('in'), ('out')) AS l(direction)
-            CROSS JOIN LATERAL ((${polled.ordered}) UNION ALL (${polled.setAside})) d
+            CROSS JOIN LATERAL ((${selectFirst('c.id', 'l.direction')}) UNION ALL (${selectDueAside('c.id', 'l.direction')})) d
       WHERE ${isInShardsSql('c.account_id', '$1')} AND d.next_attempt_at < 'infinity'
       ORDER BY d.position`,
     channelIds === null ? [shards] : [shards, channelIds],
@@ -106,17 +140,18 @@ export const claimNextDelivery = (pool: Pool, queue: ChannelQueue, fence: Fence)
   findRow(
     pool,
     `UPDATE deliveries d SET attempts = d.attempts + 1, ${countInterruptionSql}, claimed_by = $3
-      WHERE d.id = (SELECT head.id FROM (${queue.setAside ? claimed.setAside : claimed.ordered}) head)
+      WHERE d.id = (SELECT head.id FROM (${queue.setAside ? selectDueAside('$1', '$2') : SELECT_HEAD}) head)
         AND d.state = 'pending' AND d.next_attempt_at <= now() AND NOT ${isUnsettledSql('d')} AND ${holdShardSql(fence)}
         -- A sweep ends the deliveries of a disconnected channel, a while after.
         AND EXISTS (SELECT 1 FROM channels c WHERE c.id = d.channel_id)
       RETURNING d.id, d.channel_id AS "channelId", d.direction, d.set_aside AS "setAside", d.installation_id AS "installationId",
         d.account_id AS "accountId", d.routing_id AS "routingId", d.received_at AS "receivedAt", d.method, d.query,
         d.headers, d.body, d.attempts AS attempt, d.interruptions, d.traceparent,
-        d.set_aside OR EXISTS (
-          SELECT 1 FROM deliveries n
+        -- For EXISTS, PostgreSQL might read all deliveries.
+        d.set_aside OR (
+          SELECT true FROM deliveries n
            WHERE n.channel_id = d.channel_id AND n.direction = d.direction AND n.state = 'pending' AND NOT n.set_aside
-             AND n.position > d.position) AS "hasNext"`,
+             AND n.position > d.position ORDER BY n.position LIMIT 1) IS NOT NULL AS "hasNext"`,
     [queue.channelId, queue.direction, fence.epoch],
   );
 
