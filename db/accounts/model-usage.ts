@@ -1,5 +1,6 @@
 /** Sums of the model usage (tokens and cost) of installations. */
 import type { Pool } from 'pg';
+import { deleteOldRows } from '../postgres/old-rows.ts';
 import { findValue } from '../postgres/rows.ts';
 
 /** Retention of daily sums in days; totals are kept forever. */
@@ -86,6 +87,5 @@ const addSums = (one: UsageSum, other: UsageSum): UsageSum => ({
 });
 
 /** Deletes daily sums past their retention. */
-export async function sweepUsage(pool: Pool): Promise<void> {
-  await pool.query(`DELETE FROM model_usage_days WHERE day <= ${TODAY} - ${USAGE_DAYS}`);
-}
+export const sweepUsage = (pool: Pool): Promise<void> =>
+  deleteOldRows(pool, 'model_usage_days', 'day', `day <= ${TODAY} - ${USAGE_DAYS}`);

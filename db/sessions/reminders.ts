@@ -3,6 +3,7 @@ import type { Pool } from 'pg';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import { isInShardsSql } from '../cluster/shards.ts';
 import type { Page } from '../postgres/cursors.ts';
+import { deleteOldRows } from '../postgres/old-rows.ts';
 import { changeRows, findRow, listRows, type PageQuery, type Queryable, readPositionPage } from '../postgres/rows.ts';
 
 /** How long a reminder that is over is kept, days. */
@@ -167,8 +168,7 @@ export const postponeDueReminders = (tx: Queryable, accountId: string, seconds: 
   );
 
 /** Deletes what has been over for `OVER_KEPT_DAYS`. */
-export async function sweepReminders(pool: Pool): Promise<void> {
-  await pool.query(`DELETE FROM reminders WHERE next_at IS NULL AND last_at < now() - make_interval(days => $1)`, [
+export const sweepReminders = (pool: Pool): Promise<void> =>
+  deleteOldRows(pool, 'reminders', 'last_at', 'next_at IS NULL AND last_at < now() - make_interval(days => $1)', [
     OVER_KEPT_DAYS,
   ]);
-}

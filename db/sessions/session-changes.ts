@@ -1,6 +1,7 @@
 /** Changes of sessions other than messages, for the readers of their stream. */
 import type { Pool } from 'pg';
-import { listRows, type Queryable } from '../postgres/rows.ts';
+import { LONG_SWEEP_STATEMENTS } from '../postgres/old-rows.ts';
+import { findRow, listRows, type Queryable, SWEEP_BATCH } from '../postgres/rows.ts';
 
 /** Notification channel of the stream; the payload is the account id. */
 export const MESSAGES_ADDED = 'bulkhead_messages';
@@ -35,13 +36,32 @@ const CHANGES_KEPT_HOURS = 24;
 /** Condition on a row's time. */
 const isOld = (at: string): string => `${at} < now() - make_interval(hours => ${CHANGES_KEPT_HOURS})`;
 
+/** Deletes those of a batch of old changes that are followed by another old one of their account. */
+const SWEEP = `
+  WITH batch AS MATERIALIZED (
+    SELECT ctid AS place, account_id, tx, position, at FROM session_changes
+     WHERE ${isOld('at')} AND at >= $1::timestamptz ORDER BY session_changes.at LIMIT ${SWEEP_BATCH} FOR UPDATE SKIP LOCKED),
+  deleted AS (
+    DELETE FROM session_changes WHERE ctid = ANY (ARRAY(
+      -- Only the next one is asked: a search for a later old one might read all that are new.
+      SELECT b.place FROM batch b WHERE (
+        SELECT ${isOld('next.at')} FROM session_changes next
+         WHERE next.account_id = b.account_id AND (next.tx, next.position) > (b.tx, b.position)
+         ORDER BY next.tx, next.position LIMIT 1)))
+    RETURNING 1)
+  SELECT (SELECT count(*) FROM batch)::int AS read, (SELECT count(*) FROM deleted)::int AS deleted,
+         (SELECT max(b.at) FROM batch b)::text AS until`;
+
 /** Removes old changes, except the last one of each account: a reader that did not get that one may have missed the ones before it. */
 export async function sweepChanges(pool: Pool): Promise<void> {
-  await pool.query(
-    `DELETE FROM session_changes c WHERE ${isOld('c.at')} AND EXISTS (
-       SELECT 1 FROM session_changes later WHERE later.account_id = c.account_id AND ${isOld('later.at')}
-          AND (later.tx, later.position) > (c.tx, c.position))`,
-  );
+  // Each batch begins where the one before ended: those that stay, one for each account, are read once.
+  let from = '-infinity';
+  for (let statements = 0; statements < LONG_SWEEP_STATEMENTS; statements += 1) {
+    const swept = await findRow<{ read: number; deleted: number; until: string | null }>(pool, SWEEP, [from]);
+    if (!swept?.until || swept.read < SWEEP_BATCH) return;
+    if (swept.deleted === 0 && swept.until === from) return;
+    from = swept.until;
+  }
 }
 
 /** Whether changes after a position of the stream may have been removed. */

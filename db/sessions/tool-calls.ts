@@ -5,6 +5,7 @@ import type { ProblemCode, ProblemLocation } from '../../sdk/contract/errors.ts'
 import type { json, toolResult } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import type { Page } from '../postgres/cursors.ts';
+import { deleteOldRows } from '../postgres/old-rows.ts';
 import {
   changeRows,
   findRow,
@@ -170,6 +171,5 @@ export async function releaseCall(pool: Pool, { sessionId, turnId, callId, diges
 }
 
 /** Deletes the calls that are older than `CALL_KEPT_HOURS`. */
-export async function sweepCalls(pool: Pool): Promise<void> {
-  await pool.query(`DELETE FROM tool_calls WHERE started_at < now() - make_interval(hours => $1)`, [CALL_KEPT_HOURS]);
-}
+export const sweepCalls = (pool: Pool): Promise<void> =>
+  deleteOldRows(pool, 'tool_calls', 'started_at', 'started_at < now() - make_interval(hours => $1)', [CALL_KEPT_HOURS]);

@@ -1,13 +1,11 @@
 /** Starts the queue workers, and recovers work that a killed supervisor left behind. */
 
 import { isOperator } from '../../db/accounts/accounts.ts';
-import { sweepUsage } from '../../db/accounts/model-usage.ts';
 import { startUsageUpkeep } from '../../db/accounts/usage-upkeep.ts';
 import {
   endOrphanedDeliveries,
   findWaitingChannelQueues,
   releaseHeldDeliveries,
-  sweepDeliveries,
 } from '../../db/channels/delivery-queue.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
 import { endOrphanedEvents, releaseHeldEvents, requeueStrandedEvents } from '../../db/installations/events.ts';
@@ -27,12 +25,6 @@ import {
 } from '../../db/jobs/introspections.ts';
 import type { DeliveryNotice } from '../../db/postgres/notifications.ts';
 import { asAccount } from '../../db/postgres/shares.ts';
-import { maintainAudit } from '../../db/records/audit.ts';
-import { maintainLogs } from '../../db/records/logs.ts';
-import { sweepRollups } from '../../db/records/rollups.ts';
-import { sweepReminders } from '../../db/sessions/reminders.ts';
-import { sweepChanges } from '../../db/sessions/session-changes.ts';
-import { sweepCalls } from '../../db/sessions/tool-calls.ts';
 import { Waker } from '../../db/timing/waker.ts';
 import { openRetryingWriter } from '../../service/timing/retrying-writer.ts';
 import type { Child } from '../children/child.ts';
@@ -49,11 +41,12 @@ import { deliverEvents, type EventDeps } from './event-delivery.ts';
 import { LAST_WORD_MS } from './event-retry-policy.ts';
 import { answerAsked } from './handshake.ts';
 import { updateInstallation } from './update-worker.ts';
+import { maintainRecordTables, maintainTables } from './upkeep.ts';
 import { deliverHead } from './webhook-delivery.ts';
 
 /** Interval of comparing rows with the queue, in case a notification was lost. Milliseconds. */
 const HEAL_MS = 15_000;
-/** Interval of creating and dropping partitions; far shorter than the hours created ahead. */
+/** Interval of creating and dropping partitions, far shorter than the hours created ahead, and of deleting old rows. */
 const UPKEEP_MS = 5 * 60_000;
 
 /** Maximum number of channel queues worked on at once, in total and per installation. Each account may take its share. */
@@ -100,7 +93,8 @@ export interface Jobs {
 /** Recovers unfinished work, then starts the workers. */
 export async function startJobs(deps: JobDeps): Promise<Jobs> {
   const { ownedJobs } = deps;
-  await upkeep(deps);
+  // Nothing is written without them. Old rows are deleted later: a start must not wait until all are.
+  await maintainRecordTables(deps.pool);
   const writes = openRetryingWriter(deps.onError);
   const scheduler = new ChannelScheduler({
     concurrency: CHANNEL_QUEUES,
@@ -124,8 +118,13 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
   const work = { delivering, updating, scheduler };
   await heal(deps, work);
   const healing = new Waker();
-  void healRepeatedly(deps, work, healing);
-  const upkeepTimer = setInterval(() => upkeep(deps).catch(deps.onError), UPKEEP_MS);
+  void repeat(healing, HEAL_MS, () => heal(deps, work));
+  const upkeep = new Waker();
+  const onUpkeepError = (error: Error): void => {
+    // After a stop, the pool is closed: the next supervisor continues.
+    if (!upkeep.closed) deps.onError(error);
+  };
+  void repeat(upkeep, UPKEEP_MS, () => maintainTables({ ...deps, onError: onUpkeepError }));
   const reminders = new DueReminders(deps);
   const stopUsageUpkeep = startUsageUpkeep(deps.pool, deps.onError);
   return {
@@ -140,7 +139,7 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
     heal: () => healing.wake(),
     stop: (graceMs) => {
       healing.close();
-      clearInterval(upkeepTimer);
+      upkeep.close();
       stopUsageUpkeep();
       writes.stop();
       return Promise.all([scheduler.stop(graceMs), reminders.stop(graceMs)]).then(() => undefined);
@@ -157,11 +156,11 @@ interface RunningWork {
 }
 
 /** Never runs two at once: each would repeat what the other does. */
-async function healRepeatedly(deps: JobDeps, work: RunningWork, healing: Waker): Promise<void> {
+async function repeat(waker: Waker, intervalMs: number, work: () => Promise<void>): Promise<void> {
   for (;;) {
-    await healing.wait(HEAL_MS);
-    if (healing.closed) return;
-    await heal(deps, work);
+    await waker.wait(intervalMs);
+    if (waker.closed) return;
+    await work();
   }
 }
 
@@ -185,21 +184,6 @@ async function heal(deps: JobDeps, { delivering, updating, scheduler }: RunningW
 
 async function release({ pool }: JobDeps, scheduler: ChannelScheduler, installationId: string | null): Promise<void> {
   for (const channelId of await releaseHeldDeliveries(pool, installationId)) scheduler.wake(channelId);
-}
-
-async function upkeep({
-  pool,
-  deliveryDays,
-  metricsDays,
-}: Pick<JobDeps, 'pool' | 'deliveryDays' | 'metricsDays'>): Promise<void> {
-  await maintainLogs(pool);
-  await maintainAudit(pool);
-  await sweepDeliveries(pool, deliveryDays);
-  await sweepRollups(pool, metricsDays);
-  await sweepCalls(pool);
-  await sweepChanges(pool);
-  await sweepReminders(pool);
-  await sweepUsage(pool);
 }
 
 async function answerRequest(

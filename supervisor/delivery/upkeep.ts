@@ -1,0 +1,41 @@
+/** Creates and drops partitions, and deletes rows past their retention. */
+import type { Pool } from 'pg';
+import { sweepUsage } from '../../db/accounts/model-usage.ts';
+import { sweepDeliveries } from '../../db/channels/delivery-queue.ts';
+import { maintainAudit } from '../../db/records/audit.ts';
+import { maintainLogs } from '../../db/records/logs.ts';
+import { sweepRollups } from '../../db/records/rollups.ts';
+import { sweepReminders } from '../../db/sessions/reminders.ts';
+import { sweepChanges } from '../../db/sessions/session-changes.ts';
+import { sweepCalls } from '../../db/sessions/tool-calls.ts';
+
+interface UpkeepDeps {
+  readonly pool: Pool;
+  /** Retention of finished deliveries with their bodies. Days. */
+  readonly deliveryDays: number;
+  /** Retention of rollups. Days. */
+  readonly metricsDays: number;
+  onError(error: Error): void;
+}
+
+/** Creates the partitions of the next hours, and drops old ones. */
+export async function maintainRecordTables(pool: Pool): Promise<void> {
+  await maintainLogs(pool);
+  await maintainAudit(pool);
+}
+
+/** Maintains all tables. Never rejects. */
+export async function maintainTables({ pool, deliveryDays, metricsDays, onError }: UpkeepDeps): Promise<void> {
+  const steps: readonly (() => Promise<unknown>)[] = [
+    () => maintainLogs(pool),
+    () => maintainAudit(pool),
+    () => sweepDeliveries(pool, deliveryDays),
+    () => sweepRollups(pool, metricsDays),
+    () => sweepCalls(pool),
+    () => sweepChanges(pool),
+    () => sweepReminders(pool),
+    () => sweepUsage(pool),
+  ];
+  // One that fails, for example because of the rows of one account, must not stop the others.
+  for (const step of steps) await step().catch(onError);
+}
