@@ -48,13 +48,14 @@ export interface ClaimedDelivery extends OwnedChannelQueue {
 }
 
 /**
- * Condition: `alias` waits for a delivery of its conversation that was set aside. Never true without a conversation. For EXISTS,
- * PostgreSQL might read the deliveries that all accounts have set aside.
+ * Condition: `alias` waits for a delivery of its conversation that was set aside. Never true without a conversation. Its order is
+ * that of one index: for EXISTS or a search by equality, PostgreSQL might read all deliveries that were set aside.
  */
-export const isHeldUpSql = (alias: string): string => `(
-  SELECT true FROM deliveries a
+export const isHeldUpSql = (alias: string): string => `coalesce((
+  SELECT a.conversation_key FROM deliveries a
    WHERE a.channel_id = ${alias}.channel_id AND a.direction = ${alias}.direction AND a.state = 'pending' AND a.set_aside
-     AND a.conversation_key = ${alias}.conversation_key ORDER BY a.position LIMIT 1) IS NOT NULL`;
+     AND a.conversation_key >= ${alias}.conversation_key
+   ORDER BY a.conversation_key, a.position LIMIT 1) = ${alias}.conversation_key, false)`;
 
 /**
  * Deliveries that a claim looks through for one that is not held up. Where all of them are, it looks at the first delivery of
@@ -77,23 +78,22 @@ const selectDueAside = (channel: string, direction: string): string =>
 const selectFirst = (channel: string, direction: string): string =>
   `SELECT h.* FROM deliveries h WHERE ${isQueuedSql('h', channel, direction, false)} ORDER BY h.position LIMIT 1`;
 
+const FIRST_COLUMNS = 'id, channel_id, direction, conversation_key, position';
 const IS_CLAIMABLE = isQueuedSql('q', '$1', '$2', false);
 /** The id of the first delivery of the ordered queue that is not held up. One index probe for each conversation that is. */
 const SELECT_HEAD = `
   (SELECT h.id FROM (SELECT q.* FROM deliveries q WHERE ${IS_CLAIMABLE} ORDER BY q.position LIMIT ${HEAD_WINDOW}) h
     WHERE NOT ${isHeldUpSql('h')} ORDER BY h.position LIMIT 1)
   UNION ALL
-  (WITH RECURSIVE conversations (key, number) AS (
-     (SELECT q.conversation_key, 1 FROM deliveries q WHERE ${IS_CLAIMABLE} AND q.conversation_key IS NOT NULL
-       ORDER BY q.conversation_key LIMIT 1)
+  (WITH RECURSIVE firsts (${FIRST_COLUMNS}, number) AS (
+     (SELECT ${FIRST_COLUMNS}, 1 FROM deliveries q WHERE ${IS_CLAIMABLE} AND q.conversation_key IS NOT NULL
+       ORDER BY q.conversation_key, q.position LIMIT 1)
      UNION ALL
-     SELECT next.conversation_key, c.number + 1 FROM conversations c CROSS JOIN LATERAL (
-       SELECT q.conversation_key FROM deliveries q WHERE ${IS_CLAIMABLE} AND q.conversation_key > c.key
-        ORDER BY q.conversation_key LIMIT 1) next
-      WHERE c.number < ${HEAD_CONVERSATIONS})
-   SELECT h.id FROM conversations c CROSS JOIN LATERAL (
-     SELECT q.* FROM deliveries q WHERE ${IS_CLAIMABLE} AND q.conversation_key = c.key ORDER BY q.position LIMIT 1) h
-    WHERE NOT ${isHeldUpSql('h')} ORDER BY h.position LIMIT 1)
+     SELECT next.*, f.number + 1 FROM firsts f CROSS JOIN LATERAL (
+       SELECT ${FIRST_COLUMNS} FROM deliveries q WHERE ${IS_CLAIMABLE} AND q.conversation_key > f.conversation_key
+        ORDER BY q.conversation_key, q.position LIMIT 1) next
+      WHERE f.number < ${HEAD_CONVERSATIONS})
+   SELECT f.id FROM firsts f WHERE NOT ${isHeldUpSql('f')} ORDER BY f.position LIMIT 1)
   LIMIT 1`;
 
 /** The channels with a pending delivery. */

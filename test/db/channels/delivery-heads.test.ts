@@ -105,10 +105,15 @@ t.test('many deliveries set aside cost a look-up nothing', async (t) => {
   const queue = { channelId: 'aside', direction: 'in', setAside: true } as const;
   await add('old', WAITING, queue, null);
   await add('new', 1, { ...queue, setAside: false }, null);
+  const replies = { ...queue, direction: 'out' } as const;
+  await add('reply', WAITING, replies, null);
+  await pool.query(`UPDATE deliveries SET conversation_key = id WHERE direction = 'out' AND channel_id = 'aside'`);
+  await add('free', 1, { ...replies, setAside: false }, 'reply');
   await pool.query('VACUUM ANALYZE deliveries');
   const explained = explainPool(pool);
-  t.equal((await findWaitingChannelQueues(explained.pool, null, ['aside'])).length, 2);
+  t.equal((await findWaitingChannelQueues(explained.pool, null, ['aside'])).length, 4);
   t.equal((await claimNextDelivery(explained.pool, queue, FENCE))?.id, 'old 1');
   t.equal((await claimNextDelivery(explained.pool, { ...queue, setAside: false }, FENCE))?.id, 'new 1');
+  t.equal((await claimNextDelivery(explained.pool, { ...replies, setAside: false }, FENCE))?.id, 'free 1');
   for (const { rowsRead } of explained.costs) t.ok((rowsRead.deliveries ?? 0) < ROWS_MAX, JSON.stringify(rowsRead));
 });
