@@ -1,5 +1,6 @@
 /** Judges one answer of a model, whole or as it is streamed, and returns judged texts only. */
 import type { Prompt, Turn, TurnOutput } from '../session/session.ts';
+import { toStorable } from '../session/storable-text.ts';
 import type { ModelCall, RefusedCall } from './model-calls.ts';
 import { VetoError } from './veto-error.ts';
 
@@ -218,6 +219,3 @@ function requirePassed(output: TurnOutput): TurnOutput {
   if (output.action === 'cancel') throw new VetoError(output.cancelledBy, output.reason, output.isFinal);
   return output;
 }
-
-/** Replaces characters that the transcript cannot store: half surrogate pairs and NUL. The service refuses a text that is too long. */
-export const toStorable = (text: string): string => text.toWellFormed().replaceAll('\0', '\ufffd');

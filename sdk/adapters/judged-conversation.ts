@@ -4,7 +4,8 @@
  */
 import type { Attachment, Prompt, Session, ToolResult, Trigger, Turn, TurnRecord } from '../session/session.ts';
 import { BulkheadError } from '../session/session.ts';
-import { JudgedAnswer, toStorable } from './judged-answer.ts';
+import { toStorable } from '../session/storable-text.ts';
+import { JudgedAnswer } from './judged-answer.ts';
 import { describeFiles, type MessageFile, MessageFiles } from './message-files.ts';
 import type { ModelCall, RefusedCall } from './model-calls.ts';
 import { VetoError } from './veto-error.ts';

@@ -1,7 +1,7 @@
 /** Pictures and files of users' messages: between the parts of a framework and the media of a session. */
 import { encodeBase64 } from '../session/base64.ts';
 import { type Attachment, BulkheadError, type Session } from '../session/session.ts';
-import { toStorable } from './judged-answer.ts';
+import { toStorable } from '../session/storable-text.ts';
 
 /** A picture or file in a message of a framework. */
 export interface MessageFile {

@@ -1,8 +1,9 @@
 /** Answers messages that come to an account's sessions: of channels, of due reminders, and mail of other agents. */
-import type { Added, TranscriptMessage, Trigger, TurnRecord } from './api-types.ts';
+import type { Added, Page, TranscriptMessage, Trigger, TurnRecord } from './api-types.ts';
 import { connect, type Session, type SessionClient } from './client.ts';
 import { pause } from './pause.ts';
 import { BulkheadError } from './transport.ts';
+import type { Turn } from './turn.ts';
 
 /** A message to answer. `id` is the id of its turn, too. */
 export interface ServedMessage {
@@ -51,15 +52,21 @@ const DEFAULT_URL = 'http://localhost:4010';
 const LEASE_SECONDS = 120;
 /** How often a lease is renewed before it would expire. */
 const RENEWALS = 3;
-/** How often a turn that another process holds is tried again: the pause doubles up to the maximum. Milliseconds. */
-const HELD_PAUSE_MIN_MS = 500;
-const HELD_PAUSE_MAX_MS = 10_000;
+/**
+ * How often a step is tried again while another process holds its turn, or a required plugin does not run: the pause doubles up to
+ * the maximum. Milliseconds.
+ */
+const RETRY_PAUSE_MIN_MS = 500;
+const RETRY_PAUSE_MAX_MS = 10_000;
 const TRIGGERS: Readonly<Record<string, Trigger>> = { reminder: 'schedule', agent_message: 'agent' };
+
+/** `held`: another process answers the message. `stopped`: a required plugin does not run, so this process tries again later. */
+type Outcome = 'over' | 'held' | 'stopped';
 
 /**
  * Answers messages until the signal aborts: those of one session in their order, sessions at the same time. Of several
  * processes, the one that holds a message's turn answers it, and the others wait with the session's next messages; if it
- * stops, another one continues when the lease has expired.
+ * stops, another one continues when the lease has expired. While a required plugin does not run, its messages wait.
  *
  * @throws the first error of an agent, without `onError`; BulkheadError if the stream of messages is refused
  */
@@ -123,15 +130,31 @@ class Service {
         if (this.#options.agentId !== undefined && agentId !== this.#options.agentId) continue;
         this.#isOfChannel.set(id, channelId !== null);
         const session = this.#client.open(id);
-        for (const turn of (await session.turns({ state: 'open', signal: this.#signal })).items) {
-          if (!turn.message || !this.#isWanted(turn.trigger)) continue;
-          const { text } = turn.message;
+        for (const turn of await this.#listUnanswered(session)) {
+          if (!this.#isWanted(turn.trigger)) continue;
+          // The text of a message that is not judged yet comes when its turn is opened.
+          const text = turn.message?.text ?? '';
           const message: TranscriptMessage = { id: turn.id, role: 'user', text, at: turn.openedAt };
           this.#enqueue(session, { id: turn.id, text, trigger: turn.trigger, message });
         }
       }
       cursor = page.nextCursor;
     } while (cursor !== null);
+  }
+
+  /** The turns of a session that are not over, oldest first. */
+  async #listUnanswered(session: Session): Promise<TurnRecord[]> {
+    const turns: TurnRecord[] = [];
+    for (const state of UNANSWERED) {
+      let cursor: string | null = null;
+      do {
+        const query = { state, ...(cursor === null ? {} : { cursor }), signal: this.#signal };
+        const page: Page<TurnRecord> = await session.turns(query);
+        turns.push(...page.items.filter(({ message }) => message !== null || state === 'judging'));
+        cursor = page.nextCursor;
+      } while (cursor !== null);
+    }
+    return turns.sort((one, other) => one.openedAt.localeCompare(other.openedAt));
   }
 
   async #receive({ sessionId, message, position, type }: Added): Promise<void> {
@@ -175,35 +198,43 @@ class Service {
   async #answer(session: Session, message: ServedMessage, position: string | undefined): Promise<void> {
     try {
       if (this.#signal.aborted) return;
-      let isOver = await this.#tryToAnswer(session, message);
-      const reached = position === undefined ? null : this.#positions.finishPosition(position);
-      if (reached !== null) this.#options.onPosition?.(reached);
-      // Another process answers it. The next messages of the session wait for it all the same, to keep their order.
-      for (let ms = HELD_PAUSE_MIN_MS; !isOver; ms = Math.min(2 * ms, HELD_PAUSE_MAX_MS)) {
+      let outcome = await this.#tryToAnswer(session, message);
+      let waiting = position;
+      // The next messages of the session wait also for one that another process answers, to keep their order.
+      for (let ms = RETRY_PAUSE_MIN_MS; ; ms = Math.min(2 * ms, RETRY_PAUSE_MAX_MS)) {
+        if (waiting !== undefined && outcome !== 'stopped') {
+          this.#finishPosition(waiting);
+          waiting = undefined;
+        }
+        if (outcome === 'over') return;
         await pause(ms, this.#signal);
-        isOver = await this.#tryToAnswer(session, message);
+        outcome = await this.#tryToAnswer(session, message);
       }
     } catch (error) {
       if (!this.#signal.aborted) this.#fail(error);
     }
   }
 
-  /** @returns false while another process holds the message's turn @throws the error if it ends the service */
-  async #tryToAnswer(session: Session, message: ServedMessage): Promise<boolean> {
+  #finishPosition(position: string): void {
+    const reached = this.#positions.finishPosition(position);
+    if (reached !== null) this.#options.onPosition?.(reached);
+  }
+
+  /** @throws the error if it ends the service */
+  async #tryToAnswer(session: Session, message: ServedMessage): Promise<Outcome> {
     try {
-      await this.#runAgent(session, message);
-      return true;
+      return await this.#runAgent(session, message);
     } catch (error) {
       if (this.#signal.aborted) throw error;
       const code = error instanceof BulkheadError ? error.code : null;
-      if (code === 'turn_held') return false;
-      if (code === 'turn_ended') return true;
+      if (code === 'turn_held') return 'held';
+      if (code === 'turn_ended') return 'over';
       // The session was deleted. The agent may miss something else.
       if (code === 'not_found' && (await session.look({ signal: this.#signal }).catch(ignoreMissing)) === null)
-        return true;
+        return 'over';
       if (!this.#options.onError) throw error;
       this.#options.onError(error, message);
-      return true;
+      return 'over';
     }
   }
 
@@ -212,32 +243,68 @@ class Service {
     this.#stopped.abort();
   }
 
-  async #runAgent(session: Session, message: ServedMessage): Promise<void> {
+  async #runAgent(session: Session, message: ServedMessage): Promise<Outcome> {
     const signal = this.#signal;
     const turn = session.turn(message.id);
     const known = await turn.look({ signal }).catch(ignoreMissing);
-    if (known !== null && !UNANSWERED.has(known.turn.state)) return;
+    if (known !== null && !UNANSWERED.has(known.turn.state)) return 'over';
     // Before the agent begins: of several processes, only the one that holds the turn asks its model.
-    const held = await this.#holdTurn(session, message, signal);
-    if (!held?.message) return;
-    const text = await this.#askAgent(session, withJudged(message, held.message));
-    if ((await turn.look({ signal })).turn.state !== 'open') return;
-    const { state } = await turn.end(text === '' ? undefined : text, { signal });
-    // A plugin stopped the text: the turn ends without one.
-    if (state === 'open') await turn.end(undefined, { signal });
+    const held = await this.#holdTurn(session, message, signal).catch((error: unknown) => {
+      // Another runtime opened this turn with a text of its own, which was not judged: only that runtime can open it.
+      if (known?.turn.state === 'judging' && hasCode(error, 'bad_request')) return null;
+      throw error;
+    });
+    if (held?.state === 'judging') return 'stopped';
+    if (held?.state !== 'open' || !held.message) return 'over';
+    const judged = withJudged(message, held.message);
+    return this.#keepLease(session, message, () => this.#answerTurn(session, turn, judged));
   }
 
-  /** Keeps the lease while the agent works, whose steps may be further apart. */
-  async #askAgent(session: Session, message: ServedMessage): Promise<string> {
-    const ended = new AbortController();
+  /** Asks the agent and ends the turn with its answer, unless an adapter has ended it. */
+  async #answerTurn(session: Session, turn: Turn, message: ServedMessage): Promise<Outcome> {
     const signal = this.#signal;
-    this.#renewLease(session, message, AbortSignal.any([signal, ended.signal])).catch(() => undefined);
+    let text = '';
     try {
-      const answer = this.#agent(message, { session, signal });
-      if (!(Symbol.asyncIterator in answer)) return (await answer) ?? '';
-      let text = '';
-      for await (const piece of answer) text += piece;
-      return text;
+      text = await this.#askAgent(session, message);
+    } catch (error) {
+      if (isPassingVeto(error) && (await hasNoEffect(turn, signal))) return 'stopped';
+      throw error;
+    }
+    if ((await turn.look({ signal })).turn.state !== 'open') return 'over';
+    const isEnded = await this.#endTurn(turn, text === '' ? undefined : text);
+    // A plugin stopped the text: the turn ends without one.
+    if (!isEnded) await this.#endTurn(turn, undefined);
+    return 'over';
+  }
+
+  /**
+   * Repeats the step while a required plugin does not run, because another answer would differ.
+   *
+   * @returns false: a plugin cancelled the text
+   */
+  async #endTurn(turn: Turn, text: string | undefined): Promise<boolean> {
+    for (let ms = RETRY_PAUSE_MIN_MS; ; ms = Math.min(2 * ms, RETRY_PAUSE_MAX_MS)) {
+      const { state, action, isFinal } = await turn.end(text, { signal: this.#signal });
+      if (state !== 'open') return true;
+      if (action === 'continue' || isFinal) return false;
+      await pause(ms, this.#signal);
+    }
+  }
+
+  async #askAgent(session: Session, message: ServedMessage): Promise<string> {
+    const answer = this.#agent(message, { session, signal: this.#signal });
+    if (!(Symbol.asyncIterator in answer)) return (await answer) ?? '';
+    let text = '';
+    for await (const piece of answer) text += piece;
+    return text;
+  }
+
+  /** Keeps the lease while the agent works, whose steps may be further apart, and while the end of the turn is repeated. */
+  async #keepLease<T>(session: Session, message: ServedMessage, work: () => Promise<T>): Promise<T> {
+    const ended = new AbortController();
+    this.#renewLease(session, message, AbortSignal.any([this.#signal, ended.signal])).catch(() => undefined);
+    try {
+      return await work();
     } finally {
       ended.abort();
     }
@@ -248,7 +315,7 @@ class Service {
     const { leaseSeconds = LEASE_SECONDS } = this.#options;
     const tryToHold = async (): Promise<boolean> => {
       try {
-        return (await this.#holdTurn(session, message, signal)) !== null;
+        return (await this.#holdTurn(session, message, signal)).state === 'open';
       } catch (error) {
         // The service may be back before the lease expires.
         return !(error instanceof BulkheadError && LOST.has(error.code));
@@ -258,19 +325,29 @@ class Service {
     while (await tryToHold());
   }
 
-  /** Null: a plugin cancelled the message, or another process has answered it. @throws BulkheadError `turn_held` */
-  async #holdTurn(session: Session, { id, trigger }: ServedMessage, signal: AbortSignal): Promise<TurnRecord | null> {
+  /** The state `judging`: a required plugin does not run, and the turn may be opened later. @throws BulkheadError `turn_held` */
+  async #holdTurn(session: Session, { id, trigger }: ServedMessage, signal: AbortSignal): Promise<TurnRecord> {
     const { leaseSeconds = LEASE_SECONDS } = this.#options;
+    const turn = session.turn(id);
     try {
       const { record } = await session.openTurn({ id, trigger, leaseSeconds }, { signal });
-      return record?.state === 'open' ? record : null;
+      return record ?? (await turn.look({ signal })).turn;
     } catch (error) {
       // The agent of an earlier run opened it with other fields. It belongs to this process now.
-      if (error instanceof BulkheadError && error.code === 'id_reused')
-        return (await session.turn(id).look({ signal })).turn;
+      if (hasCode(error, 'id_reused')) return (await turn.look({ signal })).turn;
       throw error;
     }
   }
+}
+
+/** Whether an adapter threw this error because a required plugin did not run. Adapters may be of another copy of the package. */
+const isPassingVeto = (error: unknown): boolean =>
+  error instanceof Error && error.name === 'VetoError' && (error as { isFinal?: unknown }).isFinal === false;
+
+/** Whether the agent neither showed a text nor called a tool, so that it may begin again. */
+async function hasNoEffect(turn: Turn, signal: AbortSignal): Promise<boolean> {
+  const { calls, outputs } = await turn.look({ signal });
+  return calls.length === 0 && outputs.every(({ state, pieces }) => state !== 'passed' && pieces === 0);
 }
 
 /** The message after the plugins' changes: the stream may have shown it before they judged it. */
@@ -304,7 +381,9 @@ class Positions {
 
 /** Problems after which a turn is not renewed. */
 const LOST: ReadonlySet<string> = new Set(['turn_held', 'turn_ended', 'not_found']);
-const UNANSWERED: ReadonlySet<TurnRecord['state']> = new Set(['judging', 'open']);
+const UNANSWERED: ReadonlySet<TurnRecord['state']> = new Set<TurnRecord['state']>(['judging', 'open']);
+
+const hasCode = (error: unknown, code: string): boolean => error instanceof BulkheadError && error.code === code;
 
 function ignoreMissing(error: unknown): null {
   if (error instanceof BulkheadError && error.status === 404) return null;

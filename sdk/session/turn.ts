@@ -14,7 +14,8 @@ import type {
 } from './api-types.ts';
 import type { OwnTools } from './own-tools.ts';
 import { toQueryString } from './query-string.ts';
-import type { Cancellable, Transport } from './transport.ts';
+import { toStorable, toStorableJson } from './storable-text.ts';
+import { BulkheadError, type Cancellable, type Transport } from './transport.ts';
 
 interface OutputOptions extends Cancellable {
   /** Your own id of the output and of its message. Default: made of the turn's id and the text. */
@@ -62,8 +63,8 @@ export class Turn {
   }
 
   /**
-   * Calls a tool, also one of yours, once. An error that a model can correct is a result with `isError`. Aborting the signal aborts
-   * the call.
+   * Calls a tool, also one of yours, once. An error that a model can correct is a result with `isError`, and so is a result of your
+   * tool that is too long. Aborting the signal aborts the call.
    *
    * @param callId your own id; a call with the same id returns the same result for 24 hours
    * @param options.keepRunning the tool continues when this process ends; a call with the same id returns its result
@@ -77,7 +78,11 @@ export class Turn {
     return this.#ownTools.runOnce(`${this.#path} ${callId} ${JSON.stringify([name, args])}`, async () => {
       const answer = await this.requestCall(callId, name, args, { ...options, signal });
       if ('content' in answer) return answer;
-      return this.answerCall(callId, await this.#ownTools.perform(answer, signal), { signal });
+      const result = await this.#ownTools.perform(answer, signal);
+      return this.answerCall(callId, result, { signal }).catch((error: unknown) => {
+        if (!(error instanceof BulkheadError && error.code === 'too_large')) throw error;
+        return this.answerCall(callId, { content: [{ type: 'text', text: error.message }], isError: true }, { signal });
+      });
     });
   }
 
@@ -97,9 +102,12 @@ export class Turn {
     return this.#post(`/calls/${encodeURIComponent(callId)}`, body, signal);
   }
 
-  /** Sends the result of a call of your own tool. Returns the result that the model may read. */
+  /**
+   * Sends the result of a call of your own tool. Returns the result that the model may read. Half surrogate pairs and U+0000 in its
+   * texts become U+FFFD, as in the texts of `output`, `stream` and `end`.
+   */
   answerCall(callId: string, result: ToolResult, { signal }: Cancellable = {}): Promise<ToolResult> {
-    return this.#post(`/calls/${encodeURIComponent(callId)}/result`, result, signal);
+    return this.#post(`/calls/${encodeURIComponent(callId)}/result`, toStorableJson(result), signal);
   }
 
   /** Returns the state of a call and its result. */
@@ -114,7 +122,7 @@ export class Turn {
    * @param options.isShown you have shown the text already, because the prompt said `outbound: 'none'`
    */
   output(text: string, { signal, ...options }: OutputOptions & { isShown?: boolean } = {}): Promise<TurnOutput> {
-    return this.#post('/output', { text, ...options }, signal);
+    return this.#post('/output', { text: toStorable(text), ...options }, signal);
   }
 
   /** Sends one piece of a text of the agent. `show` of the response is the text that may be shown now, with pieces held back before. */
@@ -141,13 +149,13 @@ export class Turn {
       waiting = isSplit ? text.slice(-1) : '';
       const sent = isSplit ? text.slice(0, -1) : text;
       if (sent === '') continue;
-      const output = await this.#post<TurnOutput>('/output', { ...rest, piece, text: sent.toWellFormed() }, signal);
+      const output = await this.#post<TurnOutput>('/output', { ...rest, piece, text: toStorable(sent) }, signal);
       yield output;
       if (output.action === 'cancel') return;
       piece += 1;
     }
     if (piece === 0 && waiting === '') return;
-    const last = { ...rest, piece, text: waiting.toWellFormed(), done: true, ...(attachments ? { attachments } : {}) };
+    const last = { ...rest, piece, text: toStorable(waiting), done: true, ...(attachments ? { attachments } : {}) };
     yield await this.#post('/output', last, signal);
   }
 
@@ -157,7 +165,11 @@ export class Turn {
    * @param text the agent's last text, if it was not sent as an output
    */
   end(text?: string, { signal, id, ...options }: OutputOptions = {}): Promise<TurnRecord> {
-    const body = { ...(text === undefined ? {} : { text }), ...(id === undefined ? {} : { outputId: id }), ...options };
+    const body = {
+      ...(text === undefined ? {} : { text: toStorable(text) }),
+      ...(id === undefined ? {} : { outputId: id }),
+      ...options,
+    };
     return this.#post('/end', body, signal);
   }
 

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { generateText, wrapLanguageModel } from 'ai';
 import t from 'tap';
-import { bulkhead } from '../../sdk/adapters/ai-sdk.ts';
+import { bulkhead, VetoError } from '../../sdk/adapters/ai-sdk.ts';
 import { connect, type ServedAgent, type ServeOptions, serve } from '../../sdk/session/session.ts';
 import { eventually } from '../runner/eventually.ts';
 import { connect as connectChannel, deliver } from '../supervisor/delivery/channels.ts';
@@ -31,6 +31,36 @@ async function openDesk() {
     client: (runtime: string) => connect({ url, token, runtime }),
     sent: async () => (await fixture.readLog('sent')).map(({ text }: { text: string }) => text),
   };
+}
+
+/** Installs a required plugin that fails in the hook that `failAt` names, and judges nothing until then. */
+async function installGuard({ fixture }: Awaited<ReturnType<typeof openDesk>>) {
+  const { installationId } = await fixture.install({
+    slug: `guard-${fixture.account}`,
+    settings: { fails: '' },
+    required: true,
+    code: `
+      middleware.inboundMessage = ({ settings }) => { if (settings.fails === 'inboundMessage') throw new Error('away'); };
+      middleware.outboundMessage = ({ settings }) => {
+        if (settings.fails !== 'outboundMessage') return;
+        host.log('refused', { text: 'outbound' });
+        throw new Error('away');
+      };`,
+  });
+  return {
+    failAt: async (fails: string) => {
+      const sql = 'UPDATE installations SET settings = $2, updated_at = clock_timestamp() WHERE id = $1';
+      await fixture.pool.query(sql, [installationId, JSON.stringify({ fails })]);
+      await fixture.notify(installationId);
+    },
+  };
+}
+
+/** The turns of the account's only session that have a state. */
+async function listTurns(desk: Awaited<ReturnType<typeof openDesk>>, state: 'judging' | 'open') {
+  const client = desk.client('reader');
+  const [session] = (await client.list()).items;
+  return (await client.open(session?.id ?? '').turns({ state })).items;
 }
 
 /** Serves until the test ends it. */
@@ -363,4 +393,142 @@ t.test('an agent that fails ends it, or is reported; the next process goes on wi
   t.equal(errors[0], 'not this one');
   next.stop();
   await next.served;
+});
+
+t.test('a message whose turn a required plugin does not let open waits, also for the next process', async (t) => {
+  const desk = await openDesk();
+  const guard = await installGuard(desk);
+  const positions: string[] = [];
+  const long = Promise.withResolvers<void>();
+  const asked: string[] = [];
+  const agent: ServedAgent = async ({ text, message }) => {
+    asked.push(text);
+    if (text === 'long') await long.promise;
+    return `${message.text}!`;
+  };
+  const onError = (error: unknown) => t.fail(String(error));
+  const options = { channels: true, onError, onPosition: (position: string) => void positions.push(position) };
+  const first = start(agent, { ...options, client: desk.client('one') });
+  await untilServed(desk);
+  await desk.deliver('long', 'late');
+  await eventually(async () => asked.includes('long'));
+  await guard.failAt('inboundMessage');
+  long.resolve();
+  await eventually(async () => (await listTurns(desk, 'judging')).length > 0);
+  await eventually(async () => (await desk.sent()).includes('long!'));
+  const reported = positions.length;
+  await guard.failAt('');
+  await eventually(async () => (await desk.sent()).includes('late!'));
+  await eventually(async () => positions.length > reported);
+  t.equal(asked.filter((text) => text === 'late').length, 1);
+
+  await desk.deliver('long', 'later');
+  await eventually(async () => asked.filter((text) => text === 'long').length === 2);
+  await guard.failAt('inboundMessage');
+  await eventually(async () => (await listTurns(desk, 'judging')).length > 0);
+  const before = positions.length;
+  first.stop();
+  await first.served;
+  t.equal(positions.length, before, 'the position is not reported');
+  await guard.failAt('');
+  const next = start(agent, { ...options, client: desk.client('one') });
+  await eventually(async () => (await desk.sent()).includes('later!'));
+  next.stop();
+  await next.served;
+  const sent = await desk.sent();
+  t.equal(new Set(sent.filter((text) => text !== 'long!')).size, sent.filter((text) => text !== 'long!').length);
+});
+
+t.test('an answer that a required plugin does not judge now is sent when it does', async (t) => {
+  const desk = await openDesk();
+  const guard = await installGuard(desk);
+  let asked = 0;
+  const agent: ServedAgent = async ({ text }) => {
+    if (text === 'count') asked += 1;
+    return text === 'count' ? `answer ${asked}` : 'ready';
+  };
+  const { stop, served } = start(agent, { channels: true, leaseSeconds: 1, client: desk.client('one') });
+  await untilServed(desk);
+  await eventually(async () => (await listTurns(desk, 'open')).length === 0);
+  await guard.failAt('outboundMessage');
+  await desk.deliver('count');
+  await eventually(async () => (await desk.fixture.readLog('refused')).length > 2);
+  t.equal((await listTurns(desk, 'open')).length, 1);
+  await guard.failAt('');
+  await eventually(async () => (await desk.sent()).includes('answer 1'));
+  t.equal(asked, 1, 'the agent is not asked again');
+  stop();
+  await served;
+});
+
+t.test(
+  'an agent whose adapter met a required plugin that does not run begins again, unless it did something',
+  async (t) => {
+    const desk = await openDesk();
+    const errors: unknown[] = [];
+    let asked = 0;
+    const agent: ServedAgent = async ({ id, text }, { session }) => {
+      if (text !== 'veto' && text !== 'late veto') return 'ready';
+      asked += 1;
+      if (text === 'late veto') await session.turn(id).output('a beginning');
+      if (text === 'late veto' || asked === 1) throw new VetoError('guard', 'It does not run.', false);
+      return 'answered';
+    };
+    const onError = (error: unknown) => void errors.push(error);
+    const { stop, served } = start(agent, { channels: true, client: desk.client('one'), onError });
+    await untilServed(desk);
+    await desk.deliver('veto');
+    await eventually(async () => (await desk.sent()).includes('answered'));
+    t.same([asked, errors], [2, []]);
+    await desk.deliver('late veto');
+    await eventually(async () => errors.length > 0);
+    t.match(errors, [{ name: 'VetoError', isFinal: false }]);
+    t.equal(asked, 3);
+    stop();
+    await served;
+  },
+);
+
+t.test(
+  'a process that starts goes on with all open turns of a session, not only those of the first page',
+  async (t) => {
+    const desk = await openDesk();
+    const seen = start(() => Promise.resolve('ready'), { channels: true, client: desk.client('one') });
+    await untilServed(desk);
+    seen.stop();
+    await seen.served;
+    const [record] = (await desk.client('one').list()).items;
+    const left = desk.client('one').open(record?.id ?? '');
+    for (const id of ['first', 'second', 'third']) await left.openTurn({ id, text: id, trigger: 'channel' });
+    const client = connect({
+      url,
+      token: await desk.fixture.issuer.issue(desk.fixture.account),
+      runtime: 'one',
+      fetch: (input, init) => {
+        const address = new URL(String(input));
+        if (address.searchParams.has('state')) address.searchParams.set('limit', '1');
+        return fetch(address, init);
+      },
+    });
+    const next = start(({ text }) => Promise.resolve(`${text}!`), { channels: true, client });
+    await eventually(async () => (await desk.sent()).includes('third!'));
+    next.stop();
+    await next.served;
+    const texts = (await desk.sent()).filter((text) => !text.startsWith('hello'));
+    t.same(
+      texts.filter((text) => text !== 'ready'),
+      ['first!', 'second!', 'third!'],
+    );
+  },
+);
+
+t.test('an answer with characters that cannot be stored is sent without them', async (t) => {
+  const desk = await openDesk();
+  const agent: ServedAgent = ({ text }) => Promise.resolve(text === 'odd' ? 'cut \ud83d and nul \0' : 'ready');
+  const { stop, served } = start(agent, { channels: true, client: desk.client('one') });
+  await untilServed(desk);
+  await desk.deliver('odd');
+  await eventually(async () => (await desk.sent()).includes('cut \ufffd and nul \ufffd'));
+  stop();
+  t.equal(await served, undefined);
 });

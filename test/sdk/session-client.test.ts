@@ -82,6 +82,40 @@ t.test('what happens to the sessions of one agent, beside messages', async (t) =
   await t.rejects(client.added({ sessionId: 'nothing' }).next(), { code: 'not_found' });
 });
 
+t.test('texts that cannot be stored, and results that are too long, reach the service in another form', async (t) => {
+  const odd = {
+    content: [
+      { type: 'text' as const, text: 'cut \ud83d' },
+      { type: 'json' as const, json: { 'a\0': ['b\0', '\\u0000', null] } },
+    ],
+  };
+  const session = await client.start({
+    agentId: 'odd',
+    tools: [
+      { name: 'odd', run: async () => ({ ...odd, isError: false }) },
+      { name: 'long', run: async () => 'x'.repeat(300_000) },
+    ],
+  });
+  const turn = await session.openTurn({ text: 'Hi', trigger: 'user' });
+  t.same(await turn.call('c1', 'odd'), {
+    content: [
+      { type: 'text', text: 'cut \ufffd' },
+      { type: 'json', json: { 'a\ufffd': ['b\ufffd', '\\u0000', null] } },
+    ],
+    isError: false,
+  });
+  t.match(await turn.call('c2', 'long'), { isError: true, content: [{ text: /has more than 262144 bytes/ }] });
+  t.match(await turn.output('nul \0'), { show: 'nul \ufffd' });
+  const shown: string[] = [];
+  const pieces = async function* () {
+    yield 'nul \0';
+    yield 'cut \ud83d';
+  };
+  for await (const { show } of turn.stream(pieces())) shown.push(show);
+  t.equal(shown.join(''), 'nul \ufffdcut \ufffd');
+  t.match(await turn.end('cut \ud83d'), { state: 'ended' });
+});
+
 t.test('a turn with many and large steps is read in pages', async (t) => {
   const PAGE_MAX_BYTES = 6 * 1_048_576;
   const session = await client.start({ agentId: 'pages' });

@@ -55,6 +55,4 @@ export declare class JudgedStream {
     end(): Promise<string>;
     abandon(): Promise<void>;
 }
-/** Replaces characters that the transcript cannot store: half surrogate pairs and NUL. The service refuses a text that is too long. */
-export declare const toStorable: (text: string) => string;
 export {};

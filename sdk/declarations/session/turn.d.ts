@@ -1,7 +1,7 @@
 /** One turn of an agent, step by step. Every step can be repeated: a request with the same ids returns the same result. */
 import type { Attachment, Json, OpenedTurn, OwnCall, Prompt, PromptRequest, ToolResult, TurnCall, TurnDetail, TurnOutput, TurnRecord } from './api-types.js';
 import type { OwnTools } from './own-tools.js';
-import type { Cancellable, Transport } from './transport.js';
+import { type Cancellable, type Transport } from './transport.js';
 interface OutputOptions extends Cancellable {
     /** Your own id of the output and of its message. Default: made of the turn's id and the text. */
     readonly id?: string;
@@ -20,8 +20,8 @@ export declare class Turn {
     /** Returns the input for the model. Request it before every call of the model. */
     prompt({ signal, ...request }?: PromptRequest & Cancellable): Promise<Prompt>;
     /**
-     * Calls a tool, also one of yours, once. An error that a model can correct is a result with `isError`. Aborting the signal aborts
-     * the call.
+     * Calls a tool, also one of yours, once. An error that a model can correct is a result with `isError`, and so is a result of your
+     * tool that is too long. Aborting the signal aborts the call.
      *
      * @param callId your own id; a call with the same id returns the same result for 24 hours
      * @param options.keepRunning the tool continues when this process ends; a call with the same id returns its result
@@ -39,7 +39,10 @@ export declare class Turn {
         readonly own?: boolean;
         readonly keepRunning?: boolean;
     }): Promise<ToolResult | OwnCall>;
-    /** Sends the result of a call of your own tool. Returns the result that the model may read. */
+    /**
+     * Sends the result of a call of your own tool. Returns the result that the model may read. Half surrogate pairs and U+0000 in its
+     * texts become U+FFFD, as in the texts of `output`, `stream` and `end`.
+     */
     answerCall(callId: string, result: ToolResult, { signal }?: Cancellable): Promise<ToolResult>;
     /** Returns the state of a call and its result. */
     lookUpCall(callId: string, { signal }?: Cancellable): Promise<TurnCall>;
