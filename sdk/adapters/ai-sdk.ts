@@ -238,7 +238,7 @@ const isCall = (part: Content): boolean => part.type === 'tool-call' && !part.pr
 async function judgeCall<Part extends CallPart>(part: Part, answer: JudgedAnswer): Promise<Part[]> {
   if (part.providerExecuted) return [part];
   const { toolCallId: callId, toolName: name, input } = part;
-  const call = { callId, name, arguments: parseArguments(input) };
+  const call = { callId, name, ...parseArguments(input) };
   const judged = await answer.judgeCall(call);
   return judged ? [{ ...part, toolCallId: judged.callId, input: printArguments(judged, call, input) }] : [];
 }

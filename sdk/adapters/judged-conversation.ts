@@ -7,7 +7,7 @@ import { BulkheadError } from '../session/session.ts';
 import { toStorable } from '../session/storable-text.ts';
 import { JudgedAnswer } from './judged-answer.ts';
 import { describeFiles, type MessageFile, MessageFiles } from './message-files.ts';
-import type { ModelCall, RefusedCall } from './model-calls.ts';
+import { type ModelCall, type RefusedCall, withoutPrototypes } from './model-calls.ts';
 import { VetoError } from './veto-error.ts';
 
 export interface AdapterOptions {
@@ -610,9 +610,18 @@ async function judgeCall(
   signal: AbortSignal | undefined,
 ): Promise<ModelCall | RefusedCall> {
   if (!(await isOwn(call.name))) return call;
-  const answer = await turn.requestCall(call.callId, call.name, call.arguments, { own: true, signal });
+  if (call.parseError !== undefined)
+    return refuseUnreadable(
+      call,
+      `The arguments are not JSON: ${call.parseError}. Call the tool with one JSON object.`,
+    );
+  const args = withoutPrototypes(call.arguments);
+  const answer = await turn.requestCall(call.callId, call.name, args, { own: true, signal });
   return 'content' in answer ? { ...call, text: formatToolResult(answer) } : { ...call, arguments: answer.arguments };
 }
+
+/** Refuses a call without its arguments: providers reject such in a conversation. */
+const refuseUnreadable = (call: ModelCall, text: string): RefusedCall => ({ ...call, arguments: {}, text });
 
 async function readResults(turn: Turn, isOwn: OwnCheck, signal: AbortSignal | undefined): Promise<CallResults> {
   const { calls } = await turn.look({ signal });

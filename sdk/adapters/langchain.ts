@@ -16,7 +16,7 @@ import { ChatGenerationChunk, type ChatResult } from '@langchain/core/outputs';
 import type { Runnable } from '@langchain/core/runnables';
 import { StructuredTool } from '@langchain/core/tools';
 import { encodeBase64 } from '../session/base64.ts';
-import type { Session, ToolResult } from '../session/session.ts';
+import type { Json, Session, ToolResult } from '../session/session.ts';
 import type { JudgedAnswer } from './judged-answer.ts';
 import {
   type AdapterOptions,
@@ -26,7 +26,6 @@ import {
   openConversation,
 } from './judged-conversation.ts';
 import { encodeText, formatAddress, type MessageFile, readAddress } from './message-files.ts';
-import { parseArguments, printArguments } from './model-calls.ts';
 import { listOfferedTools, type OfferedTool } from './offered-tools.ts';
 
 /**
@@ -199,11 +198,11 @@ function toContentBlocks(result: ToolResult) {
 /** Texts and calls as they are judged. Calls of the framework's own tools come at the end, when they are whole. */
 async function* judgeChunks(chunks: AsyncIterable<AIMessage>, answer: JudgedAnswer): AsyncGenerator<AIMessageChunk> {
   const text = answer.openStream();
-  const own: CallChunk[] = [];
+  const calls: BegunCall[] = [];
   for await (const message of chunks) {
     const chunk = message as AIMessageChunk;
     const parts = readCallChunks(chunk);
-    const others = await keepOwnCalls(parts, own, answer);
+    const others = await holdOwnCalls(parts, calls, answer);
     const isSame = others.length === parts.length && others.every((part, at) => part === parts[at]);
     const shown = await text.push(chunk.text);
     if (answer.isFree && isSame) yield chunk;
@@ -212,17 +211,23 @@ async function* judgeChunks(chunks: AsyncIterable<AIMessage>, answer: JudgedAnsw
   }
   const rest = await text.end();
   if (rest !== '') yield new AIMessageChunk({ content: rest });
-  for (const { id = '', name = '', args = '', index } of own) {
-    const call = { callId: id, name, arguments: parseArguments(args) };
-    const judged = await answer.judgeCall(call);
-    if (!judged) continue;
-    const printed = printArguments(judged, call, args);
-    const part = { id: judged.callId, name, args: printed, type: 'tool_call_chunk' as const };
-    yield new AIMessageChunk({ content: '', tool_call_chunks: [index === undefined ? part : { ...part, index }] });
+  for (const { part, isHeld } of calls) {
+    const judged = isHeld ? await judgeCallChunk(part, answer) : null;
+    if (judged) yield new AIMessageChunk({ content: '', tool_call_chunks: [judged] });
   }
 }
 
 type CallChunk = NonNullable<AIMessageChunk['tool_call_chunks']>[number];
+
+/** A call whose parts arrive. */
+interface BegunCall {
+  /** What has arrived of it. */
+  part: CallChunk;
+  /** Whether it waits until it is whole and judged. */
+  readonly isHeld: boolean;
+  /** The id that the framework gets. */
+  readonly shownId: string | undefined;
+}
 
 /** A model that does not stream gives its whole message as one chunk, with whole calls. */
 function readCallChunks({ tool_call_chunks: chunks = [], tool_calls: calls = [] }: AIMessageChunk): CallChunk[] {
@@ -235,20 +240,69 @@ function readCallChunks({ tool_call_chunks: chunks = [], tool_calls: calls = [] 
   }));
 }
 
-/** Adds the parts of calls of the framework's own tools to `own`, and returns the others, each call with an id of its own. */
-async function keepOwnCalls(parts: readonly CallChunk[], own: CallChunk[], answer: JudgedAnswer): Promise<CallChunk[]> {
+/**
+ * Adds new calls to `calls`, holds those of the framework's own tools and those that do not say their tool, and returns the parts of
+ * the others, each call with an id of its own.
+ */
+async function holdOwnCalls(
+  parts: readonly CallChunk[],
+  calls: BegunCall[],
+  answer: JudgedAnswer,
+): Promise<CallChunk[]> {
   const others: CallChunk[] = [];
   for (const part of parts) {
-    const begun = part.name ? undefined : own.find(({ index }) => index === part.index);
-    if (begun) begun.args = (begun.args ?? '') + (part.args ?? '');
-    else if (part.name && (await answer.isOwn(part.name))) own.push({ ...part });
-    else if (!part.name) others.push(part);
+    const begun = calls.findLast((call) => isContinued(call.part, part));
+    if (begun?.isHeld) begun.part = joinCallChunks(begun.part, part);
+    else if (begun) others.push(withId(part, part.id ? begun.shownId : part.id));
+    else if (!part.name || (await answer.isOwn(part.name))) calls.push({ part, isHeld: true, shownId: undefined });
     else {
       const judged = await answer.judgeCall({ callId: part.id ?? '', name: part.name, arguments: {} });
-      others.push(judged === null || judged.callId === part.id ? part : { ...part, id: judged.callId });
+      const shownId = judged?.callId ?? part.id;
+      calls.push({ part, isHeld: false, shownId });
+      others.push(withId(part, shownId));
     }
   }
   return others;
+}
+
+/** Whether a part belongs to a call that has begun. Some models repeat name and id in each part. */
+function isContinued(begun: CallChunk, part: CallChunk): boolean {
+  if (begun.index !== part.index || (begun.id && part.id && begun.id !== part.id)) return false;
+  return !begun.name || !part.name || (begun.name === part.name && Boolean(begun.id) && begun.id === part.id);
+}
+
+const withId = (part: CallChunk, id: string | undefined): CallChunk =>
+  id === part.id || id === undefined ? part : { ...part, id };
+
+function joinCallChunks(begun: CallChunk, part: CallChunk): CallChunk {
+  const id = begun.id || part.id;
+  const name = begun.name || part.name;
+  return {
+    ...part,
+    ...begun,
+    args: (begun.args ?? '') + (part.args ?? ''),
+    ...(id ? { id } : {}),
+    ...(name ? { name } : {}),
+  };
+}
+
+/** Judges a whole call. Returns null if it was refused, or if the framework cannot read it and plugins judge messages. */
+async function judgeCallChunk(part: CallChunk, answer: JudgedAnswer): Promise<CallChunk | null> {
+  const { id = '', name = '', index } = part;
+  const args = readArguments(part);
+  // The framework runs no tool for it. Its text leaves as in a message that is not streamed.
+  if (args === null) return answer.isFree ? { ...part, id: answer.nameCall(id || crypto.randomUUID()) } : null;
+  const judged = await answer.judgeCall({ callId: id, name, arguments: args as Json });
+  if (!judged) return null;
+  const shown = { id: judged.callId, name, args: JSON.stringify(judged.arguments), type: 'tool_call_chunk' as const };
+  return index === undefined ? shown : { ...shown, index };
+}
+
+/** Reads arguments as the framework does, which closes JSON that the model left open. Null: it cannot read them. */
+function readArguments(part: CallChunk): object | null {
+  // It reads no call without an id.
+  const { tool_calls } = new AIMessageChunk({ content: '', tool_call_chunks: [{ ...part, id: 'call' }] });
+  return tool_calls?.[0]?.args ?? null;
 }
 
 /** The chunk with judged text, and without the provider's own data, which holds the text as it was before. */
@@ -270,7 +324,8 @@ async function judgeMessage(message: AIMessage, answer: JudgedAnswer): Promise<A
     if (judged) calls.push({ ...call, id: judged.callId, args: judged.arguments as typeof call.args });
   }
   const isSame = JSON.stringify(calls) === JSON.stringify(message.tool_calls ?? []);
-  if (answer.isFree && text === message.text && isSame) return message;
+  // With the judged arguments also here: values such as infinity have the same JSON as null.
+  if (answer.isFree && text === message.text && isSame) return Object.assign(message, { tool_calls: calls });
   const { id, invalid_tool_calls, usage_metadata } = message;
   return new AIMessage({
     content: text,

@@ -24,7 +24,7 @@ import {
   openConversation,
 } from './judged-conversation.ts';
 import { formatAddress, type MessageFile, readAddress } from './message-files.ts';
-import { parseArguments, printArguments } from './model-calls.ts';
+import { hasSameArguments, parseArguments, printArguments } from './model-calls.ts';
 import { listOfferedTools } from './offered-tools.ts';
 
 type Filter = NonNullable<RunConfig['callModelInputFilter']>;
@@ -302,13 +302,13 @@ async function judgeCalls<Item extends AgentOutputItem>(
       continue;
     }
     const { callId, name, arguments: text } = item;
-    const call = { callId, name, arguments: parseArguments(text) };
+    const call = { callId, name, ...parseArguments(text) };
     const judged = await answer.judgeCall(call);
     if (!judged) continue;
     const printed = printArguments(judged, call, text);
     // The provider's own data holds the arguments as they were before.
     const { providerData, ...rest } = item;
-    const own = printed === text && providerData ? { providerData } : {};
+    const own = hasSameArguments(judged, call) && providerData ? { providerData } : {};
     passed.push({ ...rest, ...own, callId: judged.callId, arguments: printed } as Item);
   }
   return passed;
