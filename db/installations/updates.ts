@@ -3,7 +3,7 @@
  * it current. After a crash, what is recorded is tried again.
  */
 import type { ClientBase, Pool } from 'pg';
-import { hooks } from '../../sdk/contract/protocol.ts';
+import { lockPlugin } from '../catalog/plugins.ts';
 import { deleteReplacedDrafts } from '../catalog/versions.ts';
 import { isSupervisorRunning } from '../cluster/supervisors.ts';
 import type { Queues } from '../jobs/queues.ts';
@@ -14,6 +14,7 @@ import { findRow, findValue, listRows, type Queryable } from '../postgres/rows.t
 import { Waker } from '../timing/waker.ts';
 import { DRAFT_SEM_VER, loadUpdateState } from './account-plugins.ts';
 import { mergePendingUpdates, recordEvent } from './events.ts';
+import { mayRollBack, type RollbackState } from './rollback-rule.ts';
 import { BLOCKED_REASON_SQL, mayUpdate } from './run-rule.ts';
 
 interface Updated {
@@ -164,43 +165,59 @@ export async function failUpdate(pool: WritingPool, update: UpdateKey, reason: s
   });
 }
 
-/** Whether the previous version lacks a hook of the current one. `$4` lists the hooks. */
-const DROPS_HOOK_SQL = `EXISTS (
-  SELECT 1 FROM unnest(granted_capabilities) AS g(capability) WHERE g.capability = ANY ($4) AND g.capability <> ALL (
-    coalesce(previous_grants, (SELECT v.capabilities FROM versions v WHERE v.id = previous_version_id))))`;
+/**
+ * Locks an installation whose version crash-loops and reads what decides on a rollback. Null: the version is not current, another
+ * update is under way, or no version ran before.
+ */
+async function lockRollback(
+  tx: ClientBase,
+  { installationId, versionId }: UpdateKey,
+): Promise<(RollbackState & Updated) | null> {
+  const pluginId = await findValue<string>(tx, 'SELECT plugin_id FROM installations WHERE id = $1', [installationId]);
+  // A yank that has begun ends first. A later one ends this rollback.
+  if (pluginId === null || !(await lockPlugin(tx, pluginId, 'shared'))) return null;
+  await tx.query('SELECT 1 FROM installations WHERE id = $1 FOR UPDATE', [installationId]);
+  return findRow(
+    tx,
+    `SELECT i.id, i.account_id AS "accountId", i.required,
+            i.version_policy = 'Pinned' AND i.pinned_version_id = i.current_version_id AS "isPinned",
+            i.granted_capabilities AS granted, c.semver AS "semVer",
+            coalesce(i.previous_grants, v.capabilities) AS "previousGrants", v.semver AS "previousSemVer",
+            v.status AS "previousStatus"
+       FROM installations i JOIN versions c ON c.id = i.current_version_id JOIN versions v ON v.id = i.previous_version_id
+      WHERE i.id = $1 AND i.current_version_id = $2 AND i.target_version_id IS NULL AND i.status IN ('ready', 'failed')`,
+    [installationId, versionId],
+  );
+}
 
 /**
- * Begins the return to the previous version, if the current one became current lately and nothing else is under way. Counts
- * it for the author. A required plugin is not returned to a version without one of its hooks, and keeps the version that crashes,
- * which stops its operations: a user who can make the plugin crash must not switch its hooks off.
+ * Begins the return to the previous version, if the current one became current lately, nothing else is under way and
+ * `mayRollBack` allows it. Counts it for the author. Otherwise the installation keeps the version that crashes.
  *
  * @param reason shown to the user
  */
 export async function beginRollback(
   pool: WritingPool,
   queues: Queues,
-  { installationId, versionId }: UpdateKey,
+  update: UpdateKey,
   { reason, cause }: { readonly reason: string; readonly cause: RollbackCause },
 ): Promise<boolean> {
   return inTransaction(pool, async (tx) => {
-    const changed = await listRows<Updated>(
-      tx,
+    const installation = await lockRollback(tx, update);
+    if (!installation || !mayRollBack(installation)) return false;
+    await tx.query(
       `UPDATE installations SET target_version_id = previous_version_id, target_since = clock_timestamp(),
-              rollback_reason = $3
-        WHERE id = $1 AND current_version_id = $2 AND previous_version_id IS NOT NULL AND target_version_id IS NULL
-          AND status IN ('ready', 'failed') AND NOT (required AND ${DROPS_HOOK_SQL})
-        RETURNING id, account_id AS "accountId"`,
-      [installationId, versionId, reason, Object.keys(hooks)],
+              rollback_reason = $2
+        WHERE id = $1`,
+      [installation.id, reason],
     );
-    const [installation] = changed;
-    if (!installation) return false;
     await tx.query(
       `INSERT INTO version_rollbacks AS r (version_id, cause, count, last_at) VALUES ($1, $2, 1, clock_timestamp())
        ON CONFLICT (version_id, cause) DO UPDATE SET count = r.count + 1, last_at = excluded.last_at`,
-      [versionId, cause],
+      [update.versionId, cause],
     );
     await queueUpdate(tx, queues, installation);
-    await notifyInstallationChanged(tx, installationId);
+    await notifyInstallationChanged(tx, installation.id);
     return true;
   });
 }

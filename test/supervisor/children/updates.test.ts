@@ -33,9 +33,9 @@ const throwing = (semVer: string): PluginSource => ({
   capabilities: ['host.storage'],
 });
 
-async function openCase() {
+async function openCase(first = answering('1.0.0')) {
   const fixture = shared.withNewAccount();
-  const made = await fixture.install(answering('1.0.0'));
+  const made = await fixture.install(first);
   const user = await api.user(fixture.account);
   const path = `/installations/${made.installationId}`;
   const session = await fixture.session();
@@ -242,6 +242,28 @@ t.test('a version that crash-loops soon after its update is rolled back, and its
   const { rollbacks } = (await user.get(`/plugins/${made.pluginId}`)).body;
   t.match(rollbacks, [{ versionId, semVer: '2.0.0', count: 1, cause: /memory|killed|crashed/, lastAt: String }]);
 });
+
+t.test(
+  'a crash loop of a version that its user pinned does not bring back the access that the pin took away',
+  async (t) => {
+    const { fixture, made, user, path, get, begin } = await openCase(answering('1.0.0', CRASHING));
+    await begin({ ...answering('2.0.0', CRASHING), capabilities: ['host.storage'] });
+    await eventually(async () => (await get()).currentSemVer === '2.0.0');
+    const change = { versionPolicy: 'Pinned', pinnedVersionId: made.versionId };
+    t.match((await user.patch(path, change)).body, { currentSemVer: '1.0.0' });
+    const crash = await openCrash(fixture, made);
+    await eventually(async () => {
+      await crash();
+      return (await get()).status === 'failed' || (await get()).currentSemVer !== '1.0.0';
+    });
+    t.match(await get(), {
+      status: 'failed',
+      currentSemVer: '1.0.0',
+      grantedCapabilities: ['events.pluginUpdated', 'middleware.inboundMessage', 'middleware.systemPrompt'],
+      updateUnderWay: null,
+    });
+  },
+);
 
 t.test('a version whose process is killed from outside again and again is rolled back in the end', async (t) => {
   const { fixture, made, get, begin, call } = await openCase();

@@ -1,0 +1,38 @@
+/** The rule that decides whether a crash loop returns an installation to its previous version. */
+import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
+import { hooks } from '../../sdk/contract/protocol.ts';
+import { comparePrecedence } from '../../sdk/contract/version-numbers.ts';
+import type { VersionStatus } from '../catalog/versions.ts';
+
+/** An installation and the version that it ran before. A version number is null for a draft. */
+export interface RollbackState {
+  readonly required: boolean;
+  /** Whether the user pinned the current version. */
+  readonly isPinned: boolean;
+  readonly granted: readonly string[];
+  readonly semVer: string | null;
+  readonly previousGrants: readonly string[];
+  readonly previousSemVer: string | null;
+  readonly previousStatus: VersionStatus;
+}
+
+/**
+ * Whether a crash loop may return the installation to its previous version:
+ *
+ * - not away from a version that the user pinned, and not to a yanked one;
+ * - a required plugin not to a version without one of its hooks: a user who can make the plugin crash must not switch its
+ *   hooks off;
+ * - after a downgrade not to more access: the user took it away, and an author who can make the plugin crash must not get it
+ *   back.
+ */
+export function mayRollBack(state: RollbackState): boolean {
+  const { required, isPinned, granted, previousGrants, previousStatus } = state;
+  if (isPinned || previousStatus === 'yanked') return false;
+  const dropsHook = granted.some((one) => Object.hasOwn(hooks, one) && !previousGrants.includes(one));
+  if (required && dropsHook) return false;
+  return isUpgrade(state) || findMissingCapabilities(previousGrants, granted).length === 0;
+}
+
+/** Whether the current version is newer than the previous one. A draft is newer than all others: its owner saved it last. */
+const isUpgrade = ({ semVer, previousSemVer }: RollbackState): boolean =>
+  semVer === null || (previousSemVer !== null && comparePrecedence(semVer, previousSemVer) > 0);

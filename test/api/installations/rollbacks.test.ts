@@ -1,0 +1,121 @@
+/** When a crash loop returns an installation to its previous version, and when its user's choice stays. */
+import t from 'tap';
+import { beginRollback } from '../../../db/installations/updates.ts';
+import { startApiFixture } from '../api-fixture.ts';
+import { fileList, INDEX, MINIMAL } from '../package/packages.ts';
+
+const api = await startApiFixture(t, { limits: { installationsPerAccount: 100 } });
+const ann = await api.user('ann');
+const ben = await api.user('ben');
+let count = 0;
+
+const LESS = MINIMAL;
+const MORE = { ...MINIMAL, 'index.ts': `${INDEX}events.pluginInstalled = () => {};` };
+const HOOK = 'middleware.systemPrompt';
+const HOOK_AND_EVENT = ['events.pluginInstalled', HOOK];
+
+/** A listed plugin of ann's with these versions, which ben installs as he wants. */
+async function installed(policy: (ids: Record<string, string>) => object, ...versions: [string, typeof LESS][]) {
+  count += 1;
+  const slug = `plugin-${count}`;
+  const { id: pluginId } = (await ann.post('/plugins', { slug, displayName: slug })).body;
+  const ids: Record<string, string> = {};
+  const publish = async (semVer: string, files: typeof LESS): Promise<string> => {
+    const { status, body } = await ann.post(`/plugins/${pluginId}/versions`, { semVer, files: fileList(files) });
+    if (status !== 201) throw new Error(JSON.stringify(body));
+    ids[semVer] = body.id;
+    return body.id;
+  };
+  for (const [semVer, files] of versions) await publish(semVer, files);
+  await ann.post(`/plugins/${pluginId}/listing`);
+  const made = await ben.post('/installations', { slug, ...policy(ids) });
+  if (made.status !== 201) throw new Error(JSON.stringify(made.body));
+  const path = `/installations/${made.body.id}`;
+  return {
+    id: made.body.id as string,
+    path,
+    ids,
+    publish,
+    yank: (semVer: string) => ann.post(`/plugins/${pluginId}/versions/${ids[semVer]}/yank`),
+    get: async () => (await ben.get(path)).body,
+    change: async (change: object) => (await ben.patch(path, change)).body,
+    accept: async (semVer: string) => (await ben.post(`${path}/accept-update`, { versionId: ids[semVer] })).body,
+    /** As a supervisor does when the version ends again and again. @returns whether a rollback began */
+    crashLoop: async (semVer: string): Promise<boolean> => {
+      const update = { installationId: made.body.id, versionId: ids[semVer] ?? '' };
+      const why = { reason: 'it ends', cause: 'crashed' } as const;
+      const began = await beginRollback(api.pool, api.services.queues, update, why);
+      await api.services.finishUpdate(made.body.id);
+      return began;
+    },
+  };
+}
+const latest = () => ({});
+const pinned = (semVer: string) => (ids: Record<string, string>) => ({
+  versionPolicy: 'Pinned',
+  pinnedVersionId: ids[semVer],
+});
+
+t.test('an upgrade that needs less is rolled back to the access that the previous version had', async (t) => {
+  const one = await installed(latest, ['1.0.0', MORE]);
+  await one.publish('2.0.0', LESS);
+  t.match(await one.get(), { currentSemVer: '2.0.0', grantedCapabilities: [HOOK] });
+  t.equal(await one.crashLoop('2.0.0'), true);
+  t.match(await one.get(), {
+    currentSemVer: '1.0.0',
+    grantedCapabilities: HOOK_AND_EVENT,
+    failedUpdate: { semVer: '2.0.0', rolledBack: true },
+  });
+});
+
+t.test('an update that its user accepted is rolled back', async (t) => {
+  const one = await installed(latest, ['1.0.0', LESS]);
+  await one.publish('2.0.0', MORE);
+  t.match(await one.accept('2.0.0'), { currentSemVer: '2.0.0', grantedCapabilities: HOOK_AND_EVENT });
+  t.equal(await one.crashLoop('2.0.0'), true);
+  t.match(await one.get(), { currentSemVer: '1.0.0', grantedCapabilities: [HOOK] });
+});
+
+t.test('a pinned version that took access away is not rolled back to more access', async (t) => {
+  const one = await installed(latest, ['1.0.0', LESS]);
+  await one.publish('2.0.0', MORE);
+  await one.accept('2.0.0');
+  const kept = { currentSemVer: '1.0.0', grantedCapabilities: [HOOK], updateUnderWay: null };
+  t.match(await one.change(pinned('1.0.0')(one.ids)), { ...kept, versionPolicy: 'Pinned' });
+  t.equal(await one.crashLoop('1.0.0'), false);
+  t.match(await one.get(), kept);
+  const asked = await one.change({ versionPolicy: 'Latest' });
+  t.match(asked, { ...kept, pendingUpdate: { semVer: '2.0.0', added: ['events.pluginInstalled'] } });
+  t.equal(await one.crashLoop('1.0.0'), false, 'whatever the policy is now: the update asks for consent');
+  t.match(await one.get(), kept);
+});
+
+t.test('Latest below a pinned pre-release is not rolled back to more access', async (t) => {
+  const one = await installed(pinned('2.0.0-rc.1'), ['1.0.0', LESS], ['2.0.0-rc.1', MORE]);
+  const kept = { currentSemVer: '1.0.0', grantedCapabilities: [HOOK], updateUnderWay: null };
+  t.match(await one.change({ versionPolicy: 'Latest' }), kept);
+  t.equal(await one.crashLoop('1.0.0'), false);
+  t.match(await one.get(), kept);
+});
+
+t.test('a downgrade is rolled back if the previous version needs no more', async (t) => {
+  const one = await installed(pinned('2.0.0-rc.1'), ['1.0.0', LESS], ['2.0.0-rc.1', LESS]);
+  t.match(await one.change({ versionPolicy: 'Latest' }), { currentSemVer: '1.0.0' });
+  t.equal(await one.crashLoop('1.0.0'), true);
+  t.match(await one.get(), { currentSemVer: '2.0.0-rc.1', grantedCapabilities: [HOOK] });
+});
+
+t.test('a version that its user pinned stays', async (t) => {
+  const one = await installed(pinned('1.0.0'), ['1.0.0', LESS], ['2.0.0', LESS]);
+  t.match(await one.change(pinned('2.0.0')(one.ids)), { currentSemVer: '2.0.0' });
+  t.equal(await one.crashLoop('2.0.0'), false);
+  t.match(await one.get(), { currentSemVer: '2.0.0', updateUnderWay: null });
+});
+
+t.test('a version that follows Latest and is pinned after it became current stays', async (t) => {
+  const one = await installed(latest, ['1.0.0', MORE]);
+  await one.publish('2.0.0', LESS);
+  t.match(await one.change(pinned('2.0.0')(one.ids)), { currentSemVer: '2.0.0', versionPolicy: 'Pinned' });
+  t.equal(await one.crashLoop('2.0.0'), false);
+  t.match(await one.get(), { currentSemVer: '2.0.0', grantedCapabilities: [HOOK] });
+});
