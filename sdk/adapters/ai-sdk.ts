@@ -126,6 +126,7 @@ const toModelContent = ({ content }: ToolResult) => ({
 const format: MessageFormat<Message> = {
   readUserText: ({ role, content }) =>
     role === 'user' ? content.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n') : null,
+  countTexts: ({ role, content }) => (role === 'user' ? content.filter(({ type }) => type === 'text').length : 0),
   readFiles: ({ role, content }) =>
     role !== 'user'
       ? []
@@ -134,7 +135,11 @@ const format: MessageFormat<Message> = {
     if (message.role !== 'user') return message;
     const { content } = message;
     const parts = files.map((file) => (file.index === undefined ? null : content[file.index]) ?? toFilePart(file));
-    return { ...message, content: text === '' ? parts : [{ type: 'text', text }, ...parts] };
+    const texts = content.flatMap((part) => (part.type === 'text' ? [part] : []));
+    // The options of the first part come last, to win.
+    const providerOptions = Object.assign({}, ...texts.map((part) => part.providerOptions).reverse());
+    const options = Object.keys(providerOptions).length > 0 ? { providerOptions } : {};
+    return { ...message, content: text === '' ? parts : [{ type: 'text', text, ...options }, ...parts] };
   },
   readToolResult: ({ role, content }) =>
     role !== 'tool'

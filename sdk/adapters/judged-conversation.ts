@@ -32,9 +32,14 @@ export interface AdapterOptions {
 export interface MessageFormat<Message> {
   /** The text of a user's message; null for messages of the agent and of tools. */
   readUserText(message: Message): string | null;
+  /** Number of text parts that `readUserText` joins. */
+  countTexts(message: Message): number;
   /** The parts of a user's message that are no text. */
   readFiles(message: Message): readonly MessageFile[];
-  /** Replaces text and files of a user's message. Files with an index are its own. */
+  /**
+   * Replaces text and files of a user's message. Files with an index are its own. The one text part keeps the options of those that
+   * it replaces.
+   */
   replaceContent(message: Message, text: string, files: readonly MessageFile[]): Message;
   /** The results of tools in a message. */
   readToolResult(message: Message): ToolText[];
@@ -105,9 +110,9 @@ type CallResults = ReadonlyMap<string, string | null>;
 /** An open turn, as far as this process works on it. */
 interface OpenTurn {
   readonly turn: Turn;
-  /** Ids of its calls. */
+  /** Ids of its calls in the framework. */
   readonly callIds: Set<string>;
-  /** Texts of the results that the framework has, by call. */
+  /** Texts of the results that the framework has, by the wire ids of their calls. */
   readonly results: Map<string, string | null>;
   readonly refusals: Refusals[];
   /** The last answer of the model. */
@@ -120,6 +125,10 @@ const REFUSALS_MAX = 8;
 const LOOKS_MAX = 5;
 const LEFT_OUT = 'The result of this call is left out, because the plugins have not judged it.';
 const DIGEST_CHARS = 16;
+/** Longer ids of calls go over the wire as a digest. */
+const CALL_ID_MAX_CHARS = 200;
+/** Codes of calls that the service cannot judge as the model wrote them. The model reads why, and may correct itself. */
+const CORRECTABLE: ReadonlySet<string> = new Set(['bad_request', 'too_large', 'invalid_arguments']);
 const MODEL_MAX_CHARS = 200;
 const PAGE_SIZE = 100;
 
@@ -239,7 +248,9 @@ export class Conversation {
     const files = format.readFiles(message);
     known.sent ??= await this.#files.attach(files, signal);
     const restored = await this.#files.restore(known.attachments, known.sent, files, signal);
-    if (restored === null && text === format.readUserText(message)) return message;
+    // Providers join several text parts in ways of their own, so that the model would read another text than plugins judged.
+    const isJudgedText = text === format.readUserText(message) && format.countTexts(message) <= 1;
+    if (restored === null && isJudgedText) return message;
     return format.replaceContent(message, text, restored ?? files);
   }
 
@@ -300,7 +311,7 @@ export class Conversation {
   ): Promise<Message> {
     let passed = message;
     for (const { callId, name, text } of format.readToolResult(message)) {
-      let known = judged.get(`${turnId} ${callId}`);
+      let known = judged.get(`${turnId} ${await toWireId(callId)}`);
       if (known === undefined && (await isOwn(name))) known = LEFT_OUT;
       if (typeof known === 'string' && known !== toStorable(text))
         passed = format.replaceToolResult(passed, callId, known);
@@ -324,7 +335,7 @@ export class Conversation {
       known = knownByIndex[index] ?? known;
       if (index < from || known?.state !== 'ended') continue;
       for (const { callId, name } of format.readToolResult(message))
-        if (!results.has(`${known.turn.id} ${callId}`) && (await isOwn(name))) lacking.add(known);
+        if (!results.has(`${known.turn.id} ${await toWireId(callId)}`) && (await isOwn(name))) lacking.add(known);
     }
     const unread = [...lacking].filter((one) => !one.results).slice(-LOOKS_MAX);
     await Promise.all(
@@ -344,8 +355,13 @@ export class Conversation {
   ): Promise<ToolResult> {
     if (callId === undefined) return this.session.callTool(name, args, { signal });
     const turn = this.#findTurnOfCall(callId) ?? (await this.#findOpenTurn());
-    if (!turn) return this.session.callTool(name, args, { callId, signal });
-    return turn.call(callId, name, args as never, { signal });
+    const id = await toWireId(callId);
+    try {
+      if (!turn) return await this.session.callTool(name, args, { callId: id, signal });
+      return await turn.call(id, name, args as never, { signal });
+    } catch (error) {
+      return { content: [{ type: 'text', text: requireCorrectable(error).message }], isError: true };
+    }
   }
 
   #findTurnOfCall(callId: string): Turn | undefined {
@@ -385,19 +401,20 @@ export class Conversation {
     format: MessageFormat<Message>,
     signal: AbortSignal | undefined,
   ): Promise<boolean> {
-    const unsent = messages
-      .flatMap((message) => format.readToolResult(message))
-      .filter(({ callId }) => !results.has(callId));
+    const all = messages.flatMap((message) => format.readToolResult(message));
+    const unsent = (await Promise.all(all.map(async (one) => ({ ...one, wireId: await toWireId(one.callId) })))).filter(
+      ({ wireId }) => !results.has(wireId),
+    );
     if (unsent.length === 0) return false;
     const { calls } = await turn.look({ signal });
-    for (const { callId, name, text, isError = false } of unsent) {
-      const call = calls.find((one) => one.callId === callId);
+    for (const { callId, wireId, name, text, isError = false } of unsent) {
+      const call = calls.find((one) => one.callId === wireId);
       const content = [{ type: 'text' as const, text: toStorable(text) }];
       const isWaiting = call?.state === 'performing';
-      const judged = isWaiting ? await sendResult(turn, callId, { content, isError }, signal) : call?.result;
+      const judged = isWaiting ? await sendResult(turn, wireId, { content, isError }, signal) : call?.result;
       const isJudgedHere = isWaiting || (await isOwn(call?.name ?? name));
       const known = judged ? formatToolResult(judged) : LEFT_OUT;
-      results.set(callId, isJudgedHere ? known : null);
+      results.set(wireId, isJudgedHere ? known : null);
       callIds.add(callId);
     }
     return true;
@@ -591,6 +608,16 @@ export class Conversation {
   }
 }
 
+/** The id of a call as the service can store it, in its address. The framework keeps its own: some providers put data into it. */
+async function toWireId(callId: string): Promise<string> {
+  const isStorable = callId.length <= CALL_ID_MAX_CHARS && callId === toStorable(callId);
+  if (isStorable && !DOT_SEGMENTS.has(callId)) return callId;
+  // JSON distinguishes half surrogate pairs, which have no bytes of their own.
+  return `call-${await digest(JSON.stringify(callId))}`;
+}
+/** Removed from addresses. */
+const DOT_SEGMENTS: ReadonlySet<string> = new Set(['.', '..']);
+
 /** Returns an id that no other call of the turn has: some models number the calls of each answer from zero, or name none. */
 function chooseCallId({ callIds }: OpenTurn, callId: string): string {
   let id = callId === '' ? crypto.randomUUID() : callId;
@@ -615,9 +642,23 @@ async function judgeCall(
       call,
       `The arguments are not JSON: ${call.parseError}. Call the tool with one JSON object.`,
     );
-  const args = withoutPrototypes(call.arguments);
-  const answer = await turn.requestCall(call.callId, call.name, args, { own: true, signal });
-  return 'content' in answer ? { ...call, text: formatToolResult(answer) } : { ...call, arguments: answer.arguments };
+  try {
+    const callId = await toWireId(call.callId);
+    const args = withoutPrototypes(call.arguments);
+    const answer = await turn.requestCall(callId, call.name, args, { own: true, signal });
+    return 'content' in answer ? { ...call, text: formatToolResult(answer) } : { ...call, arguments: answer.arguments };
+  } catch (error) {
+    return refuseUnreadable(
+      call,
+      `The call did not run, because plugins cannot judge it: ${requireCorrectable(error).message}`,
+    );
+  }
+}
+
+/** Returns an error that the model can correct. @throws the error if it is another one */
+function requireCorrectable(error: unknown): BulkheadError {
+  if (error instanceof BulkheadError && CORRECTABLE.has(error.code)) return error;
+  throw error;
 }
 
 /** Refuses a call without its arguments: providers reject such in a conversation. */
@@ -675,9 +716,11 @@ function findFirstUncovered(
   return index < 0 ? last : index;
 }
 
-async function digestText(text: string): Promise<string> {
+const digestText = async (text: string): Promise<string> => (await digest(text)).slice(0, DIGEST_CHARS);
+
+async function digest(text: string): Promise<string> {
   const bytes = new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text)));
-  return [...bytes.slice(0, DIGEST_CHARS / 2)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
 type ContentPart = ToolResult['content'][number];

@@ -408,6 +408,7 @@ const readResult = ({ content, text }: ToolMessage): string =>
 
 const format: MessageFormat<BaseMessage> = {
   readUserText: (message) => (HumanMessage.isInstance(message) ? message.text : null),
+  countTexts: ({ content }) => (typeof content === 'string' ? 1 : content.filter(({ type }) => type === 'text').length),
   readFiles: ({ content }) =>
     typeof content === 'string'
       ? []
@@ -415,7 +416,11 @@ const format: MessageFormat<BaseMessage> = {
   replaceContent(message, text, files) {
     const { content } = message;
     const parts = files.map((file) => (file.index === undefined ? null : content[file.index]) ?? toFilePart(file));
-    const judged = parts.length === 0 ? text : [{ type: 'text' as const, text }, ...parts];
+    const texts = typeof content === 'string' ? [] : content.filter(({ type }) => type === 'text').reverse();
+    // The options of the first block come last, to win.
+    const { type: _text, text: _unjudged, ...options } = Object.assign({}, ...texts);
+    const isPlain = parts.length === 0 && Object.keys(options).length === 0;
+    const judged = isPlain ? text : [{ ...options, type: 'text' as const, text }, ...parts];
     return new HumanMessage({ ...message.lc_kwargs, content: judged } as never);
   },
   readToolResult: (message) =>

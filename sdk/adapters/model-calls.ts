@@ -37,4 +37,4 @@ export const hasSameArguments = (judged: ModelCall, call: ModelCall): boolean =>
 
 /** Removes properties named `__proto__`: a framework that copies them gives the tool properties that plugins saw elsewhere. */
 export const withoutPrototypes = (args: Json): Json =>
-  JSON.parse(JSON.stringify(args), (name, value) => (name === '__proto__' ? undefined : value));
+  JSON.parse(JSON.stringify(args) ?? '{}', (name, value) => (name === '__proto__' ? undefined : value));

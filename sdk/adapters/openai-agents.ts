@@ -384,6 +384,10 @@ const format: MessageFormat<AgentInputItem> = {
     if (typeof item.content === 'string') return item.content;
     return item.content.flatMap((part) => (part.type === 'input_text' ? [part.text] : [])).join('\n');
   },
+  countTexts(item) {
+    if (!('role' in item) || item.role !== 'user') return 0;
+    return typeof item.content === 'string' ? 1 : item.content.filter(({ type }) => type === 'input_text').length;
+  },
   readFiles(item) {
     if (!('role' in item) || item.role !== 'user' || typeof item.content === 'string') return [];
     return item.content.flatMap((part, index) => (part.type === 'input_text' ? [] : [{ ...readFile(part), index }]));
@@ -395,7 +399,9 @@ const format: MessageFormat<AgentInputItem> = {
     const own = (index: number | undefined) =>
       index === undefined || typeof content === 'string' ? undefined : content[index];
     const parts = files.map((file) => own(file.index) ?? toFilePart(file));
-    return { ...item, content: [{ type: 'input_text', text }, ...parts] };
+    const texts = typeof content === 'string' ? [] : content.filter(({ type }) => type === 'input_text').reverse();
+    // The options of the first part come last, to win.
+    return { ...item, content: [{ ...Object.assign({}, ...texts), type: 'input_text', text }, ...parts] };
   },
   readToolResult: (item) =>
     item.type === 'function_call_result'

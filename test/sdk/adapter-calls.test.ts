@@ -309,3 +309,66 @@ t.test('langchain: parts of calls in any order do not reach the tool without a p
     );
   }
 });
+
+const LONG_ID = `call_${'x'.repeat(5_000)}`;
+const nest = (levels: number): unknown => (levels === 0 ? 1 : { a: nest(levels - 1) });
+const UNSTORABLE = {
+  'a lone surrogate': { args: '{"note": "\\ud83d"}', reason: /must not contain U\+0000 or lone surrogates/ },
+  'U+0000': { args: '{"note": "\\u0000"}', reason: /must not contain U\+0000 or lone surrogates/ },
+  '1 MiB': { args: JSON.stringify({ note: 'x'.repeat(1_100_000) }), reason: /larger than 1048576 bytes/ },
+  '150 levels': { args: JSON.stringify(nest(150)), reason: /deeper than 100 levels/ },
+  '20,001 values': { args: JSON.stringify({ list: Array(20_001).fill(1) }), reason: /more than 20000 values/ },
+};
+
+for (const [name, runTurn] of Object.entries(frameworks))
+  for (const isStreamed of [false, true]) {
+    const way = `${name}${isStreamed ? ', streamed' : ''}`;
+    t.test(`${way}: the model reads why the service cannot take its arguments, and the run continues`, async (t) => {
+      for (const [kind, { args, reason }] of Object.entries(UNSTORABLE)) {
+        const given: unknown[] = [];
+        const asked: string[] = [];
+        const answerTo: AnswerTo = (prompt) => {
+          asked.push(prompt);
+          const calls = [
+            [
+              { id: 'c1', args },
+              { id: 'c2', args: '{"degrees":100}' },
+            ],
+            [{ id: 'c3', args }],
+          ];
+          return calls[asked.length - 1] ?? 'Corrected.';
+        };
+        const heat: Heat = (one) => {
+          given.push(one);
+          return 'warm';
+        };
+        t.equal(await runTurn(await openSession(), isStreamed, answerTo, heat), 'Corrected.', kind);
+        t.same(given, [{ degrees: 100 }], kind);
+        t.match(asked[1], reason, `${kind}: beside a call that passed`);
+        t.equal(asked[2]?.match(new RegExp(reason, 'g'))?.length, 2, `${kind}: alone`);
+        t.notMatch(asked[1], /x{1000}/, 'without the arguments');
+      }
+    });
+
+    t.test(`${way}: ids of calls that the service cannot store`, async (t) => {
+      const ids = [LONG_ID, `${LONG_ID}y`, '\ud83d', '\ud83e', 'a\0b', '..', '.', 'a/b?c#d'];
+      const asked: string[] = [];
+      const given: number[] = [];
+      const answerTo: AnswerTo = (prompt) => {
+        asked.push(prompt);
+        if (asked.length > 1) return 'Done.';
+        return ids.map((id, at) => ({ id, args: JSON.stringify({ degrees: at === 1 ? 300 : 100 + at }) }));
+      };
+      const heat: Heat = (one) => {
+        const { degrees } = one as { degrees: number };
+        given.push(degrees);
+        return `warm at ${degrees}`;
+      };
+      const session = await openSession();
+      t.equal(await runTurn(session, isStreamed, answerTo, heat), 'Done.');
+      t.same(given.toSorted(), [100, 102, 103, 104, 105, 106, 107]);
+      for (const degrees of given) t.match(asked[1], new RegExp(`warm at ${degrees}`), 'each result is judged');
+      t.match(asked[1], /too hot/);
+      t.match(asked[1], LONG_ID, 'the framework keeps the id of the model');
+    });
+  }

@@ -686,3 +686,48 @@ t.test('ai-sdk: text in any part of a user’s message is judged', async (t) => 
   const reference = { ...file, data: { type: 'reference', reference: { openai: 'file-1' } } };
   t.match(await askWith(reference), /file-1/, 'a file that only the provider has');
 });
+
+await fixture.install({
+  account: 'cards',
+  slug: 'cards',
+  code: `middleware.inboundMessage = ({ message, cancel }) => {
+    if (message.text.replaceAll('\\n', '').includes('FORBIDDEN')) cancel('it is forbidden');
+    return { message: { text: message.text.replaceAll('4111', '[card]') } };
+  };`,
+});
+
+t.test('a message of several text parts reaches the model as the one text that plugins judged', async (t) => {
+  const picture = `data:image/png;base64,${base64('cat')}`;
+  const cache = { anthropic: { cacheControl: { type: 'ephemeral' } } };
+  const askModel: Readonly<Record<string, (session: Session, ...texts: string[]) => Promise<string>>> = {
+    async 'ai-sdk'(session, ...texts) {
+      const middleware = aiSdk.bulkhead(session);
+      const [first, ...more] = texts.map((text) => ({ type: 'text', text }));
+      const file = { type: 'file', mediaType: 'image/png', data: { type: 'data', data: base64('cat') } };
+      const content = [{ ...first, providerOptions: cache }, file, ...more];
+      const params = { prompt: [{ role: 'user', content }] } as never;
+      const judged = await middleware.transformParams?.({ type: 'generate', params, model: { modelId: 'm' } as never });
+      return JSON.stringify(judged?.prompt);
+    },
+    langchain(session, ...texts) {
+      const [first, ...more] = texts.map((text) => ({ type: 'text', text }));
+      const content = [{ ...first, cache_control: cache }, { type: 'image_url', image_url: { url: picture } }, ...more];
+      return askChatModel({ session, answer: { text: 'Yes.' } }, [new HumanMessage({ content: content as never })]);
+    },
+    'openai-agents'(session, ...texts) {
+      const [first, ...more] = texts.map((text) => ({ type: 'input_text' as const, text }));
+      const content = [{ ...first, providerData: cache }, { type: 'input_image', image: picture }, ...more];
+      return askAgentsModel({ session, answer: { text: 'Yes.' } }, [user(content as never)]);
+    },
+  };
+  for (const [name, ask] of Object.entries(askModel)) {
+    const asked = await ask(await openSession('cards'), '41', '11');
+    const texts = [...asked.matchAll(/"text":"([^"]*)"/g)].map(([, text]) => text);
+    t.equal(texts.length, 1, `${name}: ${asked}`);
+    t.match(texts[0], /^(41\\n11|\[card\])$/, `${name}: no other text than plugins judged`);
+    t.match(asked, /ephemeral/, `${name}: with the options of the first part`);
+    t.match(asked, base64('cat'), `${name}: with the picture`);
+    t.match(await ask(await openSession('cards'), '4111'), /\[card\].*ephemeral|ephemeral.*\[card\]/, name);
+    await t.rejects(ask(await openSession('cards'), 'FORB', 'IDDEN'), VETO, name);
+  }
+});
