@@ -3,8 +3,13 @@ import type { ClientBase } from 'pg';
 import type { Plugin } from '../../db/catalog/plugins.ts';
 import { findVersion, type Version } from '../../db/catalog/versions.ts';
 import { findNewlyMissing } from '../../db/installations/configuration.ts';
-import { changeInstallation, type Installation, lockInstallations } from '../../db/installations/installations.ts';
-import { beginUpdate, cancelUpdate } from '../../db/installations/updates.ts';
+import {
+  changeInstallation,
+  type Installation,
+  lockInstallation,
+  lockInstallations,
+} from '../../db/installations/installations.ts';
+import { beginUpdate, cancelUpdate, cancelUpdatesTo } from '../../db/installations/updates.ts';
 import type { Queues } from '../../db/jobs/queues.ts';
 import { notifyIfInstallationChanged, notifyInstallationChanged } from '../../db/postgres/notifications.ts';
 import { hooks } from '../../sdk/contract/protocol.ts';
@@ -23,11 +28,32 @@ export async function rollOutLatestVersion(
   latest: Version | null,
 ): Promise<void> {
   for (const installation of await lockInstallations(tx, plugin.id, { versionPolicy: 'Latest' })) {
-    // A version that failed here is tried again by its user only.
-    if (latest && installation.failedVersionId === latest.id) continue;
-    if (latest) await offerVersion(tx, queues, installation, latest);
+    if (latest) await offerLatest(tx, queues, installation, latest);
     else if (installation.pendingVersionId !== null) await setPending(tx, installation, null);
   }
+}
+
+/** A version that failed here is tried again by its user only. */
+async function offerLatest(tx: ClientBase, queues: Queues, installation: Installation, latest: Version): Promise<void> {
+  if (installation.failedVersionId !== latest.id) await offerVersion(tx, queues, installation, latest);
+}
+
+/**
+ * Withdraws a yanked version: ends the updates to it, offers the latest version to those that follow it, and asks no user about
+ * it any more. Call it after `rollOutLatestVersion`, in the same transaction.
+ */
+export async function withdrawVersion(
+  tx: ClientBase,
+  queues: Queues,
+  plugin: Plugin,
+  { yankedId, latest }: { readonly yankedId: string; readonly latest: Version | null },
+): Promise<void> {
+  for (const { id, accountId } of await cancelUpdatesTo(tx, yankedId)) {
+    const installation = await lockInstallation(tx, accountId, id);
+    if (latest && installation?.versionPolicy === 'Latest') await offerLatest(tx, queues, installation, latest);
+  }
+  for (const installation of await lockInstallations(tx, plugin.id, { pendingVersionId: yankedId }))
+    await setPending(tx, installation, null);
 }
 
 /**

@@ -20,12 +20,12 @@ import {
   releaseYankedVersions,
   type Version,
 } from '../../db/catalog/versions.ts';
-import { changeInstallation, lockInstallations } from '../../db/installations/installations.ts';
-import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
+import { lockInstallations } from '../../db/installations/installations.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { beginUninstall } from '../installations/installation-lifecycle.ts';
+import { withdrawVersion } from '../installations/version-rollout.ts';
 import type { Services } from '../services.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
 import type { newPlugin } from './plugin-input.ts';
@@ -120,12 +120,8 @@ export async function yankVersion(
     }
     await markYanked(tx, version.id);
     const left = versions.map((one) => (one.id === version.id ? { ...one, status: 'yanked' as const } : one));
-    await updateLatestVersion(tx, services, plugin, left);
-    // Withdraw pending offers of the yanked version, including those to installations that pinned it before.
-    for (const { id } of await lockInstallations(tx, plugin.id, { pendingVersionId: version.id })) {
-      await changeInstallation(tx, id, { pendingVersionId: null });
-      await notifyInstallationChanged(tx, id);
-    }
+    const latest = await updateLatestVersion(tx, services, plugin, left);
+    await withdrawVersion(tx, services.queues, plugin, { yankedId: version.id, latest });
     await releaseYankedVersions(tx, plugin.id);
     const yanked = await findVersion(tx, version.id);
     if (!yanked) throw new Error(`Version ${version.id} was deleted while it was yanked.`);

@@ -126,17 +126,18 @@ async function addVersion(
   return version;
 }
 
-/** Records the latest version and moves the installations that follow it. */
+/** Records the latest version and moves the installations that follow it. @returns the latest version, if any is published */
 export async function updateLatestVersion(
   tx: ClientBase,
   { queues }: Pick<Services, 'queues'>,
   plugin: Plugin,
   versions: readonly VersionNumber[],
-): Promise<void> {
+): Promise<Version | null> {
   const id = findLatestVersion(versions)?.id ?? null;
   await setLatestVersion(tx, plugin.id, id);
-  if (id === plugin.latestVersionId) return;
-  await rollOutLatestVersion(tx, queues, plugin, id === null ? null : await findVersion(tx, id));
+  const latest = id === null ? null : await findVersion(tx, id);
+  if (id !== plugin.latestVersionId) await rollOutLatestVersion(tx, queues, plugin, latest);
+  return latest;
 }
 
 const tooManyVersions = ({ slug }: Plugin): Problem =>

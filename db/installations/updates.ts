@@ -62,6 +62,25 @@ export async function cancelUpdate(tx: ClientBase, installationId: string): Prom
   );
 }
 
+/**
+ * Ends the updates under way to a version that its author yanked, except those of installations that pinned it, and all
+ * rollbacks to it.
+ *
+ * @param tx has locked the plugin's row
+ * @returns the installations whose update ended
+ */
+export async function cancelUpdatesTo(tx: ClientBase, versionId: string): Promise<Updated[]> {
+  const cancelled = await listRows<Updated>(
+    tx,
+    `UPDATE installations SET ${ENDED_SQL}, updated_at = clock_timestamp()
+      WHERE target_version_id = $1 AND (version_policy <> 'Pinned' OR rollback_reason IS NOT NULL)
+      RETURNING id, account_id AS "accountId"`,
+    [versionId],
+  );
+  for (const { id } of cancelled) await notifyInstallationChanged(tx, id);
+  return cancelled;
+}
+
 interface LockedUpdate {
   readonly accountId: string;
   readonly pluginId: string;

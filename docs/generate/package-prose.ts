@@ -116,7 +116,8 @@ zeros and build metadata (\`+…\`) are refused, because two texts would be one 
 
 **Latest** is the highest published version by SemVer precedence, a pre-release only where there is no stable version. The time of a publish
 does not matter: \`1.0.1\` published after \`1.1.0\` changes nothing for followers of Latest. To yank a version is to withdraw it: installations that follow
-Latest move to the new Latest, and those that pinned the version keep it, with a notice. The last version cannot be yanked.`,
+Latest move to the new Latest, and those that pinned the version keep it, with a notice. An update that has not started the version yet, for example of a paused
+installation, ends, unless its user pinned that version. No crash loop returns to a yanked version. The last version cannot be yanked.`,
 
   names: `## Name and description
 

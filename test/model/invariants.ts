@@ -31,6 +31,8 @@ const queries: Readonly<Record<string, string>> = {
   'one that follows Latest runs a yanked version only while it is asked': `SELECT i.id ${BASE}
     AND i.version_policy = 'Latest' AND c.status = 'yanked' AND i.pending_version_id IS NULL
     AND i.target_version_id IS NULL`,
+  'only a pinned one moves to a yanked version': `SELECT i.id ${BASE} AND i.version_policy <> 'Pinned'
+    AND EXISTS (SELECT 1 FROM versions g WHERE g.id = i.target_version_id AND g.status = 'yanked')`,
   'nobody is asked about what is yanked, a draft, of another plugin, or runs already': `SELECT i.id ${BASE}
     AND n.id IS NOT NULL AND (n.status <> 'published' OR n.plugin_id <> p.id OR n.id = i.current_version_id)`,
   'nobody is asked for what is granted': `SELECT i.id ${BASE} AND n.id IS NOT NULL AND ${COVERED}

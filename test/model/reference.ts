@@ -156,7 +156,7 @@ export class Model {
     this.#settle(plugin, () => {
       version.yanked = true;
     });
-    for (const one of this.live(plugin)) if (one.pending === version) one.pending = null;
+    for (const one of this.live(plugin)) this.#withdraw(one, version);
     return ok;
   }
 
@@ -299,6 +299,15 @@ export class Model {
     const latest = latestOf(plugin);
     if (!latest || latest === before) return;
     for (const one of this.live(plugin)) if (one.policy === 'Latest') this.#offer(one, latest);
+  }
+
+  /** Ends the question about a yanked version, and the move to it unless the user pinned it. */
+  #withdraw(one: ModelInstallation, version: ModelVersion): void {
+    if (one.pending === version) one.pending = null;
+    if (one.policy === 'Pinned' || one.target !== version) return;
+    one.target = null;
+    const latest = latestOf(one.plugin);
+    if (latest && one.policy === 'Latest') this.#offer(one, latest);
   }
 
   #offer(one: ModelInstallation, version: ModelVersion): void {

@@ -1,6 +1,7 @@
 /** When a crash loop returns an installation to its previous version, and when its user's choice stays. */
 import t from 'tap';
 import { beginRollback } from '../../../db/installations/updates.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL } from '../package/packages.ts';
 
@@ -31,6 +32,10 @@ async function installed(policy: (ids: Record<string, string>) => object, ...ver
   const made = await ben.post('/installations', { slug, ...policy(ids) });
   if (made.status !== 201) throw new Error(JSON.stringify(made.body));
   const path = `/installations/${made.body.id}`;
+  const begin = (semVer: string): Promise<boolean> => {
+    const update = { installationId: made.body.id, versionId: ids[semVer] ?? '' };
+    return beginRollback(api.pool, api.services.queues, update, { reason: 'it ends', cause: 'crashed' });
+  };
   return {
     id: made.body.id as string,
     path,
@@ -42,12 +47,12 @@ async function installed(policy: (ids: Record<string, string>) => object, ...ver
     accept: async (semVer: string) => (await ben.post(`${path}/accept-update`, { versionId: ids[semVer] })).body,
     /** As a supervisor does when the version ends again and again. @returns whether a rollback began */
     crashLoop: async (semVer: string): Promise<boolean> => {
-      const update = { installationId: made.body.id, versionId: ids[semVer] ?? '' };
-      const why = { reason: 'it ends', cause: 'crashed' } as const;
-      const began = await beginRollback(api.pool, api.services.queues, update, why);
+      const began = await begin(semVer);
       await api.services.finishUpdate(made.body.id);
       return began;
     },
+    /** The same, before the previous version has started. */
+    begin,
   };
 }
 const latest = () => ({});
@@ -118,4 +123,41 @@ t.test('a version that follows Latest and is pinned after it became current stay
   t.match(await one.change(pinned('2.0.0')(one.ids)), { currentSemVer: '2.0.0', versionPolicy: 'Pinned' });
   t.equal(await one.crashLoop('2.0.0'), false);
   t.match(await one.get(), { currentSemVer: '2.0.0', grantedCapabilities: [HOOK] });
+});
+
+t.test('a yanked version is not returned to', async (t) => {
+  const one = await installed(latest, ['1.0.0', LESS]);
+  await one.publish('2.0.0', LESS);
+  await one.yank('1.0.0');
+  t.equal(await one.crashLoop('2.0.0'), false);
+  t.match(await one.get(), { currentSemVer: '2.0.0', updateUnderWay: null });
+});
+
+t.test('a rollback to a version that is yanked meanwhile ends', async (t) => {
+  const one = await installed(latest, ['1.0.0', LESS]);
+  await one.publish('2.0.0', LESS);
+  t.equal(await one.begin('2.0.0'), true);
+  await one.yank('1.0.0');
+  t.match(await one.get(), { currentSemVer: '2.0.0', updateUnderWay: null, failedUpdate: null });
+});
+
+t.test('a rollback waits for a yank that has begun', async (t) => {
+  const one = await installed(latest, ['1.0.0', LESS]);
+  await one.publish('2.0.0', LESS);
+  const yank = await api.pool.connect();
+  t.teardown(() => yank.release());
+  await yank.query('BEGIN');
+  await yank.query(`SELECT 1 FROM plugins p JOIN versions v ON v.plugin_id = p.id WHERE v.id = $1 FOR UPDATE OF p`, [
+    one.ids['1.0.0'],
+  ]);
+  await yank.query(`UPDATE versions SET status = 'yanked', yanked_at = now() WHERE id = $1`, [one.ids['1.0.0']]);
+  const began = one.begin('2.0.0');
+  await eventually(async () => {
+    const { rows } = await yank.query(
+      `SELECT 1 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND a.datname = current_database()`,
+    );
+    return rows.length > 0;
+  });
+  await yank.query('COMMIT');
+  t.equal(await began, false);
 });

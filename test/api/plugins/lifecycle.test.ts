@@ -178,6 +178,48 @@ t.test('a yank moves followers back, drops questions, and spares the pinned', as
   t.equal(repinned.body.code, 'invalid_pin');
 });
 
+t.test('an update that waits is withdrawn with its version, and the new Latest is offered instead', async (t) => {
+  const plugin = await listed(['1.0.0']);
+  const follower = await installs(ben, plugin.slug);
+  const pinned = await installs(ann, plugin.slug, { versionPolicy: 'Pinned', pinnedVersionId: plugin.ids['1.0.0'] });
+  await ben.post(`${follower.path}/pause`);
+  await plugin.publish('2.0.0');
+  await plugin.publish('3.0.0', MORE);
+  await ann.post(`${pinned.path}/pause`);
+  await ann.patch(pinned.path, { pinnedVersionId: plugin.ids['2.0.0'] });
+  const waiting = { currentSemVer: '1.0.0', updateUnderWay: { semVer: '2.0.0' } };
+  t.match(await follower.get(), { ...waiting, pendingUpdate: { semVer: '3.0.0' } });
+  await plugin.yank('2.0.0');
+  t.match(await follower.get(), { updateUnderWay: null, pendingUpdate: { semVer: '3.0.0' } }, 'Latest is the same');
+  t.match(await pinned.get(), waiting, 'the user named the version');
+  const resumed = (await ben.post(`${follower.path}/resume`)).body;
+  t.match(resumed, { status: 'ready', currentSemVer: '1.0.0', pendingUpdate: { semVer: '3.0.0' } });
+  t.match((await ann.post(`${pinned.path}/resume`)).body, { currentSemVer: '2.0.0', statusReason: /yanked/ });
+});
+
+t.test('an update that waits is withdrawn if the new Latest needs consent', async (t) => {
+  const plugin = await listed(['1.0.0']);
+  const installation = await installs(ben, plugin.slug);
+  await ben.post(`${installation.path}/pause`);
+  await plugin.publish('2.0.0');
+  await plugin.publish('1.1.0', MORE);
+  t.match(await installation.get(), { updateUnderWay: { semVer: '2.0.0' }, pendingUpdate: null });
+  await plugin.yank('2.0.0');
+  t.match(await installation.get(), { updateUnderWay: null, pendingUpdate: { semVer: '1.1.0' } });
+  t.match((await ben.post(`${installation.path}/resume`)).body, { status: 'ready', currentSemVer: '1.0.0' });
+});
+
+t.test('an update that waits moves to a new Latest that needs no consent', async (t) => {
+  const plugin = await listed(['1.0.0']);
+  const installation = await installs(ben, plugin.slug);
+  await ben.post(`${installation.path}/pause`);
+  await plugin.publish('2.0.0');
+  await plugin.publish('1.1.0');
+  await plugin.yank('2.0.0');
+  t.match(await installation.get(), { updateUnderWay: { semVer: '1.1.0' }, pendingUpdate: null });
+  t.match((await ben.post(`${installation.path}/resume`)).body, { currentSemVer: '1.1.0' });
+});
+
 t.test('policies are changed, and more access still needs consent', async (t) => {
   const plugin = await listed(['1.0.0'], ['2.0.0', MORE]);
   const installation = await installs(ben, plugin.slug, {
