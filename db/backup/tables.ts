@@ -21,13 +21,17 @@ const EXCLUDED_TABLES = [
 
 export type Table = Pick<StoredTable, 'name' | 'columns' | 'partitions'>;
 
-/** Lists the tables of a backup, without generated columns. */
+/** Columns of transaction ids: ids of one server mean nothing on another. The import gives the rows its own transaction. */
+const TRANSACTION_ID = `'xid8'::regtype`;
+
+/** Lists the tables of a backup, without generated columns and transaction ids. */
 export const listTables = (client: Client): Promise<Table[]> =>
   listRows(
     client,
     `SELECT c.relname AS name,
         (SELECT json_agg(a.attname ORDER BY a.attnum) FROM pg_attribute a
-          WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '') AS columns,
+          WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+            AND a.atttypid <> ${TRANSACTION_ID}) AS columns,
         (SELECT coalesce(json_agg(json_build_object('name', p.relname, 'bound', pg_get_expr(p.relpartbound, p.oid))), '[]')
            FROM pg_inherits i JOIN pg_class p ON p.oid = i.inhrelid WHERE i.inhparent = c.oid) AS partitions
        FROM pg_class c
@@ -63,20 +67,66 @@ export async function importTables(
 ): Promise<Map<string, number>> {
   const counts = new Map<string, number>();
   const foreignKeys = await dropForeignKeys(client);
+  const transactionIds = await listTransactionIds(client);
   for (const table of tables) {
     const name = escapeIdentifier(table.name);
     for (const { name: part, bound } of table.partitions) {
       await client.query(`CREATE TABLE IF NOT EXISTS ${escapeIdentifier(part)} PARTITION OF ${name} ${bound}`);
     }
     await client.query(`ALTER TABLE ${name} DISABLE TRIGGER USER`);
-    const query = client.query(copyFrom(`COPY ${name} (${joinColumns(table.columns)}) FROM STDIN`));
-    await pipeline(await read(table), query);
-    counts.set(table.name, query.rowCount);
+    counts.set(table.name, await importRows(client, table, transactionIds.get(table.name), await read(table)));
     await client.query(`ALTER TABLE ${name} ENABLE TRIGGER USER`);
   }
   for (const statement of foreignKeys) await client.query(statement);
   await advanceSequences(client);
   return counts;
+}
+
+interface TransactionIds {
+  readonly columns: readonly string[];
+  readonly isInKey: boolean;
+}
+
+/** Lists the columns of transaction ids by table. */
+async function listTransactionIds(client: Client): Promise<Map<string, TransactionIds>> {
+  const found = await client.query<TransactionIds & { name: string }>(
+    `SELECT c.relname AS name, json_agg(a.attname) AS columns,
+            bool_or(EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND a.attnum = ANY (i.indkey))) AS "isInKey"
+       FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+      WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+        AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid = ${TRANSACTION_ID}
+      GROUP BY c.relname`,
+  );
+  return new Map(found.rows.map(({ name, ...ids }) => [name, ids]));
+}
+
+/** @returns the number of rows in the stream */
+async function importRows(
+  client: Client,
+  { name, columns }: Table,
+  transactionIds: TransactionIds | undefined,
+  rows: Readable,
+): Promise<number> {
+  const kept = columns.filter((column) => !transactionIds?.columns.includes(column));
+  if (kept.length === columns.length && !transactionIds?.isInKey) return copyRows(client, name, columns, rows);
+  // COPY cannot leave out a column of a backup that still has it. In a key, rows that differed only by their transaction
+  // become one.
+  await client.query(
+    `CREATE TEMPORARY TABLE imported_rows AS SELECT ${joinColumns(columns)} FROM ${escapeIdentifier(name)} WITH NO DATA`,
+  );
+  const count = await copyRows(client, 'imported_rows', columns, rows);
+  await client.query(
+    `INSERT INTO ${escapeIdentifier(name)} (${joinColumns(kept)}) OVERRIDING SYSTEM VALUE
+     SELECT ${joinColumns(kept)} FROM imported_rows ON CONFLICT DO NOTHING`,
+  );
+  await client.query('DROP TABLE imported_rows');
+  return count;
+}
+
+async function copyRows(client: Client, table: string, columns: readonly string[], rows: Readable): Promise<number> {
+  const query = client.query(copyFrom(`COPY ${escapeIdentifier(table)} (${joinColumns(columns)}) FROM STDIN`));
+  await pipeline(rows, query);
+  return query.rowCount;
 }
 
 /** @returns the statements that add them again, which checks every row */
@@ -89,20 +139,32 @@ async function dropForeignKeys(client: Client): Promise<string[]> {
   return found.rows.map(({ table, name, definition }) => `ALTER TABLE ${table} ADD CONSTRAINT ${name} ${definition}`);
 }
 
-/** Identity columns continue after their greatest value. */
+/** Sequences continue after the greatest value of the columns that they number. Two tables may share one. */
 async function advanceSequences(client: Client): Promise<void> {
-  const found = await client.query<{ table: string; column: string }>(
-    `SELECT attrelid::regclass::text AS table, attname AS column FROM pg_attribute
-       JOIN pg_class c ON c.oid = attrelid
-      WHERE attidentity <> '' AND NOT attisdropped AND c.relnamespace = 'public'::regnamespace AND NOT c.relispartition
-        AND c.relname <> 'migrations'`,
+  const found = await client.query<{ sequence: string; table: string; column: string }>(
+    `SELECT s.oid::regclass::text AS sequence, c.oid::regclass::text AS table, a.attname AS column
+       FROM pg_class s
+       JOIN LATERAL (
+         SELECT d.refobjid AS relation, d.refobjsubid::int AS number FROM pg_depend d
+          WHERE d.classid = 'pg_class'::regclass AND d.objid = s.oid AND d.refclassid = 'pg_class'::regclass
+            AND d.deptype = 'i'
+         UNION
+         SELECT v.adrelid, v.adnum FROM pg_depend d JOIN pg_attrdef v ON v.oid = d.objid
+          WHERE d.classid = 'pg_attrdef'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = s.oid
+       ) numbered ON true
+       JOIN pg_class c ON c.oid = numbered.relation
+       JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = numbered.number
+      WHERE s.relkind = 'S' AND c.relnamespace = 'public'::regnamespace AND NOT c.relispartition
+        AND NOT c.relname = ANY ($1)`,
+    [EXCLUDED_TABLES],
   );
-  for (const { table, column } of found.rows) {
-    const name = escapeIdentifier(column);
+  for (const [sequence, columns] of Map.groupBy(found.rows, (row) => row.sequence)) {
+    const greatest = columns
+      .map(({ table, column }) => `(SELECT max(${escapeIdentifier(column)}) FROM ${table})`)
+      .join(', ');
     await client.query(
-      `SELECT setval(pg_get_serial_sequence($1, $2), greatest(1, (SELECT max(${name}) FROM ${table})),
-              EXISTS (SELECT 1 FROM ${table}))`,
-      [table, column],
+      `SELECT setval($1::regclass, coalesce(greatest(${greatest}), 1), greatest(${greatest}) IS NOT NULL)`,
+      [sequence],
     );
   }
 }

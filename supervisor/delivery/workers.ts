@@ -25,6 +25,7 @@ import {
 } from '../../db/jobs/introspections.ts';
 import type { DeliveryNotice } from '../../db/postgres/notifications.ts';
 import { asAccount } from '../../db/postgres/shares.ts';
+import { repairForeignTransactions } from '../../db/sessions/foreign-transactions.ts';
 import { Waker } from '../../db/timing/waker.ts';
 import { openRetryingWriter } from '../../service/timing/retrying-writer.ts';
 import type { Child } from '../children/child.ts';
@@ -124,6 +125,8 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
     // After a stop, the pool is closed: the next supervisor continues.
     if (!upkeep.closed) deps.onError(error);
   };
+  // A start must not wait for it either. If it fails, the next start goes on with it.
+  void repairForeignTransactions(deps.pool).catch(onUpkeepError);
   void repeat(upkeep, UPKEEP_MS, () => maintainTables({ ...deps, onError: onUpkeepError }));
   const reminders = new DueReminders(deps);
   const stopUsageUpkeep = startUsageUpkeep(deps.pool, deps.onError);
