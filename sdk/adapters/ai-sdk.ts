@@ -13,6 +13,7 @@ import {
 import { encodeText, formatAddress, type MessageFile, readAddress } from './message-files.ts';
 import { parseArguments, printArguments } from './model-calls.ts';
 import { listOfferedTools } from './offered-tools.ts';
+import { refuseProviderState } from './provider-state.ts';
 
 type Params = Parameters<NonNullable<LanguageModelMiddleware['transformParams']>>[0]['params'];
 type Message = Params['prompt'][number];
@@ -45,6 +46,8 @@ export function bulkhead(session: Session, options: AdapterOptions = {}): Langua
   return {
     specificationVersion: 'v4',
     async transformParams({ params, model }) {
+      for (const ofProvider of Object.values(params.providerOptions ?? {})) refuseProviderState(ofProvider);
+      for (const message of params.prompt) requireJudgeableOptions(message);
       const system = params.prompt.flatMap((message) => (message.role === 'system' ? [message.content] : []));
       const request = {
         systemPrompt: system.join('\n\n'),
@@ -65,12 +68,17 @@ export function bulkhead(session: Session, options: AdapterOptions = {}): Langua
     async wrapGenerate({ doGenerate, params, model }) {
       const judged: Content[] = [];
       let request = findRequest(params);
-      let generated = await doGenerate();
-      judged.push(...(await judgeContent(generated.content, request.answer)));
+      const ask = (answer: JudgedAnswer, generate: () => ReturnType<typeof doGenerate>) =>
+        answer.attempt(async () => {
+          const result = await generate();
+          judged.push(...(await judgeContent(result.content, answer)));
+          return result;
+        });
+      let generated = await ask(request.answer, doGenerate);
       while (await request.answer.end()) {
-        request = await request.prepareAgain();
-        generated = await model.doGenerate(request.params);
-        judged.push(...(await judgeContent(generated.content, request.answer)));
+        const again = await request.prepareAgain();
+        generated = await ask(again.answer, () => model.doGenerate(again.params));
+        request = again;
       }
       const { response, providerMetadata, ...result } = generated;
       const { isFree } = request.answer;
@@ -86,8 +94,9 @@ export function bulkhead(session: Session, options: AdapterOptions = {}): Langua
     },
     async wrapStream({ doStream, params, model }) {
       const request = findRequest(params);
-      const result = await doStream();
-      const ask = async (again: JudgedRequest) => (await model.doStream(again.params)).stream;
+      const result = await request.answer.attempt(doStream);
+      const ask = async (again: JudgedRequest) =>
+        (await again.answer.attempt(() => model.doStream(again.params))).stream;
       return { ...result, stream: judgeStream(result.stream, request, ask) };
     },
   };
@@ -186,6 +195,30 @@ const format: MessageFormat<Message> = {
     },
   ],
 };
+
+/** Options of a message by which some providers replace its content or its role. */
+const REPLACING: ReadonlySet<string> = new Set([
+  'role',
+  'content',
+  'text',
+  'file',
+  'image_url',
+  'input_audio',
+  'tool_call_id',
+]);
+
+/** A browser may send options with the parts of a message. @throws Error if they replace what plugins judge */
+function requireJudgeableOptions({ role, content, providerOptions }: Message): void {
+  if (role !== 'user' && role !== 'tool') return;
+  const options = [providerOptions, ...content.map((part) => part.providerOptions)];
+  const names = options.flatMap((one) => Object.values(one ?? {}).flatMap((ofProvider) => Object.keys(ofProvider)));
+  const replacing = names.find((name) => REPLACING.has(name));
+  if (replacing !== undefined)
+    throw new Error(
+      `A message has the provider option “${replacing}”, which replaces what plugins judge. ` +
+        'Leave it out of providerOptions; in messages from a browser, it is in providerMetadata.',
+    );
+}
 
 /** @param part may be of a kind that a later version of the framework adds */
 function readFile({ type, data, filename, mediaType = 'application/octet-stream' }: FilePart): MessageFile {

@@ -27,6 +27,7 @@ import {
 } from './judged-conversation.ts';
 import { encodeText, formatAddress, type MessageFile, readAddress } from './message-files.ts';
 import { listOfferedTools, type OfferedTool } from './offered-tools.ts';
+import { refuseProviderState } from './provider-state.ts';
 
 /**
  * A chat model that makes each message of the user a turn of the session: plugins judge it, the system prompt and the model's
@@ -48,6 +49,8 @@ interface Judged {
   readonly options: AdapterOptions;
   readonly model: BaseChatModel;
   readonly tools: readonly BindToolsInput[];
+  /** Whether the framework takes the arguments of a call for the answer, and sends no result. */
+  readonly isStructured?: boolean;
 }
 
 class JudgedChatModel extends BaseChatModel {
@@ -79,17 +82,25 @@ class JudgedChatModel extends BaseChatModel {
 
   override bindTools(tools: BindToolsInput[], options?: Partial<this['ParsedCallOptions']>): JudgedChatModel {
     const { model } = this.#judged;
+    refuseProviderState(options);
     if (!model.bindTools) throw new Error(`${this.getName()} cannot call tools. Use another model.`);
     return new JudgedChatModel({ ...this.#judged, tools }, model.bindTools(tools, options));
+  }
+
+  override withStructuredOutput(schema: never, config?: never): never {
+    const structured = new JudgedChatModel({ ...this.#judged, isStructured: true }, this.#runnable);
+    return super.withStructuredOutput.call(structured, schema, config) as never;
   }
 
   override async _generate(messages: BaseMessage[], options: this['ParsedCallOptions']): Promise<ChatResult> {
     const texts: string[] = [];
     for (;;) {
       const { input, answer } = await this.#prepare(messages, options);
-      // Without callbacks: those of the agent would stream the text before it is judged.
-      const message = await this.#runnable.invoke(input, { ...options, callbacks: [] });
-      const judged = await judgeMessage(message, answer);
+      const judged = await answer.attempt(async () => {
+        // Without callbacks: those of the agent would stream the text before it is judged.
+        const message = await this.#runnable.invoke(input, { ...options, callbacks: [] });
+        return judgeMessage(message, answer);
+      });
       if (await answer.end()) {
         texts.push(judged.text);
         continue;
@@ -124,7 +135,9 @@ class JudgedChatModel extends BaseChatModel {
   }
 
   async #prepare(given: BaseMessage[], { signal, ...more }: this['ParsedCallOptions'] & { tools?: BindToolsInput[] }) {
-    const { session, options, model, tools } = this.#judged;
+    const { session, options, model, tools, isStructured = false } = this.#judged;
+    const { modelKwargs, defaultOptions } = model as { modelKwargs?: unknown; defaultOptions?: unknown };
+    for (const one of [more, modelKwargs, defaultOptions]) refuseProviderState(one);
     const name = (model as { model?: unknown }).model;
     const messages = given.map(toJudgeable);
     const isSystem = (message: BaseMessage): boolean => message.type === 'system';
@@ -136,6 +149,7 @@ class JudgedChatModel extends BaseChatModel {
       model: typeof name === 'string' ? name : 'unknown',
       messages: messages.filter((message) => !isSystem(message)),
       tools: [...tools, ...(more.tools ?? [])].map(readTool),
+      takesResults: !isStructured,
       signal,
     };
     const prepared = await openConversation(session).prepare(request, format, options);

@@ -1,7 +1,10 @@
 /** Bulkhead for the OpenAI Agents SDK: `new Runner(bulkhead(session))`, and `tools: await bulkheadTools(session)` of the agent. */
 import {
+  type Agent,
   type AgentInputItem,
   type AgentOutputItem,
+  type AgentOutputType,
+  type AgentToolOptionsWithDefault,
   type AssistantMessageItem,
   type Model,
   type ModelProvider,
@@ -26,6 +29,7 @@ import {
 import { formatAddress, type MessageFile, readAddress } from './message-files.ts';
 import { hasSameArguments, parseArguments, printArguments } from './model-calls.ts';
 import { listOfferedTools } from './offered-tools.ts';
+import { refuseProviderState } from './provider-state.ts';
 
 type Filter = NonNullable<RunConfig['callModelInputFilter']>;
 
@@ -42,18 +46,72 @@ export interface AgentsOptions extends AdapterOptions {
  *
  * @throws VetoError from `run` when a plugin cancels a message
  */
-export function bulkhead(
-  session: Session,
-  { modelProvider, ...options }: AgentsOptions = {},
-): { callModelInputFilter: Filter; modelProvider: ModelProvider } {
+export function bulkhead(session: Session, { modelProvider, ...options }: AgentsOptions = {}): AgentsSettings {
   const provider = new JudgedModelProvider(session, options, modelProvider);
   return {
     modelProvider: provider,
     callModelInputFilter({ modelData, agent }) {
+      requireJudgedAgentTools(agent);
       provider.requireJudgedModel(agent);
       return modelData;
     },
   };
+}
+
+/** The run settings that `bulkhead` returns. */
+export interface AgentsSettings {
+  readonly callModelInputFilter: Filter;
+  readonly modelProvider: ModelProvider;
+}
+
+/**
+ * Makes an agent a tool of another one, as `agent.asTool(options)` does, whose runs go through the plugins. Runs of a tool that
+ * `asTool` makes inherit the provider of models only, so the adapter refuses such tools.
+ *
+ * @param settings those of the helper's own session, from `bulkhead`
+ */
+export function agentTool<Context, Output extends AgentOutputType>(
+  settings: AgentsSettings,
+  agent: Agent<Context, Output>,
+  options: AgentToolOptions<Context, Output>,
+): ReturnType<Agent<Context, Output>['asTool']> {
+  const { runConfig, runOptions } = options;
+  const ownFilter = runOptions?.callModelInputFilter ?? runConfig?.callModelInputFilter;
+  const callModelInputFilter: Filter = async (args) => {
+    const modelData = await settings.callModelInputFilter(args);
+    return ownFilter ? ownFilter({ ...args, modelData }) : modelData;
+  };
+  const judged = {
+    ...options,
+    runConfig: { ...runConfig, ...settings, callModelInputFilter },
+    ...(runOptions ? { runOptions: { ...runOptions, callModelInputFilter } } : {}),
+  };
+  return Object.assign(agent.asTool(judged as Parameters<Agent<Context, Output>['asTool']>[0]), { [IS_JUDGED]: true });
+}
+
+type AgentToolOptions<Context, Output extends AgentOutputType> =
+  | AgentToolOptionsWithDefault<Context, Agent<Context, Output>>
+  | Parameters<Agent<Context, Output>['asTool']>[0];
+
+interface AgentOfRun {
+  readonly name: string;
+  readonly tools: readonly { readonly type: string; readonly name: string }[];
+}
+
+/** Of tools that `agentTool` made. Copies of a tool have it, too. */
+const IS_JUDGED = Symbol('isJudged');
+
+/** @throws Error for an agent as a tool whose runs no plugin would judge */
+function requireJudgedAgentTools({ name, tools }: AgentOfRun): void {
+  // The framework says in a registry of its own which tools are agents. In public, only those have `on`, for events of their runs.
+  const unjudged = tools.find(
+    (one) => one.type === 'function' && typeof (one as { on?: unknown }).on === 'function' && !(IS_JUDGED in one),
+  );
+  if (unjudged)
+    throw new Error(
+      `The tool “${unjudged.name}” of the agent “${name}” is an agent, and its run would not go through the plugins. ` +
+        'Make it with agentTool(settings, agent, options) in place of agent.asTool(options), with settings from bulkhead(session).',
+    );
 }
 
 /** Returns the session's tools as Agents SDK tools. Call it again when the tools of the session change. */
@@ -85,13 +143,16 @@ const toOutputs = ({ content }: ToolResult) =>
       : { type: 'text' as const, text: formatPart(part) },
   );
 
+/** Maximum number of models that were provided for runs which have not asked them yet. */
+const PROVIDED_MAX = 1_000;
+
 /** Provides models whose messages the plugins judge. */
 class JudgedModelProvider implements ModelProvider {
   readonly #session: Session;
   readonly #options: AdapterOptions;
   #provider: ModelProvider | undefined;
-  /** Models that were provided and whose input was not prepared yet. */
-  #provided = 0;
+  /** Models that were provided, and neither checked nor asked yet. */
+  readonly #provided = new Set<JudgedModel>();
 
   constructor(session: Session, options: AdapterOptions, provider: ModelProvider | undefined) {
     this.#session = session;
@@ -102,14 +163,22 @@ class JudgedModelProvider implements ModelProvider {
   async getModel(name?: string): Promise<Model> {
     this.#provider ??= new OpenAIProvider();
     const model = await this.#provider.getModel(name);
-    this.#provided += 1;
-    return new JudgedModel(model, name ?? 'unknown', this.#session, this.#options);
+    const judged: JudgedModel = new JudgedModel(model, name ?? 'unknown', this.#session, this.#options, () =>
+      this.#provided.delete(judged),
+    );
+    this.#provided.add(judged);
+    const [oldest] = this.#provided;
+    // Of runs that failed before they asked the model.
+    if (oldest && this.#provided.size > PROVIDED_MAX) this.#provided.delete(oldest);
+    return judged;
   }
 
   /** Checks that the runner gets the agent's model from here, which it does just before. @throws Error */
   requireJudgedModel({ name, model }: { readonly name: string; readonly model?: unknown }): void {
-    if (typeof model !== 'object' && this.#provided > 0) {
-      this.#provided -= 1;
+    const isOfAgent = (one: JudgedModel): boolean => !model || one.name === model;
+    const provided = typeof model === 'object' ? undefined : [...this.#provided].findLast(isOfAgent);
+    if (provided) {
+      this.#provided.delete(provided);
       return;
     }
     throw new Error(
@@ -122,16 +191,18 @@ class JudgedModelProvider implements ModelProvider {
 type DoneOutput = Extract<StreamEvent, { type: 'response_done' }>['response']['output'];
 
 class JudgedModel implements Model {
+  readonly name: string;
   readonly #model: Model;
-  readonly #name: string;
   readonly #session: Session;
   readonly #options: AdapterOptions;
+  readonly #onAsked: () => void;
 
-  constructor(model: Model, name: string, session: Session, options: AdapterOptions) {
+  constructor(model: Model, name: string, session: Session, options: AdapterOptions, onAsked: () => void) {
+    this.name = name;
     this.#model = model;
-    this.#name = name;
     this.#session = session;
     this.#options = options;
+    this.#onAsked = onAsked;
   }
 
   get supportsPromptModelSelection(): boolean {
@@ -146,9 +217,13 @@ class JudgedModel implements Model {
     const judgedItems: AgentOutputItem[] = [];
     for (;;) {
       const { judged, answer } = await this.#prepare(request);
-      const { providerData, ...response } = await this.#model.getResponse(judged);
-      judgedItems.push(...(await judgeOutput(answer, response.output)));
-      if (hasAnswer(response.output) && (await answer.end())) continue;
+      const { providerData, ...response } = await answer.attempt(async () => {
+        const whole = await this.#model.getResponse(judged);
+        judgedItems.push(...(await judgeOutput(answer, whole.output)));
+        return whole;
+      });
+      if (!hasAnswer(response.output)) await answer.abandon();
+      else if (await answer.end()) continue;
       const isOpen = answer.isFree && !hasCalls(response.output);
       return { ...response, ...(isOpen && providerData ? { providerData } : {}), output: judgedItems };
     }
@@ -182,6 +257,7 @@ class JudgedModel implements Model {
             judgedItems.push(...(await judgeCalls(answer, response.output)));
             isAgain = hasAnswer(event.response.output) && (await answer.end());
             isWhole = true;
+            if (!hasAnswer(event.response.output)) await answer.abandon();
             if (!isAgain) yield { type: 'response_done', response: { ...response, output: judgedItems as DoneOutput } };
           } else if (isOpen) {
             yield event;
@@ -198,17 +274,23 @@ class JudgedModel implements Model {
   }
 
   async #prepare(request: ModelRequest): Promise<{ judged: ModelRequest; answer: JudgedAnswer }> {
-    const { input, tools } = request;
+    const { input, tools, modelSettings } = request;
+    // Runs of agents as tools ask it without the check of their input.
+    this.#onAsked();
+    refuseProviderState(request);
+    refuseProviderState(modelSettings.providerData);
+    for (const name of ['extra_body', 'extraBody']) refuseProviderState(modelSettings.providerData?.[name]);
     requireJudgeableTools(tools);
     requireJudgeablePrompt(request);
     const items = typeof input === 'string' ? [{ role: 'user', content: input } as AgentInputItem] : input;
     const isSystem = (item: AgentInputItem): boolean => 'role' in item && item.role === 'system';
     requireJudgeableResults(items, tools);
+    requireJudgeableItems(items);
     const own = items.filter(isSystem).map((item) => ('content' in item ? String(item.content) : ''));
     const { systemPrompt, messages, answer } = await openConversation(this.#session).prepare(
       {
         systemPrompt: [request.systemInstructions ?? '', ...own].filter((part) => part !== '').join('\n\n'),
-        model: this.#name,
+        model: this.name,
         messages: items.filter((item) => !isSystem(item)),
         tools: tools.flatMap((tool) => (tool.type === 'function' ? [tool] : [])),
         signal: request.signal,
@@ -248,6 +330,20 @@ function requireJudgeablePrompt({ prompt }: ModelRequest): void {
       'The agent has a stored prompt with variables, which plugins cannot judge. ' +
         'Leave the variables out, and give the agent their texts in its instructions or in the input.',
     );
+}
+
+/** Items that only the provider reads may be messages of users and results of tools, or name those that the provider keeps. @throws Error */
+function requireJudgeableItems(items: readonly AgentInputItem[]): void {
+  for (const { type, providerData } of items) {
+    if (type !== 'unknown') continue;
+    const { role, type: kind } = (providerData ?? {}) as { role?: unknown; type?: unknown };
+    const isOfAgent = role === undefined || role === 'assistant';
+    if (!isOfAgent || kind === 'item_reference' || String(kind).endsWith('_output'))
+      throw new Error(
+        `The input has an item of type unknown with the provider's data of a ${role ?? kind}, which plugins cannot judge. ` +
+          'Pass messages and results of tools as items of their own types.',
+      );
+  }
 }
 
 const LOCAL_RESULTS: ReadonlySet<unknown> = new Set(['computer_call_result', 'apply_patch_call_output']);

@@ -13,7 +13,7 @@ import {
   HumanMessage,
   ToolMessage,
 } from '@langchain/core/messages';
-import { type AgentInputItem, assistant, type Model, Usage, user } from '@openai/agents';
+import { Agent, type AgentInputItem, assistant, type Model, Runner, Usage, user } from '@openai/agents';
 import { generateText, jsonSchema, type ModelMessage, stepCountIs, wrapLanguageModel } from 'ai';
 import t from 'tap';
 import * as aiSdk from '../../sdk/adapters/ai-sdk.ts';
@@ -730,4 +730,74 @@ t.test('a message of several text parts reaches the model as the one text that p
     t.match(await ask(await openSession('cards'), '4111'), /\[card\].*ephemeral|ephemeral.*\[card\]/, name);
     await t.rejects(ask(await openSession('cards'), 'FORB', 'IDDEN'), VETO, name);
   }
+});
+
+t.test('conversations that the model’s provider keeps are refused before the model is asked', async (t) => {
+  const refused = /makes the model's provider add messages that plugins have not judged.*whole conversation/;
+  const middleware = aiSdk.bulkhead(await openSession());
+  const askAi = (params: object) => {
+    const prompt = [{ role: 'user', content: [{ type: 'text', text: 'm1' }] }];
+    const given = { prompt, ...params } as never;
+    return middleware.transformParams?.({ type: 'generate', params: given, model: { modelId: 'm' } as never });
+  };
+  for (const openai of [{ previousResponseId: 'r1' }, { conversation: 'c1' }])
+    await t.rejects(async () => askAi({ providerOptions: { openai } }), refused, JSON.stringify(openai));
+  t.ok(await askAi({ providerOptions: { openai: { previousResponseId: null, store: false } } }));
+
+  const model = new ScriptedChatModel(toAnswer({ text: 'Yes.' }));
+  const judged = langchain.bulkhead(await openSession(), model);
+  const kept = { previous_response_id: 'r1' } as object;
+  await t.rejects(judged.invoke([new HumanMessage('m1')], kept), refused);
+  await t.rejects(judged.stream([new HumanMessage('m1')], kept).then(collect), refused);
+  t.throws(() => judged.bindTools?.([], kept), refused);
+  await t.rejects(judged.withConfig(kept).invoke([new HumanMessage('m1')]), refused);
+  const withDefaults = Object.assign(new ScriptedChatModel(toAnswer({ text: 'Yes.' })), { modelKwargs: kept });
+  await t.rejects(langchain.bulkhead(await openSession(), withDefaults).invoke([new HumanMessage('m1')]), refused);
+  t.equal(model.asked + withDefaults.asked, '');
+
+  const asked: unknown[] = [];
+  const scripted = {
+    async getResponse(request: unknown) {
+      asked.push(request);
+      return { usage: new Usage(), output: [assistant('Yes.')] };
+    },
+  } as unknown as Model;
+  const settings = openAiAgents.bulkhead(await openSession(), { modelProvider: { getModel: () => scripted } });
+  const runner = new Runner({ ...settings, tracingDisabled: true });
+  const agent = new Agent({ name: 'Baker', model: 'm' });
+  for (const option of [{ conversationId: 'c1' }, { previousResponseId: 'r1' }])
+    await t.rejects(runner.run(agent, 'm1', option), refused, JSON.stringify(option));
+  for (const providerData of [kept, { extra_body: { conversation: 'c1' } }]) {
+    const set = new Agent({ name: 'Baker', model: 'm', modelSettings: { providerData } as never });
+    await t.rejects(runner.run(set, 'm1'), refused, JSON.stringify(providerData));
+  }
+  const unknown = (providerData: object) => ({ type: 'unknown', providerData }) as AgentInputItem;
+  for (const item of [
+    unknown({ role: 'user', content: 'FORBIDDEN' }),
+    unknown({ type: 'item_reference', id: 'msg_1' }),
+    unknown({ type: 'function_call_output', call_id: 'c1', output: 'SECRET' }),
+  ])
+    await t.rejects(runner.run(agent, [user('m1'), item]), /of type unknown.*plugins cannot judge/);
+  t.same(asked, []);
+  t.equal((await runner.run(agent, [user('m1'), unknown({ type: 'custom_note' })])).finalOutput, 'Yes.');
+});
+
+t.test('ai-sdk: provider options that replace the content of a message are refused', async (t) => {
+  const middleware = aiSdk.bulkhead(await openSession());
+  const openaiCompatible = { content: 'FORBIDDEN' };
+  const text = { type: 'text', text: 'fine' };
+  const prompts = [
+    [{ role: 'user', content: [{ ...text, providerOptions: { openaiCompatible } }] }],
+    [{ role: 'user', content: [text], providerOptions: { openaiCompatible } }],
+  ];
+  for (const prompt of prompts)
+    await t.rejects(
+      async () =>
+        middleware.transformParams?.({
+          type: 'generate',
+          params: { prompt } as never,
+          model: { modelId: 'm' } as never,
+        }),
+      /provider option “content”, which replaces what plugins judge/,
+    );
 });

@@ -5,11 +5,12 @@
 import type { Session, ToolResult, Trigger } from '../session/session.js';
 import { JudgedAnswer } from './judged-answer.js';
 import { type MessageFile } from './message-files.js';
-import type { RefusedCall } from './model-calls.js';
+import { type RefusedCall } from './model-calls.js';
 export interface AdapterOptions {
     /**
      * The id of the message that the next run answers. Pass the id of a channel's message, which was judged when it came, or an
-     * id of yours: the same id is judged once, however often it is sent.
+     * id of yours: the same id is judged once, however often it is sent. Other messages of the same run, such as of an agent that
+     * is a tool of the first, get turns of their own, whose texts are not sent to the channel.
      */
     readonly messageId?: string;
     /** The name of the sender of messages to the agent that plugins see. Default: `user`. */
@@ -27,9 +28,14 @@ export interface AdapterOptions {
 export interface MessageFormat<Message> {
     /** The text of a user's message; null for messages of the agent and of tools. */
     readUserText(message: Message): string | null;
+    /** Number of text parts that `readUserText` joins. */
+    countTexts(message: Message): number;
     /** The parts of a user's message that are no text. */
     readFiles(message: Message): readonly MessageFile[];
-    /** Replaces text and files of a user's message. Files with an index are its own. */
+    /**
+     * Replaces text and files of a user's message. Files with an index are its own. The one text part keeps the options of those that
+     * it replaces.
+     */
     replaceContent(message: Message, text: string, files: readonly MessageFile[]): Message;
     /** The results of tools in a message. */
     readToolResult(message: Message): ToolText[];

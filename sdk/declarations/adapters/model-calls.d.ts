@@ -6,12 +6,21 @@ export interface ModelCall {
     readonly callId: string;
     readonly name: string;
     readonly arguments: Json;
+    /** Why the text of the arguments, which `arguments` then is, is not JSON. */
+    readonly parseError?: string;
 }
 export interface RefusedCall extends ModelCall {
     /** The text of the refusal for the model. */
     readonly text: string;
 }
-/** The arguments that a model wrote; a text that is not JSON is judged as it is. */
-export declare function parseArguments(text: string): Json;
-/** The model's own words, unless a plugin changed the arguments. */
+/** Reads the arguments that a model wrote, as frameworks do: an empty text has none. */
+export declare function parseArguments(text: string): Pick<ModelCall, 'arguments' | 'parseError'>;
+/**
+ * Prints the arguments that plugins judged: another reader of the model's text may find other arguments in it, such as infinity in
+ * `1e999`. Those of the session's tools are as the model wrote them, because the service judges them when it gets the call.
+ */
 export declare const printArguments: (judged: ModelCall, call: ModelCall, text: string) => string;
+/** Whether plugins left the arguments as they were. */
+export declare const hasSameArguments: (judged: ModelCall, call: ModelCall) => boolean;
+/** Removes properties named `__proto__`: a framework that copies them gives the tool properties that plugins saw elsewhere. */
+export declare const withoutPrototypes: (args: Json) => Json;

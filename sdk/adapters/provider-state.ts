@@ -1,0 +1,23 @@
+/** Refuses conversations that a model's provider keeps: it adds their messages to a request when plugins have judged it. */
+
+const KEEPERS: ReadonlySet<string> = new Set([
+  'previousresponseid',
+  'conversation',
+  'conversationid',
+  'previousinteractionid',
+]);
+
+/**
+ * @param options of a call of the model, also of one provider
+ * @throws Error if one of them names a conversation, or an answer to continue, that the provider keeps
+ */
+export function refuseProviderState(options: unknown): void {
+  const kept = Object.entries(options ?? {}).find(
+    ([name, value]) => KEEPERS.has(name.replaceAll('_', '').toLowerCase()) && (value ?? '') !== '',
+  );
+  if (kept)
+    throw new Error(
+      `The option “${kept[0]}” makes the model's provider add messages that plugins have not judged. ` +
+        'Leave it out, and pass the whole conversation with each call.',
+    );
+}
