@@ -29,8 +29,19 @@ export const apiSettings = {
   READS_PER_MINUTE: wholeNumber(1, 10_000_000, 1_200, 'REST reads of one account.', 'a minute'),
   WRITES_PER_MINUTE: wholeNumber(1, 10_000_000, 600, 'REST writes of one account.', 'a minute'),
   UPLOADS_AT_ONCE: wholeNumber(1, 1_000, 10, 'Concurrent package uploads of one API process.'),
-  WEBHOOKS_PER_SECOND: wholeNumber(1, 1_000_000, 500, 'Webhook requests of one routing id.', 'a second'),
-  WEBHOOK_BURST: wholeNumber(1, 1_000_000, 1_000, 'Webhook requests of one routing id in a burst.'),
+  WEBHOOKS_PER_SECOND: wholeNumber(
+    1,
+    1_000_000,
+    500,
+    'Webhook requests of one routing id. All routing ids of an account together get ten times as many.',
+    'a second',
+  ),
+  WEBHOOK_BURST: wholeNumber(
+    1,
+    1_000_000,
+    1_000,
+    'Webhook requests of one routing id in a burst. All routing ids of an account together get ten times as many.',
+  ),
   SPOOL_MEGABYTES: wholeNumber(
     1,
     1_000_000,

@@ -29,8 +29,11 @@ import { Intake } from './intake.ts';
 import { OwnerNotices } from './owner-notices.ts';
 import { Spool } from './spool.ts';
 
-/** An account may get this many times the requests of one of its addresses, however many it has. */
-const ACCOUNT_RATE_FACTOR = 2;
+/**
+ * All addresses of an account together get this many times the rate of one. Accounts already take turns in the intake, so
+ * this limit only keeps one account from using up the event loop.
+ */
+const ACCOUNT_RATE_FACTOR = 10;
 /** Each waits up to 2.5 s for a plugin and asks the database four times a second, so a plugin that never answers keeps few. */
 const HANDSHAKES = { places: 60, verb: 'waiting for', works: 'handshakes', retryAfterS: 1 };
 

@@ -151,6 +151,17 @@ t.test('an address has its own limit', async (t) => {
   t.equal((await send(b.routingId)).status, 200);
 });
 
+t.test('ten addresses of one account are used at their full rate at once', async (t) => {
+  const strict = await openWebhookFixture(t, { config: { WEBHOOKS_PER_SECOND: 1, WEBHOOK_BURST: 5 } });
+  const channels = await Promise.all(Array.from({ length: 10 }, () => strict.connect()));
+  const requests = channels.flatMap(({ routingId }) => Array.from({ length: 5 }, () => `/webhook/plugin/${routingId}`));
+  const answers = await Promise.all(requests.map((path) => strict.send(path)));
+  t.same(
+    answers.filter(({ status }) => status !== 200),
+    [],
+  );
+});
+
 t.test('a request that ends early creates no delivery', async (t) => {
   const { routingId } = await fixture.connect();
   const before = await fixture.pool.query('SELECT count(*) FROM deliveries');
