@@ -119,6 +119,8 @@ export interface SupervisorOptions {
   readonly rollupsMs?: number;
   /** Interval of looking for reminders that are due. Milliseconds. */
   readonly reminderScanMs?: number;
+  /** The times of reminders that repeat. The supervisor closes it. Default: a new one. */
+  readonly recurrences?: RecurrenceClock;
   /** For `host.http`. */
   readonly http?: Partial<Exchange>;
   /** Resolves the addresses of the SSH hosts that accounts add. */
@@ -235,7 +237,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
     wake: (plugin) => fleet.wake(plugin),
     finishUpdate: (installationId) => waitForUpdate({ pool, listener }, installationId, UPDATE_WAIT_MS),
     ssh: { hosts: sshHosts, connections: ssh },
-    recurrences: new RecurrenceClock(),
+    recurrences: options.recurrences ?? new RecurrenceClock(),
     inspections: new Inspections({
       supervisorId: ownership.id,
       pool,

@@ -33,7 +33,7 @@ export interface ReminderRow extends ReminderFields {
   readonly nextAt: string | null;
   /** Number of the next time. */
   readonly occurrence: number;
-  /** At the next time, while a required plugin did not run. */
+  /** How often the next time was postponed: a required plugin did not run, or the time after it was not computed. */
   readonly attempts: number;
   readonly lastAt: string | null;
   readonly lastOutcome: ReminderOutcome | null;

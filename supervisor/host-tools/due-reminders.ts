@@ -24,7 +24,10 @@ const SCAN_MS = 1_000;
 const PER_ACCOUNT = 5;
 const PER_SCAN = 100;
 const ACCOUNTS_AT_ONCE = 16;
-/** While a required plugin does not run: seconds until the next attempt, doubled each time, and attempts until it is given up. */
+/**
+ * While a required plugin does not run, or the next time cannot be computed: seconds until the next attempt, doubled each time,
+ * and attempts until it is given up.
+ */
 const RETRY_S = 15;
 const RETRY_MAX_S = 900;
 const ATTEMPTS_MAX = 12;
@@ -80,7 +83,7 @@ export class DueReminders {
     if (this.#busy.size >= ACCOUNTS_AT_ONCE) return;
     const work = ownership.begin(accountId);
     if (!work) return;
-    const running = asAccount(accountId, () => deliverAll(services, reminders, work))
+    const running = asAccount(accountId, () => deliverAll(services, reminders, { work, onError }))
       .catch(onError)
       .finally(() => {
         work.end();
@@ -100,25 +103,39 @@ export class DueReminders {
 async function deliverAll(
   services: SessionServices,
   reminders: readonly ReminderRow[],
-  work: OwnedWork,
+  { work, onError }: { readonly work: OwnedWork } & Pick<DueDeps, 'onError'>,
 ): Promise<void> {
+  const writes = { pool: services.pool, fence: work.fence };
   for (const reminder of reminders) {
     if (work.isLeaving()) return;
-    await deliverReminder(services, reminder, { pool: services.pool, fence: work.fence });
+    await deliverReminder(services, reminder, { writes, onError });
   }
 }
 
-async function deliverReminder(services: SessionServices, reminder: ReminderRow, writes: FencedPool): Promise<void> {
+async function deliverReminder(
+  services: SessionServices,
+  reminder: ReminderRow,
+  { writes, onError }: { readonly writes: FencedPool } & Pick<DueDeps, 'onError'>,
+): Promise<void> {
   const { accountId, sessionId, nextAt } = reminder;
   const session = await services.sessions.get(accountId, sessionId).catch(skipUnknown);
   if (!session || nextAt === null) return;
-  const following = await services.recurrences.follow(accountId, reminder, nextAt, Date.now());
   // The position tells a reminder from a later one with the same id.
   const messageId = `reminder-${digestOf([sessionId, reminder.position])}-${reminder.occurrence}`;
+  let following: Following;
+  try {
+    following = await services.recurrences.follow(accountId, reminder, nextAt, Date.now());
+  } catch (cause) {
+    // The rule may have a next time: a process that stood still for the time limit has no result either.
+    onError(new Error(`the next time of reminder ${reminder.id} of session ${sessionId} was not computed`, { cause }));
+    const over = { nextAt: null, remaining: reminder.remaining, missed: 0 };
+    return await retryLater(services, session, reminder, { following: over, messageId, why: NOT_COMPUTED });
+  }
   try {
     const judged = await judgeReminder(services, session, reminder, messageId);
     await services.faultPoint('reminder.due-judged');
-    if (judged === 'stopped') return await retryLater(services, session, reminder, following, messageId);
+    if (judged === 'stopped')
+      return await retryLater(services, session, reminder, { following, messageId, why: NOT_JUDGED });
     await writeTime(session, reminder, writes, following, judged);
   } catch (error) {
     // The account is full. A reminder that waited would come later than its user set it.
@@ -193,21 +210,31 @@ async function writeTime(
   });
 }
 
+/** Why a reminder was given up, for its user. */
+const NOT_JUDGED = 'A reminder was not delivered: a plugin that the account requires did not run.';
+const NOT_COMPUTED =
+  'A reminder was not delivered and has ended: its next time could not be computed. Schedule it again with a simpler rule.';
+
+interface Retry {
+  /** What follows when the reminder is given up. */
+  readonly following: Following;
+  readonly messageId: string;
+  readonly why: string;
+}
+
+/** Postpones a reminder, or gives this time of it up after the last attempt. */
 async function retryLater(
-  services: SessionServices,
+  { pool }: SessionServices,
   session: Session,
   reminder: ReminderRow,
-  following: Following,
-  messageId: string,
+  { following, messageId, why }: Retry,
 ): Promise<void> {
-  const { pool } = services;
   if (reminder.attempts + 1 < ATTEMPTS_MAX)
     return postponeReminder(pool, reminder, Math.min(RETRY_MAX_S, RETRY_S * 2 ** reminder.attempts));
   if (!(await advanceReminder(pool, reminder, { ...following, outcome: 'failed' }))) return;
-  const text = 'A reminder was not delivered: a plugin that the account requires did not run.';
   await appendNotice(pool, session.id, {
     id: `${messageId}:failed`,
-    text,
+    text: why,
     data: { kind: 'reminder_failed', notifyId: reminder.id },
   });
 }

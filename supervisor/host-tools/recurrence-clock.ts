@@ -15,25 +15,31 @@ export class RecurrenceClock {
     { name: 'computeFollowing', heapMegabytes: THREAD_HEAP_MB },
   );
   readonly #readMs: number;
+  readonly #followMs: number;
 
-  constructor(readMs = READ_MS) {
+  constructor({
+    readMs = READ_MS,
+    followMs = FOLLOW_MS,
+  }: { readonly readMs?: number; readonly followMs?: number } = {}) {
     this.#readMs = readMs;
+    this.#followMs = followMs;
   }
 
   /** Reads a rule whose first time is `startsAt`. @throws Problem `bad_request` that names the part */
   async read(accountId: string, text: string, startsAt: string, zone: string): Promise<Recurrence> {
     const recurrence = parseRecurrence(text);
     const repeated = { repeat: recurrence.rule, startsAt, zone, remaining: null };
-    const following = await this.#compute(
-      accountId,
-      { repeated, dueAt: startsAt, now: Date.parse(startsAt) },
-      this.#readMs,
-    );
+    const task = { repeated, dueAt: startsAt, now: Date.parse(startsAt) };
+    const following = await this.#worker.run(accountId, task, this.#readMs).catch(skipTimeLimit);
     if (following === null) throw refuseRepeat('comes true too rarely, or is not a rule of RFC 5545');
     return recurrence;
   }
 
-  /** Computes the time after one that is due. A rule that cannot be computed any more is over. */
+  /**
+   * Computes the time after one that is due. A rule is over if it has no next time, or the worker cannot compute it at all.
+   *
+   * @throws TimeLimitError
+   */
   async follow(
     accountId: string,
     { repeat, startsAt, zone, remaining }: RepeatedTime,
@@ -43,18 +49,15 @@ export class RecurrenceClock {
     const over = { nextAt: null, remaining, missed: 0 };
     if (repeat === null) return over;
     const task = { repeated: { repeat, startsAt, zone, remaining }, dueAt, now };
-    return (await this.#compute(accountId, task, FOLLOW_MS)) ?? over;
+    return (await this.#worker.run(accountId, task, this.#followMs)) ?? over;
   }
 
   close(): Promise<void> {
     return this.#worker.close();
   }
+}
 
-  /** Null: the rule cannot be computed, or not in time. */
-  #compute(accountId: string, task: RecurrenceTask, timeMs: number): Promise<Following | null> {
-    return this.#worker.run(accountId, task, timeMs).catch((error: unknown) => {
-      if (error instanceof TimeLimitError) return null;
-      throw error;
-    });
-  }
+function skipTimeLimit(error: unknown): null {
+  if (error instanceof TimeLimitError) return null;
+  throw error;
 }

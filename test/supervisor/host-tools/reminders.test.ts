@@ -11,8 +11,22 @@ import { startProcess } from '../supervisor-process.ts';
 const SCAN_MS = 50;
 /** Code that runs at the next step of a name. */
 const during = new Map<string, () => Promise<void>>();
+
+/** Fails for reminders that repeat, of the accounts that a test names. */
+class FaultyClock extends RecurrenceClock {
+  readonly faults = new Map<string, RecurrenceClock['follow']>();
+
+  override follow(...task: Parameters<RecurrenceClock['follow']>): ReturnType<RecurrenceClock['follow']> {
+    const [accountId, { repeat }] = task;
+    const fault = repeat === null ? undefined : this.faults.get(accountId);
+    return fault?.(...task) ?? super.follow(...task);
+  }
+}
+const recurrences = new FaultyClock();
+
 const shared = await startSupervisorFixture(t, {
   reminderScanMs: SCAN_MS,
+  recurrences,
   faultPoint: (step) => {
     const happen = during.get(step);
     during.delete(step);
@@ -370,13 +384,75 @@ t.test('hostile rules and zones are refused at once', async (t) => {
   t.equal(await following('FREQ=DAILY', end, end, end), null, 'no answer could name the year 10000');
 });
 
-t.test('a rule that takes half a minute to compute delays nobody', async (t) => {
-  const hasty = new RecurrenceClock(50);
+// No January has 366 hours before ten, and the library tries a thousand of them.
+const HOURS = Array.from({ length: 10 }, (_, hour) => hour).join(',');
+const SLOW = `FREQ=YEARLY;BYMONTH=1;BYDAY=MO,TU,WE,TH,FR,SA,SU;BYHOUR=${HOURS};BYSETPOS=366`;
+
+/** Schedules a reminder that repeats, and a later one that does not, of an account whose clock fails. */
+async function scheduleBeforeFault(fault: RecurrenceClock['follow']) {
+  const fixture = shared.withNewAccount();
+  const session = await startSession(fixture);
+  const reminders = remindersOf(fixture, session);
+  const { rows } = await fixture.pool.query('SELECT account_id AS id FROM sessions WHERE id = $1', [session]);
+  recurrences.faults.set(rows[0].id, fault);
+  const reader = { to: 'agent', trigger: 'user' };
+  const at = inMs(HOUR_MS);
+  await reminders('POST', '', { id: 'repeated', text: 'water', at, repeat: 'FREQ=HOURLY', ...reader });
+  await reminders('POST', '', { id: 'once', text: 'bread', at: inMs(2 * HOUR_MS), ...reader });
+  const set = (columns: string, id = 'repeated') =>
+    fixture.pool.query(`UPDATE reminders SET ${columns} WHERE session_id = $1 AND id = $2`, [session, id]);
+  return {
+    at,
+    set,
+    reminders,
+    /** Both are due. */
+    release: async () => {
+      await set(`due_at = now() - interval '1 second'`);
+      await set('due_at = now()', 'once');
+      await eventually(async () => (await reminders('GET', '/once')).body.lastOutcome === 'delivered');
+    },
+    repair: () => recurrences.faults.delete(rows[0].id),
+    show: async () => (await reminders('GET', '/repeated')).body,
+    attempts: async () =>
+      (await fixture.pool.query(`SELECT attempts FROM reminders WHERE session_id = $1 AND id = 'repeated'`, [session]))
+        .rows[0].attempts,
+    transcript: () => transcript(fixture, session),
+  };
+}
+
+t.test('a reminder whose next time is computed too slowly once repeats all the same', async (t) => {
+  const hasty = new RecurrenceClock({ followMs: 50 });
   t.teardown(() => hasty.close());
-  // No January has 366 hours before ten, and the library tries a thousand of them.
-  const hours = Array.from({ length: 10 }, (_, hour) => hour).join(',');
-  const slow = `FREQ=YEARLY;BYMONTH=1;BYDAY=MO,TU,WE,TH,FR,SA,SU;BYHOUR=${hours};BYSETPOS=366`;
-  await t.rejects(hasty.read('ann', slow, inMs(0), 'Europe/Berlin'), { message: /comes true too rarely/ });
+  const one = await scheduleBeforeFault((accountId, repeated, ...rest) =>
+    hasty.follow(accountId, { ...repeated, repeat: SLOW }, ...rest),
+  );
+  await one.release();
+  t.match(await one.show(), { nextAt: one.at, lastOutcome: null });
+  t.match(await one.transcript(), [{ text: 'bread' }], 'it keeps no other reminder of the account back');
+  t.equal(await one.attempts(), 1);
+  one.repair();
+  await one.set('due_at = now()');
+  await eventually(async () => (await one.show()).lastOutcome === 'delivered');
+  t.equal((await one.show()).nextAt, new Date(Date.parse(one.at) + HOUR_MS).toISOString());
+});
+
+t.test('a reminder whose next time is never computed ends after the last attempt, with a notice', async (t) => {
+  const one = await scheduleBeforeFault(() => Promise.reject(new Error('the thread ended')));
+  await one.release();
+  t.match(await one.show(), { nextAt: one.at, lastOutcome: null });
+  t.equal(await one.attempts(), 1);
+  await one.set('attempts = 11, due_at = now()');
+  await eventually(async () => (await one.show()).lastOutcome === 'failed');
+  t.equal((await one.show()).nextAt, null);
+  await eventually(async () => (await one.transcript()).length === 2);
+  const notice = { role: 'notice', data: { kind: 'reminder_failed', notifyId: 'repeated' } };
+  t.match((await one.transcript()).at(-1), { ...notice, text: /next time could not be computed/ });
+});
+
+t.test('a rule that takes half a minute to compute delays nobody', async (t) => {
+  const hasty = new RecurrenceClock({ readMs: 50 });
+  t.teardown(() => hasty.close());
+  await t.rejects(hasty.read('ann', SLOW, inMs(0), 'Europe/Berlin'), { message: /comes true too rarely/ });
   const patient = new RecurrenceClock();
   t.teardown(() => patient.close());
   t.match(await patient.read('bob', 'FREQ=DAILY', inMs(0), 'Europe/Berlin'), { rule: 'FREQ=DAILY' });
