@@ -84,14 +84,18 @@ export class Addresses {
    * Finds the channel of an address.
    *
    * @param network the client's network, whose requests to unknown addresses are limited
-   * @throws Problem `rate_limited` and `unavailable` for addresses that are not cached
+   * @throws Problem `rate_limited` and `unavailable` for addresses that are neither cached nor being looked up
    * @throws the database's error when it is unavailable and the address is not cached
    */
   async find(routingId: string, network: string): Promise<FoundAddress> {
     if (!ROUTING_ID.test(routingId)) return 'unknown';
     const known = this.#known.get(routingId);
     if (known && known.until > performance.now() && this.#listener.isConnected()) return known.found;
-    if (!known) return this.#unknown.run(network, () => this.#lookups.find(network, routingId));
+    if (!known) {
+      // To join a look-up costs nothing, so the limiter counts a burst to one address as one look-up.
+      const joined = this.#lookups.join(routingId);
+      return joined ?? this.#unknown.run(network, () => this.#lookups.find(network, routingId));
+    }
     try {
       return await this.#lookups.find(this.findCachedAccount(routingId) ?? network, routingId);
     } catch (error) {

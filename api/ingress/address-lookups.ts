@@ -38,14 +38,21 @@ export class AddressLookups {
     this.#options = options;
   }
 
+  /** The result of a look-up that runs or waits. Null: there is none, or it began before the last change. */
+  join(routingId: string): Promise<FoundAddress> | null {
+    const latest = this.#latest.get(routingId);
+    if (!latest) return null;
+    return latest.changes === null || latest.changes === this.#options.countChanges() ? latest.found : null;
+  }
+
   /**
    * Reads an address as it is after all changes of which this process was notified.
    *
    * @param key who causes the look-up, such as an account or a client network: keys take turns
    */
   find(key: string, routingId: string): Promise<FoundAddress> {
-    const latest = this.#latest.get(routingId);
-    if (latest && (latest.changes === null || latest.changes === this.#options.countChanges())) return latest.found;
+    const joined = this.join(routingId);
+    if (joined) return joined;
     const { promise: found, resolve, reject } = Promise.withResolvers<FoundAddress>();
     const lookup: Lookup = { routingId, found, resolve, reject, changes: null };
     this.#latest.set(routingId, lookup);

@@ -6,8 +6,8 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { TokenBuckets } from '../../service/timing/token-bucket.ts';
 
 /**
- * Requests of one client network to addresses that do not exist. A vendor gets all of the burst at once for the addresses that a
- * process does not know yet after its start, because those that exist do not count.
+ * Requests of one client network to addresses that do not exist. Those that exist do not count, so a vendor's burst to
+ * addresses that a process does not know yet after its start is not limited.
  */
 const UNKNOWN_RATE = { burst: 500, perSecond: 50 };
 /** Look-ups that may wait, of which a network may take its share. */
@@ -20,7 +20,7 @@ export class UnknownAddressLimiter {
   readonly #waiting = new AmountsByKey();
 
   /**
-   * Looks up an address for a client network. The network is charged only if the address is unknown.
+   * Looks up an address for a client network. The network is charged once it is known that the address does not exist.
    *
    * @throws Problem `rate_limited` and `unavailable`, and what `lookUp` throws
    */
@@ -30,18 +30,14 @@ export class UnknownAddressLimiter {
         retryAfter: RETRY_AFTER_S,
       });
     const bucket = this.#buckets.get(network);
-    if (!bucket.consume()) {
+    if (bucket.remaining() === 0) {
       const retryAfter = bucket.secondsUntil(1);
       const detail = `Rate limit exceeded: too many requests of one network to unknown webhook addresses. Retry after ${retryAfter} s.`;
       throw new Problem('rate_limited', detail, { retryAfter });
     }
-    let isUnknown = false;
-    try {
-      const found = await this.#waiting.during(network, lookUp);
-      isUnknown = found === 'unknown';
-      return found;
-    } finally {
-      if (!isUnknown) bucket.refund();
-    }
+    const found = await this.#waiting.during(network, lookUp);
+    // Look-ups that ran at the same time may overdraw the bucket. The places that wait bound by how much.
+    if (found === 'unknown') bucket.overdraw(1);
+    return found;
   }
 }
