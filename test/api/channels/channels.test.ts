@@ -9,6 +9,8 @@ import { orderedId } from '../../../db/postgres/ordered-id.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { startApiFixture } from '../api-fixture.ts';
+import { serveWebhooks } from '../ingress/serving.ts';
+import { send as sendWebhook } from '../ingress/webhook-fixture.ts';
 import { fileList, readmeWith } from '../package/packages.ts';
 
 const introspect: Introspect = async () => ({
@@ -76,6 +78,18 @@ t.test('a channel has a random address, which its installation shows', async (t)
   t.same((await ann.get(at)).body.channels, []);
   t.equal((await ann.delete(`${at}/channels/${made.body.id}`)).status, 404);
   t.equal((await ann.post(`${at}/channels/${made.body.id}/replace-address`)).status, 404);
+});
+
+t.test('a channel created over REST takes its first webhook over HTTP at once', async (t) => {
+  const port = await serveWebhooks(t, { ...api, onError: (error) => t.error(error) });
+  for (let round = 0; round < 20; round += 1) {
+    const { body: made } = await ann.post(`${at}/channels`, { name: 'desk' });
+    const { pathname } = new URL(made.webhookUrl);
+    t.match(await sendWebhook({ port, path: pathname, agent: false }, 'first'), { status: 200, body: { ok: true } });
+    const { rows } = await api.pool.query('SELECT body FROM deliveries WHERE channel_id = $1', [made.id]);
+    t.equal(String(rows[0]?.body), 'first');
+    await ann.delete(`${at}/channels/${made.id}`);
+  }
 });
 
 t.test(
