@@ -124,11 +124,8 @@ export class Intake {
     const { spool, onError } = this.#options;
     // A full spool is reported where the group would be appended.
     if (!this.#isSpooling || spool.isFull || spool.hasRoom(accountId)) return;
-    const refusal = unavailable(
-      'The database is unavailable and an account has used up its share of the spool on disk.',
-    );
-    onError(refusal);
-    throw refusal;
+    onError(new Error(`Account ${accountId} has used up its share of the spool, so its webhook requests are refused.`));
+    throw unavailable('This account has used up its share of the spool.');
   }
 
   /** Stores the remaining requests. Another process empties the spool. */
@@ -186,7 +183,7 @@ export class Intake {
         this.#options.onError(error as Error);
       }
     }
-    if (this.#options.spool.isFull) throw unavailable('The database is unavailable and the spool on disk is full.');
+    if (this.#options.spool.isFull) throw unavailable('The spool of webhook requests on disk is full.');
     this.#isSpooling = true;
     this.#oldestSpooled = Math.min(this.#oldestSpooled, findOldest(group));
     this.#appending = this.#append(group);

@@ -87,9 +87,15 @@ export class Spool {
   get isFull(): boolean {
     return this.#bytes >= this.#maxBytes;
   }
-  /** Whether the account may have more on disk. What other processes wrote counts for no account. */
+  /**
+   * Whether the account may have more on disk: its share beside other accounts, or all of it. What other processes wrote
+   * counts for no account.
+   */
   hasRoom(accountId: string): boolean {
-    return mayTakeBytes(this.#accountBytes.get(accountId), this.#maxBytes - this.#bytes, 1);
+    if (this.isFull) return false;
+    const own = this.#accountBytes.get(accountId);
+    // Without requests of another account, it may be the only account of the deployment and needs to leave no room.
+    return own === this.#accountBytes.total || mayTakeBytes(own, this.#maxBytes - this.#bytes, 1);
   }
 
   /** Adopts the oldest requests of processes that are gone, if this spool is empty. Call it again for the rest. */

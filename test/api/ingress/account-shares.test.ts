@@ -123,23 +123,48 @@ t.test('a request larger than a group is a group', async (t) => {
   );
 });
 
-t.test('an account may use its share of the spool', async (t) => {
-  const fill = async (): Promise<Spool> => {
-    const spool = await Spool.open(await temporaryFolder(t), MIB, ignore);
-    while (spool.hasRoom('ann')) await spool.append([createDelivery('ann', { body: Buffer.alloc(64 * KIB) })]);
-    t.notOk(spool.isFull);
-    t.ok(spool.hasRoom('ben'));
-    return spool;
-  };
-  const emptied = await fill();
-  for (let batch = await emptied.readOldest(MIB); batch; batch = await emptied.readOldest(MIB)) await batch.remove();
-  t.ok(emptied.hasRoom('ann'), 'when its requests are stored');
-  await emptied.close();
-  const spool = await fill();
-  const pool = { query: async () => Promise.reject(new Error('away')) } as unknown as Pool;
-  const intake = new Intake({ pool, spool, onError: ignore });
-  await t.rejects(intake.accept(createDelivery('ann')), { code: 'unavailable', retryAfter: 5 });
+/** Appends requests of an account, until the spool takes no more of it. */
+async function fillSpool(spool: Spool, accountId: string): Promise<void> {
+  while (spool.hasRoom(accountId)) await spool.append([createDelivery(accountId, { body: Buffer.alloc(64 * KIB) })]);
+}
+
+async function drainSpool(spool: Spool): Promise<void> {
+  for (let batch = await spool.readOldest(MIB); batch; batch = await spool.readOldest(MIB)) await batch.remove();
+}
+
+/** Every connection to the database fails. */
+const awayDatabase = { query: async () => Promise.reject(new Error('away')) } as unknown as Pool;
+
+t.test('accounts share the spool: one that has used up its share leaves room for the others', async (t) => {
+  const spool = await Spool.open(await temporaryFolder(t), MIB, ignore);
+  await spool.append([createDelivery('ben')]);
+  await fillSpool(spool, 'ann');
+  t.notOk(spool.isFull);
+  t.ok(spool.hasRoom('ben'));
+  await drainSpool(spool);
+  t.ok(spool.hasRoom('ann'), 'once its requests are stored');
+  await spool.append([createDelivery('ben')]);
+  await fillSpool(spool, 'ann');
+  const errors: string[] = [];
+  const intake = new Intake({ pool: awayDatabase, spool, onError: ({ message }) => void errors.push(message) });
+  const message = 'This account has used up its share of the spool. Send it again later.';
+  await t.rejects(intake.accept(createDelivery('ann')), { code: 'unavailable', retryAfter: 5, message });
+  t.ok(errors.includes('Account ann has used up its share of the spool, so its webhook requests are refused.'));
   await intake.accept(createDelivery('ben'));
+  await intake.close();
+});
+
+t.test('the only account that has requests in the spool may fill it', async (t) => {
+  const folder = await temporaryFolder(t);
+  const earlier = await Spool.open(folder, MIB, ignore);
+  await earlier.append([createDelivery('ann', { body: Buffer.alloc(64 * KIB) })]);
+  await earlier.close();
+  const spool = await Spool.open(folder, MIB, ignore);
+  await fillSpool(spool, 'ann');
+  t.ok(spool.isFull, 'also beside what an earlier process left');
+  const intake = new Intake({ pool: awayDatabase, spool, onError: ignore });
+  const message = 'The spool of webhook requests on disk is full. Send it again later.';
+  await t.rejects(intake.accept(createDelivery('ann')), { code: 'unavailable', message });
   await intake.close();
 });
 

@@ -215,7 +215,7 @@ t.test('refused requests do not fill the log: one line for each error, not for e
     errors.map(({ message }) => message),
     [
       'new row for relation "deliveries" violates check constraint "none"',
-      'The database is unavailable and the spool on disk is full. Send it again later.',
+      'The spool of webhook requests on disk is full. Send it again later.',
     ],
   );
 });
