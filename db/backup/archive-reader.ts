@@ -1,6 +1,6 @@
 /** Reads a backup's zip file, after verifying the hash of every entry. */
 import { createHash } from 'node:crypto';
-import type { Readable } from 'node:stream';
+import { addAbortSignal, type Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { type Entry, open, type ZipFile } from 'yauzl';
 import {
@@ -27,9 +27,10 @@ const PROGRESS_EVERY = 512 * 1024 ** 2;
 /**
  * Opens a backup after verifying that it is complete and undamaged.
  *
+ * @param signal ends the verification
  * @throws BackupError naming what is missing, damaged or unknown to this release
  */
-export async function openArchive(path: string, onProgress: Progress): Promise<Archive> {
+export async function openArchive(path: string, onProgress: Progress, signal?: AbortSignal): Promise<Archive> {
   const zip = await openZip(path);
   try {
     const entries = await listEntries(zip, path);
@@ -39,10 +40,15 @@ export async function openArchive(path: string, onProgress: Progress): Promise<A
       return openEntry(zip, entry);
     };
     const found = await readManifest(path, entries.get(MANIFEST), read);
-    await verify(path, found, new Set(entries.keys()), read, onProgress);
+    const readUntilAbort = async (name: string): Promise<Readable> => {
+      const source = await read(name);
+      return signal === undefined ? source : addAbortSignal(signal, source);
+    };
+    await verify(path, found, new Set(entries.keys()), readUntilAbort, onProgress);
     return { manifest: found, read, [Symbol.asyncDispose]: async () => zip.close() };
   } catch (error) {
     zip.close();
+    signal?.throwIfAborted();
     throw error;
   }
 }

@@ -1,12 +1,7 @@
 /** Checks a backup by restoring it into a temporary database and folder. */
-import { randomUUID } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { openKeyFiles } from '../files/key-files.ts';
 import { openSealedKeys } from '../files/sealed-keys.ts';
 import { openSecretKeys } from '../files/secrets.ts';
-import { isPermissionDenied } from '../postgres/database-errors.ts';
 import { withConnection } from '../postgres/dedicated-connection.ts';
 import { migrate } from '../postgres/migrate.ts';
 import { openPool } from '../postgres/pool.ts';
@@ -15,6 +10,8 @@ import { type Archive, openArchive } from './archive-reader.ts';
 import { checkBlobs, type OpenBlobs } from './blob-check.ts';
 import { BackupError, fileEntryName, type Progress } from './format.ts';
 import { restoreTables } from './restore.ts';
+import { withScratchDatabase } from './scratch-database.ts';
+import { withScratchFolder } from './scratch-folder.ts';
 import { restoreFile } from './stored-files.ts';
 
 const CONNECTION = { application_name: 'bulkhead-backup' };
@@ -36,11 +33,14 @@ interface CheckOptions {
   readonly clusterKey: Buffer | null;
   readonly openBlobs: OpenBlobs;
   readonly onProgress: Progress;
+  /** Ends the check; the database and folder are removed then, too. */
+  readonly signal?: AbortSignal;
 }
 
 /**
  * Verifies a backup, loads its tables into a new database on the same server, decrypts every secret with the backup's keys,
- * reads the blobs that it names in the database or a bucket, and removes the database and folder.
+ * reads the blobs that it names in the database or a bucket, and removes the database and folder. Those of a check that was
+ * killed are removed by the next one.
  *
  * @throws BackupError when the backup is unusable, or when blobs that it names are gone
  */
@@ -50,34 +50,19 @@ export async function checkBackup({
   clusterKey,
   openBlobs,
   onProgress,
+  signal,
 }: CheckOptions): Promise<CheckSummary> {
-  await using archive = await openArchive(path, onProgress);
+  await using archive = await openArchive(path, onProgress, signal);
   onProgress('the file is complete and undamaged; restoring it into a temporary database');
-  const folder = await mkdtemp(join(tmpdir(), 'bulkhead-check-'));
-  const name = `bulkhead_check_${randomUUID().replaceAll('-', '')}`;
-  const scratch = new URL(url);
-  scratch.pathname = `/${name}`;
-  try {
-    return await withConnection(url, CONNECTION, async (client) => {
-      await client.query(`CREATE DATABASE ${name} TEMPLATE template0`).catch((error: Error) => {
-        const remedy = isPermissionDenied(error)
-          ? ' Allow it to the role with ALTER ROLE … CREATEDB, or check the backup on another server.'
-          : '';
-        throw new BackupError(`Cannot create a temporary database: ${error.message}.${remedy}`);
-      });
-      try {
-        const rows = await restoreTables(archive, scratch.href, onProgress);
-        await migrate(scratch.href);
-        const secrets = await decryptSecrets(archive, scratch.href, folder, clusterKey);
-        const checked = await checkNamedBlobs(scratch.href, folder, openBlobs, onProgress);
-        return { at: archive.manifest.at, rows, files: archive.manifest.files.length, secrets, blobs: checked };
-      } finally {
-        await client.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
-      }
-    });
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+  return await withScratchFolder(onProgress, (folder) =>
+    withScratchDatabase(url, onProgress, signal, async (scratchUrl) => {
+      const rows = await restoreTables(archive, scratchUrl, onProgress);
+      await migrate(scratchUrl);
+      const secrets = await decryptSecrets(archive, scratchUrl, folder, clusterKey);
+      const blobs = await checkNamedBlobs(scratchUrl, folder, openBlobs, onProgress);
+      return { at: archive.manifest.at, rows, files: archive.manifest.files.length, secrets, blobs };
+    }),
+  );
 }
 
 async function checkNamedBlobs(

@@ -12,6 +12,7 @@ import type { SharedSettings } from '../../service/settings/settings.ts';
 import { openConfiguredBlobs } from '../../service/storage/blob-stores.ts';
 import { readClusterKey } from '../../service/storage/cluster-key.ts';
 import type { OperatorCommand } from './command.ts';
+import { abortOnInterruption } from './interruption.ts';
 
 export const backup: OperatorCommand = {
   subjects: ['file'],
@@ -22,10 +23,15 @@ export const backup: OperatorCommand = {
     const { url } = await database();
     const clusterKey = await readClusterKey(settings);
     const done = await writeBackup(url, settings.DATA_DIR, path, printProgress);
-    const openBlobs = blobsOf(settings);
     const checked =
       options.check === true
-        ? await checkBackup({ url, path, clusterKey, openBlobs, onProgress: printProgress })
+        ? await checkUntilInterrupted({
+            url,
+            path,
+            clusterKey,
+            openBlobs: blobsOf(settings),
+            onProgress: printProgress,
+          })
         : null;
     const verified =
       checked === null
@@ -47,7 +53,7 @@ export const checkBackupFile: OperatorCommand = {
   subjects: ['file'],
   doc: 'check a backup: read every byte, restore it into a temporary database and decrypt its secrets',
   async run({ subjects: [file = ''] }, { settings, database, printProgress }) {
-    const done = await checkBackup({
+    const done = await checkUntilInterrupted({
       url: (await database()).url,
       path: resolve(file),
       clusterKey: await readClusterKey(settings),
@@ -77,6 +83,11 @@ export const restore: OperatorCommand = {
     }
   },
 };
+
+const checkUntilInterrupted = (options: Parameters<typeof checkBackup>[0]): ReturnType<typeof checkBackup> =>
+  abortOnInterruption('The check did not finish. Its temporary database and folder are removed.', (signal) =>
+    checkBackup({ ...options, signal }),
+  );
 
 const blobsOf =
   (settings: SharedSettings): OpenBlobs =>

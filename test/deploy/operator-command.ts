@@ -44,12 +44,13 @@ export function operatorProcess(env: Readonly<Record<string, string>>, ...words:
   });
 }
 
+/** Starts a command as a process that a test can end. */
+export const startOperator = (env: Readonly<Record<string, string>>, ...words: string[]) =>
+  spawn(process.execPath, [SCRIPT, ...words], { ...environment(env), stdio: ['ignore', 'ignore', 'pipe'] });
+
 /** Runs a command and ends it by force at a line of its progress. */
 export async function cutOff(env: Readonly<Record<string, string>>, at: RegExp, ...words: string[]): Promise<void> {
-  const child = spawn(process.execPath, [SCRIPT, ...words], {
-    ...environment(env),
-    stdio: ['ignore', 'ignore', 'pipe'],
-  });
+  const child = startOperator(env, ...words);
   createInterface({ input: child.stderr }).on('line', (line) => at.test(line) && child.kill('SIGKILL'));
   await new Promise((resolve) => child.once('close', resolve));
 }
