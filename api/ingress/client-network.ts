@@ -1,4 +1,4 @@
-/** The network from which a webhook request comes. The framework, which tells it for other requests, does not see this one. */
+/** Webhook requests bypass Fastify, so this file reads the client address. */
 import type { IncomingMessage } from 'node:http';
 import ipaddr from 'ipaddr.js';
 import { parseNetwork } from '../../service/http/rate-limits.ts';

@@ -110,9 +110,6 @@ const ADDRESS_COLUMNS = `c.id AS "channelId", c.installation_id AS "installation
   v.registrations -> 'channel' AS channel`;
 const ITS_VERSION = `LEFT JOIN installations i ON i.id = c.installation_id LEFT JOIN versions v ON v.id = i.current_version_id`;
 
-export const findAddress = async (pool: Queryable, routingId: string): Promise<FoundAddress> =>
-  (await findAddresses(pool, [routingId])).get(routingId) ?? 'unknown';
-
 /** Finds the channels of addresses, by routing id, in one statement. Unknown ones are absent. */
 export async function findAddresses(
   pool: Queryable,

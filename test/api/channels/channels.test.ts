@@ -2,7 +2,7 @@
 import t from 'tap';
 import { Addresses } from '../../../api/ingress/address-cache.ts';
 import type { Introspect } from '../../../api/services.ts';
-import { findAddress, listAddresses, retireInstallationAddresses } from '../../../db/channels/channels.ts';
+import { findAddresses, listAddresses, retireInstallationAddresses } from '../../../db/channels/channels.ts';
 import { insertDeliveries } from '../../../db/channels/deliveries.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { orderedId } from '../../../db/postgres/ordered-id.ts';
@@ -36,6 +36,7 @@ const at = `/installations/${installation.id}`;
 /** The network from which vendors send. */
 const NETWORK = '192.0.2.1';
 const routingOf = (url: string) => url.split('/').at(-1) ?? '';
+const readAddress = async (routingId: string) => (await findAddresses(api.pool, [routingId])).get(routingId);
 const connect = async (name = 'desk') => (await ann.post(`${at}/channels`, { name })).body;
 
 /** The pool, with `query` in place of its own. */
@@ -71,10 +72,10 @@ t.test('a channel has a random address, which its installation shows', async (t)
   t.same((await ann.get(at)).body.channels, [made.body]);
   const replaced = await ann.post(`${at}/channels/${made.body.id}/replace-address`);
   t.match(replaced, { status: 200, body: { id: made.body.id, name: 'desk' } });
-  t.equal(await findAddress(api.pool, routingOf(made.body.webhookUrl)), 'retired');
-  t.match(await findAddress(api.pool, routingOf(replaced.body.webhookUrl)), { channelId: made.body.id });
+  t.equal(await readAddress(routingOf(made.body.webhookUrl)), 'retired');
+  t.match(await readAddress(routingOf(replaced.body.webhookUrl)), { channelId: made.body.id });
   t.equal((await ann.delete(`${at}/channels/${made.body.id}`)).status, 204);
-  t.equal(await findAddress(api.pool, routingOf(replaced.body.webhookUrl)), 'retired');
+  t.equal(await readAddress(routingOf(replaced.body.webhookUrl)), 'retired');
   t.same((await ann.get(at)).body.channels, []);
   t.equal((await ann.delete(`${at}/channels/${made.body.id}`)).status, 404);
   t.equal((await ann.post(`${at}/channels/${made.body.id}/replace-address`)).status, 404);
@@ -251,7 +252,7 @@ t.test('another account can neither read nor change channels', async (t) => {
     await ben.get(`${at}/events`),
   ])
     t.equal(answer.status, 404);
-  t.match(await findAddress(api.pool, routingOf(channel.webhookUrl)), { channelId: channel.id });
+  t.match(await readAddress(routingOf(channel.webhookUrl)), { channelId: channel.id });
 });
 
 t.test('deliveries are listed newest first, by channel and state, with their payload', async (t) => {
@@ -359,5 +360,5 @@ t.test('events are listed and replayed', async (t) => {
 t.test('an uninstall retires the addresses at once', async (t) => {
   const channel = await connect('last');
   t.equal((await ann.delete(at)).status, 204);
-  t.equal(await findAddress(api.pool, routingOf(channel.webhookUrl)), 'retired');
+  t.equal(await readAddress(routingOf(channel.webhookUrl)), 'retired');
 });
