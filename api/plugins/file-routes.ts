@@ -12,7 +12,13 @@ import type { Services } from '../services.ts';
 import { packTree } from './blob-archive.ts';
 import { versionParams } from './plugin-input.ts';
 import { fileResource } from './plugin-resource.ts';
-import { findFileRange, requireOwnedVersion, type VersionFilePages } from './version-files.ts';
+import {
+  createSavedProblem,
+  decodePathCursor,
+  findFileRange,
+  requireOwnedVersion,
+  type VersionFilePages,
+} from './version-files.ts';
 
 export function fileRoutes(services: Services, filePages: VersionFilePages): FastifyPluginAsyncZod {
   return async (app) => {
@@ -28,18 +34,20 @@ export function fileRoutes(services: Services, filePages: VersionFilePages): Fas
         schema: {
           summary: 'The files of a version',
           details:
-            'With “draft” for versionId: those of the saved draft. A page has at most 1,000 files and 2 MiB of JSON. The archive has the files whose contentText is null.',
+            'With “draft” for versionId: those of the saved draft. A page ends early at 2 MiB of JSON: continue while there is a nextCursor. If the draft is saved between two pages, its cursor is refused with 400: read from the start. The archive has the files whose contentText is null.',
           problems: ['not_owner', 'gone'],
           params: versionParams,
-          querystring: pageQuery.pick({ cursor: true }),
+          querystring: pageQuery,
           response: { 200: page(fileResource) },
         },
       },
       async (request, reply) => {
         const { version } = await findOwnVersion(request, request.params);
-        const { cursor } = request.query;
-        const range = await findFileRange(services.pool, version.id, cursor);
-        if (range.files.length === 0 && range.from === 0) throw createGone(version.semVer);
+        const { limit, cursor } = request.query;
+        const range = await findFileRange(services.pool, version.id, limit, decodePathCursor(version, cursor));
+        // A version has files, and a cursor has some after it: they were removed since.
+        if (range.files.length === 0)
+          throw version.status === 'draft' ? createSavedProblem() : createGone(version.semVer);
         return filePages.read(requireCaller(request).id, reply.raw, range);
       },
     );

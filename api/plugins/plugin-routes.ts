@@ -29,6 +29,9 @@ import {
 import { publishVersion } from './publishing.ts';
 import { findFileRange, type VersionFilePages } from './version-files.ts';
 
+/** Maximum number of files that the detail of a plugin includes. */
+const INCLUDED_FILES_MAX = 1_000;
+
 const publishProblems = [
   'not_owner',
   'version_exists',
@@ -104,12 +107,15 @@ export function pluginRoutes(
       const plugin = requireOwnedPlugin(await findPlugin(services.pool, request.params.id), caller, 'read');
       const draft = await findDraft(services.pool, plugin.id);
       const newest = plugin.latestVersionId ?? draft?.id;
-      const findRange = () => (newest ? findFileRange(services.pool, newest) : { files: [], from: 0 });
+      const readFiles = async () =>
+        newest === undefined
+          ? { items: [], nextCursor: null }
+          : filePages.read(caller.id, reply.raw, await findFileRange(services.pool, newest, INCLUDED_FILES_MAX));
       return showPluginDetail(plugin, {
         ...(await readNewestVersions(services.pool, plugin.id, caller.id)),
         draft,
         rollbacks: await listRollbacks(services.pool, plugin.id),
-        files: request.query.includeFiles ? await filePages.read(caller.id, reply.raw, await findRange()) : null,
+        files: request.query.includeFiles ? await readFiles() : null,
       });
     });
 

@@ -2,9 +2,9 @@
 import type { ServerResponse } from 'node:http';
 import type { Pool } from 'pg';
 import { findPlugin } from '../../db/catalog/plugins.ts';
-import { findDraft, findVersion, pageFiles, type VersionFile } from '../../db/catalog/versions.ts';
+import { findDraft, findVersion, pageFiles, type Version, type VersionFile } from '../../db/catalog/versions.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
-import { decodePosition, encodeCursor, type Page } from '../../db/postgres/cursors.ts';
+import { createCursorProblem, decodeCursor, encodeCursor, type Page } from '../../db/postgres/cursors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { decodeText } from '../../sdk/contract/text-bytes.ts';
@@ -18,12 +18,13 @@ import type { FileResource } from './plugin-resource.ts';
 /** Maximum size of a file that is sent; longer ones are only listed. Bytes. */
 const FILE_MAX_BYTES = MIB;
 /** Maximum size of one page, which is written in one piece. Bytes of JSON. */
-export const PAGE_MAX_JSON_BYTES = 2 * MIB;
+const PAGE_MAX_JSON_BYTES = 2 * MIB;
 /** Size of the files that one page reads, also of those that turn out to be binary or too long. The last one may exceed it. Bytes. */
 const PAGE_READ_BYTES = 4 * MIB;
-const PAGE_MAX_FILES = 1_000;
 /** Limits of the pages in memory: each is there as texts, as JSON and as bytes to be sent. One account may have four of the largest. */
 const PAGES_IN_FLIGHT = { processBytes: 32 * MIB, accountBytes: 4 * PAGE_MAX_JSON_BYTES };
+/** Time without progress after which a response is destroyed: it would hold its bytes. The server's own timeout is longer. Milliseconds. */
+const STALLED_MS = 60_000;
 /** Size of an entry of the list without its path and text. Bytes of JSON. */
 const ENTRY_JSON_BYTES = 150;
 /** In place of a version id: the saved draft, whose id changes with every save. */
@@ -37,67 +38,102 @@ export async function requireOwnedVersion(pool: Pool, caller: Caller, params: { 
   return { plugin, version };
 }
 
-/** The files of a version from one position on. */
+/** The files of a version after one path. */
 export interface FileRange {
-  /** More than one page has, if that many follow. */
+  readonly versionId: string;
+  /** One more than a page has, if that many follow. */
   readonly files: readonly VersionFile[];
-  readonly from: number;
+  /** Maximum number of files of the page. */
+  readonly limit: number;
 }
 
-export async function findFileRange(pool: Pool, versionId: string, cursor?: string): Promise<FileRange> {
-  const from = decodePosition(cursor);
-  return { files: await pageFiles(pool, versionId, from, PAGE_MAX_FILES + 1), from: Number(from) };
+/** Finds the files after a path, of which one page is read. @param after '': from the start */
+export async function findFileRange(pool: Pool, versionId: string, limit: number, after = ''): Promise<FileRange> {
+  return { versionId, files: await pageFiles(pool, versionId, after, limit + 1), limit };
 }
 
-/** Returns the size that a page with these files cannot exceed. Bytes of JSON. */
-function boundPageBytes({ files }: FileRange): number {
+/** Has the version's id, because the next page of a draft that was saved meanwhile would skip files. */
+const encodePathCursor = (versionId: string, path: string): string => encodeCursor(`${versionId}/${path}`);
+
+/**
+ * Returns the path after which the page of a cursor starts; '' without a cursor.
+ *
+ * @throws Problem `bad_request` for an invalid cursor, or one of another version
+ */
+export function decodePathCursor({ id, status }: Pick<Version, 'id' | 'status'>, cursor: string | undefined): string {
+  const key = decodeCursor(cursor);
+  if (key === null) return '';
+  if (key.startsWith(`${id}/`)) return key.slice(id.length + 1);
+  throw status === 'draft' ? createSavedProblem() : createCursorProblem();
+}
+
+/** The problem of a reader whose draft was replaced between two pages. */
+export const createSavedProblem = (): Problem =>
+  createCursorProblem('The draft was saved meanwhile: read its files from the start.');
+
+/** Estimates the JSON of a page, exactly if no text has escapes. Bytes. */
+function estimatePageBytes({ files }: FileRange): number {
   let bytes = 0;
-  for (const { path, sizeBytes } of files) {
-    const textBytes = sizeBytes <= FILE_MAX_BYTES ? ESCAPE_BYTES * sizeBytes : 0;
-    bytes += ENTRY_JSON_BYTES + countJsonBytes(Buffer.from(path)) + textBytes;
-  }
+  for (const { path, sizeBytes } of files)
+    bytes += ENTRY_JSON_BYTES + Buffer.byteLength(path) + (sizeBytes <= FILE_MAX_BYTES ? sizeBytes : 0);
   return Math.min(bytes, PAGE_MAX_JSON_BYTES);
 }
 
 /** Reads pages of files, a bounded number at once. */
 export class VersionFilePages {
   readonly #blobs: Pick<Blobs, 'read'>;
+  readonly #stalledMs: number;
   readonly #budget = new ByteBudget(PAGES_IN_FLIGHT, 'files');
 
-  constructor(blobs: Pick<Blobs, 'read'>) {
+  constructor(blobs: Pick<Blobs, 'read'>, stalledMs = STALLED_MS) {
     this.#blobs = blobs;
+    this.#stalledMs = stalledMs;
   }
 
   /**
-   * Counts the page as in flight until the response is closed.
+   * Counts the page as in flight until the response is closed. Destroys the response when its client stops reading.
    *
    * @throws Problem `rate_limited` or `unavailable` where too many pages are in flight
    */
   async read(accountId: string, response: ServerResponse, range: FileRange): Promise<Page<FileResource>> {
-    const bytes = boundPageBytes(range);
-    this.#budget.reserve(accountId, bytes);
-    onceClosed(response, () => this.#budget.release(accountId, bytes));
-    return readVersionFiles(this.#blobs, range, accountId);
+    let reserved = 0;
+    const reserve = (bytes: number): void => {
+      if (bytes > reserved) this.#budget.reserve(accountId, bytes - reserved);
+      else this.#budget.release(accountId, reserved - bytes);
+      reserved = bytes;
+    };
+    reserve(estimatePageBytes(range));
+    try {
+      return await readVersionFiles(this.#blobs, range, { accountId, reserve });
+    } finally {
+      // Only now: a client that disconnects does not end the reading.
+      onceClosed(response, () => reserve(0));
+      response.setTimeout(this.#stalledMs, () => response.destroy());
+    }
   }
 }
 
-/**
- * Reads one page of files. The text of binary files, and of those too long for a page, is null.
- *
- * @param loopKey whose work it is, such as an account
- */
-export async function readVersionFiles(
+interface PageReader {
+  readonly accountId: string;
+  /** Changes the bytes that the page has reserved. @throws Problem where too many are */
+  reserve(bytes: number): void;
+}
+
+/** Reads one page of files. The text of binary files, and of those too long for a page, is null. */
+async function readVersionFiles(
   blobs: Pick<Blobs, 'read'>,
-  { files, from }: FileRange,
-  loopKey: string,
+  range: FileRange,
+  { accountId, reserve }: PageReader,
 ): Promise<Page<FileResource>> {
-  const slices = new LoopSlices(loopKey);
+  const { versionId, files, limit } = range;
+  const slices = new LoopSlices(accountId);
   const items: FileResource[] = [];
+  const estimatedBytes = estimatePageBytes(range);
   let jsonBytes = 0;
   let readBytes = 0;
   for (const { path, sha256, sizeBytes } of files) {
     await slices.pauseWhenOver();
-    const isPageFull = items.length === PAGE_MAX_FILES || readBytes >= PAGE_READ_BYTES;
+    const isPageFull = items.length === limit || readBytes >= PAGE_READ_BYTES;
     const entryBytes = ENTRY_JSON_BYTES + countJsonBytes(Buffer.from(path));
     if (isPageFull || jsonBytes + entryBytes > PAGE_MAX_JSON_BYTES) break;
     let contentText: string | null = null;
@@ -111,14 +147,16 @@ export async function readVersionFiles(
     }
     if (jsonBytes + entryBytes + textBytes > PAGE_MAX_JSON_BYTES) break;
     jsonBytes += entryBytes + textBytes;
+    // Texts with many escapes.
+    if (jsonBytes > estimatedBytes) reserve(jsonBytes);
     items.push({ path, contentText, sizeBytes, sha256 });
   }
-  const nextCursor = items.length < files.length ? encodeCursor(String(from + items.length)) : null;
-  return { items, nextCursor };
+  reserve(jsonBytes);
+  const last = items.at(-1);
+  const isFollowed = last !== undefined && items.length < files.length;
+  return { items, nextCursor: isFollowed ? encodePathCursor(versionId, last.path) : null };
 }
 
-/** Size of a control character as JSON: `\u0001`. Bytes. */
-const ESCAPE_BYTES = 6;
 /** Size of each byte of a UTF-8 text as JSON. */
 const JSON_BYTES = Uint8Array.from({ length: 256 }, (_, byte) => JSON.stringify(String.fromCharCode(byte)).length - 2);
 

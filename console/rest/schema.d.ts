@@ -312,7 +312,7 @@ export interface paths {
         };
         /**
          * The files of a version
-         * @description With “draft” for versionId: those of the saved draft. A page has at most 1,000 files and 2 MiB of JSON. The archive has the files whose contentText is null.
+         * @description With “draft” for versionId: those of the saved draft. A page ends early at 2 MiB of JSON: continue while there is a nextCursor. If the draft is saved between two pages, its cursor is refused with 400: read from the start. The archive has the files whose contentText is null.
          */
         get: operations["getPluginsByIdVersionsByVersionIdFiles"];
         put?: never;
@@ -5078,6 +5078,7 @@ export interface operations {
     getPluginsByIdVersionsByVersionIdFiles: {
         parameters: {
             query?: {
+                limit?: number;
                 cursor?: string;
             };
             header?: never;

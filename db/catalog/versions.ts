@@ -169,13 +169,13 @@ export const listFiles = (pool: Queryable, versionId: string): Promise<VersionFi
     [versionId],
   );
 
-/** Lists files by path, as many as `limit`. @param from how many are left out before them */
-export const pageFiles = (pool: Queryable, versionId: string, from: string, limit: number): Promise<VersionFile[]> =>
+/** Lists files by path, as many as `limit`. @param after the path before the first one; '': from the start */
+export const pageFiles = (pool: Queryable, versionId: string, after: string, limit: number): Promise<VersionFile[]> =>
   listRows(
     pool,
-    `SELECT path, sha256, size_bytes::float8 AS "sizeBytes" FROM version_files WHERE version_id = $1
-      ORDER BY path COLLATE "C" OFFSET $2 LIMIT $3`,
-    [versionId, from, limit],
+    `SELECT path, sha256, size_bytes::float8 AS "sizeBytes" FROM version_files
+      WHERE version_id = $1 AND path COLLATE "C" > $2 ORDER BY path COLLATE "C" LIMIT $3`,
+    [versionId, after, limit],
   );
 
 export const findFile = (pool: Queryable, versionId: string, path: string): Promise<VersionFile | null> =>

@@ -1,8 +1,8 @@
 /** Opaque page cursors that hold the last row's sort key, so that every page is found by index. */
 import { Problem } from '../../sdk/contract/errors.ts';
 
-/** Far longer than any id or position. Characters. */
-const KEY_MAX_CHARS = 200;
+/** Longer than any id, position, or path of a version's file. Characters. */
+const KEY_MAX_CHARS = 1_200;
 
 export interface Page<T> {
   readonly items: T[];
@@ -20,21 +20,21 @@ export function decodeCursor(cursor: string | undefined): string | null {
   if (cursor === undefined || cursor === '') return null;
   const key = Buffer.from(cursor, 'base64url').toString('utf8');
   // Postgres rejects U+0000; a text that does not survive the round trip was not encoded here.
-  if (!key || key.length > KEY_MAX_CHARS || key.includes('\0') || encodeCursor(key) !== cursor) throw createProblem();
+  if (!key || key.length > KEY_MAX_CHARS || key.includes('\0') || encodeCursor(key) !== cursor)
+    throw createCursorProblem();
   return key;
 }
 
 /** Decodes the position of a cursor; 0 without one. @throws Problem `bad_request` for an invalid cursor */
 export function decodePosition(cursor: string | undefined): string {
   const position = decodeCursor(cursor) ?? '0';
-  if (!POSITION.test(position)) throw createProblem();
+  if (!POSITION.test(position)) throw createCursorProblem();
   return position;
 }
 
-const createProblem = (): Problem =>
-  new Problem('bad_request', 'cursor is invalid. Use the nextCursor of a page of this list.', {
-    errors: [{ field: 'cursor', message: 'is invalid' }],
-  });
+export const createCursorProblem = (
+  detail = 'cursor is invalid. Use the nextCursor of a page of this list.',
+): Problem => new Problem('bad_request', detail, { errors: [{ field: 'cursor', message: 'is invalid' }] });
 
 /**
  * Turns the rows of a query with `LIMIT limit + 1` into a page.

@@ -17,7 +17,7 @@ export class ByteBudget {
   readonly #contents: string;
   readonly #used = new AmountsByKey();
 
-  /** @param contents completes "MiB of": whose bytes they are */
+  /** @param contents a noun for error texts, such as requests */
   constructor(limits: ByteLimits, contents = 'requests') {
     this.#limits = limits;
     this.#contents = contents;

@@ -4,7 +4,8 @@ import { isStorable, UNSTORABLE } from '../../db/postgres/storable-json.ts';
 
 const LIMIT_DEFAULT = 100;
 const LIMIT_MAX = 1000;
-const CURSOR_MAX_CHARS = 1000;
+/** A cursor may have a path of 1,024 bytes and an id, in base64url. */
+const CURSOR_MAX_CHARS = 1600;
 const ID_MAX_CHARS = 200;
 
 /** A text that the database can store. */

@@ -1,6 +1,10 @@
 /** Lists of a version's files: pages of bounded size, a bounded number at once, and nothing is read for a HEAD request. */
+import { once } from 'node:events';
+import { type AddressInfo, connect } from 'node:net';
 import t from 'tap';
-import { MIB } from '../../../sdk/contract/limits.ts';
+import { VersionFilePages } from '../../../api/plugins/version-files.ts';
+import { KIB, MIB } from '../../../sdk/contract/limits.ts';
+import { createServer } from '../../../service/http/node-http.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, introspectsMinimal, MINIMAL } from '../package/packages.ts';
 
@@ -49,10 +53,10 @@ interface File {
   readonly contentText: string | null;
 }
 /** Follows the cursors. @returns the pages */
-async function readPages(path: string): Promise<File[][]> {
+async function readPages(path: string, limit = 1_000): Promise<File[][]> {
   const pages: File[][] = [];
   for (let cursor: string | null = ''; cursor !== null; ) {
-    const { status, body } = await ann.get(cursor === '' ? path : `${path}?cursor=${cursor}`);
+    const { status, body } = await ann.get(`${path}?limit=${limit}&cursor=${cursor}`);
     t.equal(status, 200);
     t.ok(JSON.stringify(body).length <= PAGE_MAX_BYTES, 'a page is bounded');
     pages.push(body.items);
@@ -92,6 +96,7 @@ t.test('a page of empty files is bounded as well', async (t) => {
     (await readPages(list)).map(({ length }) => length),
     [1_000, 1_000, 502],
   );
+  t.equal((await ann.get(list)).body.items.length, 100, 'the default of all lists');
   t.match(await ann.get(`${list}?cursor=nope`), { status: 400, body: { errors: [{ field: 'cursor' }] } });
 });
 
@@ -106,33 +111,117 @@ t.test('a HEAD request reads nothing', async (t) => {
   t.same(read, []);
 });
 
-t.test('an account reads a bounded number of large pages at once, and others read theirs', async (t) => {
-  const large = await publish(ann, 'at-once', 4, CONTROL.repeat(MIB / 4));
-  const small = await publish(ben, 'beside', 1, 'text');
+t.test('a path of the maximum length fits into a cursor', async (t) => {
+  const { list, sha256 } = await publish(ann, 'deep', 0, '');
+  const folder = `${'é'.repeat(127)}/`.repeat(4);
+  const paths = ['a', 'b'].map((end) => folder + end.repeat(1_024 - Buffer.byteLength(folder)));
+  await api.pool.query(
+    `INSERT INTO version_files (version_id, path, sha256, size_bytes)
+     SELECT split_part($1, '/', 5), path, $2, 0 FROM unnest($3::text[]) AS path`,
+    [list, sha256, paths],
+  );
+  t.same(
+    (await readPages(list, 1)).flat().map(({ path }) => path),
+    [...Object.keys(MINIMAL).sort(), ...paths],
+  );
+});
+
+t.test('a draft that is saved between two pages is read again from its start', async (t) => {
+  const { id } = (await ann.post('/plugins', { slug: 'saved', displayName: 'saved' })).body;
+  const save = async (...paths: string[]) => {
+    const texts = Object.fromEntries(paths.map((path) => [`assets/${path}`, path]));
+    t.equal((await ann.post(`/plugins/${id}/draft`, { files: fileList({ ...MINIMAL, ...texts }) })).status, 200);
+  };
+  await save('a.txt', 'b.txt', 'c.txt');
+  const list = `/plugins/${id}/versions/draft/files`;
+  const first = (await ann.get(`${list}?limit=1`)).body;
+  t.equal(first.items[0].path, 'assets/a.txt');
+  t.equal((await ann.get(`${list}?limit=1&cursor=${first.nextCursor}`)).body.items[0].path, 'assets/b.txt');
+  await save('b.txt', 'c.txt');
+  t.match(await ann.get(`${list}?limit=1&cursor=${first.nextCursor}`), {
+    status: 400,
+    body: { detail: /^The draft was saved meanwhile/, errors: [{ field: 'cursor' }] },
+  });
+  const { list: other } = await publish(ann, 'other', 0, '');
+  t.match(await ann.get(`${other}?cursor=${first.nextCursor}`), {
+    status: 400,
+    body: { errors: [{ field: 'cursor' }] },
+  });
+});
+
+t.test('a version whose files are removed between two pages is gone', async (t) => {
+  const { list } = await publish(ann, 'released', 3, 'text');
+  const { nextCursor } = (await ann.get(`${list}?limit=1`)).body;
+  await api.pool.query(`DELETE FROM version_files WHERE version_id = split_part($1, '/', 5)`, [list]);
+  t.equal((await ann.get(`${list}?limit=1&cursor=${nextCursor}`)).status, 410);
+});
+
+/** Sends requests that hold the blob until each of them reads it or is refused. @returns their statuses, and how many read it */
+async function readAtOnce({ list, sha256 }: { list: string; sha256: string }, requests: number) {
   const released = Promise.withResolvers<void>();
-  held = { sha256: large.sha256, released: released.promise };
+  held = { sha256, released: released.promise };
   read.length = 0;
   const allDecided = Promise.withResolvers<void>();
-  const refused: number[] = [];
-  const inside = () => read.filter((sha256) => sha256 === large.sha256).length;
+  let refused = 0;
   const check = () => {
-    if (inside() + refused.length === REQUESTS) allDecided.resolve();
+    if (read.filter((blob) => blob === sha256).length + refused === requests) allDecided.resolve();
   };
   onRead = check;
-  const answers = Array.from({ length: REQUESTS }, async () => {
-    const { status } = await ann.get(large.list);
-    if (status === 200) return status;
-    refused.push(status);
+  const answers = Array.from({ length: requests }, async () => {
+    const { status } = await ann.get(list);
+    if (status !== 200) refused += 1;
     check();
     return status;
   });
   await allDecided.promise;
-  t.equal(inside(), 4);
-  t.ok(refused.every((status) => status === 429));
-  t.equal((await ben.get(small.list)).status, 200);
+  const reading = requests - refused;
+  t.equal((await ben.get(besides)).status, 200, 'others read theirs');
   onRead = () => undefined;
   released.resolve();
-  t.equal((await Promise.all(answers)).filter((status) => status === 200).length, 4);
+  const statuses = await Promise.all(answers);
   held = undefined;
+  return { statuses, reading };
+}
+const { list: besides } = await publish(ben, 'beside', 1, 'text');
+
+t.test('an account reads a bounded number of large pages at once, and others read theirs', async (t) => {
+  const large = await publish(ann, 'at-once', 4, CONTROL.repeat(MIB / 4));
+  const { statuses, reading } = await readAtOnce(large, REQUESTS);
+  t.ok(reading < 8, `${reading} pages of at least 1 MiB`);
+  t.ok(statuses.every((status) => status === 200 || status === 429));
+  const complete = statuses.filter((status) => status === 200).length;
+  t.ok(complete >= 1 && complete <= 5, `${complete} pages of 1.5 MiB`);
   t.equal((await ann.get(large.list)).status, 200, 'an answer that was sent frees its share');
+});
+
+t.test('ordinary text takes up its own size', async (t) => {
+  const ordinary = await publish(ann, 'ordinary', 1, 'A line of text.\n'.repeat((350 * KIB) / 16));
+  t.same((await readAtOnce(ordinary, 20)).statuses, Array(20).fill(200));
+});
+
+t.test('a response whose client stops reading is destroyed and frees its bytes', async (t) => {
+  const { sha256 } = await publish(ann, 'stalled', 1, 'x'.repeat(MIB));
+  const pages = new VersionFilePages(api.services.blobs, 100);
+  const range = { versionId: 'v', files: [{ path: 'x', sha256, sizeBytes: MIB }], limit: 1 };
+  const stalled = Promise.withResolvers<void>();
+  const server = createServer(async (request, response) => {
+    try {
+      for (let count = 0; count < 7; count += 1) await pages.read('ann', response, range);
+    } catch {
+      response.statusCode = 429;
+    }
+    if (request.url === '/stalls') response.once('close', stalled.resolve);
+    // More than the buffers of both sockets hold.
+    response.end('x'.repeat(request.url === '/stalls' ? 16 * MIB : 1));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const client = connect(port, '127.0.0.1').pause();
+  t.teardown(() => {
+    client.destroy();
+    server.close().closeAllConnections();
+  });
+  client.on('error', () => undefined).write('GET /stalls HTTP/1.1\r\nhost: x\r\n\r\n');
+  await stalled.promise;
+  t.equal((await fetch(`http://127.0.0.1:${port}/reads`)).status, 200);
 });
