@@ -68,7 +68,7 @@ const done = new Map<string, () => void>();
 
 /** @returns false: nothing waits */
 async function workOn(channelId: string): Promise<boolean> {
-  const delivery = await claimNextDelivery(pool, { channelId, direction: 'in', setAside: false }, fence);
+  const { delivery } = await claimNextDelivery(pool, { channelId, direction: 'in', setAside: false }, fence);
   if (!delivery) return false;
   await finishDelivery(pool, delivery.id, fence.epoch, 'delivered');
   done.get(delivery.id)?.();

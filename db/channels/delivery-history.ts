@@ -45,13 +45,16 @@ const selectFirst = (condition: string): string => `(
    WHERE ${condition} ORDER BY h.position LIMIT 1)`;
 /**
  * Joins the delivery that a pending one waits for: one of its conversation that is set aside, or the head of its queue. The head
- * is joined by queue alone, so that PostgreSQL looks it up once for a page.
+ * is joined by queue alone, so that PostgreSQL looks it up once for a page. The other one is searched in the order of one index,
+ * for the same reason as in `isHeldUpSql`.
  */
 const QUEUE = `
   LEFT JOIN LATERAL (
-    SELECT s.id, s.last_error FROM deliveries s
+    SELECT s.id, s.last_error, s.conversation_key FROM deliveries s
      WHERE s.channel_id = d.channel_id AND s.direction = d.direction AND s.state = 'pending' AND s.set_aside
-       AND s.conversation_key = d.conversation_key LIMIT 1) same ON d.state = 'pending' AND NOT d.set_aside
+       AND s.conversation_key >= d.conversation_key
+     ORDER BY s.conversation_key, s.position LIMIT 1) same
+    ON d.state = 'pending' AND NOT d.set_aside AND same.conversation_key = d.conversation_key
   LEFT JOIN LATERAL (${selectFirst(`NOT ${isHeldUpSql('h')}`)} UNION ALL ${selectFirst('true')} LIMIT 1) head
     ON d.state = 'pending' AND NOT d.set_aside`;
 const WAITS_FOR = `CASE WHEN same.id IS NOT NULL THEN json_build_object('id', same.id, 'lastError', same.last_error)

@@ -62,8 +62,8 @@ export const isHeldUpSql = (alias: string): string => `coalesce((
  * each conversation.
  */
 const HEAD_WINDOW = 100;
-/** Conversations that a claim looks through. Where all of them are held up, it claims nothing until one is not. */
-const HEAD_CONVERSATIONS = 1_000;
+/** Conversations that one claim looks through. Where all of them are held up, the next claim continues behind them. */
+export const HEAD_CONVERSATIONS = 1_000;
 
 /** Condition: `alias` is in a queue of a channel, either the ordered one or that of the deliveries set aside. */
 const isQueuedSql = (alias: string, channel: string, direction: string, setAside: boolean): string =>
@@ -78,23 +78,36 @@ const selectDueAside = (channel: string, direction: string): string =>
 const selectFirst = (channel: string, direction: string): string =>
   `SELECT h.* FROM deliveries h WHERE ${isQueuedSql('h', channel, direction, false)} ORDER BY h.position LIMIT 1`;
 
-const FIRST_COLUMNS = 'id, channel_id, direction, conversation_key, position';
+const FIRST_COLUMNS = 'id, channel_id, direction, conversation_key, position, next_attempt_at';
 const IS_CLAIMABLE = isQueuedSql('q', '$1', '$2', false);
-/** The id of the first delivery of the ordered queue that is not held up. One index probe for each conversation that is. */
-const SELECT_HEAD = `
-  (SELECT h.id FROM (SELECT q.* FROM deliveries q WHERE ${IS_CLAIMABLE} ORDER BY q.position LIMIT ${HEAD_WINDOW}) h
-    WHERE NOT ${isHeldUpSql('h')} ORDER BY h.position LIMIT 1)
-  UNION ALL
-  (WITH RECURSIVE firsts (${FIRST_COLUMNS}, number) AS (
-     (SELECT ${FIRST_COLUMNS}, 1 FROM deliveries q WHERE ${IS_CLAIMABLE} AND q.conversation_key IS NOT NULL
-       ORDER BY q.conversation_key, q.position LIMIT 1)
-     UNION ALL
-     SELECT next.*, f.number + 1 FROM firsts f CROSS JOIN LATERAL (
-       SELECT ${FIRST_COLUMNS} FROM deliveries q WHERE ${IS_CLAIMABLE} AND q.conversation_key > f.conversation_key
-        ORDER BY q.conversation_key, q.position LIMIT 1) next
-      WHERE f.number < ${HEAD_CONVERSATIONS})
-   SELECT f.id FROM firsts f WHERE NOT ${isHeldUpSql('f')} ORDER BY f.position LIMIT 1)
-  LIMIT 1`;
+/** The last conversation that was looked at. Null: no other follows. */
+const LAST_KEY = `(SELECT l.conversation_key FROM firsts l WHERE l.number = ${HEAD_CONVERSATIONS})`;
+/**
+ * Common tables. `head`: the first delivery of the ordered queue that is not held up. PostgreSQL reads `firsts`, the first one of
+ * each conversation after $4, only where `head` needs it, with one index probe for each conversation.
+ */
+const ORDERED_HEAD = `
+  firsts (${FIRST_COLUMNS}, number) AS (
+    (SELECT ${FIRST_COLUMNS}, 1 FROM deliveries q
+      WHERE ${IS_CLAIMABLE} AND q.conversation_key IS NOT NULL AND ($4::text IS NULL OR q.conversation_key > $4)
+      ORDER BY q.conversation_key, q.position LIMIT 1)
+    UNION ALL
+    SELECT next.*, f.number + 1 FROM firsts f CROSS JOIN LATERAL (
+      SELECT ${FIRST_COLUMNS} FROM deliveries q WHERE ${IS_CLAIMABLE} AND q.conversation_key > f.conversation_key
+       ORDER BY q.conversation_key, q.position LIMIT 1) next
+     WHERE f.number < ${HEAD_CONVERSATIONS}),
+  head (id, next_attempt_at, next_key) AS MATERIALIZED (
+    (SELECT h.id, h.next_attempt_at, $4::text
+       FROM (SELECT q.* FROM deliveries q WHERE ${IS_CLAIMABLE} ORDER BY q.position LIMIT ${HEAD_WINDOW}) h
+      WHERE NOT ${isHeldUpSql('h')} ORDER BY h.position LIMIT 1)
+    UNION ALL
+    (SELECT f.id, f.next_attempt_at, ${LAST_KEY} FROM firsts f
+      WHERE NOT ${isHeldUpSql('f')} ORDER BY f.position LIMIT 1)
+    LIMIT 1)`;
+/** `head`: the delivery of those set aside that is due first. */
+const ASIDE_HEAD = `
+  head (id, next_attempt_at, next_key) AS MATERIALIZED (
+    SELECT h.id, h.next_attempt_at, $4::text FROM (${selectDueAside('$1', '$2')}) h)`;
 
 /** The channels with a pending delivery. */
 const CHANNELS_WITH_PENDING = withPendingSql('deliveries', 'channel_id');
@@ -103,7 +116,7 @@ const CHANNELS_WITH_PENDING = withPendingSql('deliveries', 'channel_id');
  * Finds the channel queues whose head waits for an attempt, now or later, except those that are held. Claimed heads are
  * among them: the caller knows which queues it is working on, and no other supervisor works on those of its shards. A queue
  * whose first delivery is held up by another of its conversation is found at once: this statement reads one delivery of each
- * queue for all accounts, and the claim searches further for its own.
+ * queue for all accounts, and the claim searches further for its own and returns the wait of the head.
  *
  * @param shards those of the caller; null: all
  * @param channelIds null: all channels
@@ -130,30 +143,64 @@ export const findWaitingChannelQueues = (
     channelIds === null ? [shards] : [shards, channelIds],
   );
 
+/** The result of a search for the head of a channel queue. */
+export interface Claim {
+  /** Null: the queue has no head, it is not due, or it waits for requests that came before it. */
+  readonly delivery: ClaimedDelivery | null;
+  /** Whether the search found a head, claimed or not. */
+  readonly hasHead: boolean;
+  /** Time until the head is due; null: it is due, or it waits until the installation can run. Milliseconds. */
+  readonly waitMs: number | null;
+  /** The conversation behind which the next search begins; null: it begins with the first one. */
+  readonly nextKey: string | null;
+}
+
 /**
- * Claims one attempt at the head of a channel queue, also one that an earlier owner of the shard has claimed. Null: the queue
- * is empty, its head is not due, or it waits for requests that came before it.
+ * Claims one attempt at the head of a channel queue, also one that an earlier owner of the shard has claimed.
  *
  * @param fence of the caller, which must not be working on the queue already
+ * @param afterKey the conversation behind which the search begins where the deliveries that came first are held up; null: it
+ *   begins with the first conversation
  */
-export const claimNextDelivery = (pool: Pool, queue: ChannelQueue, fence: Fence): Promise<ClaimedDelivery | null> =>
-  findRow(
+export async function claimNextDelivery(
+  pool: Pool,
+  queue: ChannelQueue,
+  fence: Fence,
+  afterKey: string | null = null,
+): Promise<Claim> {
+  // One statement, so that a head cannot become due between the claim and the read of its wait.
+  const found = await findRow<Omit<Claim, 'delivery'> & (ClaimedDelivery | { readonly id: null })>(
     pool,
-    `UPDATE deliveries d SET attempts = d.attempts + 1, ${countInterruptionSql}, claimed_by = $3
-      WHERE d.id = (SELECT head.id FROM (${queue.setAside ? selectDueAside('$1', '$2') : SELECT_HEAD}) head)
-        AND d.state = 'pending' AND d.next_attempt_at <= now() AND NOT ${isUnsettledSql('d')} AND ${holdShardSql(fence)}
-        -- A sweep ends the deliveries of a disconnected channel, a while after.
-        AND EXISTS (SELECT 1 FROM channels c WHERE c.id = d.channel_id)
-      RETURNING d.id, d.channel_id AS "channelId", d.direction, d.set_aside AS "setAside", d.installation_id AS "installationId",
-        d.account_id AS "accountId", d.routing_id AS "routingId", d.received_at AS "receivedAt", d.method, d.query,
-        d.headers, d.body, d.attempts AS attempt, d.interruptions, d.traceparent,
-        -- For EXISTS, PostgreSQL might read all deliveries.
-        d.set_aside OR (
-          SELECT true FROM deliveries n
-           WHERE n.channel_id = d.channel_id AND n.direction = d.direction AND n.state = 'pending' AND NOT n.set_aside
-             AND n.position > d.position ORDER BY n.position LIMIT 1) IS NOT NULL AS "hasNext"`,
-    [queue.channelId, queue.direction, fence.epoch],
+    `WITH RECURSIVE ${queue.setAside ? ASIDE_HEAD : ORDERED_HEAD},
+     claimed AS (
+       UPDATE deliveries d SET attempts = d.attempts + 1, ${countInterruptionSql}, claimed_by = $3
+        WHERE d.id = (SELECT head.id FROM head)
+          AND d.state = 'pending' AND d.next_attempt_at <= now() AND NOT ${isUnsettledSql('d')} AND ${holdShardSql(fence)}
+          -- A sweep ends the deliveries of a disconnected channel, a while after.
+          AND EXISTS (SELECT 1 FROM channels c WHERE c.id = d.channel_id)
+        RETURNING d.id, d.channel_id AS "channelId", d.direction, d.set_aside AS "setAside",
+          d.installation_id AS "installationId", d.account_id AS "accountId", d.routing_id AS "routingId",
+          d.received_at AS "receivedAt", d.method, d.query, d.headers, d.body, d.attempts AS attempt, d.interruptions,
+          d.traceparent,
+          -- For EXISTS, PostgreSQL might read all deliveries.
+          d.set_aside OR (
+            SELECT true FROM deliveries n
+             WHERE n.channel_id = d.channel_id AND n.direction = d.direction AND n.state = 'pending' AND NOT n.set_aside
+               AND n.position > d.position ORDER BY n.position LIMIT 1) IS NOT NULL AS "hasNext")
+     SELECT claimed.*, head.id IS NOT NULL AS "hasHead",
+            CASE WHEN head.next_attempt_at > now() AND head.next_attempt_at < 'infinity'
+                 THEN ceil(extract(epoch FROM head.next_attempt_at - now()) * 1000)::float8 END AS "waitMs",
+            CASE WHEN head.id IS NOT NULL THEN head.next_key ELSE ${queue.setAside ? 'NULL' : LAST_KEY} END AS "nextKey"
+       FROM (VALUES (1)) AS one LEFT JOIN head ON true LEFT JOIN claimed ON true`,
+    [queue.channelId, queue.direction, fence.epoch, afterKey],
   );
+  if (!found) throw new Error('the claim of a delivery returned no row');
+  const { hasHead, waitMs, nextKey, ...claimed } = found;
+  if (claimed.id === null) return { delivery: null, hasHead, waitMs, nextKey };
+  // A search of other conversations may find one that came before this delivery.
+  const hasNext = claimed.hasNext || afterKey !== null || nextKey !== null;
+  return { delivery: { ...claimed, hasNext }, hasHead, waitMs, nextKey };
+}
 
 /**
  * Records the result of an attempt.

@@ -4,12 +4,12 @@ import { randomUUIDv7 } from 'node:crypto';
 import {
   type ChannelQueue,
   type ClaimedDelivery,
-  claimNextDelivery,
   finishDelivery,
   type OwnedChannelQueue,
   postponeDelivery,
   releaseHeldDeliveries,
 } from '../../db/channels/delivery-queue.ts';
+import type { HeadSearch } from '../../db/channels/head-search.ts';
 import { type InstalledPlugin, loadInstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { isActive } from '../../db/installations/run-rule.ts';
 import { classifyDatabaseError, isOwnershipLost } from '../../db/postgres/database-errors.ts';
@@ -33,6 +33,7 @@ interface DeliveryDeps {
   readonly services: SessionServices;
   readonly fleet: Pick<Fleet, 'findRefusal'>;
   readonly ownership: Pick<Ownership, 'begin'>;
+  readonly heads: HeadSearch;
   readonly writes: Pick<RetryingWriter, 'write'>;
   /** Delays after failed attempts, seconds. */
   readonly deliveryWaits: readonly number[];
@@ -62,9 +63,9 @@ export async function deliverHead(deps: DeliveryDeps, queue: OwnedChannelQueue):
 }
 
 async function claimAndDeliver(deps: AttemptDeps, queue: ChannelQueue): Promise<Outcome> {
-  const { pool } = deps.services;
-  const delivery = await claimNextDelivery(pool, queue, deps.fence);
-  if (!delivery) return NOTHING;
+  const found = await deps.heads.claim(deps.services.pool, queue, deps.fence);
+  if (!found.delivery) return found;
+  const { delivery } = found;
   const facts = { deliveryId: delivery.id, direction: delivery.direction, attempt: delivery.attempt };
   const settings = { kind: 'consumer', parent: delivery.traceparent, facts } as const;
   return traced('delivery', settings, () => deliver(deps, queue, delivery));

@@ -7,6 +7,7 @@ import {
   findWaitingChannelQueues,
   releaseHeldDeliveries,
 } from '../../db/channels/delivery-queue.ts';
+import { HeadSearch } from '../../db/channels/head-search.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
 import { endOrphanedEvents, releaseHeldEvents, requeueStrandedEvents } from '../../db/installations/events.ts';
 import {
@@ -97,13 +98,14 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
   // Nothing is written without them. Old rows are deleted later: a start must not wait until all are.
   await maintainRecordTables(deps.pool);
   const writes = openRetryingWriter(deps.onError);
+  const heads = new HeadSearch();
   const scheduler = new ChannelScheduler({
     concurrency: CHANNEL_QUEUES,
     perInstallation: CHANNEL_QUEUES_PER_INSTALLATION,
     retryMs: CHANNEL_RETRY_MS,
     onError: deps.onError,
     find: (channelIds) => findWaitingChannelQueues(deps.pool, deps.ownership.listShards(), channelIds),
-    work: (queue) => asAccount(queue.accountId, () => deliverHead({ ...deps, writes }, queue)),
+    work: (queue) => asAccount(queue.accountId, () => deliverHead({ ...deps, writes, heads }, queue)),
   });
   deps.queues.work('introspect', (payload) => answerRequest(deps, payload));
   const delivering = new Map<string, boolean>();

@@ -1,13 +1,17 @@
 /** A look-up of the head of a channel queue reads few deliveries, however many wait for others of their conversation. */
+import type { Pool } from 'pg';
 import t from 'tap';
+import { findDelivery } from '../../../db/channels/delivery-history.ts';
 import {
   type ChannelQueue,
   type ClaimedDelivery,
   claimNextDelivery,
   findWaitingChannelQueues,
   finishDelivery,
+  HEAD_CONVERSATIONS,
   postponeDelivery,
 } from '../../../db/channels/delivery-queue.ts';
+import { HeadSearch } from '../../../db/channels/head-search.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
 import { testDatabase } from '../../runner/harness.ts';
@@ -41,7 +45,9 @@ async function add(name: string, count: number, queue: ChannelQueue, conversatio
     [name, queue.channelId, queue.direction, queue.setAside, conversation, count],
   );
 }
-const claim = (queue: ChannelQueue): Promise<ClaimedDelivery | null> => claimNextDelivery(pool, queue, FENCE);
+const claimWith = async (db: Pool, queue: ChannelQueue): Promise<ClaimedDelivery | null> =>
+  (await claimNextDelivery(db, queue, FENCE)).delivery;
+const claim = (queue: ChannelQueue): Promise<ClaimedDelivery | null> => claimWith(pool, queue);
 const finish = (id: string) => finishDelivery(pool, id, EPOCH, 'dead');
 const wait = { afterSeconds: 3_600, error: 'not deliverable', as: 'failure' } as const;
 
@@ -63,7 +69,7 @@ t.test('a queue is found with one row, and its claim reads few', async (t) => {
       { direction: 'out', setAside: false, isDue: true },
     ],
   );
-  t.equal((await claimNextDelivery(explained.pool, ORDERED, FENCE))?.id, 'other 1', 'of another conversation');
+  t.equal((await claimWith(explained.pool, ORDERED))?.id, 'other 1', 'of another conversation');
   for (const { rowsRead } of explained.costs) t.ok((rowsRead.deliveries ?? 0) < ROWS_MAX, JSON.stringify(rowsRead));
 });
 
@@ -71,7 +77,12 @@ t.test('what is held up is claimed in order, once the delivery set aside has end
   await finish('other 1');
   t.equal((await claim(ORDERED))?.id, 'other 2');
   await postponeDelivery(pool, 'other 2', EPOCH, wait);
-  t.equal(await claim(ORDERED), null, 'the head is due later');
+  const { delivery, waitMs } = await claimNextDelivery(pool, ORDERED, FENCE);
+  t.equal(delivery, null, 'the head is due later');
+  const latestMs = wait.afterSeconds * 1_000;
+  t.ok(waitMs !== null && waitMs > latestMs / 2 && waitMs <= latestMs, 'the claim returns the wait of the head');
+  await pool.query(`UPDATE deliveries SET next_attempt_at = 'infinity' WHERE id = 'other 2'`);
+  t.match(await claimNextDelivery(pool, ORDERED, FENCE), { delivery: null, hasHead: true, waitMs: null });
   await pool.query(`UPDATE deliveries SET state = 'dead' WHERE id = 'other 2'`);
   t.equal(await claim(ORDERED), null, 'all others are held up');
   t.match(await findWaitingChannelQueues(pool, null, ['c']), [{ setAside: true }, { setAside: false, waitMs: 0 }]);
@@ -100,6 +111,55 @@ t.test('of several conversations behind a poisoned one, the one that has waited 
   t.equal(await claim(ordered), null);
 });
 
+t.test('replies of all conversations are claimed, however many others are held up', async (t) => {
+  const HELD = 2.5 * HEAD_CONVERSATIONS;
+  await connect('full');
+  const ordered = { ...ORDERED, channelId: 'full' };
+  const explained = explainPool(pool);
+  const heads = new HeadSearch();
+  const search = () => heads.claim(explained.pool, ordered, FENCE);
+  for (const queue of [{ ...ordered, setAside: true }, ordered]) {
+    const name = `full ${queue.setAside}`;
+    await add(name, HELD, queue, '-');
+    await pool.query(
+      `UPDATE deliveries SET conversation_key = 'm' || split_part(id, ' ', 3) WHERE id LIKE $1 || ' %'`,
+      [name],
+    );
+  }
+  await pool.query('VACUUM ANALYZE deliveries');
+  t.match(await search(), { delivery: null, isNextDue: false, wakeAfterMs: null }, 'all are held up');
+
+  await add('busy', 1, ordered, 'a busy');
+  await add('last', 2, ordered, 'z last');
+  const claimed: string[] = [];
+  while (claimed.length < 12) {
+    const found = await search();
+    if (!found.delivery) {
+      t.equal(found.isNextDue, true, 'the search continues with the first conversation');
+      continue;
+    }
+    t.equal(found.delivery.hasNext, true);
+    claimed.push(found.delivery.id);
+    await finish(found.delivery.id);
+    // The busy conversation always has another reply.
+    if (found.delivery.id.startsWith('busy')) await add(`busy ${claimed.length}`, 1, ordered, 'a busy');
+  }
+  t.same(
+    claimed.filter((id) => id.startsWith('last')),
+    ['last 1', 'last 2'],
+    'a busy conversation does not starve them',
+  );
+
+  await pool.query(`UPDATE deliveries SET state = 'dead' WHERE channel_id = 'full' AND conversation_key = 'a busy'`);
+  await add('late', 1, ordered, 'z last');
+  await pool.query(`UPDATE deliveries SET next_attempt_at = now() + interval '1 hour' WHERE id = 'late 1'`);
+  let found = await search();
+  while (!found.delivery && found.isNextDue) found = await search();
+  t.ok(!found.delivery && (found.wakeAfterMs ?? 0) > 0, 'the wait of a head behind many conversations');
+  const reads = explained.costs.map(({ rowsRead }) => rowsRead.deliveries ?? 0);
+  t.ok(Math.max(...reads) < 4 * HEAD_CONVERSATIONS, `${Math.max(...reads)} rows`);
+});
+
 t.test('many deliveries set aside cost a look-up nothing', async (t) => {
   await connect('aside');
   const queue = { channelId: 'aside', direction: 'in', setAside: true } as const;
@@ -112,8 +172,10 @@ t.test('many deliveries set aside cost a look-up nothing', async (t) => {
   await pool.query('VACUUM ANALYZE deliveries');
   const explained = explainPool(pool);
   t.equal((await findWaitingChannelQueues(explained.pool, null, ['aside'])).length, 4);
-  t.equal((await claimNextDelivery(explained.pool, queue, FENCE))?.id, 'old 1');
-  t.equal((await claimNextDelivery(explained.pool, { ...queue, setAside: false }, FENCE))?.id, 'new 1');
-  t.equal((await claimNextDelivery(explained.pool, { ...replies, setAside: false }, FENCE))?.id, 'free 1');
+  t.equal((await claimWith(explained.pool, queue))?.id, 'old 1');
+  t.equal((await claimWith(explained.pool, { ...queue, setAside: false }))?.id, 'new 1');
+  t.equal((await claimWith(explained.pool, { ...replies, setAside: false }))?.id, 'free 1');
+  await add('behind', 1, { ...replies, setAside: false }, 'reply 7');
+  t.match(await findDelivery(explained.pool, 'i', 'behind 1', 0), { waitsFor: { id: 'reply 7' } });
   for (const { rowsRead } of explained.costs) t.ok((rowsRead.deliveries ?? 0) < ROWS_MAX, JSON.stringify(rowsRead));
 });
