@@ -43,6 +43,7 @@ export class LineMapper {
   /** By installation. */
   readonly #waiting = new Map<string, WaitingLines>();
   readonly #bytes = new AmountsByKey();
+  #isClosed = false;
 
   constructor(options: LineMapperOptions) {
     this.#options = options;
@@ -57,7 +58,7 @@ export class LineMapper {
   add(line: MappedLine): void {
     const { installationId } = line.line;
     const waiting = this.#waiting.get(installationId);
-    if ((waiting || hasFrames(line)) && this.#hasRoom(line, waiting)) {
+    if (!this.#isClosed && (waiting || hasFrames(line)) && this.#hasRoom(line, waiting)) {
       this.#bytes.add(line.accountId, this.#options.sizeOf(line));
       if (waiting) waiting.lines.push(line);
       else this.#start(line);
@@ -70,6 +71,12 @@ export class LineMapper {
   /** Resolves when the waiting lines are passed on. */
   async flush(): Promise<void> {
     await Promise.all(this.#waiting.values().map(({ ended }) => ended));
+  }
+
+  /** Passes on the waiting lines and all later ones without mapping. */
+  close(): void {
+    this.#isClosed = true;
+    for (const waiting of [...this.#waiting.values()]) this.#giveUp(waiting);
   }
 
   #hasRoom(line: MappedLine, waiting: WaitingLines | undefined): boolean {

@@ -170,9 +170,10 @@ export class LogSink {
     await this.#batch.flush();
   }
 
-  /** Stops after a last flush. */
+  /** Stops after a last flush, which does not wait for the mapping of stack traces: a stop has little time for the last writes. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
+    this.#mapper?.close();
     await this.flush();
   }
 

@@ -105,6 +105,18 @@ t.test('lines beyond the buffer are written without mapping, in their order', as
   await sink.close();
 });
 
+t.test('a stop writes the waiting lines at once, without mapping', async (t) => {
+  const { sink, stored, log } = startSink(t, never);
+  for (const name of ['one', 'two', 'three']) log(name, FRAME);
+  log('one', 'behind it');
+  t.equal(sink.waiting, 4);
+  await sink.close();
+  t.same(stored.toSorted(), [`one: ${FRAME}`, 'one: behind it', `three: ${FRAME}`, `two: ${FRAME}`].toSorted());
+  log('late', FRAME);
+  await sink.flush();
+  t.equal(stored.at(-1), `late: ${FRAME}`, 'a line after the stop does not wait either');
+});
+
 t.test('parsed maps are kept up to a total length', async (t) => {
   const mapOf = (padding: number) =>
     Buffer.from(
