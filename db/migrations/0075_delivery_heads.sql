@@ -1,5 +1,5 @@
 -- Up Migration
--- Of all tables, first: an attempt that waits for a dump must not hold the locks of indexes.
+-- Lock both tables first. A migration that waits for a dump must hold no lock on an index.
 LOCK TABLE deliveries, reminders IN ACCESS EXCLUSIVE MODE;
 -- A queue of a channel: those set aside are not read for the first one in order. It replaces an index that contained both.
 CREATE INDEX deliveries_ordered ON deliveries (channel_id, direction, set_aside, position) WHERE state = 'pending';

@@ -1,6 +1,6 @@
 /** Deletes old rows in batches, however many one account has. */
 import type { Pool } from 'pg';
-import { changeRows, SWEEP_BATCH } from './rows.ts';
+import { SWEEP_BATCH, sweepRows } from './rows.ts';
 
 /** Statements of one sweep of old rows: a million rows. Only other sweeps wait for it. The next one continues. */
 export const LONG_SWEEP_STATEMENTS = 500;
@@ -10,7 +10,7 @@ export const LONG_SWEEP_STATEMENTS = 500;
  *
  * @param column with an index of these rows
  */
-export async function deleteOldRows(
+export function deleteOldRows(
   pool: Pool,
   table: string,
   column: string,
@@ -19,6 +19,5 @@ export async function deleteOldRows(
 ): Promise<void> {
   const sql = `DELETE FROM ${table} WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM ${table} WHERE ${condition} ORDER BY ${column} LIMIT ${SWEEP_BATCH} FOR UPDATE SKIP LOCKED))`;
-  for (let statements = 0; statements < LONG_SWEEP_STATEMENTS; statements += 1)
-    if ((await changeRows(pool, sql, values)) < SWEEP_BATCH) return;
+  return sweepRows(pool, sql, values, LONG_SWEEP_STATEMENTS);
 }

@@ -74,8 +74,13 @@ export const SWEEP_BATCH = 2_000;
 const SWEEP_STATEMENTS = 20;
 
 /** @param sql changes at most `SWEEP_BATCH` rows, and skips those that others have locked */
-export async function sweepRows(pool: Pool, sql: string, values: readonly unknown[] = []): Promise<void> {
-  for (let statements = 0; statements < SWEEP_STATEMENTS; statements++)
+export async function sweepRows(
+  pool: Pool,
+  sql: string,
+  values: readonly unknown[] = [],
+  statementsMax = SWEEP_STATEMENTS,
+): Promise<void> {
+  for (let statements = 0; statements < statementsMax; statements++)
     if ((await changeRows(pool, sql, values)) < SWEEP_BATCH) return;
 }
 

@@ -40,7 +40,7 @@ const isOld = (at: string): string => `${at} < now() - make_interval(hours => ${
 const SWEEP = `
   WITH batch AS MATERIALIZED (
     SELECT ctid AS place, account_id, tx, position, at FROM session_changes
-     WHERE ${isOld('at')} AND at >= $1::timestamptz ORDER BY session_changes.at LIMIT ${SWEEP_BATCH} FOR UPDATE SKIP LOCKED),
+     WHERE ${isOld('at')} AND at >= $1::timestamptz ORDER BY session_changes.at LIMIT ${SWEEP_BATCH}),
   deleted AS (
     DELETE FROM session_changes WHERE ctid = ANY (ARRAY(
       -- Only the next one is asked: a search for a later old one might read all that are new.
