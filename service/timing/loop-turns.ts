@@ -14,6 +14,10 @@ const BEGINS_PER_TURN = 8;
 const waiting = new RoundRobinQueue<() => void>();
 let isRunning = false;
 let startedAt = 0;
+/** Rest that the loop has not had yet. Milliseconds. */
+let owedMs = 0;
+/** A timer waits no shorter. Small pieces have their rest together. Milliseconds. */
+const TIMER_MIN_MS = 1;
 
 /**
  * Resolves when the loop has time. The piece of work is the code that the caller then runs until its next `await`.
@@ -41,7 +45,14 @@ function startNext(): void {
 
 function rest(): void {
   isRunning = waiting.size > 0;
-  if (isRunning) setTimeout(scheduleNext, performance.now() - startedAt);
+  owedMs = isRunning ? owedMs + performance.now() - startedAt : 0;
+  if (!isRunning) return;
+  if (owedMs < TIMER_MIN_MS) {
+    scheduleNext();
+    return;
+  }
+  setTimeout(scheduleNext, owedMs);
+  owedMs = 0;
 }
 
 /** Short beside the time in which a request is answered, long beside a turn of the loop. Milliseconds. */

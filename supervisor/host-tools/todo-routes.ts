@@ -3,13 +3,11 @@
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { countBytes } from '../../db/postgres/rows.ts';
 import { pageTodos } from '../../db/sessions/todos.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { jsonBody, page, pageQuery, queryFlag, storedId, storedText, timestamp } from '../../service/http/schemas.ts';
-import { COSTLY_BYTES, waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { requireSession, type SessionServices, sessionParams } from '../sessions/session-services.ts';
 import { ownId, startedBy } from './request-fields.ts';
 import { changedTodoFields, newTodoFields } from './todo-tools.ts';
@@ -93,7 +91,6 @@ const shapes = {
 export function todoRoutes(services: SessionServices): FastifyPluginAsyncZod {
   const listTodos = async (query: Parameters<typeof pageTodos>[1]) => {
     const { items, nextCursor } = await pageTodos(services.pool, query);
-    if (countBytes(items) > COSTLY_BYTES) await waitForLoopTurn(query.accountId);
     return { items: items.map(describeTodo), nextCursor };
   };
   return async (app) => {

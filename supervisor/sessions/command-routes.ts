@@ -9,7 +9,6 @@ import { text } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { jsonBody, page } from '../../service/http/schemas.ts';
-import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { abortWhenClosed } from './closed-requests.ts';
 import { listCommands, runCommand } from './commands.ts';
 import { offerParams, requireSession, type SessionServices, sessionParams } from './session-services.ts';
@@ -49,7 +48,6 @@ export function commandRoutes(services: SessionServices): FastifyPluginAsyncZod 
     app.get('/sessions/:sessionId/commands', { schema: shapes.list }, async (request) => {
       const { accountId } = await requireSession(services, requireCaller(request), request.params);
       const commands = await findCommands(accountId);
-      await waitForLoopTurn(accountId);
       const items = commands.map(({ plugin, name, description, prompt }) => ({
         name: formatFullName(plugin, name),
         description,

@@ -8,7 +8,6 @@ import { requireCaller } from '../../service/http/authentication.ts';
 import { formatEvent } from '../../service/http/event-text.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { anyJson, jsonBody, page } from '../../service/http/schemas.ts';
-import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import type { ProviderDelta } from '../children/answer-deltas.ts';
 import { abortWhenClosed, abortWhenOver } from './closed-requests.ts';
 import { sendEvents } from './event-answers.ts';
@@ -66,7 +65,6 @@ export function providerRoutes(services: SessionServices): FastifyPluginAsyncZod
     app.get('/sessions/:sessionId/providers', { schema: shapes.list }, async (request) => {
       const { accountId } = await requireSession(services, requireCaller(request), request.params);
       const { plugins } = await services.pluginsCache.get(accountId);
-      await waitForLoopTurn(accountId);
       return { items: listProviders(plugins), nextCursor: null };
     });
 

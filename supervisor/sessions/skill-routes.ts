@@ -8,7 +8,6 @@ import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { fileBytes, jsonBody, page, storedText } from '../../service/http/schemas.ts';
 import type { Caller } from '../../service/identity/caller.ts';
-import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { asDownload } from './download.ts';
 import { offerParams, requireSession, type SessionServices, sessionParams } from './session-services.ts';
 import { listResources, openSkillFile, readSkillFile, SKILL_TEXT, type Skill } from './skill-files.ts';
@@ -80,7 +79,6 @@ export function skillRoutes(services: SessionServices): FastifyPluginAsyncZod {
     app.get('/sessions/:sessionId/skills', { schema: shapes.list }, async (request) => {
       const { accountId } = await requireSession(services, requireCaller(request), request.params);
       const { plugins } = await services.pluginsCache.get(accountId);
-      await waitForLoopTurn(accountId);
       return { items: listSkills(plugins).map(showSkill), nextCursor: null };
     });
 

@@ -12,7 +12,6 @@ import { json, jsonSchema } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { jsonBody, page, storedId, storedText } from '../../service/http/schemas.ts';
-import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { abortWhenClosed } from './closed-requests.ts';
 import {
   CALL_BODY_MAX_BYTES,
@@ -118,10 +117,7 @@ async function chooseTools(
 
 export function toolRoutes(services: SessionServices): FastifyPluginAsyncZod {
   const listTools = async (session: Session) => {
-    const items = await listSessionTools(services, session);
-    // A list of 4 MiB takes tens of milliseconds.
-    await waitForLoopTurn(session.accountId);
-    return { items, nextCursor: null };
+    return { items: await listSessionTools(services, session), nextCursor: null };
   };
   return async (app) => {
     groupRoutes(app, 'Tools');

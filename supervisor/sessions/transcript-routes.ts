@@ -164,8 +164,6 @@ export function transcriptRoutes(services: SessionServices): FastifyPluginAsyncZ
       const items = await appendMessages(pool, session.id, request.body.messages);
       // Another supervisor deleted the session after it was found.
       if (items.length === 0) throw new Problem('not_found', 'You have no session with this id.');
-      // The answer repeats the messages.
-      if (request.bodyBytes > COSTLY_BYTES) await waitForLoopTurn(session.accountId);
       return { items };
     });
 

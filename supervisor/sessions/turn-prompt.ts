@@ -66,7 +66,6 @@ export async function buildPrompt(
   if (verdict.action === 'cancel') return { ...NOTHING, ...verdict, turnId: turn.id, model, messages: [], tools: [] };
   const judged = answer.context as { systemPrompt: string };
   const { messages, isTruncated, notice } = conversation;
-  if (plugins.offerBytes > COSTLY_BYTES) await waitForLoopTurn(session.accountId);
   return {
     ...CONTINUE,
     turnId: turn.id,

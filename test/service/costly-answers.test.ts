@@ -10,8 +10,8 @@ t.test('what has many bytes or many values is costly', async (t) => {
     t.notOk(isCostly(small), JSON.stringify(small));
   const values = { data: [{ list: Array.from({ length: COSTLY_BYTES }, () => 0) }] };
   const names = Object.fromEntries(Array.from({ length: COSTLY_BYTES }, (_, n) => [`name${n}`, 0]));
-  for (const large of ['x'.repeat(COSTLY_BYTES), values, names, items(1, 'x'.repeat(COSTLY_BYTES)), items(5_000, {})])
-    t.ok(isCostly(large));
+  const text = 'x'.repeat(8 * COSTLY_BYTES);
+  for (const large of [text, values, names, items(1, text), items(5_000, {})]) t.ok(isCostly(large));
 });
 
 t.test('the rest of a large value is not read', async (t) => {
@@ -23,7 +23,7 @@ t.test('the rest of a large value is not read', async (t) => {
     },
   });
   t.ok(isCostly(Array.from({ length: 100_000 }, item)));
-  t.ok(reads < 20, `${reads} of 100,000 items`);
+  t.ok(reads < 200, `${reads} of 100,000 items`);
 });
 
 t.test('a large answer waits for the turns before it', async (t) => {
@@ -37,7 +37,7 @@ t.test('a large answer waits for the turns before it', async (t) => {
   delayCostlyAnswers(app);
   for (const [path, length] of [
     ['/small', 10],
-    ['/large', COSTLY_BYTES],
+    ['/large', 8 * COSTLY_BYTES],
   ] as const)
     app.get(path, async (_, reply) => {
       void waitForLoopTurn('ben').then(() => order.push('turn'));
