@@ -116,11 +116,12 @@ const ANSWER_CALL = planOnce(`WITH s AS (SELECT id, account_id FROM sessions WHE
   added AS (
     INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
     SELECT $1, account_id, $6, 'tool', $7, $8, $11 FROM answered WHERE $6::text IS NOT NULL
-    ON CONFLICT DO NOTHING RETURNING account_id)
-  SELECT pg_notify($9, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')}`);
+    ON CONFLICT DO NOTHING RETURNING account_id),
+  notified AS (SELECT pg_notify($9, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
+  SELECT (SELECT count(*) FROM answered)::int AS answered, (SELECT count(*) FROM notified) AS notified`);
 
 /**
- * Writes the answer of a call, and adds its result to the transcript.
+ * Writes the answer of a call, and adds its result to the transcript. False: it has an answer, or its session was deleted.
  *
  * @param message null: only the answer is written
  * @param resultDigest of the result of a call that the runtime performed
@@ -131,8 +132,8 @@ export async function answerCall(
   answer: CallAnswer,
   message: ToolMessage | null,
   resultDigest: string | null = null,
-): Promise<void> {
-  await changeRows(pool, ANSWER_CALL, [
+): Promise<boolean> {
+  const row = await findRow<{ answered: number }>(pool, ANSWER_CALL, [
     sessionId,
     turnId,
     callId,
@@ -145,6 +146,7 @@ export async function answerCall(
     resultDigest,
     message === null ? null : JSON.stringify(message.judgement),
   ]);
+  return row?.answered === 1;
 }
 
 /** Leaves a judged call to the runtime. False: it ended meanwhile. */

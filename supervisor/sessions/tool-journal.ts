@@ -99,8 +99,8 @@ async function makeCall(
     throw await explainRefusal(services.pool, key);
   }
   if (made.isFinal)
-    await saveAnswer(services, key, made.answer, toToolMessage(key, { ...request, ...made }, made.answer));
-  else await releaseCall(services.pool, key);
+    return saveAnswer(services, key, made.answer, toToolMessage(key, { ...request, ...made }, made.answer));
+  await releaseCall(services.pool, key);
   return made.answer;
 }
 
@@ -156,20 +156,25 @@ const findToolOfCall = async (
 
 const createNoticeId = (turnId: string, callId: string): string => `${digestOf([turnId, callId])}:vetoed`;
 
-/** The tool has run: neither a transcript without room nor a database that is away must lose the answer. */
+/**
+ * The tool has run: neither a transcript without room nor a database that is away must lose the answer.
+ *
+ * @returns the answer that the call has: another supervisor may have taken the account over, and answered it
+ */
 async function saveAnswer(
   { pool, writes }: SessionServices,
   key: CallKey,
   answer: CallAnswer,
   message: ReturnType<typeof toToolMessage>,
   resultDigest: string | null = null,
-): Promise<void> {
-  try {
-    await writes.write(() => answerCall(pool, key, answer, message, resultDigest));
-  } catch (error) {
+): Promise<CallAnswer> {
+  const write = (added: typeof message | null) =>
+    writes.write(() => answerCall(pool, key, answer, added, resultDigest));
+  const isWritten = await write(message).catch((error: unknown) => {
     if (!(error instanceof Problem && error.code === 'quota_exceeded')) throw error;
-    await writes.write(() => answerCall(pool, key, answer, null, resultDigest));
-  }
+    return write(null);
+  });
+  return isWritten ? answer : ((await findCall(pool, key))?.answer ?? answer);
 }
 
 function toToolMessage(
@@ -211,8 +216,7 @@ async function readKnownCall(
   const answer = { result: INTERRUPTED };
   // The arguments that the plugins passed on are no longer known.
   const made = { name: request.name, arguments: null, judgement: OF_THE_HOST };
-  await saveAnswer(services, key, answer, toToolMessage(key, made, answer));
-  return answer;
+  return saveAnswer(services, key, answer, toToolMessage(key, made, answer));
 }
 
 /**
