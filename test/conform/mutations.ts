@@ -178,8 +178,8 @@ export const mutations: readonly Mutation[] = [
   {
     row: '410 for a replaced address.',
     file: 'db/channels/channels.ts',
-    from: "return row.retired ? 'retired' : toAddress(row);",
-    to: 'return toAddress(row);',
+    from: "[row.routingId, row.retired ? 'retired' : toAddress(row)]",
+    to: '[row.routingId, toAddress(row)]',
   },
   {
     row: 'A BigInt or cycle in log data costs that field, not the whole payload.',
