@@ -1,7 +1,9 @@
 /** Loads a package for the editor: the files of the draft, or of the newest version, or a template. */
 import type { TextFile } from '../authoring/package-files.ts';
 import { readBody, rest } from '../rest/client.ts';
-import { readVersionFiles } from '../rest/version-files.ts';
+import { readVersionFiles, TEXT_MAX_CHARS } from '../rest/version-files.ts';
+
+const TOO_LARGE = `The package has more than ${TEXT_MAX_CHARS / 1_048_576} MiB of text, so it cannot be a draft. Edit its files on your computer and publish a zip.`;
 
 export interface EditablePackage {
   readonly displayName: string;
@@ -9,24 +11,22 @@ export interface EditablePackage {
   readonly files: readonly TextFile[];
   /** Binary files, which a draft cannot contain, and text that is too long to be read. */
   readonly skippedFiles: readonly string[];
-  /** Whether the package has so many files that the last ones were not read. */
-  readonly hasMoreFiles: boolean;
 }
 
+/** @throws Error for a package with more text than a draft can have: saving a part of it would delete the rest */
 export async function readEditablePackage(id: string): Promise<EditablePackage> {
-  const plugin = await readBody(
-    rest.GET('/plugins/{id}', { params: { path: { id }, query: { includeFiles: 'true' } } }),
-  );
-  const { files: found, hasMoreFiles } = plugin.draft
-    ? await readVersionFiles(id, 'draft')
-    : { files: plugin.files ?? [], hasMoreFiles: plugin.hasMoreFiles ?? false };
+  const plugin = await readBody(rest.GET('/plugins/{id}', { params: { path: { id } } }));
+  const newest = plugin.versions.find(({ status }) => status === 'published');
+  const versionId = plugin.draft ? 'draft' : newest?.id;
+  const { files: found, hasMoreFiles } =
+    versionId === undefined ? { files: [], hasMoreFiles: false } : await readVersionFiles(id, versionId);
+  if (hasMoreFiles) throw new Error(TOO_LARGE);
   const files = found.flatMap(({ path, contentText }) => (contentText === null ? [] : [{ path, contentText }]));
   return {
     displayName: plugin.displayName,
     slug: plugin.slug,
     files: found.length === 0 ? firstFiles(plugin.displayName) : files,
     skippedFiles: found.filter(({ contentText }) => contentText === null).map(({ path }) => path),
-    hasMoreFiles,
   };
 }
 

@@ -42,13 +42,7 @@ export function EditorPage() {
   );
 }
 
-function Head({
-  id,
-  of: { displayName, skippedFiles, hasMoreFiles },
-}: {
-  readonly id: string;
-  readonly of: EditablePackage;
-}) {
+function Head({ id, of: { displayName, skippedFiles } }: { readonly id: string; readonly of: EditablePackage }) {
   return (
     <>
       <PageHeader
@@ -65,11 +59,6 @@ function Head({
             A draft can only have text files, and a file opened here at most 1 MiB. It does not include{' '}
             {skippedFiles.join(', ')}. To include them, publish a zip.
           </Text>
-        </Alert>
-      ) : null}
-      {hasMoreFiles ? (
-        <Alert color="yellow" title="The package is too large for this editor">
-          <Text size="sm">Saving a draft here leaves out the last files. To keep them, publish a zip.</Text>
         </Alert>
       ) : null}
     </>

@@ -1,26 +1,50 @@
 /** Reads the files of a version. */
 import { readBody, rest } from './client.ts';
+import { Problem } from './problem.ts';
 import type { components } from './schema.d.ts';
 
-/** Enough for the longest draft, which has 16 MiB of text. */
-const PAGES_MAX = 16;
+/** Text of one version that is read: a draft cannot have more. Characters. */
+export const TEXT_MAX_CHARS = 16 * 1_048_576;
+/** Files of one page: the maximum. */
+const PAGE_FILES = 1_000;
+/** Reads of a draft that another tab saves again and again. */
+const READS_MAX = 5;
 
+type VersionFile = components['schemas']['File'];
 interface VersionFiles {
-  readonly files: readonly components['schemas']['File'][];
-  /** Whether there are more files than were read. */
+  readonly files: readonly VersionFile[];
+  /** Whether there are more files than were read, because these have more than `TEXT_MAX_CHARS`. */
   readonly hasMoreFiles: boolean;
 }
 
 /** @param versionId or `draft` */
 export async function readVersionFiles(id: string, versionId: string): Promise<VersionFiles> {
-  const files: components['schemas']['File'][] = [];
+  for (let reads = 1; ; reads += 1) {
+    try {
+      return await readPages(id, versionId);
+    } catch (error) {
+      if (reads === READS_MAX || !isCursorRefused(error)) throw error;
+    }
+  }
+}
+
+async function readPages(id: string, versionId: string): Promise<VersionFiles> {
+  const files: VersionFile[] = [];
   let cursor: string | null = '';
-  for (let pages = 0; cursor !== null && pages < PAGES_MAX; pages++) {
-    const params = { path: { id, versionId }, query: cursor === '' ? {} : { cursor } };
-    const page: { readonly items: components['schemas']['File'][]; readonly nextCursor: string | null } =
-      await readBody(rest.GET('/plugins/{id}/versions/{versionId}/files', { params }));
+  let chars = 0;
+  while (cursor !== null && chars <= TEXT_MAX_CHARS) {
+    const query = { limit: PAGE_FILES, ...(cursor === '' ? {} : { cursor }) };
+    const params = { path: { id, versionId }, query };
+    const page: { readonly items: VersionFile[]; readonly nextCursor: string | null } = await readBody(
+      rest.GET('/plugins/{id}/versions/{versionId}/files', { params }),
+    );
     files.push(...page.items);
+    for (const { contentText } of page.items) chars += contentText?.length ?? 0;
     cursor = page.nextCursor;
   }
   return { files, hasMoreFiles: cursor !== null };
 }
+
+/** The draft was saved between two pages. */
+const isCursorRefused = (error: unknown): boolean =>
+  error instanceof Problem && error.body.errors?.some(({ field }) => field === 'cursor') === true;

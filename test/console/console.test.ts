@@ -13,7 +13,16 @@ import { amount } from '../runner/soak.ts';
 import { openConsole, shareBrowser } from './browser.ts';
 import { compile } from './compiler.ts';
 import { press, pressInDialog } from './console-fixture.ts';
-import { composeText, editDraft, listErrors, openEditor, readDraftFile, typeKeys, write } from './editor-actions.ts';
+import {
+  composeText,
+  editDraft,
+  listDraftPaths,
+  listErrors,
+  openEditor,
+  readDraftFile,
+  typeKeys,
+  write,
+} from './editor-actions.ts';
 import { installationThat, publish, publishFrontDesk } from './front-desk.ts';
 import { inspect } from './pictures.ts';
 import { runSessionCases } from './session-cases.ts';
@@ -512,6 +521,42 @@ t.test('the editor’s compiler is the authors’ compiler', async (t) => {
     await reopened.locator('.view-line').getByText('word.trim').first().waitFor();
     t.equal(await reopened.getByText('These are your unsaved changes').count(), 0);
   });
+  await context.close();
+});
+
+t.test('the editor opens packages of several pages completely', async (t) => {
+  const { page, context, complaints } = await openConsole(browser, `${service.url}/#token=${service.token}`);
+  await page.getByRole('link', { name: 'My plugins' }).waitFor();
+  const long = (path: string) => ({ path, contentText: 'A line of text.\n'.repeat(50_000) });
+  const readme = { path: 'readme.md', contentText: '---\nname: Pages\ndescription: Has several\n---\n' };
+  const files = [readme, INDEX, ...['a', 'b', 'c', 'd'].map((name) => long(`assets/${name}.txt`))];
+  const paths = files.map(({ path }) => path).toSorted();
+  const { body: plugin } = await service.call('POST', '/api/plugins', { slug: 'pages', displayName: 'Pages' });
+  const published = await service.call('POST', `/api/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files });
+  t.equal(published.status, 201);
+
+  await t.test('a draft of a published version has all of its files', async (t) => {
+    await openEditor(page, service, plugin.id);
+    await write(page, `${INDEX.contentText}// changed\n`);
+    await page.getByRole('button', { name: 'Save as draft' }).click();
+    await page.getByText('The draft is saved.').waitFor();
+    t.same(await listDraftPaths(service, plugin.id), paths);
+  });
+
+  await t.test('a draft that another tab saves between two pages is read again', async (t) => {
+    const kept = files.filter(({ path }) => path !== 'assets/a.txt');
+    let saves = 0;
+    await page.route(/versions\/draft\/files\?.*cursor=/, async (route) => {
+      if (saves === 0) await service.call('POST', `/api/plugins/${plugin.id}/draft`, { files: kept });
+      saves += 1;
+      await route.continue();
+    });
+    await openEditor(page, service, plugin.id);
+    const options = page.getByLabel('File', { exact: true }).locator('option');
+    t.same((await options.allInnerTexts()).toSorted(), kept.map(({ path }) => path).toSorted());
+    t.ok(saves > 1);
+  });
+  t.equal(complaints.filter((line) => !line.includes('400')).length, 0);
   await context.close();
 });
 

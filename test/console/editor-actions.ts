@@ -73,3 +73,13 @@ export async function readDraftFile(service: ServiceFixture, id: string, path: s
   const { body } = await service.call('GET', `/api/plugins/${id}/versions/draft/files`);
   return body.items.find((file: Answer['body']) => file.path === path).contentText;
 }
+
+/** @returns the paths of all files of the draft, as the service has it */
+export async function listDraftPaths(service: ServiceFixture, id: string): Promise<string[]> {
+  const { body } = await service.call('GET', `/api/plugins/${id}/versions/draft/files?limit=1000`);
+  if (body.nextCursor !== null) {
+    const more = await service.call('GET', `/api/plugins/${id}/versions/draft/files?cursor=${body.nextCursor}`);
+    body.items.push(...more.body.items);
+  }
+  return body.items.map((file: Answer['body']) => file.path);
+}
