@@ -38,6 +38,8 @@ const shapes = {
   },
   list: {
     summary: 'The caller’s installations',
+    details:
+      'Installations with large manifests or settings, or many channels, end a page before limit: continue while there is a nextCursor.',
     querystring: pageQuery,
     response: { 200: page(installationResource) },
   },

@@ -404,7 +404,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The caller’s installations */
+        /**
+         * The caller’s installations
+         * @description Installations with large manifests or settings, or many channels, end a page before limit: continue while there is a nextCursor.
+         */
         get: operations["getInstallations"];
         put?: never;
         /** Installs a plugin, with consent to its capabilities */
@@ -711,7 +714,7 @@ export interface paths {
         };
         /**
          * Deliveries of the channels, inbound and outbound, newest first
-         * @description Where a filter finds few, a page may be short or empty although others follow: continue while there is a nextCursor.
+         * @description Large items end a page before limit. Where a filter finds few, a page may be short or empty although others follow: continue while there is a nextCursor.
          */
         get: operations["getInstallationsByIdDeliveries"];
         put?: never;
@@ -828,7 +831,7 @@ export interface paths {
         };
         /**
          * The events sent to the plugin, newest first
-         * @description Where a filter finds few, a page may be short or empty although others follow: continue while there is a nextCursor.
+         * @description Large items end a page before limit. Where a filter finds few, a page may be short or empty although others follow: continue while there is a nextCursor.
          */
         get: operations["getInstallationsByIdEvents"];
         put?: never;
@@ -906,7 +909,7 @@ export interface paths {
         };
         /**
          * The log lines of an installation, newest first
-         * @description Where a filter finds few, a page may be short or empty although others follow: continue while there is a nextCursor.
+         * @description Large items end a page before limit. Where a filter finds few, a page may be short or empty although others follow: continue while there is a nextCursor.
          */
         get: operations["getPluginLogs"];
         put?: never;

@@ -3,7 +3,14 @@
 import type { ClientBase, Pool } from 'pg';
 import type { Queues } from '../jobs/queues.ts';
 import type { Page } from '../postgres/cursors.ts';
-import { findRow, findValue, JSON_WEIGHT, type PageQuery, type Queryable, readFilteredPage } from '../postgres/rows.ts';
+import {
+  findRow,
+  findValue,
+  type PageQuery,
+  type Queryable,
+  readFilteredPage,
+  weighJsonSql,
+} from '../postgres/rows.ts';
 
 type EventState = 'pending' | 'delivered' | 'skipped' | 'dead';
 export interface RecordedEvent {
@@ -22,7 +29,7 @@ const COLUMNS = `id, type, state, attempts, occurred_at AS "occurredAt",
   last_error AS "lastError", finished_at AS "finishedAt", data`;
 
 /** `stored_bytes` has 700 for the columns of bounded size. */
-const BYTES = `${JSON_WEIGHT} * stored_bytes - ${JSON_WEIGHT - 1} * 700`;
+const BYTES = `700 + ${weighJsonSql('(stored_bytes - 700)')}`;
 
 /** Newest first. */
 export const pageEvents = (

@@ -2,6 +2,7 @@
 
 import { randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
+import { KIB, MIB } from '../../sdk/contract/limits.ts';
 import type { Manifest } from '../../sdk/contract/manifest.ts';
 import { lockAccount } from '../accounts/accounts.ts';
 import type { Visibility } from '../catalog/plugins.ts';
@@ -13,11 +14,10 @@ import {
   boundedSql,
   findRow,
   isCutShort,
-  JSON_WEIGHT,
   listRows,
-  PAGE_MAX_BYTES,
   type PageQuery,
   type Queryable,
+  weighJsonSql,
 } from '../postgres/rows.ts';
 import type { LastExit, RuntimeState } from './installation-runtimes.ts';
 import type { InstallationStatus } from './installation-state.ts';
@@ -137,6 +137,12 @@ export const findInstallationOfPlugin = (
 const CHANNEL_BYTES = 300;
 /** Size of an installation's columns of bounded size in an answer. Bytes. */
 const ROW_BYTES = 1_500;
+/** Size of a manifest that counts once in a page: as long as the longest frontmatter. Bytes. */
+const SMALL_MANIFEST_BYTES = 16 * KIB;
+/** Size of the installations of one page: 100 with the longest frontmatter. */
+const PAGE_MAX_BYTES = 2 * MIB;
+const manifestBytesSql = (version: string): string =>
+  weighJsonSql(`coalesce(octet_length(${version}.manifest::text), 0)`, SMALL_MANIFEST_BYTES);
 /** Selects the ids of the installations of one page. */
 const PAGE_IDS = boundedSql({
   columns: 'b.id',
@@ -145,8 +151,8 @@ const PAGE_IDS = boundedSql({
   maxBytes: PAGE_MAX_BYTES,
   rows: `SELECT i.id, ${ROW_BYTES}
            + ${CHANNEL_BYTES} * (SELECT count(*) FROM channels h WHERE h.installation_id = i.id)
-           + ${JSON_WEIGHT} * (octet_length(i.settings::text) + coalesce(octet_length(c.manifest::text), 0)
-             + coalesce(octet_length(n.manifest::text), 0) + coalesce(octet_length(g.manifest::text), 0)) AS bytes
+           + ${weighJsonSql('octet_length(i.settings::text)')}
+           + ${manifestBytesSql('c')} + ${manifestBytesSql('n')} + ${manifestBytesSql('g')} AS bytes
       FROM installations i
       LEFT JOIN versions c ON c.id = i.current_version_id
       LEFT JOIN versions n ON n.id = i.pending_version_id

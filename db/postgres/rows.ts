@@ -1,7 +1,7 @@
 /** Runs statements and returns their rows. */
 import { createHash } from 'node:crypto';
 import type { ClientBase, Pool, QueryResultRow } from 'pg';
-import { MIB } from '../../sdk/contract/limits.ts';
+import { KIB, MIB } from '../../sdk/contract/limits.ts';
 import { decodeCursor, decodePosition, type Page, toPage } from './cursors.ts';
 
 /** The pool, or a connection inside a transaction. */
@@ -110,7 +110,15 @@ const WINDOW = 2_000;
 /** Bytes of the rows of one page of the REST interface, which is read and written in one piece each. */
 export const PAGE_MAX_BYTES = MIB;
 /** JSON of many small values costs this many times as much to read and write as a text of its length. */
-export const JSON_WEIGHT = 4;
+const JSON_WEIGHT = 4;
+
+/**
+ * Returns SQL of the bytes that a JSON value counts in a page. Small values count once, so that ordinary pages do not end early.
+ *
+ * @param bytes SQL of its length
+ */
+export const weighJsonSql = (bytes: string, smallBytes = KIB): string =>
+  `(${bytes} + ${JSON_WEIGHT - 1} * greatest(0, ${bytes} - ${smallBytes}))`;
 
 interface FilteredQuery extends Pick<BoundedQuery, 'columns' | 'table' | 'joins'> {
   /** Selects all rows that the filter is for. Ends with a condition. */

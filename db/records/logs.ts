@@ -5,7 +5,7 @@ import type { LogLevel } from '../../sdk/contract/protocol.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { subscribeTo } from '../postgres/notifications.ts';
 import { TAIL_BATCH_BYTES } from '../postgres/row-tail.ts';
-import { countBytes, findValue, JSON_WEIGHT, listRows, type PageQuery, readFilteredPage } from '../postgres/rows.ts';
+import { countBytes, findValue, listRows, type PageQuery, readFilteredPage, weighJsonSql } from '../postgres/rows.ts';
 import { GIVEN_TIME, maintainPartitions, type PartitionedTable } from './partitions.ts';
 
 const HOUR_MS = 3_600_000;
@@ -74,7 +74,7 @@ export async function insertLogs(pool: Pool, lines: readonly LogLine[]): Promise
 }
 
 /** `stored_bytes` has 400 for the columns of bounded size. */
-const BYTES = `${JSON_WEIGHT} * stored_bytes - ${JSON_WEIGHT - 1} * (octet_length(message) + 400)`;
+const BYTES = `octet_length(message) + 400 + ${weighJsonSql('(stored_bytes - octet_length(message) - 400)')}`;
 
 /** Newest first. */
 export const pageLogs = (pool: Pool, query: LogFilter & PageQuery): Promise<Page<StoredLogLine>> =>

@@ -19,7 +19,7 @@ export const idParams = z.object({ id: z.string() });
 
 /** Details of a route that lists with `readFilteredPage`. */
 export const FILTERED_PAGES =
-  'Where a filter finds few, a page may be short or empty although others follow: continue while there is a nextCursor.';
+  'Large items end a page before limit. Where a filter finds few, a page may be short or empty although others follow: continue while there is a nextCursor.';
 
 /** `?limit=&cursor=` of a list. */
 export const pageQuery = z.object({

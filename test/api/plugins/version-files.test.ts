@@ -60,7 +60,7 @@ async function readPages(path: string, limit = 1_000): Promise<File[][]> {
     t.equal(status, 200);
     t.ok(JSON.stringify(body).length <= PAGE_MAX_BYTES, 'a page is bounded');
     pages.push(body.items);
-    cursor = body.nextCursor;
+    cursor = body.nextCursor ?? null;
   }
   return pages;
 }
