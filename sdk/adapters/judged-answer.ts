@@ -36,6 +36,7 @@ export class JudgedAnswer {
   /** Ids of calls that are not judged yet, by the ids of the model. */
   readonly #callIds = new Map<string, string>();
   #hasCalls = false;
+  #isOver = false;
   /** Whether a plugin changed a text: it was installed after the turn's prompt was read. */
   #isChanged = false;
   readonly #onAbort = (): void => void this.abandon();
@@ -47,6 +48,25 @@ export class JudgedAnswer {
   /** Whether text may leave as the model writes it, because no plugin judges messages. */
   get isFree(): boolean {
     return this.#options.outbound === 'none' && !this.#isChanged;
+  }
+
+  /** Whether the model may still answer, or its answer is judged. */
+  get isRunning(): boolean {
+    return !this.#isOver && !this.isAborted;
+  }
+
+  get isAborted(): boolean {
+    return this.#options.signal?.aborted === true;
+  }
+
+  /** Does a part of the work. If it fails, the same message may be answered again. */
+  async attempt<T>(work: () => PromiseLike<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      await this.abandon();
+      throw error;
+    }
   }
 
   /** Judges a whole text. @throws VetoError */
@@ -101,16 +121,21 @@ export class JudgedAnswer {
    */
   async end(): Promise<boolean> {
     this.#clearStreams();
-    const { onRefused, onEnd } = this.#options;
-    const mayAskAgain = this.#refused.length > 0 && onRefused(this.#refused, !this.#hasCalls);
-    if (this.#hasCalls) return false;
-    if (mayAskAgain) return true;
-    await onEnd();
-    return false;
+    try {
+      const { onRefused, onEnd } = this.#options;
+      const mayAskAgain = this.#refused.length > 0 && onRefused(this.#refused, !this.#hasCalls);
+      if (this.#hasCalls) return false;
+      if (mayAskAgain) return true;
+      await onEnd();
+      return false;
+    } finally {
+      this.#isOver = true;
+    }
   }
 
   /** Records what was shown of an answer that broke off, so that the transcript has it. Never fails. */
   async abandon(): Promise<void> {
+    this.#isOver = true;
     const work = Promise.all([...this.#streams].map((stream) => stream.abandon()));
     this.#clearStreams();
     this.#options.onAbandon(work);

@@ -13,7 +13,8 @@ import { VetoError } from './veto-error.ts';
 export interface AdapterOptions {
   /**
    * The id of the message that the next run answers. Pass the id of a channel's message, which was judged when it came, or an
-   * id of yours: the same id is judged once, however often it is sent.
+   * id of yours: the same id is judged once, however often it is sent. Other messages of the same run, such as of an agent that
+   * is a tool of the first, get turns of their own, whose texts are not sent to the channel.
    */
   readonly messageId?: string;
   /** The name of the sender of messages to the agent that plugins see. Default: `user`. */
@@ -77,6 +78,8 @@ interface ModelRequest<Message> {
   readonly model: string;
   readonly tools: readonly RequestTool[];
   readonly messages: readonly Message[];
+  /** Whether results of calls come with a later request. Default: true. */
+  readonly takesResults?: boolean;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -93,11 +96,15 @@ interface KnownMessage {
   /** Digest of the text as it was sent. Empty: only the service's id and text identify the message. */
   readonly digest: string;
   state: TurnRecord['state'];
+  /** Whether it is within the turn of another message, whose answer alone goes to the channel. */
+  isInner: boolean;
   /** The text after the plugins' changes. */
   text: string | null;
   readonly attachments: readonly Attachment[];
   /** The files as they were sent to be judged. Null: this process did not send them. */
   sent: readonly Attachment[] | null;
+  /** Digest of the text in whose place the model got this message, because the app named it by its id. */
+  askedDigest?: string | undefined;
   /** As it came with the opened turn; it is good for one call of the model. */
   prompt?: Prompt | undefined;
   /** Of an ended turn whose results a prompt lacked. */
@@ -115,6 +122,8 @@ interface OpenTurn {
   /** Texts of the results that the framework has, by the wire ids of their calls. */
   readonly results: Map<string, string | null>;
   readonly refusals: Refusals[];
+  /** Ids of calls in the framework that passed, and whose results no request has had. */
+  readonly waiting: Set<string>;
   /** The last answer of the model. */
   answer: JudgedAnswer | null;
 }
@@ -130,6 +139,8 @@ const CALL_ID_MAX_CHARS = 200;
 /** Codes of calls that the service cannot judge as the model wrote them. The model reads why, and may correct itself. */
 const CORRECTABLE: ReadonlySet<string> = new Set(['bad_request', 'too_large', 'invalid_arguments']);
 const MODEL_MAX_CHARS = 200;
+/** The cause of turns within the turn of another message: an agent that answers it asked a model. */
+const INNER_TRIGGER: Trigger = 'tool';
 const PAGE_SIZE = 100;
 
 const conversations = new WeakMap<Session, Conversation>();
@@ -157,6 +168,10 @@ export class Conversation {
   #offered: Set<string> | null = null;
   /** By their ids. */
   readonly #openTurns = new Map<string, OpenTurn>();
+  /** Ids of turns in which a request to the model is prepared. */
+  readonly #preparing = new Set<string>();
+  /** The options of adapters that have asked a model. */
+  readonly #knownOptions = new WeakSet<AdapterOptions>();
   /** Whether a tool is the framework's, by its name. For tools that no request describes. */
   readonly #areOwn = new Map<string, boolean>();
 
@@ -178,11 +193,37 @@ export class Conversation {
     options: AdapterOptions,
   ): Promise<PreparedRequest<Message>> {
     const isOwn = this.#createOwnCheck(request.tools);
-    const opening = this.#opening.then(() => this.#judgeMessages(request, isOwn, format, options));
-    this.#opening = opening.catch(() => undefined);
-    const knownByIndex = await opening;
-    const { turn, digest } = knownByIndex.findLast((one) => one !== null) ?? {};
-    if (!turn) throw new Error('The model needs a message of the user, because plugins judge the answer to a message.');
+    for (let isAgain = false; ; isAgain = true) {
+      const opening = this.#opening.then(() => this.#judgeMessages(request, isOwn, format, options));
+      this.#opening = opening.catch(() => undefined);
+      const knownByIndex = await opening;
+      const current = knownByIndex.findLast((one) => one !== null);
+      if (!current)
+        throw new Error('The model needs a message of the user, because plugins judge the answer to a message.');
+      try {
+        return await this.#prepareInTurn(current, knownByIndex, request, isOwn, format, options);
+      } catch (error) {
+        if (!isTurnEnded(error)) throw error;
+        // It was ended or cleared elsewhere.
+        await this.#refresh(current, request.signal);
+        const later = request.messages.slice(knownByIndex.lastIndexOf(current) + 1);
+        const isContinued = later.some((message) => format.readToolResult(message).length > 0);
+        // A run does not go on in another turn: clearing the session stops it.
+        if (isAgain || isContinued) throw error;
+      } finally {
+        this.#preparing.delete(current.turn.id);
+      }
+    }
+  }
+
+  async #prepareInTurn<Message>(
+    { turn, digest }: KnownMessage,
+    knownByIndex: readonly (KnownMessage | null)[],
+    request: ModelRequest<Message>,
+    isOwn: OwnCheck,
+    format: MessageFormat<Message>,
+    options: AdapterOptions,
+  ): Promise<PreparedRequest<Message>> {
     const { messages, signal } = request;
     if (digest === '' && !this.#openTurns.has(turn.id)) await endLeftOutputs(turn, signal);
     const open = this.#holdOpenTurn(turn);
@@ -218,8 +259,12 @@ export class Conversation {
       target: options.target,
       signal,
       isOwn,
-      onCallId: (callId) => chooseCallId(open, callId),
-      onCall: (call) => judgeCall(turn, call, isOwn, signal),
+      onCallId: (callId) => this.#nameCall(open, callId),
+      onCall: async (call) => {
+        const judged = await judgeCall(turn, call, isOwn, signal);
+        if (!('text' in judged) && request.takesResults !== false) open.waiting.add(judged.callId);
+        return judged;
+      },
       onRefused: (calls, isAll) => {
         refusals.push({ calls, at: isAll ? messages.length : null });
         return refusals.length <= REFUSALS_MAX;
@@ -227,6 +272,7 @@ export class Conversation {
       onEnd: () => this.#endTurn(turn),
       // The next message ends this turn, which then takes no output.
       onAbandon: (work) => {
+        open.waiting.clear();
         this.#opening = Promise.all([this.#opening, work]);
       },
     });
@@ -377,14 +423,22 @@ export class Conversation {
   #holdOpenTurn(turn: Turn): OpenTurn {
     const known = this.#openTurns.get(turn.id);
     if (known) return known;
-    const open: OpenTurn = { turn, callIds: new Set(), results: new Map(), refusals: [], answer: null };
+    const open: OpenTurn = {
+      turn,
+      callIds: new Set(),
+      results: new Map(),
+      refusals: [],
+      waiting: new Set<string>(),
+      answer: null,
+    };
     this.#openTurns.set(turn.id, open);
     return open;
   }
 
+  /** @throws BulkheadError `turn_ended` if it was cleared elsewhere */
   async #endTurn(turn: Turn): Promise<void> {
-    await turn.end();
     const known = this.#known.find((one) => one.turn.id === turn.id);
+    await turn.end(undefined, known?.isInner ? { reply: false } : {});
     if (known) known.state = 'ended';
     this.#openTurns.delete(turn.id);
   }
@@ -433,19 +487,25 @@ export class Conversation {
       texts.map((text, index) => (text === null ? null : digestText(text + describeFiles(files[index] ?? [])))),
     );
     const lastReply = texts.lastIndexOf(null);
-    const { messageId } = options;
+    const isFirst = !this.#knownOptions.has(options);
+    this.#knownOptions.add(options);
     const last = texts.findLastIndex((text) => text !== null);
     const isLong = digests.filter((digest) => digest !== null).length > 1;
-    if (isLong || lastReply >= 0 || messageId !== undefined) await this.#load(signal);
+    if (isLong || lastReply >= 0 || options.messageId !== undefined) await this.#load(signal);
     // A message with files is recognized by its digest alone: the same words may come with another picture.
     const words = texts.map((text, index) => (files[index]?.length ? null : text));
-    let knownByIndex = this.#match(words, digests, lastReply, messageId);
+    const resultIds = messages.slice(last + 1).flatMap((message) => format.readToolResult(message).map(readCallId));
+    const match = () => {
+      const id = this.#chooseMessageId(options, isFirst, words[last] ?? null, digests[last] ?? '', resultIds);
+      return { id, knownByIndex: this.#match(words, digests, lastReply, id, resultIds) };
+    };
+    let { id: messageId, knownByIndex } = match();
     const lacks = (): boolean => knownByIndex.some((known, index) => known === null && digests[index] && index < last);
     while (!this.#isLoaded && lacks()) {
       await this.#load(signal);
-      knownByIndex = this.#match(words, digests, lastReply, messageId);
+      ({ id: messageId, knownByIndex } = match());
     }
-    await this.#endEarlier(knownByIndex, messages.slice(0, last), isOwn, format, signal);
+    await this.#endEarlier(knownByIndex, messages.slice(0, last), isOwn, format, options, signal);
     for (const [index, text] of texts.entries()) {
       const digest = digests[index];
       const known = knownByIndex[index];
@@ -462,6 +522,7 @@ export class Conversation {
           model,
           signal,
           isLast: index === last,
+          isInner: index === last && options.messageId !== messageId,
         },
       );
       knownByIndex[index] = opened;
@@ -473,6 +534,15 @@ export class Conversation {
       const { turn } = await current.turn.look({ signal });
       throw new VetoError(turn.cancelledBy, turn.reason);
     }
+    if (!current) return knownByIndex;
+    if (messageId !== undefined) {
+      current.askedDigest = digests[last] ?? undefined;
+      current.isInner = false;
+    }
+    // The next request finds this turn busy.
+    this.#preparing.add(current.turn.id);
+    const { waiting } = this.#openTurns.get(current.turn.id) ?? {};
+    for (const callId of resultIds) waiting?.delete(callId);
     return knownByIndex;
   }
 
@@ -486,18 +556,23 @@ export class Conversation {
     messages: readonly Message[],
     isOwn: OwnCheck,
     format: MessageFormat<Message>,
+    options: AdapterOptions,
     signal: AbortSignal | undefined,
   ): Promise<void> {
     for (const [index] of messages.entries()) {
       const one = knownByIndex[index];
-      if (one?.state !== 'open') continue;
+      // A run that answers the message of the app may ask a model with other messages, too.
+      if (one?.state !== 'open' || one.turn.id === options.messageId) continue;
       const open = this.#holdOpenTurn(one.turn);
       // Its stream was left unread, and the turn takes neither output nor results when it has ended.
       await open.answer?.abandon();
       const next = messages.findIndex((message, at) => at > index && format.readUserText(message) !== null);
       const own = messages.slice(index + 1, next < 0 ? undefined : next);
       await this.#sendResults(open, own, isOwn, format, signal);
-      await this.#endTurn(one.turn);
+      await this.#endTurn(one.turn).catch(async (error: unknown) => {
+        if (!isTurnEnded(error)) throw error;
+        await this.#refresh(one, signal);
+      });
     }
   }
 
@@ -514,7 +589,9 @@ export class Conversation {
       model,
       signal,
       isLast,
-    }: AdapterOptions & Omit<ModelRequest<never>, 'messages' | 'tools'> & { readonly isLast: boolean },
+      isInner,
+    }: AdapterOptions &
+      Omit<ModelRequest<never>, 'messages' | 'tools'> & { readonly isLast: boolean; readonly isInner: boolean },
   ): Promise<KnownMessage> {
     const attachments = await this.#files.attach(files, signal);
     const turn = await this.session.openTurn(
@@ -522,7 +599,7 @@ export class Conversation {
         id,
         text: toStorable(text),
         ...(attachments.length > 0 ? { attachments } : {}),
-        trigger,
+        trigger: isInner ? INNER_TRIGGER : trigger,
         model: model.slice(0, MODEL_MAX_CHARS),
         from,
         ...(systemPrompt === '' ? {} : { systemPrompt }),
@@ -537,7 +614,7 @@ export class Conversation {
     const prompt = record?.prompt;
     // Without its record, whose prompt has the whole conversation.
     const known = this.session.turn(id);
-    const opened = { turn: known, digest, state, text: passed, attachments: kept, sent: attachments, prompt };
+    const opened = { turn: known, digest, state, isInner, text: passed, attachments: kept, sent: attachments, prompt };
     const at = this.#known.findIndex((one) => one.turn.id === id);
     if (at < 0) this.#known.push(opened);
     else this.#known[at] = opened;
@@ -554,6 +631,7 @@ export class Conversation {
     digests: readonly (string | null)[],
     lastReply: number,
     messageId: string | undefined,
+    resultIds: readonly string[],
   ): (KnownMessage | null)[] {
     const knownByIndex: (KnownMessage | null)[] = digests.map(() => null);
     const last = digests.findLastIndex((digest) => digest !== null);
@@ -562,17 +640,24 @@ export class Conversation {
       const text = words[index];
       const digest = digests[index];
       if (typeof digest !== 'string') continue;
+      const hasText = (known: KnownMessage): boolean =>
+        known.digest === digest ||
+        known.turn.id.startsWith(`${digest}.`) ||
+        (typeof text === 'string' && known.text === text);
       const isSame = (known: KnownMessage): boolean => {
         if (index === last && messageId !== undefined) return known.turn.id === messageId;
-        const isText =
-          known.digest === digest ||
-          known.turn.id.startsWith(`${digest}.`) ||
-          (typeof text === 'string' && known.text === text);
-        if (!isText) return false;
+        if (!hasText(known)) return false;
         if (index < lastReply) return true;
-        return index === last ? known.state === 'open' || known.state === 'judging' : known.state !== 'ended';
+        if (index < last) return known.state !== 'ended';
+        const isOpen = known.state === 'open' || known.state === 'judging';
+        return isOpen && !this.#isBusy(known.turn.id, resultIds);
       };
-      const at = this.#known.slice(0, before).findLastIndex(isSame);
+      const found = this.#known.slice(0, before);
+      // Of several open turns with these words, the one whose calls have results here; of earlier ones, one that is over.
+      const isBest = ({ turn }: KnownMessage): boolean =>
+        index === last ? this.#hasCallOf(turn.id, resultIds) : !this.#isBusy(turn.id, []);
+      const best = found.findLastIndex((known) => isSame(known) && isBest(known));
+      const at = best < 0 ? found.findLastIndex(isSame) : best;
       if (at < 0) continue;
       const known = this.#known[at];
       knownByIndex[index] = known ?? null;
@@ -580,6 +665,61 @@ export class Conversation {
       if (index !== last || known?.state === 'open' || known?.state === 'judging') before = at;
     }
     return knownByIndex;
+  }
+
+  /**
+   * Returns the id that the app gave, if this request answers its message. The options of an adapter name one message, and a model
+   * is also asked by agents that are tools, and by several nodes of a graph at once.
+   *
+   * @param isFirst whether the adapter asks for the first time
+   */
+  #chooseMessageId(
+    { messageId }: AdapterOptions,
+    isFirst: boolean,
+    text: string | null,
+    digest: string,
+    resultIds: readonly string[],
+  ): string | undefined {
+    const known = this.#known.find(({ turn }) => turn.id === messageId);
+    if (messageId === undefined || !known) return messageId;
+    const isSame = digest === known.digest || digest === known.askedDigest || (text !== null && text === known.text);
+    if (known.state === 'ended') return isFirst || isSame ? messageId : undefined;
+    if (!this.#isBusy(messageId, resultIds)) return messageId;
+    // An app that tries again makes a new adapter, where the calls of the run that failed still wait.
+    return isFirst && isSame ? messageId : undefined;
+  }
+
+  /** Whether the model answers in this turn, or calls wait for results that are not among these. */
+  #isBusy(turnId: string, resultIds: readonly string[]): boolean {
+    if (this.#hasCallOf(turnId, resultIds)) return false;
+    if (this.#isAnswering(turnId)) return true;
+    const { answer = null, waiting } = this.#openTurns.get(turnId) ?? {};
+    return answer !== null && !answer.isAborted && waiting !== undefined && waiting.size > 0;
+  }
+
+  #isAnswering(turnId: string): boolean {
+    return this.#preparing.has(turnId) || this.#openTurns.get(turnId)?.answer?.isRunning === true;
+  }
+
+  #hasCallOf(turnId: string, callIds: readonly string[]): boolean {
+    const open = this.#openTurns.get(turnId);
+    return open !== undefined && callIds.some((callId) => open.callIds.has(callId));
+  }
+
+  /** Returns an id that no call of an open turn has, because tools are called by it. */
+  #nameCall(open: OpenTurn, callId: string): string {
+    const others = [...this.#openTurns.values()].filter((one) => one !== open);
+    const isTaken = (id: string): boolean => others.some(({ callIds }) => callIds.has(id));
+    return chooseCallId(open, isTaken(callId) ? crypto.randomUUID() : callId);
+  }
+
+  /** Reads the state of a turn that was ended or cleared elsewhere. */
+  async #refresh(known: KnownMessage, signal: AbortSignal | undefined): Promise<void> {
+    const { turn } = await known.turn.look({ signal });
+    known.state = turn.state;
+    known.prompt = undefined;
+    this.#openTurns.delete(turn.id);
+    if (turn.state === 'cleared') this.#known = this.#known.filter((one) => one !== known);
   }
 
   /** Reads more of the messages that the session knows already, newest first, until there are no more. */
@@ -594,10 +734,11 @@ export class Conversation {
     const isNew = (id: string): boolean => !this.#known.some(({ turn }) => turn.id === id);
     const older = page.items
       .filter(({ id, state }) => state !== 'cleared' && isNew(id))
-      .map(({ id, state, message }) => ({
+      .map(({ id, state, trigger, message }) => ({
         turn: this.session.turn(id),
         digest: '',
         state,
+        isInner: trigger === INNER_TRIGGER,
         text: message?.text ?? null,
         attachments: message?.attachments ?? [],
         sent: null,
@@ -617,6 +758,10 @@ async function toWireId(callId: string): Promise<string> {
 }
 /** Removed from addresses. */
 const DOT_SEGMENTS: ReadonlySet<string> = new Set(['.', '..']);
+
+const readCallId = ({ callId }: ToolText): string => callId;
+
+const isTurnEnded = (error: unknown): boolean => error instanceof BulkheadError && error.code === 'turn_ended';
 
 /** Returns an id that no other call of the turn has: some models number the calls of each answer from zero, or name none. */
 function chooseCallId({ callIds }: OpenTurn, callId: string): string {

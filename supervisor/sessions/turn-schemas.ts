@@ -157,7 +157,12 @@ export const turnResource = z
     lease: z.strictObject({ runtime: z.string(), until: timestamp }),
     openedAt: timestamp,
     endedAt: timestamp.nullable(),
-    replyId: z.string().nullable().describe('The output that ended the turn. It was sent to the session’s channel.'),
+    replyId: z
+      .string()
+      .nullable()
+      .describe(
+        'The output that ended the turn. It was sent to the session’s channel, unless the turn was ended with `reply: false`.',
+      ),
   })
   .meta({ id: 'Turn', description: 'One turn of an agent: a message, and everything until the reply to it.' });
 export type TurnAnswer = z.output<typeof turnResource>;
@@ -320,6 +325,12 @@ export const endBody = jsonBody({
     .optional()
     .describe('The agent’s last text, if it was not sent as an output.'),
   outputId: stepId.optional().describe('The id of that text. Default: made of the turn’s id and the text.'),
+  reply: z
+    .boolean()
+    .default(true)
+    .describe(
+      'Whether the last output is sent to the session’s channel. Send false for a turn within another one, such as of an agent that is a tool.',
+    ),
   attachments: attachments.default([]),
   target: z
     .string()

@@ -343,7 +343,8 @@ async function endWithReply(
   const { pool } = services;
   const { reply, stopped } = await findReply(services, session, key, runtime, end.target);
   if (stopped) return describeOpenTurn(services, key, stopped);
-  const address = session.channelId === null ? null : await findReplyAddress(pool, session.id);
+  const isSent = end.reply && session.channelId !== null;
+  const address = isSent ? await findReplyAddress(pool, session.id) : null;
   const ended =
     address && reply
       ? await inTransaction(pool, async (tx) => {

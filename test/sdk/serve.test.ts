@@ -1,9 +1,11 @@
 /** `serve` answers what comes to sessions by itself, once, whoever else is there. */
 import type { AddressInfo } from 'node:net';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+import { Agent, type AgentInputItem, assistant, type Model, Runner, Usage } from '@openai/agents';
 import { generateText, wrapLanguageModel } from 'ai';
 import t from 'tap';
 import { bulkhead, VetoError } from '../../sdk/adapters/ai-sdk.ts';
+import * as openAiAgents from '../../sdk/adapters/openai-agents.ts';
 import { connect, type ServedAgent, type ServeOptions, serve } from '../../sdk/session/session.ts';
 import { eventually } from '../runner/eventually.ts';
 import { connect as connectChannel, deliver } from '../supervisor/delivery/channels.ts';
@@ -532,3 +534,71 @@ t.test('an answer with characters that cannot be stored is sent without them', a
   stop();
   t.equal(await served, undefined);
 });
+
+const readText = (content: unknown): string =>
+  typeof content === 'string' ? content : String((content as { text?: string }[])[0]?.text);
+
+/** A model that has an agent translate, and then answers. What it is asked is its last item. */
+const createInterpreter = (asked: string[], translate: (text: string) => string): Model =>
+  ({
+    async getResponse({ input }: { input: string | AgentInputItem[] }) {
+      const last = typeof input === 'string' ? { role: 'user', content: input } : (input.at(-1) ?? {});
+      const text = 'content' in last ? readText(last.content) : '';
+      const isResult = 'type' in last && last.type === 'function_call_result';
+      if (!isResult) asked.push(text);
+      if (text.startsWith('hello')) return { usage: new Usage(), output: [assistant('ready')] };
+      const isInner = asked.filter((one) => !one.startsWith('hello')).length === 2 && !isResult;
+      const call = { callId: 'call_0', name: 'translate', arguments: JSON.stringify({ input: translate(text) }) };
+      const output = [{ type: 'function_call' as const, ...call }];
+      if (!isResult && !isInner) return { usage: new Usage(), output };
+      return { usage: new Usage(), output: [assistant(isInner ? 'internal words' : 'the answer')] };
+    },
+  }) as unknown as Model;
+
+for (const isSame of [false, true])
+  t.test(
+    `an agent that is a tool has a turn of its own, and no reply${isSame ? ', also with the same words' : ''}`,
+    async (t) => {
+      const desk = await openDesk();
+      const asked: string[] = [];
+      const interpreter = createInterpreter(asked, (text) => (isSame ? text : `in French: ${text}`));
+      const modelProvider = { getModel: () => interpreter };
+      const agent: ServedAgent = async ({ id, text }, { session, signal }) => {
+        const settings = openAiAgents.bulkhead(session, { messageId: id, trigger: 'channel', modelProvider });
+        const translator = new Agent({ name: 'Translator', model: 'm' });
+        const options = { toolName: 'translate', toolDescription: 'Translates' };
+        const tools = [openAiAgents.agentTool(settings, translator, options)];
+        await new Runner({ ...settings, tracingDisabled: true }).run(
+          new Agent({ name: 'Desk', model: 'm', tools }),
+          text,
+          { signal },
+        );
+      };
+      const { stop, served } = start(agent, { channels: true, mail: true, client: desk.client('one') });
+      await untilServed(desk);
+      await desk.deliver('bread');
+      await eventually(async () => (await desk.sent()).some((text) => text !== 'ready'));
+      await desk.deliver('hello last');
+      await eventually(async () => asked.includes('hello last'));
+      stop();
+      t.equal(await served, undefined);
+      t.same(
+        (await desk.sent()).filter((text) => text !== 'ready'),
+        ['the answer'],
+        'one reply',
+      );
+      t.same(
+        asked.filter((text) => !text.startsWith('hello')),
+        ['bread', isSame ? 'bread' : 'in French: bread'],
+        'each agent is asked its own words',
+      );
+      const [session] = (await desk.client('two').list()).items;
+      const turns = await desk
+        .client('two')
+        .open(session?.id ?? '')
+        .turns({ order: 'newest' });
+      const inner = turns.items.filter(({ trigger }) => trigger === 'tool');
+      t.match(inner, [{ state: 'ended', message: { text: isSame ? 'bread' : 'in French: bread' } }]);
+      t.equal(inner.length, 1);
+    },
+  );

@@ -24,6 +24,11 @@ export declare class JudgedAnswer {
     constructor(options: AnswerOptions);
     /** Whether text may leave as the model writes it, because no plugin judges messages. */
     get isFree(): boolean;
+    /** Whether the model may still answer, or its answer is judged. */
+    get isRunning(): boolean;
+    get isAborted(): boolean;
+    /** Does a part of the work. If it fails, the same message may be answered again. */
+    attempt<T>(work: () => PromiseLike<T>): Promise<T>;
     /** Judges a whole text. @throws VetoError */
     judge(text: string): Promise<string>;
     /** Opens a text that the model writes piece by piece. */

@@ -70,7 +70,10 @@ export declare class Turn {
      * Ends the turn and sends its last output to the channel of the session. If a plugin cancels `text`, the turn stays open.
      *
      * @param text the agent's last text, if it was not sent as an output
+     * @param options.reply false: nothing is sent to the channel, because the turn is within another one. Default: true
      */
-    end(text?: string, { signal, id, ...options }?: OutputOptions): Promise<TurnRecord>;
+    end(text?: string, { signal, id, ...options }?: OutputOptions & {
+        readonly reply?: boolean;
+    }): Promise<TurnRecord>;
 }
 export {};

@@ -1,0 +1,239 @@
+/** Which turn a call of the model is in: runs at once, runs within others, retries, and turns that were cleared elsewhere. */
+import type { AddressInfo } from 'node:net';
+import { BaseChatModel } from '@langchain/core/language_models/chat_models';
+import { AIMessage, type BaseMessage, HumanMessage, ToolMessage } from '@langchain/core/messages';
+import { END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph';
+import { generateText, wrapLanguageModel } from 'ai';
+import t from 'tap';
+import * as aiSdk from '../../sdk/adapters/ai-sdk.ts';
+import type { AdapterOptions } from '../../sdk/adapters/judged-conversation.ts';
+import * as langchain from '../../sdk/adapters/langchain.ts';
+import { connect, type Session } from '../../sdk/session/session.ts';
+import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+
+const fixture = await startSupervisorFixture(t);
+await fixture.app.listen({ port: 0, host: '127.0.0.1' });
+const url = `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`;
+const GUARD = `middleware.outboundMessage = (ctx) => { if (/classified/.test(ctx.message.text)) ctx.cancel('no'); };`;
+await fixture.install({ account: 'ann', slug: 'guard', code: GUARD });
+
+const token = await fixture.issuer.issue('ann');
+const openSession = (): Promise<Session> => connect({ url, token, runtime: 'turns-test' }).start({ agentId: 'a' });
+const reopenSession = ({ id }: Session): Session => connect({ url, token, runtime: 'turns-test' }).open(id);
+
+interface Answer {
+  readonly text?: string;
+  /** A call of the tool `oven` with this id. */
+  readonly call?: string;
+}
+/** Gets the number of the request, from 0, and what it asks, as JSON. */
+type AnswerTo = (at: number, asked: string) => Promise<Answer> | Answer;
+
+const createAiModel = (answerTo: AnswerTo) => {
+  let requests = 0;
+  const model = {
+    specificationVersion: 'v4',
+    provider: 'local',
+    modelId: 'm',
+    supportedUrls: {},
+    async doGenerate({ prompt }: { prompt: unknown }) {
+      const { text, call } = await answerTo(requests++, JSON.stringify(prompt));
+      const content = [
+        ...(text === undefined ? [] : [{ type: 'text', text }]),
+        ...(call === undefined ? [] : [{ type: 'tool-call', toolCallId: call, toolName: 'oven', input: '{}' }]),
+      ];
+      const finishReason = { unified: call === undefined ? 'stop' : 'tool-calls' };
+      return { content, finishReason, usage: { inputTokens: {}, outputTokens: {} }, warnings: [] };
+    },
+  };
+  return model as unknown as Parameters<typeof wrapLanguageModel>[0]['model'];
+};
+class ScriptedChatModel extends BaseChatModel {
+  readonly #answerTo: AnswerTo;
+  #requests = 0;
+
+  constructor(answerTo: AnswerTo) {
+    super({});
+    this.#answerTo = answerTo;
+  }
+
+  override _llmType(): string {
+    return 'scripted';
+  }
+
+  override bindTools(): this {
+    return this;
+  }
+
+  override async _generate(messages: BaseMessage[]) {
+    const { text = '', call } = await this.#answerTo(this.#requests++, JSON.stringify(messages));
+    const calls = call === undefined ? [] : [{ id: call, name: 'oven', args: {} }];
+    return { generations: [{ text, message: new AIMessage({ content: text, tool_calls: calls }) }] };
+  }
+}
+const openChatModel = (session: Session, answerTo: AnswerTo, options: AdapterOptions = {}) =>
+  langchain.bulkhead(session, new ScriptedChatModel(answerTo), options);
+
+/** Asks a model of the AI SDK with a text, as one adapter does. */
+const createAsk = (session: Session, answerTo: AnswerTo, options: AdapterOptions = {}) => {
+  const model = wrapLanguageModel({ model: createAiModel(answerTo), middleware: aiSdk.bulkhead(session, options) });
+  return async (prompt: string) => (await generateText({ model, prompt, maxRetries: 0 })).text;
+};
+const listTurns = async (session: Session) =>
+  (await session.turns()).items.map(({ state, message }) => `${state}: ${message?.text}`);
+
+/** Resolves when this many have called it. */
+function createMeeting(count: number): () => Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let left = count;
+  return () => {
+    left -= 1;
+    if (left === 0) resolve();
+    return promise;
+  };
+}
+
+t.test('ai-sdk: the same words at once are two messages', async (t) => {
+  const session = await openSession();
+  const meet = createMeeting(2);
+  const ask = createAsk(session, async (at) => {
+    await meet();
+    return { text: `answer ${at}` };
+  });
+  const texts = await Promise.all([ask('hello'), ask('hello')]);
+  t.same(texts.sort(), ['answer 0', 'answer 1']);
+  t.same(await listTurns(session), ['ended: hello', 'ended: hello']);
+});
+
+t.test('langchain: two nodes of a graph at once, one of which answers the message of the app', async (t) => {
+  const session = await openSession();
+  const meet = createMeeting(2);
+  const answerTo: AnswerTo = async (at) => {
+    await meet();
+    return { text: `answer ${at}` };
+  };
+  const model = openChatModel(session, answerTo, { messageId: 'm1' });
+  const answer = async ({ messages }: typeof MessagesAnnotation.State) => ({
+    messages: [await model.invoke(messages)],
+  });
+  const graph = new StateGraph(MessagesAnnotation)
+    .addNode('one', answer)
+    .addNode('two', answer)
+    .addEdge(START, 'one')
+    .addEdge(START, 'two')
+    .addEdge('one', END)
+    .addEdge('two', END)
+    .compile();
+  const { messages } = await graph.invoke({ messages: [new HumanMessage('hello')] });
+  t.same(
+    messages
+      .slice(1)
+      .map(({ text }) => text)
+      .sort(),
+    ['answer 0', 'answer 1'],
+  );
+  const { items } = await session.turns();
+  t.match(items, [
+    { id: 'm1', state: 'ended', trigger: 'user', message: { text: 'hello' } },
+    { state: 'ended', trigger: 'tool', message: { text: 'hello' } },
+  ]);
+});
+
+t.test(
+  'langchain: runs with the same words at once go on each in its turn, also with the same ids of calls',
+  async (t) => {
+    const session = await openSession();
+    const model = openChatModel(session, (_at, asked) =>
+      asked.includes('tool_call_id') ? { text: 'done' } : { call: 'call_0' },
+    );
+    const message = new HumanMessage('hello');
+    const called = [await model.invoke([message]), await model.invoke([message])];
+    const ids = called.map(({ tool_calls: calls = [] }) => calls[0]?.id ?? '');
+    t.equal(new Set(ids).size, 2);
+    for (const [index, said] of called.entries()) {
+      const result = new ToolMessage({ content: `warm ${index}`, tool_call_id: ids[index] ?? '', name: 'oven' });
+      t.equal((await model.invoke([message, said, result])).text, 'done');
+    }
+    t.same(await listTurns(session), ['ended: hello', 'ended: hello']);
+    for (const [index, { id }] of (await session.turns()).items.entries())
+      t.match(await session.turn(id).look(), { calls: [{ result: { content: [{ text: `warm ${index}` }] } }] });
+  },
+);
+
+t.test('langchain: a structured answer is a call without a result, and the message is answered after it', async (t) => {
+  const session = await openSession();
+  const answerTo: AnswerTo = (at) => (at === 0 ? { call: 'c1' } : { text: 'answer' });
+  const model = openChatModel(session, answerTo, { messageId: 'm1' });
+  const schema = { name: 'oven', type: 'object', properties: {} };
+  const structured = model.withStructuredOutput(schema, { includeRaw: true });
+  t.match((await structured.invoke([new HumanMessage('hello')])).raw, { tool_calls: [{ id: 'c1' }] });
+  t.equal((await model.invoke([new HumanMessage('hello')])).text, 'answer');
+  t.match((await session.turns()).items, [{ id: 'm1', state: 'ended' }]);
+  t.equal((await session.turns()).items.length, 1);
+});
+
+t.test('a run within another one has a turn of its own, which the messages after it do not end', async (t) => {
+  const session = await openSession();
+  const inner = createAsk(session, () => ({ text: 'inner answer' }));
+  const model = openChatModel(session, (at) => (at === 0 ? { call: 'c1' } : { text: 'answer' }));
+  const message = new HumanMessage('hello');
+  const said = await model.invoke([message]);
+  t.equal(await inner('hello'), 'inner answer');
+  const result = new ToolMessage({ content: 'inner answer', tool_call_id: 'c1', name: 'oven' });
+  t.equal((await model.invoke([message, said, result])).text, 'answer');
+  t.same(await listTurns(session), ['ended: hello', 'ended: hello']);
+  const [outer] = (await session.turns()).items;
+  t.match(await session.turn(outer?.id ?? '').look(), { outputs: [{ text: 'answer' }] });
+});
+
+t.test('a run whose model failed, or whose answer a plugin cancelled, is tried again in its turn', async (t) => {
+  const session = await openSession();
+  const ask = createAsk(session, (at) => {
+    if (at === 0) throw new Error('no model');
+    return { text: at === 1 ? 'classified' : 'answer' };
+  });
+  await t.rejects(ask('hello'), /no model/);
+  await t.rejects(ask('hello'), { name: 'VetoError' });
+  t.equal(await ask('hello'), 'answer');
+  t.same(await listTurns(session), ['ended: hello']);
+});
+
+t.test('words whose turn was cleared or ended elsewhere are a new message', async (t) => {
+  const session = await openSession();
+  const ask = createAsk(session, (at) => ({ text: at % 2 === 0 ? 'classified' : 'answer' }));
+  await t.rejects(ask('hello'), { name: 'VetoError' });
+  await reopenSession(session).clear({ by: 'user' });
+  t.equal(await ask('hello'), 'answer');
+  await t.rejects(ask('again'), { name: 'VetoError' });
+  const left = (await session.turns({ state: 'open' })).items;
+  await reopenSession(session)
+    .turn(left[0]?.id ?? '')
+    .end();
+  t.equal(await ask('again'), 'answer');
+  t.same((await session.turns({ state: 'open' })).items, []);
+});
+
+t.test('a run that goes on after its session was cleared is stopped', async (t) => {
+  const session = await openSession();
+  const model = openChatModel(session, (at) => (at === 0 ? { call: 'c1' } : { text: 'answer' }));
+  const message = new HumanMessage('hello');
+  const said = await model.invoke([message]);
+  await reopenSession(session).clear({ by: 'user' });
+  const result = new ToolMessage({ content: 'warm', tool_call_id: 'c1', name: 'oven' });
+  await t.rejects(model.invoke([message, said, result]), { code: 'turn_ended' });
+  t.same(
+    (await session.messages()).items.filter(({ role }) => role === 'user'),
+    [],
+  );
+});
+
+t.test('the id of the app is of one message, and sent again it is judged once', async (t) => {
+  const session = await openSession();
+  const answerTo: AnswerTo = () => ({ text: 'answer' });
+  const ask = createAsk(session, answerTo, { messageId: 'm1' });
+  t.equal(await ask('hello'), 'answer');
+  await t.rejects(ask('hello'), { code: 'turn_ended' });
+  await t.rejects(createAsk(session, answerTo, { messageId: 'm1' })('as a template: hello'), { code: 'turn_ended' });
+  t.equal(await ask('of an agent that works for the first'), 'answer');
+  t.match((await session.turns()).items, [{ id: 'm1', trigger: 'user' }, { trigger: 'tool' }]);
+});
