@@ -6,6 +6,7 @@
  */
 import { crc32 } from 'node:zlib';
 import type { NewDelivery } from '../../db/channels/deliveries.ts';
+import { MIB } from '../../sdk/contract/limits.ts';
 
 const PREFIX_BYTES = 8;
 
@@ -27,6 +28,11 @@ interface Decoded {
   /** A complete record does not have its checksum: the disk changed it. */
   readonly isDamaged: boolean;
 }
+
+/** Every record's head begins with it. */
+const HEAD_START = '{"';
+/** Bytes that a search for records may hash: some segments. */
+const HASHED_BYTES_MAX = 64 * MIB;
 
 /** Decodes complete records from `start`: at least one, then up to `maxBytes`. Skips damaged ones. */
 export function decodeRecords(segment: Buffer, start: number, maxBytes: number): Decoded {
@@ -50,4 +56,28 @@ export function decodeRecords(segment: Buffer, start: number, maxBytes: number):
     deliveries.push({ ...head, body: content.subarray(bodyStart) });
   }
   return { deliveries, end: at, isDamaged };
+}
+
+/**
+ * Whether bytes that cannot be decoded are more than the part of a record whose writing was interrupted. A length that the disk
+ * changed looks the same, but complete records follow it, or the rest as a whole has the checksum.
+ *
+ * The records found here must not be delivered: the body of a request may contain what looks like one.
+ */
+export function hasCompleteRecord(rest: Buffer): boolean {
+  if (rest.byteLength <= PREFIX_BYTES) return false;
+  if (crc32(rest.subarray(PREFIX_BYTES)) === rest.readUInt32LE(4)) return true;
+  let hashedBytes = 0;
+  for (let head = rest.indexOf(HEAD_START); head !== -1; head = rest.indexOf(HEAD_START, head + 1)) {
+    const at = head - PREFIX_BYTES - 4;
+    if (at < 0) continue;
+    const length = rest.readUInt32LE(at);
+    const content = rest.subarray(at + PREFIX_BYTES, at + PREFIX_BYTES + length);
+    if (length <= 4 || content.byteLength < length) continue;
+    if (crc32(content) === rest.readUInt32LE(at + 4)) return true;
+    hashedBytes += length;
+    // A body can be made so that each of its bytes seems to begin a record. Keep the file rather than block the process.
+    if (hashedBytes > HASHED_BYTES_MAX) return true;
+  }
+  return false;
 }

@@ -14,7 +14,7 @@ import { orderedId } from '../../db/postgres/ordered-id.ts';
 import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { createFile } from './created-file.ts';
-import { decodeRecords, encodeRecord } from './spool-segment.ts';
+import { decodeRecords, encodeRecord, hasCompleteRecord } from './spool-segment.ts';
 
 /** A full segment is closed. Limits memory, because a segment is read as a whole. Bytes. */
 const SEGMENT_BYTES = 16 * MIB;
@@ -26,13 +26,18 @@ const ADOPTED_SHARE = 0.5;
 
 interface Segment {
   readonly path: string;
+  /** Of an own file, those whose vendors were answered. */
   bytes: number;
+  /** This process wrote the file. */
+  readonly isOwn: boolean;
   /** Bytes of each account, without those that another process wrote. */
   readonly accountBytes: Map<string, number>;
 }
 interface Reading {
   readonly segment: Segment;
   content: Buffer;
+  /** Bytes of the segment when it was read. */
+  readBytes: number;
   at: number;
   isDamaged: boolean;
 }
@@ -129,7 +134,9 @@ export class Spool {
       await file.appendFile(records);
       await file.datasync();
     } catch (error) {
-      // The file may end with a partial record, so nothing more may be appended to it.
+      // Some records of the group may be in the file. Their vendors get an error and send them again.
+      await file.truncate(segment.bytes).catch(this.#onError);
+      // If it could not be cut, it may end with a partial record, so nothing more may be appended to it.
       await this.#closeWriting();
       throw error;
     }
@@ -150,9 +157,10 @@ export class Spool {
     reading.isDamaged ||= isDamaged;
     if (deliveries.length === 0) {
       await this.#enqueue(async () => {
-        // If the segment has not grown, it ends with a partial record, whose vendor got no answer.
-        const hasGrown = reading.segment.bytes > reading.content.byteLength;
-        if (!hasGrown) await this.#removeSegment(reading);
+        const hasGrown = reading.segment.bytes > reading.readBytes;
+        if (hasGrown) return;
+        reading.isDamaged ||= isRestDamaged(reading, end);
+        await this.#removeSegment(reading);
       });
       return this.readOldest(maxBytes);
     }
@@ -190,7 +198,12 @@ export class Spool {
   }
 
   async #createSegment(): Promise<{ file: FileHandle; segment: Segment }> {
-    const segment = { path: join(this.#folder, `${orderedId(Date.now())}.spool`), bytes: 0, accountBytes: new Map() };
+    const segment = {
+      path: join(this.#folder, `${orderedId(Date.now())}.spool`),
+      bytes: 0,
+      isOwn: true,
+      accountBytes: new Map(),
+    };
     const file = await createFile(segment.path, 'ax', () => syncPath(this.#folder));
     this.#segments.push(segment);
     return { file, segment };
@@ -206,9 +219,9 @@ export class Spool {
     const [segment] = this.#segments;
     if (!segment) return null;
     if (this.#reading?.segment !== segment)
-      this.#reading = { segment, content: await readFile(segment.path), at: 0, isDamaged: false };
+      this.#reading = { segment, ...(await readContent(segment)), at: 0, isDamaged: false };
     // The segment is open for writing and has grown.
-    else if (this.#reading.content.byteLength < segment.bytes) this.#reading.content = await readFile(segment.path);
+    else if (this.#reading.readBytes < segment.bytes) Object.assign(this.#reading, await readContent(segment));
     return this.#reading;
   }
 
@@ -226,7 +239,9 @@ export class Spool {
     const kept = `${path}.damaged`;
     await rename(path, kept);
     this.#onError(
-      new Error(`The disk changed accepted webhook requests. The others are delivered. The file is ${kept}.`),
+      new Error(
+        `The disk changed accepted webhook requests. Those that can be read are delivered. The file ${kept} has the others.`,
+      ),
     );
   }
 
@@ -236,6 +251,17 @@ export class Spool {
     this.#lastOperation = done.catch(() => undefined);
     return done;
   }
+}
+
+/** Reads a segment, without records that are being written. */
+async function readContent({ path, bytes }: Segment): Promise<Pick<Reading, 'content' | 'readBytes'>> {
+  const content = await readFile(path);
+  return { content: content.subarray(0, bytes), readBytes: bytes };
+}
+
+/** Whether what cannot be decoded behind `end` has accepted requests. A kill during a write leaves a part of one that is not. */
+function isRestDamaged({ segment, content, readBytes }: Reading, end: number): boolean {
+  return segment.isOwn ? end < readBytes : hasCompleteRecord(content.subarray(end));
 }
 
 /** Creates and locks a folder for this process. Names sort by time. */
@@ -282,7 +308,7 @@ async function moveAbandoned(folder: string, maxBytes: number): Promise<Segment[
         const { size } = await stat(join(abandoned, file));
         await rename(join(abandoned, file), path);
         if (!file.endsWith('.spool')) continue;
-        moved.push({ path, bytes: size, accountBytes: new Map() });
+        moved.push({ path, bytes: size, isOwn: false, accountBytes: new Map() });
         movedBytes += size;
       } catch {
         // A file that cannot be moved keeps its folder, and the next adoption tries again.

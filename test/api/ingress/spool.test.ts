@@ -6,10 +6,12 @@ import t from 'tap';
 import { Intake } from '../../../api/ingress/intake.ts';
 import { Spool } from '../../../api/ingress/spool.ts';
 import { SpoolOrder } from '../../../api/ingress/spool-order.ts';
+import { encodeRecord, hasCompleteRecord } from '../../../api/ingress/spool-segment.ts';
 import { insertDeliveries, type NewDelivery } from '../../../db/channels/deliveries.ts';
 import { settleSpool, showSpool } from '../../../db/channels/spools.ts';
 import { openPool } from '../../../db/postgres/pool.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
+import { mountSmallDisk, NO_DISK } from '../../fixtures/small-disk.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../../runner/harness.ts';
 import { openGate } from '../../storm/database-gate.ts';
 import { awayPool } from './webhook-fixture.ts';
@@ -39,6 +41,9 @@ async function everything(spool: Spool): Promise<NewDelivery[]> {
   return all;
 }
 const describeDelivery = ({ id, query, headers, body }: NewDelivery) => [id, query, headers, body.toString('hex')];
+
+const describeDamage = (kept: string): string =>
+  `The disk changed accepted webhook requests. Those that can be read are delivered. The file ${kept} has the others.`;
 
 /** As if another process had written it and was killed, so its lock is free. */
 async function abandon(folder: string): Promise<string> {
@@ -124,11 +129,115 @@ t.test('a request that the disk changed is reported and its file kept; the other
   t.ok(heir.isEmpty);
   const [own = ''] = await readdir(folder);
   const kept = join(folder, own, `${name}.damaged`);
-  t.same(errors, [`The disk changed accepted webhook requests. The others are delivered. The file is ${kept}.`]);
+  t.same(errors, [describeDamage(kept)]);
   t.same(await readFile(kept), content);
   await heir.close();
   await killed.close();
 });
+
+for (const [name, damaged, change] of [
+  ['of a request that others follow', 1, 1 << 20],
+  ['of a request that others follow, which reaches into the next one', 1, 64],
+  ['of a request that others follow, which becomes shorter', 1, -8],
+  ['of the last request', 4, 1],
+  ['that becomes 0', 2, Number.NaN],
+] as const)
+  t.test(`a length ${name} that the disk changed loses no accepted request`, async (t) => {
+    const folder = await temporaryFolder(t);
+    const killed = await open(folder);
+    const sent = Array.from({ length: 5 }, (_, index) => deliveryOf(index));
+    for (const delivery of sent) await killed.append([delivery]);
+    const left = await abandon(folder);
+    const [file = ''] = await readdir(left);
+    const content = await readFile(join(left, file));
+    let at = 0;
+    for (let index = 0; index < damaged; index += 1) at += 8 + content.readUInt32LE(at);
+    content.writeUInt32LE(Number.isNaN(change) ? 0 : content.readUInt32LE(at) + change, at);
+    await writeFile(join(left, file), content);
+    const errors: string[] = [];
+    const heir = await Spool.open(folder, 100 * MIB, ({ message }) => errors.push(message));
+    t.same((await everything(heir)).map(describeDelivery), sent.slice(0, damaged).map(describeDelivery));
+    const [own = ''] = await readdir(folder);
+    const kept = join(folder, own, `${file}.damaged`);
+    t.same(errors, [describeDamage(kept)]);
+    t.same(await readFile(kept), content);
+    await heir.close();
+    await killed.close();
+  });
+
+t.test('a running process keeps what it can no longer read of its own file', async (t) => {
+  const folder = await temporaryFolder(t);
+  const errors: string[] = [];
+  const spool = await Spool.open(folder, 100 * MIB, ({ message }) => errors.push(message));
+  const sent = [deliveryOf(1), deliveryOf(2)];
+  for (const delivery of sent) await spool.append([delivery]);
+  const [own = ''] = await readdir(folder);
+  const file = (await readdir(join(folder, own))).find((name) => name.endsWith('.spool')) ?? '';
+  await truncate(join(folder, own, file), spool.bytes - 1);
+  t.same(
+    (await everything(spool)).map(describeDelivery),
+    [sent[0]].map((one) => describeDelivery(one as NewDelivery)),
+  );
+  t.same(errors, [describeDamage(join(folder, own, `${file}.damaged`))]);
+  await spool.close();
+});
+
+t.test('a partial record whose body looks like a record is not read, and its file is kept', async (t) => {
+  const folder = await temporaryFolder(t);
+  const killed = await open(folder);
+  const forged = encodeRecord(deliveryOf(2));
+  await killed.append([deliveryOf(1), { ...deliveryOf(3), body: Buffer.concat([forged, randomBytes(100)]) }]);
+  const left = await abandon(folder);
+  const [file = ''] = await readdir(left);
+  await truncate(join(left, file), (await readFile(join(left, file))).byteLength - 1);
+  const errors: string[] = [];
+  const heir = await Spool.open(folder, 100 * MIB, ({ message }) => errors.push(message));
+  t.same(
+    (await everything(heir)).map(({ query }) => query),
+    ['n=1'],
+  );
+  t.equal(errors.length, 1);
+  await heir.close();
+  await killed.close();
+});
+
+t.test('a search for records ends, whatever a body is made of', async (t) => {
+  const body = Buffer.alloc(8 * MIB);
+  for (let at = 0; at + 16 <= body.byteLength; at += 16) {
+    body.writeUInt32LE(body.byteLength - at - 8, at);
+    body.write('{"', at + 12);
+  }
+  const started = process.cpuUsage();
+  t.equal(hasCompleteRecord(body), true);
+  const { user } = process.cpuUsage(started);
+  t.ok(user < 1_000_000, `${user} µs`);
+});
+
+const disk = await mountSmallDisk(t, 2);
+t.test(
+  'of requests that the disk had no room for, none is delivered',
+  { skip: disk === null && NO_DISK },
+  async (t) => {
+    if (disk === null) return;
+    const folder = join(disk.folder, 'spool');
+    const spool = await open(folder);
+    const [first, ...group] = Array.from({ length: 60 }, (_, index) => deliveryOf(index, 1_000));
+    await spool.append([first as NewDelivery]);
+    await disk.fill();
+    const filler = join(disk.folder, 'filler');
+    await truncate(filler, (await readFile(filler)).byteLength - 16_384);
+    await t.rejects(spool.append(group), { code: 'ENOSPC' });
+    await disk.empty();
+    await abandon(folder);
+    const heir = await open(folder);
+    t.same(
+      (await everything(heir)).map(({ query }) => query),
+      ['n=0'],
+    );
+    await heir.close();
+    await spool.close();
+  },
+);
 
 t.test('zeros that a file system leaves behind the last request are no request', async (t) => {
   const folder = await temporaryFolder(t);
