@@ -51,7 +51,7 @@ export const backup: OperatorCommand = {
 
 export const checkBackupFile: OperatorCommand = {
   subjects: ['file'],
-  doc: 'check a backup: read every byte, restore it into a temporary database and decrypt its secrets',
+  doc: 'check a backup: read every byte, restore it into a temporary database and decrypt its secrets; it starts nothing',
   async run({ subjects: [file = ''] }, { settings, database, printProgress }) {
     const done = await checkUntilInterrupted({
       url: (await database()).url,
