@@ -166,13 +166,14 @@ export async function pageInstallations(
   accountId: string,
   { limit, cursor }: PageQuery,
 ): Promise<Page<Installation>> {
-  const rows = await listRows<Installation & Bounded>(
-    pool,
-    `SELECT found.*, listed."bytesSoFar" FROM (${PAGE_IDS}) AS listed
-       CROSS JOIN LATERAL (${SELECT} WHERE i.id = listed.id) AS found ORDER BY listed.id`,
-    [accountId, decodeCursor(cursor), limit + 1],
-  );
-  return toPage(rows, limit, ({ id }) => id, isCutShort(rows, PAGE_MAX_BYTES));
+  const listed = await listRows<{ id: string } & Bounded>(pool, PAGE_IDS, [accountId, decodeCursor(cursor), limit + 1]);
+  // A statement of its own: joined, PostgreSQL expects more rows and reads whole tables.
+  const rows = await listRows<Installation>(pool, `${SELECT} WHERE i.id = ANY ($1) AND ${LIVE} ORDER BY i.id`, [
+    listed.map(({ id }) => id),
+  ]);
+  // By what was listed: one may have been uninstalled since.
+  const isFollowed = listed.length > limit || isCutShort(listed, PAGE_MAX_BYTES);
+  return toPage(rows, limit, ({ id }) => id, isFollowed);
 }
 
 /**
