@@ -7,7 +7,7 @@ import { listFiles } from '../../db/catalog/versions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { page, pageQuery } from '../../service/http/schemas.ts';
+import { LIMIT_MAX, page, pageQuery } from '../../service/http/schemas.ts';
 import type { Services } from '../services.ts';
 import { packTree } from './blob-archive.ts';
 import { versionParams } from './plugin-input.ts';
@@ -37,7 +37,8 @@ export function fileRoutes(services: Services, filePages: VersionFilePages): Fas
             'With “draft” for versionId: those of the saved draft. A page ends early at 2 MiB of JSON: continue while there is a nextCursor. If the draft is saved between two pages, its cursor is refused with 400: read from the start. The archive has the files whose contentText is null.',
           problems: ['not_owner', 'gone'],
           params: versionParams,
-          querystring: pageQuery,
+          // The list of most versions is one page.
+          querystring: pageQuery.extend({ limit: pageQuery.shape.limit.unwrap().default(LIMIT_MAX) }),
           response: { 200: page(fileResource) },
         },
       },

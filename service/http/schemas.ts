@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { isStorable, UNSTORABLE } from '../../db/postgres/storable-json.ts';
 
 const LIMIT_DEFAULT = 100;
-const LIMIT_MAX = 1000;
+export const LIMIT_MAX = 1000;
 /** A cursor may have a path of 1,024 bytes and an id, in base64url. */
 const CURSOR_MAX_CHARS = 1600;
 const ID_MAX_CHARS = 200;

@@ -96,7 +96,8 @@ t.test('a page of empty files is bounded as well', async (t) => {
     (await readPages(list)).map(({ length }) => length),
     [1_000, 1_000, 502],
   );
-  t.equal((await ann.get(list)).body.items.length, 100, 'the default of all lists');
+  t.equal((await ann.get(list)).body.items.length, 1_000);
+  t.equal((await ann.get(`${list}?limit=100`)).body.items.length, 100);
   t.match(await ann.get(`${list}?cursor=nope`), { status: 400, body: { errors: [{ field: 'cursor' }] } });
 });
 
