@@ -179,6 +179,8 @@ t.test('a change of an installation reads its addresses again', async (t) => {
     await addresses.find(routingId, NETWORK);
     return read.filter((statement) => statement.includes(routingId)).length;
   };
+  // Of the channels made above.
+  await api.services.listener.catchUp();
   const before = [await readsOf(own), await readsOf(foreign)];
   await inTransaction(api.pool, (tx) => notifyInstallationChanged(tx, installation.id));
   await eventually(async () => (await readsOf(own)) > (before[0] ?? 0));
