@@ -347,6 +347,8 @@ tap.test('a user is asked over MCP through either supervisor, until the client l
       asked.resolve();
       return new Promise(() => undefined);
     });
+    // The supervisor may not have been notified of the installation yet.
+    await eventually(async () => (await leaving.listTools()).tools.some((tool) => tool.name === name));
     const left = leaving.callTool({ name });
     await asked.promise;
     await Promise.all([t.rejects(left), leaving.close()]);
