@@ -34,8 +34,6 @@ export interface AccountPlugins {
   readonly unconfigured: readonly InstalledPlugin[];
   /** By `<slug>__<tool>`. */
   readonly tools: ReadonlyMap<string, ToolRef>;
-  /** Size of what the plugins register. */
-  readonly offerBytes: number;
 }
 
 /**
@@ -202,9 +200,8 @@ export function indexAccountPlugins(all: readonly InstalledPlugin[]): AccountPlu
   );
   const links = all.filter(isLink);
   const idle = all.filter((plugin) => !isLink(plugin));
-  const offerBytes = plugins.reduce((sum, { registrationBytes }) => sum + registrationBytes, 0);
   const hooks = { byHook: byHook(links), idleByHook: byHook(idle) };
-  return { plugins, ...hooks, unconfigured, tools: indexTools(plugins), offerBytes };
+  return { plugins, ...hooks, unconfigured, tools: indexTools(plugins) };
 }
 
 /** The account's plugins as if those that only lack configuration had it. */
