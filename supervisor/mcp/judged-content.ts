@@ -9,6 +9,7 @@ import { listHookLinks } from '../children/account-plugins-cache.ts';
 import { isPlainText } from '../host/media.ts';
 import { callBetweenHooks } from '../sessions/judged-call.ts';
 import type { SessionServices } from '../sessions/session-services.ts';
+import { formatContent } from '../sessions/tool-results.ts';
 
 /** Texts and pictures up to this size fit into the context of a hook. Bytes. */
 const JUDGED_MAX_BYTES = MIB;
@@ -57,7 +58,7 @@ export async function readJudged(
   if (found && result === shown) return found;
   const [part] = result.content;
   if (result.content.length === 1 && part?.type === 'image') return { mimeType: part.mimeType, blob: part.data };
-  const text = result.content.map((each) => (each.type === 'text' ? each.text : JSON.stringify(each))).join('\n');
+  const text = formatContent(result);
   if (result.isError) throw new McpError(ErrorCode.InvalidRequest, text);
   return { mimeType: 'text/plain', text };
 }

@@ -17,7 +17,7 @@ import { TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import type { Json, ToolResult } from '../../sdk/session/api-types.ts';
 import { type JudgedResult, judgeCall, judgeResult } from './judged-call.ts';
 import type { SessionServices } from './session-services.ts';
-import { describeProblem, failedTool } from './tool-results.ts';
+import { describeProblem, failedTool, formatContent } from './tool-results.ts';
 import { callTool, type FoundTool, findTool, isRepeatable } from './tools.ts';
 import { createReusedProblem, digestOf, explainRefusal } from './turn-answers.ts';
 import type { CallState } from './turn-schemas.ts';
@@ -183,10 +183,9 @@ function toToolMessage(
   answer: CallAnswer,
 ) {
   const result = readResult(answer);
-  const text = result.content.map((part) => (part.type === 'text' ? part.text : JSON.stringify(part))).join('\n');
   return {
     id: randomUUIDv7(),
-    text: text.slice(0, TEXT_MAX_CHARS).toWellFormed(),
+    text: formatContent(result).slice(0, TEXT_MAX_CHARS).toWellFormed(),
     data: { turnId, callId, tool: name, arguments: args, isError: result.isError },
     judgement,
   };

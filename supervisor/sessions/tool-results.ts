@@ -31,6 +31,10 @@ export function readToolResult(name: string, answer: unknown, maxBytes: number):
   return checked.data;
 }
 
+/** A result as one text. */
+export const formatContent = ({ content }: ToolResult): string =>
+  content.map((part) => (part.type === 'text' ? part.text : JSON.stringify(part))).join('\n');
+
 /** Only an object with `content` is a list of parts. */
 const hasContent = (answer: unknown): boolean =>
   typeof answer === 'object' && answer !== null && Object.hasOwn(answer, 'content');
