@@ -7,8 +7,9 @@ import { limits } from '../../sdk/contract/limits.ts';
 import type { transcriptMessage, trigger } from '../../sdk/contract/payloads.ts';
 import type { Summary } from '../../sdk/session/api-types.ts';
 import { type Cancel, type ChainState, describeRequiredFailure } from '../calls/chain.ts';
-import { recordCancel, runHook } from '../calls/hook-runner.ts';
+import { recordCancel } from '../calls/hook-runner.ts';
 import { findHookLink, listHookLinks } from '../children/account-plugins-cache.ts';
+import { runSessionHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
 
 /** Messages of a transcript that a summarizer gets if the runtime sends none. */
@@ -42,7 +43,7 @@ export async function summarizeTranscript(
   if (listHookLinks(await services.pluginsCache.current(accountId), HOOK).length === 0) return useBuiltin(null, []);
   const messages = request.messages ?? (await listSummarizedMessages(services.pool, session, MESSAGES_MAX));
   const context = { messages, focus: request.focus, maxChars: limits.summaryMaxChars };
-  const state = await runHook(services, { hook: HOOK, accountId, session, trigger: request.trigger, context });
+  const state = await runSessionHook(services, session, HOOK, context, request.trigger);
   const { cancelled } = state;
   if (cancelled) return cancelCompaction(state.trace, cancelled);
   // The summary of the same messages may be cancelled at every prompt.
@@ -87,15 +88,9 @@ async function judgeSummary(
   const fault = summaryFault(step, unjudged);
   if (fault !== null) return { fault };
   const message = { id: randomUUIDv7(), from: 'summary', text: unjudged, attachments: [] };
-  const { cancelled, context } = await runHook(services, {
-    hook: 'middleware.inboundMessage',
-    accountId: session.accountId,
-    session,
-    excludedInstallationId: step?.installationId,
-    trigger,
-    noticeId,
-    context: { message },
-  });
+  const options = { noticeId, excludedInstallationId: step?.installationId };
+  const answer = await runSessionHook(services, session, 'middleware.inboundMessage', { message }, trigger, options);
+  const { cancelled, context } = answer;
   if (cancelled?.cause === 'failure') return { stopped: cancelled };
   if (cancelled) return { fault: `returned a summary that ${cancelled.by.displayName} cancelled` };
   const { text } = context.message as typeof message;
