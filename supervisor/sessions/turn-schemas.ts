@@ -288,6 +288,12 @@ export const ownResult = jsonBody({
     .describe('Whether the tool failed. The model reads the reason and can correct its call.'),
 });
 
+const target = z
+  .string()
+  .max(TARGET_MAX_CHARS)
+  .default('user')
+  .describe('The name of the recipient that plugins see. In a conversation of a channel they see its key instead.');
+
 export const outputBody = jsonBody({
   id: stepId
     .optional()
@@ -305,11 +311,7 @@ export const outputBody = jsonBody({
     .describe(
       'The files of the message. Send them with a whole text or with the last piece. A `mediaId` is of a file that the account has.',
     ),
-  target: z
-    .string()
-    .max(TARGET_MAX_CHARS)
-    .default('user')
-    .describe('The name of the recipient that plugins see. In a conversation of a channel they see its key instead.'),
+  target,
   isShown: z
     .boolean()
     .default(false)
@@ -332,10 +334,6 @@ export const endBody = jsonBody({
       'Whether the last output is sent to the session’s channel. Send false for a turn within another one, such as of an agent that is a tool.',
     ),
   attachments: attachments.default([]),
-  target: z
-    .string()
-    .max(TARGET_MAX_CHARS)
-    .default('user')
-    .describe('The name of the recipient that plugins see. In a conversation of a channel they see its key instead.'),
+  target,
 });
 export type TurnEnd = z.output<typeof endBody>;
