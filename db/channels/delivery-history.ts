@@ -6,7 +6,7 @@ import type { Page } from '../postgres/cursors.ts';
 import { notifyDeliveriesSql } from '../postgres/notifications.ts';
 import { findRow, type PageQuery, type Queryable, readFilteredPage } from '../postgres/rows.ts';
 import type { RawHeader } from './deliveries.ts';
-import { isHeldUpSql } from './delivery-queue.ts';
+import { isHeldUpSql, isQueuedSql } from './delivery-queue.ts';
 
 type DeliveryState = 'pending' | 'delivered' | 'dead';
 export interface Delivery {
@@ -40,7 +40,7 @@ const HEAD_WINDOW = 1_000;
 const selectFirst = (condition: string): string => `(
   SELECT h.id, h.last_error FROM (
     SELECT * FROM deliveries q
-     WHERE q.channel_id = d.channel_id AND q.direction = d.direction AND q.state = 'pending' AND NOT q.set_aside
+     WHERE ${isQueuedSql('q', 'd.channel_id', 'd.direction', false)}
      ORDER BY q.position LIMIT ${HEAD_WINDOW}) h
    WHERE ${condition} ORDER BY h.position LIMIT 1)`;
 /**
@@ -51,7 +51,7 @@ const selectFirst = (condition: string): string => `(
 const QUEUE = `
   LEFT JOIN LATERAL (
     SELECT s.id, s.last_error, s.conversation_key FROM deliveries s
-     WHERE s.channel_id = d.channel_id AND s.direction = d.direction AND s.state = 'pending' AND s.set_aside
+     WHERE ${isQueuedSql('s', 'd.channel_id', 'd.direction', true)}
        AND s.conversation_key >= d.conversation_key
      ORDER BY s.conversation_key, s.position LIMIT 1) same
     ON d.state = 'pending' AND NOT d.set_aside AND same.conversation_key = d.conversation_key

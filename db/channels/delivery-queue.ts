@@ -24,6 +24,9 @@ export interface OwnedChannelQueue extends ChannelQueue {
   readonly installationId: string;
   readonly accountId: string;
 }
+/** The key of a channel queue in maps. */
+export const formatQueueKey = ({ channelId, direction, setAside }: ChannelQueue): string =>
+  `${direction} ${setAside} ${channelId}`;
 export interface WaitingChannelQueue extends OwnedChannelQueue {
   /** Time until its head may be attempted; 0: now. Milliseconds. */
   readonly waitMs: number;
@@ -47,13 +50,18 @@ export interface ClaimedDelivery extends OwnedChannelQueue {
   readonly hasNext: boolean;
 }
 
+/** Condition: `alias` is in a queue of a channel, either the ordered one or that of the deliveries set aside. */
+export const isQueuedSql = (alias: string, channel: string, direction: string, setAside: boolean): string =>
+  `${alias}.channel_id = ${channel} AND ${alias}.direction = ${direction} AND ${alias}.state = 'pending'
+   AND ${setAside ? '' : 'NOT '}${alias}.set_aside`;
+
 /**
  * Condition: `alias` waits for a delivery of its conversation that was set aside. Never true without a conversation. Its order is
  * that of one index: for EXISTS or a search by equality, PostgreSQL might read all deliveries that were set aside.
  */
 export const isHeldUpSql = (alias: string): string => `coalesce((
   SELECT a.conversation_key FROM deliveries a
-   WHERE a.channel_id = ${alias}.channel_id AND a.direction = ${alias}.direction AND a.state = 'pending' AND a.set_aside
+   WHERE ${isQueuedSql('a', `${alias}.channel_id`, `${alias}.direction`, true)}
      AND a.conversation_key >= ${alias}.conversation_key
    ORDER BY a.conversation_key, a.position LIMIT 1) = ${alias}.conversation_key, false)`;
 
@@ -64,11 +72,6 @@ export const isHeldUpSql = (alias: string): string => `coalesce((
 const HEAD_WINDOW = 100;
 /** Conversations that one claim looks through. Where all of them are held up, the next claim continues behind them. */
 export const HEAD_CONVERSATIONS = 1_000;
-
-/** Condition: `alias` is in a queue of a channel, either the ordered one or that of the deliveries set aside. */
-const isQueuedSql = (alias: string, channel: string, direction: string, setAside: boolean): string =>
-  `${alias}.channel_id = ${channel} AND ${alias}.direction = ${direction} AND ${alias}.state = 'pending'
-   AND ${setAside ? '' : 'NOT '}${alias}.set_aside`;
 
 /** The delivery of those set aside that is due first. */
 const selectDueAside = (channel: string, direction: string): string =>
@@ -185,7 +188,7 @@ export async function claimNextDelivery(
           -- For EXISTS, PostgreSQL might read all deliveries.
           d.set_aside OR (
             SELECT true FROM deliveries n
-             WHERE n.channel_id = d.channel_id AND n.direction = d.direction AND n.state = 'pending' AND NOT n.set_aside
+             WHERE ${isQueuedSql('n', 'd.channel_id', 'd.direction', false)}
                AND n.position > d.position ORDER BY n.position LIMIT 1) IS NOT NULL AS "hasNext")
      SELECT claimed.*, head.id IS NOT NULL AS "hasHead",
             CASE WHEN head.next_attempt_at > now() AND head.next_attempt_at < 'infinity'

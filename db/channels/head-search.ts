@@ -5,7 +5,7 @@
  */
 import type { Pool } from 'pg';
 import type { Fence } from '../postgres/pool.ts';
-import { type ChannelQueue, type ClaimedDelivery, claimNextDelivery } from './delivery-queue.ts';
+import { type ChannelQueue, type ClaimedDelivery, claimNextDelivery, formatQueueKey } from './delivery-queue.ts';
 
 interface NothingFound {
   readonly delivery: null;
@@ -14,8 +14,6 @@ interface NothingFound {
   /** Time until the head is due; null: there is none, or another event makes it due. Milliseconds. */
   readonly wakeAfterMs: number | null;
 }
-
-const formatKey = ({ channelId, direction, setAside }: ChannelQueue): string => `${direction} ${setAside} ${channelId}`;
 
 export class HeadSearch {
   /** The conversation behind which the next search begins, by queue. A queue of few conversations has none. */
@@ -27,7 +25,7 @@ export class HeadSearch {
     queue: ChannelQueue,
     fence: Fence,
   ): Promise<NothingFound | { readonly delivery: ClaimedDelivery }> {
-    const queueKey = formatKey(queue);
+    const queueKey = formatQueueKey(queue);
     const firstKey = this.#nextKeys.get(queueKey) ?? null;
     let afterKey = firstKey;
     for (;;) {

@@ -3,7 +3,7 @@
  * has its share of all workers, and queues take turns, so that a busy channel cannot starve others.
  */
 
-import type { OwnedChannelQueue, WaitingChannelQueue } from '../../db/channels/delivery-queue.ts';
+import { formatQueueKey, type OwnedChannelQueue, type WaitingChannelQueue } from '../../db/channels/delivery-queue.ts';
 import { mayTakePlace } from '../../db/jobs/account-share.ts';
 import { asService } from '../../db/postgres/shares.ts';
 import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
@@ -39,9 +39,6 @@ interface Alarm {
 /** Node's timers take no more. Milliseconds. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-const formatKey = ({ channelId, direction, setAside }: OwnedChannelQueue): string =>
-  `${direction} ${setAside} ${channelId}`;
-
 export class ChannelScheduler {
   readonly #options: ChannelSchedulerOptions;
   /** Waiting queues, in the order in which they are served. */
@@ -71,8 +68,8 @@ export class ChannelScheduler {
 
   /** Adds a queue that has a new delivery: it needs no look-up. */
   add(queue: OwnedChannelQueue): void {
-    if (this.#running.has(formatKey(queue))) this.#again.add(formatKey(queue));
-    else this.#waiting.set(formatKey(queue), queue);
+    if (this.#running.has(formatQueueKey(queue))) this.#again.add(formatQueueKey(queue));
+    else this.#waiting.set(formatQueueKey(queue), queue);
     this.#start();
   }
 
@@ -130,8 +127,8 @@ export class ChannelScheduler {
     while (!this.#stopping) {
       const next = this.#findNext();
       if (!next) return;
-      this.#waiting.delete(formatKey(next));
-      this.#running.set(formatKey(next), this.#run(formatKey(next), next));
+      this.#waiting.delete(formatQueueKey(next));
+      this.#running.set(formatQueueKey(next), this.#run(formatQueueKey(next), next));
     }
   }
 
