@@ -163,7 +163,9 @@ async function advanceSequences(client: Client): Promise<void> {
       .map(({ table, column }) => `(SELECT max(${escapeIdentifier(column)}) FROM ${table})`)
       .join(', ');
     await client.query(
-      `SELECT setval($1::regclass, coalesce(greatest(${greatest}), 1), greatest(${greatest}) IS NOT NULL)`,
+      // Materialized: PostgreSQL would read the tables once for each use of the value.
+      `WITH used AS MATERIALIZED (SELECT greatest(${greatest}) AS last)
+       SELECT setval($1::regclass, coalesce(used.last, 1), used.last IS NOT NULL) FROM used`,
       [sequence],
     );
   }
