@@ -16,6 +16,7 @@ import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
 import { discardBody } from '../../service/http/body-reader.ts';
 import { findHostFault } from '../../service/http/client-errors.ts';
 import type { PlaceLimiter } from '../../service/http/place-limiter.ts';
+import { createRateLimitProblem } from '../../service/http/rate-limits.ts';
 import type { RefusalPace } from '../../service/http/refusal-pace.ts';
 import { currentTrace, traced } from '../../service/telemetry/tracing.ts';
 import { waitToBegin } from '../../service/timing/loop-turns.ts';
@@ -141,10 +142,7 @@ function safeHeaders({ headers = {} }: HandshakeReply): Record<string, string> {
 
 /** @throws Problem `rate_limited` */
 function takeToken(bucket: TokenBucket, where: string): void {
-  if (bucket.consume()) return;
-  const retryAfter = bucket.secondsUntil(1);
-  const detail = `Rate limit exceeded: too many requests ${where}. Retry after ${retryAfter} s.`;
-  throw new Problem('rate_limited', detail, { retryAfter });
+  if (!bucket.consume()) throw createRateLimitProblem(bucket, `too many requests ${where}`);
 }
 
 const unknown = () => new Problem('not_found', 'No channel has this webhook address.');

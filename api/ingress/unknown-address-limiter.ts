@@ -3,6 +3,7 @@ import type { FoundAddress } from '../../db/channels/channels.ts';
 import { mayTakePlace } from '../../db/jobs/account-share.ts';
 import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { createRateLimitProblem } from '../../service/http/rate-limits.ts';
 import { TokenBuckets } from '../../service/timing/token-bucket.ts';
 
 /**
@@ -30,11 +31,8 @@ export class UnknownAddressLimiter {
         retryAfter: RETRY_AFTER_S,
       });
     const bucket = this.#buckets.get(network);
-    if (bucket.remaining() === 0) {
-      const retryAfter = bucket.secondsUntil(1);
-      const detail = `Rate limit exceeded: too many requests of one network to unknown webhook addresses. Retry after ${retryAfter} s.`;
-      throw new Problem('rate_limited', detail, { retryAfter });
-    }
+    if (bucket.remaining() === 0)
+      throw createRateLimitProblem(bucket, 'too many requests of one network to unknown webhook addresses');
     const found = await this.#waiting.during(network, lookUp);
     // Look-ups that ran at the same time may overdraw the bucket. The places that wait bound by how much.
     if (found === 'unknown') bucket.overdraw(1);

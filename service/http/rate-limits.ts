@@ -72,8 +72,13 @@ function takeToken(bucket: TokenBucket, reply: FastifyReply, limit: number, rule
   const values = [limit, bucket.remaining(), bucket.secondsUntil(limit)];
   for (const [index, header] of HEADERS.entries()) reply.header(header, String(values[index]));
   if (isAllowed) return;
+  throw createRateLimitProblem(bucket, rule);
+}
+
+/** The problem of a request for which a bucket has no token. @param rule names the limit */
+export function createRateLimitProblem(bucket: TokenBucket, rule: string): Problem {
   const retryAfter = bucket.secondsUntil(1);
-  throw new Problem('rate_limited', `Rate limit exceeded: ${rule}. Retry after ${retryAfter} s.`, { retryAfter });
+  return new Problem('rate_limited', `Rate limit exceeded: ${rule}. Retry after ${retryAfter} s.`, { retryAfter });
 }
 
 /** Returns the key under which an address is counted, of requests and of what they send. */
