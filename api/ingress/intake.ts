@@ -224,7 +224,7 @@ export class Intake {
 
   /** Arrival of the oldest request in memory and on disk. It may be behind newer ones of other accounts. */
   #findOldestKept(): number {
-    const first = this.#waiting.keys.map((accountId) => this.#waiting.peek(accountId)?.delivery).filter(isPresent);
+    const first = this.#waiting.keys.flatMap((accountId) => this.#waiting.peek(accountId)?.delivery ?? []);
     return Math.min(this.#oldestSpooled, findOldest(first));
   }
 
@@ -329,8 +329,6 @@ async function requireAnswer(work: Promise<void>): Promise<void> {
 }
 
 const findOldest = (group: readonly NewDelivery[]): number => Math.min(...group.map(({ receivedAt }) => receivedAt));
-
-const isPresent = <T>(value: T | undefined): value is T => value !== undefined;
 
 const unavailable = (why: string) =>
   new Problem('unavailable', `${why} Send it again later.`, { retryAfter: RETRY_AFTER_S });

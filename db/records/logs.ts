@@ -103,7 +103,7 @@ interface LogPosition {
 }
 
 /** A line that a read has looked at. The others have neither message nor data. */
-export interface ScannedLogLine extends LogLine {
+interface ScannedLogLine extends LogLine {
   readonly isWanted: boolean;
   /** Stored bytes of the wanted lines up to this one. */
   readonly bytesSoFar: number;

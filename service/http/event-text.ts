@@ -14,8 +14,8 @@ export const PIECE_CHARS = 32 * KIB;
 const SLICE_CHARS = 4 * KIB;
 
 /** Formats one event. JSON contains no line break, so the data is one line. */
-export const formatEvent = ({ id, type, data }: EventFields): string =>
-  `${formatHead({ id, type })}${JSON.stringify(data)}\n\n`;
+export const formatEvent = ({ data, ...fields }: EventFields): string =>
+  `${formatHead(fields)}${JSON.stringify(data)}\n\n`;
 
 /**
  * Formats events a piece at a time, each when the reader takes it: the JSON of one event may have megabytes. Pieces begin and end
@@ -40,7 +40,7 @@ function* formatParts({ data, ...fields }: EventFields): Generator<string> {
   yield '\n\n';
 }
 
-const formatHead = ({ id, type }: Pick<EventFields, 'type'> & { readonly id?: string | undefined }): string =>
+const formatHead = ({ id, type }: Omit<EventFields, 'data'>): string =>
   `${id === undefined ? '' : `id: ${id}\n`}event: ${type}\ndata: `;
 
 function* formatJson(value: unknown): Generator<string> {
