@@ -197,7 +197,7 @@ const format: MessageFormat<Message> = {
 };
 
 /** Options of a message by which some providers replace its content or its role. */
-const REPLACING: ReadonlySet<string> = new Set([
+const REPLACING_OPTIONS: ReadonlySet<string> = new Set([
   'role',
   'content',
   'text',
@@ -212,7 +212,7 @@ function requireJudgeableOptions({ role, content, providerOptions }: Message): v
   if (role !== 'user' && role !== 'tool') return;
   const options = [providerOptions, ...content.map((part) => part.providerOptions)];
   const names = options.flatMap((one) => Object.values(one ?? {}).flatMap((ofProvider) => Object.keys(ofProvider)));
-  const replacing = names.find((name) => REPLACING.has(name));
+  const replacing = names.find((name) => REPLACING_OPTIONS.has(name));
   if (replacing !== undefined)
     throw new Error(
       `A message has the provider option “${replacing}”, which replaces what plugins judge. ` +

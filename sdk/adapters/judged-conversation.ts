@@ -2,9 +2,13 @@
  * One agent's conversation, judged, for all adapters. Each message of a user opens a turn of the session, the model gets the
  * messages after the plugins' changes, and no text of the model leaves before it is judged.
  */
+
+import { failedResult } from '../session/own-tools.ts';
 import type { Attachment, Prompt, Session, ToolResult, Trigger, Turn, TurnRecord } from '../session/session.ts';
 import { BulkheadError } from '../session/session.ts';
 import { toStorable } from '../session/storable-text.ts';
+import { hasCode } from '../session/transport.ts';
+import { sendResult } from '../session/turn.ts';
 import { JudgedAnswer } from './judged-answer.ts';
 import { describeFiles, type MessageFile, MessageFiles } from './message-files.ts';
 import { type ModelCall, type RefusedCall, withoutPrototypes } from './model-calls.ts';
@@ -203,7 +207,7 @@ export class Conversation {
       try {
         return await this.#prepareInTurn(current, knownByIndex, request, isOwn, format, options);
       } catch (error) {
-        if (!isTurnEnded(error)) throw error;
+        if (!hasCode(error, 'turn_ended')) throw error;
         // It was ended or cleared elsewhere.
         await this.#refresh(current, request.signal);
         const later = request.messages.slice(knownByIndex.lastIndexOf(current) + 1);
@@ -406,7 +410,7 @@ export class Conversation {
       if (!turn) return await this.session.callTool(name, args, { callId: id, signal });
       return await turn.call(id, name, args as never, { signal });
     } catch (error) {
-      return { content: [{ type: 'text', text: requireCorrectable(error).message }], isError: true };
+      return failedResult(requireCorrectable(error).message);
     }
   }
 
@@ -465,7 +469,7 @@ export class Conversation {
       const call = calls.find((one) => one.callId === wireId);
       const content = [{ type: 'text' as const, text: toStorable(text) }];
       const isWaiting = call?.state === 'performing';
-      const judged = isWaiting ? await sendResult(turn, wireId, { content, isError }, signal) : call?.result;
+      const judged = isWaiting ? await judgeResult(turn, wireId, { content, isError }, signal) : call?.result;
       const isJudgedHere = isWaiting || (await isOwn(call?.name ?? name));
       const known = judged ? formatToolResult(judged) : LEFT_OUT;
       results.set(wireId, isJudgedHere ? known : null);
@@ -570,7 +574,7 @@ export class Conversation {
       const own = messages.slice(index + 1, next < 0 ? undefined : next);
       await this.#sendResults(open, own, isOwn, format, signal);
       await this.#endTurn(one.turn).catch(async (error: unknown) => {
-        if (!isTurnEnded(error)) throw error;
+        if (!hasCode(error, 'turn_ended')) throw error;
         await this.#refresh(one, signal);
       });
     }
@@ -692,13 +696,10 @@ export class Conversation {
   /** Whether the model answers in this turn, or calls wait for results that are not among these. */
   #isBusy(turnId: string, resultIds: readonly string[]): boolean {
     if (this.#hasCallOf(turnId, resultIds)) return false;
-    if (this.#isAnswering(turnId)) return true;
-    const { answer = null, waiting } = this.#openTurns.get(turnId) ?? {};
-    return answer !== null && !answer.isAborted && waiting !== undefined && waiting.size > 0;
-  }
-
-  #isAnswering(turnId: string): boolean {
-    return this.#preparing.has(turnId) || this.#openTurns.get(turnId)?.answer?.isRunning === true;
+    if (this.#preparing.has(turnId)) return true;
+    const open = this.#openTurns.get(turnId);
+    if (!open?.answer || open.answer.isAborted) return false;
+    return open.answer.isRunning || open.waiting.size > 0;
   }
 
   #hasCallOf(turnId: string, callIds: readonly string[]): boolean {
@@ -708,9 +709,8 @@ export class Conversation {
 
   /** Returns an id that no call of an open turn has, because tools are called by it. */
   #nameCall(open: OpenTurn, callId: string): string {
-    const others = [...this.#openTurns.values()].filter((one) => one !== open);
-    const isTaken = (id: string): boolean => others.some(({ callIds }) => callIds.has(id));
-    return chooseCallId(open, isTaken(callId) ? crypto.randomUUID() : callId);
+    const isTaken = [...this.#openTurns.values()].some((one) => one !== open && one.callIds.has(callId));
+    return chooseCallId(open, isTaken ? crypto.randomUUID() : callId);
   }
 
   /** Reads the state of a turn that was ended or cleared elsewhere. */
@@ -760,8 +760,6 @@ async function toWireId(callId: string): Promise<string> {
 const DOT_SEGMENTS: ReadonlySet<string> = new Set(['.', '..']);
 
 const readCallId = ({ callId }: ToolText): string => callId;
-
-const isTurnEnded = (error: unknown): boolean => error instanceof BulkheadError && error.code === 'turn_ended';
 
 /** Returns an id that no other call of the turn has: some models number the calls of each answer from zero, or name none. */
 function chooseCallId({ callIds }: OpenTurn, callId: string): string {
@@ -824,22 +822,17 @@ async function endLeftOutputs(turn: Turn, signal: AbortSignal | undefined): Prom
     if (state === 'open' && pieces > 0) await turn.piece('', { id, piece: pieces, done: true, signal });
 }
 
-/** Returns a result after the plugins' changes. Null: another process ended the turn. A result that is too long becomes a failed one. */
-async function sendResult(
+/** Returns a result after the plugins' changes. Null: another process ended the turn. */
+const judgeResult = (
   turn: Turn,
   id: string,
   result: ToolResult,
   signal: AbortSignal | undefined,
-): Promise<ToolResult | null> {
-  try {
-    return await turn.answerCall(id, result, { signal });
-  } catch (error) {
-    if (!(error instanceof BulkheadError)) throw error;
-    if (error.code === 'turn_ended') return null;
-    if (error.code !== 'too_large') throw error;
-    return sendResult(turn, id, { content: [{ type: 'text', text: error.message }], isError: true }, signal);
-  }
-}
+): Promise<ToolResult | null> =>
+  sendResult(turn, id, result, { signal }).catch((error: unknown) => {
+    if (hasCode(error, 'turn_ended')) return null;
+    throw error;
+  });
 
 /** The results of a prompt, by turn and call. Null: the service called the tool, so the framework has that text. */
 const readJudgedResults = (messages: Prompt['messages']) =>

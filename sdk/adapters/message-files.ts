@@ -1,7 +1,8 @@
 /** Pictures and files of users' messages: between the parts of a framework and the media of a session. */
 import { encodeBase64 } from '../session/base64.ts';
-import { type Attachment, BulkheadError, type Session } from '../session/session.ts';
+import type { Attachment, Session } from '../session/session.ts';
 import { toStorable } from '../session/storable-text.ts';
+import { hasCode } from '../session/transport.ts';
 
 /** A picture or file in a message of a framework. */
 export interface MessageFile {
@@ -92,7 +93,7 @@ export class MessageFiles {
       return { name, mediaType, data };
     } catch (error) {
       // The plugin that put it there is gone, and its files with it.
-      if (error instanceof BulkheadError && error.code === 'not_found') return null;
+      if (hasCode(error, 'not_found')) return null;
       throw error;
     }
   }

@@ -1,4 +1,6 @@
 /** The session's tools for a model, and the plugins' skills and commands as two more tools, which are judged like the framework's own. */
+
+import { failedResult } from '../session/own-tools.ts';
 import type { Session, ToolResult } from '../session/session.ts';
 import { openConversation } from './judged-conversation.ts';
 
@@ -66,6 +68,6 @@ async function readText(read: () => Promise<string>, signal: AbortSignal | undef
     return { content: [{ type: 'text', text: await read() }], isError: false };
   } catch (error) {
     signal?.throwIfAborted();
-    return { content: [{ type: 'text', text: (error as Error).message }], isError: true };
+    return failedResult((error as Error).message);
   }
 }

@@ -222,8 +222,7 @@ class JudgedModel implements Model {
         judgedItems.push(...(await judgeOutput(answer, whole.output)));
         return whole;
       });
-      if (!hasAnswer(response.output)) await answer.abandon();
-      else if (await answer.end()) continue;
+      if (await endAnswer(answer, response.output)) continue;
       const isOpen = answer.isFree && !hasCalls(response.output);
       return { ...response, ...(isOpen && providerData ? { providerData } : {}), output: judgedItems };
     }
@@ -255,9 +254,8 @@ class JudgedModel implements Model {
             const known = hasCalls(event.response.output) ? withoutProviderData(event.response) : event.response;
             const response = answer.isFree ? known : withJudgedText(known, text.shown);
             judgedItems.push(...(await judgeCalls(answer, response.output)));
-            isAgain = hasAnswer(event.response.output) && (await answer.end());
+            isAgain = await endAnswer(answer, event.response.output);
             isWhole = true;
-            if (!hasAnswer(event.response.output)) await answer.abandon();
             if (!isAgain) yield { type: 'response_done', response: { ...response, output: judgedItems as DoneOutput } };
           } else if (isOpen) {
             yield event;
@@ -374,6 +372,13 @@ async function judgeOutput(answer: JudgedAnswer, output: readonly AgentOutputIte
 /** Whether the model said or called something. After an empty answer the runner asks it again, in the same turn. */
 const hasAnswer = (output: readonly AgentOutputItem[]): boolean =>
   output.some((item) => !isMessage(item) || listTexts([item]).some((text) => text !== ''));
+
+/** Ends the answer. An empty one leaves the turn open: the runner then asks the model again. Returns whether to ask again now. */
+async function endAnswer(answer: JudgedAnswer, output: readonly AgentOutputItem[]): Promise<boolean> {
+  if (hasAnswer(output)) return answer.end();
+  await answer.abandon();
+  return false;
+}
 
 /** Whether the model may call tools. The provider's own events hold their arguments before plugins judge them. */
 const canCall = ({ tools, handoffs }: ModelRequest): boolean => tools.length + handoffs.length > 0;

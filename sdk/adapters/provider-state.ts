@@ -1,6 +1,6 @@
 /** Refuses conversations that a model's provider keeps: it adds their messages to a request when plugins have judged it. */
 
-const KEEPERS: ReadonlySet<string> = new Set([
+const STATE_OPTIONS: ReadonlySet<string> = new Set([
   'previousresponseid',
   'conversation',
   'conversationid',
@@ -13,7 +13,7 @@ const KEEPERS: ReadonlySet<string> = new Set([
  */
 export function refuseProviderState(options: unknown): void {
   const kept = Object.entries(options ?? {}).find(
-    ([name, value]) => KEEPERS.has(name.replaceAll('_', '').toLowerCase()) && (value ?? '') !== '',
+    ([name, value]) => STATE_OPTIONS.has(name.replaceAll('_', '').toLowerCase()) && (value ?? '') !== '',
   );
   if (kept)
     throw new Error(

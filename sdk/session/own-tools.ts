@@ -1,7 +1,8 @@
 /** The tools of a session that this runtime performs. */
 import type { Json, OwnCall, OwnTool, ToolResult } from './api-types.ts';
 
-const failed = (text: string): ToolResult => ({ content: [{ type: 'text', text }], isError: true });
+/** The result of a failed tool, which the model reads. */
+export const failedResult = (text: string): ToolResult => ({ content: [{ type: 'text', text }], isError: true });
 
 /** The fields of tools that the service keeps. The others matter to this process alone. */
 export const describeTools = (tools: readonly OwnTool[]): Pick<OwnTool, 'name' | 'description' | 'parameters'>[] =>
@@ -36,14 +37,14 @@ export class OwnTools {
         `The runtime performs ${name} itself, and this session object has no function for it. Give the tool a function: session.offerTools({ tools: [{ name, run }] }).`,
       );
     if (isRepeated && !tool.isRepeatable)
-      return failed(
+      return failedResult(
         'The call was interrupted because its runtime stopped. The tool may have run: check before you call it again.',
       );
     try {
       const returned = await tool.run(args as never, { callId, ...(signal ? { signal } : {}) });
       return toResult(returned);
     } catch (error) {
-      return failed(error instanceof Error ? error.message : String(error));
+      return failedResult(error instanceof Error ? error.message : String(error));
     }
   }
 }

@@ -2,7 +2,7 @@
 import type { Added, Page, TranscriptMessage, Trigger, TurnRecord } from './api-types.ts';
 import { connect, type Session, type SessionClient } from './client.ts';
 import { pause } from './pause.ts';
-import { BulkheadError } from './transport.ts';
+import { BulkheadError, hasCode } from './transport.ts';
 import type { Turn } from './turn.ts';
 
 /** A message to answer. `id` is the id of its turn, too. */
@@ -198,17 +198,16 @@ class Service {
   async #answer(session: Session, message: ServedMessage, position: string | undefined): Promise<void> {
     try {
       if (this.#signal.aborted) return;
-      let outcome = await this.#tryToAnswer(session, message);
-      let waiting = position;
+      let unreported = position;
       // The next messages of the session wait also for one that another process answers, to keep their order.
       for (let ms = RETRY_PAUSE_MIN_MS; ; ms = Math.min(2 * ms, RETRY_PAUSE_MAX_MS)) {
-        if (waiting !== undefined && outcome !== 'stopped') {
-          this.#finishPosition(waiting);
-          waiting = undefined;
+        const outcome = await this.#tryToAnswer(session, message);
+        if (unreported !== undefined && outcome !== 'stopped') {
+          this.#finishPosition(unreported);
+          unreported = undefined;
         }
         if (outcome === 'over') return;
         await pause(ms, this.#signal);
-        outcome = await this.#tryToAnswer(session, message);
       }
     } catch (error) {
       if (!this.#signal.aborted) this.#fail(error);
@@ -267,7 +266,7 @@ class Service {
     try {
       text = await this.#askAgent(session, message);
     } catch (error) {
-      if (isPassingVeto(error) && (await hasNoEffect(turn, signal))) return 'stopped';
+      if (isTemporaryVeto(error) && (await hasNoEffect(turn, signal))) return 'stopped';
       throw error;
     }
     if ((await turn.look({ signal })).turn.state !== 'open') return 'over';
@@ -341,7 +340,7 @@ class Service {
 }
 
 /** Whether an adapter threw this error because a required plugin did not run. Adapters may be of another copy of the package. */
-const isPassingVeto = (error: unknown): boolean =>
+const isTemporaryVeto = (error: unknown): boolean =>
   error instanceof Error && error.name === 'VetoError' && (error as { isFinal?: unknown }).isFinal === false;
 
 /** Whether the agent neither showed a text nor called a tool, so that it may begin again. */
@@ -381,9 +380,7 @@ class Positions {
 
 /** Problems after which a turn is not renewed. */
 const LOST: ReadonlySet<string> = new Set(['turn_held', 'turn_ended', 'not_found']);
-const UNANSWERED: ReadonlySet<TurnRecord['state']> = new Set<TurnRecord['state']>(['judging', 'open']);
-
-const hasCode = (error: unknown, code: string): boolean => error instanceof BulkheadError && error.code === code;
+const UNANSWERED: ReadonlySet<TurnRecord['state']> = new Set(['judging', 'open']);
 
 function ignoreMissing(error: unknown): null {
   if (error instanceof BulkheadError && error.status === 404) return null;

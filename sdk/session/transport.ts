@@ -66,6 +66,10 @@ export class BulkheadError extends Error {
   }
 }
 
+/** Whether the service responded with a problem of this code. */
+export const hasCode = (error: unknown, code: string): error is BulkheadError =>
+  error instanceof BulkheadError && error.code === code;
+
 /** The connection to the service, or from the service to the supervisor, broke after the request was sent. The call may have taken effect, so it is not retried. */
 export class ConnectionLostError extends Error {
   override readonly name = 'ConnectionLostError';

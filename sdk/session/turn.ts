@@ -12,10 +12,10 @@ import type {
   TurnOutput,
   TurnRecord,
 } from './api-types.ts';
-import type { OwnTools } from './own-tools.ts';
+import { failedResult, type OwnTools } from './own-tools.ts';
 import { toQueryString } from './query-string.ts';
 import { toStorable, toStorableJson } from './storable-text.ts';
-import { BulkheadError, type Cancellable, type Transport } from './transport.ts';
+import { type Cancellable, hasCode, type Transport } from './transport.ts';
 
 interface OutputOptions extends Cancellable {
   /** Your own id of the output and of its message. Default: made of the turn's id and the text. */
@@ -79,10 +79,7 @@ export class Turn {
       const answer = await this.requestCall(callId, name, args, { ...options, signal });
       if ('content' in answer) return answer;
       const result = await this.#ownTools.perform(answer, signal);
-      return this.answerCall(callId, result, { signal }).catch((error: unknown) => {
-        if (!(error instanceof BulkheadError && error.code === 'too_large')) throw error;
-        return this.answerCall(callId, { content: [{ type: 'text', text: error.message }], isError: true }, { signal });
-      });
+      return sendResult(this, callId, result, { signal });
     });
   }
 
@@ -179,5 +176,20 @@ export class Turn {
 
   #post<T>(suffix: string, body: unknown, signal: AbortSignal | undefined): Promise<T> {
     return this.#transport.json({ method: 'POST', path: this.#path + suffix, body, signal, repeatable: true });
+  }
+}
+
+/** Sends the result of a call. One that is too long becomes a failed result, which the model can read. */
+export async function sendResult(
+  turn: Turn,
+  callId: string,
+  result: ToolResult,
+  options: Cancellable,
+): Promise<ToolResult> {
+  try {
+    return await turn.answerCall(callId, result, options);
+  } catch (error) {
+    if (!hasCode(error, 'too_large')) throw error;
+    return turn.answerCall(callId, failedResult(error.message), options);
   }
 }

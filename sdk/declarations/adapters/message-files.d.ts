@@ -1,4 +1,4 @@
-import { type Attachment, type Session } from '../session/session.js';
+import type { Attachment, Session } from '../session/session.js';
 /** A picture or file in a message of a framework. */
 export interface MessageFile {
     readonly name: string;

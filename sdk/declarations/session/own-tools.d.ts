@@ -1,5 +1,7 @@
 /** The tools of a session that this runtime performs. */
 import type { OwnCall, OwnTool, ToolResult } from './api-types.js';
+/** The result of a failed tool, which the model reads. */
+export declare const failedResult: (text: string) => ToolResult;
 /** The fields of tools that the service keeps. The others matter to this process alone. */
 export declare const describeTools: (tools: readonly OwnTool[]) => Pick<OwnTool, 'name' | 'description' | 'parameters'>[];
 export declare class OwnTools {

@@ -1,6 +1,6 @@
 /** One turn of an agent, step by step. Every step can be repeated: a request with the same ids returns the same result. */
 import type { Attachment, Json, OpenedTurn, OwnCall, Prompt, PromptRequest, ToolResult, TurnCall, TurnDetail, TurnOutput, TurnRecord } from './api-types.js';
-import type { OwnTools } from './own-tools.js';
+import { type OwnTools } from './own-tools.js';
 import { type Cancellable, type Transport } from './transport.js';
 interface OutputOptions extends Cancellable {
     /** Your own id of the output and of its message. Default: made of the turn's id and the text. */
@@ -76,4 +76,6 @@ export declare class Turn {
         readonly reply?: boolean;
     }): Promise<TurnRecord>;
 }
+/** Sends the result of a call. One that is too long becomes a failed result, which the model can read. */
+export declare function sendResult(turn: Turn, callId: string, result: ToolResult, options: Cancellable): Promise<ToolResult>;
 export {};
