@@ -1,7 +1,7 @@
 /** When a crash loop returns an installation to its previous version, and when its user's choice stays. */
 import t from 'tap';
 import { beginRollback } from '../../../db/installations/updates.ts';
-import { eventually } from '../../runner/eventually.ts';
+import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL } from '../package/packages.ts';
 
@@ -152,12 +152,7 @@ t.test('a rollback waits for a yank that has begun', async (t) => {
   ]);
   await yank.query(`UPDATE versions SET status = 'yanked', yanked_at = now() WHERE id = $1`, [one.ids['1.0.0']]);
   const began = one.begin('2.0.0');
-  await eventually(async () => {
-    const { rows } = await yank.query(
-      `SELECT 1 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND a.datname = current_database()`,
-    );
-    return rows.length > 0;
-  });
+  await untilLockIsAwaited(api.pool);
   await yank.query('COMMIT');
   t.equal(await began, false);
 });

@@ -1,6 +1,7 @@
 /** A host call under way ends when its grant goes, though nothing else of the child does. */
 import t, { type Test } from 'tap';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
+import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -28,10 +29,7 @@ async function stuckCall(t: Test): Promise<Stuck> {
   const result = fixture
     .call('POST', `/sessions/${session}/tools/stuck__run`, { arguments: {} })
     .then(({ body }) => body.content?.[0]?.text ?? JSON.stringify(body));
-  await eventually(async () => {
-    const waiting = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
-    return (await fixture.pool.query(waiting)).rows.length > 0;
-  });
+  await untilLockIsAwaited(fixture.pool);
   return { ...made, fixture, result };
 }
 

@@ -16,6 +16,7 @@ import t, { type Test } from 'tap';
 import { saveSecret } from '../../../db/files/secrets.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 import { issueRecordedToken } from '../../../service/identity/recorded-tokens.ts';
+import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -695,12 +696,7 @@ t.test('an answer of a client that has left is not saved', async (t) => {
   const client = await connectUser(t, token, () => ({ action: 'accept', content: { city: 'Bern', unit: 'C' } }));
   const control = new AbortController();
   const call = client.callTool({ name: tool }, undefined, { signal: control.signal });
-  await eventually(async () => {
-    const { rows } = await own.pool.query(
-      `SELECT 1 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND a.datname = current_database()`,
-    );
-    return rows.length > 0;
-  });
+  await untilLockIsAwaited(own.pool);
   control.abort('enough');
   await t.rejects(call);
   // The server answers after it has read the cancellation.
