@@ -15,13 +15,12 @@ import { repairForeignTransactions } from '../../../db/sessions/foreign-transact
 import { openSessionTail } from '../../../db/sessions/session-tail.ts';
 import { appendMessages, createSession } from '../../../db/sessions/sessions.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { emptyDatabase, type Teardown, temporaryFolder, testDatabase } from '../../runner/harness.ts';
 
 const CONNECTION = { application_name: 'bulkhead-test' };
 const FUTURE = '4000000000000';
 const ALL = { sessionId: null, agentId: null, changes: true };
-/** Longer than transactions of other tests on the same server take. */
-const WAIT_MS = 10_000;
 const ignore = () => undefined;
 
 /** An account with a session, whose rows have the transaction ids of a server that has run for long. */
@@ -55,12 +54,13 @@ async function readStreams(pool: Pool, accountId: string, sessionId: string) {
 
 async function readIds(tail: Awaited<ReturnType<typeof openSessionTail>>): Promise<string[]> {
   const ids: string[] = [];
-  const endsAt = performance.now() + WAIT_MS;
-  for (;;) {
+  // Soon: transactions of other tests on the same server are older than the newest rows.
+  await eventually(async () => {
     const { events, more, soon } = await tail.read();
     ids.push(...events.map(({ type, data }) => (data as { message?: { id: string } }).message?.id ?? type));
-    if (!more && (!soon || performance.now() > endsAt)) return ids;
-  }
+    return !more && !soon;
+  });
+  return ids;
 }
 
 /** Copies all tables, as a backup of a release does that includes transaction ids. */
