@@ -38,7 +38,7 @@ export class AddressLookups {
     this.#options = options;
   }
 
-  /** The result of a look-up that runs or waits. Null: there is none, or it began before the last change. */
+  /** Returns the result of a look-up that is running or queued. Null: none is, or it began before the last change. */
   join(routingId: string): Promise<FoundAddress> | null {
     const latest = this.#latest.get(routingId);
     if (!latest) return null;

@@ -89,7 +89,7 @@ async function serve(deps: IngressDeps, request: IncomingMessage, response: Serv
   const [, routingId, query = ''] = PATH.exec(request.url ?? '') ?? [];
   if (routingId === undefined) throw unknown();
   const network = deps.readNetwork(request);
-  // Requests of one account wait for no flood of another one, nor for one of unknown addresses from the same network.
+  // A flood to another account, or to unknown addresses from the same network, does not delay the requests of this account.
   await waitToBegin(deps.addresses.findCachedAccount(routingId) ?? network);
   const address = await deps.addresses.find(routingId, network);
   if (address === 'unknown') throw unknown();

@@ -29,7 +29,7 @@ export function fileRoutes(services: Services, filePages: VersionFilePages): Fas
     app.get(
       '/plugins/:id/versions/:versionId/files',
       {
-        // Reading the files is the work, and its answer would not be sent.
+        // A HEAD request would read the files and send none of them.
         exposeHeadRoute: false,
         schema: {
           summary: 'The files of a version',
@@ -46,7 +46,7 @@ export function fileRoutes(services: Services, filePages: VersionFilePages): Fas
         const { version } = await findOwnVersion(request, request.params);
         const { limit, cursor } = request.query;
         const range = await findFileRange(services.pool, version.id, limit, decodePathCursor(version, cursor));
-        // A version has files, and a cursor has some after it: they were removed since.
+        // Every version has files, and files follow every cursor: if none is found, they were removed meanwhile.
         if (range.files.length === 0)
           throw version.status === 'draft' ? createSavedProblem() : createGone(version.semVer);
         return filePages.read(requireCaller(request).id, reply.raw, range);

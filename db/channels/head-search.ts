@@ -11,7 +11,7 @@ interface NothingFound {
   readonly delivery: null;
   /** Another search may find a delivery at once. */
   readonly isNextDue: boolean;
-  /** Time until the head is due; null: there is none, or another event makes it due. Milliseconds. */
+  /** Time until the head is due. Milliseconds. Null: the queue has no head, or an event will make it due. */
   readonly wakeAfterMs: number | null;
 }
 

@@ -107,7 +107,7 @@ export async function readPage<Row extends QueryResultRow & { readonly id: strin
 
 /** Rows that one page looks through for those that its filter wants. More than the largest page has. */
 const WINDOW = 2_000;
-/** Bytes of the rows of one page of the REST interface, which is read and written in one piece each. */
+/** Bytes of the rows of one page of the REST interface. A page is read in one piece and written in one piece. */
 const PAGE_MAX_BYTES = MIB;
 /** JSON of many small values costs this many times as much to read and write as a text of its length. */
 const JSON_WEIGHT = 4;

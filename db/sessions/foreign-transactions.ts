@@ -36,7 +36,7 @@ const selectBatch = (table: string): string =>
   `ctid = ANY (ARRAY(SELECT f.ctid FROM ${table} f WHERE f.account_id = $1 AND ${isForeign('f.tx')}
                       ORDER BY f.tx, f.position LIMIT ${SWEEP_BATCH}))`;
 const MOVE_MESSAGES = `UPDATE session_messages SET tx = '0' WHERE ${selectBatch('session_messages')}`;
-/** Only readers that were away need them, and those of another server are told to read everything again. */
+/** Only readers that were disconnected need changes, and readers of another server must read everything again. */
 const DELETE_CHANGES = `DELETE FROM session_changes WHERE ${selectBatch('session_changes')}`;
 
 async function changeAll(pool: Pool, sql: string, accountId: string): Promise<void> {

@@ -59,7 +59,7 @@ export class JudgedAnswer {
     return this.#options.signal?.aborted === true;
   }
 
-  /** Does a part of the work. If it fails, the same message may be answered again. */
+  /** Runs a step of the answer. If it fails, abandons the answer, so that the same message can be answered again. */
   async attempt<T>(work: () => PromiseLike<T>): Promise<T> {
     try {
       return await work();

@@ -756,7 +756,7 @@ async function toWireId(callId: string): Promise<string> {
   // JSON distinguishes half surrogate pairs, which have no bytes of their own.
   return `call-${await digest(JSON.stringify(callId))}`;
 }
-/** Removed from addresses. */
+/** URL parsers remove these path segments. */
 const DOT_SEGMENTS: ReadonlySet<string> = new Set(['.', '..']);
 
 const readCallId = ({ callId }: ToolText): string => callId;

@@ -98,7 +98,7 @@ interface AgentOfRun {
   readonly tools: readonly { readonly type: string; readonly name: string }[];
 }
 
-/** Of tools that `agentTool` made. Copies of a tool have it, too. */
+/** Marks the tools that `agentTool` made. Copies of a tool keep the mark. */
 const IS_JUDGED = Symbol('isJudged');
 
 /** @throws Error for an agent as a tool whose runs no plugin would judge */

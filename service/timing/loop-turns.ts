@@ -14,9 +14,9 @@ const BEGINS_PER_TURN = 8;
 const waiting = new RoundRobinQueue<() => void>();
 let isRunning = false;
 let startedAt = 0;
-/** Rest that the loop has not had yet. Milliseconds. */
+/** Pause that earlier pieces of work still owe the loop. Milliseconds. */
 let owedMs = 0;
-/** A timer waits no shorter. Small pieces have their rest together. Milliseconds. */
+/** Shortest delay of a Node timer. Shorter pauses are added up until they reach it. Milliseconds. */
 const TIMER_MIN_MS = 1;
 
 /**

@@ -19,7 +19,7 @@ export interface HookRequest {
   readonly actor?: Pick<InstalledPlugin, 'installationId' | 'slug'>;
   /** An installation that is not asked. */
   readonly excludedInstallationId?: string | undefined;
-  /** Whether plugins have judged this context before: only those that are required are asked, and they are told. */
+  /** Whether plugins have judged this context before. Then only required plugins are asked, and their context has `repeated`. */
   readonly isRepeated?: boolean | undefined;
   readonly trigger: string;
   /** Checked against the hook's row. */

@@ -51,7 +51,7 @@ export interface SessionServices extends ChainDeps {
   readonly turnLocks: KeyedLocks;
   readonly untouchedTurns: UntouchedTurns;
   readonly runningCalls: RunningCalls;
-  /** For results that nobody could send again. */
+  /** Retries writes of results that cannot be produced again. */
   readonly writes: Pick<RetryingWriter, 'write'>;
   /** Waits until no update of an installation is under way, or it waits for its user. */
   finishUpdate(installationId: string): Promise<void>;

@@ -27,7 +27,7 @@ export declare class JudgedAnswer {
     /** Whether the model may still answer, or its answer is judged. */
     get isRunning(): boolean;
     get isAborted(): boolean;
-    /** Does a part of the work. If it fails, the same message may be answered again. */
+    /** Runs a step of the answer. If it fails, abandons the answer, so that the same message can be answered again. */
     attempt<T>(work: () => PromiseLike<T>): Promise<T>;
     /** Judges a whole text. @throws VetoError */
     judge(text: string): Promise<string>;

@@ -6,7 +6,7 @@ export interface ModelCall {
     readonly callId: string;
     readonly name: string;
     readonly arguments: Json;
-    /** Why the text of the arguments, which `arguments` then is, is not JSON. */
+    /** Why the arguments are not JSON. `arguments` is then the model's text. */
     readonly parseError?: string;
 }
 export interface RefusedCall extends ModelCall {

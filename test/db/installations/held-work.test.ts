@@ -98,7 +98,7 @@ t.test('deliveries of disconnected channels end in batches, without a wait for l
   const queue = { channelId: 'c', direction: 'in', setAside: false } as const;
   await pool.query('UPDATE shards SET epoch = 1 WHERE id = 0');
   const { delivery } = await claimNextDelivery(pool, queue, { shard: 0, epoch: 1 });
-  t.equal(delivery, null, 'what is left is not delivered');
+  t.equal(delivery, null, 'a delivery of a disconnected channel is not claimed');
   await endOrphanedDeliveries(pool, 'another');
   t.equal((await listStates('deliveries')).length, 2);
   await endOrphanedDeliveries(pool, 'c');

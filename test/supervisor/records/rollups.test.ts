@@ -49,7 +49,7 @@ t.test('an account has a limited number of rows in one minute, and every call is
   rollups.called({ installationId: 'loud-99', accountId: loud.id }, 'tools', 't99', 'ok', 1);
   await rollups.flush();
   const later = await pool.query('SELECT name FROM call_minutes WHERE minute = $1', [new Date(now())]);
-  t.same(later.rows, [{ name: 't99' }], 'the next minute begins anew');
+  t.same(later.rows, [{ name: 't99' }], 'in the next minute, a handler has a row of its own again');
 });
 
 t.test('while the database is unavailable, a few accounts leave places for the sums of others', async (t) => {

@@ -45,7 +45,7 @@ t.test('attachments of turns', async (t) => {
     t.same(rows, [{ data: { types: ['image/png'] } }], 'plugins see the type too, once');
   });
 
-  await t.test('are held by nobody where the session was deleted meanwhile', async (t) => {
+  await t.test('are found, but not held, for a session that was deleted meanwhile', async (t) => {
     const { rows } = await fixture.pool.query('SELECT account_id AS "accountId" FROM sessions WHERE id = $1', [
       session,
     ]);
