@@ -1,10 +1,11 @@
 /** The OpenAI Agents SDK: runs of agents that are tools of other agents go through the plugins, and no model escapes the check. */
 import type { AddressInfo } from 'node:net';
-import { Agent, tool as agentsTool, assistant, type Model, type ModelRequest, Runner, Usage } from '@openai/agents';
+import { Agent, tool as agentsTool, assistant, type Model, Runner } from '@openai/agents';
 import t from 'tap';
 import { agentTool, bulkhead } from '../../sdk/adapters/openai-agents.ts';
 import { connect } from '../../sdk/session/session.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { createAgentsModel } from './scripted-models.ts';
 
 const fixture = await startSupervisorFixture(t);
 await fixture.app.listen({ port: 0, host: '127.0.0.1' });
@@ -34,14 +35,7 @@ function createModel(...answers: readonly (string | ReturnType<typeof callOf>)[]
     asked.push(JSON.stringify(input));
     return typeof answer === 'string' ? [assistant(answer)] : [answer];
   };
-  const model = {
-    getResponse: async ({ input }: ModelRequest) => ({ usage: new Usage(), output: answerTo(input) }),
-    async *getStreamedResponse({ input }: ModelRequest) {
-      const usage = { inputTokens: 1, outputTokens: 1, totalTokens: 2 };
-      yield { type: 'response_done', response: { id: 'r', usage, output: answerTo(input) } };
-    },
-  } as unknown as Model;
-  return { model, asked };
+  return { model: createAgentsModel(answerTo), asked };
 }
 
 const heated: number[] = [];

@@ -1,10 +1,9 @@
 /** Calls of the app's own tools through the adapters: a tool gets exactly the arguments that plugins judged, however a model writes them. */
 import type { AddressInfo } from 'node:net';
-import { BaseChatModel } from '@langchain/core/language_models/chat_models';
 import { AIMessage, AIMessageChunk, type BaseMessage, HumanMessage } from '@langchain/core/messages';
 import { ChatGenerationChunk } from '@langchain/core/outputs';
 import { tool as langchainTool } from '@langchain/core/tools';
-import { Agent, tool as agentsTool, assistant, type Model, Runner, Usage } from '@openai/agents';
+import { Agent, tool as agentsTool, assistant, Runner } from '@openai/agents';
 import { dynamicTool, generateText, jsonSchema, stepCountIs, streamText, wrapLanguageModel } from 'ai';
 import { createAgent } from 'langchain';
 import t from 'tap';
@@ -13,6 +12,7 @@ import * as langchain from '../../sdk/adapters/langchain.ts';
 import * as openAiAgents from '../../sdk/adapters/openai-agents.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { createAgentsModel, ScriptedChatModel } from './scripted-models.ts';
 
 const fixture = await startSupervisorFixture(t);
 await fixture.app.listen({ port: 0, host: '127.0.0.1' });
@@ -106,46 +106,36 @@ const runAiSdk: RunTurn = async (session, isStreamed, answerTo, heat) => {
   return text;
 };
 
-class ScriptedChatModel extends BaseChatModel {
-  readonly #answerTo: AnswerTo;
+function toChunks(answered: ReturnType<AnswerTo>): AIMessageChunk[] {
+  if (typeof answered === 'string') return [new AIMessageChunk(answered)];
+  // Each call in two parts, as models stream it.
+  return answered.flatMap(({ id, args }, index) => {
+    const half = Math.floor(args.length / 2);
+    const begin = { id, name: 'oven', args: args.slice(0, half), index, type: 'tool_call_chunk' as const };
+    const rest = { args: args.slice(half), index, type: 'tool_call_chunk' as const };
+    return [begin, rest].map((part) => new AIMessageChunk({ content: '', tool_call_chunks: [part] }));
+  });
+}
+
+function joinChunks([first, ...rest]: readonly AIMessageChunk[]): AIMessage {
+  const { text, tool_calls, invalid_tool_calls } = rest.reduce(
+    (all, chunk) => all.concat(chunk),
+    first as AIMessageChunk,
+  );
+  return new AIMessage({
+    content: text,
+    ...(tool_calls ? { tool_calls } : {}),
+    ...(invalid_tool_calls ? { invalid_tool_calls } : {}),
+  });
+}
+
+class StreamingChatModel extends ScriptedChatModel {
+  readonly #answer: (messages: BaseMessage[]) => AIMessageChunk[];
 
   constructor(answerTo: AnswerTo) {
-    super({});
-    this.#answerTo = answerTo;
-  }
-
-  override _llmType(): string {
-    return 'scripted';
-  }
-
-  override bindTools(): this {
-    return this;
-  }
-
-  #answer(messages: BaseMessage[]): AIMessageChunk[] {
-    const answered = this.#answerTo(JSON.stringify(messages));
-    if (typeof answered === 'string') return [new AIMessageChunk(answered)];
-    // Each call in two parts, as models stream it.
-    return answered.flatMap(({ id, args }, index) => {
-      const half = Math.floor(args.length / 2);
-      const begin = { id, name: 'oven', args: args.slice(0, half), index, type: 'tool_call_chunk' as const };
-      const rest = { args: args.slice(half), index, type: 'tool_call_chunk' as const };
-      return [begin, rest].map((part) => new AIMessageChunk({ content: '', tool_call_chunks: [part] }));
-    });
-  }
-
-  override async _generate(messages: BaseMessage[]) {
-    const [first, ...rest] = this.#answer(messages);
-    const { text, tool_calls, invalid_tool_calls } = rest.reduce(
-      (all, chunk) => all.concat(chunk),
-      first as AIMessageChunk,
-    );
-    const message = new AIMessage({
-      content: text,
-      ...(tool_calls ? { tool_calls } : {}),
-      ...(invalid_tool_calls ? { invalid_tool_calls } : {}),
-    });
-    return { generations: [{ text, message }] };
+    const answer = (messages: BaseMessage[]) => toChunks(answerTo(JSON.stringify(messages)));
+    super((messages) => joinChunks(answer(messages)));
+    this.#answer = answer;
   }
 
   override async *_streamResponseChunks(messages: BaseMessage[]) {
@@ -154,7 +144,7 @@ class ScriptedChatModel extends BaseChatModel {
 }
 const runLangchain: RunTurn = async (session, isStreamed, answerTo, heat) => {
   const oven = langchainTool(async (args) => heat(args), { name: 'oven', description: 'Heats', schema: OVEN });
-  const agent = createAgent({ model: langchain.bulkhead(session, new ScriptedChatModel(answerTo)), tools: [oven] });
+  const agent = createAgent({ model: langchain.bulkhead(session, new StreamingChatModel(answerTo)), tools: [oven] });
   const input = { messages: [new HumanMessage('Heat it')] };
   if (!isStreamed) return (await agent.invoke(input)).messages.at(-1)?.text ?? '';
   let text = '';
@@ -169,13 +159,7 @@ const runAgents: RunTurn = async (session, isStreamed, answerTo, heat) => {
     if (typeof answered === 'string') return [assistant(answered)];
     return answered.map(({ id, args }) => ({ type: 'function_call', callId: id, name: 'oven', arguments: args }));
   };
-  const scripted = {
-    getResponse: async ({ input }: { input: unknown }) => ({ usage: new Usage(), output: answer(input) }),
-    async *getStreamedResponse({ input }: { input: unknown }) {
-      const usage = { inputTokens: 1, outputTokens: 1, totalTokens: 2 };
-      yield { type: 'response_done', response: { id: 'r', usage, output: answer(input) } };
-    },
-  } as unknown as Model;
+  const scripted = createAgentsModel(answer);
   const settings = openAiAgents.bulkhead(session, { modelProvider: { getModel: () => scripted } });
   const runner = new Runner({ ...settings, tracingDisabled: true });
   const parameters = { ...OVEN, required: [], additionalProperties: true as const };
@@ -256,7 +240,7 @@ t.test('langchain: of arguments that end anywhere, plugins judge what the framew
   for (const args of runs) {
     const judged: unknown[] = [];
     const session = await openSession((one) => judged.push(one));
-    const model = langchain.bulkhead(session, new ScriptedChatModel(callOnce([{ id: 'c1', args }])));
+    const model = langchain.bulkhead(session, new StreamingChatModel(callOnce([{ id: 'c1', args }])));
     let whole: AIMessageChunk | undefined;
     for await (const chunk of await model.stream([new HumanMessage('Heat it')])) whole = whole?.concat(chunk) ?? chunk;
     const given = (whole?.tool_calls ?? []).map((call) => call.args);
@@ -288,7 +272,7 @@ t.test('langchain: parts of calls in any order do not reach the tool without a p
   };
   for (const [way, parts] of Object.entries(streams)) {
     const judged: unknown[] = [];
-    const model = new ScriptedChatModel(() => '');
+    const model = new StreamingChatModel(() => '');
     model._streamResponseChunks = async function* () {
       for (const one of parts)
         yield new ChatGenerationChunk({

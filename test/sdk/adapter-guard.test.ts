@@ -4,7 +4,6 @@
  */
 import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
-import { BaseChatModel } from '@langchain/core/language_models/chat_models';
 import {
   AIMessage,
   type BaseMessage,
@@ -23,6 +22,7 @@ import * as openAiAgents from '../../sdk/adapters/openai-agents.ts';
 import { encodeBase64 } from '../../sdk/session/base64.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { ScriptedChatModel } from './scripted-models.ts';
 
 const fixture = await startSupervisorFixture(t);
 await fixture.app.listen({ port: 0, host: '127.0.0.1' });
@@ -117,28 +117,6 @@ const askAiSdk: Ask = async ({ session, history, answer, options, tools = [] }) 
   return asked;
 };
 
-class ScriptedChatModel extends BaseChatModel {
-  readonly #answer: AIMessage;
-  asked = '';
-
-  constructor(answer: AIMessage) {
-    super({});
-    this.#answer = answer;
-  }
-
-  override _llmType(): string {
-    return 'scripted';
-  }
-
-  override bindTools(): this {
-    return this;
-  }
-
-  override async _generate(messages: BaseMessage[]) {
-    this.asked = JSON.stringify(messages);
-    return { generations: [{ text: this.#answer.text, message: this.#answer }] };
-  }
-}
 const toAnswer = ({ text = '', calls = [] }: Question['answer']): AIMessage =>
   new AIMessage({
     content: text,
@@ -153,7 +131,7 @@ async function askChatModel(
   { session, answer, options, tools = [] }: Omit<Question, 'history'>,
   messages: BaseMessage[],
 ): Promise<string> {
-  const model = new ScriptedChatModel(toAnswer(answer));
+  const model = new ScriptedChatModel(() => toAnswer(answer));
   const judged = langchain.bulkhead(session, model, options);
   const offered = tools.map((one) => ({ type: 'function', function: { ...one, parameters: NO_PARAMETERS } }));
   await (judged.bindTools?.(offered) ?? judged).invoke(messages);
@@ -458,7 +436,7 @@ t.test('langchain: what no plugin judges does not leave while one judges message
   const invalid = [{ name: 'x', args: 'SECRET', id: 'c1', error: 'no JSON', type: 'invalid_tool_call' as const }];
   for (const account of ['outbound', 'unguarded']) {
     const answer = new AIMessage({ content: 'fine', invalid_tool_calls: invalid });
-    const model = langchain.bulkhead(await openSession(account), new ScriptedChatModel(answer));
+    const model = langchain.bulkhead(await openSession(account), new ScriptedChatModel(() => answer));
     const found = JSON.stringify(await model.invoke([new HumanMessage('m1')]));
     t.match(found, /fine/);
     t.equal(found.includes('SECRET'), account === 'unguarded', `${account}: ${found}`);
@@ -468,7 +446,9 @@ t.test('langchain: what no plugin judges does not leave while one judges message
 t.test('langchain: calls of a model that does not stream are judged where the app streams', async (t) => {
   const session = await openSession();
   const stream = async (text: string, path: string) => {
-    const model = new ScriptedChatModel(toAnswer({ calls: [{ callId: 'c1', name: 'read_file', args: { path } }] }));
+    const model = new ScriptedChatModel(() =>
+      toAnswer({ calls: [{ callId: 'c1', name: 'read_file', args: { path } }] }),
+    );
     return JSON.stringify(await collect(await langchain.bulkhead(session, model).stream([new HumanMessage(text)])));
   };
   t.notMatch(await stream('m1', 'FORBIDDEN'), /FORBIDDEN/);
@@ -744,14 +724,14 @@ t.test('conversations that the model’s provider keeps are refused before the m
     await t.rejects(async () => askAi({ providerOptions: { openai } }), refused, JSON.stringify(openai));
   t.ok(await askAi({ providerOptions: { openai: { previousResponseId: null, store: false } } }));
 
-  const model = new ScriptedChatModel(toAnswer({ text: 'Yes.' }));
+  const model = new ScriptedChatModel(() => toAnswer({ text: 'Yes.' }));
   const judged = langchain.bulkhead(await openSession(), model);
   const kept = { previous_response_id: 'r1' } as object;
   await t.rejects(judged.invoke([new HumanMessage('m1')], kept), refused);
   await t.rejects(judged.stream([new HumanMessage('m1')], kept).then(collect), refused);
   t.throws(() => judged.bindTools?.([], kept), refused);
   await t.rejects(judged.withConfig(kept).invoke([new HumanMessage('m1')]), refused);
-  const withDefaults = Object.assign(new ScriptedChatModel(toAnswer({ text: 'Yes.' })), { modelKwargs: kept });
+  const withDefaults = Object.assign(new ScriptedChatModel(() => toAnswer({ text: 'Yes.' })), { modelKwargs: kept });
   await t.rejects(langchain.bulkhead(await openSession(), withDefaults).invoke([new HumanMessage('m1')]), refused);
   t.equal(model.asked + withDefaults.asked, '');
 

@@ -1,7 +1,6 @@
 /** Which turn a call of the model is in: runs at once, runs within others, retries, and turns that were cleared elsewhere. */
 import type { AddressInfo } from 'node:net';
-import { BaseChatModel } from '@langchain/core/language_models/chat_models';
-import { AIMessage, type BaseMessage, HumanMessage, ToolMessage } from '@langchain/core/messages';
+import { AIMessage, HumanMessage, ToolMessage } from '@langchain/core/messages';
 import { END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph';
 import { generateText, wrapLanguageModel } from 'ai';
 import t from 'tap';
@@ -10,6 +9,7 @@ import type { AdapterOptions } from '../../sdk/adapters/judged-conversation.ts';
 import * as langchain from '../../sdk/adapters/langchain.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { ScriptedChatModel } from './scripted-models.ts';
 
 const fixture = await startSupervisorFixture(t);
 await fixture.app.listen({ port: 0, host: '127.0.0.1' });
@@ -48,31 +48,15 @@ const createAiModel = (answerTo: AnswerTo) => {
   };
   return model as unknown as Parameters<typeof wrapLanguageModel>[0]['model'];
 };
-class ScriptedChatModel extends BaseChatModel {
-  readonly #answerTo: AnswerTo;
-  #requests = 0;
-
-  constructor(answerTo: AnswerTo) {
-    super({});
-    this.#answerTo = answerTo;
-  }
-
-  override _llmType(): string {
-    return 'scripted';
-  }
-
-  override bindTools(): this {
-    return this;
-  }
-
-  override async _generate(messages: BaseMessage[]) {
-    const { text = '', call } = await this.#answerTo(this.#requests++, JSON.stringify(messages));
+const openChatModel = (session: Session, answerTo: AnswerTo, options: AdapterOptions = {}) => {
+  let requests = 0;
+  const model = new ScriptedChatModel(async (messages) => {
+    const { text = '', call } = await answerTo(requests++, JSON.stringify(messages));
     const calls = call === undefined ? [] : [{ id: call, name: 'oven', args: {} }];
-    return { generations: [{ text, message: new AIMessage({ content: text, tool_calls: calls }) }] };
-  }
-}
-const openChatModel = (session: Session, answerTo: AnswerTo, options: AdapterOptions = {}) =>
-  langchain.bulkhead(session, new ScriptedChatModel(answerTo), options);
+    return new AIMessage({ content: text, tool_calls: calls });
+  });
+  return langchain.bulkhead(session, model, options);
+};
 
 /** Asks a model of the AI SDK with a text, as one adapter does. */
 const createAsk = (session: Session, answerTo: AnswerTo, options: AdapterOptions = {}) => {
