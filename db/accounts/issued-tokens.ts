@@ -1,9 +1,9 @@
 /** The records of tokens that Bulkhead issued. A token without its record is revoked. */
 
-import { randomUUIDv7 } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { Page } from '../postgres/cursors.ts';
 import { notifyAccountChanged } from '../postgres/notifications.ts';
+import { orderedId } from '../postgres/ordered-id.ts';
 import { inTransaction } from '../postgres/pool.ts';
 import { changeRows, findRow, findValue, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 import { recordAction } from './operator-actions.ts';
@@ -47,7 +47,7 @@ export async function recordToken(
   db: Queryable,
   { accountId, name, expiresAt, scopes, delegationId }: NewToken,
 ): Promise<string> {
-  const id = randomUUIDv7();
+  const id = orderedId(Date.now());
   await changeRows(db, `DELETE FROM tokens WHERE expires_at < now() - interval '1 day'`);
   await changeRows(
     db,
