@@ -5,7 +5,7 @@ import type { ClientBase, Pool } from 'pg';
 import type { Page } from '../postgres/cursors.ts';
 import { notifyAccountChanged } from '../postgres/notifications.ts';
 import { inTransaction } from '../postgres/pool.ts';
-import { changeRows, findRow, listRows, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
+import { changeRows, findRow, hasRow, listRows, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 
 /** The issuer of the tokens that Bulkhead signs itself. */
 export const BUILT_IN_ISSUER = 'bulkhead';
@@ -61,12 +61,12 @@ function listNames(subject: string, issuer: string): string[] {
   return [subject, qualified, `${qualified}-${randomUUID().slice(0, 8)}`];
 }
 
-export const isOperator = async (db: Queryable, id: string): Promise<boolean> =>
-  (await findRow(db, 'SELECT 1 FROM accounts WHERE id = $1 AND operator', [id])) !== null;
+export const isOperator = (db: Queryable, id: string): Promise<boolean> =>
+  hasRow(db, 'SELECT 1 FROM accounts WHERE id = $1 AND operator', [id]);
 
 /** Whether anyone is an operator. */
-export const hasOperator = async (db: Queryable): Promise<boolean> =>
-  (await findRow(db, 'SELECT 1 FROM accounts WHERE operator LIMIT 1')) !== null;
+export const hasOperator = (db: Queryable): Promise<boolean> =>
+  hasRow(db, 'SELECT 1 FROM accounts WHERE operator LIMIT 1');
 
 /**
  * Moves accounts from the built-in issuer to another one, with the same subject. An account that a token of the other issuer has

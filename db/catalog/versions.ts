@@ -5,7 +5,7 @@ import type { ClientBase, Pool } from 'pg';
 import type { Manifest } from '../../sdk/contract/manifest.ts';
 import type { Registrations } from '../../sdk/contract/protocol.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
-import { findRow, findValue, listRows, listValues, type Queryable } from '../postgres/rows.ts';
+import { findRow, findValue, hasRow, listRows, listValues, type Queryable } from '../postgres/rows.ts';
 
 /** `replaced`: a draft that is no longer the plugin's, but that an installation still runs. */
 export type VersionStatus = 'published' | 'yanked' | 'draft' | 'replaced';
@@ -153,8 +153,8 @@ export const listPublishedVersions = (pool: Pool, pluginId: string, limit: numbe
   );
 
 /** Includes yanked versions. */
-export const versionExists = async (pool: Queryable, pluginId: string, semVer: string): Promise<boolean> =>
-  (await findRow(pool, 'SELECT 1 FROM versions WHERE plugin_id = $1 AND semver = $2', [pluginId, semVer])) !== null;
+export const versionExists = (pool: Queryable, pluginId: string, semVer: string): Promise<boolean> =>
+  hasRow(pool, 'SELECT 1 FROM versions WHERE plugin_id = $1 AND semver = $2', [pluginId, semVer]);
 
 /** Without frontmatter. */
 export const readReadme = async (pool: Queryable, versionId: string): Promise<string> =>

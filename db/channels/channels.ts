@@ -4,7 +4,7 @@ import { randomBytes, randomUUIDv7 } from 'node:crypto';
 import type { ClientBase } from 'pg';
 import type { Registrations } from '../../sdk/contract/protocol.ts';
 import { notifyAddressesSql } from '../postgres/notifications.ts';
-import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
+import { findRow, hasRow, listRows, type Queryable } from '../postgres/rows.ts';
 
 const ROUTING_BYTES = 16;
 const createRoutingId = (): string => randomBytes(ROUTING_BYTES).toString('base64url');
@@ -36,10 +36,8 @@ export async function insertChannel(
   return made.rows[0] as Channel;
 }
 
-/** Whether the account has this channel. */
-export async function hasChannel(pool: Queryable, accountId: string, id: string): Promise<boolean> {
-  return (await findRow(pool, 'SELECT 1 FROM channels WHERE id = $2 AND account_id = $1', [accountId, id])) !== null;
-}
+export const hasChannel = (pool: Queryable, accountId: string, id: string): Promise<boolean> =>
+  hasRow(pool, 'SELECT 1 FROM channels WHERE id = $2 AND account_id = $1', [accountId, id]);
 
 /** Gives a channel a new address; after the commit, the old one answers 410. Null: no such channel. */
 export async function replaceAddress(

@@ -16,7 +16,7 @@ import {
 import { isMissingObject } from '../postgres/database-errors.ts';
 import { listUnknownMigrations } from '../postgres/migrate.ts';
 import { inTransaction, type Transaction, takeNamedLock } from '../postgres/pool.ts';
-import { findRow, type Queryable } from '../postgres/rows.ts';
+import { findRow, hasRow, type Queryable } from '../postgres/rows.ts';
 
 /** A process that belongs to a cluster, or wants to. */
 export interface Member extends KeyPlaces {
@@ -184,5 +184,5 @@ const readClusterRow = (db: Queryable): Promise<ClusterRow | null> =>
 
 const lockCluster = (tx: Transaction): Promise<void> => takeNamedLock(tx, 'cluster');
 
-const hasVersions = async (db: Queryable): Promise<boolean> =>
-  (await findRow(db, `SELECT 1 FROM versions WHERE bundle_sha256 <> '' LIMIT 1`)) !== null;
+const hasVersions = (db: Queryable): Promise<boolean> =>
+  hasRow(db, `SELECT 1 FROM versions WHERE bundle_sha256 <> '' LIMIT 1`);

@@ -1,7 +1,7 @@
 /** Running supervisors: each keeps a row by a heartbeat, and its lease ends with the row's expiry by the database's clock. */
 import type { Client, Pool } from 'pg';
 import { notifyShardsChanged } from '../postgres/notifications.ts';
-import { changeRows, findRow, type Queryable } from '../postgres/rows.ts';
+import { changeRows, hasRow, type Queryable } from '../postgres/rows.ts';
 
 /** A supervisor that has sent no heartbeat for this long owns nothing that another wants. Milliseconds. */
 export const LEASE_MS = 10_000;
@@ -76,5 +76,5 @@ export async function removeSupervisor(pool: Pool, id: number): Promise<void> {
   await notifyShardsChanged(pool);
 }
 
-export const isSupervisorRunning = async (db: Queryable): Promise<boolean> =>
-  (await findRow(db, 'SELECT 1 FROM supervisors WHERE expires_at > now() LIMIT 1')) !== null;
+export const isSupervisorRunning = (db: Queryable): Promise<boolean> =>
+  hasRow(db, 'SELECT 1 FROM supervisors WHERE expires_at > now() LIMIT 1');

@@ -4,7 +4,7 @@
  */
 import type { Pool } from 'pg';
 import { inTransaction } from '../postgres/pool.ts';
-import { findValue, listRows, listValues, type Queryable } from '../postgres/rows.ts';
+import { findValue, hasRow, listRows, listValues, type Queryable } from '../postgres/rows.ts';
 import type { KeyPurpose, KeyStore } from './key-files.ts';
 import { fingerprintKey } from './sealed-keys.ts';
 
@@ -60,8 +60,7 @@ export async function findKeyMismatch(
 }
 
 /** Whether this database has recorded keys: a service has started on it. */
-export const hasRecordedKeys = async (db: Queryable): Promise<boolean> =>
-  (await listRows(db, 'SELECT 1 FROM recorded_keys LIMIT 1', [])).length > 0;
+export const hasRecordedKeys = (db: Queryable): Promise<boolean> => hasRow(db, 'SELECT 1 FROM recorded_keys LIMIT 1');
 
 /** Records the keys that are new. Call it after they were opened. */
 export async function recordKeys(db: Queryable, keys: KeyStore): Promise<void> {
@@ -110,7 +109,6 @@ const listRecordedKeys = (pool: Pool): Promise<RecordedKey[]> =>
     pool,
     `SELECT id, purpose, fingerprint, recorded_at = max(recorded_at) OVER (PARTITION BY purpose) AS "isNewest"
        FROM recorded_keys`,
-    [],
   );
 
 const listSealingKeys = (pool: Pool): Promise<string[]> =>

@@ -65,7 +65,7 @@ export function changeClusterKey(pool: Pool, oldKey: Buffer, newKey: Buffer): Pr
 }
 
 const listSealed = (db: Queryable): Promise<SealedRow[]> =>
-  listRows(db, 'SELECT id, purpose, sealed FROM recorded_keys WHERE sealed IS NOT NULL', []);
+  listRows(db, 'SELECT id, purpose, sealed FROM recorded_keys WHERE sealed IS NOT NULL');
 
 function tryOpen(key: Buffer, { id, purpose, sealed }: SealedRow): [string, Buffer][] {
   try {

@@ -1,5 +1,5 @@
 /** Rows of the blobs outside of DATA_DIR: in the database, or as objects whose keys the rows name. */
-import { changeRows, findRow, findValue, listRows, listValues, type Queryable } from '../postgres/rows.ts';
+import { changeRows, findRow, findValue, hasRow, listRows, listValues, type Queryable } from '../postgres/rows.ts';
 
 export interface StoredBlob {
   readonly sizeBytes: number;
@@ -21,8 +21,8 @@ export const findStoredBlob = (db: Queryable, sha256: string): Promise<StoredBlo
     [sha256],
   );
 
-export const isBlobStored = async (db: Queryable, sha256: string, kept: Kept): Promise<boolean> =>
-  (await findRow(db, `SELECT 1 FROM stored_blobs WHERE sha256 = $1 AND ${isKept(kept)}`, [sha256])) !== null;
+export const isBlobStored = (db: Queryable, sha256: string, kept: Kept): Promise<boolean> =>
+  hasRow(db, `SELECT 1 FROM stored_blobs WHERE sha256 = $1 AND ${isKept(kept)}`, [sha256]);
 
 /** Makes the sweep spare a blob. False: it must be stored. */
 export const touchBlob = async (db: Queryable, sha256: string, kept: Kept): Promise<boolean> =>
@@ -101,5 +101,4 @@ export const deleteCondemned = (db: Queryable, { sha256, objectKey }: CondemnedB
     [sha256, objectKey],
   );
 
-export const hasStoredBlobs = async (db: Queryable): Promise<boolean> =>
-  (await findRow(db, 'SELECT 1 FROM stored_blobs LIMIT 1')) !== null;
+export const hasStoredBlobs = (db: Queryable): Promise<boolean> => hasRow(db, 'SELECT 1 FROM stored_blobs LIMIT 1');

@@ -5,7 +5,7 @@ import { releaseMediaOfInstallation } from '../accounts/media.ts';
 import { sweepDeletedPlugins } from '../catalog/plugins.ts';
 import type { Queues } from '../jobs/queues.ts';
 import { inLockedTransaction, readingPool, type Transaction, type WritingPool } from '../postgres/pool.ts';
-import { findValue } from '../postgres/rows.ts';
+import { findValue, hasRow } from '../postgres/rows.ts';
 import { deleteChannelSessions, listChannelSessions } from '../sessions/conversations.ts';
 import { emptySessions, nameSessionsLock } from '../sessions/session-removal.ts';
 
@@ -37,10 +37,8 @@ const findUninstalling = (pool: Pool, installationId: string): Promise<string | 
   findValue(pool, `SELECT account_id FROM installations WHERE id = $1 AND status = 'uninstalling'`, [installationId]);
 
 /** Locks the installation against writers that add to it. False: there is nothing to remove. */
-async function lockUninstalling(tx: Transaction, installationId: string): Promise<boolean> {
-  const sql = `SELECT 1 FROM installations WHERE id = $1 AND status = 'uninstalling' FOR UPDATE`;
-  return (await tx.query(sql, [installationId])).rowCount === 1;
-}
+const lockUninstalling = (tx: Transaction, installationId: string): Promise<boolean> =>
+  hasRow(tx, `SELECT 1 FROM installations WHERE id = $1 AND status = 'uninstalling' FOR UPDATE`, [installationId]);
 
 /** When the pending `pluginUninstalled` event was recorded; null: no such event is pending. */
 export const findUninstallEventTime = (pool: Pool, installationId: string): Promise<string | null> =>

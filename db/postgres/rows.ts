@@ -42,6 +42,9 @@ export async function listRows<Row extends QueryResultRow>(
   return found.rows;
 }
 
+export const hasRow = async (db: Queryable, sql: Statement, values: readonly unknown[] = []): Promise<boolean> =>
+  (await listRows(db, sql, values)).length > 0;
+
 /** Returns the first column of the first row. Null: there are no rows, or the value is NULL. */
 export async function findValue<Value>(
   db: Queryable,

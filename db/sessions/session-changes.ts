@@ -1,7 +1,7 @@
 /** Changes of sessions other than messages, for the readers of their stream. */
 import type { Pool } from 'pg';
 import { LONG_SWEEP_STATEMENTS } from '../postgres/old-rows.ts';
-import { findRow, listRows, type Queryable, SWEEP_BATCH } from '../postgres/rows.ts';
+import { findRow, hasRow, type Queryable, SWEEP_BATCH } from '../postgres/rows.ts';
 
 /** Notification channel of the stream; the payload is the account id. */
 export const MESSAGES_ADDED = 'bulkhead_messages';
@@ -65,12 +65,10 @@ export async function sweepChanges(pool: Pool): Promise<void> {
 }
 
 /** Whether changes after a position of the stream may have been removed. */
-export async function hasLostChanges(db: Queryable, accountId: string, tx: string, position: string): Promise<boolean> {
-  const found = await listRows(
+export const hasLostChanges = (db: Queryable, accountId: string, tx: string, position: string): Promise<boolean> =>
+  hasRow(
     db,
     `SELECT 1 FROM session_changes
       WHERE account_id = $1 AND (tx, position) > ($2::xid8, $3::bigint) AND ${isOld('at')} LIMIT 1`,
     [accountId, tx, position],
   );
-  return found.length > 0;
-}

@@ -6,7 +6,7 @@ import { findSubscribers, type Subscriber } from '../installations/subscribers.t
 import type { Queues } from '../jobs/queues.ts';
 import { notifySessionsDeleted } from '../postgres/notifications.ts';
 import { inTransaction, readingPool, type Transaction, type WritingPool } from '../postgres/pool.ts';
-import { changeRows, findRow, SWEEP_BATCH } from '../postgres/rows.ts';
+import { changeRows, hasRow, SWEEP_BATCH } from '../postgres/rows.ts';
 import { KeyedLocks } from '../timing/keyed-locks.ts';
 import { recordChanges } from './session-changes.ts';
 
@@ -72,10 +72,10 @@ export async function emptySessions(
   return removed;
 }
 
-async function hasManyMessages(pool: Pool, sessionIds: readonly string[]): Promise<boolean> {
-  const sql = `SELECT 1 FROM session_messages WHERE session_id = ANY ($1) OFFSET ${SWEEP_BATCH} LIMIT 1`;
-  return (await findRow(pool, sql, [sessionIds])) !== null;
-}
+const hasManyMessages = (pool: Pool, sessionIds: readonly string[]): Promise<boolean> =>
+  hasRow(pool, `SELECT 1 FROM session_messages WHERE session_id = ANY ($1) OFFSET ${SWEEP_BATCH} LIMIT 1`, [
+    sessionIds,
+  ]);
 
 async function deleteMessages(
   pool: WritingPool,

@@ -14,6 +14,7 @@ import {
   countBytes,
   findRow,
   findValue,
+  hasRow,
   listRows,
   type PageQuery,
   type Queryable,
@@ -241,11 +242,11 @@ export const toMessage = (row: MessageRow): JudgedMessage => ({
 });
 
 /** False: the session was deleted. */
-export const lockSession = async (tx: ClientBase, id: string): Promise<boolean> =>
-  (await findRow(tx, 'SELECT 1 FROM sessions WHERE id = $1 FOR NO KEY UPDATE', [id])) !== null;
+export const lockSession = (tx: ClientBase, id: string): Promise<boolean> =>
+  hasRow(tx, 'SELECT 1 FROM sessions WHERE id = $1 FOR NO KEY UPDATE', [id]);
 
-export const hasMessage = async (pool: Queryable, sessionId: string, id: string): Promise<boolean> =>
-  (await findRow(pool, 'SELECT 1 FROM session_messages WHERE session_id = $1 AND id = $2', [sessionId, id])) !== null;
+export const hasMessage = (pool: Queryable, sessionId: string, id: string): Promise<boolean> =>
+  hasRow(pool, 'SELECT 1 FROM session_messages WHERE session_id = $1 AND id = $2', [sessionId, id]);
 
 export const findMessage = (pool: Queryable, sessionId: string, id: string): Promise<MessageRow | null> =>
   findRow(pool, `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 AND id = $2`, [sessionId, id]);

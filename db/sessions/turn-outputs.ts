@@ -8,6 +8,7 @@ import {
   changeRows,
   findRow,
   findValue,
+  hasRow,
   listRows,
   type PageQuery,
   type Positioned,
@@ -57,11 +58,11 @@ const HOLD_NEW_OUTPUT = planOnce(`${HOLD_TURN}
      AND NOT EXISTS (SELECT 1 FROM turn_outputs WHERE session_id = $1 AND turn_id = $2 AND id = $4)`);
 
 /** Keeps the lease of a turn whose output is new. False: the id is known, or the runtime may not continue the turn. */
-export const holdNewOutput = async (
+export const holdNewOutput = (
   pool: Pool,
   { sessionId, turnId, outputId }: OutputKey,
   runtime: string,
-): Promise<boolean> => (await findRow(pool, HOLD_NEW_OUTPUT, [sessionId, turnId, runtime, outputId])) !== null;
+): Promise<boolean> => hasRow(pool, HOLD_NEW_OUTPUT, [sessionId, turnId, runtime, outputId]);
 
 interface NewPiece {
   readonly piece: number;
@@ -320,13 +321,13 @@ export function passLastOutput(
 }
 
 /** Records that a plugin cancelled a text. */
-export async function vetoOutput(
+export const vetoOutput = (
   db: Queryable,
   { sessionId, turnId, outputId }: OutputKey,
   runtime: string,
   { digest, judgement }: Pick<JudgedOutput, 'digest' | 'judgement'>,
-): Promise<boolean> {
-  const vetoed = await findRow(
+): Promise<boolean> =>
+  hasRow(
     db,
     `WITH t AS (
        SELECT account_id FROM turns WHERE session_id = $1 AND id = $2 AND runtime = $3 AND state = 'open' FOR NO KEY UPDATE),
@@ -340,5 +341,3 @@ export async function vetoOutput(
      SELECT 1 FROM vetoed`,
     [sessionId, turnId, runtime, outputId, digest, JSON.stringify(judgement)],
   );
-  return vetoed !== null;
-}

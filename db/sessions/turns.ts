@@ -5,7 +5,15 @@ import type { judgement, trigger } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { inTransaction, type WritingPool } from '../postgres/pool.ts';
-import { findRow, findValue, type PageQuery, planOnce, type Queryable, readPositionPage } from '../postgres/rows.ts';
+import {
+  findRow,
+  findValue,
+  hasRow,
+  type PageQuery,
+  planOnce,
+  type Queryable,
+  readPositionPage,
+} from '../postgres/rows.ts';
 import { hasStreamReaderSql, MESSAGES_ADDED } from './session-changes.ts';
 import { lockSession, MESSAGE_BYTES } from './sessions.ts';
 
@@ -128,9 +136,8 @@ export function claimTurn(pool: Pool, sessionId: string, turn: NewTurn): Promise
 const FIND_TURN_OR_MESSAGE = planOnce(`SELECT 1 FROM turns WHERE session_id = $1 AND id = $2
   UNION ALL SELECT 1 FROM session_messages WHERE session_id = $1 AND id = $2 LIMIT 1`);
 
-/** Whether a session has a turn or a message with this id. */
-export const hasTurnOrMessage = async (db: Queryable, { sessionId, turnId }: TurnKey): Promise<boolean> =>
-  (await findRow(db, FIND_TURN_OR_MESSAGE, [sessionId, turnId])) !== null;
+export const hasTurnOrMessage = (db: Queryable, { sessionId, turnId }: TurnKey): Promise<boolean> =>
+  hasRow(db, FIND_TURN_OR_MESSAGE, [sessionId, turnId]);
 
 interface JudgedMessage {
   readonly text: string;
@@ -257,7 +264,7 @@ export function vetoTurn(
   return inTransaction(pool, async (tx) => {
     // A summary that is being added is either seen here, or sees the veto.
     await lockSession(tx, sessionId);
-    const vetoed = await findRow(
+    return hasRow(
       tx,
       `WITH vetoed AS (
          UPDATE turns SET state = 'vetoed', judgement = $4, ended_at = now()
@@ -269,7 +276,6 @@ export function vetoTurn(
        SELECT 1 FROM vetoed`,
       [sessionId, turnId, runtime, JSON.stringify(judged)],
     );
-    return vetoed !== null;
   });
 }
 
