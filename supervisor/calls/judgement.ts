@@ -15,3 +15,14 @@ export function toJudgement(hook: string, { trace, cancelled }: Pick<ChainState,
     reason: cancelled?.reason ?? null,
   };
 }
+
+/** Merges the judgements of two parts of a text, or of two runs over it. */
+export const mergeJudgements = (before: Judgement, after: Judgement): Judgement =>
+  after.outcome === 'cancelled'
+    ? after
+    : {
+        ...after,
+        outcome: after.outcome === 'changed' ? 'changed' : before.outcome,
+        asked: Math.max(before.asked, after.asked),
+        by: [...new Set([...before.by, ...after.by])],
+      };

@@ -11,7 +11,7 @@ import {
   handCall,
   releaseCall,
 } from '../../db/sessions/tool-calls.ts';
-import { findTurn, holdTurn, type Judgement, type TurnKey } from '../../db/sessions/turns.ts';
+import { findTurn, type Judgement, type TurnKey } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import type { Json, ToolResult } from '../../sdk/session/api-types.ts';
@@ -19,7 +19,7 @@ import { type JudgedResult, judgeCall, judgeResult } from './judged-call.ts';
 import type { SessionServices } from './session-services.ts';
 import { describeProblem, failedTool, formatContent } from './tool-results.ts';
 import { callTool, type FoundTool, findTool, isRepeatable } from './tools.ts';
-import { createReusedProblem, digestOf, explainRefusal } from './turn-answers.ts';
+import { createReusedProblem, digestOf, explainRefusal, requireHeldTurn, type TurnStep } from './turn-answers.ts';
 import type { CallState } from './turn-schemas.ts';
 
 export interface ToolRequest {
@@ -73,8 +73,7 @@ export async function callToolInTurn(
   const { arguments: args, attempt } = answer.handed;
   const isRepeated = attempt !== request.attempt;
   // The call may be that of another runtime, whose answer this request waited for.
-  if (isRepeated && !(await holdTurn(services.pool, turn, request.runtime)))
-    throw await explainRefusal(services.pool, turn);
+  if (isRepeated) await requireHeldTurn(services.pool, turn, request.runtime);
   return { arguments: args, isRepeated };
 }
 
@@ -207,8 +206,8 @@ async function readKnownCall(
   if (known.digest !== key.digest) throw createReusedProblem('a call of this turn');
   if (known.answer) return known.answer;
   if (known.handed) {
-    if (await holdTurn(services.pool, key, request.runtime)) return { handed: known.handed };
-    throw await explainRefusal(services.pool, key);
+    await requireHeldTurn(services.pool, key, request.runtime);
+    return { handed: known.handed };
   }
   const tool = await findToolOfCall(services, session, request).catch(() => null);
   if (tool && isRepeatable(tool)) return null;
@@ -225,9 +224,7 @@ async function readKnownCall(
  */
 export async function answerOwnCall(
   services: SessionServices,
-  session: Session,
-  turn: TurnKey,
-  runtime: string,
+  { session, key: turn, runtime }: TurnStep,
   { callId, result }: { readonly callId: string; readonly result: ToolResult },
 ): Promise<ToolResult> {
   const { pool, toolResultBytes } = services;
@@ -240,7 +237,7 @@ export async function answerOwnCall(
       throw new Problem('not_found', `No call with this id waits for its runtime. First ${HOW_TO_CALL}.`);
     if (Buffer.byteLength(JSON.stringify(result)) > toolResultBytes)
       throw new Problem('too_large', `The result of ${call.name} has more than ${toolResultBytes} bytes. Shorten it.`);
-    if (!(await holdTurn(pool, turn, runtime))) throw await explainRefusal(pool, turn);
+    await requireHeldTurn(pool, turn, runtime);
     const key = { ...turn, callId, digest: call.digest };
     const judged = { callId, name: call.name, arguments: call.handed.arguments };
     const durationMs = Math.max(0, Date.now() - Date.parse(call.startedAt));

@@ -1,10 +1,19 @@
 /** The responses to the steps of a turn, and the problems of steps that a runtime may not take. */
 import { createHash } from 'node:crypto';
 import type { Pool } from 'pg';
-import { findTurn, type Judgement, type TurnKey, type TurnRow } from '../../db/sessions/turns.ts';
+import type { Session } from '../../db/sessions/sessions.ts';
+import { findTurn, holdTurn, type Judgement, type TurnKey, type TurnRow } from '../../db/sessions/turns.ts';
 import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
 import type { Cancel } from '../calls/chain.ts';
 import type { TurnAnswer } from './turn-schemas.ts';
+
+/** A turn of which a runtime takes a step. */
+export interface TurnStep {
+  readonly session: Session;
+  readonly key: TurnKey;
+  /** The name that the lease of the turn belongs to. */
+  readonly runtime: string;
+}
 
 /** The result of a step. `cancel`: the step did not happen. */
 export type Verdict = Pick<TurnAnswer, 'action' | 'reason' | 'cancelledBy' | 'isFinal'>;
@@ -71,6 +80,13 @@ export async function explainRefusal(pool: Pool, key: TurnKey): Promise<Problem>
     'cancelled',
     'The plugins have not let the message of this turn pass yet. Open the turn again with the same id.',
   );
+}
+
+/** Extends the runtime's lease of a turn. @throws Problem if the runtime may not continue the turn */
+export async function requireHeldTurn(pool: Pool, key: TurnKey, runtime: string): Promise<TurnRow> {
+  const turn = await holdTurn(pool, key, runtime);
+  if (!turn) throw await explainRefusal(pool, key);
+  return turn;
 }
 
 /** Removes a step that the transcript has no room for. @throws the error */

@@ -22,7 +22,7 @@ import {
   passPiece,
   vetoOutput,
 } from '../../db/sessions/turn-outputs.ts';
-import { holdTurn, type Judgement, type TurnKey } from '../../db/sessions/turns.ts';
+import type { Judgement } from '../../db/sessions/turns.ts';
 import { describeCancel, Problem } from '../../sdk/contract/errors.ts';
 import {
   BEFORE_MAX_CHARS,
@@ -31,7 +31,7 @@ import {
   TEXT_MAX_CHARS,
 } from '../../sdk/contract/payloads.ts';
 import { createBadRequest } from '../../service/http/errors.ts';
-import { toJudgement } from '../calls/judgement.ts';
+import { mergeJudgements, toJudgement } from '../calls/judgement.ts';
 import { readOutboundMode } from '../children/account-plugins-cache.ts';
 import { runMessageHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
@@ -42,6 +42,8 @@ import {
   digestOf,
   explainRefusal,
   readVerdict,
+  requireHeldTurn,
+  type TurnStep,
   type Verdict,
 } from './turn-answers.ts';
 import type { OutputAnswer, OutputRequest } from './turn-schemas.ts';
@@ -61,25 +63,31 @@ export interface WholeOutput extends Omit<OutputRequest, 'piece' | 'done' | 'isS
 /** @throws Problem `turn_held`, `turn_ended`, `id_reused`, `not_found`, `quota_exceeded` */
 export function sendWholeOutput(
   services: SessionServices,
-  session: Session,
-  turn: TurnKey,
-  runtime: string,
+  turn: TurnStep,
   { id, text, attachments, target, isShown = false, save, isNew = false }: WholeOutput,
 ): Promise<OutputAnswer> {
   const shown = isShown ? text : '';
   const digest = digestOf([text, attachments]);
-  const key = { ...turn, outputId: id ?? `${turn.turnId}:${digest.slice(0, DIGEST_CHARS)}` };
+  const step = toOutputStep(turn, id ?? `${turn.key.turnId}:${digest.slice(0, DIGEST_CHARS)}`);
+  const { key, runtime } = step;
   return withLock(services, key, async () => {
     services.untouchedTurns.take(key, runtime);
     if (!isNew && !(await holdNewOutput(services.pool, key, runtime))) {
       const known = await requireOutput(services, key);
       if (known.digest !== digest) throw createReusedProblem('an output of this turn');
       if (known.state !== 'open') return describeOutput(known, shown.length);
-      await requireLease(services, key, runtime);
+      await requireHeldTurn(services.pool, key, runtime);
     }
-    return judgeOutput(services, session, key, runtime, { text, attachments, target, digest, shown, save });
+    return judgeOutput(services, step, { text, attachments, target, digest, shown, save });
   });
 }
+
+/** A step that sends an output of a turn. */
+interface OutputStep extends TurnStep {
+  readonly key: OutputKey;
+}
+
+const toOutputStep = (turn: TurnStep, outputId: string): OutputStep => ({ ...turn, key: { ...turn.key, outputId } });
 
 interface OutputPiece extends Omit<WholeOutput, 'isShown' | 'save' | 'isNew'> {
   readonly piece: number;
@@ -88,33 +96,27 @@ interface OutputPiece extends Omit<WholeOutput, 'isShown' | 'save' | 'isNew'> {
 }
 
 /** @throws Problem as `sendWholeOutput`, and `bad_request` for a piece that is not the next one */
-export function sendPiece(
-  services: SessionServices,
-  session: Session,
-  turn: TurnKey,
-  runtime: string,
-  request: OutputPiece,
-): Promise<OutputAnswer> {
+export function sendPiece(services: SessionServices, turn: TurnStep, request: OutputPiece): Promise<OutputAnswer> {
   const { id, piece, text, attachments, target, done } = request;
-  const key = { ...turn, outputId: id ?? `${turn.turnId}:streamed` };
+  const step = toOutputStep(turn, id ?? `${turn.key.turnId}:streamed`);
+  const { session, key, runtime } = step;
   const digest = digestOf([piece, text, attachments]);
   return withLock(services, key, async () => {
     services.untouchedTurns.take(key, runtime);
     const mode = readOutboundMode(await services.pluginsCache.current(session.accountId));
     if (piece === 0) await requireRoom(services.pool, session.accountId, 'transcripts', 0);
     const added = await addPiece(services.pool, key, runtime, { piece, text, mode, maxChars: TEXT_MAX_CHARS });
-    const known = added === null ? await findRepeated(services, key, runtime, request, digest) : null;
+    const known = added === null ? await findRepeated(services, step, request, digest) : null;
     if (known && known.state !== 'open')
       return describeOutput(known, known.isHeld || known.isStreamed ? known.shown : known.shown - text.length);
     await services.faultPoint('turn.piece');
     if (added?.fate === 'judged' && !done)
-      return judgePiece(services, session, key, runtime, { ...request, digest, before: added.tail });
+      return judgePiece(services, step, { ...request, digest, before: added.tail });
     if (added?.fate === 'judged' || (known?.isStreamed && !known.isHeld))
-      return judgeKnownPiece(services, session, key, runtime, { ...request, digest });
+      return judgeKnownPiece(services, step, { ...request, digest });
     const pieces = done || known ? await listPieces(services.pool, key) : [];
     if (done) {
-      const output = { ...joinPieces(pieces, piece), attachments, target, digest };
-      return judgeOutput(services, session, key, runtime, output);
+      return judgeOutput(services, step, { ...joinPieces(pieces, piece), attachments, target, digest });
     }
     const isShown = known ? pieces[piece]?.isShown === true : added?.fate === 'shown';
     return describeOpen(key.outputId, isShown ? text : '');
@@ -146,18 +148,16 @@ interface PieceToJudge extends Omit<OutputPiece, 'id'> {
 /** Judges a piece that came before, or the last one, which completes the output: reads the pieces before it. */
 async function judgeKnownPiece(
   services: SessionServices,
-  session: Session,
-  key: OutputKey,
-  runtime: string,
+  step: OutputStep,
   request: PieceToJudge,
 ): Promise<OutputAnswer> {
   const { piece, done } = request;
-  const pieces = await listPieces(services.pool, key);
+  const pieces = await listPieces(services.pool, step.key);
   const known = pieces[piece];
-  if (known?.judgement && !done) return describeOpen(key.outputId, known.judgedText ?? '');
+  if (known?.judgement && !done) return describeOpen(step.key.outputId, known.judgedText ?? '');
   const { shown } = joinPieces(pieces, piece);
   const judgedBefore = pieces.slice(0, piece).map((one) => one.judgement);
-  return judgePiece(services, session, key, runtime, { ...request, before: shown, complete: { shown, judgedBefore } });
+  return judgePiece(services, step, { ...request, before: shown, complete: { shown, judgedBefore } });
 }
 
 interface PieceAfterText extends PieceToJudge {
@@ -186,12 +186,10 @@ async function runOutputHook(
 /** Has the plugins judge one piece. */
 async function judgePiece(
   services: SessionServices,
-  session: Session,
-  key: OutputKey,
-  runtime: string,
+  step: OutputStep,
   { piece, text, attachments, target, done, digest, before, complete }: PieceAfterText,
 ): Promise<OutputAnswer> {
-  const { pool } = services;
+  const { session, key } = step;
   const { outputId: id } = key;
   const message = { id, text, attachments };
   const partial = { before: before.slice(-BEFORE_MAX_CHARS).toWellFormed(), done };
@@ -201,36 +199,24 @@ async function judgePiece(
   const judged = answer.context.message;
   const own = toJudgement('outboundMessage', answer);
   if (!done && !answer.cancelled) {
-    await passPiece(pool, key, { piece, text: judged.text, judgement: own, tailChars: BEFORE_MAX_CHARS });
+    await passPiece(services.pool, key, { piece, text: judged.text, judgement: own, tailChars: BEFORE_MAX_CHARS });
     return describeOpen(id, judged.text);
   }
   // A veto keeps no text, so it needs none of the pieces before.
   const { shown, judgedBefore } = complete ?? { shown: '', judgedBefore: [] };
-  return completeOutput(services, key, runtime, {
+  return completeOutput(services, step, {
     digest,
-    judgement: [...judgedBefore, own].reduce(mergeJudgements, null) ?? own,
+    judgement: [...judgedBefore.filter((each) => each !== null), own].reduce(mergeJudgements),
     text: shown + judged.text,
     attachments: judged.attachments,
     shownChars: shown.length,
   });
 }
 
-/** Merges the judgements of all pieces. After a cancel there is no further piece. */
-function mergeJudgements(before: Judgement | null, next: Judgement | null): Judgement | null {
-  if (before === null || next === null || next.outcome === 'cancelled') return next ?? before;
-  return {
-    ...next,
-    outcome: before.outcome === 'changed' ? 'changed' : next.outcome,
-    asked: Math.max(before.asked, next.asked),
-    by: [...new Set([...before.by, ...next.by])],
-  };
-}
-
 /** The output of a piece that is not new. @throws Problem if it is not a repeated piece */
 async function findRepeated(
   services: SessionServices,
-  key: OutputKey,
-  runtime: string,
+  { key, runtime }: OutputStep,
   { piece, text, done }: OutputPiece,
   digest: string,
 ): Promise<OutputRow> {
@@ -240,7 +226,7 @@ async function findRepeated(
     if (known.digest === digest && (done || known.state === 'vetoed')) return known;
     throw createReusedProblem('an output that is complete');
   }
-  await requireLease(services, key, runtime);
+  await requireHeldTurn(services.pool, key, runtime);
   if (!known) {
     if (await hasMessage(services.pool, key.sessionId, key.outputId))
       throw createReusedProblem('a message of the transcript');
@@ -260,23 +246,21 @@ async function findRepeated(
 /** Judges outputs whose last piece did not come. @returns `cancel` if a required plugin did not run, so that one stays open */
 export async function finishOutputs(
   services: SessionServices,
-  session: Session,
-  turn: TurnKey,
-  runtime: string,
+  turn: TurnStep,
   outputs: readonly Pick<OutputRow, 'id' | 'pieces' | 'isStreamed' | 'isHeld'>[],
   target: string,
 ): Promise<Verdict> {
   for (const { id, pieces, isStreamed, isHeld } of outputs) {
-    const key = { ...turn, outputId: id };
-    const { state, ...verdict } = await withLock(services, key, async () => {
-      await requireLease(services, key, runtime);
-      const rows = await listPieces(services.pool, key);
+    const step = toOutputStep(turn, id);
+    const { state, ...verdict } = await withLock(services, step.key, async () => {
+      await requireHeldTurn(services.pool, step.key, step.runtime);
+      const rows = await listPieces(services.pool, step.key);
       if (isStreamed && !isHeld && rows.every(({ judgement }) => judgement !== null)) {
         const last = { piece: pieces, text: '', attachments: [], target, done: true, digest: '' };
-        return judgeKnownPiece(services, session, key, runtime, last);
+        return judgeKnownPiece(services, step, last);
       }
       const output = joinPieces(rows, pieces);
-      return judgeOutput(services, session, key, runtime, { ...output, attachments: [], target, digest: '' });
+      return judgeOutput(services, step, { ...output, attachments: [], target, digest: '' });
     });
     if (state === 'open') return verdict;
   }
@@ -291,12 +275,11 @@ interface CompleteOutput extends Omit<WholeOutput, 'id' | 'isShown' | 'isNew'> {
 
 async function judgeOutput(
   services: SessionServices,
-  session: Session,
-  key: OutputKey,
-  runtime: string,
+  step: OutputStep,
   { text, attachments, target, digest, shown, save }: CompleteOutput,
 ): Promise<OutputAnswer> {
-  const { outputId: id } = key;
+  const { session } = step;
+  const { outputId: id } = step.key;
   const message = { id, text, attachments };
   const answer = await runOutputHook(services, session, message, target);
   await services.faultPoint('turn.output-judged');
@@ -305,7 +288,7 @@ async function judgeOutput(
   const judgement = refuseLateChange(toJudgement('outboundMessage', answer), text, judged.text, shown);
   const isVetoed = judgement.outcome === 'cancelled';
   if (isVetoed && !answer.cancelled) await recordLateChange(services, session, id, judgement);
-  return completeOutput(services, key, runtime, {
+  return completeOutput(services, step, {
     digest,
     judgement,
     text: judged.text,
@@ -324,8 +307,7 @@ interface JudgedOutput extends Omit<JudgedOutputRow, 'data'> {
 /** Adds a judged text to the transcript, or records its veto. */
 async function completeOutput(
   services: SessionServices,
-  key: OutputKey,
-  runtime: string,
+  { key, runtime }: OutputStep,
   { digest, judgement, text, attachments, shownChars, save }: JudgedOutput,
 ): Promise<OutputAnswer> {
   const { pool } = services;
@@ -385,11 +367,6 @@ function describeOutput(
 
 const withLock = <T>(services: SessionServices, { sessionId, turnId, outputId }: OutputKey, work: () => Promise<T>) =>
   services.turnLocks.run(`${sessionId} ${turnId} ${outputId}`, work);
-
-/** @throws Problem if the runtime may not continue the turn */
-async function requireLease({ pool }: SessionServices, key: TurnKey, runtime: string): Promise<void> {
-  if (!(await holdTurn(pool, key, runtime))) throw await explainRefusal(pool, key);
-}
 
 /** @throws Problem unless the runtime has the turn and the output is new, so that only another output kept the turn open */
 export async function requireNewOutput(services: SessionServices, key: OutputKey, runtime: string): Promise<void> {

@@ -9,7 +9,7 @@ import {
   toPlainMessage,
 } from '../../db/sessions/sessions.ts';
 import { addSummary, findSummary, listModelMessages, type SummaryRow } from '../../db/sessions/summaries.ts';
-import { holdTurn, type TurnKey, type TurnRow } from '../../db/sessions/turns.ts';
+import type { TurnRow } from '../../db/sessions/turns.ts';
 import { KIB } from '../../sdk/contract/limits.ts';
 import { waitForLoopTurn } from '../../service/timing/loop-turns.ts';
 import { readOutboundMode } from '../children/account-plugins-cache.ts';
@@ -17,7 +17,7 @@ import { summarizeTranscript } from './compaction.ts';
 import { runSessionHook } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
 import { listSessionTools } from './tools.ts';
-import { CONTINUE, describeCancelled, explainRefusal, type Verdict } from './turn-answers.ts';
+import { CONTINUE, describeCancelled, requireHeldTurn, type TurnStep, type Verdict } from './turn-answers.ts';
 import type { PromptAnswer, PromptRequest } from './turn-schemas.ts';
 
 /** Maximum number of messages that a prompt has. */
@@ -29,13 +29,10 @@ const SUMMARY_HEAD = 'Summary of the conversation so far:\n';
 /** @throws Problem `turn_held`, `turn_ended`, `cancelled`, `not_found` */
 export async function readPrompt(
   services: SessionServices,
-  session: Session,
-  key: TurnKey,
-  runtime: string,
+  { session, key, runtime }: TurnStep,
   request: PromptRequest,
 ): Promise<PromptAnswer> {
-  const turn = await holdTurn(services.pool, key, runtime);
-  if (!turn) throw await explainRefusal(services.pool, key);
+  const turn = await requireHeldTurn(services.pool, key, runtime);
   return buildPrompt(services, session, turn, request);
 }
 

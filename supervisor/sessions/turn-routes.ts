@@ -14,6 +14,7 @@ import { page, pageQuery, storedId } from '../../service/http/schemas.ts';
 import { abortWhenClosed } from './closed-requests.ts';
 import { CALL_BODY_MAX_BYTES, requireSession, type SessionServices, sessionParams } from './session-services.ts';
 import { answerOwnCall, callToolInTurn, describeCall, requireCall } from './tool-journal.ts';
+import type { TurnStep } from './turn-answers.ts';
 import { sendPiece, sendWholeOutput } from './turn-outputs.ts';
 import { readPrompt } from './turn-prompt.ts';
 import {
@@ -166,6 +167,10 @@ function readRuntime(request: FastifyRequest): string {
 }
 
 export function turnRoutes(services: SessionServices): FastifyPluginAsyncZod {
+  const readStep = async (request: FastifyRequest, params: z.infer<typeof turnParams>): Promise<TurnStep> => {
+    const session = await requireSession(services, requireCaller(request), params);
+    return { session, key: { sessionId: session.id, turnId: params.turnId }, runtime: readRuntime(request) };
+  };
   return async (app) => {
     groupRoutes(app, 'Turns');
 
@@ -191,8 +196,7 @@ export function turnRoutes(services: SessionServices): FastifyPluginAsyncZod {
     });
 
     app.get('/sessions/:sessionId/turns/:turnId', { schema: shapes.one }, async (request) => {
-      const session = await requireSession(services, requireCaller(request), request.params);
-      const key = { sessionId: session.id, turnId: request.params.turnId };
+      const { key } = await readStep(request, request.params);
       const turn = await requireTurn(services, key);
       const { calls, outputs, nextCursor } = await pageSteps(services.pool, key, request.query.cursor);
       return {
@@ -206,29 +210,23 @@ export function turnRoutes(services: SessionServices): FastifyPluginAsyncZod {
     app.get(
       '/sessions/:sessionId/turns/:turnId/prompt',
       { config: { runsPlugins: true }, schema: shapes.prompt },
-      async (request) => {
-        const session = await requireSession(services, requireCaller(request), request.params);
-        const key = { sessionId: session.id, turnId: request.params.turnId };
-        return readPrompt(services, session, key, readRuntime(request), request.query);
-      },
+      async (request) => readPrompt(services, await readStep(request, request.params), request.query),
     );
 
-    app.post('/sessions/:sessionId/turns/:turnId/prompt', { schema: shapes.promptWith }, async (request) => {
-      const session = await requireSession(services, requireCaller(request), request.params);
-      const key = { sessionId: session.id, turnId: request.params.turnId };
-      return readPrompt(services, session, key, readRuntime(request), request.body);
-    });
+    app.post('/sessions/:sessionId/turns/:turnId/prompt', { schema: shapes.promptWith }, async (request) =>
+      readPrompt(services, await readStep(request, request.params), request.body),
+    );
 
     app.post(
       '/sessions/:sessionId/turns/:turnId/calls/:callId',
       { bodyLimit: CALL_BODY_MAX_BYTES, config: { anyPropertyNames: true }, schema: shapes.call },
       async (request, reply) => {
-        const session = await requireSession(services, requireCaller(request), request.params);
-        const { turnId, callId } = request.params;
+        const { session, key, runtime } = await readStep(request, request.params);
+        const { callId } = request.params;
         const { name, arguments: args, own: isOwn, attempt = randomUUIDv7(), keepRunning } = request.body;
         const signal = keepRunning ? {} : { signal: abortWhenClosed(reply) };
-        const call = { callId, name, arguments: args, isOwn, attempt, runtime: readRuntime(request), ...signal };
-        const outcome = await callToolInTurn(services, session, { sessionId: session.id, turnId }, call);
+        const call = { callId, name, arguments: args, isOwn, attempt, runtime, ...signal };
+        const outcome = await callToolInTurn(services, session, key, call);
         if ('result' in outcome) return outcome.result;
         return reply.code(202).send({ callId, name, ...outcome });
       },
@@ -238,40 +236,33 @@ export function turnRoutes(services: SessionServices): FastifyPluginAsyncZod {
       '/sessions/:sessionId/turns/:turnId/calls/:callId/result',
       { bodyLimit: CALL_BODY_MAX_BYTES, config: { anyPropertyNames: true }, schema: shapes.ownResult },
       async (request) => {
-        const session = await requireSession(services, requireCaller(request), request.params);
-        const { turnId, callId } = request.params;
-        const answer = { callId, result: request.body };
-        return answerOwnCall(services, session, { sessionId: session.id, turnId }, readRuntime(request), answer);
+        const answer = { callId: request.params.callId, result: request.body };
+        return answerOwnCall(services, await readStep(request, request.params), answer);
       },
     );
 
     app.get('/sessions/:sessionId/turns/:turnId/calls/:callId', { schema: shapes.oneCall }, async (request) => {
-      const { id: sessionId } = await requireSession(services, requireCaller(request), request.params);
-      const { turnId, callId } = request.params;
-      return describeCall(services, { sessionId, turnId }, await requireCall(services, { sessionId, turnId, callId }));
+      const { key } = await readStep(request, request.params);
+      return describeCall(services, key, await requireCall(services, { ...key, callId: request.params.callId }));
     });
 
     app.delete('/sessions/:sessionId/turns/:turnId/calls/:callId', { schema: shapes.abortCall }, async (request) => {
-      const { id: sessionId } = await requireSession(services, requireCaller(request), request.params);
-      const { turnId, callId } = request.params;
-      await services.runningCalls.abort({ sessionId, turnId, callId }, 'the runtime aborted it');
-      return describeCall(services, { sessionId, turnId }, await requireCall(services, { sessionId, turnId, callId }));
+      const { key } = await readStep(request, request.params);
+      const callKey = { ...key, callId: request.params.callId };
+      await services.runningCalls.abort(callKey, 'the runtime aborted it');
+      return describeCall(services, key, await requireCall(services, callKey));
     });
 
     app.post('/sessions/:sessionId/turns/:turnId/output', { schema: shapes.output }, async (request) => {
-      const session = await requireSession(services, requireCaller(request), request.params);
-      const key = { sessionId: session.id, turnId: request.params.turnId };
-      const runtime = readRuntime(request);
+      const turn = await readStep(request, request.params);
       const { piece, done, isShown, ...output } = request.body;
       return piece === undefined
-        ? sendWholeOutput(services, session, key, runtime, { ...output, isShown })
-        : sendPiece(services, session, key, runtime, { piece, done, ...output });
+        ? sendWholeOutput(services, turn, { ...output, isShown })
+        : sendPiece(services, turn, { piece, done, ...output });
     });
 
-    app.post('/sessions/:sessionId/turns/:turnId/end', { schema: shapes.end }, async (request) => {
-      const session = await requireSession(services, requireCaller(request), request.params);
-      const key = { sessionId: session.id, turnId: request.params.turnId };
-      return endTurnWith(services, session, key, readRuntime(request), request.body);
-    });
+    app.post('/sessions/:sessionId/turns/:turnId/end', { schema: shapes.end }, async (request) =>
+      endTurnWith(services, await readStep(request, request.params), request.body),
+    );
   };
 }

@@ -9,7 +9,6 @@ import {
   type JudgedOutput,
   listUnfinishedOutputs,
   type OutputKey,
-  type OutputRow,
   passLastOutput,
   passOutput,
 } from '../../db/sessions/turn-outputs.ts';
@@ -35,7 +34,7 @@ import { limits } from '../../sdk/contract/limits.ts';
 import { attachments as attachmentList } from '../../sdk/contract/payloads.ts';
 import { createBadRequest } from '../../service/http/errors.ts';
 import type { Cancel, ChainState } from '../calls/chain.ts';
-import { toJudgement } from '../calls/judgement.ts';
+import { mergeJudgements, toJudgement } from '../calls/judgement.ts';
 import { listHookLinks } from '../children/account-plugins-cache.ts';
 import { runMessageHook } from './hooks.ts';
 import { queueReply } from './replies.ts';
@@ -49,6 +48,7 @@ import {
   explainRefusal,
   forgetUnkept,
   readVerdict,
+  type TurnStep,
   type Verdict,
 } from './turn-answers.ts';
 import { finishOutputs, requireNewOutput, sendWholeOutput } from './turn-outputs.ts';
@@ -223,17 +223,6 @@ async function hasNewRequiredPlugin(
   return links.some(({ required, updatedAt }) => required && Date.parse(updatedAt) > judgedFrom);
 }
 
-/** What plugins made of a message when it came in, and when those that are required were asked again. */
-const mergeJudgements = (before: Judgement, after: Judgement): Judgement =>
-  after.outcome === 'cancelled'
-    ? after
-    : {
-        ...after,
-        outcome: after.outcome === 'changed' ? 'changed' : before.outcome,
-        asked: Math.max(before.asked, after.asked),
-        by: [...new Set([...before.by, ...after.by])],
-      };
-
 /** The data of a message that was in the transcript before it was judged, without the files that a hook took out. */
 const keepJudgedFiles = ({ data }: TurnMessage, { attachments }: InboundMessage): TurnMessage['data'] =>
   isDeepStrictEqual(data?.attachments ?? [], attachments) ? data : { ...data, attachments };
@@ -294,14 +283,9 @@ export async function requireTurn({ pool }: SessionServices, key: TurnKey): Prom
  *
  * @throws Problem `turn_held`, `turn_ended`, `id_reused`, `not_found`, `quota_exceeded`
  */
-export async function endTurnWith(
-  services: SessionServices,
-  session: Session,
-  key: TurnKey,
-  runtime: string,
-  end: TurnEnd,
-): Promise<TurnAnswer> {
+export async function endTurnWith(services: SessionServices, step: TurnStep, end: TurnEnd): Promise<TurnAnswer> {
   const { pool } = services;
+  const { session, key, runtime } = step;
   let ended: TurnRow | null = null;
   const isNew = services.untouchedTurns.take(key, runtime) && session.channelId === null;
   // Without a channel, one statement adds the text and ends the turn.
@@ -313,7 +297,7 @@ export async function endTurnWith(
   };
   const { text, attachments, target, outputId: id } = end;
   const last = { id, text: text ?? '', attachments, target, save, isNew };
-  const verdict = text === undefined ? CONTINUE : await sendWholeOutput(services, session, key, runtime, last);
+  const verdict = text === undefined ? CONTINUE : await sendWholeOutput(services, step, last);
   if (verdict.action === 'cancel') return describeOpenTurn(services, key, verdict);
   // Nor does such a turn need more to end, unless an output was streamed and not completed.
   if (session.channelId === null) ended ??= await endCompleteTurn(pool, key, runtime);
@@ -321,7 +305,7 @@ export async function endTurnWith(
     await services.faultPoint('turn.ended');
     return describeTurn(ended);
   }
-  return endWithReply(services, session, key, runtime, end);
+  return endWithReply(services, step, end);
 }
 
 /** A turn that does not end, because its last text was cancelled or could not be judged. */
@@ -333,16 +317,13 @@ async function describeOpenTurn(
   return { ...describeTurn(await requireTurn(services, key)), action, reason, cancelledBy, isFinal };
 }
 
-async function endWithReply(
-  services: SessionServices,
-  session: Session,
-  key: TurnKey,
-  runtime: string,
-  end: TurnEnd,
-): Promise<TurnAnswer> {
+async function endWithReply(services: SessionServices, step: TurnStep, end: TurnEnd): Promise<TurnAnswer> {
   const { pool } = services;
-  const { reply, stopped } = await findReply(services, session, key, runtime, end.target);
-  if (stopped) return describeOpenTurn(services, key, stopped);
+  const { session, key, runtime } = step;
+  // The transcript must have what was shown of texts that were streamed and not ended.
+  const verdict = await finishOutputs(services, step, await listUnfinishedOutputs(pool, key), end.target);
+  if (verdict.action === 'cancel') return describeOpenTurn(services, key, verdict);
+  const reply = await findLastOutput(pool, key);
   const isSent = end.reply && session.channelId !== null;
   const address = isSent ? await findReplyAddress(pool, session.id) : null;
   const ended =
@@ -360,22 +341,4 @@ async function endWithReply(
   const turn = await requireTurn(services, key);
   if (turn.state !== 'ended') throw await explainRefusal(pool, key);
   return describeTurn(turn);
-}
-
-/**
- * The last output that passed. Completes what was streamed and not ended, because the transcript must have what was shown.
- *
- * @returns `stopped`: a required plugin could not judge what was streamed
- */
-async function findReply(
-  services: SessionServices,
-  session: Session,
-  key: TurnKey,
-  runtime: string,
-  target: string,
-): Promise<{ readonly reply: OutputRow | null; readonly stopped?: Verdict }> {
-  const unfinished = await listUnfinishedOutputs(services.pool, key);
-  const verdict = await finishOutputs(services, session, key, runtime, unfinished, target);
-  if (verdict.action === 'cancel') return { reply: null, stopped: verdict };
-  return { reply: await findLastOutput(services.pool, key) };
 }
