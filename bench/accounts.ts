@@ -13,11 +13,11 @@ import { constants, setPriority } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { completeSearchPath } from '../test/runner/programs.ts';
-import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { type MeasuredProcess, startAccountsService } from './fixtures/accounts-service.ts';
 import { openCleanup } from './fixtures/cleanup.ts';
 import type { GoodResult } from './fixtures/good-account.ts';
 import type { AttackResult } from './fixtures/hostile-accounts.ts';
+import { startPostgres } from './fixtures/postgres.ts';
 import { percentile } from './percentiles.ts';
 
 const nameAccounts = (name: string, count: number): string[] =>
@@ -81,9 +81,7 @@ const rows: readonly Row[] = [
   { name: 'nothing, six good accounts', chosen: [], accounts: [], good: SIX_GOOD },
   { name: `all of them, ${PAIR.length} accounts, six good accounts`, chosen: attacks, accounts: PAIR, good: SIX_GOOD },
 ].filter(({ name }) => name.includes(values.only ?? ''));
-const starting = startTestServer();
-cleanup.teardown(async () => (await starting).stop());
-process.env[SERVER_VARIABLE] = (await starting).url;
+await startPostgres(cleanup);
 const { addresses, api, supervisor } = await startAccountsService(
   cleanup,
   [...new Set([...ONE_GOOD, ...rows.flatMap(({ good = [] }) => good)])],

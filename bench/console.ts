@@ -11,6 +11,7 @@ import { type OpenConsole, openConsole, startBrowser } from '../test/console/bro
 import { startServiceFixture } from '../test/deploy/service-fixture.ts';
 import { startTestServer, withDatabase } from '../test/runner/server.ts';
 import { fillCatalog } from './fixtures/catalog-filling.ts';
+import { openCleanup } from './fixtures/cleanup.ts';
 import { percentile } from './percentiles.ts';
 
 const PLUGINS = Number(process.argv[2] ?? 10_000);
@@ -19,24 +20,23 @@ const GOAL_MS = 1_000;
 const MEDIAN = 0.5;
 const P95 = 0.95;
 
-const ends: (() => unknown)[] = [];
-const owner = { teardown: (end: () => unknown) => void ends.unshift(end) };
+const cleanup = openCleanup();
 try {
   await measure();
 } finally {
-  for (const end of ends) await end();
+  await cleanup.end();
 }
 
 async function measure(): Promise<void> {
   const server = await startTestServer();
-  owner.teardown(() => server.stop());
+  cleanup.teardown(() => server.stop());
   await fillCatalog(server.url, 'console', { plugins: PLUGINS, installations: PLUGINS });
   const folder = await mkdtemp(join(tmpdir(), 'bulkhead-bench-'));
-  owner.teardown(() => rm(folder, { recursive: true }));
+  cleanup.teardown(() => rm(folder, { recursive: true }));
   const DATABASE_URL = withDatabase(server.url, 'console');
-  const service = await startServiceFixture(owner, { DATA_DIR: join(folder, 'data'), DATABASE_URL });
-  const browser = await startBrowser(owner);
-  const [floors, opens, searches]: number[][] = [[], [], []];
+  const service = await startServiceFixture(cleanup, { DATA_DIR: join(folder, 'data'), DATABASE_URL });
+  const browser = await startBrowser(cleanup);
+  const times = { floor: [] as number[], open: [] as number[], search: [] as number[] };
   for (let load = 0; load <= LOADS; load += 1) {
     const floor = await openConsole(browser, 'about:blank');
     const bare = await measureMs(() => floor.page.goto(`${service.url}/api/openapi.json`));
@@ -47,14 +47,14 @@ async function measure(): Promise<void> {
     await context.close();
     // The first load warms up the service.
     if (load === 0) continue;
-    floors?.push(bare);
-    opens?.push(open);
-    searches?.push(search);
+    times.floor.push(bare);
+    times.open.push(open);
+    times.search.push(search);
   }
   console.log(`${PLUGINS} plugins, ${LOADS} loads with an empty cache`);
-  console.log(`a document of the API, floor:      ${formatTimes(floors ?? [])}`);
-  console.log(`catalog interactive, goal ${GOAL_MS} ms: ${formatTimes(opens ?? [])}`);
-  console.log(`from a typed word to its results:  ${formatTimes(searches ?? [])}`);
+  console.log(`a document of the API, floor:      ${formatTimes(times.floor)}`);
+  console.log(`catalog interactive, goal ${GOAL_MS} ms: ${formatTimes(times.open)}`);
+  console.log(`from a typed word to its results:  ${formatTimes(times.search)}`);
 }
 
 async function openCatalog(page: OpenConsole['page'], address: string): Promise<void> {
@@ -76,7 +76,5 @@ async function measureMs(work: () => Promise<unknown>): Promise<number> {
   return performance.now() - start;
 }
 
-function formatTimes(values: readonly number[]): string {
-  const sorted = values.toSorted((a, b) => a - b);
-  return `p50 ${percentile(sorted, MEDIAN).toFixed(0)} ms, p95 ${percentile(sorted, P95).toFixed(0)} ms`;
-}
+const formatTimes = (values: readonly number[]): string =>
+  `p50 ${percentile(values, MEDIAN).toFixed(0)} ms, p95 ${percentile(values, P95).toFixed(0)} ms`;

@@ -13,10 +13,10 @@ import { streamText, wrapLanguageModel } from 'ai';
 import { bulkhead } from '../sdk/adapters/ai-sdk.ts';
 import { connect } from '../sdk/session/session.ts';
 import { completeSearchPath } from '../test/runner/programs.ts';
-import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { openAiDelta, openAiEvents, openAiStart } from '../test/supervisor/host/model-server.ts';
 import { startSupervisorFixture } from '../test/supervisor/supervisor-fixture.ts';
 import { openCleanup } from './fixtures/cleanup.ts';
+import { startPostgres } from './fixtures/postgres.ts';
 import { median } from './percentiles.ts';
 
 const TURNS = Number(process.argv[2] ?? 30);
@@ -113,9 +113,7 @@ function printSplit(name: string, samples: readonly Sample[], pieces: boolean): 
 
 try {
   await completeSearchPath();
-  const server = await startTestServer();
-  cleanup.teardown(() => server.stop());
-  process.env[SERVER_VARIABLE] = server.url;
+  await startPostgres(cleanup);
   const fixture = await startSupervisorFixture(cleanup);
   await fixture.app.listen({ port: 0, host: '127.0.0.1' });
   await new Promise<void>((resolve) => model.listen(0, '127.0.0.1', resolve));

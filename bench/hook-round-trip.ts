@@ -8,11 +8,12 @@
  * (waking another core takes 40 µs here), so each is measured unpinned, which is how the product runs and what the goal
  * refers to, pinned to one core, and pinned to two.
  */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { Pool } from 'pg';
 import { buildChild } from '../sandbox-child/build-child.ts';
@@ -84,7 +85,9 @@ const subjects: Readonly<Record<string, Make>> = {
   'vscode-jsonrpc': async () => stock(peer('vscode-jsonrpc.ts')),
 };
 
-function peer(name: string): ChildProcess {
+type Peer = ChildProcessByStdio<Writable, Readable, null>;
+
+function peer(name: string): Peer {
   return spawn(process.execPath, [fileURLToPath(new URL(`peers/${name}`, import.meta.url))], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
@@ -105,9 +108,8 @@ const context = {
   deadlineAt: new Date(at.getTime() + 3_000).toISOString(),
 };
 
-function echoed(peer: ChildProcess): Subject {
+function echoed(peer: Peer): Subject {
   const { stdin, stdout } = peer;
-  if (!stdin || !stdout) throw new Error('no pipes');
   const bytes = Buffer.from(JSON.stringify({ id: 1, method: 'invoke', params: { context } }));
   let missing = 0;
   let done = (): void => undefined;
@@ -124,9 +126,8 @@ function echoed(peer: ChildProcess): Subject {
   return { pid: peer.pid ?? 0, call, end: () => peer.kill() };
 }
 
-function lines(peer: ChildProcess): Subject {
+function lines(peer: Peer): Subject {
   const { stdin, stdout } = peer;
-  if (!stdin || !stdout) throw new Error('no pipes');
   const waiting = new Map<number, (answer: unknown) => void>();
   let rest = '';
   stdout.setEncoding('utf8').on('data', (text: string) => {
@@ -150,9 +151,8 @@ function lines(peer: ChildProcess): Subject {
   return { pid: peer.pid ?? 0, call, end: () => peer.kill() };
 }
 
-function stock(peer: ChildProcess): Subject {
+function stock(peer: Peer): Subject {
   const { stdin, stdout } = peer;
-  if (!stdin || !stdout) throw new Error('no pipes');
   const connection = createMessageConnection(new StreamMessageReader(stdout), new StreamMessageWriter(stdin));
   connection.listen();
   const call = (): Promise<unknown> => {

@@ -14,11 +14,11 @@ import { type ForkedProcess, forkProcess } from '../test/fixtures/forked-process
 import { freePort } from '../test/fixtures/free-port.ts';
 import { eventually } from '../test/runner/eventually.ts';
 import { temporaryFolder } from '../test/runner/harness.ts';
-import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { Ledger } from '../test/storm/ledger.ts';
 import { CAPABILITIES, REPORTING, startRecorder } from '../test/storm/recorder.ts';
 import { openStorageFixture } from '../test/supervisor/supervisor-fixture.ts';
 import { openCleanup } from './fixtures/cleanup.ts';
+import { startPostgres } from './fixtures/postgres.ts';
 import { percentile } from './percentiles.ts';
 
 const PLUGINS = Number(process.argv[2] ?? 100);
@@ -31,9 +31,7 @@ const SETTLED_MS = 1_500;
 
 const cleanup = openCleanup();
 
-const postgres = await startTestServer();
-cleanup.teardown(() => postgres.stop());
-process.env[SERVER_VARIABLE] = postgres.url;
+await startPostgres(cleanup);
 const storage = await openStorageFixture(cleanup);
 const ledger = new Ledger(await temporaryFolder(cleanup));
 const holding = Promise.withResolvers<void>();

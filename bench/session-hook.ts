@@ -17,7 +17,6 @@ import { Client, Pool } from 'undici';
 import { findShard } from '../db/cluster/shards.ts';
 import { eventually } from '../test/runner/eventually.ts';
 import { completeSearchPath } from '../test/runner/programs.ts';
-import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import {
   openStorageFixture,
   type StorageFixture,
@@ -25,6 +24,7 @@ import {
 } from '../test/supervisor/supervisor-fixture.ts';
 import { type SupervisorProcess, startProcess } from '../test/supervisor/supervisor-process.ts';
 import { openCleanup } from './fixtures/cleanup.ts';
+import { startPostgres } from './fixtures/postgres.ts';
 import { percentile } from './percentiles.ts';
 
 const { values, positionals } = parseArgs({
@@ -73,6 +73,7 @@ async function time(ask: Ask): Promise<Sample> {
   return { startedAt, ms, links: trace.map((link) => link.ms) };
 }
 
+const durations = (samples: readonly Sample[]): number[] => samples.map(({ ms }) => ms);
 const sum = (numbers: readonly number[]): number => numbers.reduce((all, one) => all + one, 0);
 const mean = (numbers: readonly number[]): string => (sum(numbers) / Math.max(1, numbers.length)).toFixed(2);
 
@@ -88,14 +89,8 @@ function inAll(collections: readonly PerformanceEntry[]): string {
 
 /** Prints the causes of the slowest calls. */
 function explain(samples: readonly Sample[], collections: readonly PerformanceEntry[]): void {
-  const slow = samples.filter(
-    ({ ms }) =>
-      ms >=
-      percentile(
-        samples.map((one) => one.ms),
-        P99,
-      ),
-  );
+  const slowMs = percentile(durations(samples), P99);
+  const slow = samples.filter(({ ms }) => ms >= slowMs);
   const collecting = ({ startedAt, ms }: Sample): number =>
     sum(
       collections
@@ -106,7 +101,7 @@ function explain(samples: readonly Sample[], collections: readonly PerformanceEn
   const rest = slow.map(({ links, ms }) => ms - sum(links));
   const withGarbage = slow.filter((one) => collecting(one) > 0);
   const time = `${mean(worst)} ms in the slowest link, ${mean(rest)} ms around the links`;
-  console.log(`the slowest ${slow.length} of ${samples.length}: mean ${mean(slow.map(({ ms }) => ms))} ms, ${time}`);
+  console.log(`the slowest ${slow.length} of ${samples.length}: mean ${mean(durations(slow))} ms, ${time}`);
   const garbage = `${withGarbage.length} of them, ${mean(withGarbage.map(collecting))} ms on average`;
   console.log(`garbage was collected in this process during ${garbage}; ${inAll(collections)}`);
 }
@@ -136,26 +131,13 @@ async function measureChain(): Promise<void> {
     ['p50', MEDIAN],
     ['p99', P99],
   ] as const) {
-    const [base, ours] = [
-      percentile(
-        samples.floor.map(({ ms }) => ms),
-        p,
-      ),
-      percentile(
-        samples.chain.map(({ ms }) => ms),
-        p,
-      ),
-    ];
+    const [base, ours] = [percentile(durations(samples.floor), p), percentile(durations(samples.chain), p)];
     const ratio = (ours / base).toFixed(1);
     console.log(`${name}: bare fastify route ${base.toFixed(3)} ms, three links ${ours.toFixed(3)} ms, ${ratio}×`);
   }
   observer.disconnect();
   explain(samples.chain, collections);
-  const met =
-    percentile(
-      samples.chain.map(({ ms }) => ms),
-      MEDIAN,
-    ) < GOAL_MS;
+  const met = percentile(durations(samples.chain), MEDIAN) < GOAL_MS;
   console.log(`goal: p50 under ${GOAL_MS} ms: ${met ? 'met' : 'missed'}`);
   if (!met) process.exitCode = 1;
 }
@@ -262,9 +244,7 @@ async function measureThroughput(count: number, seconds: number): Promise<void> 
 }
 
 try {
-  const server = await startTestServer();
-  cleanup.teardown(() => server.stop());
-  process.env[SERVER_VARIABLE] = server.url;
+  await startPostgres(cleanup);
   if (values.supervisors !== '0') {
     await measureThroughput(Number(values.supervisors), Number(values.seconds));
   } else await measureChain();

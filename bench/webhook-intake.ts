@@ -7,20 +7,17 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { randomBytes, randomUUIDv7 } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import type { Pool } from 'pg';
-import { openWebhooks } from '../api/ingress/webhooks.ts';
 import { findOrCreateAccount } from '../db/accounts/accounts.ts';
 import { insertChannel } from '../db/channels/channels.ts';
-import { openListener } from '../db/postgres/listener.ts';
 import { inTransaction, openPool } from '../db/postgres/pool.ts';
 import { insertBareInstallation } from '../test/fixtures/bare-installation.ts';
 import { startTestServer, TEMPLATE, withDatabase } from '../test/runner/server.ts';
+import { startWebhookIngress } from './fixtures/webhook-ingress.ts';
 import { percentile } from './percentiles.ts';
 
 const CONNECTIONS = 20;
@@ -75,14 +72,10 @@ async function load(vendors: ChildProcess, load: Load): Promise<LoadResult> {
 
 const directory = mkdtempSync(join(tmpdir(), 'bulkhead-bench-'));
 const server = await startTestServer();
-let isOver = false;
-const onError = (error: Error): void => {
-  if (!isOver) console.error(error.message);
-};
 const database = openPool(withDatabase(server.url, TEMPLATE), {
   name: 'bulkhead-bench',
   connections: CONNECTIONS,
-  onError,
+  onError: () => undefined,
 });
 const { pool } = database;
 const account = await findOrCreateAccount(pool, 'ann');
@@ -90,25 +83,10 @@ await insertBareInstallation(pool, { accountId: account.id });
 const channel = await inTransaction(pool, (tx) =>
   insertChannel(tx, { installationId: 'i', accountId: account.id, name: 'inbox' }),
 );
-const listener = await openListener(pool, onError);
-const webhooks = await openWebhooks({
-  pool,
-  listener,
-  onError,
-  metrics: { webhookAnswered: () => undefined },
-  config: {
-    DATA_DIR: directory,
-    SPOOL_MEGABYTES: 64,
-    WEBHOOKS_PER_SECOND: 1_000_000,
-    WEBHOOK_BURST: 1_000_000,
-    TRUST_PROXY: [],
-  },
-});
-const http = createServer(webhooks.serve).listen(0, '127.0.0.1');
-await once(http, 'listening');
+const ingress = await startWebhookIngress(pool, directory);
 const vendors = fork(VENDORS);
 const aim = {
-  port: (http.address() as AddressInfo).port,
+  port: ingress.port,
   path: `/webhook/plugin/${channel.routingId}`,
   seconds,
   connections: 64,
@@ -135,12 +113,8 @@ const met = share >= GOALS.share && p99 <= GOALS.p99Ms;
 console.log(
   `webhook intake: ${share.toFixed(2)} of raw INSERTs, p99 ${p99.toFixed(1)} ms; goal ≥ ${GOALS.share} and ≤ ${GOALS.p99Ms} ms: ${met ? 'met' : 'missed'}`,
 );
-isOver = true;
 vendors.kill();
-http.closeAllConnections();
-http.close();
-await webhooks.close();
-await listener.close();
+await ingress.close();
 await database.close();
 await server.stop();
 rmSync(directory, { recursive: true });

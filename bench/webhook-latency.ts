@@ -4,20 +4,16 @@
  * read the response counts as 0. Vendor, webhook address and supervisor share this process. The floor, interleaved, is one
  * committed INSERT: the delivery is claimed and judged in between. Run `node bench/webhook-latency.ts [requests]`.
  */
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'undici';
-import { openWebhooks } from '../api/ingress/webhooks.ts';
 import { insertChannel } from '../db/channels/channels.ts';
-import { openListener } from '../db/postgres/listener.ts';
 import { inTransaction } from '../db/postgres/pool.ts';
 import { eventually } from '../test/runner/eventually.ts';
 import { completeSearchPath } from '../test/runner/programs.ts';
-import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { startSupervisorFixture } from '../test/supervisor/supervisor-fixture.ts';
 import { openCleanup } from './fixtures/cleanup.ts';
+import { startPostgres } from './fixtures/postgres.ts';
+import { startWebhookIngress } from './fixtures/webhook-ingress.ts';
 import { percentile } from './percentiles.ts';
 
 const REQUESTS = Number(process.argv[2] ?? 400);
@@ -33,31 +29,13 @@ const CODE = `channel.receive = () => ({
 await completeSearchPath();
 const cleanup = openCleanup();
 
-const postgres = await startTestServer();
-cleanup.teardown(() => postgres.stop());
-process.env[SERVER_VARIABLE] = postgres.url;
+await startPostgres(cleanup);
 const fixture = await startSupervisorFixture(cleanup);
 const { pool } = fixture;
-const onError = (error: Error): void => console.error(error.message);
-const listener = await openListener(pool, onError);
-const webhooks = await openWebhooks({
-  pool,
-  listener,
-  onError,
-  metrics: { webhookAnswered: () => undefined },
-  config: {
-    DATA_DIR: fixture.dataDir,
-    SPOOL_MEGABYTES: 64,
-    WEBHOOKS_PER_SECOND: 1_000_000,
-    WEBHOOK_BURST: 1_000_000,
-    TRUST_PROXY: [],
-  },
-});
-const http = createServer(webhooks.serve).listen(0, '127.0.0.1');
-await once(http, 'listening');
+const ingress = await startWebhookIngress(pool, fixture.dataDir);
 const { installationId, accountId } = await fixture.install({ code: CODE });
 const channel = await inTransaction(pool, (tx) => insertChannel(tx, { installationId, accountId, name: 'inbox' }));
-const vendor = new Client(`http://127.0.0.1:${(http.address() as AddressInfo).port}`);
+const vendor = new Client(`http://127.0.0.1:${ingress.port}`);
 
 /**
  * Sends requests one after another and waits until the plugin got them all.
@@ -102,9 +80,6 @@ console.log(
   `accept to receive: p50 ${p50.toFixed(1)} ms, ${(p50 / floor).toFixed(1)}× an INSERT of ${floor.toFixed(2)} ms   p99 ${p99.toFixed(1)} ms; goal ≤ ${GOALS.p50Ms} and ≤ ${GOALS.p99Ms} ms: ${met ? 'met' : 'missed'}`,
 );
 await vendor.close();
-http.closeAllConnections();
-http.close();
-await webhooks.close();
-await listener.close();
+await ingress.close();
 await cleanup.end();
 process.exit(0);

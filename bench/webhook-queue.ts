@@ -3,23 +3,19 @@
  * request with one, two and three supervisors. Real supervisor processes with jailed children. Run
  * `node bench/webhook-queue.ts [--channels 100000] [--requests 1200]`.
  */
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import type { Pool } from 'pg';
 import { Agent, request } from 'undici';
-import { openWebhooks } from '../api/ingress/webhooks.ts';
 import { insertChannel } from '../db/channels/channels.ts';
-import { openListener } from '../db/postgres/listener.ts';
 import { inTransaction } from '../db/postgres/pool.ts';
 import { eventually } from '../test/runner/eventually.ts';
 import { completeSearchPath } from '../test/runner/programs.ts';
-import { SERVER_VARIABLE, startTestServer } from '../test/runner/server.ts';
 import { openStorageFixture } from '../test/supervisor/supervisor-fixture.ts';
 import { startProcess } from '../test/supervisor/supervisor-process.ts';
 import { openCleanup } from './fixtures/cleanup.ts';
+import { startPostgres } from './fixtures/postgres.ts';
+import { startWebhookIngress } from './fixtures/webhook-ingress.ts';
 
 const { values } = parseArgs({
   options: { channels: { type: 'string', default: '100000' }, requests: { type: 'string', default: '1200' } },
@@ -48,39 +44,17 @@ interface Cost {
 
 await completeSearchPath();
 const cleanup = openCleanup();
-const postgres = await startTestServer();
-cleanup.teardown(() => postgres.stop());
-process.env[SERVER_VARIABLE] = postgres.url;
+await startPostgres(cleanup);
 const storage = await openStorageFixture(cleanup);
 const { pool } = storage;
-let isOver = false;
-const onError = (error: Error): void => {
-  if (!isOver) console.error(error.message);
-};
-const listener = await openListener(pool, onError);
-const webhooks = await openWebhooks({
-  pool,
-  listener,
-  onError,
-  metrics: { webhookAnswered: () => undefined },
-  config: {
-    DATA_DIR: storage.dataDir,
-    SPOOL_MEGABYTES: 64,
-    WEBHOOKS_PER_SECOND: 1_000_000,
-    WEBHOOK_BURST: 1_000_000,
-    TRUST_PROXY: [],
-  },
-});
-const http = createServer(webhooks.serve).listen(0, '127.0.0.1');
-await once(http, 'listening');
-const origin = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
+const ingress = await startWebhookIngress(pool, storage.dataDir);
 const vendors = new Agent({ connections: 16 });
 
 const addresses: string[] = [];
 for (let index = 0; index < ACCOUNTS; index += 1) {
   const made = await storage.install({ account: `account-${index}`, slug: `vendor-${index}`, code: CODE });
   const channel = await inTransaction(pool, (tx) => insertChannel(tx, { ...made, name: 'inbox' }));
-  addresses.push(`${origin}/webhook/plugin/${channel.routingId}`);
+  addresses.push(`http://127.0.0.1:${ingress.port}/webhook/plugin/${channel.routingId}`);
 }
 
 /** Adds channels without deliveries, each of an installation and an account of its own. */
@@ -205,11 +179,7 @@ const met = idleRatio <= GOALS.idleRatio && idleCommitsRatio <= GOALS.idleRatio 
 console.log(
   `webhook queue: with ${MANY_CHANNELS} channels, idle supervisors read ${idleRatio.toFixed(2)} of the rows of ${FEW_CHANNELS} and commit ${idleCommitsRatio.toFixed(2)} as often; commits a request with three supervisors ${commitsRatio.toFixed(2)} of one; goal ≤ ${GOALS.idleRatio} and ≤ ${GOALS.commitsRatio}: ${met ? 'met' : 'missed'}`,
 );
-isOver = true;
 await vendors.close();
-http.closeAllConnections();
-http.close();
-await webhooks.close();
-await listener.close();
+await ingress.close();
 await cleanup.end();
 process.exit(0);
