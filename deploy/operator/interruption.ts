@@ -1,6 +1,6 @@
 /** Turns Ctrl-C and SIGTERM into an abort, for work that must clean up before the process ends. */
 
-/** npm sends Ctrl-C a second time to the process that the terminal has sent it to. Milliseconds. */
+/** Within this time, a second signal is the same Ctrl-C: the terminal sends one, and npm another. Milliseconds. */
 const ECHO_MS = 1_000;
 
 /** The operator has ended the command. */

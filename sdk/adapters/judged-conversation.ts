@@ -42,8 +42,8 @@ export interface MessageFormat<Message> {
   /** The parts of a user's message that are no text. */
   readFiles(message: Message): readonly MessageFile[];
   /**
-   * Replaces text and files of a user's message. Files with an index are its own. The one text part keeps the options of those that
-   * it replaces.
+   * Replaces text and files of a user's message. Files with an index are its own. The new text part keeps the options of the text
+   * parts that it replaces.
    */
   replaceContent(message: Message, text: string, files: readonly MessageFile[]): Message;
   /** The results of tools in a message. */
@@ -87,11 +87,31 @@ interface ModelRequest<Message> {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** A request that is prepared, and how its adapter reads it. */
+interface PendingRequest<Message> extends ModelRequest<Message> {
+  readonly format: MessageFormat<Message>;
+  readonly options: AdapterOptions;
+  readonly isOwn: OwnCheck;
+}
+
 /** The input for the model, and the judge of its answer. */
-export interface PreparedRequest<Message> {
+interface PreparedRequest<Message> {
   readonly systemPrompt: string;
   readonly messages: Message[];
   readonly answer: JudgedAnswer;
+}
+
+/** A message of a user whose turn is opened. */
+interface NewMessage {
+  /** Of its turn. */
+  readonly id: string;
+  readonly text: string;
+  readonly files: readonly MessageFile[];
+  readonly digest: string;
+  /** Whether the model is asked to answer it. Others were answered elsewhere. */
+  readonly isLast: boolean;
+  /** Whether it is within the turn of another message. */
+  readonly isInner: boolean;
 }
 
 /** A message of a user that this session knows. */
@@ -192,20 +212,20 @@ export class Conversation {
    * @throws VetoError before the model was asked
    */
   async prepare<Message>(
-    request: ModelRequest<Message>,
+    asked: ModelRequest<Message>,
     format: MessageFormat<Message>,
     options: AdapterOptions,
   ): Promise<PreparedRequest<Message>> {
-    const isOwn = this.#createOwnCheck(request.tools);
+    const request = { ...asked, format, options, isOwn: this.#createOwnCheck(asked.tools) };
     for (let isAgain = false; ; isAgain = true) {
-      const opening = this.#opening.then(() => this.#judgeMessages(request, isOwn, format, options));
+      const opening = this.#opening.then(() => this.#judgeMessages(request));
       this.#opening = opening.catch(() => undefined);
       const knownByIndex = await opening;
       const current = knownByIndex.findLast((one) => one !== null);
       if (!current)
         throw new Error('The model needs a message of the user, because plugins judge the answer to a message.');
       try {
-        return await this.#prepareInTurn(current, knownByIndex, request, isOwn, format, options);
+        return await this.#prepareInTurn(current, knownByIndex, request);
       } catch (error) {
         if (!hasCode(error, 'turn_ended')) throw error;
         // It was ended or cleared elsewhere.
@@ -223,17 +243,14 @@ export class Conversation {
   async #prepareInTurn<Message>(
     { turn, digest }: KnownMessage,
     knownByIndex: readonly (KnownMessage | null)[],
-    request: ModelRequest<Message>,
-    isOwn: OwnCheck,
-    format: MessageFormat<Message>,
-    options: AdapterOptions,
+    request: PendingRequest<Message>,
   ): Promise<PreparedRequest<Message>> {
-    const { messages, signal } = request;
+    const { messages, format, isOwn, signal } = request;
     if (digest === '' && !this.#openTurns.has(turn.id)) await endLeftOutputs(turn, signal);
     const open = this.#holdOpenTurn(turn);
     const last = knownByIndex.findLastIndex((one) => one !== null);
-    const isSent = await this.#sendResults(open, messages.slice(last + 1), isOwn, format, signal);
-    const prompt = await this.#readPrompt(turn, request, options, isSent);
+    const isSent = await this.#sendResults(open, messages.slice(last + 1), request);
+    const prompt = await this.#readPrompt(turn, request, isSent);
     if (prompt.action === 'cancel') throw new VetoError(prompt.cancelledBy, prompt.reason, prompt.isFinal);
     const [head] = prompt.messages;
     const summary = head?.data?.kind === 'summary' ? head.text : null;
@@ -241,7 +258,7 @@ export class Conversation {
     const sent = [...open.results].map(([callId, text]) => [`${turn.id} ${callId}`, text] as const);
     // The transcript comes last: it has results for longer than the service has their calls.
     const results = new Map([...sent, ...readJudgedResults(prompt.messages)]);
-    await this.#addMissingResults(results, messages, knownByIndex, from, isOwn, format, signal);
+    await this.#addMissingResults(results, knownByIndex, from, request);
     const { refusals } = open;
     for (const one of refusals) one.at ??= messages.length;
     const refusedAt = (index: number): Message[] =>
@@ -253,14 +270,14 @@ export class Conversation {
       turnId = own?.turn.id ?? turnId;
       if (index < from) continue;
       judged.push(...refusedAt(index));
-      if (!own) judged.push(await this.#withJudgedResults(message, turnId, results, isOwn, format));
-      else if (own.text !== null) judged.push(await this.#applyJudgement(message, own, own.text, format, signal));
+      if (!own) judged.push(await this.#withJudgedResults(message, turnId, results, request));
+      else if (own.text !== null) judged.push(await this.#applyJudgement(message, own, own.text, request));
     }
     judged.push(...refusedAt(messages.length));
     open.answer = new JudgedAnswer({
       turn,
       outbound: prompt.outbound,
-      target: options.target,
+      target: request.options.target,
       signal,
       isOwn,
       onCallId: (callId) => this.#nameCall(open, callId),
@@ -292,8 +309,7 @@ export class Conversation {
     message: Message,
     known: KnownMessage,
     text: string,
-    format: MessageFormat<Message>,
-    signal: AbortSignal | undefined,
+    { format, signal }: PendingRequest<Message>,
   ): Promise<Message> {
     const files = format.readFiles(message);
     known.sent ??= await this.#files.attach(files, signal);
@@ -306,8 +322,7 @@ export class Conversation {
 
   async #readPrompt<Message>(
     turn: Turn,
-    { systemPrompt, model, signal }: ModelRequest<Message>,
-    { compactAfter, keep }: AdapterOptions,
+    { systemPrompt, model, signal, options: { compactAfter, keep } }: PendingRequest<Message>,
     isChanged: boolean,
   ): Promise<Prompt> {
     const known = this.#known.find((one) => one.turn.id === turn.id);
@@ -356,8 +371,7 @@ export class Conversation {
     message: Message,
     turnId: string,
     judged: CallResults,
-    isOwn: OwnCheck,
-    format: MessageFormat<Message>,
+    { format, isOwn }: PendingRequest<Message>,
   ): Promise<Message> {
     let passed = message;
     for (const { callId, name, text } of format.readToolResult(message)) {
@@ -372,12 +386,9 @@ export class Conversation {
   /** Adds the results that a prompt lacks: a summary replaces the first half of their turn, or there were too many messages. */
   async #addMissingResults<Message>(
     results: Map<string, string | null>,
-    messages: readonly Message[],
     knownByIndex: readonly (KnownMessage | null)[],
     from: number,
-    isOwn: OwnCheck,
-    format: MessageFormat<Message>,
-    signal: AbortSignal | undefined,
+    { messages, format, isOwn, signal }: PendingRequest<Message>,
   ): Promise<void> {
     const lacking = new Set<KnownMessage>();
     let known: KnownMessage | null = null;
@@ -455,9 +466,7 @@ export class Conversation {
   async #sendResults<Message>(
     { turn, callIds, results }: OpenTurn,
     messages: readonly Message[],
-    isOwn: OwnCheck,
-    format: MessageFormat<Message>,
-    signal: AbortSignal | undefined,
+    { format, isOwn, signal }: PendingRequest<Message>,
   ): Promise<boolean> {
     const all = messages.flatMap((message) => format.readToolResult(message));
     const unsent = (await Promise.all(all.map(async (one) => ({ ...one, wireId: await toWireId(one.callId) })))).filter(
@@ -479,12 +488,8 @@ export class Conversation {
   }
 
   /** Finds the turn of each message of a user, and opens one for each that is new. Null for other messages. */
-  async #judgeMessages<Message>(
-    { messages, systemPrompt, model, signal }: ModelRequest<Message>,
-    isOwn: OwnCheck,
-    format: MessageFormat<Message>,
-    options: AdapterOptions,
-  ): Promise<(KnownMessage | null)[]> {
+  async #judgeMessages<Message>(request: PendingRequest<Message>): Promise<(KnownMessage | null)[]> {
+    const { messages, format, options, signal } = request;
     const texts = messages.map((message) => format.readUserText(message));
     const files = messages.map((message, index) => (texts[index] === null ? [] : format.readFiles(message)));
     const digests = await Promise.all(
@@ -509,26 +514,21 @@ export class Conversation {
       await this.#load(signal);
       ({ id: messageId, knownByIndex } = match());
     }
-    await this.#endEarlier(knownByIndex, messages.slice(0, last), isOwn, format, options, signal);
+    await this.#endEarlier(knownByIndex, last, request);
     for (const [index, text] of texts.entries()) {
       const digest = digests[index];
       const known = knownByIndex[index];
       if (text === null || typeof digest !== 'string') continue;
       if (known && known.state !== 'judging') continue;
       const id = known?.turn.id ?? (index === last && messageId) ?? '';
-      const opened = await this.#open(
-        id === '' || id === false ? `${digest}.${crypto.randomUUID()}` : id,
-        { text, files: files[index] ?? [] },
+      const opened = await this.#open(request, {
+        id: id === '' || id === false ? `${digest}.${crypto.randomUUID()}` : id,
+        text,
+        files: files[index] ?? [],
         digest,
-        {
-          ...options,
-          systemPrompt,
-          model,
-          signal,
-          isLast: index === last,
-          isInner: index === last && options.messageId !== messageId,
-        },
-      );
+        isLast: index === last,
+        isInner: index === last && options.messageId !== messageId,
+      });
       knownByIndex[index] = opened;
       // Messages before the last one were answered elsewhere.
       if (index < last && opened.state === 'open') await this.#endTurn(opened.turn);
@@ -553,16 +553,15 @@ export class Conversation {
   /**
    * A new message ends the turns before it that the framework left, such as one that was aborted or stopped after a tool.
    *
-   * @param messages those before the new one
+   * @param last index of the new message
    */
   async #endEarlier<Message>(
     knownByIndex: readonly (KnownMessage | null)[],
-    messages: readonly Message[],
-    isOwn: OwnCheck,
-    format: MessageFormat<Message>,
-    options: AdapterOptions,
-    signal: AbortSignal | undefined,
+    last: number,
+    request: PendingRequest<Message>,
   ): Promise<void> {
+    const { format, options, signal } = request;
+    const messages = request.messages.slice(0, last);
     for (const [index] of messages.entries()) {
       const one = knownByIndex[index];
       // A run that answers the message of the app may ask a model with other messages, too.
@@ -572,7 +571,7 @@ export class Conversation {
       await open.answer?.abandon();
       const next = messages.findIndex((message, at) => at > index && format.readUserText(message) !== null);
       const own = messages.slice(index + 1, next < 0 ? undefined : next);
-      await this.#sendResults(open, own, isOwn, format, signal);
+      await this.#sendResults(open, own, request);
       await this.#endTurn(one.turn).catch(async (error: unknown) => {
         if (!hasCode(error, 'turn_ended')) throw error;
         await this.#refresh(one, signal);
@@ -580,23 +579,11 @@ export class Conversation {
     }
   }
 
-  async #open(
-    id: string,
-    { text, files }: { readonly text: string; readonly files: readonly MessageFile[] },
-    digest: string,
-    {
-      from,
-      trigger = 'user',
-      compactAfter,
-      keep,
-      systemPrompt,
-      model,
-      signal,
-      isLast,
-      isInner,
-    }: AdapterOptions &
-      Omit<ModelRequest<never>, 'messages' | 'tools'> & { readonly isLast: boolean; readonly isInner: boolean },
+  async #open<Message>(
+    { systemPrompt, model, signal, options }: PendingRequest<Message>,
+    { id, text, files, digest, isLast, isInner }: NewMessage,
   ): Promise<KnownMessage> {
+    const { from, trigger = 'user', compactAfter, keep } = options;
     const attachments = await this.#files.attach(files, signal);
     const turn = await this.session.openTurn(
       {
@@ -657,7 +644,8 @@ export class Conversation {
         return isOpen && !this.#isBusy(known.turn.id, resultIds);
       };
       const found = this.#known.slice(0, before);
-      // Of several open turns with these words, the one whose calls have results here; of earlier ones, one that is over.
+      // Several open turns may have these words. The last message is of the turn whose calls have results here, an earlier message
+      // of one that is not busy.
       const isBest = ({ turn }: KnownMessage): boolean =>
         index === last ? this.#hasCallOf(turn.id, resultIds) : !this.#isBusy(turn.id, []);
       const best = found.findLastIndex((known) => isSame(known) && isBest(known));
@@ -749,7 +737,7 @@ export class Conversation {
   }
 }
 
-/** The id of a call as the service can store it, in its address. The framework keeps its own: some providers put data into it. */
+/** Returns an id of a call that the service can store and have in an address. The framework keeps its own, in which some providers put data. */
 async function toWireId(callId: string): Promise<string> {
   const isStorable = callId.length <= CALL_ID_MAX_CHARS && callId === toStorable(callId);
   if (isStorable && !DOT_SEGMENTS.has(callId)) return callId;
@@ -804,7 +792,7 @@ function requireCorrectable(error: unknown): BulkheadError {
   throw error;
 }
 
-/** Refuses a call without its arguments: providers reject such in a conversation. */
+/** Refuses a call. Its arguments are left out, because providers reject a conversation with arguments that are not valid. */
 const refuseUnreadable = (call: ModelCall, text: string): RefusedCall => ({ ...call, arguments: {}, text });
 
 async function readResults(turn: Turn, isOwn: OwnCheck, signal: AbortSignal | undefined): Promise<CallResults> {

@@ -49,7 +49,7 @@ interface Judged {
   readonly options: AdapterOptions;
   readonly model: BaseChatModel;
   readonly tools: readonly BindToolsInput[];
-  /** Whether the framework takes the arguments of a call for the answer, and sends no result. */
+  /** Whether the model answers with a call, whose arguments are the structured output. The framework sends no result of it. */
   readonly isStructured?: boolean;
 }
 
@@ -267,7 +267,7 @@ async function holdOwnCalls(
   for (const part of parts) {
     const begun = calls.findLast((call) => isContinued(call.part, part));
     if (begun?.isHeld) begun.part = joinCallChunks(begun.part, part);
-    else if (begun) others.push(withId(part, part.id ? begun.shownId : part.id));
+    else if (begun) others.push(part.id ? withId(part, begun.shownId) : part);
     else if (!part.name || (await answer.isOwn(part.name))) calls.push({ part, isHeld: true, shownId: undefined });
     else {
       const judged = await answer.judgeCall({ callId: part.id ?? '', name: part.name, arguments: {} });

@@ -35,6 +35,6 @@ export const printArguments = (judged: ModelCall, call: ModelCall, text: string)
 export const hasSameArguments = (judged: ModelCall, call: ModelCall): boolean =>
   JSON.stringify(judged.arguments) === JSON.stringify(call.arguments);
 
-/** Removes properties named `__proto__`: a framework that copies them gives the tool properties that plugins saw elsewhere. */
+/** Removes properties named `__proto__`: in a framework's copy they set the prototype, and the tool finds properties that no plugin judged. */
 export const withoutPrototypes = (args: Json): Json =>
   JSON.parse(JSON.stringify(args) ?? '{}', (name, value) => (name === '__proto__' ? undefined : value));

@@ -173,7 +173,7 @@ class JudgedModelProvider implements ModelProvider {
     return judged;
   }
 
-  /** Checks that the runner gets the agent's model from here, which it does just before. @throws Error */
+  /** Checks that the runner got the agent's model from `getModel`, which it calls just before the filter. @throws Error */
   requireJudgedModel({ name, model }: { readonly name: string; readonly model?: unknown }): void {
     const isOfAgent = (one: JudgedModel): boolean => !model || one.name === model;
     const provided = typeof model === 'object' ? undefined : [...this.#provided].findLast(isOfAgent);
@@ -330,7 +330,7 @@ function requireJudgeablePrompt({ prompt }: ModelRequest): void {
     );
 }
 
-/** Items that only the provider reads may be messages of users and results of tools, or name those that the provider keeps. @throws Error */
+/** Refuses items of type unknown that are messages of users or results of tools, or that name stored ones. @throws Error */
 function requireJudgeableItems(items: readonly AgentInputItem[]): void {
   for (const { type, providerData } of items) {
     if (type !== 'unknown') continue;

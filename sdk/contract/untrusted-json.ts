@@ -4,15 +4,15 @@
  */
 import { isUtf8 } from 'node:buffer';
 
-/** Deeper JSON overflows the stack of recursive code. */
+/** Recursive code overflows the stack with deeper JSON. */
 export const JSON_LEVELS_MAX = 100;
-/** A frame wraps what a body brought into a message, its result and the fields of the answer. */
+/** A frame may hold the JSON of a body below the fields of a message and of its result. */
 export const FRAME_LEVELS_MAX = JSON_LEVELS_MAX + 8;
 /** Values per byte that a route accepts: 20,000 per MiB, which parse in about 10 ms. */
 const VALUES_PER_BYTE = 20_000 / 1_048_576;
 /** Values of any body: those of 4 MiB, and more than a list of 10,000 files has. V8 copies as many between threads in about 20 ms. */
 const BODY_VALUES_MAX = 80_000;
-/** What the longest body may hold, and the message around it. */
+/** Values of a frame: those of the longest body, and of the message around it. */
 export const FRAME_VALUES_MAX = 100_000;
 
 /** Values that a body of a route may hold. */

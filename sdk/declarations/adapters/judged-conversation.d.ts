@@ -33,8 +33,8 @@ export interface MessageFormat<Message> {
     /** The parts of a user's message that are no text. */
     readFiles(message: Message): readonly MessageFile[];
     /**
-     * Replaces text and files of a user's message. Files with an index are its own. The one text part keeps the options of those that
-     * it replaces.
+     * Replaces text and files of a user's message. Files with an index are its own. The new text part keeps the options of the text
+     * parts that it replaces.
      */
     replaceContent(message: Message, text: string, files: readonly MessageFile[]): Message;
     /** The results of tools in a message. */
@@ -66,7 +66,7 @@ interface ModelRequest<Message> {
     readonly signal?: AbortSignal | undefined;
 }
 /** The input for the model, and the judge of its answer. */
-export interface PreparedRequest<Message> {
+interface PreparedRequest<Message> {
     readonly systemPrompt: string;
     readonly messages: Message[];
     readonly answer: JudgedAnswer;
@@ -82,7 +82,7 @@ export declare class Conversation {
      *
      * @throws VetoError before the model was asked
      */
-    prepare<Message>(request: ModelRequest<Message>, format: MessageFormat<Message>, options: AdapterOptions): Promise<PreparedRequest<Message>>;
+    prepare<Message>(asked: ModelRequest<Message>, format: MessageFormat<Message>, options: AdapterOptions): Promise<PreparedRequest<Message>>;
     /** Adds tools of the session that the framework gets. Earlier ones may still be in use. */
     addOffered(tools: readonly RequestTool[]): void;
     /** Calls a tool in the turn whose model asked for it. */

@@ -22,5 +22,5 @@ export declare function parseArguments(text: string): Pick<ModelCall, 'arguments
 export declare const printArguments: (judged: ModelCall, call: ModelCall, text: string) => string;
 /** Whether plugins left the arguments as they were. */
 export declare const hasSameArguments: (judged: ModelCall, call: ModelCall) => boolean;
-/** Removes properties named `__proto__`: a framework that copies them gives the tool properties that plugins saw elsewhere. */
+/** Removes properties named `__proto__`: in a framework's copy they set the prototype, and the tool finds properties that no plugin judged. */
 export declare const withoutPrototypes: (args: Json) => Json;
