@@ -9,6 +9,7 @@ import { isInShardsSql } from '../cluster/shards.ts';
 import { MAY_RUN_SQL } from '../installations/run-rule.ts';
 import { type AttemptResult, countAttemptSql, countInterruptionSql } from '../jobs/interruptions.ts';
 import { withPendingSql } from '../jobs/pending.ts';
+import { deleteOldRows } from '../postgres/old-rows.ts';
 import { type Fence, holdShardSql } from '../postgres/pool.ts';
 import { changeRows, findRow, listRows, listValues, type Queryable, SWEEP_BATCH, sweepRows } from '../postgres/rows.ts';
 import { isUnsettledSql } from './spools.ts';
@@ -286,17 +287,8 @@ export const endOrphanedDeliveries = (pool: Pool, channelId: string | null): Pro
     [channelId],
   );
 
-/** Deletes finished deliveries past their retention. @returns how many */
-export async function sweepDeliveries(pool: Pool, retentionDays: number): Promise<number> {
-  for (let swept = 0; ; ) {
-    const deleted = await changeRows(
-      pool,
-      `DELETE FROM deliveries WHERE id IN (
-         SELECT id FROM deliveries WHERE state <> 'pending' AND finished_at < now() - make_interval(days => $1)
-          ORDER BY finished_at LIMIT ${SWEEP_BATCH} FOR UPDATE SKIP LOCKED)`,
-      [retentionDays],
-    );
-    swept += deleted;
-    if (deleted < SWEEP_BATCH) return swept;
-  }
+/** Deletes finished deliveries past their retention. */
+export function sweepDeliveries(pool: Pool, retentionDays: number): Promise<void> {
+  const isOld = `state <> 'pending' AND finished_at < now() - make_interval(days => $1)`;
+  return deleteOldRows(pool, 'deliveries', 'finished_at', isOld, [retentionDays]);
 }

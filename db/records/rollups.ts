@@ -2,7 +2,8 @@
 
 import type { Pool } from 'pg';
 import { registrations } from '../../sdk/contract/protocol.ts';
-import { changeRows, findValue, listRows } from '../postgres/rows.ts';
+import { deleteOldRows } from '../postgres/old-rows.ts';
+import { findValue, listRows } from '../postgres/rows.ts';
 import { estimatePercentile } from './duration-histogram.ts';
 
 export const MINUTE_MS = 60_000;
@@ -75,20 +76,10 @@ export async function addUsageSums(pool: Pool, sums: readonly UsageSums[]): Prom
   );
 }
 
-/** Rows deleted by one statement: keeps its locks short. */
-const SWEEP_BATCH = 5_000;
-
+/** Deletes sums past their retention. */
 export async function sweepRollups(pool: Pool, retentionDays: number): Promise<void> {
-  for (const table of ['call_minutes', 'usage_minutes']) {
-    for (let swept = SWEEP_BATCH; swept === SWEEP_BATCH; ) {
-      swept = await changeRows(
-        pool,
-        `DELETE FROM ${table} WHERE ctid = ANY (ARRAY(SELECT ctid FROM ${table}
-           WHERE minute < now() - make_interval(days => $1) LIMIT ${SWEEP_BATCH} FOR UPDATE SKIP LOCKED))`,
-        [retentionDays],
-      );
-    }
-  }
+  for (const table of ['call_minutes', 'usage_minutes'])
+    await deleteOldRows(pool, table, 'minute', 'minute < now() - make_interval(days => $1)', [retentionDays]);
 }
 
 interface Range {

@@ -72,7 +72,7 @@ t.test('the sweep deletes old finished deliveries, never pending ones', async (t
   ]);
   await pool.query(`UPDATE deliveries SET state = 'delivered', finished_at = now() WHERE id = $1`, [fresh?.id]);
   await pool.query(`UPDATE deliveries SET received_at = now() - interval '9 days' WHERE id = $1`, [pending?.id]);
-  t.equal(await sweepDeliveries(pool, 2), 1);
+  await sweepDeliveries(pool, 2);
   const left = await pool.query('SELECT id FROM deliveries WHERE channel_id = $1 ORDER BY position', [channel.id]);
   t.same(
     left.rows.map(({ id }) => id),
