@@ -16,7 +16,11 @@ export const nameStreamLock = (accountId: string): string => `session stream ${a
 export const hasStreamReaderSql = (accountId: string): string =>
   `NOT pg_try_advisory_xact_lock(hashtextextended('${nameStreamLock('')}' || ${accountId}, 0))`;
 
-/** Tells the readers of the account's stream that sessions were cleared, or are about to be deleted. */
+/** Notifies the readers of the account's stream of messages. `added` has the `account_id` of each new one. */
+export const NOTIFY_READERS_SQL = `SELECT pg_notify('${MESSAGES_ADDED}', account_id)
+  FROM (SELECT DISTINCT account_id FROM added) a WHERE ${hasStreamReaderSql('account_id')}`;
+
+/** Notifies the readers of the account's stream that sessions were cleared, or are about to be deleted. */
 export async function recordChanges(
   tx: Queryable,
   sessionIds: readonly string[],
@@ -31,7 +35,7 @@ export async function recordChanges(
   );
 }
 
-/** How long a reader may be away and still learn of changes, hours. */
+/** A reader that was away for longer may have missed changes. Hours. */
 const CHANGES_KEPT_HOURS = 24;
 /** Condition on a row's time. */
 const isOld = (at: string): string => `${at} < now() - make_interval(hours => ${CHANGES_KEPT_HOURS})`;

@@ -21,7 +21,7 @@ import {
   readPage,
   readPositionPage,
 } from '../postgres/rows.ts';
-import { hasStreamReaderSql, MESSAGES_ADDED, recordChanges } from './session-changes.ts';
+import { NOTIFY_READERS_SQL, recordChanges } from './session-changes.ts';
 
 export interface Session {
   readonly id: string;
@@ -158,13 +158,12 @@ async function insertMessages(
      added AS (
        INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement, waits)
        SELECT s.id, s.account_id, m.id, m.role, m.text, m.data, m.judgement, m.waits
-         FROM unnest($2::text[], $3::text[], $4::text[], $5::json[], $6::json[], $8::boolean[])
+         FROM unnest($2::text[], $3::text[], $4::text[], $5::json[], $6::json[], $7::boolean[])
               WITH ORDINALITY AS m(id, role, text, data, judgement, waits, n), s
         ORDER BY m.n
        ON CONFLICT DO NOTHING
        RETURNING account_id)
-     SELECT pg_notify($7, account_id) FROM (SELECT DISTINCT account_id FROM added) a
-      WHERE ${hasStreamReaderSql('account_id')}`,
+     ${NOTIFY_READERS_SQL}`,
     [
       sessionId,
       ids,
@@ -172,7 +171,6 @@ async function insertMessages(
       messages.map((message) => message.text),
       messages.map(({ data }) => (data === undefined ? null : JSON.stringify(data))),
       messages.map(({ judgement }) => (judgement === undefined ? null : JSON.stringify(judgement))),
-      MESSAGES_ADDED,
       messages.map(isWaiting),
     ],
   );

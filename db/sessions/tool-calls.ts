@@ -15,7 +15,7 @@ import {
   type Queryable,
   readPositionPage,
 } from '../postgres/rows.ts';
-import { hasStreamReaderSql, MESSAGES_ADDED } from './session-changes.ts';
+import { NOTIFY_READERS_SQL } from './session-changes.ts';
 import { HOLD_TURN, type Judgement, type TurnKey } from './turns.ts';
 
 /** How long an answer is kept, hours. */
@@ -111,13 +111,13 @@ interface ToolMessage {
 
 const ANSWER_CALL = planOnce(`WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
   answered AS (
-    UPDATE tool_calls SET answer = $5, result_digest = $10, ended_at = now() FROM s
+    UPDATE tool_calls SET answer = $5, result_digest = $9, ended_at = now() FROM s
      WHERE session_id = s.id AND turn_id = $2 AND call_id = $3 AND digest = $4 AND answer IS NULL RETURNING s.account_id),
   added AS (
     INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
-    SELECT $1, account_id, $6, 'tool', $7, $8, $11 FROM answered WHERE $6::text IS NOT NULL
+    SELECT $1, account_id, $6, 'tool', $7, $8, $10 FROM answered WHERE $6::text IS NOT NULL
     ON CONFLICT DO NOTHING RETURNING account_id),
-  notified AS (SELECT pg_notify($9, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
+  notified AS (${NOTIFY_READERS_SQL})
   SELECT (SELECT count(*) FROM answered)::int AS answered, (SELECT count(*) FROM notified) AS notified`);
 
 /**
@@ -142,7 +142,6 @@ export async function answerCall(
     message?.id ?? null,
     message?.text ?? null,
     message === null ? null : JSON.stringify(message.data),
-    MESSAGES_ADDED,
     resultDigest,
     message === null ? null : JSON.stringify(message.judgement),
   ]);

@@ -16,7 +16,7 @@ import {
   type Queryable,
   readPositionPage,
 } from '../postgres/rows.ts';
-import { hasStreamReaderSql, MESSAGES_ADDED } from './session-changes.ts';
+import { NOTIFY_READERS_SQL } from './session-changes.ts';
 import { MESSAGE_BYTES } from './sessions.ts';
 import { HOLD_TURN, type Judgement, MESSAGE_OF_TURN, TURN, type TurnKey, type TurnRow } from './turns.ts';
 
@@ -256,7 +256,7 @@ const PASS_OUTPUT = planOnce(`WITH s AS (SELECT id, account_id FROM sessions WHE
     SELECT $1, account_id, $4, 'assistant', $8, $9, $6 FROM passed WHERE $8 <> '' ON CONFLICT DO NOTHING
     RETURNING account_id),
   removed AS (DELETE FROM turn_pieces p USING passed WHERE p.session_id = $1 AND p.turn_id = $2 AND p.output_id = $4),
-  notified AS (SELECT pg_notify($10, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
+  notified AS (${NOTIFY_READERS_SQL})
   SELECT (SELECT count(*) FROM passed)::int AS passed, (SELECT count(*) FROM notified) AS notified`);
 
 /** The values of `PASS_OUTPUT` and `PASS_LAST_OUTPUT`. */
@@ -270,7 +270,6 @@ const listPassedValues = ({ sessionId, turnId, outputId }: OutputKey, runtime: s
   JSON.stringify(output.attachments),
   output.text,
   JSON.stringify(output.data),
-  MESSAGES_ADDED,
 ];
 
 /**
@@ -302,7 +301,7 @@ const PASS_LAST_OUTPUT = planOnce(`WITH s AS (SELECT id FROM sessions WHERE id =
   added AS (
     INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement)
     SELECT $1, account_id, $4, 'assistant', $8, $9, $6 FROM ended ON CONFLICT DO NOTHING RETURNING account_id),
-  notified AS (SELECT pg_notify($10, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
+  notified AS (${NOTIFY_READERS_SQL})
   SELECT ${TURN}, ${MESSAGE_OF_TURN} AS message, (SELECT count(*) FROM notified) AS notified FROM ended AS turns`);
 
 /**

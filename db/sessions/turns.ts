@@ -14,7 +14,7 @@ import {
   type Queryable,
   readPositionPage,
 } from '../postgres/rows.ts';
-import { hasStreamReaderSql, MESSAGES_ADDED } from './session-changes.ts';
+import { NOTIFY_READERS_SQL } from './session-changes.ts';
 import { lockSession, MESSAGE_BYTES } from './sessions.ts';
 
 export type Judgement = z.infer<typeof judgement>;
@@ -154,7 +154,7 @@ const OPEN_JUDGED_TURN = planOnce(`WITH opened AS (
   added AS (
     INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement, waits)
     SELECT $1, account_id, $2, 'user', $11, $12, $10, false FROM opened ON CONFLICT DO NOTHING RETURNING account_id),
-  notified AS (SELECT pg_notify($13, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
+  notified AS (${NOTIFY_READERS_SQL})
   SELECT ${TURN}, NULL AS message, (SELECT count(*) FROM notified) AS notified FROM opened AS turns`);
 
 /**
@@ -175,7 +175,6 @@ export function openJudgedTurn(
     JSON.stringify(judged),
     text,
     JSON.stringify(data),
-    MESSAGES_ADDED,
   ]).catch(throwQuotaProblem);
 }
 
@@ -204,9 +203,9 @@ export async function openTurnWithMessage(
      added AS (
        INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement, waits)
        SELECT $1, account_id, $2, 'user', $5, $6, $4, false FROM opened ON CONFLICT DO NOTHING RETURNING account_id),
-     notified AS (SELECT pg_notify($7, account_id) FROM added WHERE ${hasStreamReaderSql('account_id')})
+     notified AS (${NOTIFY_READERS_SQL})
      SELECT (SELECT count(*) FROM opened)::int AS opened, (SELECT count(*) FROM notified) AS notified`,
-    [sessionId, turnId, runtime, JSON.stringify(judged), message.text, JSON.stringify(message.data), MESSAGES_ADDED],
+    [sessionId, turnId, runtime, JSON.stringify(judged), message.text, JSON.stringify(message.data)],
   );
   return (await opened.catch(throwQuotaProblem)) === 1;
 }
