@@ -3,8 +3,9 @@
  * the same CPU time ("autogroups", sched(7)): a thread's priority counts inside its session only, and sessions have one of their
  * own. So eight plugins, each a session, had eight times the CPU time of the supervisor, whatever the supervisor's priority.
  */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { setPriority } from 'node:os';
+import { readProcessStat } from './process-stat.ts';
 
 /** About three ordinary weights: what a request or a hook costs this thread is short, and everything waits for it. */
 const OF_REQUESTS = -5;
@@ -24,7 +25,7 @@ export function preferThread(): void {
 
 function preferSession(): void {
   try {
-    if (readSession(process.pid) === process.pid) setSessionPriority(process.pid, OF_REQUESTS);
+    if (readProcessStat(process.pid)?.session === process.pid) setSessionPriority(process.pid, OF_REQUESTS);
   } catch (error) {
     // Anything else: not permitted, or a kernel without priorities of sessions.
     if ((error as NodeJS.ErrnoException).code === 'EAGAIN') setTimeout(preferSession, SESSION_CHANGE_MS).unref();
@@ -41,13 +42,6 @@ export const yieldThread = (): void => trySetPriority(OF_BACKGROUND);
  */
 export const setSessionPriority = (pid: number, priority: number): void =>
   writeFileSync(`/proc/${pid}/autogroup`, String(priority), { flag: 'r+' });
-
-/** Id of the session of a process, which is the id of the process that created it. @throws if there is no such process */
-export function readSession(pid: number): number {
-  const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
-  // The name in parentheses may itself contain spaces and parentheses.
-  return Number(text.slice(text.lastIndexOf(')') + 2).split(' ')[3]);
-}
 
 /** Without a process id, Linux changes the calling thread only. */
 function trySetPriority(priority: number): void {

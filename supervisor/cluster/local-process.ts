@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { readFileSync, readlinkSync } from 'node:fs';
-import { readProcessStat } from '../jail/process-stat.ts';
+import { readProcessStat } from '../../service/lifecycle/process-stat.ts';
 
 /** Kernel, PID namespace, process id and its start: the same words name no other process. */
 export function nameProcess(): string {

@@ -2,7 +2,8 @@
  * CPU classes of children without control groups. Each jail is a session, to which Linux gives as much CPU time as to the whole
  * supervisor; see `priority.ts`. So the priority of the session follows the classes.
  */
-import { readSession, SESSION_CHANGE_MS, setSessionPriority } from '../../service/lifecycle/priority.ts';
+import { SESSION_CHANGE_MS, setSessionPriority } from '../../service/lifecycle/priority.ts';
+import { readProcessStat } from '../../service/lifecycle/process-stat.ts';
 import type { CpuClasses } from './limiter.ts';
 
 /**
@@ -40,7 +41,7 @@ export class SessionPriority {
     const pid = this.#findPid();
     if (pid === 0 || this.#wanted === this.#written) return true;
     try {
-      if (readSession(pid) !== pid) return true;
+      if (readProcessStat(pid)?.session !== pid) return true;
       setSessionPriority(pid, this.#wanted);
       this.#written = this.#wanted;
     } catch (error) {

@@ -7,7 +7,7 @@ import { closeSync, openSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { yieldThread } from '../../service/lifecycle/priority.ts';
-import { readProcessStat } from './process-stat.ts';
+import { readProcessStat } from '../../service/lifecycle/process-stat.ts';
 import { type FromSpawner, INSPECTOR, type SpawnOrder, type ToSpawner } from './spawn-orders.ts';
 import { stopReading } from './stop-reading.ts';
 

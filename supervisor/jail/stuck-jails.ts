@@ -5,6 +5,7 @@
 import { hash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { readProcessStat } from '../../service/lifecycle/process-stat.ts';
 
 const MARK = 'BULKHEAD_JAIL';
 const MARK_CHARS = 32;
@@ -27,8 +28,8 @@ export function sweepStuckJails(directory: string): number {
   for (const name of readdirSync('/proc')) {
     const pid = Number(name);
     if (!Number.isInteger(pid) || pid <= FIRST_PROCESS || !isOrphanedBubblewrap(pid)) continue;
-    if (!read(pid, 'cmdline').includes(mark)) continue;
     try {
+      if (!readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes(mark)) continue;
       process.kill(pid, 'SIGKILL');
       ended += 1;
     } catch {
@@ -39,16 +40,7 @@ export function sweepStuckJails(directory: string): number {
 }
 
 function isOrphanedBubblewrap(pid: number): boolean {
-  const stat = read(pid, 'stat');
-  const [, comm, rest = ''] = /^\d+ \((.*)\) (.*)$/s.exec(stat) ?? [];
+  const stat = readProcessStat(pid);
   // Once it has become Node, its parent-death signal is set.
-  return comm === 'bwrap' && Number(rest.split(' ')[1]) === FIRST_PROCESS;
-}
-
-function read(pid: number, file: string): string {
-  try {
-    return readFileSync(`/proc/${pid}/${file}`, 'latin1');
-  } catch {
-    return '';
-  }
+  return stat?.name === 'bwrap' && stat.parent === FIRST_PROCESS;
 }

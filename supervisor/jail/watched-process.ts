@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { readProcessStat } from '../../service/lifecycle/process-stat.ts';
 import type { CpuClasses, LimitedGroup } from './limiter.ts';
-import { readProcessStat } from './process-stat.ts';
 import { SessionPriority } from './session-priority.ts';
 import type { Exit, Spawned } from './spawner.ts';
 

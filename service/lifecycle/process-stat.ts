@@ -4,9 +4,15 @@ import { readFileSync } from 'node:fs';
 /** Unit of CPU times in /proc on every kernel, whatever its own tick rate. */
 const TICK_MS = 10;
 
-export interface ProcessStat {
+interface ProcessStat {
+  /** Of the executable, at most 15 characters. */
+  readonly name: string;
   /** `R`, `S`, `D`, …; `Z` is a zombie, `X` a process that is being removed. */
   readonly state: string;
+  /** Process id of the parent. */
+  readonly parent: number;
+  /** Id of the session, which is the id of the process that created it. */
+  readonly session: number;
   /** Ticks since the machine started. With the process id it identifies the process. */
   readonly startTicks: string;
   /** CPU time of all threads. */
@@ -20,9 +26,13 @@ export function readProcessStat(pid: number): ProcessStat | null {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
     // The name in parentheses may itself contain spaces and parentheses.
-    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+    const nameEnd = text.lastIndexOf(')');
+    const fields = text.slice(nameEnd + 2).split(' ');
     return {
+      name: text.slice(text.indexOf('(') + 1, nameEnd),
       state: fields[0] ?? '',
+      parent: Number(fields[1]),
+      session: Number(fields[3]),
       startTicks: fields[19] ?? '',
       processorMs: (Number(fields[11]) + Number(fields[12])) * TICK_MS,
       childrenProcessorMs: (Number(fields[13]) + Number(fields[14])) * TICK_MS,
