@@ -14,6 +14,7 @@ import {
   makeStrict,
   openSession,
   type Session,
+  setHostTools,
 } from '../../db/sessions/sessions.ts';
 import type { Trigger } from '../../db/sessions/turns.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
@@ -62,18 +63,33 @@ export async function startSession(
 
 /** A runtime that finds its session again may bring other tools, and may ask for more strictness. */
 async function applyFields(
-  { pool, sessions }: SessionServices,
+  services: SessionServices,
   session: Session,
   { tools, strict }: Pick<NewSession, 'tools' | 'strict'>,
 ): Promise<Session> {
   const becomesStrict = strict && !session.strict;
-  if (!tools && !becomesStrict) return session;
+  return tools || becomesStrict ? changeSession(services, session, { tools, becomesStrict }) : session;
+}
+
+/** A list that is left out stays unchanged. */
+interface SessionChanges extends Pick<NewSession, 'tools'> {
+  readonly hostTools?: NewSession['hostTools'] | undefined;
+  readonly becomesStrict?: boolean;
+}
+
+/** @throws Problem `not_found`, `quota_exceeded` */
+export async function changeSession(
+  { pool, sessions }: SessionServices,
+  { accountId, id }: Session,
+  { hostTools, tools, becomesStrict = false }: SessionChanges,
+): Promise<Session> {
   await inTransaction(pool, async (tx) => {
-    if (tools) await setRuntimeTools(tx, session.id, tools);
-    if (becomesStrict) await makeStrict(tx, session.id);
+    if (hostTools) await setHostTools(tx, id, hostTools);
+    if (tools) await setRuntimeTools(tx, id, tools);
+    if (becomesStrict) await makeStrict(tx, id);
   });
-  sessions.drop(session.id);
-  return sessions.get(session.accountId, session.id);
+  sessions.drop(id);
+  return sessions.get(accountId, id);
 }
 
 function requireSameAgent(session: Session, { agentId, channelId }: NewSession): Session {

@@ -4,15 +4,14 @@ import { randomUUIDv7 } from 'node:crypto';
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { inTransaction } from '../../db/postgres/pool.ts';
-import { setRuntimeTools } from '../../db/sessions/runtime-tools.ts';
-import { type Session, setHostTools } from '../../db/sessions/sessions.ts';
+import type { Session } from '../../db/sessions/sessions.ts';
 import { hostToolGroups } from '../../sdk/contract/full-names.ts';
 import { json, jsonSchema } from '../../sdk/contract/payloads.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { jsonBody, page, storedId, storedText } from '../../service/http/schemas.ts';
 import { abortWhenClosed } from './closed-requests.ts';
+import { changeSession } from './lifecycle.ts';
 import {
   CALL_BODY_MAX_BYTES,
   offerParams,
@@ -63,8 +62,6 @@ export const runtimeTools = z
     'Tools that the runtime performs itself. The prompt lists them, and each call passes the hooks `toolCall` and `toolResult`.',
   );
 
-type RuntimeTools = z.infer<typeof runtimeTools>;
-
 const toolBody = jsonBody({
   callId: storedId
     .optional()
@@ -99,26 +96,11 @@ const shapes = {
   },
 } satisfies Record<string, FastifySchema>;
 
-/** @throws Problem `not_found`, `quota_exceeded` */
-async function chooseTools(
-  { pool, sessions }: SessionServices,
-  accountId: string,
-  sessionId: string,
-  { hostTools: groups, tools }: { hostTools?: readonly string[] | undefined; tools?: RuntimeTools | undefined },
-): Promise<Session> {
-  const { id } = await sessions.get(accountId, sessionId);
-  await inTransaction(pool, async (tx) => {
-    if (groups) await setHostTools(tx, id, groups);
-    if (tools) await setRuntimeTools(tx, id, tools);
-  });
-  sessions.drop(id);
-  return sessions.get(accountId, id);
-}
-
 export function toolRoutes(services: SessionServices): FastifyPluginAsyncZod {
-  const listTools = async (session: Session) => {
-    return { items: await listSessionTools(services, session), nextCursor: null };
-  };
+  const listTools = async (session: Session) => ({
+    items: await listSessionTools(services, session),
+    nextCursor: null,
+  });
   return async (app) => {
     groupRoutes(app, 'Tools');
     app.get('/sessions/:sessionId/tools', { schema: shapes.list }, async (request) => {
@@ -126,7 +108,8 @@ export function toolRoutes(services: SessionServices): FastifyPluginAsyncZod {
     });
 
     app.put('/sessions/:sessionId/tools', { schema: shapes.offer }, async (request) => {
-      return listTools(await chooseTools(services, requireCaller(request).id, request.params.sessionId, request.body));
+      const session = await requireSession(services, requireCaller(request), request.params);
+      return listTools(await changeSession(services, session, request.body));
     });
 
     app.post(
