@@ -43,19 +43,7 @@ interface Clock {
 }
 const realClock: Clock = { budgetNow: unstalledNow, now: Date.now };
 
-interface ChainRequest
-  extends Pick<
-    HookRequest,
-    | 'hook'
-    | 'session'
-    | 'actor'
-    | 'excludedInstallationId'
-    | 'isRepeated'
-    | 'trigger'
-    | 'context'
-    | 'completeChange'
-    | 'onLink'
-  > {
+interface ChainRequest extends Omit<HookRequest, 'accountId' | 'noticeId'> {
   /** The account's plugins as they are now. Called before each link, so that a change of the account counts at once. */
   loadPlugins(): AccountPlugins | Promise<AccountPlugins>;
 }

@@ -1,5 +1,5 @@
 /** The responses to the steps of a turn, and the problems of steps that a runtime may not take. */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { findTurn, holdTurn, type Judgement, type TurnKey, type TurnRow } from '../../db/sessions/turns.ts';
@@ -35,10 +35,7 @@ export const readVerdict = (judged: Judgement | null): Verdict =>
     : CONTINUE;
 
 /** Recognizes another request with the same id. */
-export const digestOf = (request: unknown): string =>
-  createHash('sha256')
-    .update(JSON.stringify(request) ?? '')
-    .digest('base64url');
+export const digestOf = (request: unknown): string => hash('sha256', JSON.stringify(request) ?? '', 'base64url');
 
 const offerDigests = new WeakMap<object, string>();
 
