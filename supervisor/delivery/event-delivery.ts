@@ -65,7 +65,8 @@ export async function deliverEvents(given: EventDeps, installationId: string, wo
     let last: ClaimedEvent | null = null;
     do {
       delivering.set(installationId, false);
-      last = await deliverNext(deps, installationId);
+      last = await claimNextEvent(pool, installationId, work.fence);
+      if (last) await deliver(deps, last);
     } while ((last || delivering.get(installationId) === true) && !isOver());
     if (!last) return;
     const { id: eventId, accountId } = last;
@@ -73,13 +74,6 @@ export async function deliverEvents(given: EventDeps, installationId: string, wo
   } finally {
     delivering.delete(installationId);
   }
-}
-
-/** @returns the event of the attempt; null: none is due */
-async function deliverNext(deps: AttemptDeps, installationId: string): Promise<ClaimedEvent | null> {
-  const event = await claimNextEvent(deps.pool, installationId, deps.fence);
-  if (event) await deliver(deps, event);
-  return event;
 }
 
 async function deliver(deps: AttemptDeps, event: ClaimedEvent): Promise<void> {

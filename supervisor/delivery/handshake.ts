@@ -35,14 +35,15 @@ export async function answerAsked(
     const claimed = await claimHandshake(services.pool, id, work.fence);
     if (!claimed) return;
     const plugin = await loadInstalledPlugin(services.pool, claimed.installationId);
-    const reply = plugin && mayAnswer(plugin) ? await callHandshake(services, claimed, plugin) : null;
+    const reply =
+      plugin && mayRun(plugin) && plugin.registrations.channel.handshake
+        ? await callHandshake(services, claimed, plugin)
+        : null;
     await answerHandshake(services.pool, id, work.fence.epoch, reply);
   } finally {
     work.end();
   }
 }
-
-const mayAnswer = (plugin: InstalledPlugin): boolean => mayRun(plugin) && plugin.registrations.channel.handshake;
 
 async function callHandshake(
   services: HandshakeDeps['services'],

@@ -79,11 +79,11 @@ export class DueReminders {
   }
 
   #begin(accountId: string, reminders: readonly ReminderRow[]): void {
-    const { services, ownership, onError } = this.#deps;
+    const { ownership, onError } = this.#deps;
     if (this.#busy.size >= ACCOUNTS_AT_ONCE) return;
     const work = ownership.begin(accountId);
     if (!work) return;
-    const running = asAccount(accountId, () => deliverAll(services, reminders, { work, onError }))
+    const running = asAccount(accountId, () => this.#deliverAll(reminders, work))
       .catch(onError)
       .finally(() => {
         work.end();
@@ -97,25 +97,23 @@ export class DueReminders {
     clearInterval(this.#timer);
     await within(Promise.all(this.#busy.values()), graceMs);
   }
-}
 
-/** Delivers reminders in the order of their times. */
-async function deliverAll(
-  services: SessionServices,
-  reminders: readonly ReminderRow[],
-  { work, onError }: { readonly work: OwnedWork } & Pick<DueDeps, 'onError'>,
-): Promise<void> {
-  const writes = { pool: services.pool, fence: work.fence };
-  for (const reminder of reminders) {
-    if (work.isLeaving()) return;
-    await deliverReminder(services, reminder, { writes, onError });
+  /** Delivers reminders in the order of their times. */
+  async #deliverAll(reminders: readonly ReminderRow[], work: OwnedWork): Promise<void> {
+    const { services, onError } = this.#deps;
+    const writes = { pool: services.pool, fence: work.fence };
+    for (const reminder of reminders) {
+      if (work.isLeaving()) return;
+      await deliverReminder(services, reminder, writes, onError);
+    }
   }
 }
 
 async function deliverReminder(
   services: SessionServices,
   reminder: ReminderRow,
-  { writes, onError }: { readonly writes: FencedPool } & Pick<DueDeps, 'onError'>,
+  writes: FencedPool,
+  onError: (error: Error) => void,
 ): Promise<void> {
   const { accountId, sessionId, nextAt } = reminder;
   const session = await services.sessions.get(accountId, sessionId).catch(skipUnknown);
