@@ -5,8 +5,9 @@ import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ZipFile } from 'yazl';
 import { comparePrecedence, raiseVersion } from '../sdk/contract/version-numbers.ts';
+import { hasCode } from '../sdk/session/transport.ts';
 import { eventually } from './demo-checks.ts';
-import { Refusal, type Service } from './demo-service.ts';
+import type { Service } from './demo-service.ts';
 
 interface Listed<Item> {
   readonly items: readonly Item[];
@@ -56,7 +57,7 @@ export async function ensurePlugin(api: Service, slug: string): Promise<Plugin> 
     // Its readme names and describes the plugin from the first version on.
     return await api.post<Plugin>('/plugins', { slug, displayName: slug });
   } catch (error) {
-    if (!isRefusal(error, 'slug_taken')) throw error;
+    if (!hasCode(error, 'slug_taken')) throw error;
   }
   const { items } = await api.get<Listed<Plugin>>('/plugins?limit=1000');
   const own = items.find((plugin) => plugin.slug === slug || plugin.slug.startsWith(`${slug}-demo-`));
@@ -90,7 +91,7 @@ export async function publishZip(api: Service, plugin: Plugin, semVer: string, w
   const form = new FormData();
   form.set('semVer', semVer);
   form.set('file', new Blob(chunks, { type: 'application/zip' }), `${wanted.slug}.zip`);
-  return api.post<Version>(`/plugins/${plugin.id}/versions/zip`, form);
+  return api.postForm<Version>(`/plugins/${plugin.id}/versions/zip`, form);
 }
 
 /** Installs the plugin, or finds the installation, which follows the newest version. */
@@ -104,7 +105,7 @@ export async function installFresh(api: Service, slug: string): Promise<Installa
   try {
     return await api.post<Installation>('/installations', { slug, versionPolicy: 'Latest' });
   } catch (error) {
-    if (!isRefusal(error, 'already_installed')) throw error;
+    if (!hasCode(error, 'already_installed')) throw error;
   }
   const kept = (await listInstallations(api)).find((installation) => installation.slug === slug);
   if (kept) await uninstall(api, kept);
@@ -136,5 +137,3 @@ function formatName(item: unknown): string {
   if (typeof item === 'object' && item !== null && 'name' in item) return String(item.name);
   return String(item);
 }
-
-const isRefusal = (error: unknown, code: string): boolean => error instanceof Refusal && error.code === code;

@@ -1,8 +1,5 @@
 /** Prints the demo's steps: with colours and symbols on a terminal, plain ASCII elsewhere. */
 
-/** One result of a step, on its own line. */
-export type Finding = readonly [what: string, found: string];
-
 export class Printer {
   readonly #fancy: boolean;
   readonly #write: (text: string) => void;

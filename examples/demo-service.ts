@@ -1,8 +1,10 @@
-/** The demo's REST client: JSON with a bearer token; refused requests throw errors. */
+/** The demo's REST client, its addresses and its token. */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { isUnreachable } from '../sdk/cli/failure.ts';
+import { type Call, hasCode, Transport } from '../sdk/session/transport.ts';
 
 /** Longer than any response of the service takes, so that only a hanging one is aborted. */
 const REQUEST_TIMEOUT_MS = 60_000;
@@ -11,54 +13,39 @@ const DEMO_USER = 'demo';
 /** No service answers at the address. */
 export class NotRunning extends Error {}
 
-/** A refused request, with its `application/problem+json`. */
-export class Refusal extends Error {
-  readonly status: number;
-  readonly code: string;
-
-  constructor(request: string, status: number, problem: { code?: string; detail?: string }) {
-    super(`${request} answered ${status} ${problem.code ?? ''}: ${problem.detail ?? 'no detail'}`);
-    this.status = status;
-    this.code = problem.code ?? '';
-  }
-}
-
+/** Refused requests throw `BulkheadError`. */
 export class Service {
   readonly #base: string;
-  readonly #token: string;
+  readonly #transport: Transport;
 
   constructor(base: string, token: string) {
-    this.#base = base.replace(/\/$/, '');
-    this.#token = token;
+    this.#base = base;
+    this.#transport = new Transport({ url: base, token, retryForMs: 0 });
   }
 
   get<Answer>(path: string): Promise<Answer> {
-    return this.#send<Answer>('GET', path);
+    return this.#send({ method: 'GET', path });
   }
 
   delete(path: string): Promise<unknown> {
-    return this.#send('DELETE', path);
+    return this.#send({ method: 'DELETE', path });
   }
 
-  /** Sends JSON, or a form as multipart. */
   post<Answer>(path: string, body: object = {}): Promise<Answer> {
-    return this.#send<Answer>('POST', path, body);
+    return this.#send({ method: 'POST', path, body });
   }
 
-  async #send<Answer>(method: string, path: string, body?: object): Promise<Answer> {
-    const json = body !== undefined && !(body instanceof FormData);
-    const response = await fetch(`${this.#base}${path}`, {
-      method,
-      headers: { authorization: `Bearer ${this.#token}`, ...(json ? { 'content-type': 'application/json' } : {}) },
-      ...(body === undefined ? {} : { body: body instanceof FormData ? body : JSON.stringify(body) }),
-      signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
-    }).catch((error: Error) => {
-      throw error.name === 'TimeoutError' ? error : new NotRunning(`nothing answers at ${this.#base}`);
+  async postForm<Answer>(path: string, form: FormData): Promise<Answer> {
+    const encoded = new Response(form);
+    const [type, bytes] = [encoded.headers.get('content-type') ?? '', await encoded.blob()];
+    return this.#send({ method: 'POST', path, stream: { type, open: () => bytes.stream() } });
+  }
+
+  #send<Answer>(call: Call): Promise<Answer> {
+    const signal = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
+    return this.#transport.json<Answer>({ ...call, signal }).catch((error: unknown) => {
+      throw isUnreachable(error) ? new NotRunning(`nothing answers at ${this.#base}`) : error;
     });
-    const text = await response.text();
-    const answer: unknown = text === '' ? undefined : parsed(text);
-    if (!response.ok) throw new Refusal(`${method} ${path}`, response.status, toProblem(answer));
-    return answer as Answer;
   }
 }
 
@@ -75,7 +62,7 @@ export function readAddresses(): { readonly base: string; readonly sessionBase: 
 /** Checks that Bulkhead is running before a token is created. */
 export async function answering(base: string): Promise<string> {
   await new Service(base, '').get('/me').catch((error: unknown) => {
-    if (!(error instanceof Refusal) || error.code !== 'unauthenticated') throw error;
+    if (!hasCode(error, 'unauthenticated')) throw error;
   });
   return 'answers, and asks for a token';
 }
@@ -88,14 +75,3 @@ export async function findToken(): Promise<string> {
   const { stdout } = await promisify(execFile)(process.execPath, [command, DEMO_USER]);
   return stdout.trim();
 }
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return { detail: `a response that is not JSON: ${text.slice(0, 200)}` };
-  }
-}
-
-const toProblem = (answer: unknown): { code?: string; detail?: string } =>
-  typeof answer === 'object' && answer !== null ? answer : {};

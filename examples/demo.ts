@@ -3,6 +3,7 @@
  * their hooks and tools in a session, reads their log and uninstalls them. Exits with 0 only if every step succeeded.
  */
 import { parseArgs } from 'node:util';
+import { connect, type SessionClient } from '../sdk/session/client.ts';
 import { eventually, expect, oneLine } from './demo-checks.ts';
 import {
   ensurePlugin,
@@ -59,7 +60,7 @@ async function show(): Promise<void> {
     await step('service', () => answering(base));
     const token = await findToken();
     api = new Service(base, token);
-    await tour(api, new Service(sessionBase, token), installed);
+    await tour(api, connect({ url: sessionBase, token }), installed);
   } catch (error) {
     failed(error);
   }
@@ -76,7 +77,7 @@ function failed(error: unknown): void {
   printer.failed(running, error instanceof NotRunning ? `${why}: start it with npm start` : why);
 }
 
-async function tour(api: Service, sessions: Service, installed: Installation[]): Promise<void> {
+async function tour(api: Service, sessions: SessionClient, installed: Installation[]): Promise<void> {
   await step('signed in', async () => `as ${(await api.get<{ name: string }>('/me')).name}`);
   await installAll(api, await publishAll(api), installed);
   const [house, guard, dice, todos, skills] = installed;
@@ -121,7 +122,7 @@ async function installAll(api: Service, slugs: readonly string[], installed: Ins
 
 type Installed = Readonly<Record<'house' | 'guard' | 'dice' | 'todos' | 'skills', Installation>>;
 
-async function converse(api: Service, sessions: Service, installed: Installed): Promise<void> {
+async function converse(api: Service, sessions: SessionClient, installed: Installed): Promise<void> {
   printer.section('Run in a session');
   const { house, guard, dice, todos, skills } = installed;
   running = 'open a session';
