@@ -194,18 +194,21 @@ export async function lockAccountInstallations(
   return found ?? { count: 0, lastHookOrder: 0 };
 }
 
-interface NewInstallation {
-  readonly accountId: string;
-  readonly pluginId: string;
-  readonly versionPolicy: VersionPolicy;
-  readonly pinnedVersionId: string | null;
-  readonly currentVersionId: string;
-  readonly grantedCapabilities: readonly string[];
-  readonly status: InstallationStatus;
-  readonly statusReason: string | null;
-  readonly hookOrder: number;
-  readonly required: boolean;
-}
+/** Fields that a change of an installation can set. */
+type ChangeableField =
+  | 'versionPolicy'
+  | 'pinnedVersionId'
+  | 'pendingVersionId'
+  | 'grantedCapabilities'
+  | 'settings'
+  | 'status'
+  | 'statusReason'
+  | 'hookOrder'
+  | 'required';
+type NewInstallation = Omit<
+  Pick<Installation, 'accountId' | 'pluginId' | 'currentVersionId' | ChangeableField>,
+  'pendingVersionId' | 'settings'
+>;
 
 /** Null: the account has installed this plugin already. */
 export async function insertInstallation(tx: ClientBase, installation: NewInstallation): Promise<string | null> {
@@ -233,22 +236,10 @@ export async function insertInstallation(tx: ClientBase, installation: NewInstal
 }
 
 /** Absent fields stay as they are. */
-interface InstallationChanges {
-  readonly versionPolicy?: VersionPolicy;
-  readonly pinnedVersionId?: string | null;
-  readonly currentVersionId?: string | null;
-  readonly pendingVersionId?: string | null;
-  readonly grantedCapabilities?: readonly string[];
-  readonly settings?: Readonly<Record<string, string>>;
-  readonly status?: InstallationStatus;
-  readonly statusReason?: string | null;
-  readonly hookOrder?: number | undefined;
-  readonly required?: boolean | undefined;
-}
-const COLUMNS: Readonly<Record<keyof InstallationChanges, string>> = {
+type InstallationChanges = Partial<Pick<Installation, ChangeableField>>;
+const COLUMNS: Readonly<Record<ChangeableField, string>> = {
   versionPolicy: 'version_policy',
   pinnedVersionId: 'pinned_version_id',
-  currentVersionId: 'current_version_id',
   pendingVersionId: 'pending_version_id',
   grantedCapabilities: 'granted_capabilities',
   settings: 'settings',
@@ -273,7 +264,7 @@ export async function changeInstallation(tx: ClientBase, id: string, changes: In
 export async function lockInstallations(
   tx: ClientBase,
   pluginId: string,
-  filter: Pick<InstallationChanges, 'versionPolicy' | 'currentVersionId' | 'pendingVersionId'> = {},
+  filter: Pick<InstallationChanges, 'versionPolicy' | 'pendingVersionId'> = {},
 ): Promise<Installation[]> {
   const fields = Object.keys(filter) as (keyof typeof filter)[];
   const conditions = fields.map((field, index) => `AND i.${COLUMNS[field]} = $${index + 2}`);
