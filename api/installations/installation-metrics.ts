@@ -4,14 +4,15 @@ import type { z } from 'zod';
 import {
   type HandlerSums,
   listHandlers,
+  type MetricsRange,
   type Point,
   readHandlers,
   readLastCalls,
   readPoints,
 } from '../../db/records/rollups.ts';
-import type { MetricsRange, metricsResource } from './metric-resource.ts';
+import type { metricsResource } from './metric-resource.ts';
 
-/** Reads the metrics. Points without activity are zero. */
+/** Points without activity are zero. */
 export async function readInstallationMetrics(
   pool: Pool,
   installationId: string,

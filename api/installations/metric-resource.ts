@@ -1,7 +1,7 @@
 /** Requests and representations of an installation's metrics. */
 
 import { z } from 'zod';
-import { MINUTE_MS } from '../../db/records/rollups.ts';
+import { type MetricsRange, MINUTE_MS } from '../../db/records/rollups.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { timestamp } from '../../service/http/schemas.ts';
 
@@ -73,12 +73,6 @@ export const metricsResource = z
     ),
   })
   .meta({ id: 'InstallationMetrics' });
-
-export interface MetricsRange {
-  readonly from: number;
-  readonly to: number;
-  readonly stepMs: number;
-}
 
 /** Computes the range of a query in whole steps. @throws Problem `bad_request` */
 export function resolveRange(query: z.output<typeof metricsQuery>, now: number): MetricsRange {

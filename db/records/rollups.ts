@@ -82,7 +82,7 @@ export async function sweepRollups(pool: Pool, retentionDays: number): Promise<v
     await deleteOldRows(pool, table, 'minute', 'minute < now() - make_interval(days => $1)', [retentionDays]);
 }
 
-interface Range {
+export interface MetricsRange {
   /** Milliseconds since 1970. */
   readonly from: number;
   readonly to: number;
@@ -119,7 +119,11 @@ const sumBucketsSql = (by: string): string => `SELECT by, array_agg(n ORDER BY p
       FROM ${CALLS} CROSS JOIN LATERAL unnest(buckets) WITH ORDINALITY AS u(n, position) GROUP BY 1, 2) b GROUP BY by`;
 
 /** Reads the points of a range, oldest first, without empty ones. */
-export async function readPoints(pool: Pool, installationId: string, { from, to, stepMs }: Range): Promise<Point[]> {
+export async function readPoints(
+  pool: Pool,
+  installationId: string,
+  { from, to, stepMs }: MetricsRange,
+): Promise<Point[]> {
   const found = await pool.query<PointRow>(
     `WITH c AS (SELECT ${BIN} AS at, ${sumSql('calls')} AS calls, ${sumSql('errors')} AS errors,
                        ${sumSql('timeouts')} AS timeouts FROM ${CALLS} GROUP BY 1),
@@ -150,7 +154,7 @@ export interface HandlerSums extends Omit<CallSums, 'installationId' | 'minute' 
 export async function readHandlers(
   pool: Pool,
   installationId: string,
-  { from, to }: Pick<Range, 'from' | 'to'>,
+  { from, to }: Pick<MetricsRange, 'from' | 'to'>,
 ): Promise<HandlerSums[]> {
   const found = await pool.query<HandlerSums & { buckets: number[] }>(
     `SELECT kind, name, ${sumSql('calls')} AS calls, ${sumSql('errors')} AS errors, ${sumSql('timeouts')} AS timeouts,
