@@ -25,10 +25,8 @@ export async function recordAccountAction(
   db: Queryable,
   { accountId, action, subject, detail, tokenId, actor }: NewAction,
 ): Promise<void> {
-  await changeRows(db, 'DELETE FROM account_actions WHERE account_id = $1 AND at < now() - make_interval(days => $2)', [
-    accountId,
-    RETENTION_DAYS,
-  ]);
+  const removeOld = 'DELETE FROM account_actions WHERE account_id = $1 AND at < now() - make_interval(days => $2)';
+  await changeRows(db, removeOld, [accountId, RETENTION_DAYS]);
   await changeRows(
     db,
     `INSERT INTO account_actions (id, account_id, action, subject, detail, token_id, actor)

@@ -43,12 +43,8 @@ export async function findOrCreateAccount(
   if (known !== null) return known;
   for (const name of listNames(subject, issuer)) {
     // Inserts nothing if the name is taken, or if another process was faster.
-    await db.query('INSERT INTO accounts (id, name, issuer, subject) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING', [
-      randomUUIDv7(),
-      name,
-      issuer,
-      subject,
-    ]);
+    const insert = 'INSERT INTO accounts (id, name, issuer, subject) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING';
+    await db.query(insert, [randomUUIDv7(), name, issuer, subject]);
     const found = await findAccount(db, subject, issuer);
     if (found !== null) return found;
   }
@@ -86,11 +82,8 @@ export function moveAccounts(pool: Pool, issuer: string, names: readonly string[
     for (const { id, subject } of moved) {
       const place = `moved ${id}`;
       await tx.query('UPDATE accounts SET subject = $2 WHERE id = $1', [id, place]);
-      await tx.query('UPDATE accounts SET issuer = $3 WHERE issuer = $1 AND subject = $2', [
-        issuer,
-        subject,
-        BUILT_IN_ISSUER,
-      ]);
+      const change = 'UPDATE accounts SET issuer = $3 WHERE issuer = $1 AND subject = $2';
+      await tx.query(change, [issuer, subject, BUILT_IN_ISSUER]);
       await tx.query('UPDATE accounts SET issuer = $2, subject = $3 WHERE id = $1', [id, issuer, subject]);
       await notifyAccountChanged(tx, id);
     }

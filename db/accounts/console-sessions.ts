@@ -28,12 +28,8 @@ interface NewSession {
 /** Stores a session, and removes expired ones and those that are too many. */
 export async function createSession(db: Queryable, { id, accountId, tokenId, expiresAt }: NewSession): Promise<void> {
   await changeRows(db, 'DELETE FROM console_sessions WHERE expires_at < now()');
-  await changeRows(db, 'INSERT INTO console_sessions (id, account_id, token_id, expires_at) VALUES ($1, $2, $3, $4)', [
-    id,
-    accountId,
-    tokenId,
-    expiresAt,
-  ]);
+  const insert = 'INSERT INTO console_sessions (id, account_id, token_id, expires_at) VALUES ($1, $2, $3, $4)';
+  await changeRows(db, insert, [id, accountId, tokenId, expiresAt]);
   const ended = await changeRows(
     db,
     `DELETE FROM console_sessions WHERE id IN (
@@ -79,11 +75,8 @@ interface NewCode {
 /** Stores the code of a sign-in link, and removes expired ones. */
 export async function createSignInCode(db: Queryable, { id, accountId, expiresAt }: NewCode): Promise<void> {
   await changeRows(db, 'DELETE FROM sign_in_codes WHERE expires_at < now()');
-  await changeRows(db, 'INSERT INTO sign_in_codes (id, account_id, expires_at) VALUES ($1, $2, $3)', [
-    id,
-    accountId,
-    expiresAt,
-  ]);
+  const insert = 'INSERT INTO sign_in_codes (id, account_id, expires_at) VALUES ($1, $2, $3)';
+  await changeRows(db, insert, [id, accountId, expiresAt]);
 }
 
 /** Uses up a code. @returns its account; null: there is no such code, or it has expired */

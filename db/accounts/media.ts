@@ -60,10 +60,8 @@ export function saveMedia(
       [id, media.accountId, media.sha256, media.mediaType, media.name, media.sizeBytes, holderId],
     );
     if (!saved.rows[0]) return null;
-    await tx.query(`INSERT INTO ${holders} (media_id, ${column}) VALUES ($1, $2) ON CONFLICT DO NOTHING`, [
-      id,
-      holderId,
-    ]);
+    const hold = `INSERT INTO ${holders} (media_id, ${column}) VALUES ($1, $2) ON CONFLICT DO NOTHING`;
+    await tx.query(hold, [id, holderId]);
     return saved.rows[0];
   };
   return inLockedTransaction(pool, nameMediaLock(media.accountId), save, signal);
@@ -106,10 +104,8 @@ export function releaseMedia(
   signal?: AbortSignal,
 ): Promise<boolean> {
   const release = async (tx: Transaction): Promise<boolean> => {
-    const released = await tx.query('DELETE FROM media_holders WHERE media_id = $1 AND installation_id = $2', [
-      id,
-      installationId,
-    ]);
+    const sql = 'DELETE FROM media_holders WHERE media_id = $1 AND installation_id = $2';
+    const released = await tx.query(sql, [id, installationId]);
     await tx.query(
       `DELETE FROM media m WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM media_holders h WHERE h.media_id = m.id)
           AND NOT EXISTS (SELECT 1 FROM session_media s WHERE s.media_id = m.id)`,

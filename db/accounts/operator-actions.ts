@@ -27,12 +27,9 @@ export async function recordAction(
   tx: ClientBase,
   { action, subject, reason = null, by = null }: NewAction,
 ): Promise<void> {
-  await tx.query('INSERT INTO operator_actions (by, action, subject, reason) VALUES ($1, $2, $3, $4)', [
-    by === null ? describeProcessUser(process.env.SUDO_USER) : `${by} (console)`,
-    action,
-    subject,
-    reason,
-  ]);
+  const actor = by === null ? describeProcessUser(process.env.SUDO_USER) : `${by} (console)`;
+  const insert = 'INSERT INTO operator_actions (by, action, subject, reason) VALUES ($1, $2, $3, $4)';
+  await tx.query(insert, [actor, action, subject, reason]);
 }
 
 /** Newest first. */

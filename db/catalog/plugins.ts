@@ -115,11 +115,8 @@ export async function setVisibility(
   visibility: Visibility,
   deprecationMessage: string | null,
 ): Promise<void> {
-  await tx.query('UPDATE plugins SET visibility = $2, deprecation_message = $3, updated_at = now() WHERE id = $1', [
-    id,
-    visibility,
-    deprecationMessage,
-  ]);
+  const sql = 'UPDATE plugins SET visibility = $2, deprecation_message = $3, updated_at = now() WHERE id = $1';
+  await tx.query(sql, [id, visibility, deprecationMessage]);
 }
 
 /**

@@ -211,9 +211,8 @@ export const listFilesBelow = (
   );
 
 export async function markYanked(tx: ClientBase, id: string): Promise<void> {
-  await tx.query(`UPDATE versions SET status = 'yanked', yanked_at = now() WHERE id = $1 AND status = 'published'`, [
-    id,
-  ]);
+  const sql = `UPDATE versions SET status = 'yanked', yanked_at = now() WHERE id = $1 AND status = 'published'`;
+  await tx.query(sql, [id]);
 }
 
 /** The owner's list still shows yanked versions, so the values keep the shapes of `Manifest` and `Discovered`. */

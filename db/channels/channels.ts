@@ -4,7 +4,7 @@ import { randomBytes, randomUUIDv7 } from 'node:crypto';
 import type { ClientBase } from 'pg';
 import type { Registrations } from '../../sdk/contract/protocol.ts';
 import { notifyAddressesSql } from '../postgres/notifications.ts';
-import { findRow, hasRow, listRows, type Queryable } from '../postgres/rows.ts';
+import { changeRows, findRow, hasRow, listRows, type Queryable } from '../postgres/rows.ts';
 
 const ROUTING_BYTES = 16;
 const createRoutingId = (): string => randomBytes(ROUTING_BYTES).toString('base64url');
@@ -59,11 +59,8 @@ export async function replaceAddress(
 
 /** False: no such channel. */
 export async function deleteChannel(tx: ClientBase, installationId: string, channelId: string): Promise<boolean> {
-  const deleted = await tx.query('DELETE FROM channels WHERE id = $2 AND installation_id = $1', [
-    installationId,
-    channelId,
-  ]);
-  if (deleted.rowCount === 0) return false;
+  const sql = 'DELETE FROM channels WHERE id = $2 AND installation_id = $1';
+  if ((await changeRows(tx, sql, [installationId, channelId])) === 0) return false;
   await retireAddresses(tx, 'channel_id', channelId);
   return true;
 }
@@ -73,11 +70,8 @@ export const retireInstallationAddresses = (tx: ClientBase, installationId: stri
   retireAddresses(tx, 'installation_id', installationId);
 
 async function addAddress(tx: ClientBase, routingId: string, channelId: string, installationId: string): Promise<void> {
-  await tx.query('INSERT INTO channel_addresses (routing_id, channel_id, installation_id) VALUES ($1, $2, $3)', [
-    routingId,
-    channelId,
-    installationId,
-  ]);
+  const insert = 'INSERT INTO channel_addresses (routing_id, channel_id, installation_id) VALUES ($1, $2, $3)';
+  await tx.query(insert, [routingId, channelId, installationId]);
   await tx.query(notifyAddressesSql('SELECT $1::text AS routing_id'), [routingId]);
 }
 

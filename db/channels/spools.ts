@@ -45,9 +45,8 @@ export async function showSpool(pool: Pool, id: string, oldest: number | null): 
 export function settleSpool(pool: Pool, id: string): Promise<boolean> {
   return inTransaction(pool, async (tx) => {
     await takeNamedLock(tx, 'spools');
-    await tx.query('UPDATE spools SET drained = true, seen_at = now() WHERE id = $1 AND announced_at IS NOT NULL', [
-      id,
-    ]);
+    const sql = 'UPDATE spools SET drained = true, seen_at = now() WHERE id = $1 AND announced_at IS NOT NULL';
+    await tx.query(sql, [id]);
     const isWaiting = await findValue<boolean>(
       tx,
       `SELECT EXISTS (

@@ -27,10 +27,8 @@ export const isInShardsSql = (column: string, parameter: string): string =>
 
 /** Claims those of the shards that have no owner. In one transaction, so all claimants get different ones. */
 export async function claimShards(db: Queryable, supervisor: number, wanted: readonly number[]): Promise<Fence[]> {
-  const claimed = await listRows<Fence>(db, 'SELECT shard, shard_epoch AS epoch FROM claim_shards($1, $2)', [
-    supervisor,
-    wanted,
-  ]);
+  const sql = 'SELECT shard, shard_epoch AS epoch FROM claim_shards($1, $2)';
+  const claimed = await listRows<Fence>(db, sql, [supervisor, wanted]);
   if (claimed.length > 0) await notifyShardsChanged(db);
   return claimed;
 }

@@ -81,12 +81,8 @@ function sealBatch(
     );
     for (const { id, name, ...old } of found.rows) {
       const { sealed, keyId: by } = await keys.seal(prefix + id, name, await keys.open(prefix + id, name, old), tx);
-      await tx.query(`UPDATE ${table} SET key_id = $3, sealed = $4 WHERE ${owner} = $1 AND ${nameColumn} = $2`, [
-        id,
-        name,
-        by,
-        sealed,
-      ]);
+      const sql = `UPDATE ${table} SET key_id = $3, sealed = $4 WHERE ${owner} = $1 AND ${nameColumn} = $2`;
+      await tx.query(sql, [id, name, by, sealed]);
     }
     return found.rows.length;
   });

@@ -65,11 +65,7 @@ export async function resetRuntimes(pool: Pool): Promise<void> {
 export function markFailed(pool: WritingPool, installationId: string, reason: string | null): Promise<void> {
   const [before, after] = reason === null ? ['failed', 'ready'] : ['ready', 'failed'];
   return inTransaction(pool, async (tx) => {
-    await tx.query('UPDATE installations SET status = $2, status_reason = $3 WHERE id = $1 AND status = $4', [
-      installationId,
-      after,
-      reason,
-      before,
-    ]);
+    const sql = 'UPDATE installations SET status = $2, status_reason = $3 WHERE id = $1 AND status = $4';
+    await tx.query(sql, [installationId, after, reason, before]);
   });
 }

@@ -76,12 +76,9 @@ export async function requestIntrospection(
   const onAnswer = (answeredId: string) => answeredId === id && waker.wake();
   const subscription = await subscribeToIntrospections(deps.listener, onAnswer, () => waker.wake());
   try {
-    await deps.pool.query('INSERT INTO introspections (id, bundle_sha256, source_name) VALUES ($1, $2, $3)', [
-      id,
-      request.bundleSha256,
-      request.sourceName,
-    ]);
-    const { accountId, hasFetch = false } = request;
+    const { accountId, bundleSha256, sourceName, hasFetch = false } = request;
+    const insert = 'INSERT INTO introspections (id, bundle_sha256, source_name) VALUES ($1, $2, $3)';
+    await deps.pool.query(insert, [id, bundleSha256, sourceName]);
     const payload = { introspectionId: id, accountId, hasFetch };
     await deps.queues.send(deps.pool, 'introspect', payload, { group: { id: accountId, accountId } });
     const result = await pollAnswer(deps.pool, id, waker, Date.now() + timeoutMs);

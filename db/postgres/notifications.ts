@@ -39,13 +39,10 @@ const notifySql =
   (query: string): string =>
     `SELECT pg_notify('${channel}', ${text}) FROM (${query}) AS written`;
 
-const notifyInstallationsWhere =
-  (condition: string) =>
-  async (tx: Queryable, id: string): Promise<void> =>
-    void (await tx.query(`SELECT pg_notify($1, account_id || ' ' || id) FROM installations WHERE ${condition}`, [
-      INSTALLATIONS,
-      id,
-    ]));
+function notifyInstallationsWhere(condition: string) {
+  const sql = `SELECT pg_notify($1, account_id || ' ' || id) FROM installations WHERE ${condition}`;
+  return async (tx: Queryable, id: string): Promise<void> => void (await tx.query(sql, [INSTALLATIONS, id]));
+}
 
 /** Subscribes to notifications of an id and its account. The channel determines which of the two comes first. */
 const subscribeToPairs =
