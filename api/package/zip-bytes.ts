@@ -31,15 +31,15 @@ export async function* readPieces(file: FileHandle, start: number, length: numbe
 }
 
 /** The extra fields of a header that change what the entry is. */
-export interface ExtraFields {
+interface ExtraFields {
   /** Content of the field with 64-bit sizes. */
-  readonly wide: Buffer | null;
-  readonly unicodePath: Buffer | null;
+  wide: Buffer | null;
+  unicodePath: Buffer | null;
 }
 
 /** Returns null for bytes that are not a list of extra fields, or that name sizes or path twice. */
 export function parseExtraFields(bytes: Buffer): ExtraFields | null {
-  const found: { wide: Buffer | null; unicodePath: Buffer | null } = { wide: null, unicodePath: null };
+  const found: ExtraFields = { wide: null, unicodePath: null };
   for (let at = 0; at < bytes.length; ) {
     if (bytes.length - at < EXTRA_HEAD_BYTES) return null;
     const id = bytes.readUInt16LE(at);

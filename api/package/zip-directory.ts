@@ -76,12 +76,9 @@ function parseEntry(head: Buffer, rawName: Buffer, extra: Buffer): CentralEntry 
   const name = isFolder ? fullName.slice(0, -1) : fullName;
   const nameFault = validatePath(name);
   if (nameFault) throw invalidEntry(name, nameFault);
-  const fields = parseExtraFields(extra);
-  if (!fields) throw invalidEntry(name, 'has extra fields that cannot be read, or that are there twice');
-  if (fields.unicodePath && !isSameName(fields.unicodePath, rawName))
-    throw invalidEntry(name, 'has a second name in its Unicode Path field');
+  const wide = readWideField(name, rawName, extra);
   const values = [head.readUInt32LE(24), head.readUInt32LE(20), head.readUInt32LE(42)];
-  const [bytes = 0, compressedBytes = 0, headerStart = 0] = widenValues(values, fields.wide) ?? [Number.NaN];
+  const [bytes = 0, compressedBytes = 0, headerStart = 0] = widenValues(values, wide) ?? [Number.NaN];
   if (Number.isNaN(bytes)) throw invalidEntry(name, 'has 64-bit sizes that cannot be read');
   const entry = {
     name,
@@ -127,8 +124,22 @@ function decodeName(bytes: Buffer): string {
   }
 }
 
+/**
+ * Checks the extra fields of a header.
+ *
+ * @returns the content of the field with 64-bit sizes; null: the header has none
+ * @throws Problem `invalid_package` for fields that cannot be read, or that give the entry another name
+ */
+export function readWideField(name: string, rawName: Buffer, extra: Buffer): Buffer | null {
+  const fields = parseExtraFields(extra);
+  if (!fields) throw invalidEntry(name, 'has extra fields that cannot be read, or that are there twice');
+  if (fields.unicodePath && !isSameName(fields.unicodePath, rawName))
+    throw invalidEntry(name, 'has a second name in its Unicode Path field');
+  return fields.wide;
+}
+
 /** A reader uses the field only if its checksum fits, so a field that does not fit has no effect. */
-export function isSameName(unicodePath: Buffer, rawName: Buffer): boolean {
+function isSameName(unicodePath: Buffer, rawName: Buffer): boolean {
   if (unicodePath.length < UNICODE_PATH_HEAD_BYTES || unicodePath.readUInt8(0) !== 1) return false;
   return (
     unicodePath.readUInt32LE(1) === crc32(rawName) && unicodePath.subarray(UNICODE_PATH_HEAD_BYTES).equals(rawName)

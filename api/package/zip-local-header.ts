@@ -1,7 +1,7 @@
 /** Compares what a zip says before an entry’s data with its directory. Readers differ in which of the two they use. */
 import type { FileHandle } from 'node:fs/promises';
-import { parseExtraFields, readAt, WIDE_BYTES, WIDE_VALUE } from './zip-bytes.ts';
-import { type CentralEntry, COMPRESSION_HINTS, HAS_DESCRIPTOR, invalidEntry, isSameName } from './zip-directory.ts';
+import { readAt, WIDE_BYTES, WIDE_VALUE } from './zip-bytes.ts';
+import { type CentralEntry, COMPRESSION_HINTS, HAS_DESCRIPTOR, invalidEntry, readWideField } from './zip-directory.ts';
 
 const LOCAL = 0x04034b50;
 const LOCAL_BYTES = 30;
@@ -55,14 +55,10 @@ async function locateData(file: FileHandle, entry: CentralEntry, end: number): P
     head.readUInt16LE(8) === entry.method &&
     ((head.readUInt16LE(6) ^ flags) & ~COMPRESSION_HINTS) === 0;
   if (!isSame) throw invalidEntry(name, SECOND_HEADER);
-  const fields = parseExtraFields(extra);
-  if (!fields) throw invalidEntry(name, 'has extra fields that cannot be read, or that are there twice');
-  if (fields.unicodePath && !isSameName(fields.unicodePath, rawName))
-    throw invalidEntry(name, 'has a second name in its Unicode Path field');
-  checkSizes(entry, head, fields.wide);
+  const wide = readWideField(name, rawName, extra);
+  checkSizes(entry, head, wide);
   const rest = await readAt(file, dataEnd, Math.min(end - dataEnd, 32));
-  const isLeftOver =
-    (flags & HAS_DESCRIPTOR) === 0 ? rest.length > 0 : !isDescriptor(entry, rest, fields.wide !== null);
+  const isLeftOver = (flags & HAS_DESCRIPTOR) === 0 ? rest.length > 0 : !isDescriptor(entry, rest, wide !== null);
   if (isLeftOver) throw invalidEntry(name, 'is followed by bytes that belong to no entry');
   return dataStart;
 }

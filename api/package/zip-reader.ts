@@ -90,7 +90,8 @@ async function drain(content: AsyncIterable<unknown>): Promise<void> {
 async function* readContent(file: FileHandle, entry: Entry): AsyncGenerator<Uint8Array> {
   let sum = 0;
   let size = 0;
-  for await (const chunk of entry.method === STORED ? readPacked(file, entry) : inflate(file, entry)) {
+  const packed = readPieces(file, entry.dataStart, entry.compressedBytes);
+  for await (const chunk of entry.method === STORED ? packed : inflate(packed, entry)) {
     sum = crc32(chunk, sum);
     size += chunk.byteLength;
     if (size > entry.bytes) break;
@@ -100,11 +101,8 @@ async function* readContent(file: FileHandle, entry: Entry): AsyncGenerator<Uint
   if (sum !== entry.crc32) throw invalidEntry(entry.name, 'is damaged: its checksum does not match');
 }
 
-const readPacked = (file: FileHandle, { dataStart, compressedBytes }: Entry): AsyncGenerator<Buffer> =>
-  readPieces(file, dataStart, compressedBytes);
-
-async function* inflate(file: FileHandle, entry: Entry): AsyncGenerator<Buffer> {
-  const packed = Readable.from(readPacked(file, entry));
+async function* inflate(pieces: AsyncGenerator<Buffer>, entry: Entry): AsyncGenerator<Buffer> {
+  const packed = Readable.from(pieces);
   const inflater = createInflateRaw();
   packed.on('error', (error) => inflater.destroy(error));
   try {
