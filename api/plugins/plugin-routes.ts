@@ -10,7 +10,7 @@ import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
 import type { PlaceLimiter } from '../../service/http/place-limiter.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
-import { idParams, page, pageQuery } from '../../service/http/schemas.ts';
+import { idParams, LIMIT_MAX, page, pageQuery } from '../../service/http/schemas.ts';
 import { FILE_LIST_MAX_BYTES, notUtf8Problem, refuseManyFiles } from '../package/file-list.ts';
 import { receiveUpload } from '../package/upload.ts';
 import type { Services } from '../services.ts';
@@ -28,9 +28,6 @@ import {
 } from './plugin-resource.ts';
 import { publishVersion } from './publishing.ts';
 import { findFileRange, type VersionFilePages } from './version-files.ts';
-
-/** Maximum number of files that the detail of a plugin includes. */
-const INCLUDED_FILES_MAX = 1_000;
 
 const publishProblems = [
   'not_owner',
@@ -110,7 +107,7 @@ export function pluginRoutes(
       const readFiles = async () =>
         newest === undefined
           ? { items: [], nextCursor: null }
-          : filePages.read(caller.id, reply.raw, await findFileRange(services.pool, newest, INCLUDED_FILES_MAX));
+          : filePages.read(caller.id, reply.raw, await findFileRange(services.pool, newest, LIMIT_MAX));
       return showPluginDetail(plugin, {
         ...(await readNewestVersions(services.pool, plugin.id, caller.id)),
         draft,

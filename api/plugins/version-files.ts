@@ -4,7 +4,7 @@ import type { Pool } from 'pg';
 import { findPlugin } from '../../db/catalog/plugins.ts';
 import { findDraft, findVersion, pageFiles, type Version, type VersionFile } from '../../db/catalog/versions.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
-import { createCursorProblem, decodeCursor, encodeCursor, type Page } from '../../db/postgres/cursors.ts';
+import { createCursorProblem, decodeCursor, type Page, toPage } from '../../db/postgres/cursors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { decodeText } from '../../sdk/contract/text-bytes.ts';
@@ -51,9 +51,6 @@ export interface FileRange {
 export async function findFileRange(pool: Pool, versionId: string, limit: number, after = ''): Promise<FileRange> {
   return { versionId, files: await pageFiles(pool, versionId, after, limit + 1), limit };
 }
-
-/** Has the version's id, because the next page of a draft that was saved meanwhile would skip files. */
-const encodePathCursor = (versionId: string, path: string): string => encodeCursor(`${versionId}/${path}`);
 
 /**
  * Returns the path after which the page of a cursor starts; '' without a cursor.
@@ -102,9 +99,10 @@ export class VersionFilePages {
       else this.#budget.release(accountId, reserved - bytes);
       reserved = bytes;
     };
-    reserve(estimatePageBytes(range));
+    const estimatedBytes = estimatePageBytes(range);
+    reserve(estimatedBytes);
     try {
-      return await readVersionFiles(this.#blobs, range, { accountId, reserve });
+      return await readVersionFiles(this.#blobs, range, { accountId, estimatedBytes, reserve });
     } finally {
       // Only now: a client that disconnects does not end the reading.
       onceClosed(response, () => reserve(0));
@@ -115,6 +113,8 @@ export class VersionFilePages {
 
 interface PageReader {
   readonly accountId: string;
+  /** Bytes that are reserved before the first file is read. */
+  readonly estimatedBytes: number;
   /** Changes the bytes that the page has reserved. @throws Problem where too many are */
   reserve(bytes: number): void;
 }
@@ -122,13 +122,11 @@ interface PageReader {
 /** Reads one page of files. The text of binary files, and of those too long for a page, is null. */
 async function readVersionFiles(
   blobs: Pick<Blobs, 'read'>,
-  range: FileRange,
-  { accountId, reserve }: PageReader,
+  { versionId, files, limit }: FileRange,
+  { accountId, estimatedBytes, reserve }: PageReader,
 ): Promise<Page<FileResource>> {
-  const { versionId, files, limit } = range;
   const slices = new LoopSlices(accountId);
   const items: FileResource[] = [];
-  const estimatedBytes = estimatePageBytes(range);
   let jsonBytes = 0;
   let readBytes = 0;
   for (const { path, sha256, sizeBytes } of files) {
@@ -152,9 +150,8 @@ async function readVersionFiles(
     items.push({ path, contentText, sizeBytes, sha256 });
   }
   reserve(jsonBytes);
-  const last = items.at(-1);
-  const isFollowed = last !== undefined && items.length < files.length;
-  return { items, nextCursor: isFollowed ? encodePathCursor(versionId, last.path) : null };
+  // The key has the version's id, because the next page of a draft that was saved meanwhile would skip files.
+  return toPage(items, limit, ({ path }) => `${versionId}/${path}`, items.length < files.length);
 }
 
 /** Size of each byte of a UTF-8 text as JSON. */
