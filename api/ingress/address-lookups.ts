@@ -1,6 +1,6 @@
 /**
- * Reads webhook addresses from the database. Those that wait are read by one statement, and few statements run at once, so
- * that requests to many addresses leave the connections to everything else.
+ * Reads webhook addresses from the database: many with one statement, and few statements at once. So requests to many
+ * addresses do not use up the pool's connections.
  */
 import type { Pool } from 'pg';
 import { type FoundAddress, findAddresses } from '../../db/channels/channels.ts';

@@ -230,10 +230,10 @@ export class Intake {
 
   async #commit(group: readonly NewDelivery[]): Promise<void> {
     const { pool, owners } = this.#options;
-    const isTold = owners?.canReach(group) === true;
-    const committed = insertDeliveries(pool, group, !isTold).then(() => {
+    const notifiesOwners = owners?.canReach(group) === true;
+    const committed = insertDeliveries(pool, group, !notifiesOwners).then(() => {
       // Runs even if the commit took too long and the group was written to disk as well: its rows exist.
-      if (isTold) owners.send(group);
+      if (notifiesOwners) owners.send(group);
     });
     await requireAnswer(committed);
   }
@@ -254,7 +254,7 @@ export class Intake {
     }
   }
 
-  /** Begins to store what processes left that ended after this one had started. */
+  /** Begins to store the requests that another process left on disk when it ended. */
   async #adoptAbandoned(): Promise<void> {
     const { spool, onError } = this.#options;
     // An error must not stop the caller, which stores requests of this process.
@@ -271,7 +271,7 @@ export class Intake {
   /** Runs until the spool is empty, and those of other API processes that were filled at the same time. */
   async #drain(): Promise<void> {
     const { spool, onError } = this.#options;
-    /** The database knows that requests wait on this disk that arrived from then on. Infinite: it knows of none. */
+    /** Arrival of the oldest request on this disk, as the database knows it. Infinite: it knows of no request here. */
     let announced = Number.POSITIVE_INFINITY;
     while (!this.#closing.signal.aborted) {
       try {
@@ -281,7 +281,7 @@ export class Intake {
             await this.#appending.catch(() => undefined);
             continue;
           }
-          // Without requests adopted meanwhile, new deliveries are written directly from now on. They are held, too, until
+          // New deliveries are written directly from now on, unless requests were adopted meanwhile. They are held until
           // their order is certain.
           this.#isSpooling = !spool.isEmpty;
           if (!this.#isSpooling) this.#oldestSpooled = Number.POSITIVE_INFINITY;
@@ -319,12 +319,8 @@ export class Intake {
 
 /** @throws Error if the database does not answer in time */
 async function requireAnswer(work: Promise<void>): Promise<void> {
-  if (
-    (await within(
-      work.then(() => true),
-      COMMIT_WITHIN_MS,
-    )) === undefined
-  )
+  const isDone = work.then(() => true);
+  if (!(await within(isDone, COMMIT_WITHIN_MS)))
     throw new Error('the database took too long to store webhook requests');
 }
 

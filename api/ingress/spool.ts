@@ -5,7 +5,7 @@
  * unique across containers.
  */
 import { existsSync } from 'node:fs';
-import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, rmdir, stat } from 'node:fs/promises';
+import { type FileHandle, mkdir, readdir, readFile, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { NewDelivery } from '../../db/channels/deliveries.ts';
 import { type DataDirLock, syncPath, tryLock } from '../../db/files/data-dir.ts';
@@ -26,7 +26,7 @@ const ADOPTED_SHARE = 0.5;
 
 interface Segment {
   readonly path: string;
-  /** Of an own file, those whose vendors were answered. */
+  /** Without a record that is being written. Its vendors have no answer yet. */
   bytes: number;
   /** This process wrote the file. */
   readonly isOwn: boolean;
@@ -119,19 +119,15 @@ export class Spool {
 
   /** Appends requests; resolves when they are durable. */
   append(deliveries: readonly NewDelivery[]): Promise<void> {
-    const encoded = deliveries.map(encodeRecord);
-    const accountBytes = deliveries.map(
-      ({ accountId }, index) => [accountId, encoded[index]?.byteLength ?? 0] as const,
-    );
-    const records = Buffer.concat(encoded);
-    return this.#enqueue(() => this.#append(records, accountBytes));
+    const records = deliveries.map((delivery) => ({ accountId: delivery.accountId, record: encodeRecord(delivery) }));
+    return this.#enqueue(() => this.#append(records));
   }
 
-  async #append(records: Buffer, accountBytes: readonly (readonly [string, number])[]): Promise<void> {
+  async #append(records: readonly { readonly accountId: string; readonly record: Buffer }[]): Promise<void> {
     this.#writing ??= await this.#createSegment();
     const { file, segment } = this.#writing;
     try {
-      await file.appendFile(records);
+      await file.appendFile(Buffer.concat(records.map(({ record }) => record)));
       await file.datasync();
     } catch (error) {
       // Some records of the group may be in the file. Their vendors get an error and send them again.
@@ -140,11 +136,11 @@ export class Spool {
       await this.#closeWriting();
       throw error;
     }
-    segment.bytes += records.byteLength;
-    this.#bytes += records.byteLength;
-    for (const [accountId, bytes] of accountBytes) {
-      this.#accountBytes.add(accountId, bytes);
-      segment.accountBytes.set(accountId, (segment.accountBytes.get(accountId) ?? 0) + bytes);
+    for (const { accountId, record } of records) {
+      segment.bytes += record.byteLength;
+      this.#bytes += record.byteLength;
+      this.#accountBytes.add(accountId, record.byteLength);
+      segment.accountBytes.set(accountId, (segment.accountBytes.get(accountId) ?? 0) + record.byteLength);
     }
     if (segment.bytes >= SEGMENT_BYTES) await this.#closeWriting();
   }
@@ -178,13 +174,7 @@ export class Spool {
   /** Keeps a request that the database rejects, for an operator to inspect. */
   async setAside(delivery: NewDelivery): Promise<void> {
     const path = join(this.#folder, `${delivery.id}.refused`);
-    const file = await open(path, 'w', 0o600);
-    try {
-      await file.writeFile(encodeRecord(delivery));
-      await file.sync();
-    } finally {
-      await file.close();
-    }
+    await writeFile(path, encodeRecord(delivery), { mode: 0o600, flush: true });
     this.#onError(new Error(`The database rejected a webhook request. It is kept in ${path}.`));
   }
 
@@ -259,7 +249,10 @@ async function readContent({ path, bytes }: Segment): Promise<Pick<Reading, 'con
   return { content: content.subarray(0, bytes), readBytes: bytes };
 }
 
-/** Whether what cannot be decoded behind `end` has accepted requests. A kill during a write leaves a part of one that is not. */
+/**
+ * Whether the bytes after `end`, which cannot be decoded, contain accepted requests. A process that is killed while it writes
+ * leaves a part of a request that was not accepted.
+ */
 function isRestDamaged({ segment, content, readBytes }: Reading, end: number): boolean {
   return segment.isOwn ? end < readBytes : hasCompleteRecord(content.subarray(end));
 }
