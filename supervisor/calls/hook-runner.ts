@@ -9,7 +9,7 @@ import type { Cancel, ChainState } from './chain.ts';
 import { type ChainDeps, runChain } from './chain-runner.ts';
 import type { HookRequest } from './plugin-port.ts';
 
-interface HookDeps extends ChainDeps {
+export interface HookDeps extends ChainDeps {
   readonly pool: Pool;
   readonly pluginsCache: AccountPluginsCache;
   readonly hookCounts: HookCounts;

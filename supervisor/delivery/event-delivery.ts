@@ -1,6 +1,5 @@
 /** Delivers the events of an installation in their order: claims a row, calls the child, and records the result. */
 
-import type { Pool } from 'pg';
 import {
   DRAFT_SEM_VER,
   findBlocked,
@@ -17,35 +16,25 @@ import {
   releaseHeldEvents,
 } from '../../db/installations/events.ts';
 import { isActive } from '../../db/installations/run-rule.ts';
-import type { Queues } from '../../db/jobs/queues.ts';
 import type { Fence } from '../../db/postgres/pool.ts';
 import { events } from '../../sdk/contract/protocol.ts';
-import type { RetryingWriter } from '../../service/timing/retrying-writer.ts';
-import { type PluginInvoker, pickStack } from '../calls/plugin-call.ts';
+import { pickStack } from '../calls/plugin-call.ts';
 import type { Fleet } from '../children/fleet.ts';
 import type { OwnedWork, Ownership } from '../cluster/ownership.ts';
-import type { LogSink } from '../records/log-sink.ts';
-import type { Metrics } from '../records/metrics.ts';
+import type { SessionServices } from '../sessions/session-services.ts';
 import { eventCall } from './event-call.ts';
 import { judgeAttempt } from './event-retry-policy.ts';
 import { isTransient, isUsedUp, REFUSED_WAIT_S, TRANSIENT_WAIT_S } from './webhook-retry-policy.ts';
 
-export interface EventDeps {
-  readonly pool: Pool;
-  readonly queues: Queues;
-  readonly invoker: PluginInvoker;
+export interface EventDeps
+  extends Pick<SessionServices, 'pool' | 'queues' | 'invoker' | 'logs' | 'metrics' | 'writes' | 'faultPoint'> {
   readonly fleet: Pick<Fleet, 'findRefusal'>;
-  readonly logs: LogSink;
-  readonly metrics: Metrics;
   readonly ownership: Pick<Ownership, 'begin' | 'listShards'>;
-  readonly writes: Pick<RetryingWriter, 'write'>;
   /**
    * The installations whose events this supervisor is delivering, by id; true: another job came meanwhile, perhaps for an
    * event that the last look did not see yet.
    */
   readonly delivering: Map<string, boolean>;
-  /** Called at each step. A test may stop the step there. */
-  faultPoint(step: string): Promise<void> | undefined;
 }
 
 /** After this long, another job delivers the rest of an installation's events: others wait for the place. Milliseconds. */

@@ -1,27 +1,20 @@
 /** Carries out updates of installations: starts the new version, makes it current, or records why it did not start. */
-import type { Pool } from 'pg';
 import { loadInstalledPlugin, loadUpdateTarget } from '../../db/installations/account-plugins.ts';
 import { mayUpdate } from '../../db/installations/run-rule.ts';
 import { completeUpdate, failUpdate, type UpdateKey } from '../../db/installations/updates.ts';
-import type { Queues } from '../../db/jobs/queues.ts';
 import type { FencedPool } from '../../db/postgres/pool.ts';
-import type { RetryingWriter } from '../../service/timing/retrying-writer.ts';
 import type { Fleet } from '../children/fleet.ts';
 import type { UpdateOutcome } from '../children/installation-runner.ts';
 import type { OwnedWork } from '../cluster/ownership.ts';
+import type { SessionServices } from '../sessions/session-services.ts';
 
 /** Delay after an update could not be tried: no room, or a refusal of this machine. Seconds. */
 const POSTPONED_S = 5;
 
-export interface UpdateDeps {
-  readonly pool: Pool;
-  readonly queues: Queues;
+interface UpdateDeps extends Pick<SessionServices, 'pool' | 'queues' | 'writes' | 'faultPoint'> {
   readonly fleet: Pick<Fleet, 'update'>;
-  readonly writes: Pick<RetryingWriter, 'write'>;
   /** Ids of the installations that this supervisor is updating. */
   readonly updating: Set<string>;
-  /** Called at each step. A test may stop the step there. */
-  faultPoint(step: string): Promise<void> | undefined;
 }
 
 type FencedDeps = UpdateDeps & { readonly fenced: FencedPool };

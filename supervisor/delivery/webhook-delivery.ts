@@ -18,7 +18,6 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
 import { surfaces } from '../../sdk/contract/protocol.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
-import type { RetryingWriter } from '../../service/timing/retrying-writer.ts';
 import type { LinkResult } from '../calls/chain.ts';
 import type { Fleet } from '../children/fleet.ts';
 import type { Ownership } from '../cluster/ownership.ts';
@@ -29,16 +28,13 @@ import { RequiredPluginError, storeMessages } from './inbound-messages.ts';
 import { toRequest } from './webhook-request.ts';
 import { type AttemptVerdict, isUsedUp, judgeDelivery, REFUSED_WAIT_S } from './webhook-retry-policy.ts';
 
-interface DeliveryDeps {
+interface DeliveryDeps extends Pick<SessionServices, 'writes' | 'faultPoint'> {
   readonly services: SessionServices;
   readonly fleet: Pick<Fleet, 'findRefusal'>;
   readonly ownership: Pick<Ownership, 'begin'>;
   readonly heads: HeadSearch;
-  readonly writes: Pick<RetryingWriter, 'write'>;
   /** Delays after failed attempts, seconds. */
   readonly deliveryWaits: readonly number[];
-  /** Called at each step. A test may stop the step there. */
-  faultPoint(step: string): Promise<void> | undefined;
   onError(error: Error): void;
 }
 

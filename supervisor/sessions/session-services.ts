@@ -1,5 +1,4 @@
 /** The services that the routes of the session API use. */
-import type { Pool } from 'pg';
 import { z } from 'zod';
 import type { MediaQuota } from '../../db/accounts/media.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
@@ -12,14 +11,11 @@ import type { RowStreams } from '../../service/http/row-streams.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import type { SignIn } from '../../service/identity/sign-in.ts';
 import type { RetryingWriter } from '../../service/timing/retrying-writer.ts';
-import type { ChainDeps } from '../calls/chain-runner.ts';
-import type { PluginInvoker } from '../calls/plugin-call.ts';
-import type { AccountPluginsCache } from '../children/account-plugins-cache.ts';
+import type { HookDeps } from '../calls/hook-runner.ts';
 import type { Inspections } from '../children/inspector/inspections.ts';
 import type { AccountRouter } from '../cluster/account-router.ts';
 import type { SshAccess } from '../host/ssh/guarded-command.ts';
 import type { RecurrenceClock } from '../host-tools/recurrence-clock.ts';
-import type { HookCounts } from '../records/hook-counts.ts';
 import type { RunningCalls } from './running-calls.ts';
 import type { SessionCache } from './session-cache.ts';
 import type { UntouchedTurns } from './untouched-turns.ts';
@@ -27,8 +23,7 @@ import type { UntouchedTurns } from './untouched-turns.ts';
 /** Maximum size of the body of a hook or tool call. Untrusted plugins get it, and every other call of the process waits meanwhile. Bytes. */
 export const CALL_BODY_MAX_BYTES = MIB;
 
-export interface SessionServices extends ChainDeps {
-  readonly pool: Pool;
+export interface SessionServices extends HookDeps {
   readonly queues: Queues;
   readonly blobs: Blobs;
   readonly mediaQuota: MediaQuota;
@@ -36,9 +31,6 @@ export interface SessionServices extends ChainDeps {
   /** Routes requests to the owner of their account. */
   readonly router: AccountRouter;
   readonly sessions: SessionCache;
-  readonly pluginsCache: AccountPluginsCache;
-  readonly hookCounts: HookCounts;
-  readonly invoker: PluginInvoker;
   readonly streams: RowStreams;
   /** Called at each step; a test may stop the step there. */
   faultPoint(step: string): Promise<void> | undefined;
