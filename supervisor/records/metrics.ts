@@ -69,7 +69,6 @@ type All = Meters<typeof supervisorMetrics>;
 const NAMED_KINDS: ReadonlySet<string> = new Set(['hook', 'event', 'channel']);
 const ANY_NAME = 'any';
 
-/** Creates the process's metrics. */
 export function createMetrics({ pool, gauges, rollups, slugs = limits.metricSlugs }: MetricsDeps): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
@@ -93,13 +92,6 @@ export function createMetrics({ pool, gauges, rollups, slugs = limits.metricSlug
       rollups.used(plugin, 'denials');
     },
     lineTaken: (installation, isKept) => rollups.used(installation, isKept ? 'logLines' : 'droppedLines'),
-    ...childRecorders(all, labels, rollups),
-    ...plainRecorders(all, labels),
-  };
-}
-
-function childRecorders(all: All, labels: SlugLabels, rollups: Rollups) {
-  return {
     childEnded: (reason) => all.bulkhead_child_exits_total.inc({ reason }),
     childStarted: (seconds) => all.bulkhead_child_start_seconds.observe(seconds),
     childRestarted: (plugin, reason) => {
@@ -111,11 +103,6 @@ function childRecorders(all: All, labels: SlugLabels, rollups: Rollups) {
       rollups.resident(plugin, residentBytes);
       if (processorMs > 0) rollups.used(plugin, 'processorMs', processorMs);
     },
-  } satisfies Partial<Metrics>;
-}
-
-function plainRecorders(all: All, labels: SlugLabels) {
-  return {
     chainRan: (hook, ms) => all.bulkhead_turn_hook_seconds.observe({ hook }, ms / 1000),
     logLines: (written, dropped) => {
       if (written) all.bulkhead_log_lines_total.inc({ fate: 'written' }, written);
@@ -135,7 +122,7 @@ function plainRecorders(all: All, labels: SlugLabels) {
       all.bulkhead_model_tokens_total.inc({ slug, provider, direction: 'output' }, outputTokens);
       all.bulkhead_model_cost_total.inc({ slug, provider }, cost);
     },
-  } satisfies Partial<Metrics>;
+  };
 }
 
 function createReaders(pool: Pool, gauges: Gauges, rollups: Rollups, labels: SlugLabels) {
@@ -148,7 +135,10 @@ function createReaders(pool: Pool, gauges: Gauges, rollups: Rollups, labels: Slu
     bulkhead_plugin_memory_bytes: (gauge) => {
       for (const [slug, bytes] of gauges.memory()) gauge.inc({ slug: labels.getLabel(slug) }, bytes);
     },
-    bulkhead_sandbox: (gauge) => gauge.set({ ...pick(gauges.sandbox()) }, 1),
+    bulkhead_sandbox: (gauge) => {
+      const { state, limiter } = gauges.sandbox();
+      gauge.set({ state, limiter }, 1);
+    },
     bulkhead_log_queue_lines: (gauge) => gauge.set(gauges.logQueue()),
     bulkhead_audit_queue_entries: (gauge) => gauge.set(gauges.auditQueue()),
     bulkhead_rollups_dropped: (gauge) => gauge.set(rollups.dropped),
@@ -157,8 +147,6 @@ function createReaders(pool: Pool, gauges: Gauges, rollups: Rollups, labels: Slu
     ...diskReaders(gauges.dataDir),
   } satisfies Parameters<typeof openMeters<typeof supervisorMetrics>>[2];
 }
-
-const pick = ({ state, limiter }: ReturnType<Gauges['sandbox']>) => ({ state, limiter });
 
 const outcomes: Readonly<Record<LinkOutcome, CallOutcome>> = {
   changed: 'ok',
