@@ -3,7 +3,7 @@ import cors from '@fastify/cors';
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { createApplication, serveAccounts } from '../../service/http/application.ts';
-import { type ConsoleSite, describeConsole } from '../../service/http/console-requests.ts';
+import { describeConsole } from '../../service/http/console-requests.ts';
 import { DOCUMENTATION_GROUP, documentationRoutes } from '../../service/http/documentation-routes.ts';
 import { documentRoutes } from '../../service/http/openapi.ts';
 import { type AccountLimits, limitAccounts, limitAnonymous } from '../../service/http/rate-limits.ts';
@@ -118,48 +118,34 @@ export async function buildSessionApi(
       maxAge: PREFLIGHT_S,
     });
   }
-  await app.register((scope) =>
-    accountScope(scope, services, { anonymousPerMinute, accountLimits, site, consoleUrl, mcpQuestionMs }),
-  );
+  await app.register(async (scope) => {
+    const scopes = { read: 'sessions:read', write: 'sessions:write' } as const;
+    const { signIn } = services;
+    serveAccounts(scope, { signIn, anonymousPerMinute, bodiesInFlight: BODIES_IN_FLIGHT, site, scopes });
+    serveOwnAccounts(scope, services.router);
+    limitAccounts(scope, accountLimits);
+    await scope.register(sessionRoutes(services));
+    await scope.register(transcriptRoutes(services));
+    await scope.register(turnRoutes(services));
+    await scope.register(hookRoutes(services));
+    await scope.register(toolRoutes(services));
+    await scope.register(todoRoutes(services));
+    await scope.register(reminderRoutes(services));
+    await scope.register(mailRoutes(services));
+    await scope.register(sshRoutes(services));
+    await scope.register(sshHostRoutes(services));
+    await scope.register(commandRoutes(services));
+    await scope.register(skillRoutes(services));
+    await scope.register(providerRoutes(services));
+    await scope.register(chatRoutes(services));
+    await scope.register(mediaRoutes(services));
+    await scope.register(mcpRoutes(services, consoleUrl ?? '', mcpQuestionMs));
+    await scope.register(draftRoutes(services));
+    await scope.register(inspectorRoutes(services));
+  });
   await app.register(async (scope) => {
     limitAnonymous(scope, anonymousPerMinute);
     await scope.register(documentationRoutes(buildDocument));
   });
   return app;
-}
-
-interface AccountScopeOptions extends Pick<SessionApiOptions, 'consoleUrl' | 'mcpQuestionMs'> {
-  readonly anonymousPerMinute: number;
-  readonly accountLimits: AccountLimits;
-  readonly site: ConsoleSite | null;
-}
-
-async function accountScope(
-  scope: FastifyInstance,
-  services: SessionServices,
-  { anonymousPerMinute, accountLimits, site, consoleUrl = '', mcpQuestionMs }: AccountScopeOptions,
-): Promise<void> {
-  const scopes = { read: 'sessions:read', write: 'sessions:write' } as const;
-  const { signIn } = services;
-  serveAccounts(scope, { signIn, anonymousPerMinute, bodiesInFlight: BODIES_IN_FLIGHT, site, scopes });
-  serveOwnAccounts(scope, services.router);
-  limitAccounts(scope, accountLimits);
-  await scope.register(sessionRoutes(services));
-  await scope.register(transcriptRoutes(services));
-  await scope.register(turnRoutes(services));
-  await scope.register(hookRoutes(services));
-  await scope.register(toolRoutes(services));
-  await scope.register(todoRoutes(services));
-  await scope.register(reminderRoutes(services));
-  await scope.register(mailRoutes(services));
-  await scope.register(sshRoutes(services));
-  await scope.register(sshHostRoutes(services));
-  await scope.register(commandRoutes(services));
-  await scope.register(skillRoutes(services));
-  await scope.register(providerRoutes(services));
-  await scope.register(chatRoutes(services));
-  await scope.register(mediaRoutes(services));
-  await scope.register(mcpRoutes(services, consoleUrl, mcpQuestionMs));
-  await scope.register(draftRoutes(services));
-  await scope.register(inspectorRoutes(services));
 }
