@@ -49,12 +49,12 @@ import { type Jobs, startJobs } from './delivery/workers.ts';
 import type { Exchange } from './host/http/exchange.ts';
 import type { Resolution } from './host/http/resolution.ts';
 import type { ModelProvider } from './host/llm/configuration.ts';
-import { type Llm, openLlm } from './host/llm/llm.ts';
+import { openLlm } from './host/llm/llm.ts';
 import { defaultMediaQuota } from './host/media.ts';
 import { AccountHosts } from './host/ssh/account-hosts.ts';
 import { type ConnectionBounds, SshConnections } from './host/ssh/connections.ts';
 import { SshGuards } from './host/ssh/guards.ts';
-import { openSshHosts, type SshHosts, type SshTarget } from './host/ssh/hosts.ts';
+import { openSshHosts, type SshTarget } from './host/ssh/hosts.ts';
 import { sshCalls } from './host/ssh/ssh.ts';
 import { defaultQuota, type WorkspaceQuota, Workspaces } from './host/workspace/workspaces.ts';
 import { RecurrenceClock } from './host-tools/recurrence-clock.ts';
@@ -298,12 +298,6 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   return { app, fleet, pluginsCache, queues, listener, logs, audit, rollups, metrics, ssh, ownership, join, stop };
 }
 
-type Assembled = Pick<Supervisor, 'fleet' | 'pluginsCache' | 'logs' | 'audit' | 'rollups' | 'metrics' | 'ssh'> & {
-  readonly stacks: Stacks;
-  readonly llm: Llm;
-  readonly sshHosts: SshHosts;
-};
-
 interface Assembly {
   readonly ownership: Ownership;
   readonly listener: Listener;
@@ -313,10 +307,7 @@ interface Assembly {
 }
 
 /** Creates the fleet and the sinks it writes to. The fleet and the plugins cache refer to each other: the fleet starts the plugins that the cache has read. */
-function assembleFleet(
-  options: SupervisorOptions,
-  { ownership, listener, queues, hookCounts, onError }: Assembly,
-): Assembled {
+function assembleFleet(options: SupervisorOptions, { ownership, listener, queues, hookCounts, onError }: Assembly) {
   const { pool, blobs, keys, sandbox } = options;
   const rollups = new Rollups(pool, { onError, ...(options.rollupsMs ? { flushMs: options.rollupsMs } : {}) });
   const gauges: Gauges = {

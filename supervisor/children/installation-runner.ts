@@ -592,7 +592,9 @@ export class InstallationRunner {
     this.#setServing(loadedChild);
     if (this.retired) void this.stop(0);
     else if (old) {
-      if (versionKey(old.plugin) !== versionKey(loadedChild.plugin)) this.#logSwitch(old, loadedChild);
+      const { plugin } = loadedChild;
+      if (versionKey(old.plugin) !== versionKey(plugin))
+        this.#deps.logs.system(plugin, 'info', `${plugin.semVer} is ready and takes over from ${old.plugin.semVer}`);
       void this.#drain(old, DRAIN_MS);
     }
     if (loadedChild.inspectable) this.#inspector?.serve(loadedChild.child);
@@ -606,10 +608,6 @@ export class InstallationRunner {
       this.#failedShown = false;
       this.#deps.onFailed(this, null);
     }
-  }
-
-  #logSwitch(old: LoadedChild, { plugin }: LoadedChild): void {
-    this.#deps.logs.system(plugin, 'info', `${plugin.semVer} is ready and takes over from ${old.plugin.semVer}`);
   }
 
   async #drain(loadedChild: LoadedChild, graceMs: number): Promise<void> {

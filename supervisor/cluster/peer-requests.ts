@@ -56,7 +56,12 @@ export class PeerRequests {
           `the supervisor at ${address} has not answered for ${times.cutOffMs / 1_000} s: until it does, calls for its accounts are refused here. Check the network between the two`,
         ),
       );
-    this.#links = new PeerLinks({ times, ask: (peer, signal) => this.#ask(peer, signal), onCutOff });
+    this.#links = new PeerLinks({
+      times,
+      // Any status counts: an older release answers 404.
+      ask: (peer, signal) => this.#send(peer, { method: 'GET', path: ALIVE_PATH, hops: 1 }, signal),
+      onCutOff,
+    });
   }
 
   close(): void {
@@ -167,11 +172,6 @@ export class PeerRequests {
     } finally {
       link.end();
     }
-  }
-
-  /** Any status counts: an older release answers 404. */
-  #ask(peer: Peer, signal: AbortSignal): Promise<unknown> {
-    return this.#send(peer, { method: 'GET', path: ALIVE_PATH, hops: 1 }, signal);
   }
 
   /** @returns the status */

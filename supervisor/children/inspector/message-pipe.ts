@@ -31,7 +31,10 @@ export class MessagePipe {
   #isPaused = false;
   /** Reading waits for a turn of the loop. */
   #isScheduled = false;
-  readonly #onData = (chunk: Buffer): void => this.#read(chunk);
+  readonly #onData = (chunk: Buffer): void => {
+    this.#frames.push(chunk);
+    this.#readFrames();
+  };
 
   constructor(stream: Duplex, handlers: PipeHandlers) {
     pipes += 1;
@@ -70,11 +73,6 @@ export class MessagePipe {
     this.#stream.off('data', this.#onData);
     // Unread data would fill the pipe and block the child.
     this.#stream.resume();
-  }
-
-  #read(chunk: Buffer): void {
-    this.#frames.push(chunk);
-    this.#readFrames();
   }
 
   get #mayRead(): boolean {
