@@ -1,10 +1,10 @@
 /** Lists faults of a package with file, line and column. */
 import { Anchor, Code, List } from '@mantine/core';
-import type { Fault } from '../editor/faults.ts';
+import type { Fault, Place } from '../editor/faults.ts';
 import { escapeText } from '../style/untrusted-text.ts';
 
 /** Opens the location of a fault. */
-export type OnPlace = (place: { readonly path: string; readonly line: number; readonly column: number }) => void;
+export type OnPlace = (place: Place) => void;
 
 interface FaultListProps {
   readonly faults: readonly Fault[];

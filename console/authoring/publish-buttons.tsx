@@ -34,7 +34,7 @@ export function PublishButtons({ publishing, onPlace, first }: Props) {
         ) : null}
         {draft.data ? <Text>The draft is saved. {draft.data.warnings.map(escapeText).join(' ')}</Text> : null}
       </div>
-      {error ? <PublishFaults error={error} {...(onPlace ? { onPlace } : {})} /> : null}
+      {error ? <PublishFaults error={error} onPlace={onPlace} /> : null}
     </Stack>
   );
 }

@@ -5,7 +5,7 @@ import { getErrorMessage } from '../rest/problem.ts';
 import { escapeText } from '../style/untrusted-text.ts';
 import { FaultList, type OnPlace } from './fault-list.tsx';
 
-export function PublishFaults({ error, onPlace }: { readonly error: Error; readonly onPlace?: OnPlace }) {
+export function PublishFaults({ error, onPlace }: { readonly error: Error; readonly onPlace?: OnPlace | undefined }) {
   const faults = getFaults(error);
   const sentence = getErrorMessage(error);
   // With one fault, the list repeats the sentence.

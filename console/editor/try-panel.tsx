@@ -24,7 +24,7 @@ interface Tried {
 export function TryPanel({ pluginId, slug }: Tried) {
   const [session, setSession] = useState<string | null>(null);
   const installations = useInstallations();
-  const installation = installations.data?.items.find((one) => one.pluginId === pluginId);
+  const installation = installations.data?.find((one) => one.pluginId === pluginId);
   const start = async () => {
     await followDraft(slug, installation);
     setSession((await callSessions<SessionRecord>('POST', '/sessions', { agentId: AGENT })).id);

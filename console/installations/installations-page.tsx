@@ -18,7 +18,7 @@ export function InstallationsPage() {
       />
       {found.error ? <ErrorAlert error={found.error} reset={() => void found.refetch()} /> : null}
       {found.isPending ? <Skeleton height={160} aria-label="Loading" /> : null}
-      {found.data?.items.length === 0 ? (
+      {found.data?.length === 0 ? (
         <EmptyState icon={IconPlug}>
           Nothing is installed yet.{' '}
           <PageLink to="/catalog" underline="always">
@@ -27,7 +27,7 @@ export function InstallationsPage() {
           .
         </EmptyState>
       ) : null}
-      {found.data && found.data.items.length > 0 ? <HookOrder installations={found.data.items} /> : null}
+      {found.data && found.data.length > 0 ? <HookOrder installations={found.data} /> : null}
     </Stack>
   );
 }

@@ -1,5 +1,6 @@
 /** Reads the log of an installation: its last lines, then each new line as it is written. */
 import { useEffect, useState } from 'react';
+import type { Page } from '../../sdk/session/api-types.ts';
 import { followEvents } from '../../sdk/session/event-stream.ts';
 import { readBody, readProblem, rest } from '../rest/client.ts';
 import { Problem } from '../rest/problem.ts';
@@ -75,9 +76,7 @@ async function readHistory(
   let cursor: string | null = '';
   for (let pages = 0; cursor !== null && lines.length < HISTORY_LINES && pages < HISTORY_PAGES; pages++) {
     const query = { ...filter, limit: HISTORY_LINES - lines.length, ...(cursor === '' ? {} : { cursor }) };
-    const page: { readonly items: LogLine[]; readonly nextCursor: string | null } = await readBody(
-      rest.GET('/plugin-logs', { params: { query }, signal }),
-    );
+    const page: Page<LogLine> = await readBody(rest.GET('/plugin-logs', { params: { query }, signal }));
     lines.push(...page.items);
     cursor = page.nextCursor;
   }

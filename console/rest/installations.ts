@@ -1,28 +1,25 @@
 /** Queries for installations and catalog entries. */
 import { useQuery } from '@tanstack/react-query';
+import type { Page } from '../../sdk/session/api-types.ts';
 import { readBody, rest } from './client.ts';
 import type { components } from './schema.d.ts';
 
 export type Installation = components['schemas']['Installation'];
-interface InstallationPage {
-  readonly items: Installation[];
-  readonly nextCursor: string | null;
-}
 /** Refresh interval, milliseconds. */
 export const FOLLOW_MS = 2_500;
 /** Above the default quota of an account. */
 const ALL = 1_000;
 
 /** Reads all pages: large installations end a page early. */
-async function readInstallations(): Promise<InstallationPage> {
+async function readInstallations(): Promise<Installation[]> {
   const items: Installation[] = [];
   for (let cursor: string | null = ''; cursor !== null; ) {
     const query = { limit: ALL, ...(cursor === '' ? {} : { cursor }) };
-    const page: InstallationPage = await readBody(rest.GET('/installations', { params: { query } }));
+    const page: Page<Installation> = await readBody(rest.GET('/installations', { params: { query } }));
     items.push(...page.items);
     cursor = page.nextCursor;
   }
-  return { items, nextCursor: null };
+  return items;
 }
 
 export const useInstallations = () =>

@@ -1,13 +1,14 @@
 /** Reads the files of a version. */
+import type { Page } from '../../sdk/session/api-types.ts';
 import { readBody, rest } from './client.ts';
 import { Problem } from './problem.ts';
 import type { components } from './schema.d.ts';
 
-/** Text of one version that is read: a draft cannot have more. Characters. */
+/** Most text of a version that is read. A draft cannot have more. Characters. */
 export const TEXT_MAX_CHARS = 16 * 1_048_576;
-/** Files of one page: the maximum. */
+/** The largest page. */
 const PAGE_FILES = 1_000;
-/** Reads of a draft that another tab saves again and again. */
+/** How often a draft is read again because another tab saved it meanwhile. */
 const READS_MAX = 5;
 
 type VersionFile = components['schemas']['File'];
@@ -35,9 +36,7 @@ async function readPages(id: string, versionId: string): Promise<VersionFiles> {
   while (cursor !== null && chars <= TEXT_MAX_CHARS) {
     const query = { limit: PAGE_FILES, ...(cursor === '' ? {} : { cursor }) };
     const params = { path: { id, versionId }, query };
-    const page: { readonly items: VersionFile[]; readonly nextCursor: string | null } = await readBody(
-      rest.GET('/plugins/{id}/versions/{versionId}/files', { params }),
-    );
+    const page: Page<VersionFile> = await readBody(rest.GET('/plugins/{id}/versions/{versionId}/files', { params }));
     files.push(...page.items);
     for (const { contentText } of page.items) chars += contentText?.length ?? 0;
     cursor = page.nextCursor;

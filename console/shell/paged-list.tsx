@@ -2,13 +2,10 @@
 import { Button, Skeleton, Stack } from '@mantine/core';
 import { type InfiniteData, keepPreviousData, type QueryKey, useInfiniteQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
+import type { Page } from '../../sdk/session/api-types.ts';
 import { EmptyState } from './empty-state.tsx';
 import { ErrorAlert } from './error-alert.tsx';
 
-interface Page<Item> {
-  readonly items: readonly Item[];
-  readonly nextCursor: string | null;
-}
 interface PagedListProps<Item> {
   readonly queryKey: QueryKey;
   /** @param page part of the query; empty for the first page */
