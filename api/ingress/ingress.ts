@@ -3,12 +3,12 @@
  * interface in the same server, because requests must not be parsed, decoded or dropped here. Answers 200 after the
  * commit, without waiting for a plugin.
  */
-import { randomUUIDv7 } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Address } from '../../db/channels/channels.ts';
 import type { NewDelivery } from '../../db/channels/deliveries.ts';
 import type { HandshakeReply } from '../../db/channels/handshakes.ts';
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
+import { orderedId } from '../../db/postgres/ordered-id.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { KIB } from '../../sdk/contract/limits.ts';
 import { HANDSHAKE_HEADERS } from '../../sdk/contract/payloads.ts';
@@ -63,7 +63,8 @@ export const isWebhook = (url: string | undefined): boolean => url?.startsWith(P
 export function createWebhookHandler(deps: IngressDeps): (request: IncomingMessage, response: ServerResponse) => void {
   return (request, response) => {
     const started = performance.now();
-    const requestId = randomUUIDv7();
+    // Also the id of the delivery, by which deliveries are listed.
+    const requestId = orderedId(Date.now());
     response.setHeader('x-request-id', requestId);
     response.once('finish', () => deps.answered(response.statusCode, performance.now() - started));
     tracedServe(deps, request, response, requestId).catch((error: unknown) => {

@@ -1,9 +1,10 @@
 /** Accounts: one per issuer and subject of a token, created when first seen. */
 
-import { randomUUID, randomUUIDv7 } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
 import type { Page } from '../postgres/cursors.ts';
 import { notifyAccountChanged } from '../postgres/notifications.ts';
+import { orderedId } from '../postgres/ordered-id.ts';
 import { inTransaction } from '../postgres/pool.ts';
 import { changeRows, findRow, hasRow, listRows, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 
@@ -44,7 +45,7 @@ export async function findOrCreateAccount(
   for (const name of listNames(subject, issuer)) {
     // Inserts nothing if the name is taken, or if another process was faster.
     const insert = 'INSERT INTO accounts (id, name, issuer, subject) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING';
-    await db.query(insert, [randomUUIDv7(), name, issuer, subject]);
+    await db.query(insert, [orderedId(Date.now()), name, issuer, subject]);
     const found = await findAccount(db, subject, issuer);
     if (found !== null) return found;
   }

@@ -1,12 +1,12 @@
 /** The agents of an account. */
 
-import { randomUUIDv7 } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { z } from 'zod';
 import type { agentFields, agentRecord } from '../../sdk/contract/payloads.ts';
 import { hostCalls } from '../../sdk/contract/protocol.ts';
 import type { Queues } from '../jobs/queues.ts';
 import type { Page } from '../postgres/cursors.ts';
+import { orderedId } from '../postgres/ordered-id.ts';
 import { inLockedTransaction, readingPool, type Transaction, type WritingPool } from '../postgres/pool.ts';
 import { findRow, listRows, listValues, type PageQuery, readPage } from '../postgres/rows.ts';
 import { deleteSessions, emptySessions, nameSessionsLock } from '../sessions/session-removal.ts';
@@ -45,7 +45,7 @@ export function createAgent(
   signal?: AbortSignal,
 ): Promise<AgentRecord | null> {
   const { name, instructions = '', model = null } = fields;
-  const agent: AgentRecord = { id: randomUUIDv7(), name, instructions, model };
+  const agent: AgentRecord = { id: orderedId(Date.now()), name, instructions, model };
   return inLockedTransaction(
     pool,
     nameAgentsLock(scope.accountId),

@@ -1,8 +1,9 @@
 /** Services that an account allowed to act for it, and the tokens that they got. */
-import { createHash, randomUUIDv7 } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { Page } from '../postgres/cursors.ts';
 import { notifyAccountChanged } from '../postgres/notifications.ts';
+import { orderedId } from '../postgres/ordered-id.ts';
 import { inTransaction } from '../postgres/pool.ts';
 import { changeRows, findRow, findValue, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 import { recordAccountAction } from './account-actions.ts';
@@ -49,7 +50,7 @@ export function addDelegation(
       `INSERT INTO delegations (id, account_id, name, issuer, subject, scopes)
        SELECT $1, $2, $3, $4, $5, $6 WHERE (SELECT count(*) FROM delegations WHERE account_id = $2) < $7
        ON CONFLICT DO NOTHING RETURNING ${COLUMNS}`,
-      [randomUUIDv7(), accountId, name, issuer, subject, scopes, maxDelegations],
+      [orderedId(Date.now()), accountId, name, issuer, subject, scopes, maxDelegations],
     );
     const detail = `${subject} of ${issuer}: ${scopes.join(' ')}`;
     if (added)

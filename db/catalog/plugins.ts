@@ -1,9 +1,9 @@
 /** Plugins: owner, slug and visibility in the catalog. */
 
-import { randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
 import { hostToolGroups } from '../../sdk/contract/full-names.ts';
 import type { Page } from '../postgres/cursors.ts';
+import { orderedId } from '../postgres/ordered-id.ts';
 import { changeRows, findRow, findValue, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 
 export type Visibility = 'private' | 'listed' | 'delisted';
@@ -37,7 +37,7 @@ const PRESENT = 'p.deleted_at IS NULL';
 /** Null: the slug is in use, or reserved: for the host's own tools, or because a version was once published under it. */
 export async function insertPlugin(pool: Queryable, plugin: NewPlugin): Promise<Plugin | null> {
   if (hostToolGroups.some((group) => group === plugin.slug)) return null;
-  const id = randomUUIDv7();
+  const id = orderedId(Date.now());
   const made = await pool.query(
     `INSERT INTO plugins (id, owner_id, slug, display_name, description)
      SELECT $1, $2, $3, $4, $5 WHERE NOT EXISTS (SELECT 1 FROM reserved_slugs WHERE slug = $3)

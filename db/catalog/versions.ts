@@ -1,10 +1,10 @@
 /** Versions and drafts. Rows are immutable, except that a version can be yanked and a draft is replaced. */
 
-import { randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
 import type { Manifest } from '../../sdk/contract/manifest.ts';
 import type { Registrations } from '../../sdk/contract/protocol.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
+import { orderedId } from '../postgres/ordered-id.ts';
 import { findRow, findValue, hasRow, listRows, listValues, type Queryable } from '../postgres/rows.ts';
 
 /** `replaced`: a draft that is no longer the plugin's, but that an installation still runs. */
@@ -66,7 +66,7 @@ export async function insertVersion(
   built: BuiltPackage,
   addedCapabilities: readonly string[],
 ): Promise<Version> {
-  const id = randomUUIDv7();
+  const id = orderedId(Date.now());
   const inserted = tx.query(
     `INSERT INTO versions (id, plugin_id, semver, status, source_sha256, bundle_sha256, source_map_sha256, size_bytes,
        stored_bytes, manifest, readme, capabilities, added_capabilities, discovered, registrations)

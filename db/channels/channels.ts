@@ -1,9 +1,10 @@
 /** Channels (connected vendor inboxes) and their webhook addresses, current and retired. */
 
-import { randomBytes, randomUUIDv7 } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import type { ClientBase } from 'pg';
 import type { Registrations } from '../../sdk/contract/protocol.ts';
 import { notifyAddressesSql } from '../postgres/notifications.ts';
+import { orderedId } from '../postgres/ordered-id.ts';
 import { changeRows, findRow, hasRow, listRows, type Queryable } from '../postgres/rows.ts';
 
 const ROUTING_BYTES = 16;
@@ -25,7 +26,7 @@ export async function insertChannel(
   tx: ClientBase,
   { installationId, accountId, name }: { installationId: string; accountId: string; name: string },
 ): Promise<Channel> {
-  const id = randomUUIDv7();
+  const id = orderedId(Date.now());
   const routingId = createRoutingId();
   const made = await tx.query<Channel>(
     `INSERT INTO channels (id, installation_id, account_id, name, routing_id) VALUES ($1, $2, $3, $4, $5)

@@ -1,6 +1,5 @@
 /** Installations: one plugin in one account, with its version, grants and configuration. */
 
-import { randomUUIDv7 } from 'node:crypto';
 import type { ClientBase, Pool } from 'pg';
 import { KIB, MIB } from '../../sdk/contract/limits.ts';
 import type { Manifest } from '../../sdk/contract/manifest.ts';
@@ -9,6 +8,7 @@ import type { Visibility } from '../catalog/plugins.ts';
 import type { VersionStatus } from '../catalog/versions.ts';
 import type { Channel } from '../channels/channels.ts';
 import { decodeCursor, type Page, toPage } from '../postgres/cursors.ts';
+import { orderedId } from '../postgres/ordered-id.ts';
 import {
   type Bounded,
   boundedSql,
@@ -212,7 +212,7 @@ type NewInstallation = Omit<
 
 /** Null: the account has installed this plugin already. */
 export async function insertInstallation(tx: ClientBase, installation: NewInstallation): Promise<string | null> {
-  const id = randomUUIDv7();
+  const id = orderedId(Date.now());
   const inserted = await tx.query(
     `INSERT INTO installations (id, account_id, plugin_id, version_policy, pinned_version_id, current_version_id,
        granted_capabilities, status, status_reason, hook_order, required)

@@ -8,6 +8,7 @@ import type { judgement, role, transcriptMessage } from '../../sdk/contract/payl
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import type { Page } from '../postgres/cursors.ts';
 import { notifySessionChanged } from '../postgres/notifications.ts';
+import { orderedId } from '../postgres/ordered-id.ts';
 import {
   boundedSql,
   changeRows,
@@ -78,7 +79,7 @@ export async function openSession(
   tx: Queryable,
   { accountId, agentId, agentName, channelId, key = null, hostTools = [], strict = false }: NewSession,
 ): Promise<{ readonly session: Session; readonly isNew: boolean }> {
-  const id = randomUUIDv7();
+  const id = orderedId(Date.now());
   const opened = findRow<Session>(
     tx,
     `INSERT INTO sessions (id, account_id, agent_id, agent_name, channel_id, host_tools, key, strict)
