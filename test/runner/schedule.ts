@@ -20,17 +20,17 @@ const IDLE_MS = 2_000;
  * the processes that its small files share.
  */
 const LONGEST: readonly string[] = [
+  'test/sdk',
+  'test/api',
   'test/console',
   'test/supervisor',
-  'test/sdk',
   'test/console/console.test.ts',
   'test/storm',
   'test/deploy',
-  'test/api',
-  'test/docs',
-  'test/conform',
-  'test/examples',
   'test/db',
+  'test/conform',
+  'test/docs',
+  'test/examples',
   'test/corpora',
   'test/end-to-end',
 ];
