@@ -3,7 +3,7 @@
  * installations.
  */
 import type { ClientBase } from 'pg';
-import { findPlugin, lockPlugin, type Plugin } from '../../db/catalog/plugins.ts';
+import { findPlugin, type Plugin } from '../../db/catalog/plugins.ts';
 import {
   type BuiltPackage,
   deleteReplacedDrafts,
@@ -13,20 +13,13 @@ import {
   type Version,
 } from '../../db/catalog/versions.ts';
 import { lockInstallations } from '../../db/installations/installations.ts';
-import { inTransaction } from '../../db/postgres/pool.ts';
 import { findMissingCapabilities } from '../../sdk/contract/capabilities.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { moveToVersion } from '../installations/version-rollout.ts';
 import type { PackageSource } from '../package/reader.ts';
 import type { Services } from '../services.ts';
 import { requireOwnedPlugin } from './plugin-access.ts';
-import { finishOwnUpdate, withBuild } from './publishing.ts';
-
-interface SavedDraft {
-  readonly draft: Version;
-  /** Warnings about likely mistakes. */
-  readonly warnings: readonly string[];
-}
+import { type BuiltVersion, buildVersion } from './publishing.ts';
 
 /** Saves a draft, and begins the update of its owner's installation. @throws Problem like a publish */
 export async function saveDraft(
@@ -34,16 +27,9 @@ export async function saveDraft(
   caller: Caller,
   pluginId: string,
   source: PackageSource,
-): Promise<SavedDraft> {
+): Promise<BuiltVersion> {
   const plugin = requireOwnedPlugin(await findPlugin(services.pool, pluginId), caller);
-  const saved = await withBuild(services, source, plugin, (built) =>
-    inTransaction(services.pool, async (tx) => {
-      const locked = requireOwnedPlugin(await lockPlugin(tx, plugin.id, 'exclusive'), caller);
-      return { draft: await storeDraft(tx, services, locked, built), warnings: built.warnings };
-    }),
-  );
-  await finishOwnUpdate(services, caller, plugin.id);
-  return saved;
+  return buildVersion(services, caller, plugin, source, (tx, locked, built) => storeDraft(tx, services, locked, built));
 }
 
 async function storeDraft(tx: ClientBase, { queues }: Services, plugin: Plugin, built: BuiltPackage): Promise<Version> {

@@ -70,8 +70,8 @@ export function pluginLifecycleRoutes(services: Services): FastifyPluginAsyncZod
       },
       async (request) => {
         const source = { kind: 'files', files: request.body.files } as const;
-        const { draft, warnings } = await saveDraft(services, requireCaller(request), request.params.id, source);
-        return { ...showDraft(draft), warnings: [...warnings] };
+        const { version, warnings } = await saveDraft(services, requireCaller(request), request.params.id, source);
+        return { ...showDraft(version), warnings: [...warnings] };
       },
     );
 

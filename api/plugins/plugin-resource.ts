@@ -6,7 +6,7 @@ import type { Version } from '../../db/catalog/versions.ts';
 import type { VersionRollback } from '../../db/installations/updates.ts';
 import type { Page } from '../../db/postgres/cursors.ts';
 import { anyJson, timestamp } from '../../service/http/schemas.ts';
-import type { PublishedVersion } from './publishing.ts';
+import type { BuiltVersion } from './publishing.ts';
 
 const capabilities = z.array(z.string());
 
@@ -139,7 +139,7 @@ interface PluginContents {
   readonly files: Page<FileResource> | null;
 }
 
-export function showPublished({ version, warnings }: PublishedVersion): z.output<typeof publishedVersion> {
+export function showPublished({ version, warnings }: BuiltVersion): z.output<typeof publishedVersion> {
   return { ...showVersion(version), warnings: [...warnings] };
 }
 

@@ -27,7 +27,8 @@ import { requireOwnedPlugin } from './plugin-access.ts';
 /** Maximum number of versions of one plugin. Each publish and yank compares their numbers. */
 const VERSIONS_MAX = 2_000;
 
-export interface PublishedVersion {
+/** A version or a draft that was just built. */
+export interface BuiltVersion {
   readonly version: Version;
   /** Warnings about likely mistakes. */
   readonly warnings: readonly string[];
@@ -44,46 +45,37 @@ export async function publishVersion(
   pluginId: string,
   semVer: string,
   source: PackageSource,
-): Promise<PublishedVersion> {
+): Promise<BuiltVersion> {
   const plugin = requireOwnedPlugin(await findPlugin(services.pool, pluginId), caller);
   const fault = validateSemVer(semVer);
   if (fault) throw invalidAt({ field: 'semVer', message: `The version number ${fault}.` });
   await requireRoom(services.pool, plugin.ownerId, 'versions', 1);
   // Checked early to save a build, and again under the lock, where the result counts.
   if (await versionExists(services.pool, plugin.id, semVer)) throw taken(semVer);
-  const published = await withBuild(services, source, plugin, (built) =>
-    inTransaction(services.pool, async (tx) => {
-      const locked = requireOwnedPlugin(await lockPlugin(tx, plugin.id, 'exclusive'), caller);
-      return { version: await addVersion(tx, services, locked, semVer, built), warnings: built.warnings };
-    }),
+  return buildVersion(services, caller, plugin, source, (tx, locked, built) =>
+    addVersion(tx, services, locked, semVer, built),
   );
-  await finishOwnUpdate(services, caller, plugin.id);
-  return published;
-}
-
-/** Waits for the update of the caller's own installation, so that its author sees what was just published. */
-export async function finishOwnUpdate(services: Services, caller: Caller, pluginId: string): Promise<void> {
-  const installation = await findInstallationOfPlugin(services.pool, caller.id, pluginId);
-  if (installation) await services.finishUpdate(installation.id);
 }
 
 /**
- * Builds a package, stores its files durably, then runs `record`. Always removes the staging directory.
+ * Builds a package and stores its files durably, then runs `record` with the plugin locked. Waits for the update of the
+ * caller's own installation, so that its author sees what was just built.
  *
  * @throws Problem `quota_exceeded` when the account wrote too much to the blob store lately
  */
-export async function withBuild<T>(
+export async function buildVersion(
   services: Services,
+  caller: Caller,
+  { id: pluginId, slug, ownerId: accountId }: Plugin,
   source: PackageSource,
-  { slug, ownerId: accountId }: Pick<Plugin, 'slug' | 'ownerId'>,
-  record: (built: StagedBuild) => Promise<T>,
-): Promise<T> {
+  record: (tx: ClientBase, plugin: Plugin, built: BuiltPackage) => Promise<Version>,
+): Promise<BuiltVersion> {
   await using staging = await services.blobs.stage();
-  const { bundler, blobs } = services;
+  const { pool, bundler, blobs } = services;
   const forAccount: BuildServices = {
     blobs: {
       put: async (bytes) => {
-        await addBlobBytes(services.pool, accountId, bytes.byteLength);
+        await addBlobBytes(pool, accountId, bytes.byteLength);
         return blobs.put(bytes);
       },
     },
@@ -92,9 +84,14 @@ export async function withBuild<T>(
     loopKey: accountId,
   };
   const built = await buildOrRefuse(() => buildPackage(forAccount, staging, source, slug));
-  await addBlobBytes(services.pool, accountId, built.sizeBytes);
+  await addBlobBytes(pool, accountId, built.sizeBytes);
   await staging.commit(built.files);
-  return await record(built);
+  const version = await inTransaction(pool, async (tx) =>
+    record(tx, requireOwnedPlugin(await lockPlugin(tx, pluginId, 'exclusive'), caller), built),
+  );
+  const installation = await findInstallationOfPlugin(pool, caller.id, pluginId);
+  if (installation) await services.finishUpdate(installation.id);
+  return { version, warnings: built.warnings };
 }
 
 /** Nesting that exhausts a stack is the package's fault, not an internal error. */
