@@ -3,12 +3,10 @@
  * the message names only the member, its arguments and an invocation, which must be running in that child.
  */
 import { addAbortListener } from 'node:events';
-import type { Pool } from 'pg';
 import type { MediaQuota } from '../../db/accounts/media.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
 import { readSecrets, type SecretKeys } from '../../db/files/secrets.ts';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
-import type { Queues } from '../../db/jobs/queues.ts';
 import type { WritingPool } from '../../db/postgres/pool.ts';
 import { asAccount } from '../../db/postgres/shares.ts';
 import type { AuditOutcome } from '../../db/records/audit.ts';
@@ -21,6 +19,7 @@ import { traced } from '../../service/telemetry/tracing.ts';
 import { perMinute, TokenBuckets } from '../../service/timing/token-bucket.ts';
 import type { HostCall } from '../children/child.ts';
 import { HostCallRefusal } from '../children/child-errors.ts';
+import type { AgentMessageDeps } from '../host/agent-messages.ts';
 import { agentCalls } from '../host/agents.ts';
 import { assetCalls } from '../host/assets.ts';
 import { admitSecrets, checkArguments, checkResult, Refusal } from '../host/call-checks.ts';
@@ -45,12 +44,10 @@ import type { LogSink } from '../records/log-sink.ts';
 import type { Metrics } from '../records/metrics.ts';
 import type { SecretMasks } from '../records/secret-mask.ts';
 import type { Invocation, Invocations } from './invocations.ts';
-import type { PluginPort } from './plugin-port.ts';
 
 type HostCallTable = { readonly [Name in HostCallName]: HostHandlers[Name] };
 
-interface HostCallRouterDeps {
-  readonly pool: Pool;
+interface HostCallRouterDeps extends AgentMessageDeps {
   readonly owned: OwnedPools;
   readonly keys: SecretKeys;
   readonly masks: SecretMasks;
@@ -62,8 +59,6 @@ interface HostCallRouterDeps {
   readonly workspaces: Workspaces;
   readonly blobs: Blobs;
   readonly mediaQuota: MediaQuota;
-  readonly queues: Queues;
-  readonly otherPlugins: PluginPort;
   readonly ssh: SshCalls;
   readonly callsPerMinute?: number | undefined;
   readonly storageBytes?: number | undefined;

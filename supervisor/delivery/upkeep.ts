@@ -9,7 +9,7 @@ import { sweepReminders } from '../../db/sessions/reminders.ts';
 import { sweepChanges } from '../../db/sessions/session-changes.ts';
 import { sweepCalls } from '../../db/sessions/tool-calls.ts';
 
-interface UpkeepDeps {
+export interface UpkeepDeps {
   readonly pool: Pool;
   /** Retention of finished deliveries with their bodies. Days. */
   readonly deliveryDays: number;

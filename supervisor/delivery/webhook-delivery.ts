@@ -28,7 +28,7 @@ import { RequiredPluginError, storeMessages } from './inbound-messages.ts';
 import { toRequest } from './webhook-request.ts';
 import { type AttemptVerdict, isUsedUp, judgeDelivery, REFUSED_WAIT_S } from './webhook-retry-policy.ts';
 
-interface DeliveryDeps extends Pick<SessionServices, 'writes' | 'faultPoint'> {
+export interface DeliveryDeps extends Pick<SessionServices, 'writes' | 'faultPoint'> {
   readonly services: SessionServices;
   readonly fleet: Pick<Fleet, 'findRefusal'>;
   readonly ownership: Pick<Ownership, 'begin'>;
@@ -47,7 +47,6 @@ const HANDOVER_MS = 1_000;
 /** No further attempt is due here, as far as this supervisor knows. */
 const NOTHING: Outcome = { isNextDue: false, wakeAfterMs: null };
 
-/** Works on the head of a channel queue. */
 export async function deliverHead(deps: DeliveryDeps, queue: OwnedChannelQueue): Promise<Outcome> {
   const work = deps.ownership.begin(queue.accountId);
   if (!work) return { isNextDue: false, wakeAfterMs: HANDOVER_MS };
@@ -147,7 +146,6 @@ async function attempt(deps: AttemptDeps, delivery: ClaimedDelivery, plugin: Ins
   return recordVerdict(deps, delivery, verdict);
 }
 
-/** Records the result of an attempt. */
 function recordVerdict(deps: AttemptDeps, delivery: ClaimedDelivery, verdict: AttemptVerdict): Promise<Outcome> {
   return deps.writes.write(async () => {
     if (verdict.kind !== 'retry') return finish(deps, delivery, verdict.kind, verdict.error);

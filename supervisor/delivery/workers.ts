@@ -35,16 +35,15 @@ import type { Fleet } from '../children/fleet.ts';
 import { introspect } from '../children/introspect.ts';
 import type { OwnedJobs } from '../cluster/owned-jobs.ts';
 import type { OwnedWork, Ownership } from '../cluster/ownership.ts';
-import { DueReminders } from '../host-tools/due-reminders.ts';
+import { type DueDeps, DueReminders } from '../host-tools/due-reminders.ts';
 import { findRefusal, type Sandbox } from '../jail/sandbox.ts';
-import type { SessionServices } from '../sessions/session-services.ts';
 import { ChannelScheduler } from './channel-scheduler.ts';
 import { deliverEvents, type EventDeps } from './event-delivery.ts';
 import { LAST_WORD_MS } from './event-retry-policy.ts';
 import { answerAsked } from './handshake.ts';
 import { updateInstallation } from './update-worker.ts';
-import { maintainRecordTables, maintainTables } from './upkeep.ts';
-import { deliverHead } from './webhook-delivery.ts';
+import { maintainRecordTables, maintainTables, type UpkeepDeps } from './upkeep.ts';
+import { type DeliveryDeps, deliverHead } from './webhook-delivery.ts';
 
 /** Interval of comparing rows with the queue, in case a notification was lost. Milliseconds. */
 const HEAL_MS = 15_000;
@@ -57,22 +56,16 @@ const CHANNEL_QUEUES_PER_INSTALLATION = 4;
 /** Delay before a channel queue that the database did not answer for is tried again. Milliseconds. */
 const CHANNEL_RETRY_MS = 1_000;
 
-interface JobDeps extends Omit<EventDeps, 'delivering' | 'writes'> {
-  readonly services: SessionServices;
+interface JobDeps
+  extends Omit<EventDeps, 'delivering' | 'writes'>,
+    Omit<DeliveryDeps, 'heads' | 'writes'>,
+    UpkeepDeps,
+    DueDeps {
   readonly blobs: Blobs;
   readonly fleet: Fleet;
   readonly ownership: Ownership;
   readonly ownedJobs: OwnedJobs;
   readonly sandbox: Pick<Sandbox, 'jail' | 'admits' | 'missing'>;
-  /** Delays after failed attempts at a delivery, seconds. */
-  readonly deliveryWaits: readonly number[];
-  /** Retention of finished deliveries with their bodies. Days. */
-  readonly deliveryDays: number;
-  /** Retention of rollups. Days. */
-  readonly metricsDays: number;
-  /** Interval of looking for reminders that are due. Milliseconds. */
-  readonly reminderScanMs?: number | undefined;
-  onError(error: Error): void;
 }
 
 export interface Jobs {
@@ -82,7 +75,6 @@ export interface Jobs {
   wakeAllChannels(): void;
   /** Call it when a vendor waits for a handshake. */
   handshake(id: string, accountId: string): void;
-  /** Releases the deliveries that were held for an installation. */
   releaseDeliveries(installationId: string): void;
   /** Compares rows and queues now, or again after the comparison under way, because notifications may have been lost. */
   heal(): void;

@@ -38,7 +38,7 @@ export const TO_AGENT = 'agent';
 /** The sender of the messages. */
 const SENDER = 'reminder';
 
-interface DueDeps {
+export interface DueDeps {
   readonly services: SessionServices;
   readonly ownership: Pick<Ownership, 'begin' | 'listShards'>;
   /** Interval of looking for what is due. Milliseconds. Default: `SCAN_MS`. */
