@@ -62,7 +62,7 @@ export class ExchangeError extends Error {
   }
 }
 
-export interface ExchangedToken {
+interface ExchangedToken {
   readonly access_token: string;
   readonly issued_token_type: string;
   readonly token_type: 'Bearer';
@@ -71,7 +71,7 @@ export interface ExchangedToken {
   readonly scope: string;
 }
 
-export interface ExchangeOptions {
+interface ExchangeOptions {
   readonly pool: Pool;
   readonly issuer: TokenIssuer;
   /** Addresses of the issuers whose tokens services may exchange, without a slash at the end. Empty: none. */
@@ -92,7 +92,7 @@ export function openTokenExchange({ pool, issuer, issuers, audience }: ExchangeO
     const address = readIssuer(token);
     const readKeys = address === null ? undefined : keysOf.get(address);
     if (address === null || readKeys === undefined)
-      throw new ExchangeError('invalid_request', 'The operator has not configured the issuer of the subject_token.');
+      throw invalidRequest('The operator has not configured the issuer of the subject_token.');
     const { keys, issuer: iss, algorithms } = await readKeys();
     const { payload } = await verifyClaims(token, keys, { issuer: iss, audience, algorithms });
     return readService(address, payload);
@@ -130,10 +130,7 @@ export function openTokenExchange({ pool, issuer, issuers, audience }: ExchangeO
       actor: `${service.subject} of ${service.issuer}`,
     });
     if (id === null)
-      throw new ExchangeError(
-        'invalid_request',
-        'The subject_token was exchanged for this account before. Ask its issuer for a new one.',
-      );
+      throw invalidRequest('The subject_token was exchanged for this account before. Ask its issuer for a new one.');
     const { accountIssuer, accountSubject } = delegation;
     const claims = {
       scope: granted.join(' '),
@@ -163,25 +160,22 @@ interface ExchangeRequest {
   readonly scope: readonly string[] | null;
 }
 
-const invalidSubject = () => new ExchangeError('invalid_request', 'The subject_token is invalid or expired.');
+const invalidRequest = (description: string) => new ExchangeError('invalid_request', description);
+const invalidSubject = () => invalidRequest('The subject_token is invalid or expired.');
 
 function readRequest(form: URLSearchParams): ExchangeRequest {
   for (const name of new Set(form.keys())) {
-    if (form.getAll(name).length > 1) throw new ExchangeError('invalid_request', `Send ${describeName(name)} once.`);
-    if (!PARAMETERS.has(name))
-      throw new ExchangeError('invalid_request', `${describeName(name)} is not supported here.`);
+    if (form.getAll(name).length > 1) throw invalidRequest(`Send ${describeName(name)} once.`);
+    if (!PARAMETERS.has(name)) throw invalidRequest(`${describeName(name)} is not supported here.`);
   }
   const grantType = readParameter(form, 'grant_type');
   if (grantType !== GRANT_TYPE) throw new ExchangeError('unsupported_grant_type', `Send grant_type=${GRANT_TYPE}.`);
   const subjectToken = readParameter(form, 'subject_token');
   if (!SUBJECT_TOKEN_TYPES.includes(readParameter(form, 'subject_token_type')))
-    throw new ExchangeError(
-      'invalid_request',
-      `Send one of these as subject_token_type: ${SUBJECT_TOKEN_TYPES.join(', ')}.`,
-    );
+    throw invalidRequest(`Send one of these as subject_token_type: ${SUBJECT_TOKEN_TYPES.join(', ')}.`);
   const requested = form.get('requested_token_type') || ACCESS_TOKEN;
   if (requested !== ACCESS_TOKEN && requested !== `${TOKEN_TYPE}jwt`)
-    throw new ExchangeError('invalid_request', `Only the requested_token_type ${ACCESS_TOKEN} is supported.`);
+    throw invalidRequest(`Only the requested_token_type ${ACCESS_TOKEN} is supported.`);
   const scope =
     form
       .get('scope')
@@ -194,7 +188,7 @@ function readRequest(form: URLSearchParams): ExchangeRequest {
 function readParameter(form: URLSearchParams, name: string): string {
   const value = form.get(name);
   if (value) return value;
-  throw new ExchangeError('invalid_request', `Send ${name}${name === 'audience' ? ': the id of the account' : ''}.`);
+  throw invalidRequest(`Send ${name}${name === 'audience' ? ': the id of the account' : ''}.`);
 }
 
 const NAME = /^[a-z_]{1,40}$/;
