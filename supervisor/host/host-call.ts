@@ -41,10 +41,7 @@ export type HostHandlers = { readonly [Name in HostCallName]: HostHandler<Name> 
 
 /** An error whose text the plugin may read. Any other error reaches it as "failed". */
 export class HostError extends Error {
-  constructor(message: string) {
-    super(message);
-    this.name = 'HostError';
-  }
+  override readonly name = 'HostError';
 }
 
 /** Returns a text that PostgreSQL can store. @throws HostError for another one */

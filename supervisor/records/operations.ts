@@ -8,6 +8,7 @@ import { type Sandbox, tryOut } from '../jail/sandbox.ts';
 /** How long a result of the jail check is reused. Milliseconds. */
 const PROVEN_MS = 30_000;
 const FAILED_MS = 2_000;
+const NO_JAIL = 'no jail can be built now: no plugin process starts';
 
 interface HealthDeps extends Pick<OperationsDeps, 'pool' | 'dataDir' | 'metrics' | 'isStopping'> {
   readonly listener: Pick<Listener, 'isConnected'>;
@@ -17,7 +18,8 @@ interface HealthDeps extends Pick<OperationsDeps, 'pool' | 'dataDir' | 'metrics'
 /** Builds the server; the caller listens and closes. */
 export function buildHealth({ pool, dataDir, listener, metrics, sandbox, isStopping }: HealthDeps): FastifyInstance {
   const { state, missing, limiter, runAs } = sandbox;
-  const checkJail = reuseResult(() => checkJailNow(sandbox), { passedMs: PROVEN_MS, failedMs: FAILED_MS });
+  const check = async () => ((await tryOut(sandbox.jail)) === null ? null : NO_JAIL);
+  const checkJail = reuseResult(check, { passedMs: PROVEN_MS, failedMs: FAILED_MS });
   return buildOperations({
     pool,
     dataDir,
@@ -30,9 +32,4 @@ export function buildHealth({ pool, dataDir, listener, metrics, sandbox, isStopp
       jail: isStopping() ? null : await checkJail(),
     }),
   });
-}
-
-/** Builds a jail with a child in it, as for a plugin, and ends it. */
-async function checkJailNow(sandbox: Pick<Sandbox, 'jail'>): Promise<string | null> {
-  return (await tryOut(sandbox.jail)) === null ? null : 'no jail can be built now: no plugin process starts';
 }

@@ -98,7 +98,7 @@ export class Workspaces {
     const { directories, name } = splitFilePath(path);
     return this.#changes.run(accountId, async () => {
       signal.throwIfAborted();
-      await this.#sweepSometimes();
+      if (Date.now() - this.#sweptAt > SWEEP_EVERY_MS) await this.sweep();
       await this.#room(accountId, bytes.byteLength, directories.length + 1);
       await this.#at(accountId, directories, true, async (trail) => {
         await this.#replace(accountId, trail.at(-1) as FileHandle, name, bytes, trail.length, signal);
@@ -137,10 +137,6 @@ export class Workspaces {
       removed += 1;
     }
     return removed;
-  }
-
-  async #sweepSometimes(): Promise<void> {
-    if (Date.now() - this.#sweptAt > SWEEP_EVERY_MS) await this.sweep();
   }
 
   async #replace(
