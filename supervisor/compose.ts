@@ -109,7 +109,6 @@ export async function serveSupervisor(
   announceReady(supervisorUrl(config), sandbox.missing ?? undefined);
 }
 
-/** Opens blobs, keys and workspaces. */
 async function openFiles(pool: Pool, config: SupervisorConfig, keys: KeyStore) {
   return {
     dataDir: config.DATA_DIR,

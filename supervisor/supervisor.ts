@@ -113,7 +113,6 @@ export interface SupervisorOptions {
   readonly deliveryWaits?: readonly number[];
   /** Retention of rollups. */
   readonly metricsDays?: number;
-  /** Maximum number of slugs in metrics. */
   readonly metricSlugs?: number;
   /** Interval of writing rollups. Milliseconds. */
   readonly rollupsMs?: number;
@@ -121,7 +120,6 @@ export interface SupervisorOptions {
   readonly reminderScanMs?: number;
   /** The times of reminders that repeat. The supervisor closes it. Default: a new one. */
   readonly recurrences?: RecurrenceClock;
-  /** For `host.http`. */
   readonly http?: Partial<Exchange>;
   /** Resolves the addresses of the SSH hosts that accounts add. */
   readonly ssh?: Partial<Resolution>;

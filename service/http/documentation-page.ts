@@ -18,7 +18,6 @@ nav ul { padding-left: 1.2rem; }
 
 const REFERENCE = '#/components/schemas/';
 
-/** Renders the whole page. */
 export function renderDocumentationPage(document: OpenApiDocument): string {
   const { info, servers, externalDocs, tags, components } = document;
   const schemas = Object.entries(components.schemas).sort(([a], [b]) => a.localeCompare(b));

@@ -56,7 +56,6 @@ const REFUSALS: Readonly<Record<JsonFault, readonly [code: ProblemCode, advice: 
   inexact_number: ['bad_request', ' Send it as a string.'],
 };
 
-/** Parses one body. */
 export function parseJson({ body, maxBytes, anyNames, anyTexts }: ParseTask): ParseResult {
   const bounds = { levelsMax: JSON_LEVELS_MAX, valuesMax: countValuesMax(maxBytes) };
   // A copy from another thread is a plain array.

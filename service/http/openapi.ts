@@ -178,7 +178,6 @@ const accountLimits = {
 
 const location = { location: { description: 'Path of the new resource.', type: 'string' } };
 
-/** Responses that a route declares. */
 function describeResponses(declared: unknown): Record<string, Response> {
   const responses: Record<string, Response> = {};
   for (const [status, schema] of Object.entries((declared ?? {}) as Record<string, JsonSchema | Response>)) {

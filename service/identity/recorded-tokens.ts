@@ -16,7 +16,6 @@ interface TokenRequest {
   readonly scopes?: readonly Scope[] | null;
 }
 
-/** Records and signs a token. */
 export async function issueRecordedToken(
   pool: Pool,
   issuer: TokenIssuer,

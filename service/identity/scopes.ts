@@ -14,7 +14,6 @@ export interface RequiredScopes {
   readonly write: Scope | null;
 }
 
-/** Scopes that the REST interface requires. */
 export const REST_SCOPES: RequiredScopes = { read: 'account:read', write: null };
 
 const IMPLIED: Readonly<Partial<Record<Scope, Scope>>> = { 'sessions:read': 'sessions:write' };

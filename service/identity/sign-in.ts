@@ -15,7 +15,6 @@ import { type Identity, InvalidTokenError, type TokenVerifier } from './tokens.t
  * after this time. Milliseconds.
  */
 const CACHE_MS = 30_000;
-/** Maximum number of cached tokens. */
 const CACHE_MAX = 10_000;
 /** The longest time of a timer. Milliseconds. */
 const TIMER_MAX_MS = 2 ** 31 - 1;

@@ -28,7 +28,7 @@ export const tuneGc = (): void => setFlagsFromString(`--heap-growing-percent=${G
  */
 const FOLLOW_UP_MS = 30 * SECOND;
 
-export interface HeapUse {
+interface HeapUse {
   /** Objects and buffers, garbage included. Bytes. */
   readonly usedBytes: number;
   /** `usedBytes` after the last collection. */

@@ -13,7 +13,6 @@ export class SettingsError extends Error {
 
 const HIGHEST_PORT = 65_535;
 const BLOB_STORE = /^(files|database|s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[A-Za-z0-9._-]+)*\/?)$/;
-/** The unit of a number. */
 type Unit = 'bytes' | 'megabytes' | 'seconds' | 'hours' | 'days' | 'a second' | 'a minute' | 'a day';
 
 /**
@@ -44,12 +43,10 @@ export function listenHost(doc: string) {
   return z.string().min(1).prefault('127.0.0.1').describe(doc);
 }
 
-/** A TCP port. */
 function port(fallback: number, doc: string) {
   return wholeNumber(1, HIGHEST_PORT, fallback, doc);
 }
 
-/** One of a fixed list of words. */
 export function oneOf<const Words extends readonly [string, ...string[]]>(
   words: Words,
   fallback: Words[number],

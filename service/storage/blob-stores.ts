@@ -7,7 +7,7 @@ import { openSharedBlobs } from '../../db/files/shared-blobs.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { SettingsError, type SharedSettings } from '../settings/settings.ts';
 
-export type BlobSettings = Pick<
+type BlobSettings = Pick<
   SharedSettings,
   | 'DATA_DIR'
   | 'BLOBS'

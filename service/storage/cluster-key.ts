@@ -15,7 +15,7 @@ const OUTPUT_MAX_BYTES = 4_096;
 const BASE64 = /^[A-Za-z0-9+/]{43}=$/;
 const REMEDY = 'must give 32 bytes in base64: make a key with openssl rand -base64 32';
 
-export type KeySettings = Pick<SharedSettings, 'DATA_DIR' | 'CLUSTER_KEY' | 'CLUSTER_KEY_FILE' | 'CLUSTER_KEY_COMMAND'>;
+type KeySettings = Pick<SharedSettings, 'DATA_DIR' | 'CLUSTER_KEY' | 'CLUSTER_KEY_FILE' | 'CLUSTER_KEY_COMMAND'>;
 
 /** The keys in the database with a cluster's key, or else in DATA_DIR. @throws SettingsError */
 export async function openConfiguredKeys(pool: Pool, settings: KeySettings): Promise<KeyStore> {

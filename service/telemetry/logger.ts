@@ -7,7 +7,6 @@ import { getLogIds } from './log-ids.ts';
 /** Lines wait in memory while their reader is busy. Further lines are dropped. Bytes. */
 const WAITING_MAX_BYTES = 16 * MIB;
 
-/** Replaces a secret. */
 export const REDACTED = '[redacted]';
 
 /** Secrets that an error text of a driver, library or request may contain, in a line of JSON. */

@@ -25,7 +25,6 @@ type Readers<Table extends MetricTable> = {
   ) => void | Promise<void>;
 };
 
-/** Creates every metric of a table. */
 export function openMeters<Table extends MetricTable>(
   registry: Registry,
   table: Table,

@@ -11,7 +11,6 @@ export const poolMetrics = {
   },
 } as const;
 
-/** Reads the gauge at a scrape. */
 export const readPoolUse = (pool: Pick<Pool, 'totalCount' | 'idleCount' | 'waitingCount'>) => (gauge: Gauge) => {
   gauge.set({ state: 'busy' }, pool.totalCount - pool.idleCount);
   gauge.set({ state: 'idle' }, pool.idleCount);

@@ -10,7 +10,6 @@ export interface SpanSettings {
   /** Ids, protocol keys and slugs; never text from plugins or users. */
   readonly facts?: Facts;
 }
-/** A running span. */
 export interface Span {
   /** Adds attributes. */
   note(facts: Facts): void;

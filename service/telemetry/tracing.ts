@@ -8,7 +8,6 @@ import type { Span, SpanSettings, Tracer } from './tracer.ts';
 const noSpan: Span = { note: () => undefined, fail: () => undefined };
 let tracer: Tracer | null = null;
 
-/** Runs work inside a span. */
 export function traced<T>(name: string, settings: SpanSettings, work: (span: Span) => Promise<T>): Promise<T> {
   return tracer === null ? work(noSpan) : tracer.run(name, settings, work);
 }

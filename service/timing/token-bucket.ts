@@ -46,7 +46,6 @@ export class TokenBucket {
     return this.#tokens > 0;
   }
 
-  /** Returns a token. */
   refund(): void {
     this.#tokens = Math.min(this.#rate.burst, this.#tokens + 1);
   }

@@ -38,7 +38,6 @@ export function formatSource(target: Target): string {
 export const formatSourceName = ({ slug, semVer }: Pick<InstalledPlugin, 'slug' | 'semVer'>): string =>
   `${slug}@${semVer}`;
 
-/** Describes the first fault. */
 export const describeArgumentFault = ([fault]: readonly ArgumentFault[]): string =>
   `${fault?.field ?? 'arguments'} ${fault?.message ?? 'is not valid'}.`;
 

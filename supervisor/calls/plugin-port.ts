@@ -32,7 +32,6 @@ export interface HookRequest {
   readonly onLink?: ((invocationId: string) => () => void) | undefined;
 }
 
-/** One call of a tool, command or provider. */
 export interface SurfaceRequest {
   readonly kind: 'tools' | 'commands' | 'providers';
   readonly name: string;
@@ -43,7 +42,6 @@ export interface SurfaceRequest {
   readonly invocationId?: string;
   /** Receives the deltas of a provider's answer, in order and before the result. */
   readonly onDelta?: DeltaReader | undefined;
-  /** Aborts the call. */
   readonly signal?: AbortSignal | undefined;
   /** The fields of the row's params besides those that every call has. */
   readonly fields: Readonly<Record<string, unknown>>;

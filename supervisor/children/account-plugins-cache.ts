@@ -42,7 +42,7 @@ export interface AccountPlugins {
  */
 const TOOLS_MAX_BYTES = 4 * MIB;
 /** Called with the rows just read. Returns them as they are served now: after a failed update the old version serves. */
-export type OnLoaded = (accountId: string, plugins: readonly InstalledPlugin[]) => readonly InstalledPlugin[];
+type OnLoaded = (accountId: string, plugins: readonly InstalledPlugin[]) => readonly InstalledPlugin[];
 
 interface CacheOptions {
   readonly onLoaded: OnLoaded;

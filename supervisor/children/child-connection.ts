@@ -18,7 +18,7 @@ import { ChildError, HostCallRefusal, refusalToResponse, reportUnexpected } from
 import { ChildMessageReader, type ReadBounds } from './child-message-reader.ts';
 import { ChildMessageWriter } from './child-message-writer.ts';
 
-export interface ConnectionHandlers {
+interface ConnectionHandlers {
   /** Handles a request of the child. A rejection is sent back as an error, with its text if it is a `HostCallRefusal`. */
   onRequest(method: string, params: unknown): Promise<unknown>;
   onNotification(method: string, params: unknown): void;
@@ -80,7 +80,6 @@ export class ChildConnection {
     this.#connection.listen();
   }
 
-  /** Charges the child's output to this bucket from now on. */
   chargeOutputTo(bucket: TokenBucket): void {
     this.#reader.chargeOutputTo(bucket);
   }

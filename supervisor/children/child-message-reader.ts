@@ -94,7 +94,6 @@ export class ChildMessageReader extends AbstractMessageReader {
     this.#output = new TokenBucket(perSecond(outputBytesPerSecond));
   }
 
-  /** Charges the child's output to this bucket from now on. */
   chargeOutputTo(bucket: TokenBucket): void {
     this.#output = bucket;
   }

@@ -6,7 +6,7 @@ import { findUnstorable, mapTexts, replaceUnstorable, UNSTORABLE } from '../../d
 import { TEXT_MAX } from '../../sandbox-child/text.ts';
 
 /** Longest message of a failure, characters. It is kept with the installation's state, its last exit and its log. */
-export const FAILURE_MESSAGE_MAX_CHARS = 8_192;
+const FAILURE_MESSAGE_MAX_CHARS = 8_192;
 
 /** Cuts the text of a failure, which a child chooses. A plugin's child has cut its stack already. */
 export function cutFailure(message: string, stack: string): { message: string; stack: string } {

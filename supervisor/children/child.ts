@@ -18,7 +18,7 @@ import { cutFailure } from './child-text.ts';
 import { FairDeadline } from './deadline.ts';
 import { collectTail, type Tail } from './stderr-tail.ts';
 
-export type ChildState = 'spawning' | 'ready' | 'loaded' | 'draining' | 'dead';
+type ChildState = 'spawning' | 'ready' | 'loaded' | 'draining' | 'dead';
 
 type Params<Name extends keyof typeof control> = z.output<(typeof control)[Name]['params']>;
 export type HostCall = Params<'hostCall'>;

@@ -31,12 +31,11 @@ import type { LoadedChild, LoadedChildDeps } from './loaded-child.ts';
 import { makeSpare, type Spare, SpareChildren } from './spare-children.ts';
 import { type Places, StartQueue } from './start-queue.ts';
 
-export interface FleetOptions extends LoadedChildDeps, Pick<RunnerDeps, 'outputBytesPerSecond' | 'now'> {
+interface FleetOptions extends LoadedChildDeps, Pick<RunnerDeps, 'outputBytesPerSecond' | 'now'> {
   readonly pool: Pool;
   readonly ownership: Pick<Ownership, 'holds' | 'fence' | 'pool'>;
   readonly metrics: Metrics;
   readonly queues: Queues;
-  /** Starts a jailed child. */
   start(handlers: ChildHandlers): Child;
   /** Starts a child that can be inspected; absent if inspection is disabled. */
   startInspectable?: ((handlers: ChildHandlers) => Child) | undefined;
@@ -229,7 +228,6 @@ export class Fleet implements PluginInvoker {
     return this.#runners.get(installationId)?.pid ?? null;
   }
 
-  /** Number of children by state, for the metrics. */
   countByState(): Record<string, number> {
     const counts: Record<string, number> = { spare: this.#spares.count };
     for (const runner of this.#runners.values()) {

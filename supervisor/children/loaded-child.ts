@@ -133,7 +133,6 @@ export class LoadedChild {
     await this.child.kill('its update was not carried out');
   }
 
-  /** Whether this version registers the target of a call. */
   registers(call: PluginCall): boolean {
     const { kind, name } = call.target;
     const known = this.plugin.registrations;

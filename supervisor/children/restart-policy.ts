@@ -7,7 +7,7 @@ export interface RestartState {
   readonly streak: number;
   readonly phase: 'closed' | 'open' | 'half-open';
 }
-export type RestartDecision =
+type RestartDecision =
   | { readonly kind: 'start' }
   | { readonly kind: 'wait'; readonly until: number }
   /** `failed`: only a new version, a configure, a resume, or the trial at `until` starts it. */

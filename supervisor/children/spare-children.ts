@@ -7,7 +7,6 @@ import { REFILL_AFTER_MS } from './fleet-bounds.ts';
 /** A child whose handlers are set when it is claimed. */
 export interface Spare {
   readonly child: Child;
-  /** Sets the handlers of the child. */
   setHandlers(handlers: ChildHandlers): void;
 }
 

@@ -37,7 +37,7 @@ export interface Places {
 }
 
 /** The owner of a start. Its identity distinguishes starts. */
-export interface StartOwner {
+interface StartOwner {
   readonly plugin: { readonly accountId: string; readonly required: boolean };
 }
 
@@ -70,7 +70,6 @@ export class StartQueue {
     this.#now = now;
   }
 
-  /** Number of starts that wait. */
   get waiting(): number {
     return this.#waitingOwners.size;
   }

@@ -33,7 +33,6 @@ export class OwnedJobs {
     this.#options = options;
   }
 
-  /** Starts to work on a queue. */
   work<Name extends OwnedQueue>(name: Name, handler: OwnedHandler<Name>): void {
     this.#handlers.set(name, handler as (payload: never, work: OwnedWork) => Promise<void>);
     this.#options.queues.work(name, (payload, accountId) => this.#run(name, payload, accountId));

@@ -58,7 +58,7 @@ export const takesShards = ({ draining, expiresInMs }: LivePeer): boolean =>
 /** Whether calls wait for a supervisor to take shards over: also for one whose lease ended a short time ago. */
 export const mayTakeOver = ({ draining, expiresInMs }: LivePeer): boolean => !draining && expiresInMs > -LEASE_MS;
 
-export interface Tenure {
+interface Tenure {
   /** `NO_EPOCH`: the shard is not owned. */
   readonly epoch: number;
   /** Other supervisors that could take it over. */

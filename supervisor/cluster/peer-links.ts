@@ -49,7 +49,7 @@ interface Link {
 }
 
 /** The wait for an answer of another supervisor. */
-export interface LinkWait {
+interface LinkWait {
   /** Aborts when the supervisor is cut off from here. */
   readonly signal: AbortSignal;
   /** Call it when the supervisor has answered. */

@@ -29,10 +29,7 @@ export interface NewReminder {
   readonly to: string;
 }
 /** A reminder as runtimes and agents see it. */
-export type ReminderAnswer = Omit<
-  ReminderRow,
-  'digest' | 'position' | 'accountId' | 'sessionId' | 'occurrence' | 'attempts'
->;
+type ReminderAnswer = Omit<ReminderRow, 'digest' | 'position' | 'accountId' | 'sessionId' | 'occurrence' | 'attempts'>;
 
 export function describeReminder(row: ReminderRow): ReminderAnswer {
   const { id, text, to, zone, repeat, startsAt, nextAt, remaining, lastAt, lastOutcome, createdAt } = row;

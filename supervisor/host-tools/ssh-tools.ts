@@ -19,7 +19,7 @@ export const sshCommandFields = {
   ...sshOptions.shape,
 };
 type SshRequest = z.output<z.ZodObject<typeof sshCommandFields>>;
-export type SshAnswer = Omit<SshResult, 'traces'>;
+type SshAnswer = Omit<SshResult, 'traces'>;
 
 /** @throws Problem `cancelled`, `outcome_unknown`, and `bad_request` when the command could not be run */
 export async function runSsh(

@@ -27,7 +27,7 @@ const TODOS_MAX = 5_000;
 export type TodoChanges = z.output<typeof todoChanges>;
 
 /** A to-do as runtimes and agents see it. */
-export type TodoAnswer = Omit<TodoRow, 'digest' | 'position'>;
+type TodoAnswer = Omit<TodoRow, 'digest' | 'position'>;
 export const describeTodo = ({ digest: _, position: __, bytesSoFar: ___, ...todo }: TodoRow & Bounded): TodoAnswer =>
   todo;
 

@@ -5,7 +5,6 @@ import { join } from 'node:path';
 
 export type LimiterKind = 'cgroup2' | 'cgroup1' | 'rlimit';
 
-/** Limits of one child. */
 interface GroupBounds {
   readonly residentBytes: number;
   readonly threads: number;
@@ -24,7 +23,6 @@ interface AccountBounds {
   readonly id: string;
   readonly residentBytes: number;
 }
-/** The control group of one child. */
 export interface LimitedGroup {
   /**
    * Puts the group below that of an account, which has its own memory limit and as much CPU as any other account. Has no effect
@@ -44,7 +42,7 @@ export interface LimitedGroup {
   remove(): void;
 }
 /** The group in which processes start, until they have groups of their own. It limits nothing. */
-export interface StartGroup {
+interface StartGroup {
   /** Moves a process into the group. Processes that it starts from then on are in the group, too. */
   add(pid: number): Promise<void>;
   /** Removes the group, once its processes have ended. */
@@ -92,7 +90,7 @@ const ACCOUNT_THREADS = 32_768;
 /** Limits of the group that is made to test the hierarchy. */
 const probe: GroupBounds = { residentBytes: 67_108_864, threads: 32, cpuWeight: 100 };
 /** Mount point of the control groups, and the groups of this process. */
-export interface Hierarchy {
+interface Hierarchy {
   readonly root: string;
   /** Content of `/proc/self/cgroup`. */
   readonly memberships: string;

@@ -6,7 +6,7 @@ import type { WatchedProcess } from './watched-process.ts';
 
 const CHECK_EVERY_MS = 1_000;
 
-export interface ResidentWatch {
+interface ResidentWatch {
   /** Watches a process until its end. @returns the process, whose `exited` reports `outOfMemory` if this killed it */
   add(watched: WatchedProcess): WatchedProcess;
 }

@@ -25,8 +25,7 @@ export interface Sandbox {
   /** The child that proved the walls; null unless `keepsChild`, or without wall L3. */
   readonly spare?: Spare | null;
 }
-export interface SandboxOptions
-  extends Omit<JailOptions, 'walls' | 'runAs' | 'bubblewrap' | 'limiter' | 'inspectable'> {
+interface SandboxOptions extends Omit<JailOptions, 'walls' | 'runAs' | 'bubblewrap' | 'limiter' | 'inspectable'> {
   readonly mode: SandboxMode;
   /** The program of `buildInspectedChild`; null if inspection is disabled. */
   readonly inspectedProgram?: string | null;

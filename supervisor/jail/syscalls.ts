@@ -1,6 +1,6 @@
 /** Linux system call numbers of x64 and arm64 for the calls in the filter. `null`: the architecture lacks the call. */
 export type Architecture = 'x64' | 'arm64';
-export interface CallNumbers {
+interface CallNumbers {
   readonly x64: number | null;
   readonly arm64: number | null;
 }

@@ -42,7 +42,6 @@ export class AuditSink {
     return this.#batch.length;
   }
 
-  /** Adds one call. */
   write({ args, member, detail, ...call }: AuditedCall): void {
     const now = Date.now();
     const mask = this.#masks.get(call.installationId);
@@ -57,7 +56,6 @@ export class AuditSink {
     });
   }
 
-  /** Writes all waiting entries. */
   flush(): Promise<void> {
     return this.#batch.flush();
   }

@@ -24,7 +24,6 @@ export class HookCounts {
     this.#timer = setInterval(() => void this.flush(), FLUSH_MS).unref();
   }
 
-  /** Counts one run of a hook. */
   count(sessionId: string, hook: HookName, isCancelled: boolean): void {
     this.#add({
       sessionId,

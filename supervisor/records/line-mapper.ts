@@ -26,7 +26,6 @@ interface LineMapperOptions {
   readonly startTimer?: StartTimer | undefined;
 }
 
-/** The waiting lines of an installation. */
 interface WaitingLines {
   readonly accountId: string;
   readonly installationId: string;
@@ -49,7 +48,6 @@ export class LineMapper {
     this.#options = options;
   }
 
-  /** Number of lines that wait. */
   get length(): number {
     return this.#waiting.values().reduce((sum, { lines }) => sum + lines.length, 0);
   }

@@ -163,7 +163,6 @@ export class LogSink {
     this.system(plugin, level, message, { ...detail, data });
   }
 
-  /** Writes all waiting lines. */
   async flush(): Promise<void> {
     for (const quota of this.#quotas.values()) this.#reportDropped(quota);
     await this.#mapper?.flush();

@@ -10,7 +10,6 @@ import type { LinkOutcome } from '../calls/chain.ts';
 import { supervisorMetrics } from './metric-table.ts';
 import type { CallOutcome, CountedInstallation, Rollups } from './rollups.ts';
 
-/** The installation that is counted. */
 interface Doer extends CountedInstallation {
   readonly slug: string;
 }

@@ -12,7 +12,6 @@ import type { SessionServices } from './session-services.ts';
 
 type HookOptions = Pick<HookRequest, 'noticeId' | 'completeChange' | 'excludedInstallationId' | 'isRepeated'>;
 
-/** Runs a hook for a session. */
 export function runSessionHook(
   services: SessionServices,
   session: Session,

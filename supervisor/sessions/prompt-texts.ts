@@ -18,11 +18,9 @@ export interface PromptText {
   readonly sha256: string;
 }
 
-/** Lists the prompt commands of an installation's version. */
 export const promptCommands = (plugin: InstalledPlugin): PromptText[] =>
   listTexts(plugin, 'commands', /^commands\/([^/]+)\.md$/);
 
-/** Lists the skills of an installation's version. */
 export const skills = (plugin: InstalledPlugin): PromptText[] =>
   listTexts(plugin, 'skills', /^skills\/([^/]+)\/SKILL\.md$/);
 
@@ -34,7 +32,6 @@ function listTexts(plugin: InstalledPlugin, kind: 'commands' | 'skills', path: R
   });
 }
 
-/** Reads the text of a prompt below its frontmatter. */
 export const readText = async (blobs: Blobs, text: PromptText): Promise<string> =>
   belowFrontmatter((await blobs.read(text.sha256)).toString('utf8'));
 
@@ -43,7 +40,6 @@ export function belowFrontmatter(text: string): string {
   return whole.replace(/^---[ \t]*\r?\n[\s\S]*?^---[ \t]*(?:\r?\n|$)/m, '').trimStart();
 }
 
-/** Inserts the input into a prompt. */
 export function fillPrompt(prompt: string, input: string): string {
   // A function, because `$&` in the input would be a replacement pattern.
   const filled = prompt.includes(INPUT_MARK)

@@ -7,7 +7,6 @@ import { skills } from './prompt-texts.ts';
 import type { SessionServices } from './session-services.ts';
 import type { Skill } from './skill-files.ts';
 
-/** Lists the skills of an account's installations. */
 export const listSkills = (plugins: readonly InstalledPlugin[]): Skill[] =>
   plugins.flatMap((plugin) => skills(plugin).map((text) => ({ plugin, text })));
 

@@ -22,7 +22,7 @@ import { callTool, type FoundTool, findTool, isRepeatable } from './tools.ts';
 import { createReusedProblem, digestOf, explainRefusal, requireHeldTurn, type TurnStep } from './turn-answers.ts';
 import type { CallState } from './turn-schemas.ts';
 
-export interface ToolRequest {
+interface ToolRequest {
   readonly callId: string;
   readonly name: string;
   readonly arguments: unknown;

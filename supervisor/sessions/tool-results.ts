@@ -8,7 +8,6 @@ import type { ToolResult } from '../../sdk/session/api-types.ts';
 /** Handlers may leave out `isError`. */
 const answered = toolResult.extend({ isError: z.boolean().default(false) });
 
-/** The result of a failed tool, for the agent. */
 export const failedTool = (text: string): ToolResult => ({ content: [{ type: 'text', text }], isError: true });
 
 /** The text of a problem, with its places, for the agent. */

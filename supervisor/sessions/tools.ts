@@ -99,7 +99,7 @@ function findNearestName(wrong: string, names: readonly string[]): string | null
 export const isRepeatable = (found: FoundTool): boolean =>
   found.kind === 'runtime' || (found.kind === 'host' && found.tool.isRepeatable);
 
-export interface SessionCall extends Omit<ToolCall, 'name'> {
+interface SessionCall extends Omit<ToolCall, 'name'> {
   /** Names the effect of a call of the host's tools. Default: a new id. */
   readonly requestId?: string | undefined;
 }

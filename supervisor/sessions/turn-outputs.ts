@@ -52,7 +52,7 @@ const HOOK = 'middleware.outboundMessage';
 /** Characters of a digest that make the default id of an output. */
 const DIGEST_CHARS = 22;
 
-export interface WholeOutput extends Omit<OutputRequest, 'piece' | 'done' | 'isShown'> {
+interface WholeOutput extends Omit<OutputRequest, 'piece' | 'done' | 'isShown'> {
   readonly isShown?: boolean;
   /** Adds the judged text to the transcript. False: the runtime may not continue the turn. */
   readonly save?: ((key: OutputKey, output: JudgedOutputRow) => Promise<boolean>) | undefined;
@@ -82,7 +82,6 @@ export function sendWholeOutput(
   });
 }
 
-/** A step that sends an output of a turn. */
 interface OutputStep extends TurnStep {
   readonly key: OutputKey;
 }

@@ -16,7 +16,7 @@ const RETRY_AFTER_S = 60;
 /** An inspector is closed after a working day. Milliseconds. */
 const OPEN_MAX_MS = 8 * 3_600_000;
 
-export interface InspectionDeps {
+interface InspectionDeps {
   readonly supervisorId: number;
   readonly pool: Pool;
   readonly fleet: Fleet;

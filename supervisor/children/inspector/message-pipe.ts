@@ -13,7 +13,7 @@ const BACKLOG_MAX_BYTES = 2 * MESSAGE_MAX_BYTES;
 /** Messages passed on before others have a turn. A chunk of the pipe can hold thousands. */
 const TURN_MESSAGES = 32;
 
-export interface PipeHandlers {
+interface PipeHandlers {
   message(text: string): void;
   /** The child violated the protocol or does not read. No further message is passed on. */
   violation(reason: string): void;

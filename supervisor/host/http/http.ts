@@ -26,7 +26,7 @@ const MAX_REDIRECTS = 5;
 const REQUESTS_AT_ONCE = 16;
 const { timeoutMs: ROW_TIMEOUT_MS, maxBytes: BODY_MAX_BYTES } = hostCalls['http.fetch'];
 
-export interface Http {
+interface Http {
   readonly calls: Pick<HostHandlers, 'http.fetch'>;
   readonly bodies: BodyStreams;
 }

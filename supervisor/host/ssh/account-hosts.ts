@@ -14,7 +14,6 @@ const CONNECTS_PER_MINUTE = 30;
 /** Heap of the thread that opens private keys. */
 const THREAD_HEAP_MB = 64;
 
-/** A host that an account may use. */
 export interface SshHost {
   readonly id: string;
   readonly name: string;

@@ -10,7 +10,6 @@ interface SshDeps extends SshAccess {
 }
 export type SshCalls = Pick<HostHandlers, 'ssh.hosts' | 'ssh.run'>;
 
-/** Creates the handlers of the two rows. */
 export function sshCalls(deps: SshDeps): SshCalls {
   return {
     'ssh.hosts': async ({ plugin }) =>
