@@ -124,10 +124,17 @@ async function readStream(stream: ReadableStream<Uint8Array>): Promise<Uint8Arra
   return joinBytes(parts);
 }
 
+/** The body of a request or response, for the host's own code. */
+export let bodyOf: (reader: BodyReader) => Body;
+
 /** The base of Request and Response. */
 export class BodyReader {
   readonly #body: Body;
   readonly #headers: Headers;
+
+  static {
+    bodyOf = (reader) => reader.#body;
+  }
 
   constructor(body: Body, headers: Headers) {
     this.#body = body;

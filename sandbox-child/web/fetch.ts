@@ -2,9 +2,10 @@
  * `fetch` over `host.http.fetch`: the host checks, limits and records it like every request of a plugin. The body of a response
  * arrives while it is read.
  */
+import { bodyOf } from './body.ts';
 import { Headers } from './header-list.ts';
 import { ReadableStream, type ReadableStreamDefaultController } from './readable-stream.ts';
-import { bodyOf, createResponse, Request, type RequestInit, type Response } from './request.ts';
+import { createResponse, Request, type RequestInit, type Response } from './request.ts';
 
 /** The answer of `host.http.fetch` when the headers have arrived. */
 interface HttpAnswer {

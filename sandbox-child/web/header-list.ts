@@ -5,7 +5,8 @@ export type HeadersInit =
   | Iterable<readonly [string, string] | Iterable<string>>
   | Readonly<Record<string, string>>;
 
-const NAME = /^[!#$%&'*+.^_`|~\dA-Za-z-]+$/;
+/** A token of HTTP: the name of a header or a method. */
+export const TOKEN = /^[!#$%&'*+.^_`|~\dA-Za-z-]+$/;
 const FORBIDDEN_IN_VALUE = /[\0\r\n]|[^\0-\xff]/;
 const SURROUNDING_SPACE = /^[\t\n\r ]+|[\t\n\r ]+$/g;
 const SET_COOKIE = 'set-cookie';
@@ -102,7 +103,7 @@ export class Headers {
 
   #readName(name: string): string {
     const text = String(name);
-    if (!NAME.test(text)) throw new TypeError(`${JSON.stringify(text.slice(0, 100))} is not the name of a header`);
+    if (!TOKEN.test(text)) throw new TypeError(`${JSON.stringify(text.slice(0, 100))} is not the name of a header`);
     return text.toLowerCase();
   }
 

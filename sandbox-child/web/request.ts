@@ -1,6 +1,6 @@
 /** Request and Response for plugins, as the fetch standard defines them. */
-import { Body, type BodyInit, BodyReader } from './body.ts';
-import { freezeHeaders, Headers, type HeadersInit } from './header-list.ts';
+import { Body, type BodyInit, BodyReader, bodyOf } from './body.ts';
+import { freezeHeaders, Headers, type HeadersInit, TOKEN } from './header-list.ts';
 
 export interface RequestInit {
   readonly method?: string | undefined;
@@ -30,13 +30,9 @@ const DEFAULTS = {
 } as const;
 type Option = keyof typeof DEFAULTS;
 
-const TOKEN = /^[!#$%&'*+.^_`|~\dA-Za-z-]+$/;
 const NORMALIZED = /^(get|head|post|put|delete|options)$/i;
 const REFUSED = /^(connect|trace|track)$/i;
 const REDIRECTS = ['follow', 'error', 'manual'];
-
-/** The body of a request, for `fetch`. */
-export let bodyOf: (request: Request) => Body;
 
 export class Request extends BodyReader {
   readonly #url: string;
@@ -44,11 +40,6 @@ export class Request extends BodyReader {
   readonly #signal: AbortSignal;
   readonly #redirect: string;
   readonly #options: Readonly<Record<Option, string | boolean>>;
-  readonly #body: Body;
-
-  static {
-    bodyOf = (request) => request.#body;
-  }
 
   constructor(input: Request | URL | string, init: RequestInit = {}) {
     const from = input instanceof Request ? input : null;
@@ -56,12 +47,11 @@ export class Request extends BodyReader {
     const method = init.method === undefined ? (from?.method ?? 'GET') : readMethod(init.method);
     const headers = new Headers(init.headers ?? from?.headers);
     const isGiven = init.body !== undefined && init.body !== null;
-    const { body, type } = isGiven || from === null ? Body.from(init.body) : { body: from.#body.take(), type: null };
+    const { body, type } = isGiven || from === null ? Body.from(init.body) : { body: bodyOf(from).take(), type: null };
     if (!body.isEmpty && (method === 'GET' || method === 'HEAD'))
       throw new TypeError(`a ${method} request has no body: use another method`);
     if (type !== null && !headers.has('content-type')) headers.set('content-type', type);
     super(body, headers);
-    this.#body = body;
     this.#url = url;
     this.#method = method;
     this.#signal = followSignal(init.signal === undefined ? from?.signal : init.signal);
@@ -117,7 +107,7 @@ export class Request extends BodyReader {
 
   clone(): Request {
     const { url, method, headers, signal, redirect } = this;
-    const body = this.#body.clone();
+    const body = bodyOf(this).clone();
     const copy = new Request(url, { ...this.#options, method, headers, signal, redirect } as RequestInit);
     return body.isEmpty ? copy : new Request(copy, { body: body.stream, headers });
   }
@@ -165,7 +155,6 @@ interface Origin {
 export let createResponse: (body: BodyInit | null, headers: Headers, origin: Origin) => Response;
 
 export class Response extends BodyReader {
-  readonly #body: Body;
   readonly #status: number;
   readonly #statusText: string;
   #origin: Origin | null = null;
@@ -188,7 +177,6 @@ export class Response extends BodyReader {
       throw new TypeError(`a response with status ${code} has no body`);
     if (type !== null && !headers.has('content-type')) headers.set('content-type', type);
     super(body, headers);
-    this.#body = body;
     this.#status = Math.trunc(code);
     this.#statusText = String(statusText);
   }
@@ -230,7 +218,7 @@ export class Response extends BodyReader {
   }
 
   clone(): Response {
-    const body = this.#body.clone();
+    const body = bodyOf(this).clone();
     const { status, statusText, headers } = this;
     const isPlain = this.#origin === null;
     const copy = new Response(body.stream, isPlain ? { status, statusText, headers } : { statusText, headers });
