@@ -58,17 +58,6 @@ export const sessions: Chapter = {
         body: { code: 'not_found' },
       });
     }),
-    row('POST /sessions: the same key of one account opens the same session.', async (run) => {
-      const { components, paths } = await run.document('sessions');
-      const text = JSON.stringify([paths['/sessions']?.post?.requestBody, components.schemas?.NewSession]);
-      if (!text.includes('"key"')) await run.requireOperation('sessions', 'POST /sessions with key');
-      const body = { agentId: 'a', key: run.slug('key') };
-      const [first, second] = [
-        await run.own.session('POST', '/sessions', body),
-        await run.own.session('POST', '/sessions', body),
-      ];
-      expect(second.body.id, first.body.id);
-    }),
     row('GET /sessions and GET /sessions/{id}.', async (run) => {
       const id = await run.newSession('listed');
       expect((await run.own.session('GET', '/sessions?limit=1000')).body.items, holding({ id, agentId: 'listed' }));
