@@ -4,7 +4,7 @@ import { addAbortSignal, type Readable } from 'node:stream';
 import { connect, type SessionClient } from '../session/client.ts';
 import { BulkheadError, Transport } from '../session/transport.ts';
 import { Accounts, normalizeServiceUrl } from './accounts.ts';
-import { CommandError, isUnreachable } from './failure.ts';
+import { CommandError, createAwayError, isUnreachable } from './failure.ts';
 import type { LocalTools } from './local-tools.ts';
 import type { Output } from './output.ts';
 import { Rest } from './rest.ts';
@@ -94,6 +94,12 @@ export class Context {
     return connect({ url: await this.getSessionUrl(), token, retryForMs: SESSION_RETRY_MS });
   }
 
+  /** Returns a client of the session API for requests that `SessionClient` does not make. @throws CommandError */
+  async getSessionTransport(): Promise<Transport> {
+    const { token } = await this.getRest();
+    return new Transport({ url: await this.getSessionUrl(), token });
+  }
+
   /** Returns the address of the session API. @throws CommandError */
   async getSessionUrl(): Promise<string> {
     const service = await this.getUrl();
@@ -127,7 +133,8 @@ export class Context {
       if (info && 'sessionApiUrl' in info) return { sessionApiUrl: info.sessionApiUrl ?? null };
     } catch (error) {
       this.signal.throwIfAborted();
-      if (timeout.aborted || isUnreachable(error)) throw createAwayError(url, timeout.aborted);
+      if (timeout.aborted || isUnreachable(error))
+        throw createAwayError(url, timeout.aborted ? SERVICE_TIMEOUT_MS : null);
       // Overloaded or failing, but a service: the command's own request says what is wrong.
       if (error instanceof BulkheadError && (error.status === 429 || error.status >= 500)) {
         return { sessionApiUrl: null, refusal: error };
@@ -138,12 +145,6 @@ export class Context {
       `${url} is not a Bulkhead service: it did not answer ${url}/api${path} like one. Pass its address with \`--url\`.`,
     );
   }
-}
-
-function createAwayError(url: string, isTimeout: boolean): CommandError {
-  const within = isTimeout ? ` within ${SERVICE_TIMEOUT_MS / 1_000} s` : '';
-  const message = `No service responds at ${url}${within}. Start it with \`npm start\`, or pass its address with \`--url\`.`;
-  return new CommandError('away', message, { exit: 'away' });
 }
 
 interface ServiceInfo {

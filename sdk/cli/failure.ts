@@ -92,10 +92,7 @@ export function toFailure(error: unknown, url: string): Failure {
     const message = `${error.message} Run \`bulkhead status\` before you try again.`;
     return { code: 'connection_lost', message, exit: 'away', errors: [] };
   }
-  if (isUnreachable(error)) {
-    const message = `No service responds at ${url}. Start it with \`npm start\`, or pass its address with \`--url\`.`;
-    return { code: 'away', message, exit: 'away', errors: [] };
-  }
+  if (isUnreachable(error)) return createAwayError(url, null);
   if (error instanceof Error && error.name === 'AbortError') return INTERRUPTED;
   return {
     code: 'failed',
@@ -109,6 +106,13 @@ function describeProblem({ code, message }: BulkheadError, url: string): string 
   if (code === 'unauthenticated') return `Your token for ${url} is not valid or has expired. Run \`bulkhead login\`.`;
   const hint = Object.hasOwn(HINTS, code) ? HINTS[code] : undefined;
   return hint === undefined ? message : `${message} ${hint}`;
+}
+
+/** @param waitedMs null if the connection failed at once */
+export function createAwayError(url: string, waitedMs: number | null): CommandError {
+  const within = waitedMs === null ? '' : ` within ${waitedMs / 1_000} s`;
+  const message = `No service responds at ${url}${within}. Start it with \`npm start\`, or pass its address with \`--url\`.`;
+  return new CommandError('away', message, { exit: 'away' });
 }
 
 /** `fetch` throws a TypeError with the network error as its cause. */

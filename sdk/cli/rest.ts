@@ -1,4 +1,5 @@
 /** A client of the REST interface. Refused requests throw `BulkheadError`. */
+import type { Page } from '../session/api-types.ts';
 import { Transport } from '../session/transport.ts';
 
 /** Long enough for a restart, short enough to report an unreachable service soon. Milliseconds. */
@@ -7,11 +8,6 @@ const RETRY_FOR_MS = 1_500;
 const UPLOAD_RETRY_FOR_MS = 20_000;
 /** The largest page of the REST interface. */
 const PAGE_SIZE = 1_000;
-
-export interface Page<Item> {
-  readonly items: readonly Item[];
-  readonly nextCursor: string | null;
-}
 
 export class Rest {
   /** Address of the service, without `/api`. */

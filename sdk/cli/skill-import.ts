@@ -6,6 +6,7 @@ import { lstat, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { limits, MIB } from '../contract/limits.ts';
 import { replaceHiddenCharacters } from '../contract/visible-text.ts';
+import { CommandError } from './failure.ts';
 
 const SKILLS_MAX = limits.commands;
 const FILES_MAX = 10_000;
@@ -30,19 +31,16 @@ interface SkillImport {
   readonly notes: readonly string[];
 }
 
-/** The folder cannot be imported. The message says what to do. */
-export class ImportError extends Error {}
-
 /**
  * Reads skills without following symbolic links.
  *
  * @param folder of skills, of one skill, or an Agent Plugin
- * @throws ImportError
+ * @throws CommandError
  */
 export async function readSkillFolder(folder: string): Promise<SkillImport> {
   const root = resolve(folder);
   const found = await lstat(root).catch(() => null);
-  if (!found?.isDirectory()) throw new ImportError(`${folder} is not a folder. Pass the folder with the skills.`);
+  if (!found?.isDirectory()) throw createError(`${folder} is not a folder. Pass the folder with the skills.`);
   const manifest = await readManifest(root);
   const notes: string[] = [];
   if (await isFile(join(root, 'mcp.json'))) {
@@ -50,10 +48,10 @@ export async function readSkillFolder(folder: string): Promise<SkillImport> {
   }
   const skillPaths = await findSkills(root, manifest !== null, notes);
   if (skillPaths.length === 0) {
-    throw new ImportError(`${folder} has no skills. A skill is a folder with a SKILL.md.`);
+    throw createError(`${folder} has no skills. A skill is a folder with a SKILL.md.`);
   }
   if (skillPaths.length > SKILLS_MAX) {
-    throw new ImportError(`${folder} has ${skillPaths.length} skills. A package can have ${SKILLS_MAX}.`);
+    throw createError(`${folder} has ${skillPaths.length} skills. A package can have ${SKILLS_MAX}.`);
   }
   const files: ImportedFile[] = [];
   const remaining = { files: FILES_MAX, bytes: BYTES_MAX };
@@ -66,13 +64,13 @@ export async function readSkillFolder(folder: string): Promise<SkillImport> {
   return { name, skills, notes, files: [...createPackageFiles(name, description, skills), ...files] };
 }
 
-/** Writes an import as a package. @throws ImportError if the folder is not empty */
+/** Writes an import as a package. @throws CommandError if the folder is not empty */
 export async function writeSkillPackage({ files }: SkillImport, folder: string): Promise<void> {
   const present = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return [];
-    throw new ImportError(`${folder} cannot be written. Pass a new folder.`);
+    throw createError(`${folder} cannot be written. Pass a new folder.`);
   });
-  if (present.length > 0) throw new ImportError(`${folder} is not empty. Pass a new folder.`);
+  if (present.length > 0) throw createError(`${folder} is not empty. Pass a new folder.`);
   for (const { path, at, text } of files) {
     const target = join(folder, path);
     await mkdir(dirname(target), { recursive: true });
@@ -88,7 +86,7 @@ async function findSkills(root: string, isPlugin: boolean, notes: string[]): Pro
   for (const entry of await readdir(folder, { withFileTypes: true })) {
     const at = join(folder, entry.name);
     if (entry.name.startsWith('.')) continue;
-    if (entry.isSymbolicLink()) throw new ImportError(`${at} is a symbolic link. Replace it with a file or a folder.`);
+    if (entry.isSymbolicLink()) throw createError(`${at} is a symbolic link. Replace it with a file or a folder.`);
     if (!entry.isDirectory()) continue;
     if (await isFile(join(at, 'SKILL.md'))) found.push(checkSkillName(at));
     else notes.push(`Skipped ${entry.name}: it has no SKILL.md.`);
@@ -99,7 +97,7 @@ async function findSkills(root: string, isPlugin: boolean, notes: string[]): Pro
 function checkSkillName(path: string): string {
   const name = basename(path);
   if (SKILL_NAME.test(name) && name.length <= NAME_MAX_CHARS) return path;
-  throw new ImportError(
+  throw createError(
     `${path}: the folder of a skill must have the name in its SKILL.md: lower-case letters, digits and single hyphens. Rename it.`,
   );
 }
@@ -110,7 +108,7 @@ async function readTree(
   remaining: { files: number; bytes: number },
   depth: number,
 ): Promise<ImportedFile[]> {
-  if (depth === 0) throw new ImportError(`${folder} is too deep. A skill can have ${DEPTH_MAX} levels of folders.`);
+  if (depth === 0) throw createError(`${folder} is too deep. A skill can have ${DEPTH_MAX} levels of folders.`);
   const files: ImportedFile[] = [];
   for (const name of await readdir(folder)) {
     if (name.startsWith('.')) continue;
@@ -120,24 +118,26 @@ async function readTree(
       files.push(...(await readTree(at, `${path}/${name}`, remaining, depth - 1)));
       continue;
     }
-    if (!entry.isFile()) throw new ImportError(`${at} is a symbolic link or a device. Replace it with a file.`);
+    if (!entry.isFile()) throw createError(`${at} is a symbolic link or a device. Replace it with a file.`);
     remaining.files -= 1;
     remaining.bytes -= entry.size;
-    if (remaining.files < 0) throw new ImportError(`The skills have more than ${FILES_MAX} files.`);
-    if (remaining.bytes < 0) throw new ImportError(`The skills have more than ${BYTES_MAX} bytes.`);
+    if (remaining.files < 0) throw createError(`The skills have more than ${FILES_MAX} files.`);
+    if (remaining.bytes < 0) throw createError(`The skills have more than ${BYTES_MAX} bytes.`);
     files.push({ path: `${path}/${name}`, at, text: null });
   }
   return files;
 }
 
+const createError = (message: string): CommandError => new CommandError('failed', message);
+
 const isFile = async (path: string): Promise<boolean> => (await lstat(path).catch(() => null))?.isFile() === true;
 
-/** Reads the plugin.json of an Agent Plugin. Null: the folder has no plugin.json. @throws ImportError */
+/** Reads the plugin.json of an Agent Plugin. Null: the folder has no plugin.json. @throws CommandError */
 async function readManifest(root: string): Promise<{ name?: string; description?: string } | null> {
   const at = join(root, 'plugin.json');
   if (!(await isFile(at))) return null;
   const { size } = await lstat(at);
-  if (size > MIB) throw new ImportError(`${at} has more than ${MIB} bytes.`);
+  if (size > MIB) throw createError(`${at} has more than ${MIB} bytes.`);
   try {
     const { name, description } = JSON.parse(await readFile(at, 'utf8')) as Record<string, unknown>;
     return {
@@ -145,7 +145,7 @@ async function readManifest(root: string): Promise<{ name?: string; description?
       ...(typeof description === 'string' ? { description } : {}),
     };
   } catch {
-    throw new ImportError(`${at} is not a JSON object. Fix it.`);
+    throw createError(`${at} is not a JSON object. Fix it.`);
   }
 }
 

@@ -6,7 +6,7 @@ import type { HookRow } from '../contract/rows.ts';
 import type { HookName } from '../session/api-types.ts';
 import type { Session } from '../session/client.ts';
 import { readEvents, type ServerSentEvent } from '../session/event-stream.ts';
-import { Transport } from '../session/transport.ts';
+import type { Transport } from '../session/transport.ts';
 import type { Context } from './context.ts';
 import { CommandError } from './failure.ts';
 
@@ -31,8 +31,7 @@ export class TestSession {
   }
 
   static async open(context: Context): Promise<TestSession> {
-    const { token } = await context.getRest();
-    return new TestSession(context, new Transport({ url: await context.getSessionUrl(), token }));
+    return new TestSession(context, await context.getSessionTransport());
   }
 
   /** Waits until the last saved draft runs. @throws BulkheadError `not_running` with the reason */

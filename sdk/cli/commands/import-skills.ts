@@ -1,9 +1,8 @@
 /** `bulkhead import-skills`: converts a folder of Agent Skills or an Agent Plugin into a package. */
 import { basename, relative, resolve } from 'node:path';
 import type { Command } from '../command.ts';
-import { CommandError } from '../failure.ts';
 import { toSlug } from '../package-folder.ts';
-import { ImportError, readSkillFolder, writeSkillPackage } from '../skill-import.ts';
+import { readSkillFolder, writeSkillPackage } from '../skill-import.ts';
 
 export const importSkills: Command = {
   name: 'import-skills',
@@ -14,18 +13,13 @@ export const importSkills: Command = {
   ],
   examples: ['import-skills ~/skills', 'import-skills ./team-skills team-plugin'],
   async run({ folder: here, output }, { positional: [from = '.', into] }) {
-    try {
-      const found = await readSkillFolder(resolve(here, from));
-      const target = resolve(here, into ?? toSlug(basename(found.name)));
-      await writeSkillPackage(found, target);
-      const place = relative(here, target) || '.';
-      for (const note of found.notes) output.printNote(note);
-      output.printLine(`Wrote ${found.files.length} files to ${place}/ with the skills ${found.skills.join(', ')}.`);
-      output.printLine(`Next: cd ${place}, then bulkhead check, then bulkhead publish`);
-      return { folder: target, name: found.name, skills: found.skills, notes: found.notes };
-    } catch (error) {
-      if (error instanceof ImportError) throw new CommandError('failed', error.message);
-      throw error;
-    }
+    const found = await readSkillFolder(resolve(here, from));
+    const target = resolve(here, into ?? toSlug(basename(found.name)));
+    await writeSkillPackage(found, target);
+    const place = relative(here, target) || '.';
+    for (const note of found.notes) output.printNote(note);
+    output.printLine(`Wrote ${found.files.length} files to ${place}/ with the skills ${found.skills.join(', ')}.`);
+    output.printLine(`Next: cd ${place}, then bulkhead check, then bulkhead publish`);
+    return { folder: target, name: found.name, skills: found.skills, notes: found.notes };
   },
 };

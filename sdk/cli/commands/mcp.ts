@@ -1,5 +1,4 @@
 /** `bulkhead mcp`: serves all installed plugins as a Model Context Protocol server on standard input and output. */
-import { Transport } from '../../session/transport.ts';
 import type { Command } from '../command.ts';
 import { McpBridge } from '../mcp-bridge.ts';
 
@@ -12,13 +11,12 @@ export const mcp: Command = {
   ],
   examples: ['mcp', 'mcp --session 0199c8f2-7d53-7d1c-9f0e-5b1f5a0e7c11'],
   async run(context, args) {
-    const { token } = await context.getRest();
     const client = await context.getSessions();
     const sessionId = args.text('session');
     const agentId = args.text('agent') ?? 'mcp';
     const session =
       sessionId === undefined ? await client.start({ agentId, agentName: 'MCP client' }) : client.open(sessionId);
-    const transport = new Transport({ url: await context.getSessionUrl(), token });
+    const transport = await context.getSessionTransport();
     const bridge = new McpBridge(transport, `/sessions/${encodeURIComponent(session.id)}/mcp`, {
       lines: context.readLines(),
       // Standard output carries protocol messages only.

@@ -1,12 +1,10 @@
 /** `bulkhead ssh`: the account's own SSH hosts, on which its agents run commands. */
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import type { OwnSshHost, SshTest } from '../../session/api-types.ts';
-import { Transport } from '../../session/transport.ts';
+import type { OwnSshHost, Page, SshTest } from '../../session/api-types.ts';
 import type { Command, ParsedArgs } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
-import type { Page } from '../rest.ts';
 import { askForSecret, askToConfirm } from '../terminal-prompts.ts';
 import { toOneLine } from '../terminal-text.ts';
 
@@ -99,8 +97,7 @@ const actions: Readonly<Record<string, (action: Action) => Promise<unknown>>> = 
 };
 
 async function openHosts(context: Context): Promise<Hosts> {
-  const { token } = await context.getRest();
-  const transport = new Transport({ url: await context.getSessionUrl(), token });
+  const transport = await context.getSessionTransport();
   return {
     call: (method, path, body) => transport.json({ method, path: `/ssh-hosts${path}`, body, signal: context.signal }),
   };

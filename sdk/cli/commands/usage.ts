@@ -1,6 +1,6 @@
 /** `bulkhead usage`: shows what the account keeps. */
+import type { Page } from '../../session/api-types.ts';
 import type { Command } from '../command.ts';
-import type { Page } from '../rest.ts';
 import type { StoredKind } from '../rest-types.ts';
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];

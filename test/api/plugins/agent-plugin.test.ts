@@ -4,7 +4,8 @@ import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
 import { fromBufferPromise } from 'yauzl';
 import { createSession } from '../../../db/sessions/sessions.ts';
-import { ImportError, readSkillFolder, writeSkillPackage } from '../../../sdk/cli/skill-import.ts';
+import { CommandError } from '../../../sdk/cli/failure.ts';
+import { readSkillFolder, writeSkillPackage } from '../../../sdk/cli/skill-import.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { upload, zipOf } from '../package/packages.ts';
@@ -112,7 +113,7 @@ t.test('a folder of skills, one skill and an agent plugin become packages that a
 
 t.test('a hostile folder or one without skills is refused with one sentence', async (t) => {
   const refuse = async (folder: string, message: RegExp) =>
-    t.rejects(readSkillFolder(folder), { message, constructor: ImportError } as never);
+    t.rejects(readSkillFolder(folder), { message, constructor: CommandError } as never);
   await refuse(await write(t, { 'x.md': 'x' }), /has no skills\. A skill is a folder with a SKILL\.md/);
   await refuse(await write(t, { 'Bread Skill/SKILL.md': SKILL }), /lower-case letters, digits and single hyphens/);
   await refuse(
