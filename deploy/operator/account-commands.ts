@@ -10,17 +10,14 @@ import {
 import { pageTokens, revokeAllTokens, revokeToken } from '../../db/accounts/issued-tokens.ts';
 import { changeOperator, changeSuspension } from '../../db/accounts/moderation.ts';
 import { formatTable, type OperatorCommand, readText, UsageError } from './command.ts';
-import { readReason } from './moderation.ts';
+import { createUnknownAccountError, readReason } from './moderation.ts';
 
 /** Maximum number of listed accounts or tokens. */
 const LINES_MAX = 1_000;
 
-const unknownAccount = (user: string): Error =>
-  new Error(`No account is named “${user}”. The first sign-in creates it.`);
-
 async function requireAccount(pool: Pool, user: string): Promise<Account> {
   const found = await findAccountByName(pool, user);
-  if (!found) throw unknownAccount(user);
+  if (!found) throw createUnknownAccountError(user);
   return found;
 }
 
@@ -49,7 +46,7 @@ export const suspend: OperatorCommand = {
   async run(args, context) {
     const [user = ''] = args.subjects;
     const reason = readReason(args, 'suspend', 'the user sees');
-    if (!(await changeSuspension((await context.database()).pool, user, reason))) throw unknownAccount(user);
+    if (!(await changeSuspension((await context.database()).pool, user, reason))) throw createUnknownAccountError(user);
     return { sentence: `“${user}” is suspended: ${reason}`, fields: { user, reason } };
   },
 };
@@ -58,7 +55,7 @@ export const resume: OperatorCommand = {
   subjects: ['user'],
   doc: 'end the suspension of an account',
   async run({ subjects: [user = ''] }, context) {
-    if (!(await changeSuspension((await context.database()).pool, user, null))) throw unknownAccount(user);
+    if (!(await changeSuspension((await context.database()).pool, user, null))) throw createUnknownAccountError(user);
     return { sentence: `“${user}” is not suspended.`, fields: { user } };
   },
 };
@@ -67,7 +64,7 @@ const role = (operator: boolean, doc: string): OperatorCommand => ({
   subjects: ['user'],
   doc,
   async run({ subjects: [user = ''] }, context) {
-    if (!(await changeOperator((await context.database()).pool, user, operator))) throw unknownAccount(user);
+    if (!(await changeOperator((await context.database()).pool, user, operator))) throw createUnknownAccountError(user);
     return { sentence: `“${user}” is ${operator ? 'an' : 'not an'} operator.`, fields: { user, operator } };
   },
 });

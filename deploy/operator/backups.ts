@@ -11,35 +11,26 @@ import { openPool } from '../../db/postgres/pool.ts';
 import type { SharedSettings } from '../../service/settings/settings.ts';
 import { openConfiguredBlobs } from '../../service/storage/blob-stores.ts';
 import { readClusterKey } from '../../service/storage/cluster-key.ts';
-import type { OperatorCommand } from './command.ts';
+import type { CommandContext, OperatorCommand } from './command.ts';
 import { abortOnInterruption } from './interruption.ts';
 
 export const backup: OperatorCommand = {
   subjects: ['file'],
   doc: 'write tables, blobs, workspaces and keys to one new file, while the service runs; keep the file secret',
   options: { check: { type: 'boolean', doc: 'also check the file, as check-backup does' } },
-  async run({ subjects: [file = ''], options }, { settings, database, printProgress }) {
+  async run({ subjects: [file = ''], options }, context) {
+    const { settings, database, printProgress } = context;
     const path = resolve(file);
     const { url } = await database();
     const clusterKey = await readClusterKey(settings);
     const done = await writeBackup(url, settings.DATA_DIR, path, printProgress);
-    const checked =
-      options.check === true
-        ? await checkUntilInterrupted({
-            url,
-            path,
-            clusterKey,
-            openBlobs: blobsOf(settings),
-            onProgress: printProgress,
-          })
-        : null;
+    const checked = options.check === true ? await checkUntilInterrupted(context, path) : null;
     const verified =
       checked === null
         ? ''
         : ` A test restore succeeded and decrypted ${checked.secrets} secrets${describeRead(checked.blobs)}.`;
     const what = `${done.rows} rows and ${done.files} files (${formatBytes(done.bytes)})`;
-    const isInBucket = settings.BLOBS.startsWith('s3:');
-    const bucket = isInBucket
+    const bucket = settings.BLOBS.startsWith('s3:')
       ? ` It does not hold the blobs: they are in ${settings.BLOBS}, which must keep deleted objects for as long as you keep this file.`
       : '';
     return {
@@ -52,14 +43,8 @@ export const backup: OperatorCommand = {
 export const checkBackupFile: OperatorCommand = {
   subjects: ['file'],
   doc: 'check a backup: read every byte, restore it into a temporary database and decrypt its secrets; it starts nothing',
-  async run({ subjects: [file = ''] }, { settings, database, printProgress }) {
-    const done = await checkUntilInterrupted({
-      url: (await database()).url,
-      path: resolve(file),
-      clusterKey: await readClusterKey(settings),
-      openBlobs: blobsOf(settings),
-      onProgress: printProgress,
-    });
+  async run({ subjects: [file = ''] }, context) {
+    const done = await checkUntilInterrupted(context, resolve(file));
     const what = `${done.rows} rows, ${done.files} files and ${done.secrets} secrets, which could be decrypted${describeRead(done.blobs)}`;
     return { sentence: `The backup of ${done.at} is good: ${what}.`, fields: { ...done } };
   },
@@ -84,10 +69,14 @@ export const restore: OperatorCommand = {
   },
 };
 
-const checkUntilInterrupted = (options: Parameters<typeof checkBackup>[0]): ReturnType<typeof checkBackup> =>
-  abortOnInterruption('The check did not finish. Its temporary database and folder are removed.', (signal) =>
+async function checkUntilInterrupted({ settings, database, printProgress }: CommandContext, path: string) {
+  const { url } = await database();
+  const clusterKey = await readClusterKey(settings);
+  const options = { url, path, clusterKey, openBlobs: blobsOf(settings), onProgress: printProgress };
+  return abortOnInterruption('The check did not finish. Its temporary database and folder are removed.', (signal) =>
     checkBackup({ ...options, signal }),
   );
+}
 
 const blobsOf =
   (settings: SharedSettings): OpenBlobs =>

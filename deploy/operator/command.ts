@@ -76,6 +76,18 @@ function formatCell(value: unknown): string {
   return text.length > CELL_MAX ? `${text.slice(0, CELL_MAX - 1)}…` : text;
 }
 
+/** Default and maximum number of lines of a long list. */
+const LINES = 100;
+const LINES_MAX = 10_000;
+export const linesOption = {
+  type: 'string',
+  value: 'number',
+  doc: `maximum number of lines; ${LINES} by default`,
+} as const;
+
+/** Returns the value of `linesOption`, which a command names `limit`. @throws UsageError */
+export const readLines = (args: ParsedArgs): number => readNumber(args, 'limit', LINES, LINES_MAX);
+
 /** Returns the value of a number option. @throws UsageError */
 export function readNumber(args: ParsedArgs, name: string, fallback: number, max: number): number {
   const text = args.options[name];

@@ -6,10 +6,16 @@ import { replayEvent } from '../../db/installations/event-history.ts';
 import { type Queues, startQueues } from '../../db/jobs/queues.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { listDeadLetters } from '../../db/records/operator-overview.ts';
-import { formatTable, type OperatorCommand, type ParsedArgs, readNumber, readText, UsageError } from './command.ts';
+import {
+  formatTable,
+  linesOption,
+  type OperatorCommand,
+  type ParsedArgs,
+  readLines,
+  readText,
+  UsageError,
+} from './command.ts';
 
-const LINES = 100;
-const LINES_MAX = 10_000;
 /** Rows replayed in one transaction. */
 const BATCH = 1_000;
 
@@ -20,11 +26,11 @@ export const deadLetters: OperatorCommand = {
   doc: 'deliveries and events that used up their attempts, and why; newest first',
   options: {
     installation,
-    limit: { type: 'string', value: 'number', doc: `maximum number of lines; ${LINES} by default` },
+    limit: linesOption,
   },
   async run(args, context) {
-    const limit = readNumber(args, 'limit', LINES, LINES_MAX);
-    const items = await listDeadLetters((await context.database()).pool, readText(args, 'installation'), limit);
+    const { pool } = await context.database();
+    const items = await listDeadLetters(pool, readText(args, 'installation'), readLines(args));
     const lines = items.map((item) => ({
       ID: item.id,
       KIND: item.kind,

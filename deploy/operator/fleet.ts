@@ -7,13 +7,8 @@ import { notifyInstallationChanged, notifyRestartRequested } from '../../db/post
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { findRow } from '../../db/postgres/rows.ts';
 import { listFleet, listWaitingQueues } from '../../db/records/operator-overview.ts';
-import { formatTable, type OperatorCommand, type ParsedArgs, readNumber, readText } from './command.ts';
+import { formatTable, linesOption, type OperatorCommand, type ParsedArgs, readLines, readText } from './command.ts';
 
-/** Default and maximum number of lines. */
-const LINES = 100;
-const LINES_MAX = 10_000;
-
-const limit = { type: 'string', value: 'number', doc: `maximum number of lines; ${LINES} by default` } as const;
 const formatMegabytes = (bytes: unknown): string | null =>
   bytes === null ? null : `${Math.round(Number(bytes) / 1e6)} MB`;
 
@@ -26,11 +21,11 @@ export const fleet: OperatorCommand = {
       value: 'state',
       doc: 'starting, running, draining, backoff, failed or stopped; by default all except stopped, and failed updates',
     },
-    limit,
+    limit: linesOption,
   },
   async run(args, context) {
     const { pool } = await context.database();
-    const rows = await listFleet(pool, readText(args, 'state'), readNumber(args, 'limit', LINES, LINES_MAX));
+    const rows = await listFleet(pool, readText(args, 'state'), readLines(args));
     const lines = rows.map((row) => ({
       INSTALLATION: row.installationId,
       PLUGIN: row.slug,
@@ -57,11 +52,10 @@ const holders: Readonly<Record<string, string>> = {
 export const waiting: OperatorCommand = {
   subjects: [],
   doc: 'queues of webhooks, replies and events, and what holds each; longest wait first',
-  options: { installation: { type: 'string', value: 'id', doc: 'of one installation' }, limit },
+  options: { installation: { type: 'string', value: 'id', doc: 'of one installation' }, limit: linesOption },
   async run(args, context) {
     const { pool } = await context.database();
-    const limit = readNumber(args, 'limit', LINES, LINES_MAX);
-    const queues = await listWaitingQueues(pool, readText(args, 'installation'), limit);
+    const queues = await listWaitingQueues(pool, readText(args, 'installation'), readLines(args));
     const lines = queues.map((queue) => ({
       QUEUE: queue.queue,
       PLUGIN: queue.slug,
@@ -84,7 +78,7 @@ export const installations: OperatorCommand = {
     plugin: { type: 'string', value: 'slug', doc: 'of one plugin' },
     user: { type: 'string', value: 'user', doc: 'of one account' },
     status: { type: 'string', value: 'status', doc: 'ready, needs_configuration, paused, failed or uninstalling' },
-    limit,
+    limit: linesOption,
   },
   async run(args, context) {
     const { pool } = await context.database();
@@ -100,7 +94,7 @@ export const installations: OperatorCommand = {
          LEFT JOIN installation_runtime r ON r.installation_id = i.id
         WHERE ($1::text IS NULL OR p.slug = $1) AND ($2::text IS NULL OR a.name = $2) AND ($3::text IS NULL OR i.status = $3)
         ORDER BY i.id DESC LIMIT $4`,
-      [...readFilters(args), readNumber(args, 'limit', LINES, LINES_MAX)],
+      [...readFilters(args), readLines(args)],
     );
     const found = rows.map((row) => ({
       ...row,

@@ -14,7 +14,7 @@ const verification = (verified: boolean, doc: string): OperatorCommand => ({
   doc,
   async run({ subjects: [user = ''] }, context) {
     if (!(await verifyAuthor((await context.migratedDatabase()).pool, user, verified))) {
-      throw new Error(`No account is named “${user}”. The first sign-in creates it.`);
+      throw createUnknownAccountError(user);
     }
     const sentence = verified
       ? `“${user}” is verified: everything they publish shows their identity.`
@@ -74,5 +74,7 @@ export function readReason(args: ParsedArgs, command: string, seenBy: string): s
   return reason;
 }
 
+export const createUnknownAccountError = (user: string): Error =>
+  new Error(`No account is named “${user}”. The first sign-in creates it.`);
 const unknownPlugin = (slug: string): Error => new Error(`No plugin has the slug “${slug}”.`);
 const countNotified = (count: number): string => `${count} installation${count === 1 ? '' : 's'} notified`;
