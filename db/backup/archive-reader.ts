@@ -5,8 +5,8 @@ import { buffer } from 'node:stream/consumers';
 import { type Entry, open, type ZipFile } from 'yauzl';
 import {
   BackupError,
+  createByteCounter,
   fileEntryName,
-  formatBytes,
   MANIFEST,
   MANIFEST_MAX_BYTES,
   type Manifest,
@@ -20,9 +20,6 @@ export interface Archive extends AsyncDisposable {
   /** Opens an entry that the manifest names. */
   read(entry: string): Promise<Readable>;
 }
-
-/** Bytes between two progress lines. */
-const PROGRESS_EVERY = 512 * 1024 ** 2;
 
 /**
  * Opens a backup after verifying that it is complete and undamaged.
@@ -108,14 +105,10 @@ async function verify(
     ...files.map((file) => ({ ...file, name: fileEntryName(file.path) })),
   ];
   if (names.size !== expected.length + 1) throw new BackupError(`${path} has other entries than its manifest lists.`);
-  let bytes = 0;
-  let reported = 0;
-  for (const { name, sha256, bytes: size } of expected) {
+  const countChecked = createByteCounter((sum) => onProgress(`checked ${sum}`));
+  for (const { name, sha256, bytes } of expected) {
     if ((await hashFile(name, read)) !== sha256) throw new BackupError(`${path} is damaged: ${name} has another hash.`);
-    bytes += size;
-    if (bytes - reported < PROGRESS_EVERY) continue;
-    reported = bytes;
-    onProgress(`checked ${formatBytes(bytes)}`);
+    countChecked(bytes);
   }
 }
 

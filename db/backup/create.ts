@@ -7,6 +7,7 @@ import { withConnection } from '../postgres/dedicated-connection.ts';
 import { type NewEntry, writeArchive } from './archive-writer.ts';
 import {
   BackupError,
+  createByteCounter,
   FORMAT,
   fileEntryName,
   formatBytes,
@@ -19,9 +20,6 @@ import {
 } from './format.ts';
 import { listFiles, openFile } from './stored-files.ts';
 import { exportTable, listMigrations, listTables, type Table } from './tables.ts';
-
-/** Bytes between two progress lines. */
-const PROGRESS_EVERY = 512 * 1024 ** 2;
 
 interface BackupSummary {
   /** ISO 8601. */
@@ -92,8 +90,7 @@ function createTableEntry(client: Client, table: Table, done: StoredTable[], onP
 
 async function createFileEntries(dataDir: string, done: StoredFile[], onProgress: Progress): Promise<NewEntry[]> {
   const entries: NewEntry[] = [];
-  let bytes = 0;
-  let reported = 0;
+  const countWritten = createByteCounter((sum) => onProgress(`files: ${done.length} of ${entries.length}, ${sum}`));
   for await (const path of listFiles(dataDir)) {
     entries.push({
       name: fileEntryName(path),
@@ -103,10 +100,7 @@ async function createFileEntries(dataDir: string, done: StoredFile[], onProgress
       open: async () => (await openFile(dataDir, path)) ?? Readable.from([]),
       onWritten(written) {
         done.push({ path, ...written });
-        bytes += written.bytes;
-        if (bytes - reported < PROGRESS_EVERY) return;
-        reported = bytes;
-        onProgress(`files: ${done.length} of ${entries.length}, ${formatBytes(bytes)}`);
+        countWritten(written.bytes);
       },
     });
   }

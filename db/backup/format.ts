@@ -56,6 +56,21 @@ export class BackupError extends Error {
 /** Receives progress lines. */
 export type Progress = (line: string) => void;
 
+/** Bytes between two progress lines. */
+const PROGRESS_EVERY = 512 * 1024 ** 2;
+
+/** Returns a counter of bytes. It calls `report` with the sum so far, once for each `PROGRESS_EVERY`. */
+export function createByteCounter(report: (sum: string) => void): (bytes: number) => void {
+  let sum = 0;
+  let reported = 0;
+  return (bytes) => {
+    sum += bytes;
+    if (sum - reported < PROGRESS_EVERY) return;
+    reported = sum;
+    report(formatBytes(sum));
+  };
+}
+
 const UNITS = ['bytes', 'kB', 'MB', 'GB', 'TB'] as const;
 
 export function formatBytes(bytes: number): string {

@@ -1,4 +1,4 @@
-/** A temporary database on the server of another one. It is dropped at the end, and after a kill by the next caller. */
+/** A temporary database on the server of another one. The next call drops a database that a killed process left behind. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';

@@ -1,4 +1,4 @@
-/** A temporary folder for keys. It is removed at the end, and after a kill by the next caller. */
+/** A temporary folder for keys. The next call removes a folder that a killed process left behind. */
 import { existsSync } from 'node:fs';
 import { lstat, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
