@@ -73,15 +73,11 @@ export async function claimTurnCall(
   return (await claimed.catch(throwQuotaProblem)) === 1;
 }
 
+const FIND_CALL = `SELECT ${CALL} FROM tool_calls WHERE session_id = $1 AND turn_id = $2 AND call_id = $3`;
 export const findCall = (
   db: Queryable,
   { sessionId, turnId, callId }: Omit<CallKey, 'digest'>,
-): Promise<CallRow | null> =>
-  findRow(db, `SELECT ${CALL} FROM tool_calls WHERE session_id = $1 AND turn_id = $2 AND call_id = $3`, [
-    sessionId,
-    turnId,
-    callId,
-  ]);
+): Promise<CallRow | null> => findRow(db, FIND_CALL, [sessionId, turnId, callId]);
 
 /** In the order in which they began. */
 export const pageCalls = (

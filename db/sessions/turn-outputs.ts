@@ -156,12 +156,9 @@ export async function passPiece(
   ]);
 }
 
+const FIND_OUTPUT = `SELECT ${OUTPUT} FROM turn_outputs o WHERE o.session_id = $1 AND o.turn_id = $2 AND o.id = $3`;
 export const findOutput = (db: Queryable, { sessionId, turnId, outputId }: OutputKey): Promise<OutputRow | null> =>
-  findRow(db, `SELECT ${OUTPUT} FROM turn_outputs o WHERE o.session_id = $1 AND o.turn_id = $2 AND o.id = $3`, [
-    sessionId,
-    turnId,
-    outputId,
-  ]);
+  findRow(db, FIND_OUTPUT, [sessionId, turnId, outputId]);
 
 /** In the order in which they began. */
 export const pageOutputs = (
@@ -221,17 +218,14 @@ export const listPieces = (db: Queryable, { sessionId, turnId, outputId }: Outpu
     [sessionId, turnId, outputId],
   );
 
-export const findPiece = (
+export function findPiece(
   db: Queryable,
   { sessionId, turnId, outputId }: OutputKey,
   piece: number,
-): Promise<Pick<PieceRow, 'text'> | null> =>
-  findRow(db, 'SELECT text FROM turn_pieces WHERE session_id = $1 AND turn_id = $2 AND output_id = $3 AND piece = $4', [
-    sessionId,
-    turnId,
-    outputId,
-    piece,
-  ]);
+): Promise<Pick<PieceRow, 'text'> | null> {
+  const sql = 'SELECT text FROM turn_pieces WHERE session_id = $1 AND turn_id = $2 AND output_id = $3 AND piece = $4';
+  return findRow(db, sql, [sessionId, turnId, outputId, piece]);
+}
 
 export interface JudgedOutput {
   readonly digest: string;

@@ -284,11 +284,9 @@ const HOLD_OPEN_TURN = planOnce(`${HOLD_TURN} SELECT ${TURN}, NULL AS message FR
 export const holdTurn = (db: Queryable, { sessionId, turnId }: TurnKey, runtime: string): Promise<TurnRow | null> =>
   findRow(db, HOLD_OPEN_TURN, [sessionId, turnId, runtime]);
 
+const FIND_TURN = `SELECT ${TURN}, ${MESSAGE_OF_TURN} AS message FROM turns WHERE session_id = $1 AND id = $2`;
 export const findTurn = (db: Queryable, { sessionId, turnId }: TurnKey): Promise<TurnRow | null> =>
-  findRow(db, `SELECT ${TURN}, ${MESSAGE_OF_TURN} AS message FROM turns WHERE session_id = $1 AND id = $2`, [
-    sessionId,
-    turnId,
-  ]);
+  findRow(db, FIND_TURN, [sessionId, turnId]);
 
 export const turnOrders = ['oldest', 'newest'] as const;
 
