@@ -2,6 +2,7 @@
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { pageTokens, renameToken, revokeAllTokens, revokeToken } from '../../db/accounts/issued-tokens.ts';
+import { mapPage } from '../../db/postgres/cursors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
@@ -44,8 +45,7 @@ export function tokenRoutes({ pool }: Pick<Services, 'pool'>): FastifyPluginAsyn
 
     app.get('/me/tokens', { schema: shapes.list }, async (request) => {
       const { id, tokenId } = requireCaller(request);
-      const { items, nextCursor } = await pageTokens(pool, id, request.query);
-      return { items: items.map((token) => toTokenResource(token, tokenId)), nextCursor };
+      return mapPage(await pageTokens(pool, id, request.query), (token) => toTokenResource(token, tokenId));
     });
 
     app.patch('/me/tokens/:id', { schema: shapes.rename }, async (request) => {

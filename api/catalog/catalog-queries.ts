@@ -8,7 +8,7 @@ import {
   findInstallationIds,
   findInstallationOfPlugin,
 } from '../../db/installations/installations.ts';
-import type { Page } from '../../db/postgres/cursors.ts';
+import { mapPage, type Page } from '../../db/postgres/cursors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { requireVisiblePlugin } from '../plugins/plugin-access.ts';
 import type { Services } from '../services.ts';
@@ -23,11 +23,11 @@ export async function readCatalog(
   caller: Caller,
   query: { limit: number; cursor?: string | undefined; q?: string | undefined },
 ): Promise<Page<CatalogRow>> {
-  const { items, nextCursor } = query.q?.trim()
+  const found = query.q?.trim()
     ? await searchCatalog(pool, caller.id, query.q, query)
     : await pageCatalog(pool, caller.id, query);
-  const ids = items.map((plugin) => plugin.id);
-  const latestIds = items.flatMap((plugin) => plugin.latestVersionId ?? []);
+  const ids = found.items.map((plugin) => plugin.id);
+  const latestIds = found.items.flatMap((plugin) => plugin.latestVersionId ?? []);
   const [versions, installed, counts] = await Promise.all([
     // Without what the versions offer: a page of schemas would have 256 MB.
     listVersionSummaries(pool, latestIds),
@@ -35,13 +35,12 @@ export async function readCatalog(
     countInstallations(pool, ids),
   ]);
   const byId = new Map(versions.map((version) => [version.id, version]));
-  const rows = items.map((plugin) => ({
+  return mapPage(found, (plugin) => ({
     plugin,
     latest: byId.get(plugin.latestVersionId ?? '') ?? null,
     installationId: installed.get(plugin.id) ?? null,
     installCount: counts.get(plugin.id) ?? 0,
   }));
-  return { items: rows, nextCursor };
 }
 
 /** Reads one entry with its readme. @throws Problem `not_found` */

@@ -2,6 +2,7 @@
 
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { mapPage } from '../../db/postgres/cursors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { page } from '../../service/http/schemas.ts';
@@ -26,10 +27,9 @@ const shapes = {
 export function catalogRoutes(services: Services): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Catalog');
-    app.get('/marketplace', { schema: shapes.list }, async (request) => {
-      const { items, nextCursor } = await readCatalog(services, requireCaller(request), request.query);
-      return { items: items.map(showSummary), nextCursor };
-    });
+    app.get('/marketplace', { schema: shapes.list }, async (request) =>
+      mapPage(await readCatalog(services, requireCaller(request), request.query), showSummary),
+    );
 
     app.get('/marketplace/:slug', { schema: shapes.one }, async (request) => {
       return showEntry(await readCatalogEntry(services, requireCaller(request), request.params.slug));

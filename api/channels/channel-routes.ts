@@ -3,6 +3,7 @@ import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { pageDeliveries } from '../../db/channels/delivery-history.ts';
 import { pageEvents } from '../../db/installations/event-history.ts';
+import { mapPage } from '../../db/postgres/cursors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
@@ -137,8 +138,7 @@ export function channelRoutes(services: Services): FastifyPluginAsyncZod {
 
     app.get('/installations/:id/deliveries', { schema: shapes.deliveries }, async (request) => {
       const { id } = await requireInstallation(services, requireCaller(request), request.params.id, 'read');
-      const found = await pageDeliveries(pool, { installationId: id, ...request.query });
-      return { items: found.items.map(showDelivery), nextCursor: found.nextCursor };
+      return mapPage(await pageDeliveries(pool, { installationId: id, ...request.query }), showDelivery);
     });
 
     app.get('/installations/:id/deliveries/:deliveryId', { schema: shapes.delivery }, async (request) => {

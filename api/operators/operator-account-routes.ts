@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { type Account, findAccountByName, pageAccounts } from '../../db/accounts/accounts.ts';
 import { pageTokens, revokeAllTokens, revokeToken } from '../../db/accounts/issued-tokens.ts';
 import { changeOperator, changeSuspension } from '../../db/accounts/moderation.ts';
+import { mapPage } from '../../db/postgres/cursors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
@@ -68,8 +69,7 @@ export function operatorAccountRoutes({ pool }: Pick<Services, 'pool'>): Fastify
 
     app.get('/operator/accounts', { schema: shapes.list }, async (request) => {
       const { name = null, ...query } = request.query;
-      const { items, nextCursor } = await pageAccounts(pool, name, query);
-      return { items: items.map(toKnownAccount), nextCursor };
+      return mapPage(await pageAccounts(pool, name, query), toKnownAccount);
     });
 
     app.post('/operator/accounts/:name/suspend', { schema: shapes.suspend }, async (request) => {
@@ -96,8 +96,7 @@ export function operatorAccountRoutes({ pool }: Pick<Services, 'pool'>): Fastify
     app.get('/operator/accounts/:name/tokens', { schema: shapes.tokens }, async (request) => {
       const { id } = await requireAccount(request.params.name);
       const { tokenId } = requireCaller(request);
-      const { items, nextCursor } = await pageTokens(pool, id, request.query);
-      return { items: items.map((token) => toTokenResource(token, tokenId)), nextCursor };
+      return mapPage(await pageTokens(pool, id, request.query), (token) => toTokenResource(token, tokenId));
     });
 
     app.delete('/operator/accounts/:name/tokens/:id', { schema: shapes.revoke }, async (request, reply) => {

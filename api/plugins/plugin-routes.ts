@@ -6,6 +6,7 @@ import { requireRoom } from '../../db/accounts/usage.ts';
 import { findPlugin, pagePlugins } from '../../db/catalog/plugins.ts';
 import { findDraft } from '../../db/catalog/versions.ts';
 import { listRollbacks } from '../../db/installations/updates.ts';
+import { mapPage } from '../../db/postgres/cursors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
 import type { PlaceLimiter } from '../../service/http/place-limiter.ts';
@@ -93,10 +94,9 @@ export function pluginRoutes(
       return answerCreated(request, reply, plugin.id).send(showPlugin(plugin));
     });
 
-    app.get('/plugins', { schema: shapes.list }, async (request) => {
-      const found = await pagePlugins(services.pool, requireCaller(request).id, request.query);
-      return { items: found.items.map(showPlugin), nextCursor: found.nextCursor };
-    });
+    app.get('/plugins', { schema: shapes.list }, async (request) =>
+      mapPage(await pagePlugins(services.pool, requireCaller(request).id, request.query), showPlugin),
+    );
 
     // A HEAD request would read all that a GET request sends.
     app.get('/plugins/:id', { exposeHeadRoute: false, schema: shapes.one }, async (request, reply) => {

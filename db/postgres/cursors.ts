@@ -9,6 +9,11 @@ export interface Page<T> {
   readonly nextCursor: string | null;
 }
 
+export const mapPage = <T, Shown>({ items, nextCursor }: Page<T>, show: (item: T) => Shown): Page<Shown> => ({
+  items: items.map((item) => show(item)),
+  nextCursor,
+});
+
 /** A row's position, smaller than 10^18. */
 const POSITION = /^\d{1,18}$/;
 

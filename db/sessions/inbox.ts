@@ -1,6 +1,6 @@
 /** Messages to agents that wait for an answer. */
 import type { Pool } from 'pg';
-import type { Page } from '../postgres/cursors.ts';
+import { mapPage, type Page } from '../postgres/cursors.ts';
 import { type PageQuery, readPositionPage } from '../postgres/rows.ts';
 import {
   IS_NOT_CANCELLED,
@@ -54,6 +54,5 @@ export async function pageInbox(pool: Pool, query: InboxQuery): Promise<Page<Wai
     [query.accountId, query.agentId, query.sessionId, query.runtime],
     query,
   );
-  const items = page.items.map(({ sessionId, agentId, ...row }) => ({ sessionId, agentId, message: toMessage(row) }));
-  return { items, nextCursor: page.nextCursor };
+  return mapPage(page, ({ sessionId, agentId, ...row }) => ({ sessionId, agentId, message: toMessage(row) }));
 }

@@ -6,7 +6,7 @@ import type { z } from 'zod';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { judgement, role, transcriptMessage } from '../../sdk/contract/payloads.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
-import type { Page } from '../postgres/cursors.ts';
+import { mapPage, type Page } from '../postgres/cursors.ts';
 import { notifySessionChanged } from '../postgres/notifications.ts';
 import { orderedId } from '../postgres/ordered-id.ts';
 import {
@@ -261,7 +261,7 @@ export async function pageMessages(
     [query.sessionId],
     query,
   );
-  return { items: page.items.map(toMessage), nextCursor: page.nextCursor, bytes: countBytes(page.items) };
+  return { ...mapPage(page, toMessage), bytes: countBytes(page.items) };
 }
 
 const LAST_MESSAGES = listNewestSql(IS_NOT_CANCELLED);
