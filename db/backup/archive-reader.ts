@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { addAbortSignal, type Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
-import { type Entry, open, type ZipFile } from 'yauzl';
+import { type Entry, openPromise, type ZipFile } from 'yauzl';
 import {
   BackupError,
   createByteCounter,
@@ -29,12 +29,14 @@ export interface Archive extends AsyncDisposable {
  */
 export async function openArchive(path: string, onProgress: Progress, signal?: AbortSignal): Promise<Archive> {
   const zip = await openZip(path);
+  // Without a listener, an error while the file is closed would end the process.
+  zip.on('error', () => undefined);
   try {
     const entries = await listEntries(zip, path);
     const read = (name: string): Promise<Readable> => {
       const entry = entries.get(name);
       if (!entry) throw new BackupError(`${path}: ${name} is missing.`);
-      return openEntry(zip, entry);
+      return zip.openReadStreamPromise(entry);
     };
     const found = await readManifest(path, entries.get(MANIFEST), read);
     const readUntilAbort = async (name: string): Promise<Readable> => {
@@ -50,33 +52,22 @@ export async function openArchive(path: string, onProgress: Progress, signal?: A
   }
 }
 
-function openZip(path: string): Promise<ZipFile> {
-  return new Promise((resolve, reject) => {
-    open(path, { lazyEntries: true, autoClose: false, strictFileNames: true }, (error, zip) => {
-      if (!error) return resolve(zip);
-      const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT';
-      reject(new BackupError(isMissing ? `${path} does not exist.` : `${path} is not a backup, or it is incomplete.`));
-    });
-  });
-}
-
-function listEntries(zip: ZipFile, path: string): Promise<Map<string, Entry>> {
-  const entries = new Map<string, Entry>();
-  return new Promise((resolve, reject) => {
-    zip.on('error', () => reject(new BackupError(`${path} is damaged: its central directory cannot be read.`)));
-    zip.on('end', () => resolve(entries));
-    zip.on('entry', (entry: Entry) => {
-      entries.set(entry.fileName, entry);
-      zip.readEntry();
-    });
-    zip.readEntry();
-  });
-}
-
-function openEntry(zip: ZipFile, entry: Entry): Promise<Readable> {
-  return new Promise((resolve, reject) =>
-    zip.openReadStream(entry, (error, stream) => (error ? reject(error) : resolve(stream))),
+const openZip = (path: string): Promise<ZipFile> =>
+  openPromise(path, { lazyEntries: true, autoClose: false, strictFileNames: true }).catch(
+    (error: NodeJS.ErrnoException) => {
+      const isMissing = error.code === 'ENOENT';
+      throw new BackupError(isMissing ? `${path} does not exist.` : `${path} is not a backup, or it is incomplete.`);
+    },
   );
+
+async function listEntries(zip: ZipFile, path: string): Promise<Map<string, Entry>> {
+  const entries = new Map<string, Entry>();
+  try {
+    for await (const entry of zip.eachEntry()) entries.set(entry.fileName, entry);
+    return entries;
+  } catch {
+    throw new BackupError(`${path} is damaged: its central directory cannot be read.`);
+  }
 }
 
 async function readManifest(
