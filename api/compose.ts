@@ -121,7 +121,7 @@ export async function serveApi(
     limits: readLimits(config),
     publicUrl: publicUrl(config),
     signInFacts: readSignInFacts(config),
-    issuerOrigins: followIssuerOrigins(config, onError),
+    ...(config.OIDC_ISSUER === undefined ? {} : { issuerOrigins: watchIssuer(config.OIDC_ISSUER, onError) }),
   });
   await announceProcess(listener);
   await recordMember(pool, member);
@@ -155,9 +155,6 @@ function readSignInFacts(config: ApiConfig): AppDeps['signInFacts'] & {} {
   const oidc = hasIssuer ? { issuer, clientId: OIDC_CLIENT_ID ?? audience, audience } : null;
   return { sessionApiUrl: supervisorUrl(config), oidc };
 }
-
-const followIssuerOrigins = ({ OIDC_ISSUER }: ApiConfig, onError: (error: Error) => void): (() => readonly string[]) =>
-  OIDC_ISSUER === undefined ? () => [] : watchIssuer(OIDC_ISSUER, onError);
 
 function readLimits(config: ApiConfig): AppDeps['limits'] {
   return {

@@ -50,15 +50,13 @@ export function createPlugin(
         `Your account has its maximum of ${quota} plugins. Delete one that has no published version first, or ask the operator to raise PLUGINS_PER_ACCOUNT.`,
       );
     const made = await insertPlugin(tx, { ...plugin, ownerId: caller.id });
-    if (!made) throw slugTaken(plugin.slug);
+    if (!made)
+      throw new Problem('slug_taken', `The slug “${plugin.slug}” is in use or reserved. Choose another.`, {
+        errors: [{ field: 'slug', message: 'is in use' }],
+      });
     return made;
   });
 }
-
-const slugTaken = (slug: string) =>
-  new Problem('slug_taken', `The slug “${slug}” is in use or reserved. Choose another.`, {
-    errors: [{ field: 'slug', message: 'is in use' }],
-  });
 
 /** Names and describes a plugin until its first version does. */
 export async function changeNames(

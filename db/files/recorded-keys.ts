@@ -51,7 +51,7 @@ export async function findKeyMismatch(
   );
   if (changed !== undefined)
     return `DATA_DIR ${dataDir} has another key under the id ${changed.id} than this database recorded: restore DATA_DIR/keys from a backup`;
-  const sealing = await listSealingKeys(pool);
+  const sealing = await listValues<string>(pool, 'SELECT DISTINCT key_id FROM sealed_values');
   const needed = new Set([...recorded.flatMap(({ id, isNewest }) => (isNewest ? [id] : [])), ...sealing]);
   const missing = [...needed].filter((id) => !found.has(id) && !lost.has(id));
   return missing.length === 0
@@ -110,9 +110,6 @@ const listRecordedKeys = (pool: Pool): Promise<RecordedKey[]> =>
     `SELECT id, purpose, fingerprint, recorded_at = max(recorded_at) OVER (PARTITION BY purpose) AS "isNewest"
        FROM recorded_keys`,
   );
-
-const listSealingKeys = (pool: Pool): Promise<string[]> =>
-  listValues(pool, 'SELECT DISTINCT key_id FROM sealed_values');
 
 async function readKeys(keys: KeyStore): Promise<Key[]> {
   const found: Key[] = [];
