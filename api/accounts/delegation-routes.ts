@@ -14,7 +14,6 @@ import { scopeNames, scopes } from '../../service/identity/scopes.ts';
 import { TOKEN_NAME_MAX_CHARS, userName } from '../../service/identity/tokens.ts';
 import type { Services } from '../services.ts';
 
-/** Maximum number of services that may act for an account. */
 const DELEGATIONS_MAX = 100;
 const ISSUER_MAX_CHARS = 500;
 

@@ -17,7 +17,6 @@ import type { CatalogDetail, CatalogRow } from './catalog-resource.ts';
 /** Number of versions in an entry. Older ones can still be pinned by id. */
 const VERSIONS_SHOWN = 100;
 
-/** Reads one page of the catalog, with the caller's installations. */
 export async function readCatalog(
   { pool }: Pick<Services, 'pool'>,
   caller: Caller,

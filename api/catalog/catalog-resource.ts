@@ -70,7 +70,6 @@ export function showSummary(row: CatalogRow): z.output<typeof catalogSummary> {
   };
 }
 
-/** An entry with its long fields. */
 export interface CatalogDetail extends CatalogRow {
   readonly latest: Version | null;
   readonly readme: string;

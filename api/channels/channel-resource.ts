@@ -6,7 +6,6 @@ import type { Delivery } from '../../db/channels/delivery-history.ts';
 import { anyJson, timestamp } from '../../service/http/schemas.ts';
 import { describeWait } from './delivery-wait.ts';
 
-/** Maximum bytes of a body in a response. */
 export const BODY_SHOWN_BYTES = 65_536;
 
 export const channelResource = z

@@ -15,7 +15,6 @@ import type { Services } from '../services.ts';
 import { BODY_SHOWN_BYTES } from './channel-resource.ts';
 import { describeWait } from './delivery-wait.ts';
 
-/** Maximum number of deliveries replayed by one call. */
 const REPLAY_MAX = 10_000;
 
 type ShownDelivery = Delivery & { readonly body: Buffer };
@@ -31,7 +30,6 @@ export async function requireDelivery(
   return delivery;
 }
 
-/** A delivery of an account's installation. */
 interface DeliveryIds {
   readonly installationId: string;
   readonly deliveryId: string;

@@ -12,7 +12,6 @@ import { SECOND } from '../../sdk/contract/limits.ts';
 import { AddressLookups } from './address-lookups.ts';
 import { UnknownAddressLimiter } from './unknown-address-limiter.ts';
 
-/** Maximum number of cached addresses. */
 const KNOWN_MAX = 50_000;
 /** Addresses read by one statement. */
 const PAGE = 5_000;
@@ -55,7 +54,6 @@ export class Addresses {
     });
   }
 
-  /** Starts listening for changes. */
   static async open(pool: Pool, listener: Listener, onError: (error: Error) => void): Promise<Addresses> {
     const addresses = new Addresses(pool, listener, onError);
     const expireAll = () => {
@@ -81,8 +79,6 @@ export class Addresses {
   }
 
   /**
-   * Finds the channel of an address.
-   *
    * @param network the client's network, whose requests to unknown addresses are limited
    * @throws Problem `rate_limited` and `unavailable` for addresses that are neither cached nor being looked up
    * @throws the database's error when it is unavailable and the address is not cached

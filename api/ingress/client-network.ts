@@ -3,11 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import ipaddr from 'ipaddr.js';
 import { parseNetwork } from '../../service/http/rate-limits.ts';
 
-/**
- * Returns the reader of a request's client network.
- *
- * @param trustedProxies addresses and networks of the proxies whose `X-Forwarded-For` is used
- */
+/** @param trustedProxies addresses and networks of the proxies whose `X-Forwarded-For` is used */
 export function createNetworkReader(trustedProxies: readonly string[]): (request: IncomingMessage) => string {
   const trusted = trustedProxies.map(parseTrusted);
   const isTrusted = (address: string): boolean => {

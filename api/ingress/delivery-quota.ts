@@ -12,7 +12,6 @@ import { SECOND } from '../../sdk/contract/limits.ts';
 
 /** Age at which the room is read again. Milliseconds. */
 const KNOWN_MS = SECOND;
-/** Maximum number of accounts in memory. */
 const KNOWN_MAX = 10_000;
 /** Stands for a row besides query, headers and body, as in the migration. */
 const ROW_BYTES = 700;

@@ -38,7 +38,6 @@ const HANDSHAKE_MAX_BYTES = 64 * KIB;
 
 interface IngressDeps {
   readonly addresses: Pick<Addresses, 'find' | 'findCachedAccount'>;
-  /** The client network of a request. */
   readNetwork(request: IncomingMessage): string;
   /** Limits the requests of each routing id. */
   readonly rateLimits: TokenBuckets;
@@ -59,7 +58,6 @@ interface IngressDeps {
 
 export const isWebhook = (url: string | undefined): boolean => url?.startsWith(PREFIX) === true;
 
-/** Creates the handler of the webhook address. */
 export function createWebhookHandler(deps: IngressDeps): (request: IncomingMessage, response: ServerResponse) => void {
   return (request, response) => {
     const started = performance.now();

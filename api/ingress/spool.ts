@@ -85,7 +85,6 @@ export class Spool {
   get isEmpty(): boolean {
     return this.#segments.length === 0;
   }
-  /** Bytes on disk. */
   get bytes(): number {
     return this.#bytes;
   }

@@ -29,8 +29,6 @@ export async function changeLockedInstallation<T>(
 }
 
 /**
- * Finds the caller's installation.
- *
  * @param access `read`: operators may read those of all accounts
  * @throws Problem `not_found`, also for installations of other accounts
  */

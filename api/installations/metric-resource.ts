@@ -7,7 +7,6 @@ import { timestamp } from '../../service/http/schemas.ts';
 
 /** Maximum number of points: more than a chart can show. */
 const POINTS_MAX = 1_500;
-/** Default number of points. */
 const POINTS_DEFAULT = 60;
 const SPAN_DEFAULT_MS = 60 * MINUTE_MS;
 const STEP_MAX_S = 31 * 86_400;

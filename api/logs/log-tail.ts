@@ -74,7 +74,6 @@ export class LogTail implements RowTail {
   }
 }
 
-/** Whether a text has the format of a line's id. */
 export const isLogId = (text: string): boolean => ID.test(text);
 
 /** The smallest id of a millisecond, so that it is the same at each read. */

@@ -20,7 +20,6 @@ export interface Bundle {
   readonly warnings: readonly string[];
 }
 
-/** A package whose code is bundled. */
 export interface CodePackage extends Package {
   /** Whether the package declares hosts, so that its realm has `fetch`. */
   readonly hasFetch: boolean;

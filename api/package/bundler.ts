@@ -18,13 +18,10 @@ const RETRY_AFTER_S = 2;
 
 export interface Bundler {
   /**
-   * Builds the package's `index.ts`.
-   *
    * @param accountId the author, whose builds take turns with those of other accounts
    * @throws Problem `invalid_package` with places, or `bundler_busy` when too many builds of the account wait
    */
   bundle(of: CodePackage, accountId: string): Promise<Bundle>;
-  /** Running builds, and builds waiting for a thread. */
   load(): { readonly busy: number; readonly waiting: number };
   close(): Promise<void>;
 }
@@ -36,7 +33,6 @@ interface BundlerOptions {
   readonly onError?: (error: Error) => void;
 }
 
-/** Starts the pool. */
 export function startBundler(options: BundlerOptions = {}): Bundler {
   const threads = options.threads ?? THREADS;
   const pool = new Piscina<BuildTask, BuildResult>({

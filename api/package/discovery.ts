@@ -68,8 +68,6 @@ export interface Introspected {
 }
 
 /**
- * Checks the registrations of an introspected bundle.
- *
  * @param sourceName the bundle's file name in stack traces
  * @throws Problem `invalid_package` when the bundle failed to load, or registered something unknown
  */
@@ -166,11 +164,7 @@ function findHiddenTexts(value: unknown, field: string): { field: string; messag
   });
 }
 
-/**
- * Combines registrations and prompts.
- *
- * @throws Problem `invalid_package` when both are empty, or two commands have the same name
- */
+/** @throws Problem `invalid_package` when both are empty, or two commands have the same name */
 export function discover({ registrations: found, placeOf }: Introspected, prompts: Prompts): Discovered {
   const twice = prompts.commands.filter((command) => Object.hasOwn(found.commands, command.name));
   if (twice.length > 0)

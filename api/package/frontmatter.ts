@@ -27,8 +27,6 @@ interface Parts {
 }
 
 /**
- * Reads and checks a file's frontmatter.
- *
  * @param schema of the frontmatter
  * @param presence `optional`: a file without frontmatter counts as one with empty frontmatter
  * @returns the checked data and the text below

@@ -7,7 +7,6 @@ import { decodeText } from '../../sdk/contract/text-bytes.ts';
 import { escapeCharacter, findHiddenCharacter, replaceHiddenCharacters } from '../../sdk/contract/visible-text.ts';
 import { invalidAt } from './invalid-package.ts';
 
-/** Maximum number of files in a package. */
 export const FILES_MAX = 10_000;
 /** Maximum size of a text file that is read into memory (readme, command, skill). Bytes. */
 export const TEXT_MAX_BYTES = MIB / 4;
@@ -16,7 +15,6 @@ const PAGE_MAX_BYTES = MIB;
 /** Some editors begin a file with it. */
 const BYTE_ORDER_MARK = '\uFEFF';
 
-/** A staged file of a package. */
 export interface PackageFile extends StagedFile {
   /** Relative to the package, separated by `/`. */
   readonly path: string;

@@ -18,8 +18,6 @@ export type PackageSource =
   | { readonly kind: 'files'; readonly files: readonly TextFile[] };
 
 /**
- * Reads a package into a staging directory.
- *
  * @param loopKey whose turns of the event loop it uses, such as the author's account
  * @throws Problem `invalid_package` or `text_files_only` that names the entry
  */

@@ -30,8 +30,6 @@ interface Span {
 }
 
 /**
- * Finds what to respell.
- *
  * @param source JavaScript without template literals (esbuild lowers them), whose raw text cannot be escaped, and without
  *   calls of `import()` and direct `eval`
  * @returns in the order of the text

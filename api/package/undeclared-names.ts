@@ -22,7 +22,6 @@ const COMMON_JS: ReadonlySet<string> = new Set(['module', 'exports', 'require'])
 
 const IF_LIBRARY = ' (if the file is a library’s, move it below vendor/)';
 
-/** A file whose names are looked at. */
 export interface NamedFile {
   readonly path: string;
   readonly isModule: boolean;

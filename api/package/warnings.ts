@@ -3,7 +3,6 @@ import type { Manifest } from '../../sdk/contract/manifest.ts';
 import { capabilities } from '../../sdk/contract/protocol.ts';
 import type { Prompt } from './prompts.ts';
 
-/** Maximum number of warnings for one package. */
 const WARNINGS_MAX = 20;
 /** Code that uses `host` as a value may use any member, so nothing is reported. */
 const WHOLE_HOST = /\bhost\b(?!\s*\.\s*[A-Za-z_$])/;
@@ -14,9 +13,7 @@ interface Warned {
   /** The bundle, without comments. */
   readonly code: string;
   readonly commands: readonly Prompt[];
-  /** Sentences of the bundler. */
   readonly bundling: readonly string[];
-  /** Sentences about files that nothing uses. */
   readonly unusedFiles: readonly string[];
 }
 

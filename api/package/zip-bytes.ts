@@ -24,7 +24,6 @@ export async function readAt(file: FileHandle, start: number, length: number): P
   return bytes;
 }
 
-/** Reads a part of the file piece by piece. */
 export async function* readPieces(file: FileHandle, start: number, length: number): AsyncGenerator<Buffer> {
   for (let done = 0; done < length; done += CHUNK_BYTES)
     yield await readAt(file, start + done, Math.min(CHUNK_BYTES, length - done));

@@ -125,8 +125,6 @@ function decodeName(bytes: Buffer): string {
 }
 
 /**
- * Checks the extra fields of a header.
- *
  * @returns the content of the field with 64-bit sizes; null: the header has none
  * @throws Problem `invalid_package` for fields that cannot be read, or that give the entry another name
  */

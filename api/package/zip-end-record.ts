@@ -15,7 +15,6 @@ const LOCATOR_BYTES = 20;
 const DIRECTORY_MAX_BYTES = 16 * 1024 * 1024;
 const END_SIGNATURE = Buffer.from('PK\x05\x06', 'latin1');
 
-/** The place of the central directory in the file. */
 export interface DirectoryPlace {
   readonly entries: number;
   readonly start: number;

@@ -5,7 +5,6 @@ import { type Options, ZipFile } from 'yazl';
 import type { VersionFile } from '../../db/catalog/versions.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
 
-/** A file made for the archive. */
 interface MadeFile {
   readonly path: string;
   readonly bytes: Buffer;

@@ -4,8 +4,6 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 
 /**
- * Returns the plugin if the caller owns it.
- *
  * @param access `read`: operators may read it, too
  * @throws Problem `not_found`, or `not_owner` for a listed plugin of another account
  */

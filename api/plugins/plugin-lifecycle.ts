@@ -31,11 +31,7 @@ import { requireOwnedPlugin } from './plugin-access.ts';
 import type { newPlugin } from './plugin-input.ts';
 import { updateLatestVersion } from './publishing.ts';
 
-/**
- * Creates a plugin of the caller's.
- *
- * @param quota maximum number of plugins per account
- */
+/** @param quota maximum number of plugins per account */
 export function createPlugin(
   services: Services,
   caller: Caller,

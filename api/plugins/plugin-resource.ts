@@ -143,7 +143,6 @@ export function showPublished({ version, warnings }: BuiltVersion): z.output<typ
   return { ...showVersion(version), warnings: [...warnings] };
 }
 
-/** Represents a plugin with its versions. */
 export function showPluginDetail(
   plugin: Plugin,
   { versions, versionsLeftOut, draft, rollbacks, files }: PluginContents,

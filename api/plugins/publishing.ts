@@ -30,13 +30,10 @@ const VERSIONS_MAX = 2_000;
 /** A version or a draft that was just built. */
 export interface BuiltVersion {
   readonly version: Version;
-  /** Warnings about likely mistakes. */
   readonly warnings: readonly string[];
 }
 
 /**
- * Publishes a version.
- *
  * @throws Problem when the caller is not the owner, the version number is invalid or taken, or the package is invalid
  */
 export async function publishVersion(

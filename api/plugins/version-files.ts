@@ -43,7 +43,6 @@ export interface FileRange {
   readonly versionId: string;
   /** One more than a page has, if that many follow. */
   readonly files: readonly VersionFile[];
-  /** Maximum number of files of the page. */
   readonly limit: number;
 }
 

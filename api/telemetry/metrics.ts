@@ -21,7 +21,6 @@ interface Gauges {
   intake(): { readonly waiting: number; readonly spoolBytes: number };
 }
 
-/** Creates the process's metrics. */
 export function createMetrics(gauges: Gauges): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });

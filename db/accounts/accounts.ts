@@ -61,7 +61,6 @@ function listNames(subject: string, issuer: string): string[] {
 export const isOperator = (db: Queryable, id: string): Promise<boolean> =>
   hasRow(db, 'SELECT 1 FROM accounts WHERE id = $1 AND operator', [id]);
 
-/** Whether anyone is an operator. */
 export const hasOperator = (db: Queryable): Promise<boolean> =>
   hasRow(db, 'SELECT 1 FROM accounts WHERE operator LIMIT 1');
 

@@ -105,7 +105,6 @@ export const findDelegation = (
   );
 
 interface Exchange {
-  /** The service's token. */
   readonly subjectToken: string;
   /** When that expires, and when the new token does. */
   readonly subjectExpiresAt: Date;

@@ -32,7 +32,6 @@ interface NewToken {
   /** The service that acts with it; default: none. */
   readonly delegationId?: string;
 }
-/** The limits of a token. */
 export interface TokenLimits {
   /** Null: it may do what its account may. */
   readonly scopes: readonly string[] | null;

@@ -86,6 +86,5 @@ const addSums = (one: UsageSum, other: UsageSum): UsageSum => ({
   cost: one.cost + other.cost,
 });
 
-/** Deletes daily sums past their retention. */
 export const sweepUsage = (pool: Pool): Promise<void> =>
   deleteOldRows(pool, 'model_usage_days', 'day', `day <= ${TODAY} - ${USAGE_DAYS}`);

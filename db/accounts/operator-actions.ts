@@ -36,11 +36,7 @@ export async function recordAction(
 export const listActions = (db: Queryable, limit: number): Promise<OperatorAction[]> =>
   listRows(db, 'SELECT by, action, subject, reason, at FROM operator_actions ORDER BY id DESC LIMIT $1', [limit]);
 
-/**
- * Returns the user of this process as `user@machine`.
- *
- * @param sudoer the user who ran it with sudo
- */
+/** @param sudoer the user who ran it with sudo */
 function describeProcessUser(sudoer: string | undefined): string {
   const name = sudoer ? `${sudoer} as ${readUserName()}` : readUserName();
   return `${name}@${hostname()}`;

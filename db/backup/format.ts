@@ -53,7 +53,6 @@ export class BackupError extends Error {
   override readonly name = 'BackupError';
 }
 
-/** Receives progress lines. */
 export type Progress = (line: string) => void;
 
 /** Bytes between two progress lines. */

@@ -87,7 +87,6 @@ interface TransactionIds {
   readonly isInKey: boolean;
 }
 
-/** Lists the columns of transaction ids by table. */
 async function listTransactionIds(client: Client): Promise<Map<string, TransactionIds>> {
   const found = await client.query<TransactionIds & { name: string }>(
     `SELECT c.relname AS name, json_agg(a.attname) AS columns,

@@ -9,7 +9,6 @@ import { findRow, findValue, hasRow, listRows, listValues, type Queryable } from
 
 /** `replaced`: a draft that is no longer the plugin's, but that an installation still runs. */
 export type VersionStatus = 'published' | 'yanked' | 'draft' | 'replaced';
-/** The result of building a package. */
 export interface BuiltPackage {
   readonly sourceSha256: string;
   readonly bundleSha256: string;
@@ -124,7 +123,6 @@ export const listVersionSummaries = (pool: Queryable, ids: readonly string[]): P
     [ids],
   );
 
-/** The draft of a plugin. */
 export const findDraft = (pool: Queryable, pluginId: string): Promise<Version | null> =>
   findRow(pool, `SELECT ${COLUMNS} FROM versions v WHERE v.plugin_id = $1 AND v.status = 'draft'`, [pluginId]);
 
@@ -263,10 +261,8 @@ const USED_BLOBS = `SELECT sha256 AS name FROM version_files
   UNION SELECT source_map_sha256 FROM versions WHERE source_map_sha256 IS NOT NULL AND ${HAS_CONTENT}
   UNION SELECT sha256 FROM media`;
 
-/** Finds those that are in use. */
 export const findUsedBlobs = async (pool: Queryable, names: readonly string[]): Promise<Set<string>> =>
   new Set(await listValues(pool, `SELECT name FROM (${USED_BLOBS}) AS used WHERE name = ANY ($1)`, [names]));
 
-/** A page of the blobs in use, in order. */
 export const listUsedBlobs = (pool: Queryable, after: string, limit: number): Promise<string[]> =>
   listValues(pool, `SELECT name FROM (${USED_BLOBS}) AS used WHERE name > $1 ORDER BY name LIMIT $2`, [after, limit]);

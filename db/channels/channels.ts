@@ -21,7 +21,6 @@ export interface Channel {
 }
 const COLUMNS = `id, installation_id AS "installationId", name, routing_id AS "routingId", connected_at AS "connectedAt"`;
 
-/** Creates a channel with a new address. */
 export async function insertChannel(
   tx: ClientBase,
   { installationId, accountId, name }: { installationId: string; accountId: string; name: string },

@@ -22,7 +22,6 @@ export interface Delivery {
   readonly finishedAt: string | null;
   /** It failed twice: others pass it. */
   readonly setAside: boolean;
-  /** A supervisor is attempting it. */
   readonly attempting: boolean;
   /** The delivery that comes first, and its last error; null: it is first. */
   readonly waitsFor: { readonly id: string; readonly lastError: string | null } | null;

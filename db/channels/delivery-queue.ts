@@ -25,7 +25,6 @@ export interface OwnedChannelQueue extends ChannelQueue {
   readonly installationId: string;
   readonly accountId: string;
 }
-/** The key of a channel queue in maps. */
 export const formatQueueKey = ({ channelId, direction, setAside }: ChannelQueue): string =>
   `${direction} ${setAside} ${channelId}`;
 export interface WaitingChannelQueue extends OwnedChannelQueue {
@@ -113,7 +112,6 @@ const ASIDE_HEAD = `
   head (id, next_attempt_at, next_key) AS MATERIALIZED (
     SELECT h.id, h.next_attempt_at, $4::text FROM (${selectDueAside('$1', '$2')}) h)`;
 
-/** The channels with a pending delivery. */
 const CHANNELS_WITH_PENDING = withPendingSql('deliveries', 'channel_id');
 
 /**
@@ -207,8 +205,6 @@ export async function claimNextDelivery(
 }
 
 /**
- * Records the result of an attempt.
- *
  * @param epoch of the claim, which fences the write
  * @returns false: another supervisor has claimed the delivery since, and its result counts
  */
@@ -287,7 +283,6 @@ export const endOrphanedDeliveries = (pool: Pool, channelId: string | null): Pro
     [channelId],
   );
 
-/** Deletes finished deliveries past their retention. */
 export function sweepDeliveries(pool: Pool, retentionDays: number): Promise<void> {
   const isOld = `state <> 'pending' AND finished_at < now() - make_interval(days => $1)`;
   return deleteOldRows(pool, 'deliveries', 'finished_at', isOld, [retentionDays]);

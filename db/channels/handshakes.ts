@@ -92,8 +92,6 @@ export async function claimHandshake(pool: Pool, id: string, fence: Fence): Prom
 }
 
 /**
- * Stores the answer to a claimed handshake.
- *
  * @param epoch of the claim, which fences the write
  * @param reply null: the plugin has no answer
  */
@@ -110,7 +108,6 @@ export async function answerHandshake(
   );
 }
 
-/** Deletes expired requests. */
 export async function sweepHandshakes(pool: Pool): Promise<void> {
   await pool.query(`DELETE FROM handshakes WHERE created_at < now() - interval '1 minute'`);
 }

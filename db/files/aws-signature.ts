@@ -29,8 +29,6 @@ export const encodePath = (path: string): string =>
     .join('/');
 
 /**
- * Returns the headers of a request with its signature.
- *
  * @param request a URL without a query, its path encoded by `encodePath`
  * @param now of the signature; services refuse one that is more than 15 minutes off
  */

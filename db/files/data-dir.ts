@@ -17,7 +17,6 @@ export interface DataDirLock {
   release(): void;
 }
 
-/** Another process uses this DATA_DIR. */
 export class DataDirInUseError extends Error {
   override readonly name = 'DataDirInUseError';
 }
@@ -79,7 +78,6 @@ export function ignoreMissing(error: NodeJS.ErrnoException): null {
   throw error;
 }
 
-/** Calls fsync on a file or folder. */
 export async function syncPath(path: string): Promise<void> {
   const handle = await open(path, 'r');
   try {

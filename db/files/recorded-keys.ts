@@ -13,7 +13,6 @@ interface Key {
   readonly purpose: KeyPurpose;
   readonly fingerprint: string;
 }
-/** Where a process finds keys. */
 export interface KeyPlaces {
   readonly dataDir: string;
   /** The keys that it uses: key files, or keys sealed in the database. */

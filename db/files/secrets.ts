@@ -86,7 +86,6 @@ export class SecretKeys {
 /** Binds a value to its row: it cannot be decrypted under another owner or name. */
 const nameSecret = (owner: string, name: string): string => JSON.stringify(['secret', owner, name]);
 
-/** Encrypts and stores one secret. */
 export async function saveSecret(
   tx: Queryable,
   keys: SecretKeys,

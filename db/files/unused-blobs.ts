@@ -11,8 +11,6 @@ export const SWEEP_LOCK = 'bulkhead blob sweep';
 export const SWEEP_GRACE_MS = 60 * 60_000;
 
 /**
- * Removes blobs that no row refers to.
- *
  * @param graceMs spares younger blobs
  * @param isDryRun only counts them
  * @returns how many; null when another process is sweeping

@@ -183,7 +183,6 @@ export async function loadInstalledPlugin(pool: Queryable, installationId: strin
 export const findAccountId = (pool: Queryable, installationId: string): Promise<string | null> =>
   findValue(pool, 'SELECT account_id FROM installations WHERE id = $1', [installationId]);
 
-/** The version that an installation is being updated to. */
 export interface UpdateTarget {
   readonly plugin: InstalledPlugin;
   /** Names of the settings and secrets that the version requires and the installation lacks. */

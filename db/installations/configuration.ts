@@ -46,7 +46,6 @@ export function checkConfiguration(manifest: Manifest, stored: Stored, input: Co
   if (first) throw new Problem('bad_request', `${first.field}: ${first.message}`, { errors: faults });
 }
 
-/** Merges new settings into the stored ones. */
 function mergeSettings(stored: Stored['settings'], given: ConfigurationInput['settings'] = {}): Record<string, string> {
   const merged = Object.entries({ ...stored, ...given });
   return Object.fromEntries(merged.filter((entry): entry is [string, string] => entry[1] !== null));

@@ -14,7 +14,6 @@ export interface FailedUpdate {
   readonly rolledBack: boolean;
 }
 
-/** The facts from which the state is derived. */
 export interface InstallationFacts {
   readonly status: InstallationStatus;
   /** The stored reason of the status. */
@@ -82,7 +81,6 @@ export function describeInstallation(facts: InstallationFacts): InstallationStat
   return makeState('ready', pickNotice(facts), null);
 }
 
-/** One sentence about an update that failed. */
 export const describeFailedUpdate = ({ semVer, reason, rolledBack }: FailedUpdate): string =>
   `${semVer ?? 'The draft'} ${rolledBack ? 'was rolled back' : 'did not start'}: ${endSentence(reason)}`;
 

@@ -143,7 +143,6 @@ const SMALL_MANIFEST_BYTES = 16 * KIB;
 const PAGE_MAX_BYTES = 2 * MIB;
 const manifestBytesSql = (version: string): string =>
   weighJsonSql(`coalesce(octet_length(${version}.manifest::text), 0)`, SMALL_MANIFEST_BYTES);
-/** Selects the ids of the installations of one page. */
 const PAGE_IDS = boundedSql({
   columns: 'b.id',
   table: 'b',
@@ -194,7 +193,6 @@ export async function lockAccountInstallations(
   return found ?? { count: 0, lastHookOrder: 0 };
 }
 
-/** Fields that a change of an installation can set. */
 type ChangeableField =
   | 'versionPolicy'
   | 'pinnedVersionId'

@@ -7,8 +7,6 @@
 const HELD_PER_FREE_PLACE = 2;
 
 /**
- * Whether an account may take one more place.
- *
  * @param held places that the account holds
  * @param free places that no account holds
  */

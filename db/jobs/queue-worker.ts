@@ -5,7 +5,6 @@ import { Waker } from '../timing/waker.ts';
 import { mayTakePlace } from './account-share.ts';
 
 interface WorkerLimits {
-  /** Maximum number of jobs at once. */
   readonly concurrency: number;
   /** Maximum number of jobs of one group at once. */
   readonly perGroup: number;
@@ -40,7 +39,6 @@ export class QueueWorker {
     this.#loop = this.#run();
   }
 
-  /** Fetches now. */
   wake(): void {
     this.#waker.wake();
   }

@@ -17,11 +17,7 @@ export interface PostgresBinaries {
   readonly major: string;
 }
 
-/**
- * Finds the binaries of this platform.
- *
- * @throws Error when npm installed none
- */
+/** @throws Error when npm installed none */
 export async function findBinaries(): Promise<PostgresBinaries> {
   const platform = `${process.platform}-${process.arch}`;
   let folder: string;

@@ -17,7 +17,6 @@ export const mapPage = <T, Shown>({ items, nextCursor }: Page<T>, show: (item: T
 /** A row's position, smaller than 10^18. */
 const POSITION = /^\d{1,18}$/;
 
-/** Encodes the cursor of the page that follows a key. */
 export const encodeCursor = (key: string): string => Buffer.from(key, 'utf8').toString('base64url');
 
 /** Decodes the key of a cursor; null without one. @throws Problem `bad_request` for an invalid cursor */

@@ -41,7 +41,6 @@ const KINDS: Readonly<Record<string, DatabaseErrorKind>> = {
 };
 const LONGEST_ENTRY = 5;
 const SQLSTATE = /^[0-9A-Z]{5}$/;
-/** Errors of the socket. */
 const SOCKET = /^(ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH)/;
 /** The driver has no codes for these. */
 const UNAVAILABLE_MESSAGE =
@@ -107,7 +106,6 @@ export const isPoolerRefusal = (error: unknown): boolean =>
 export const POOLER_REFUSAL =
   'the address of the database leads to a pooler: set DATABASE_SESSION_URL to that of PostgreSQL itself, which is used beside it';
 
-/** Whether the role lacks a privilege. */
 export const isPermissionDenied = (error: unknown): boolean => readCode(error) === INSUFFICIENT_PRIVILEGE;
 
 /** The exceeded quota as the trigger `refuse_over_limit` describes it; null: another error. */

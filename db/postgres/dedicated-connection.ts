@@ -6,11 +6,7 @@ import { KEEPALIVE, KEEPALIVE_OPTIONS } from './keepalive.ts';
 /** Limits that the role may have for a pooler are not meant for it. */
 const OPTIONS = `${KEEPALIVE_OPTIONS} -c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0`;
 
-/**
- * Opens a connection, runs `work` with it and closes it.
- *
- * @param url a `postgres://` address
- */
+/** @param url a `postgres://` address */
 export async function withConnection<T>(
   url: string,
   config: Pick<ClientConfig, 'application_name' | 'connectionTimeoutMillis'>,

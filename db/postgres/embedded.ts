@@ -44,7 +44,6 @@ interface EmbeddedOptions {
 export interface EmbeddedPostgres {
   /** `postgres://` address of Bulkhead's database. A restart keeps it. */
   readonly url: string;
-  /** Process id of the server. */
   readonly pid: number;
   /** Resolves when the current server has exited, also by a crash. */
   ended(): Promise<void>;

@@ -28,7 +28,6 @@ interface Subscriber {
   /** Notifications may have been missed: treat everything as changed. */
   onReconnect(): void;
 }
-/** A channel of the server. */
 interface Channel {
   readonly subscribers: Set<Subscriber>;
   /** Resolves when the server listens, or when the connection is lost: the next one listens as well. */

@@ -61,7 +61,6 @@ interface PoolOptions {
   readonly sessionUrl?: string | undefined;
   /** Shown in `pg_stat_activity`. */
   readonly name: string;
-  /** Maximum size of the pool. */
   readonly connections?: number;
   /** Time after which a statement without an answer fails, and its connection is closed. Default: 35 s. */
   readonly queryTimeoutMs?: number;

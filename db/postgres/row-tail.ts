@@ -33,6 +33,5 @@ export interface TailBatch {
 export interface RowTail {
   /** The id to continue from, in this tail or a later one. */
   readonly position: string;
-  /** Reads the next rows as events. */
   read(): Promise<TailBatch>;
 }

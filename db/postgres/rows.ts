@@ -88,7 +88,6 @@ export async function sweepRows(
 }
 
 export interface PageQuery {
-  /** Maximum number of rows. */
   readonly limit: number;
   readonly cursor?: string | undefined;
 }
@@ -126,7 +125,6 @@ export const weighJsonSql = (bytes: string, smallBytes = KIB): string =>
 interface FilteredQuery extends Pick<BoundedQuery, 'columns' | 'table' | 'joins'> {
   /** Selects all rows that the filter is for. Ends with a condition. */
   readonly rows: string;
-  /** The condition of the filter. */
   readonly isWanted: string;
   /** False for a row and all older ones: the list ends before it. Default: true. */
   readonly isKept?: string;
@@ -192,14 +190,12 @@ export async function readPositionPage<Row extends Positioned<QueryResultRow>>(
 /** Bytes of the rows of one list, so that none takes much memory or time. The row that reaches them is the last. */
 const LIST_MAX_BYTES = 4 * MIB;
 
-/** A row of `boundedSql`. */
 export interface Bounded {
   /** Total size of this row and the rows before it. */
   readonly bytesSoFar?: number;
 }
 
 interface BoundedQuery {
-  /** The columns of the result. */
   readonly columns: string;
   /** The name of the rows in `columns` and `joins`. */
   readonly table: string;

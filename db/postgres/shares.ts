@@ -15,7 +15,6 @@ export const WAITING_OF_ACCOUNT_MAX = 1_000;
 interface Work {
   /** Null: work of no account. */
   readonly accountId: string | null;
-  /** The work is inside a transaction. */
   isInTransaction: boolean;
 }
 const context = new AsyncLocalStorage<Work | undefined>();

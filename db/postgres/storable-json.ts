@@ -9,7 +9,6 @@ const REPLACEMENT = '\u{fffd}';
 /** Length of a field's name in a refusal, characters. */
 const FIELD_MAX_CHARS = 200;
 
-/** Whether PostgreSQL can store a text. */
 export const isStorable = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
 
 /** Shows what cannot be stored as U+FFFD. For diagnostic text only: anything else is refused rather than altered. */

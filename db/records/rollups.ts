@@ -76,7 +76,6 @@ export async function addUsageSums(pool: Pool, sums: readonly UsageSums[]): Prom
   );
 }
 
-/** Deletes sums past their retention. */
 export async function sweepRollups(pool: Pool, retentionDays: number): Promise<void> {
   for (const table of ['call_minutes', 'usage_minutes'])
     await deleteOldRows(pool, table, 'minute', 'minute < now() - make_interval(days => $1)', [retentionDays]);

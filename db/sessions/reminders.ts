@@ -122,7 +122,6 @@ export const listDueReminders = (
     [shards, busy, perAccount, limit],
   );
 
-/** The state of a reminder after one of its times. */
 export interface NextTime {
   /** Null: it is over. */
   readonly nextAt: string | null;
@@ -167,7 +166,6 @@ export const postponeDueReminders = (tx: Queryable, accountId: string, seconds: 
     [accountId, seconds],
   );
 
-/** Deletes what has been over for `OVER_KEPT_DAYS`. */
 export const sweepReminders = (pool: Pool): Promise<void> =>
   deleteOldRows(pool, 'reminders', 'last_at', 'next_at IS NULL AND last_at < now() - make_interval(days => $1)', [
     OVER_KEPT_DAYS,

@@ -32,7 +32,6 @@ export type CallAnswer =
       };
     };
 
-/** Names one call. */
 export interface CallKey extends TurnKey {
   readonly callId: string;
   /** Digest of the tool and the arguments. */
@@ -167,6 +166,5 @@ export async function releaseCall(pool: Pool, { sessionId, turnId, callId, diges
   );
 }
 
-/** Deletes the calls that are older than `CALL_KEPT_HOURS`. */
 export const sweepCalls = (pool: Pool): Promise<void> =>
   deleteOldRows(pool, 'tool_calls', 'started_at', 'started_at < now() - make_interval(hours => $1)', [CALL_KEPT_HOURS]);

@@ -26,7 +26,6 @@ export type Trigger = z.infer<typeof trigger>;
  */
 export const turnStates = ['judging', 'open', 'vetoed', 'ended', 'cleared'] as const;
 
-/** Names one turn. */
 export interface TurnKey {
   readonly sessionId: string;
   readonly turnId: string;

@@ -26,7 +26,6 @@ function readInput(args: unknown, name: string): string {
   throw new Problem('plugin_failed', `A plugin changed the arguments of ${name} to what no prompt takes.`);
 }
 
-/** Handles `prompts/list` and `prompts/get`. */
 export function offerPrompts({ server, services, session, questions, wrap }: ServerParts): void {
   const { pluginsCache } = services;
   const commands = async () => listCommands((await pluginsCache.get(session.accountId)).plugins);

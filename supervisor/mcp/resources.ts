@@ -33,7 +33,6 @@ const MEDIA_MAX_BYTES = 8 * 1024 * 1024;
 const formatUri = (skill: Skill, path: string): string =>
   `skill://${formatFullName(skill.plugin, skill.text.name)}/${path.split('/').map(encodeURIComponent).join('/')}`;
 
-/** Handles `resources/list`, `resources/templates/list` and `resources/read`. */
 export function offerResources({ server, services, session, wrap }: ServerParts): void {
   const list = ({ params }: ListResourcesRequest) => listPage(services, session, params?.cursor);
   server.setRequestHandler(ListResourcesRequestSchema, wrap(list));

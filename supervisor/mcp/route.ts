@@ -36,7 +36,6 @@ const ACCOUNT_SESSION = {
   hostTools: [],
   strict: false,
 } as const;
-/** Header that names the connection. */
 const CONNECTION_HEADER = 'mcp-session-id';
 /** The protocol's error for an unknown connection: the client must initialize again. */
 const GONE = { jsonrpc: '2.0', error: { code: -32_001, message: 'Session not found' }, id: null };
@@ -146,7 +145,6 @@ function createRefusal(message: string) {
   return { jsonrpc: '2.0', error: { code: -32_600, message }, id: null };
 }
 
-/** Whether a message is larger than `MESSAGE_VALUES_MAX`. */
 function hasManyValues(message: unknown): boolean {
   const callArguments = readProperty(readProperty(message, 'params'), 'arguments');
   const waiting: unknown[] = [message];

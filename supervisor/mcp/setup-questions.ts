@@ -148,8 +148,6 @@ export class SetupQuestions {
   }
 
   /**
-   * Asks the user.
-   *
    * @param signal aborts the question
    * @returns null: no valid answer came in time, or the client left
    */

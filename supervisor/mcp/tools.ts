@@ -25,7 +25,6 @@ const PROGRESS_EVERY_MS = 2_000;
 /** Host calls that reach outside the service, for the tool annotation `openWorldHint`. */
 const OPEN_WORLD = /^host\.(http:|ssh|llm)/;
 
-/** Handles `tools/list` and `tools/call`. */
 export function offerTools({ server, services, session: opened, questions, wrap }: ServerParts): void {
   // The runtime may have turned tools of the host off since the connection was opened.
   const readSession = (): Promise<Session> => services.sessions.get(opened.accountId, opened.id);
