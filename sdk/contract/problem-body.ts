@@ -13,7 +13,6 @@ export interface ProblemBody {
   readonly errors?: readonly ProblemLocation[];
 }
 
-/** The body of a problem. */
 export function problemBody(problem: Problem, requestId: string): ProblemBody {
   const { status, title } = problems[problem.code];
   return {

@@ -35,6 +35,7 @@ import { encodeBase64 } from './base64.ts';
 import { followEvents, readEvents, STREAM_SILENCE_MS } from './event-stream.ts';
 import { HostServices } from './host-services.ts';
 import { describeTools, OwnTools } from './own-tools.ts';
+import { readPages } from './pages.ts';
 import { pause } from './pause.ts';
 import { toQueryString } from './query-string.ts';
 import { BulkheadError, type Cancellable, ConnectionLostError, Transport, type TransportOptions } from './transport.ts';
@@ -129,14 +130,11 @@ export class SessionClient {
     }
   }
 
-  async *#listWaiting(filter: EventFilter, signal: AbortSignal | undefined): AsyncGenerator<WaitingMessage> {
-    let cursor: string | undefined;
-    do {
+  #listWaiting(filter: EventFilter, signal: AbortSignal | undefined): AsyncGenerator<WaitingMessage> {
+    return readPages(({ cursor }) => {
       const path = `/sessions/unanswered${toQueryString({ ...filter, cursor })}`;
-      const page = await this.#transport.json<Page<WaitingMessage>>({ method: 'GET', path, signal });
-      yield* page.items;
-      cursor = page.nextCursor ?? undefined;
-    } while (cursor !== undefined);
+      return this.#transport.json({ method: 'GET', path, signal });
+    });
   }
 
   async *#follow<Event>(

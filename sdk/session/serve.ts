@@ -1,6 +1,7 @@
 /** Answers messages that come to an account's sessions: of channels, of due reminders, and mail of other agents. */
-import type { Added, Page, TranscriptMessage, Trigger, TurnRecord } from './api-types.ts';
+import type { Added, TranscriptMessage, Trigger, TurnRecord } from './api-types.ts';
 import { connect, type Session, type SessionClient } from './client.ts';
+import { readPages } from './pages.ts';
 import { pause } from './pause.ts';
 import { BulkheadError, hasCode } from './transport.ts';
 import type { Turn } from './turn.ts';
@@ -123,36 +124,27 @@ class Service {
 
   /** Goes on with turns that a process left open. */
   async #resume(): Promise<void> {
-    let cursor: string | null = null;
-    do {
-      const page = await this.#client.list({ ...(cursor === null ? {} : { cursor }), signal: this.#signal });
-      for (const { id, agentId, channelId } of page.items) {
-        if (this.#options.agentId !== undefined && agentId !== this.#options.agentId) continue;
-        this.#isOfChannel.set(id, channelId !== null);
-        const session = this.#client.open(id);
-        for (const turn of await this.#listUnanswered(session)) {
-          if (!this.#isWanted(turn.trigger)) continue;
-          // The text of a message that is not judged yet comes when its turn is opened.
-          const text = turn.message?.text ?? '';
-          const message: TranscriptMessage = { id: turn.id, role: 'user', text, at: turn.openedAt };
-          this.#enqueue(session, { id: turn.id, text, trigger: turn.trigger, message });
-        }
+    const sessions = readPages((query) => this.#client.list({ ...query, signal: this.#signal }));
+    for await (const { id, agentId, channelId } of sessions) {
+      if (this.#options.agentId !== undefined && agentId !== this.#options.agentId) continue;
+      this.#isOfChannel.set(id, channelId !== null);
+      const session = this.#client.open(id);
+      for (const turn of await this.#listUnanswered(session)) {
+        if (!this.#isWanted(turn.trigger)) continue;
+        // The text of a message that is not judged yet comes when its turn is opened.
+        const text = turn.message?.text ?? '';
+        const message: TranscriptMessage = { id: turn.id, role: 'user', text, at: turn.openedAt };
+        this.#enqueue(session, { id: turn.id, text, trigger: turn.trigger, message });
       }
-      cursor = page.nextCursor;
-    } while (cursor !== null);
+    }
   }
 
   /** The turns of a session that are not over, oldest first. */
   async #listUnanswered(session: Session): Promise<TurnRecord[]> {
     const turns: TurnRecord[] = [];
     for (const state of UNANSWERED) {
-      let cursor: string | null = null;
-      do {
-        const query = { state, ...(cursor === null ? {} : { cursor }), signal: this.#signal };
-        const page: Page<TurnRecord> = await session.turns(query);
-        turns.push(...page.items.filter(({ message }) => message !== null || state === 'judging'));
-        cursor = page.nextCursor;
-      } while (cursor !== null);
+      const found = readPages((query) => session.turns({ state, ...query, signal: this.#signal }));
+      for await (const turn of found) if (turn.message !== null || state === 'judging') turns.push(turn);
     }
     return turns.sort((one, other) => one.openedAt.localeCompare(other.openedAt));
   }

@@ -1,0 +1,14 @@
+/** Reads lists that come in pages. */
+import type { Page } from './api-types.ts';
+
+/** Yields the items of all pages. @param read given the cursor of a page, and nothing for the first one */
+export async function* readPages<Item>(
+  read: (query: { readonly cursor?: string }) => Promise<Page<Item>>,
+): AsyncGenerator<Item> {
+  let page = await read({});
+  yield* page.items;
+  while (page.nextCursor) {
+    page = await read({ cursor: page.nextCursor });
+    yield* page.items;
+  }
+}
