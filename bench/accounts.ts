@@ -57,7 +57,6 @@ const [attacks] = (await once(hostile, 'message')) as [string[]];
 interface Row {
   readonly name: string;
   readonly chosen: readonly string[];
-  /** The accounts that attack. */
   readonly accounts: readonly string[];
   readonly good?: readonly string[];
   /** From the begin of the attack until the good calls begin. */

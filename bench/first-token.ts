@@ -84,7 +84,6 @@ async function ask(wrapped: Parameters<typeof wrapLanguageModel>[0]['model']): P
   return { text, first, sentence, requests };
 }
 
-/** Finds the first request to a path. */
 function find({ requests }: Sample, path: string): Request {
   const found = requests.find((request) => request.path === path);
   if (!found) throw new Error(`no request to ${path}: ${requests.map((request) => request.path)}`);

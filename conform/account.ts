@@ -80,7 +80,6 @@ export class Account {
     return this.#addresses.sessions;
   }
 
-  /** Publishes a zip. */
   async publishZip(pluginId: string, semVer: string, zip: Uint8Array): Promise<Answer> {
     const form = new FormData();
     form.set('semVer', semVer);
@@ -104,7 +103,6 @@ export class Account {
     return this.#waitedMs - Math.max(0, this.#resumesAt - Date.now());
   }
 
-  /** Opens a stream of the REST interface. */
   openStream(path: string, signal: AbortSignal): Promise<Response> {
     const headers = { authorization: `Bearer ${this.token}` };
     return this.#fetch(`${this.#addresses.rest}${path}`, { headers, signal }, false);

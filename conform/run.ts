@@ -69,20 +69,19 @@ export class Run {
     return made;
   }
 
-  async createPlugin(name: string, account = this.own): Promise<{ id: string; slug: string }> {
+  async createPlugin(name: string): Promise<{ id: string; slug: string }> {
     const slug = this.slug(name);
-    const { id } = await account.need(account.post('/plugins', { slug, displayName: `Conform ${name}` }), 201);
+    const { id } = await this.own.need(this.own.post('/plugins', { slug, displayName: `Conform ${name}` }), 201);
     return { id, slug };
   }
 
   /** Creates a plugin and publishes its version 1.0.0. */
-  async publish(name: string, content: Package = packageOf(), account = this.own): Promise<PublishedPlugin> {
-    const plugin = await this.createPlugin(name, account);
-    const version = await account.need(account.publishFiles(plugin.id, '1.0.0', fileList(content)), 201);
+  async publish(name: string, content: Package = packageOf()): Promise<PublishedPlugin> {
+    const plugin = await this.createPlugin(name);
+    const version = await this.own.need(this.own.publishFiles(plugin.id, '1.0.0', fileList(content)), 201);
     return { ...plugin, versionId: version.id };
   }
 
-  /** Publishes a plugin and installs it. */
   async install(name: string, content: Package, body: object = {}): Promise<InstalledPlugin> {
     const plugin = await this.publish(name, content);
     const made = await this.own.need(this.own.post('/installations', { slug: plugin.slug, ...body }), 201);

@@ -6,8 +6,8 @@ import { decode } from '../log-watch.ts';
 import { type Chapter, type Row, row, unchecked } from '../row.ts';
 import type { Run } from '../run.ts';
 
-const transcript = async (run: Run, session: string, query = '') =>
-  (await run.own.need(run.own.session('GET', `/sessions/${session}/messages${query}`))).items;
+const transcript = async (run: Run, session: string) =>
+  (await run.own.need(run.own.session('GET', `/sessions/${session}/messages`))).items;
 const append = (run: Run, session: string, messages: readonly object[]) =>
   run.own.session('POST', `/sessions/${session}/messages`, { messages });
 const appendTexts = (run: Run, session: string, texts: readonly string[]) => {

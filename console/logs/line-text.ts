@@ -2,7 +2,6 @@
 import { escapeText } from '../style/untrusted-text.ts';
 import type { LogLine } from './live-lines.ts';
 
-/** The message. */
 export const formatMessage = ({ message, truncated }: LogLine): string =>
   escapeText(`${message}${truncated ? ' … cut' : ''}`);
 

@@ -27,7 +27,6 @@ export const rest = createClient<paths>({
 });
 rest.use(refusals);
 
-/** Returns the body of a response. */
 export async function readBody<T>(call: Promise<{ data?: T }>): Promise<T> {
   const { data } = await call;
   if (data === undefined) throw new Error('The response of the service is empty.');

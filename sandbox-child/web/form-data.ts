@@ -78,7 +78,6 @@ const escapeName = (name: string): string =>
   name.replaceAll('\n', '%0A').replaceAll('\r', '%0D').replaceAll('"', '%22');
 const toCrlf = (text: string): string => text.replaceAll(/\r\n?|\n/g, '\r\n');
 
-/** Encodes a form as `multipart/form-data`. */
 export function encodeMultipart(form: FormData): { bytes: Uint8Array<ArrayBuffer>; type: string } {
   const boundary = `----FormBoundary${crypto.randomUUID().replaceAll('-', '')}`;
   const encoder = new TextEncoder();

@@ -9,7 +9,6 @@ export interface UnderlyingSource<Controller> {
 }
 export type ReadResult<T> = { done: false; value: T } | { done: true; value: undefined };
 
-/** The lock of a reader. */
 export interface ReaderLock<T> {
   readonly requests: PromiseWithResolvers<ReadResult<T>>[];
   closed: PromiseWithResolvers<undefined>;
