@@ -296,10 +296,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
   return { app, fleet, pluginsCache, queues, listener, logs, audit, rollups, metrics, ssh, ownership, join, stop };
 }
 
-interface Assembly {
-  readonly ownership: Ownership;
-  readonly listener: Listener;
-  readonly queues: Queues;
+interface Assembly extends Pick<Supervisor, 'ownership' | 'listener' | 'queues'> {
   readonly hookCounts: HookCounts;
   onError(error: Error): void;
 }

@@ -1,12 +1,8 @@
+import type { Account } from '../../db/accounts/accounts.ts';
+import type { TokenLimits } from '../../db/accounts/issued-tokens.ts';
+
 /** The signed-in account that a request acts as. */
-export interface Caller {
-  readonly id: string;
-  readonly name: string;
-  readonly operator: boolean;
+export interface Caller extends Pick<Account, 'id' | 'name' | 'operator'>, TokenLimits {
   /** The record of the request's token; null: it has none. */
   readonly tokenId: string | null;
-  /** The scopes of the token; null: it may do all that its account may. */
-  readonly scopes: readonly string[] | null;
-  /** The service that acts for the account; null: the account itself. */
-  readonly actor: string | null;
 }

@@ -7,6 +7,7 @@ import type { Listener, Subscription } from '../../db/postgres/listener.ts';
 import { subscribeToAccounts } from '../../db/postgres/notifications.ts';
 import { asService } from '../../db/postgres/shares.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import type { Caller } from './caller.ts';
 import { type Identity, InvalidTokenError, type TokenVerifier } from './tokens.ts';
 
 /**
@@ -19,14 +20,8 @@ const CACHE_MAX = 10_000;
 /** The longest time of a timer. Milliseconds. */
 const TIMER_MAX_MS = 2 ** 31 - 1;
 
-/** An account as one of its tokens sees it. */
-interface TokenAccount extends Account, TokenLimits {
-  /** The record of the token; null: it has none. */
-  readonly tokenId: string | null;
-}
-
 interface SignedIn {
-  readonly account: TokenAccount;
+  readonly account: Account & Caller;
   /** Milliseconds since 1970. */
   readonly expiresAt: number;
 }
@@ -64,7 +59,7 @@ export class SignIn {
    *
    * @throws InvalidTokenError (401), Problem `account_suspended`, IssuerUnavailableError (503), or the database's error
    */
-  async signIn(token: string): Promise<TokenAccount> {
+  async signIn(token: string): Promise<Account & Caller> {
     return (await this.#find(token)).account;
   }
 

@@ -12,6 +12,7 @@ import { perMinute, TokenBuckets } from '../timing/token-bucket.ts';
 import { openIssuerKeys } from './oidc.ts';
 import { isAllowed, type Scope, scopeNames } from './scopes.ts';
 import {
+  type Identity,
   InvalidTokenError,
   IssuerUnavailableError,
   requireShortToken,
@@ -147,12 +148,7 @@ export function openTokenExchange({ pool, issuer, issuers, audience }: ExchangeO
   };
 }
 
-interface Service {
-  readonly issuer: string;
-  readonly subject: string;
-  /** Milliseconds since 1970. */
-  readonly expiresAt: number;
-}
+type Service = Pick<Identity, 'issuer' | 'subject' | 'expiresAt'>;
 interface ExchangeRequest {
   readonly subjectToken: string;
   readonly accountId: string;

@@ -4,6 +4,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
+import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { locateFault } from '../../sdk/contract/field-faults.ts';
 import { limits, SECOND } from '../../sdk/contract/limits.ts';
 import { REASON_MAX_CHARS } from '../../sdk/contract/payloads.ts';
@@ -28,13 +29,7 @@ export const linkOutcomes = [
 export type LinkOutcome = (typeof linkOutcomes)[number];
 
 /** One installation in a chain. */
-interface Link {
-  readonly installationId: string;
-  readonly slug: string;
-  readonly displayName: string;
-  /** Whether the operation stops when this link does not run or fails. */
-  readonly required: boolean;
-}
+type Link = Pick<InstalledPlugin, 'installationId' | 'slug' | 'displayName' | 'required'>;
 interface TraceStep extends Omit<Link, 'displayName'> {
   readonly ms: number;
   readonly outcome: LinkOutcome;

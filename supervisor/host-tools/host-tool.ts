@@ -22,11 +22,8 @@ export interface HostTool {
   call(services: SessionServices, session: Session, args: unknown, call: HostCall): Promise<ToolResult | Problem>;
 }
 
-interface Definition<Input extends z.ZodType> {
-  readonly name: string;
-  readonly description: string;
+interface Definition<Input extends z.ZodType> extends Pick<HostTool, 'name' | 'description' | 'isRepeatable'> {
   readonly input: Input;
-  readonly isRepeatable: boolean;
   run(services: SessionServices, session: Session, input: z.output<Input>, call: HostCall): Promise<unknown>;
 }
 

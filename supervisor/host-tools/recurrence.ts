@@ -1,5 +1,6 @@
 /** The times of a repeating reminder: an RRULE of RFC 5545 in an IANA time zone. */
 import { RRuleTemporal } from 'rrule-temporal';
+import type { ReminderFields } from '../../db/sessions/reminders.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { TIME_MAX_MS } from '../../sdk/contract/payloads.ts';
 
@@ -110,13 +111,7 @@ export interface Following {
   readonly missed: number;
 }
 /** A time, and the rule by which it comes again. */
-export interface RepeatedTime {
-  /** Null: it does not. */
-  readonly repeat: string | null;
-  readonly startsAt: string;
-  readonly zone: string;
-  readonly remaining: number | null;
-}
+export type RepeatedTime = Pick<ReminderFields, 'repeat' | 'startsAt' | 'zone' | 'remaining'>;
 
 /** Computes the time after a due one. May take long. @throws Error when the rule has no next time, or is not a rule */
 export function findFollowing(

@@ -20,13 +20,9 @@ const REMINDERS_MAX = 1_000;
 /** How late a request may come. Milliseconds. */
 const PAST_MAX_MS = 60_000;
 
-export interface NewReminder {
+export interface NewReminder extends Pick<ReminderRow, 'text' | 'repeat' | 'zone' | 'to'> {
   readonly id?: string | undefined;
-  readonly text: string;
   readonly at: string;
-  readonly repeat: string | null;
-  readonly zone: string;
-  readonly to: string;
 }
 /** A reminder as runtimes and agents see it. */
 type ReminderAnswer = Omit<ReminderRow, 'digest' | 'position' | 'accountId' | 'sessionId' | 'occurrence' | 'attempts'>;

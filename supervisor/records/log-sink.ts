@@ -3,7 +3,7 @@ import type { Pool } from 'pg';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { orderedId } from '../../db/postgres/ordered-id.ts';
 import { mapTexts, replaceUnstorable } from '../../db/postgres/storable-json.ts';
-import { insertLogs } from '../../db/records/logs.ts';
+import { insertLogs, type LogLine } from '../../db/records/logs.ts';
 import { limits, MIB } from '../../sdk/contract/limits.ts';
 import type { LogLevel } from '../../sdk/contract/protocol.ts';
 import type { StartTimer } from '../../service/timing/within.ts';
@@ -36,10 +36,8 @@ export const defaultLogCaps: LogCaps = {
 /** The bundle that stack traces refer to. */
 type CodeOf = Partial<Pick<InstalledPlugin, 'slug' | 'sourceMapSha256'>>;
 /** The installation of a line. */
-interface LogOrigin {
+interface LogOrigin extends Pick<LogLine, 'sessionId' | 'invocationId'> {
   readonly plugin: Pick<InstalledPlugin, 'installationId' | 'accountId' | 'versionId' | 'semVer'> & CodeOf;
-  readonly sessionId: string | null;
-  readonly invocationId: string | null;
   /** The handler, such as `middleware.systemPrompt`. */
   readonly source: string;
 }

@@ -22,15 +22,10 @@ import { recordSessionEvent, requireRoomForEvent } from '../calls/session-events
 import { runHookOrThrow } from './hooks.ts';
 import type { SessionServices } from './session-services.ts';
 
-interface NewSession {
-  readonly agentId: string;
-  readonly agentName: string;
-  readonly channelId: string | null;
-  readonly key: string | null;
+interface NewSession extends Pick<Session, 'agentId' | 'agentName' | 'channelId' | 'key' | 'strict'> {
   readonly hostTools: readonly string[];
   /** Left out: those of the session with the key stay. */
   readonly tools?: readonly RuntimeTool[] | undefined;
-  readonly strict: boolean;
 }
 
 /**

@@ -15,25 +15,20 @@ import { findTurn, type Judgement, type TurnKey } from '../../db/sessions/turns.
 import { Problem } from '../../sdk/contract/errors.ts';
 import { TEXT_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import type { Json, ToolResult } from '../../sdk/session/api-types.ts';
-import { type JudgedResult, judgeCall, judgeResult } from './judged-call.ts';
+import { type JudgedResult, judgeCall, judgeResult, type ToolCall } from './judged-call.ts';
 import type { SessionServices } from './session-services.ts';
 import { describeProblem, failedTool, formatContent } from './tool-results.ts';
 import { callTool, type FoundTool, findTool, isRepeatable } from './tools.ts';
 import { createReusedProblem, digestOf, explainRefusal, requireHeldTurn, type TurnStep } from './turn-answers.ts';
 import type { CallState } from './turn-schemas.ts';
 
-interface ToolRequest {
-  readonly callId: string;
-  readonly name: string;
-  readonly arguments: unknown;
+interface ToolRequest extends Pick<ToolCall, 'callId' | 'name' | 'arguments' | 'signal'> {
   /** The runtime that takes the step. */
   readonly runtime: string;
   /** Whether the runtime performs the tool, although the session does not list it. */
   readonly isOwn: boolean;
   /** Tells one attempt of a runtime to perform the call from another. */
   readonly attempt: string;
-  /** Aborts the call, with the reason that the plugin gets. */
-  readonly signal?: AbortSignal;
 }
 
 /** A judged call that the runtime is to perform. */

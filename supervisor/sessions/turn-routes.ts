@@ -224,8 +224,8 @@ export function turnRoutes(services: SessionServices): FastifyPluginAsyncZod {
         const { session, key, runtime } = await readStep(request, request.params);
         const { callId } = request.params;
         const { name, arguments: args, own: isOwn, attempt = randomUUIDv7(), keepRunning } = request.body;
-        const signal = keepRunning ? {} : { signal: abortWhenClosed(reply) };
-        const call = { callId, name, arguments: args, isOwn, attempt, runtime, ...signal };
+        const signal = keepRunning ? undefined : abortWhenClosed(reply);
+        const call = { callId, name, arguments: args, isOwn, attempt, runtime, signal };
         const outcome = await callToolInTurn(services, session, key, call);
         if ('result' in outcome) return outcome.result;
         return reply.code(202).send({ callId, name, ...outcome });

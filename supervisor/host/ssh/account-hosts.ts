@@ -14,15 +14,7 @@ const CONNECTS_PER_MINUTE = 30;
 /** Heap of the thread that opens private keys. */
 const THREAD_HEAP_MB = 64;
 
-export interface SshHost {
-  readonly id: string;
-  readonly name: string;
-  readonly port: number;
-  readonly user: string;
-  /** Accepted fingerprints; empty: no command runs. */
-  readonly hostKeys: readonly string[];
-  /** Another one after each change: connections from before are not used. */
-  readonly revision: string;
+export interface SshHost extends Pick<SshHostRow, 'id' | 'name' | 'port' | 'user' | 'hostKeys' | 'revision'> {
   /** Who changes the host. */
   readonly keeper: 'account' | 'operator';
   /** Checks where the connection may go, and opens the login. @throws HostError */
