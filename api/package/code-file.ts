@@ -96,7 +96,7 @@ class CompiledFile {
       this.syntax = parseFile(code);
     } catch (error) {
       if (!(error instanceof CodeFault)) throw error;
-      throw Object.assign(error, { errors: [this.#report(mapPosition(map, error), error.message)] });
+      throw Object.assign(error, { errors: [reportAt(path, mapPosition(map, error), error.message)] });
     }
   }
 
@@ -108,7 +108,7 @@ class CompiledFile {
     return [...this.syntax.forbidden, ...imports]
       .map(({ start, message }) => ({ at: this.#locate(start), message }))
       .filter(({ at }) => !this.#isInLibrary(at))
-      .map(({ at, message }) => this.#report(at, message));
+      .map(({ at, message }) => reportAt(this.#path, at, message));
   }
 
   /** Calls of import() in libraries for something else than a file of the package. */
@@ -121,10 +121,10 @@ class CompiledFile {
 
   collectNames(names: UndeclaredNames): void {
     const { tree, isModule, createdGlobals } = this.syntax;
-    names.addCreated(createdGlobals);
     names.addFile({
       path: this.#path,
       isModule,
+      createdGlobals,
       freeNames: findFreeNames(tree),
       locate: (start) => this.#locate(start),
       isLibraryLine: this.#isLibraryLine,
@@ -139,10 +139,6 @@ class CompiledFile {
     this.#lines ??= new LineIndex(this.#code);
     return mapPosition(this.#map, this.#lines.locate(start));
   }
-
-  #report({ line, column }: CodePlace, text: string): PartialMessage {
-    return reportAt(this.#path, line, column, text);
-  }
 }
 
 /** Finds imports of Node's modules, also those whose names no code uses. */
@@ -151,14 +147,10 @@ async function findBuiltins(file: CodeFile): Promise<PartialMessage[]> {
   const lines = new LineIndex(code);
   return findImports(code)
     .filter(({ from }) => isBuiltin(from))
-    .map(({ from, start }) => {
-      const { line, column } = mapPosition(map, lines.locate(start));
-      return reportAt(file.path, line, column, refuseImport(from));
-    });
+    .map(({ from, start }) => reportAt(file.path, mapPosition(map, lines.locate(start)), refuseImport(from)));
 }
 
-/** @param line and column from 1 */
-function reportAt(path: string, line: number | undefined, column: number | undefined, text: string): PartialMessage {
+function reportAt(path: string, { line, column }: CodePlace, text: string): PartialMessage {
   if (line === undefined || column === undefined) return { text, location: { file: `${NAMESPACE}:${path}` } };
   // `column` counts characters. An empty `lineText` says so: esbuild's own columns count bytes of that text.
   return { text, location: { file: path, line, column: column - 1, lineText: '' } };

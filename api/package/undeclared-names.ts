@@ -26,6 +26,8 @@ export interface NamedFile {
   readonly path: string;
   readonly isModule: boolean;
   readonly freeNames: readonly FreeName[];
+  /** Names that its code assigns as properties of the global object. They count as declared. */
+  readonly createdGlobals: readonly string[];
   /** The author's line and column, from 1, of an offset in the compiled code. */
   locate(offset: number): Pick<ProblemLocation, 'line' | 'column'>;
   isLibraryLine(line: number): boolean;
@@ -50,12 +52,8 @@ export class UndeclaredNames {
     this.#globals = globals;
   }
 
-  /** Counts names as declared, because code assigns them as properties of the global object. */
-  addCreated(names: readonly string[]): void {
-    for (const name of names) this.#created.add(name);
-  }
-
   addFile(file: NamedFile): void {
+    for (const name of file.createdGlobals) this.#created.add(name);
     const seen = new Set<string>();
     for (const { name, start, listVisible } of file.freeNames.slice(0, USES_MAX)) {
       if (this.#globals.has(name) || (!file.isModule && COMMON_JS.has(name))) continue;
