@@ -4,8 +4,7 @@
  */
 
 import type { Pool } from 'pg';
-import { Problem } from '../../sdk/contract/errors.ts';
-import { decodeCursor, encodeCursor, type Page } from '../postgres/cursors.ts';
+import { createCursorProblem, decodeCursor, encodeCursor, type Page } from '../postgres/cursors.ts';
 import { inTransaction, type Transaction } from '../postgres/pool.ts';
 import type { PageQuery } from '../postgres/rows.ts';
 import { LISTED, OWN_PLUGINS } from './catalog.ts';
@@ -196,7 +195,5 @@ function decodePosition(cursor: string | undefined): Position {
   const [, tier, rank, slug] = /^([0-3]) (-?\d{1,5}) ([a-z0-9-]*)$/.exec(key) ?? [];
   if (tier !== undefined && slug !== undefined)
     return { tier: Number(tier), rank: Math.min(0, Math.max(Number(rank), START.rank)), slug };
-  throw new Problem('bad_request', 'cursor is invalid. Use the nextCursor of a search with the same query.', {
-    errors: [{ field: 'cursor', message: 'is invalid' }],
-  });
+  throw createCursorProblem('cursor is invalid. Use the nextCursor of a search with the same query.');
 }
