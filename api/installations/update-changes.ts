@@ -55,17 +55,12 @@ export async function compareUpdate(services: Services, caller: Caller, id: stri
   const texts = compareTexts(listModelTexts(before), listModelTexts(after), budget);
   const files: UpdateChanges['files'] = [];
   for (const pair of pairChangedFiles(oldFiles, newFiles)) {
-    const compared = {
-      path: pair.path,
-      change: pair.change,
-      lines: await compareFiles(services, pair, budget, caller.id),
-    };
-    const [, command, skill] = PROMPT_FILE.exec(pair.path) ?? [];
-    if (command === undefined && skill === undefined) files.push(compared);
-    else {
-      const { change, lines } = compared;
-      texts.push({ kind: command === undefined ? 'skill' : 'command', name: command ?? skill ?? '', change, lines });
-    }
+    const { path, change } = pair;
+    const lines = await compareFiles(services, pair, budget, caller.id);
+    const [, command, skill] = PROMPT_FILE.exec(path) ?? [];
+    const name = command ?? skill;
+    if (name === undefined) files.push({ path, change, lines });
+    else texts.push({ kind: command === undefined ? 'skill' : 'command', name, change, lines });
   }
   return { versionId: after.id, semVer: after.semVer, fromSemVer: before.semVer, texts, files };
 }
