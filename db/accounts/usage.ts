@@ -4,7 +4,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
 import { USAGE_KINDS, type UsageKind, usageKinds } from '../../sdk/contract/usage-kinds.ts';
 import { readExceededQuota } from '../postgres/database-errors.ts';
-import { inTransaction, takeNamedLock } from '../postgres/pool.ts';
+import { inLockedTransaction, inTransaction, takeNamedLock } from '../postgres/pool.ts';
 import { findRow, listRows, type Queryable } from '../postgres/rows.ts';
 
 export interface Usage {
@@ -98,8 +98,7 @@ export async function setWorkspaceBytes(pool: Pool, accountId: string, bytes: nu
 
 /** Gives back what was counted in the periods before `before`, whose rows or files are removed. */
 export async function dropUsagePeriods(pool: Pool, kind: UsageKind, before: Date): Promise<void> {
-  await inTransaction(pool, async (tx) => {
-    await takeNamedLock(tx, SUMS_LOCK);
+  await inLockedTransaction(pool, SUMS_LOCK, async (tx) => {
     for (const table of ['account_usage', 'account_usage_changes'])
       await tx.query(`DELETE FROM ${table} WHERE kind = $1 AND period > '-infinity' AND period < $2`, [kind, before]);
   });
@@ -121,10 +120,9 @@ export interface AccountKind {
 }
 
 /** Moves all changes to the sums. @returns the sums that changed */
-export async function foldUsage(pool: Pool): Promise<AccountKind[]> {
-  return inTransaction(pool, async (tx) => {
-    await takeNamedLock(tx, SUMS_LOCK);
-    return listRows<AccountKind>(
+export function foldUsage(pool: Pool): Promise<AccountKind[]> {
+  return inLockedTransaction(pool, SUMS_LOCK, (tx) =>
+    listRows<AccountKind>(
       tx,
       `WITH moved AS (DELETE FROM account_usage_changes RETURNING account_id, kind, period, bytes),
        folded AS (
@@ -132,8 +130,8 @@ export async function foldUsage(pool: Pool): Promise<AccountKind[]> {
          ON CONFLICT (account_id, kind, period) DO UPDATE SET bytes = account_usage.bytes + excluded.bytes
          RETURNING account_id, kind)
        SELECT DISTINCT account_id AS "accountId", kind FROM folded`,
-    );
-  });
+    ),
+  );
 }
 
 /**

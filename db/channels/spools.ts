@@ -5,7 +5,7 @@
  */
 import type { Pool } from 'pg';
 import { notifySpoolsSettled } from '../postgres/notifications.ts';
-import { inTransaction, type Transaction, takeNamedLock } from '../postgres/pool.ts';
+import { inLockedTransaction, type Transaction } from '../postgres/pool.ts';
 import { findValue } from '../postgres/rows.ts';
 
 /** Interval in which a process reports that it reaches the database. Milliseconds. */
@@ -43,8 +43,7 @@ export async function showSpool(pool: Pool, id: string, oldest: number | null): 
  * @returns false: others are not ready yet
  */
 export function settleSpool(pool: Pool, id: string): Promise<boolean> {
-  return inTransaction(pool, async (tx) => {
-    await takeNamedLock(tx, 'spools');
+  return inLockedTransaction(pool, 'spools', async (tx) => {
     const sql = 'UPDATE spools SET drained = true, seen_at = now() WHERE id = $1 AND announced_at IS NOT NULL';
     await tx.query(sql, [id]);
     const isWaiting = await findValue<boolean>(

@@ -15,7 +15,7 @@ import {
 } from '../files/recorded-keys.ts';
 import { isMissingObject } from '../postgres/database-errors.ts';
 import { listUnknownMigrations } from '../postgres/migrate.ts';
-import { inTransaction, type Transaction, takeNamedLock } from '../postgres/pool.ts';
+import { inLockedTransaction } from '../postgres/pool.ts';
 import { findRow, hasRow, type Queryable } from '../postgres/rows.ts';
 
 /** A process that belongs to a cluster, or wants to. */
@@ -37,6 +37,7 @@ class ClusterMismatchError extends Error {
   override readonly name = 'ClusterMismatchError';
 }
 
+const CLUSTER_LOCK = 'cluster';
 /** How the operator says that the folder is meant. */
 const ACCEPT = 'If this folder is meant, run npm run -s operator -- accept-data-dir.';
 
@@ -72,16 +73,14 @@ function requireClusterKey(row: ClusterRow | null, fingerprint: string | null): 
  */
 export async function recordMember(pool: Pool, member: Member): Promise<void> {
   await recordKeys(pool, member.keys);
-  await inTransaction(pool, async (tx) => {
-    await lockCluster(tx);
+  await inLockedTransaction(pool, CLUSTER_LOCK, async (tx) => {
     const row = await readClusterRow(tx);
     requireClusterKey(row, member.keys.fingerprint);
     await requireBlobs(tx, row, member.blobs);
     await saveCluster(tx, member);
   });
   // The row is committed before the mark is written: a mark without a row would be that of another cluster.
-  await inTransaction(pool, async (tx) => {
-    await lockCluster(tx);
+  await inLockedTransaction(pool, CLUSTER_LOCK, async (tx) => {
     await requireBlobs(tx, await readClusterRow(tx), member.blobs);
     await markBlobs(tx, member.blobs);
   });
@@ -181,8 +180,6 @@ const readClusterRow = (db: Queryable): Promise<ClusterRow | null> =>
     `SELECT id, release, blob_store AS "blobStore", blobs_marked AS "blobsMarked", key_fingerprint AS "keyFingerprint"
        FROM cluster`,
   );
-
-const lockCluster = (tx: Transaction): Promise<void> => takeNamedLock(tx, 'cluster');
 
 const hasVersions = (db: Queryable): Promise<boolean> =>
   hasRow(db, `SELECT 1 FROM versions WHERE bundle_sha256 <> '' LIMIT 1`);
