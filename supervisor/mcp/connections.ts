@@ -6,14 +6,10 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { buildServer } from './server.ts';
 import type { McpDeps } from './server-parts.ts';
 
-interface ConnectionBounds {
-  readonly perAccount: number;
-  readonly total: number;
-  /** A connection without requests and open stream is closed after this time. Milliseconds. */
-  readonly idleMs: number;
-}
-const connectionBounds: ConnectionBounds = { perAccount: 50, total: 2_000, idleMs: 30 * 60_000 };
-
+const OF_ACCOUNT_MAX = 50;
+const TOTAL_MAX = 2_000;
+/** A connection without requests and open stream is closed after this time. Milliseconds. */
+const IDLE_MS = 30 * 60_000;
 const SWEEP_EVERY_MS = 60_000;
 const FULL_RETRY_AFTER_S = 10;
 
@@ -28,13 +24,11 @@ export interface Connection {
 
 export class McpConnections {
   readonly #deps: McpDeps;
-  readonly #bounds: ConnectionBounds;
   readonly #open = new Map<string, Connection>();
   readonly #sweeper: NodeJS.Timeout;
 
-  constructor(deps: McpDeps, bounds: ConnectionBounds = connectionBounds) {
+  constructor(deps: McpDeps) {
     this.#deps = deps;
-    this.#bounds = bounds;
     this.#sweeper = setInterval(() => this.#sweep(), SWEEP_EVERY_MS).unref();
   }
 
@@ -83,14 +77,14 @@ export class McpConnections {
 
   #refuseTooMany(accountId: string): void {
     const own = [...this.#open.values()].filter(({ session }) => session.accountId === accountId);
-    if (own.length < this.#bounds.perAccount && this.#open.size < this.#bounds.total) return;
+    if (own.length < OF_ACCOUNT_MAX && this.#open.size < TOTAL_MAX) return;
     throw new Problem('rate_limited', 'Too many MCP connections are open. Close one (DELETE), or retry shortly.', {
       retryAfter: FULL_RETRY_AFTER_S,
     });
   }
 
   #sweep(): void {
-    const idleSince = Date.now() - this.#bounds.idleMs;
+    const idleSince = Date.now() - IDLE_MS;
     for (const connection of this.#open.values())
       if (connection.streams === 0 && connection.lastUsedAt < idleSince) void connection.close();
   }
