@@ -47,7 +47,7 @@ const SWEEP = `
      WHERE ${isOld('at')} AND at >= $1::timestamptz ORDER BY session_changes.at LIMIT ${SWEEP_BATCH}),
   deleted AS (
     DELETE FROM session_changes WHERE ctid = ANY (ARRAY(
-      -- Only the next one is asked: a search for a later old one might read all that are new.
+      -- Looks at the next change only: a search for any later old change might read all the new ones.
       SELECT b.place FROM batch b WHERE (
         SELECT ${isOld('next.at')} FROM session_changes next
          WHERE next.account_id = b.account_id AND (next.tx, next.position) > (b.tx, b.position)
